@@ -1,0 +1,87 @@
+/* backend.h -- what a device offers: memory, and a table of kernels.
+**
+** A backend is one constant table. Kernels get inputs in the layout their op's descriptor asks for
+** and outputs already allocated by the shape rule; they never print, never record, never know Lua.
+** Temporary memory comes from capl_scratch, which is a list look-up in the steady state.
+**
+** When a backend has no kernel for a call (no row, or supports() says no): a fused op is expanded;
+** otherwise the fallback backend runs it, counted ("ref_fallbacks") and logged once per op; without
+** a fallback the call fails with EUNSUPPORTED, naming the op and the backends that have it.
+** SPDX-License-Identifier: Apache-2.0
+*/
+#ifndef CAPL_BACKEND_H
+#define CAPL_BACKEND_H
+
+#include "capl/op.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { CAPL_BACKEND_ABI = 1 };
+
+typedef capl_status (*capl_kernel_fn)(const capl_call *call);
+
+/* One row: who computes this op, and on which inputs. Lists end with run == NULL. */
+typedef struct {
+  capl_op_id op;
+  capl_kernel_fn run;
+  bool (*supports)(const capl_call *call); /* NULL = f32 and bf16 everywhere a float is meant */
+} capl_kernel;
+
+typedef struct capl_backend {
+  int abi; /* CAPL_BACKEND_ABI */
+  const char *name;
+  bool host_memory; /* tensors can be read by the CPU directly */
+  bool arithmetic;  /* false: meta, shapes only */
+  const capl_kernel *const *families; /* NULL-ended list of kernel lists, one per op family */
+  const char *fallback; /* backend that may run what this one lacks, NULL = none */
+  capl_status (*open)(int index);         /* optional: once, before first use */
+  capl_status (*mem_alloc)(size_t bytes, void **out); /* raw memory, 64-byte aligned at least */
+  void (*mem_free)(void *p, size_t bytes);
+  capl_status (*mem_fill)(void *p, int byte, size_t bytes);
+  capl_status (*sync)(void);               /* optional: waits for queued work */
+  const char *(*describe)(void);           /* optional: one line for `capl info` */
+} capl_backend;
+
+/* Memory of one device, in bytes. cached = free blocks kept for reuse. */
+typedef struct {
+  size_t live, peak, cached;
+  uint64_t allocations, reuses;
+} capl_memory_stats;
+
+struct capl_device {
+  const char *name; /* "cpu", "ref", "meta", "cuda:0" */
+  const capl_backend *backend;
+  int index;
+  const capl_kernel *kernels[CAPL_OP_COUNT]; /* NULL = none */
+  struct capl_allocator *allocator;
+};
+
+/* Opens a device by name, loading its backend when needed; "auto" = cpu. The pointer stays valid
+** until the process ends. EUNSUPPORTED says why a device is not available. */
+CAPL_API capl_status capl_device_open(const char *name, capl_device **out);
+CAPL_API void capl_memory_stats_get(const capl_device *device, capl_memory_stats *out);
+CAPL_API void capl_memory_peak_reset(capl_device *device);
+/* Gives cached free blocks back to the system. */
+CAPL_API void capl_memory_trim(capl_device *device);
+/* Live bytes above this fail with ENOMEM; 0 = no limit. For tests and small machines. */
+CAPL_API void capl_memory_limit_set(capl_device *device, size_t bytes);
+
+/* Temporary memory for one kernel call, 64-byte aligned. */
+CAPL_API capl_status capl_scratch_get(capl_device *device, size_t bytes, void **out);
+CAPL_API void capl_scratch_put(capl_device *device, void *p);
+
+/* Finds the kernel that would run this call on device, without expanding. NULL = none. */
+CAPL_API const capl_kernel *capl_kernel_find(const capl_device *device, const capl_call *call);
+/* Whether device has its own row for op (any dtype). For `capl ops`. */
+CAPL_API bool capl_device_has(const capl_device *device, capl_op_id op);
+
+/* Asked for when memory runs out, before failing: frees what it can (the binding collects garbage).
+** Returns whether it is worth trying again. */
+CAPL_API void capl_memory_pressure_set(bool (*callback)(void *user), void *user);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

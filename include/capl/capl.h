@@ -1,0 +1,26 @@
+/* capl.h -- the whole public C interface of libcapl.
+**
+** Start reading at tensor.h, then op.h, tape.h, backend.h; data.h stands on its own.
+** SPDX-License-Identifier: Apache-2.0
+*/
+#ifndef CAPL_CAPL_H
+#define CAPL_CAPL_H
+
+#include "capl/backend.h"
+#include "capl/error.h"
+#include "capl/op.h"
+#include "capl/rng.h"
+#include "capl/tape.h"
+#include "capl/tensor.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* "0.1.0" */
+CAPL_API const char *capl_version(void);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,54 @@
+/* tape.h -- records op calls during forward so gradients can be computed by walking them backwards.
+**
+** capl_op_call makes one node per call while recording is on and an input needs a gradient. A node
+** holds the values its gradient rule reads (op.save_in, save_out) and only the shapes of the rest;
+** it lives as long as a tensor made by it, or by a later node, does. capl_backward visits nodes in
+** reverse order of their calls and drops each one after use, so memory falls as it goes.
+** SPDX-License-Identifier: Apache-2.0
+*/
+#ifndef CAPL_TAPE_H
+#define CAPL_TAPE_H
+
+#include "capl/op.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct capl_node {
+  int refs;
+  uint64_t sequence; /* calls are numbered as they happen */
+  const capl_op *op;
+  int n_in;
+  capl_tensor **in;                /* as given; without storage where save_in says so */
+  capl_tensor *out[CAPL_MAX_OUT];  /* aliases without history; without storage where save_out says so */
+  bool *needs;                     /* per input: a gradient is wanted */
+  uint64_t *in_version;            /* storage version of each saved input when recorded */
+  capl_attr attr[CAPL_MAX_ATTR];
+  char *label; /* layer that made the call, NULL = none */
+  /* during backward */
+  capl_tensor *dy[CAPL_MAX_OUT];
+  bool done;
+  struct capl_node *next; /* worklists */
+};
+
+/* Recording of this thread, on at start. Returns the former value. */
+CAPL_API bool capl_grad_set_enabled(bool enabled);
+CAPL_API bool capl_grad_enabled(void);
+
+/* Gradients of the scalar loss with respect to every leaf that requires one, added to leaf.grad
+** (f32; f64 for f64 leaves). seed: gradient of loss itself, e.g. a loss scale; 1 usually.
+** ESHAPE if loss is no scalar; ESTATE if it has no history or its history was used already. */
+CAPL_API capl_status capl_backward(capl_tensor *loss, double seed);
+
+/* A new tensor sharing t's storage, outside the tape. */
+CAPL_API capl_status capl_tensor_detach(capl_tensor *t, capl_tensor **out);
+
+/* For the dispatcher: records a finished call. */
+CAPL_API capl_status capl_tape_record(const capl_call *call);
+CAPL_API void capl_node_unref(capl_node *node);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
