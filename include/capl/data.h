@@ -1,0 +1,251 @@
+/* data.h -- where batches come from: captcha generator, PNG files, sources, loader, augmentation.
+**
+** Everything here works on raw buffers and knows no tensor. Images are H,W,C u8 in memory (C = 1 gray,
+** 3 RGB), batches N,H,W,C. A source answers "give me sample id of epoch e"; a loader orders the ids,
+** reads them on its own threads, augments, normalises and hands out whole batches in order. Every
+** random choice is a Philox stream of (seed, epoch, sample), so a batch has the same bytes for any
+** number of workers, and 24 bytes of state resume a run exactly.
+** SPDX-License-Identifier: Apache-2.0
+*/
+#ifndef CAPL_DATA_H
+#define CAPL_DATA_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "capl/error.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum {
+  CAPL_LABEL_MAX = 32,   /* T, characters of a label */
+  CAPL_CHARSET_MAX = 94, /* K, classes: printable ASCII without space */
+};
+
+/* ---- charset --------------------------------------------------------------------------------- */
+
+/* Expands ranges: "0-9A-F" -> "0123456789ABCDEF". A '-' that is first or last stands for itself.
+** The class id of a character is its place in the expanded text.
+** EVALUE for an empty charset, a range that runs backwards, a repeated or unprintable character. */
+CAPL_API capl_status capl_charset_expand(const char *spec, char expanded[CAPL_CHARSET_MAX + 1]);
+
+/* ---- captcha generator ----------------------------------------------------------------------- */
+
+typedef struct capl_captcha capl_captcha; /* immutable once made, shared by any number of threads */
+
+typedef struct {
+  const char *charset; /* may hold ranges; NULL = "0-9A-Z" */
+  int length;          /* characters per image, 1..CAPL_LABEL_MAX; 0 = 4 */
+  int width, height;   /* px; 0 = 160, 60. The letters keep their size */
+  const char *font;    /* path of a TrueType file; NULL = $CAPL_FONT, else Noto Mono where Debian puts it */
+} capl_captcha_options;
+
+/* preset: "lepture" or "lepture-0.7.1". options may be NULL. *gen: caller unrefs.
+** EVALUE for an unknown preset (the message lists them) or a bad option; EIO for a missing font;
+** EFORMAT for one that is damaged or lacks a character. */
+CAPL_API capl_status capl_captcha_new(const char *preset, const capl_captcha_options *options,
+                                      capl_captcha **gen);
+CAPL_API capl_captcha *capl_captcha_ref(capl_captcha *gen);
+CAPL_API void capl_captcha_unref(capl_captcha *gen); /* NULL is fine */
+
+/* Draws image index of the stream named seed: a pure function of (gen's options, seed, index).
+** pixels: H*W*channels bytes; channels 1 (luma) or 3. labels: length class ids. Thread-safe; allocates
+** only when more threads draw at once than ever before. EVALUE for other channels; ENOMEM. */
+CAPL_API capl_status capl_captcha_draw(const capl_captcha *gen, uint64_t seed, uint64_t index,
+                                       int channels, uint8_t *pixels, uint8_t *labels);
+
+CAPL_API int capl_captcha_width(const capl_captcha *gen);
+CAPL_API int capl_captcha_height(const capl_captcha *gen);
+CAPL_API int capl_captcha_length(const capl_captcha *gen);
+CAPL_API const char *capl_captcha_charset(const capl_captcha *gen); /* expanded; borrowed from gen */
+CAPL_API const char *capl_captcha_font(const capl_captcha *gen);    /* path in use; borrowed from gen */
+/* i-th preset name, NULL past the last. */
+CAPL_API const char *capl_captcha_preset_name(int i);
+
+/* Writes images 0..n-1 of seed as dir/TEXT_INDEX.png (RGB; index zero-padded) with `threads` threads
+** (0 = the calling thread). dir is made if its parent exists. Each file appears whole or not at all.
+** EIO naming the file; EVALUE if the charset holds '/', '_' or '.', which file names cannot carry. */
+CAPL_API capl_status capl_captcha_save(const capl_captcha *gen, uint64_t seed, uint32_t n, const char *dir,
+                                       int threads);
+
+/* ---- PNG ------------------------------------------------------------------------------------- */
+
+typedef struct {
+  uint8_t *pixels; /* H,W,C; owned, grown by the readers, freed by capl_image_fini */
+  size_t capacity; /* bytes */
+  int width, height, channels;
+} capl_image; /* start from {0} */
+
+CAPL_API void capl_image_fini(capl_image *image);
+
+/* Reads any colour type and depth as u8. channels: 1, 3, or 0 = what the file has (gray or RGB); alpha
+** is composited on white. image's buffer is reused when large enough.
+** EIO (cannot be opened or read), EFORMAT (damaged, empty, or another kind of file, which is named),
+** EVALUE (more than 64 megapixels), ENOMEM. Messages start with the path. */
+CAPL_API capl_status capl_png_read(const char *path, int channels, capl_image *image);
+/* The same from memory; name stands for the path in messages. */
+CAPL_API capl_status capl_png_decode(const void *bytes, size_t size, const char *name, int channels,
+                                     capl_image *image);
+/* Writes H,W,channels u8 (1 or 3) to a temporary name and renames it. EIO, EVALUE. */
+CAPL_API capl_status capl_png_write(const char *path, const uint8_t *pixels, int width, int height,
+                                    int channels);
+
+/* ---- sources --------------------------------------------------------------------------------- */
+
+typedef struct capl_source capl_source; /* refcounted; a loader holds its own reference */
+
+typedef struct {
+  int width, height;   /* px that every file must have; 0, 0 = those of the first file */
+  int channels;        /* 1 or 3; 0 = 1 */
+  const char *charset; /* may hold ranges; NULL = the images have no labels (T = 0) */
+  int length;          /* T, 1..CAPL_LABEL_MAX; 0 = 4 */
+  bool variable;       /* labels may be shorter than T; the rest is -1 */
+} capl_folder_options;
+
+/* All *.png below dir (any case, any depth), sorted bytewise by path. Labels are set by the caller,
+** who knows the naming rule: capl_source_name, then capl_source_set_label for each sample.
+** EIO if dir cannot be listed; EVALUE if it holds no PNG file or an option is out of range. */
+CAPL_API capl_status capl_source_folder_new(const char *dir, const capl_folder_options *options,
+                                            capl_source **source);
+/* Fresh images: sample id of epoch e is image e * 2^32 + id of seed. fixed: the same images in every
+** epoch, none of which a fresh source of that seed ever gives (validation, test). count: samples per
+** epoch, 0 = 2^32 - 1. Holds a reference to gen. */
+CAPL_API capl_status capl_source_captcha_new(capl_captcha *gen, uint64_t seed, int channels, uint32_t count,
+                                             bool fixed, capl_source **source);
+CAPL_API capl_source *capl_source_ref(capl_source *source);
+CAPL_API void capl_source_unref(capl_source *source); /* NULL is fine */
+
+CAPL_API uint32_t capl_source_count(const capl_source *source);
+CAPL_API int capl_source_width(const capl_source *source);
+CAPL_API int capl_source_height(const capl_source *source);
+CAPL_API int capl_source_channels(const capl_source *source);
+CAPL_API int capl_source_length(const capl_source *source);          /* T, 0 = no labels */
+CAPL_API const char *capl_source_charset(const capl_source *source); /* expanded, "" = none; borrowed */
+/* Path of sample i below the folder's dir; NULL for sources without files or i out of range. Borrowed. */
+CAPL_API const char *capl_source_name(const capl_source *source, uint32_t i);
+/* Not while a loader runs. EVALUE naming the file for a character outside the charset or a wrong length; the
+** sample then counts as bad: a loader that stops raises the same error, one that skips replaces it. */
+CAPL_API capl_status capl_source_set_label(capl_source *source, uint32_t i, const char *text);
+/* Reads one sample. pixels: H*W*C bytes; labels: T ids (may be NULL if T = 0). Thread-safe. */
+CAPL_API capl_status capl_source_read(capl_source *source, uint32_t epoch, uint32_t id, uint8_t *pixels,
+                                      int32_t *labels);
+
+/* ---- augmentation ---------------------------------------------------------------------------- */
+
+typedef struct {
+  float lo, hi; /* uniform; {0, 0} = the op is off */
+} capl_range;
+
+/* Applied in this order, in one pass: geometry (about the centre, bilinear), contrast (about the image's
+** mean), brightness, inversion, clamp to 0..255, noise, clamp. All zero = off. */
+typedef struct {
+  capl_range rotate;      /* degrees, positive = counter-clockwise */
+  capl_range scale;       /* factor, > 0; above 1 enlarges */
+  capl_range translate_x; /* share of the width, positive = right */
+  capl_range translate_y; /* share of the height, positive = down */
+  capl_range shear;       /* degrees; moves rows sideways */
+  capl_range contrast;    /* factor, >= 0 */
+  capl_range brightness;  /* factor, >= 0 */
+  capl_range noise;       /* standard deviation in levels of 255, >= 0 */
+  float invert;           /* probability, 0..1 */
+  bool fill;              /* outside the source: false = nearest edge pixel, true = fill_value */
+  uint8_t fill_value;
+} capl_augment_options;
+
+/* EVALUE naming the op whose range is inverted, not finite or out of bounds. */
+CAPL_API capl_status capl_augment_check(const capl_augment_options *options);
+/* One image, in (H,W,C) -> out (H,W,C), never the same memory. The numbers drawn are a function of
+** (seed, epoch, sample). *changed (may be NULL): whether any op applied. ENOMEM, EVALUE. */
+CAPL_API capl_status capl_augment_image(const capl_augment_options *options, uint64_t seed, uint32_t epoch,
+                                        uint32_t sample, const uint8_t *in, int height, int width, int channels,
+                                        uint8_t *out, bool *changed);
+
+/* ---- loader ---------------------------------------------------------------------------------- */
+
+typedef enum { CAPL_PIXEL_F32, CAPL_PIXEL_BF16, CAPL_PIXEL_U8 } capl_pixel_type;
+
+typedef enum {
+  CAPL_NORM_STANDARDISE, /* per image: (x - mean) / deviation over all its values */
+  CAPL_NORM_UNIT,        /* x / 255 */
+  CAPL_NORM_MEAN_STD,    /* (x / 255 - mean[c]) / std[c] */
+} capl_norm;
+
+typedef enum { CAPL_ON_ERROR_STOP, CAPL_ON_ERROR_SKIP } capl_on_error;
+
+typedef struct {
+  int batch;    /* N >= 1 */
+  int workers;  /* threads; 0 = capl_loader_next does the work itself */
+  int prefetch; /* batches made ahead; 0 = 2 */
+  uint64_t seed;
+  bool shuffle;   /* a new order each epoch, a function of (seed, epoch) */
+  bool drop_last; /* false: the last batch of an epoch may be smaller */
+  int rank, world; /* this process takes every world-th sample; 0, 0 = all of them */
+  capl_on_error on_error;
+  capl_pixel_type type;
+  capl_norm norm; /* not for u8, which keeps its levels */
+  float mean[3], std[3];
+  const capl_augment_options *augment; /* copied; NULL = none */
+} capl_loader_options;
+
+typedef struct capl_loader capl_loader;
+
+/* Borrowed from the loader until its next call that is not a getter. */
+typedef struct {
+  const void *images;    /* (N,H,W,C) of the loader's pixel type, 64-byte aligned */
+  const int32_t *labels; /* (N,T); NULL if T = 0 */
+  const uint32_t *ids;   /* (N) sample numbers in the source, after substitution */
+  int count;             /* N; 0 = the epoch has ended */
+  int padded;            /* rows at the end that repeat a sample so that all ranks have equally many */
+  int substituted;       /* rows that stand in for a bad sample */
+} capl_batch;
+
+/* What has been handed out, not what was prefetched. 24 bytes. */
+typedef struct {
+  uint64_t seed, epoch;
+  uint64_t position; /* samples of the epoch's global order (all ranks) handed out */
+} capl_loader_state;
+
+typedef struct {
+  uint64_t batches, samples; /* handed out since the loader was made */
+  uint64_t augmented;        /* of those samples, how many an augmentation changed */
+  uint64_t substituted;      /* of those samples, how many stand in for a bad one */
+  uint32_t bad;              /* different bad samples met so far */
+  double wait_seconds;       /* time capl_loader_next spent waiting or, without workers, working */
+} capl_loader_stats;
+
+/* Starts the threads. Holds a reference to source. *loader: caller frees. EVALUE, ENOMEM. */
+CAPL_API capl_status capl_loader_new(capl_source *source, const capl_loader_options *options,
+                                     capl_loader **loader);
+/* Stops the threads (after their current sample) and releases everything. NULL is fine. */
+CAPL_API void capl_loader_free(capl_loader *loader);
+
+/* Begins an epoch at its first sample; what was prefetched of another is dropped. EVALUE above 2^31 - 1. */
+CAPL_API capl_status capl_loader_epoch(capl_loader *loader, uint64_t epoch);
+/* The next batch of the epoch; batch->count is 0 after the last. When a sample is bad and on_error is stop, all
+** batches before it come first, then its error, again at each call. ESTATE before the first epoch. */
+CAPL_API capl_status capl_loader_next(capl_loader *loader, capl_batch *batch);
+
+/* Samples this rank gets per epoch, and batches. */
+CAPL_API uint64_t capl_loader_samples(const capl_loader *loader);
+CAPL_API uint64_t capl_loader_batches(const capl_loader *loader);
+CAPL_API capl_source *capl_loader_source(const capl_loader *loader); /* borrowed */
+CAPL_API capl_pixel_type capl_loader_type(const capl_loader *loader);
+CAPL_API void capl_loader_state_get(const capl_loader *loader, capl_loader_state *state);
+/* Continues exactly where the state was taken, under the same source and options. EVALUE if the position is past
+** the epoch's end. */
+CAPL_API capl_status capl_loader_state_set(capl_loader *loader, const capl_loader_state *state);
+CAPL_API void capl_loader_stats_get(capl_loader *loader, capl_loader_stats *stats);
+/* i-th bad sample met so far in order of its number: its id and what was wrong (borrowed until the next
+** getter of bad samples). false when i is past the last. */
+CAPL_API bool capl_loader_bad_get(capl_loader *loader, uint32_t i, uint32_t *id, const char **message);
+
+/* Place position -> sample number: a bijection of [0, n) for each (seed, epoch). position < n. */
+CAPL_API uint32_t capl_shuffle(uint64_t seed, uint64_t epoch, uint32_t n, uint32_t position);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
