@@ -7,13 +7,25 @@
 #include "capl/op.h"
 #include "capl/tape.h"
 
+/* A local reference that is given back when its scope is left: TEMP capl_tensor *t = NULL; */
+#define TEMP __attribute__((cleanup(temp_unref)))
+static inline void temp_unref(capl_tensor **t)
+{
+  capl_tensor_unref(*t);
+}
+
 /* Shape rules. */
 
 /* Output 0 has the shape, dtype and memory order of input 0. */
 capl_status rule_like_first(const capl_call *call, capl_out_spec *out);
-/* Output 0 has the broadcast shape of all inputs, dtype of input 0 (inputs are already unified). */
+/* Output 0 has the broadcast shape and the promoted dtype of all inputs, and the memory order of the
+** first one of that shape. */
 capl_status rule_broadcast(const capl_call *call, capl_out_spec *out);
-/* Fills one spec; like may be NULL. */
+/* Broadcast of the inputs' shapes into out's sizes; ESHAPE names the two inputs and the dim. */
+capl_status broadcast_sizes(const capl_call *call, capl_out_spec *out);
+/* What a value of either dtype fits into: floats before integers, then the wider (PyTorch's rule). */
+capl_dtype promote(capl_dtype a, capl_dtype b);
+/* Fills one spec without a memory order / with that of t. */
 void spec_set(capl_out_spec *out, capl_dtype dtype, int ndim, const int64_t *size);
 void spec_like(capl_out_spec *out, const capl_tensor *t);
 
@@ -37,6 +49,9 @@ capl_status grad_call(capl_op_id id, int n_in, capl_tensor *const *in, const cap
             (capl_tensor *[]){__VA_ARGS__}, (attr), (out))
 /* dy summed over the dims in which an input of `like`'s shape was broadcast. New reference. */
 capl_status grad_unbroadcast(capl_tensor *dy, const capl_tensor *like, capl_tensor **out);
+/* The gradient may have been summed with keepdim or not: gives dy the shape of x with every reduced
+** dim kept as 1 (dims as in the reductions' attribute), then expands it to x. New reference. */
+capl_status grad_expand_reduced(capl_tensor *dy, const capl_tensor *x, const capl_attr *dims, capl_tensor **out);
 /* y = scale * x + shift */
 capl_status grad_affine(capl_tensor *x, double scale, double shift, capl_tensor **out);
 

@@ -7,65 +7,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* 16-bit floats */
+#include "base/float16.h"
 
-static uint32_t float_bits(float f)
-{
-  uint32_t bits;
-  memcpy(&bits, &f, sizeof bits);
-  return bits;
-}
-
-static float float_from_bits(uint32_t bits)
-{
-  float f;
-  memcpy(&f, &bits, sizeof f);
-  return f;
-}
-
-/* Rounds to odd: a later rounding to fewer bits then gives what one rounding of v would give. */
+/* Rounds to odd: a later rounding to 16 bits then gives what one rounding of v would give. */
 static float float_to_odd(double v)
 {
   float f = (float)v;
   if (isnan(v) || isinf(v) || (double)f == v) return f;
-  uint32_t bits = float_bits(f);
+  uint32_t bits = capl_float_to_bits(f);
   if (isinf(f) || fabs((double)f) > fabs(v)) bits--; /* towards zero */
-  return float_from_bits(bits | 1);
-}
-
-static uint16_t bf16_from_double(double v)
-{
-  if (isnan(v)) return 0x7FC0;
-  uint32_t bits = float_bits(float_to_odd(v));
-  return (uint16_t)((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16);
-}
-
-static double bf16_to_double(uint16_t h)
-{
-  return float_from_bits((uint32_t)h << 16);
-}
-
-/* nearbyint rounds ties to even in the default rounding mode. */
-static uint16_t f16_from_double(double v)
-{
-  uint16_t sign = signbit(v) ? 0x8000 : 0;
-  if (isnan(v)) return 0x7E00;
-  double a = fabs(v);
-  if (a >= 65520.0) return sign | 0x7C00;
-  if (a < 0x1p-14) return sign | (uint16_t)nearbyint(a * 0x1p24);
-  int exponent;
-  double mantissa = frexp(a, &exponent); /* a = mantissa * 2^exponent, mantissa in [0.5,1) */
-  int units = (int)nearbyint(mantissa * 2048.0); /* 1024..2048; 2048 carries into the exponent */
-  return sign | (uint16_t)(((exponent + 14) << 10) + (units - 1024));
-}
-
-static double f16_to_double(uint16_t h)
-{
-  int exponent = (h >> 10) & 31;
-  int mantissa = h & 1023;
-  double a = exponent == 0 ? ldexp(mantissa, -24) : ldexp(1024 + mantissa, exponent - 25);
-  if (exponent == 31) a = mantissa ? NAN : INFINITY;
-  return h & 0x8000 ? -a : a;
+  return capl_bits_to_float(bits | 1);
 }
 
 /* elements */
@@ -84,8 +35,8 @@ double ref_get(const capl_tensor *t, int64_t i)
   switch (t->dtype) {
   case CAPL_F32: return ((const float *)p)[i];
   case CAPL_F64: return ((const double *)p)[i];
-  case CAPL_BF16: return bf16_to_double(((const uint16_t *)p)[i]);
-  case CAPL_F16: return f16_to_double(((const uint16_t *)p)[i]);
+  case CAPL_BF16: return capl_bf16_to_float(((const uint16_t *)p)[i]);
+  case CAPL_F16: return capl_f16_to_float(((const uint16_t *)p)[i]);
   default: return (double)ref_get_int(t, i);
   }
 }
@@ -96,8 +47,8 @@ void ref_set(capl_tensor *t, int64_t i, double v)
   switch (t->dtype) {
   case CAPL_F32: ((float *)p)[i] = (float)v; break;
   case CAPL_F64: ((double *)p)[i] = v; break;
-  case CAPL_BF16: ((uint16_t *)p)[i] = bf16_from_double(v); break;
-  case CAPL_F16: ((uint16_t *)p)[i] = f16_from_double(v); break;
+  case CAPL_BF16: ((uint16_t *)p)[i] = capl_bf16_from_float(float_to_odd(v)); break;
+  case CAPL_F16: ((uint16_t *)p)[i] = capl_f16_from_float(float_to_odd(v)); break;
   case CAPL_BOOL: ((uint8_t *)p)[i] = v != 0; break;
   case CAPL_U8: ((uint8_t *)p)[i] = (uint8_t)int_from_double(v, 0, UINT8_MAX); break;
   case CAPL_I32: ((int32_t *)p)[i] = (int32_t)int_from_double(v, INT32_MIN, INT32_MAX); break;
