@@ -1,0 +1,62 @@
+/* bind.h -- what the program needs from the Lua binding: a state, running text in it, its errors.
+**
+** capl's own Lua library is embedded and runs without io, os, debug, ffi and package; what it may do comes
+** from one private table of C functions, "core", which each library chunk gets as its first argument.
+** Recipes run in an environment of their own: capl, nn, optim, data and Lua's harmless functions.
+** SPDX-License-Identifier: Apache-2.0
+*/
+#ifndef CAPL_BIND_BIND_H
+#define CAPL_BIND_BIND_H
+
+#include <lua.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "capl/error.h"
+
+typedef struct {
+  bool jit;             /* compile Lua to machine code */
+  const char *lua_path; /* folder that holds capl/init.lua; NULL = $CAPL_LUA_PATH, else the embedded library */
+} capl_state_options;
+
+/* A state with the harmless libraries, the core table and the recipe environment; the library itself is
+** loaded when first asked for. options may be NULL (jit on). ENOMEM. */
+capl_status capl_state_new(const capl_state_options *options, lua_State **out);
+void capl_state_close(lua_State *L);
+
+/* Pushes the core table: add C functions of a command's own to it before its Lua module runs. */
+void capl_bind_core(lua_State *L);
+/* Pushes the value of a library module: "cli.bench" is lua/capl/cli/bench.lua. Raises Lua errors: call it
+** under capl_bind_call. */
+void capl_bind_require(lua_State *L, const char *module);
+/* Pushes the recipe environment, made at first use. Raises Lua errors likewise. */
+void capl_bind_environment(lua_State *L);
+/* Loads text (never bytecode) as a function in the recipe environment and pushes it. name: "@recipe.lua" for
+** a file, "=-e" for others. Returns 0, or pushes the error instead. */
+int capl_bind_load(lua_State *L, const char *text, size_t len, const char *name);
+
+/* lua_pcall that turns whatever was raised into an error table with its traceback, and ends an interrupt.
+** Returns 0, or leaves the error table on the stack. */
+int capl_bind_call(lua_State *L, int nargs, int nresults);
+/* Likewise for a library module's function: calls module.function with the nargs values on the stack. */
+int capl_bind_call_module(lua_State *L, const char *module, const char *function, int nargs, int nresults);
+
+/* The error at index as text in the house format, with the traceback if verbose; pushed and returned. */
+const char *capl_bind_error_text(lua_State *L, int index, bool verbose);
+/* Its code: "shape", "interrupt", …; "lua" for errors of Lua itself. Borrowed while the error lives. */
+const char *capl_bind_error_code(lua_State *L, int index);
+
+/* ---- Ctrl-C (interrupt.c) -------------------------------------------------------------------- */
+
+/* Makes JIT-compiled loops of L stoppable. One state per process. Call it after fork. */
+void capl_interrupt_install(lua_State *L);
+/* Async-signal-safe: stops L at its next instruction or op with an "interrupt" error that no pcall of the
+** recipe can hold. In force until capl_bind_call returns. */
+void capl_interrupt_request(void);
+bool capl_interrupt_pending(void);
+void capl_interrupt_clear(void);
+
+/* lua_CFunction of the module capl.so. */
+CAPL_API int luaopen_capl(lua_State *L);
+
+#endif
