@@ -1,0 +1,35 @@
+# What `cmake --install` puts where; included last by the top CMakeLists.txt.
+#
+#   bin/capl   lib/libcapl.so   lib/capl/libcapl_cpu.so   include/capl/   lib/pkgconfig/capl.pc
+#   share/capl/recipes/         share/doc/capl/
+#
+# The tree can be moved: programs find libraries, and the pkg-config file its prefix, relative to themselves.
+# SPDX-License-Identifier: Apache-2.0
+
+set(docdir ${CMAKE_INSTALL_DATADIR}/doc/capl)
+set(backenddir ${CMAKE_INSTALL_LIBDIR}/capl)
+
+install(TARGETS capl_core LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+if(TARGET capl)
+  install(TARGETS capl RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+endif()
+if(TARGET capl_cpu)
+  set_target_properties(capl_cpu PROPERTIES INSTALL_RPATH "$ORIGIN/..")
+  install(TARGETS capl_cpu LIBRARY DESTINATION ${backenddir})
+endif()
+
+install(DIRECTORY include/capl DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(DIRECTORY recipes DESTINATION ${CMAKE_INSTALL_DATADIR}/capl OPTIONAL FILES_MATCHING PATTERN "*.lua")
+install(FILES README.md LICENSE DESTINATION ${docdir})
+install(DIRECTORY docs/ DESTINATION ${docdir})
+
+# capl.pc lies in <libdir>/pkgconfig; ${pcfiledir} leads back to the prefix.
+file(RELATIVE_PATH CAPL_PC_TO_PREFIX /p/${CMAKE_INSTALL_LIBDIR}/pkgconfig /p)
+configure_file(cmake/capl.pc.in capl.pc @ONLY)
+install(FILES ${CMAKE_BINARY_DIR}/capl.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+
+# `cmake --build build --target uninstall` removes the files of the last install and the folders it left empty.
+add_custom_target(uninstall
+  COMMAND ${CMAKE_COMMAND} -DMANIFEST=${CMAKE_BINARY_DIR}/install_manifest.txt
+    -P ${PROJECT_SOURCE_DIR}/cmake/uninstall.cmake
+  COMMENT "Removing what install_manifest.txt lists" VERBATIM)
