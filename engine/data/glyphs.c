@@ -1,0 +1,119 @@
+/* glyphs.c -- renders the letters of a font through FreeType.
+** SPDX-License-Identifier: Apache-2.0
+*/
+#define _GNU_SOURCE
+#include "data/glyphs.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <ft2build.h>
+#include FT_FREETYPE_H
+
+static const char default_font[] = "/usr/share/fonts/truetype/noto/NotoMono-Regular.ttf";
+
+/* An unset or empty CAPL_FONT is no font. */
+static const char *font_path(const char *font)
+{
+  if (font && *font) return font;
+  const char *env = getenv("CAPL_FONT");
+  return env && *env ? env : default_font;
+}
+
+static capl_status find_font(const char *path)
+{
+  if (access(path, R_OK) == 0) return CAPL_OK;
+  CAPL_FAIL(CAPL_EIO, "cannot open the captcha font %s: %s", path, strerror(errno));
+  capl_error_hint("install the Debian package fonts-noto-mono (it provides %s), or name another TrueType file with "
+                  "font = PATH or CAPL_FONT=PATH", default_font);
+  return CAPL_EIO;
+}
+
+static int clamp(int value, int last)
+{
+  return value < 0 ? 0 : value > last ? last : value;
+}
+
+/* The bitmap with its edge pixels repeated once outwards. */
+static uint8_t *padded_copy(const FT_Bitmap *bitmap)
+{
+  int w = (int)bitmap->width, h = (int)bitmap->rows;
+  uint8_t *copy = malloc((size_t)(w + 2) * (size_t)(h + 2));
+  if (!copy) return NULL;
+  for (int y = -1; y <= h; y++) {
+    const uint8_t *row = bitmap->buffer + (ptrdiff_t)clamp(y, h - 1) * bitmap->pitch;
+    for (int x = -1; x <= w; x++) copy[(y + 1) * (w + 2) + x + 1] = row[clamp(x, w - 1)];
+  }
+  return copy;
+}
+
+static capl_status render(FT_Face face, char c, const char *path, capl_glyph *glyph)
+{
+  if (!FT_Get_Char_Index(face, (FT_ULong)c)) return CAPL_FAIL(CAPL_EFORMAT, "font %s has no glyph for '%c'", path, c);
+  if (FT_Load_Char(face, (FT_ULong)c, FT_LOAD_RENDER)) return CAPL_FAIL(CAPL_EFORMAT, "font %s: cannot render '%c'", path, c);
+  FT_GlyphSlot slot = face->glyph;
+  if (slot->bitmap.pixel_mode != FT_PIXEL_MODE_GRAY || !slot->bitmap.width || !slot->bitmap.rows) {
+    return CAPL_FAIL(CAPL_EFORMAT, "font %s: '%c' has no ink", path, c);
+  }
+  int ascender = (int)((face->size->metrics.ascender + 63) >> 6);
+  int advance = (int)(slot->advance.x >> 6);
+  glyph->ink_w = (int)slot->bitmap.width;
+  glyph->ink_h = (int)slot->bitmap.rows;
+  int right = slot->bitmap_left + glyph->ink_w;
+  glyph->cell_w = (advance > right ? advance : right) + 1;
+  glyph->cell_h = ascender - slot->bitmap_top + glyph->ink_h + 1;
+  glyph->ink = padded_copy(&slot->bitmap);
+  return glyph->ink ? CAPL_OK : CAPL_FAIL(CAPL_ENOMEM, "no memory for the glyphs of %s", path);
+}
+
+static capl_status render_size(FT_Face face, int px, const char *chars, const char *path, capl_glyph *glyph,
+                               int *space_w)
+{
+  if (FT_Set_Pixel_Sizes(face, 0, (FT_UInt)px) || FT_Load_Char(face, ' ', FT_LOAD_DEFAULT)) {
+    return CAPL_FAIL(CAPL_EFORMAT, "font %s: cannot be used at %d px", path, px);
+  }
+  *space_w = (int)(face->glyph->advance.x >> 6) + 1;
+  for (int i = 0; chars[i]; i++) CAPL_TRY(render(face, chars[i], path, &glyph[i]));
+  return CAPL_OK;
+}
+
+static capl_status render_all(FT_Library library, capl_glyphs *glyphs, const char *chars, const int *sizes_px)
+{
+  FT_Face face;
+  if (FT_New_Face(library, glyphs->path, 0, &face)) return CAPL_FAIL(CAPL_EFORMAT, "%s is not a font FreeType can read", glyphs->path);
+  capl_status status = CAPL_OK;
+  for (int s = 0; s < glyphs->n_sizes && status == CAPL_OK; s++) {
+    status = render_size(face, sizes_px[s], chars, glyphs->path, glyphs->glyph + s * glyphs->n_chars, &glyphs->space_w[s]);
+  }
+  FT_Done_Face(face);
+  return status;
+}
+
+capl_status capl_glyphs_init(capl_glyphs *glyphs, const char *font, const char *chars, const int *sizes_px, int n_sizes)
+{
+  const char *path = font_path(font);
+  *glyphs = (capl_glyphs){.n_sizes = n_sizes, .n_chars = (int)strlen(chars)};
+  CAPL_TRY(find_font(path));
+  glyphs->path = strdup(path);
+  glyphs->glyph = calloc((size_t)(n_sizes * glyphs->n_chars), sizeof *glyphs->glyph);
+  glyphs->space_w = calloc((size_t)n_sizes, sizeof *glyphs->space_w);
+  if (!glyphs->path || !glyphs->glyph || !glyphs->space_w) return CAPL_FAIL(CAPL_ENOMEM, "no memory for the glyphs of %s", path);
+  FT_Library library;
+  if (FT_Init_FreeType(&library)) return CAPL_FAIL(CAPL_EINTERNAL, "FreeType cannot be started");
+  capl_status status = render_all(library, glyphs, chars, sizes_px);
+  FT_Done_FreeType(library);
+  return status;
+}
+
+void capl_glyphs_fini(capl_glyphs *glyphs)
+{
+  if (glyphs->glyph) {
+    for (int i = 0; i < glyphs->n_sizes * glyphs->n_chars; i++) free(glyphs->glyph[i].ink);
+  }
+  free(glyphs->glyph);
+  free(glyphs->space_w);
+  free(glyphs->path);
+  *glyphs = (capl_glyphs){0};
+}

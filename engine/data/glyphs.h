@@ -1,0 +1,33 @@
+/* glyphs.h -- the letters of one font at the sizes a captcha style uses, rendered once.
+**
+** A glyph is its ink as 8-bit coverage, and the cell its style lays out. The ink is stored with one
+** extra pixel on each side that repeats the edge, so that bilinear sampling needs no bounds test.
+** SPDX-License-Identifier: Apache-2.0
+*/
+#ifndef CAPL_DATA_GLYPHS_H
+#define CAPL_DATA_GLYPHS_H
+
+#include <stdint.h>
+
+#include "capl/error.h"
+
+typedef struct {
+  int ink_w, ink_h;   /* px of the ink's bounding box */
+  int cell_w, cell_h; /* px of the text box: advance or ink, ascender to the ink's bottom, + 1 */
+  uint8_t *ink;       /* (ink_h + 2, ink_w + 2) */
+} capl_glyph;
+
+typedef struct {
+  int n_sizes, n_chars;
+  capl_glyph *glyph; /* [size * n_chars + char] */
+  int *space_w;      /* [size], px of a blank cell */
+  char *path;
+} capl_glyphs;
+
+/* font: path, or NULL for $CAPL_FONT or Noto Mono. chars: one glyph each. glyphs->path is the file used.
+** EIO if there is no such file, EFORMAT if it is no font or lacks a character. Finish with _fini either way. */
+capl_status capl_glyphs_init(capl_glyphs *glyphs, const char *font, const char *chars, const int *sizes_px,
+                             int n_sizes);
+void capl_glyphs_fini(capl_glyphs *glyphs);
+
+#endif

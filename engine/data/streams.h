@@ -1,0 +1,15 @@
+/* streams.h -- the Philox streams of this folder: the third number of capl_rng_init.
+**
+** Each purpose has its own stream of (seed, sample, epoch), so that adding one shifts no other.
+** SPDX-License-Identifier: Apache-2.0
+*/
+#ifndef CAPL_DATA_STREAMS_H
+#define CAPL_DATA_STREAMS_H
+
+enum {
+  CAPL_STREAM_CAPTCHA = 0x0da70001,
+  CAPL_STREAM_SHUFFLE = 0x0da70002,
+  CAPL_STREAM_AUGMENT = 0x0da70100, /* + the op's place in augment.c's list; up to 0x0da701ff */
+};
+
+#endif
