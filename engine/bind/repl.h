@@ -1,0 +1,17 @@
+/* repl.h -- the prompt.
+** SPDX-License-Identifier: Apache-2.0
+*/
+#ifndef CAPL_BIND_REPL_H
+#define CAPL_BIND_REPL_H
+
+#include <lua.h>
+#include <stdbool.h>
+
+/* Reads and runs lines until the end of input; returns the exit status. Piped input gets no prompt, and its first
+** error does not stop it but makes the status 1. */
+int capl_repl_run(lua_State *L, bool verbose);
+
+/* While waiting at the prompt, Ctrl-C ends the line and not the process (worker.c). */
+void capl_worker_prompt(bool waiting);
+
+#endif

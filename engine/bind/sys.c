@@ -1,0 +1,207 @@
+/* sys.c -- files, clock and terminal for capl's own Lua library.
+**
+** The library has no io and no os; what it needs of the system is here, in small checked functions. Calls that may
+** legitimately fail return nil and a sentence. Recipes never see this table.
+** SPDX-License-Identifier: Apache-2.0
+*/
+#define _GNU_SOURCE
+#include "sys.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <lauxlib.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/thread.h"
+
+/* A path without a NUL inside, which the system would cut short silently. */
+static const char *check_path(lua_State *L, int arg)
+{
+  size_t n;
+  const char *path = luaL_checklstring(L, arg, &n);
+  luaL_argcheck(L, strlen(path) == n && n > 0, arg, "not a path");
+  return path;
+}
+
+static int fail(lua_State *L, const char *verb, const char *path)
+{
+  lua_pushnil(L);
+  lua_pushfstring(L, "cannot %s %s: %s", verb, path, strerror(errno));
+  return 2;
+}
+
+/* clock() -> seconds since an arbitrary start, never running backwards */
+static int sys_clock(lua_State *L)
+{
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  lua_pushnumber(L, (double)t.tv_sec + 1e-9 * (double)t.tv_nsec);
+  return 1;
+}
+
+/* date() -> "2025-01-31T12:00:00Z" */
+static int sys_date(lua_State *L)
+{
+  char text[32];
+  time_t now = time(NULL);
+  struct tm utc;
+  gmtime_r(&now, &utc);
+  strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &utc);
+  lua_pushstring(L, text);
+  return 1;
+}
+
+static int put(lua_State *L, FILE *file)
+{
+  size_t n;
+  const char *text = luaL_checklstring(L, 1, &n);
+  fwrite(text, 1, n, file);
+  fflush(file);
+  return 0;
+}
+
+/* out(text), err(text): to standard output and standard error, at once */
+static int sys_out(lua_State *L) { return put(L, stdout); }
+static int sys_err(lua_State *L) { return put(L, stderr); }
+
+/* isatty(fd) -> boolean */
+static int sys_isatty(lua_State *L)
+{
+  lua_pushboolean(L, isatty((int)luaL_checkinteger(L, 1)));
+  return 1;
+}
+
+/* getenv(name) -> text or nil */
+static int sys_getenv(lua_State *L)
+{
+  lua_pushstring(L, getenv(luaL_checkstring(L, 1)));
+  return 1;
+}
+
+/* cpus() -> processors this process may use */
+static int sys_cpus(lua_State *L)
+{
+  lua_pushinteger(L, capl_cpu_count());
+  return 1;
+}
+
+/* peak_rss() -> bytes of memory this process held at most */
+static int sys_peak_rss(lua_State *L)
+{
+  struct rusage usage;
+  getrusage(RUSAGE_SELF, &usage);
+  lua_pushnumber(L, (double)usage.ru_maxrss * 1024);
+  return 1;
+}
+
+/* kind(path) -> "file", "folder" or nil */
+static int sys_kind(lua_State *L)
+{
+  struct stat info;
+  if (stat(check_path(L, 1), &info) != 0) return 0;
+  lua_pushstring(L, S_ISDIR(info.st_mode) ? "folder" : "file");
+  return 1;
+}
+
+/* mkdir(path) -> true: makes the folder and those above it */
+static int sys_mkdir(lua_State *L)
+{
+  const char *path = check_path(L, 1);
+  char part[4096];
+  if (strlen(path) >= sizeof part) return errno = ENAMETOOLONG, fail(L, "make folder", path);
+  for (size_t i = 1, n = strlen(path); i <= n; i++) {
+    if (path[i] != '/' && path[i] != '\0') continue;
+    memcpy(part, path, i);
+    part[i] = '\0';
+    if (mkdir(part, 0777) != 0 && errno != EEXIST) return fail(L, "make folder", part);
+  }
+  struct stat info;
+  if (stat(path, &info) != 0) return fail(L, "make folder", path);
+  if (!S_ISDIR(info.st_mode)) return errno = ENOTDIR, fail(L, "make folder", path);
+  lua_pushboolean(L, true);
+  return 1;
+}
+
+/* read(path) -> text */
+static int sys_read(lua_State *L)
+{
+  const char *path = check_path(L, 1);
+  FILE *file = fopen(path, "rb");
+  if (!file) return fail(L, "read", path);
+  luaL_Buffer text;
+  luaL_buffinit(L, &text);
+  for (size_t n; (n = fread(luaL_prepbuffer(&text), 1, LUAL_BUFFERSIZE, file)) > 0;) luaL_addsize(&text, n);
+  bool bad = ferror(file);
+  fclose(file);
+  luaL_pushresult(&text);
+  return bad ? fail(L, "read", path) : 1;
+}
+
+/* write(path, text) -> true: to a temporary name, which then replaces path */
+static int sys_write(lua_State *L)
+{
+  size_t n;
+  const char *path = check_path(L, 1), *text = luaL_checklstring(L, 2, &n);
+  char temporary[4096];
+  if (snprintf(temporary, sizeof temporary, "%s.%d.tmp", path, (int)getpid()) >= (int)sizeof temporary)
+    return errno = ENAMETOOLONG, fail(L, "write", path);
+  FILE *file = fopen(temporary, "wb");
+  if (!file) return fail(L, "write", path);
+  bool written = fwrite(text, 1, n, file) == n && fflush(file) == 0 && fsync(fileno(file)) == 0;
+  int cause = errno;
+  written = fclose(file) == 0 && written;
+  if (written && rename(temporary, path) == 0) return lua_pushboolean(L, true), 1;
+  if (!written) errno = cause;
+  fail(L, "write", path);
+  unlink(temporary);
+  return 2;
+}
+
+/* list(path) -> names in the folder, sorted bytewise, without . and .. */
+static int sys_list(lua_State *L)
+{
+  const char *path = check_path(L, 1);
+  struct dirent **names;
+  int n = scandir(path, &names, NULL, alphasort);
+  if (n < 0) return fail(L, "list folder", path);
+  lua_createtable(L, n, 0);
+  int kept = 0;
+  for (int i = 0; i < n; i++) {
+    if (strcmp(names[i]->d_name, ".") != 0 && strcmp(names[i]->d_name, "..") != 0) {
+      lua_pushstring(L, names[i]->d_name);
+      lua_rawseti(L, -2, ++kept);
+    }
+    free(names[i]);
+  }
+  free(names);
+  return 1;
+}
+
+/* remove(path) -> true: a file or an empty folder */
+static int sys_remove(lua_State *L)
+{
+  const char *path = check_path(L, 1);
+  if (remove(path) != 0) return fail(L, "remove", path);
+  lua_pushboolean(L, true);
+  return 1;
+}
+
+int capl_sys_push(lua_State *L)
+{
+  static const luaL_Reg functions[] = {
+    {"clock", sys_clock},   {"date", sys_date},         {"out", sys_out},   {"err", sys_err},
+    {"isatty", sys_isatty}, {"getenv", sys_getenv},     {"cpus", sys_cpus}, {"peak_rss", sys_peak_rss},
+    {"kind", sys_kind},     {"mkdir", sys_mkdir},       {"read", sys_read}, {"write", sys_write},
+    {"list", sys_list},     {"remove", sys_remove},     {NULL, NULL}};
+  lua_newtable(L);
+  luaL_setfuncs(L, functions, 0);
+  return 1;
+}

@@ -1,0 +1,12 @@
+/* sys.h -- files, clock and terminal for capl's own Lua library. Recipes never see this table.
+** SPDX-License-Identifier: Apache-2.0
+*/
+#ifndef CAPL_BIND_SYS_H
+#define CAPL_BIND_SYS_H
+
+#include <lua.h>
+
+/* Pushes the table of functions documented in sys.c. */
+int capl_sys_push(lua_State *L);
+
+#endif

@@ -1,0 +1,181 @@
+/* worker.c -- the process that runs Lua: makes the state, takes the signals, calls the command's Lua module.
+** SPDX-License-Identifier: Apache-2.0
+*/
+#define _GNU_SOURCE
+#include "worker.h"
+
+#include <lauxlib.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "bind.h"
+#include "capl/backend.h"
+#include "repl.h"
+#include "sys.h"
+
+/* ---- signals --------------------------------------------------------------------------------- */
+
+static pthread_t lua_thread;
+static volatile sig_atomic_t stop_signal; /* first SIGINT or SIGTERM since the last call began, 0 = none */
+static struct timespec stop_since;
+static volatile sig_atomic_t at_prompt;
+
+static double seconds_since(const struct timespec *start)
+{
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (double)(now.tv_sec - start->tv_sec) + 1e-9 * (double)(now.tv_nsec - start->tv_nsec);
+}
+
+/* The first signal unwinds Lua; a second one leaves at once, for code that never returns to Lua. The supervisor may
+** pass on a signal that the process group got as well, so two within 0.2 s count as one. */
+static void on_signal(int signal)
+{
+  if (!pthread_equal(pthread_self(), lua_thread)) {
+    pthread_kill(lua_thread, signal); /* a compute thread caught it */
+    return;
+  }
+  if (at_prompt) {
+    if (signal != SIGINT) _exit(128 + signal);
+    return; /* the line editor's read has been interrupted, that is all */
+  }
+  if (stop_signal) {
+    if (seconds_since(&stop_since) > 0.2) _exit(128 + signal);
+    return;
+  }
+  clock_gettime(CLOCK_MONOTONIC, &stop_since);
+  stop_signal = signal;
+  capl_interrupt_request();
+}
+
+static void take_signals(lua_State *L)
+{
+  lua_thread = pthread_self();
+  capl_interrupt_install(L);
+  struct sigaction action = {.sa_handler = on_signal}; /* no SA_RESTART: a read at the prompt must end */
+  sigaction(SIGINT, &action, NULL);
+  sigaction(SIGTERM, &action, NULL);
+}
+
+void capl_worker_prompt(bool waiting)
+{
+  at_prompt = waiting;
+  stop_signal = 0;
+}
+
+/* ---- quiet ends ------------------------------------------------------------------------------ */
+
+static bool unwinding;
+
+/* sys.unwind(): ends the innermost sys.guard. Uses the interrupt, which no pcall of a recipe can hold. */
+static int sys_unwind(lua_State *L)
+{
+  unwinding = true;
+  capl_interrupt_request();
+  return luaL_error(L, "unwound");
+}
+
+/* sys.guard(f, …) -> true when f returned, false when sys.unwind ended it. Errors and Ctrl-C go on upwards. */
+static int sys_guard(lua_State *L)
+{
+  unwinding = false;
+  int failed = capl_bind_call(L, lua_gettop(L) - 1, 0);
+  bool ended = unwinding && !stop_signal;
+  unwinding = false;
+  if (failed && !ended) {
+    if (stop_signal) capl_interrupt_request(); /* the call above ended the interrupt; it is meant for all */
+    return lua_error(L);
+  }
+  lua_pushboolean(L, !ended);
+  return 1;
+}
+
+/* ---- the state ------------------------------------------------------------------------------- */
+
+/* Table of the job for lua/capl/cli. */
+static void push_job(lua_State *L, const capl_job *job)
+{
+  const struct {
+    const char *key, *value;
+  } texts[] = {{"command", job->command}, {"usage", job->usage}, {"help", job->help}, {"recipe", job->recipe},
+               {"read", job->header.read}};
+  lua_newtable(L);
+  for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+    lua_pushstring(L, texts[i].value);
+    lua_setfield(L, -2, texts[i].key);
+  }
+  lua_pushboolean(L, job->verbose);
+  lua_setfield(L, -2, "verbose");
+  lua_pushnumber(L, job->header.minutes);
+  lua_setfield(L, -2, "minutes");
+  lua_createtable(L, job->argc, 0);
+  for (int i = 0; i < job->argc; i++) {
+    lua_pushstring(L, job->argv[i]);
+    lua_rawseti(L, -2, i + 1);
+  }
+  lua_setfield(L, -2, "args");
+}
+
+static void add_sys(lua_State *L)
+{
+  capl_bind_core(L);
+  capl_sys_push(L);
+  lua_pushcfunction(L, sys_unwind);
+  lua_setfield(L, -2, "unwind");
+  lua_pushcfunction(L, sys_guard);
+  lua_setfield(L, -2, "guard");
+  lua_setfield(L, -2, "sys");
+  lua_pop(L, 1);
+}
+
+/* CAPL_MEMORY_LIMIT=BYTES caps the tensors of the cpu device: for tests, and for machines shared with others. */
+static capl_status limit_memory(void)
+{
+  const char *text = getenv("CAPL_MEMORY_LIMIT");
+  if (!text) return CAPL_OK;
+  char *end;
+  unsigned long long bytes = strtoull(text, &end, 10);
+  if (!*text || *end) return CAPL_FAIL(CAPL_EVALUE, "CAPL_MEMORY_LIMIT is a number of bytes, not '%s'", text);
+  capl_device *device;
+  CAPL_TRY(capl_device_open("cpu", &device));
+  capl_memory_limit_set(device, (size_t)bytes);
+  return CAPL_OK;
+}
+
+static int report(lua_State *L, bool verbose)
+{
+  if (stop_signal == SIGINT) fputs("capl: interrupted\n", stderr);
+  if (stop_signal) return 128 + stop_signal;
+  fprintf(stderr, "%s\n", capl_bind_error_text(L, -1, verbose));
+  return 1;
+}
+
+static int run_command(lua_State *L, const capl_job *job)
+{
+  push_job(L, job);
+  if (capl_bind_call_module(L, "cli", "main", 1, 1) != 0) {
+    fflush(stdout);
+    return report(L, job->verbose);
+  }
+  return (int)lua_tointeger(L, -1);
+}
+
+int capl_worker_run(const capl_job *job)
+{
+  lua_State *L = NULL;
+  if (limit_memory() != CAPL_OK || capl_state_new(NULL, &L) != CAPL_OK) {
+    fprintf(stderr, "capl: %s\n", capl_error_last()->message);
+    return 1;
+  }
+  add_sys(L);
+  take_signals(L);
+  bool prompt = strcmp(job->command, "repl") == 0;
+  int status = prompt ? capl_repl_run(L, job->verbose) : run_command(L, job);
+  capl_state_close(L);
+  return status;
+}

@@ -1,0 +1,25 @@
+/* worker.h -- the process that runs Lua: recipes, commands and the prompt.
+** SPDX-License-Identifier: Apache-2.0
+*/
+#ifndef CAPL_BIND_WORKER_H
+#define CAPL_BIND_WORKER_H
+
+#include <stdbool.h>
+
+#include "header.h"
+
+typedef struct {
+  const char *command; /* "run", "check", …; "repl" for none */
+  const char *usage;   /* of the command, for its --help */
+  const char *help;
+  const char *recipe;  /* path, NULL for commands without one */
+  int argc;            /* the command's further words */
+  char **argv;
+  bool verbose;        /* tracebacks with errors */
+  capl_header header;  /* all zero without a recipe */
+} capl_job;
+
+/* Does the job and returns the exit status of the process: 0, 1 after an error, 130 after Ctrl-C. */
+int capl_worker_run(const capl_job *job);
+
+#endif

@@ -1,0 +1,27 @@
+/* header.h -- the lines on top of a recipe that say which language it speaks and what it needs.
+**
+**   --- capl: 1
+**   --- needs: ranks=gpus read=captchas minutes=30
+**
+** The supervisor reads them as text, before any Lua runs, from the leading block of comment lines.
+** `capl:` is required; `needs:` is optional, and so is each of its keys.
+** SPDX-License-Identifier: Apache-2.0
+*/
+#ifndef CAPL_HEADER_H
+#define CAPL_HEADER_H
+
+#include "capl/error.h"
+
+enum { CAPL_RECIPE_VERSION = 1, CAPL_HEADER_TEXT = 256 };
+
+typedef struct {
+  int version;                  /* of the recipe language */
+  int ranks;                    /* processes; 0 = one per GPU, or one on a machine without */
+  double minutes;               /* the run is stopped after this long; 0 = no limit */
+  char read[CAPL_HEADER_TEXT];  /* folders it reads, separated by commas; may be empty */
+} capl_header;
+
+/* Reads path's header. EIO if the file cannot be read; EFORMAT or EVALUE naming the line otherwise. */
+capl_status capl_header_read(const char *path, capl_header *header);
+
+#endif

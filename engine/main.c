@@ -1,0 +1,256 @@
+/* main.c -- the program: reads the command line and the recipe's header, starts one worker and watches it.
+**
+** The supervisor runs no Lua. It forks the worker (bind/worker.h), forwards SIGINT and SIGTERM to it, stops it
+** when the minutes its recipe asked for are over, and ends with its exit status:
+**   0 done, 1 error, 2 wrong command line, 124 out of time, 130 Ctrl-C, 128+n ended by signal n.
+** SPDX-License-Identifier: Apache-2.0
+*/
+#define _GNU_SOURCE
+#include <errno.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/names.h"
+#include "bind/worker.h"
+#include "capl/capl.h"
+#include "header.h"
+
+enum { EXIT_ERROR = 1, EXIT_USAGE = 2, EXIT_TIME = 124, GRACE_SECONDS = 5 };
+
+/* ---- commands -------------------------------------------------------------------------------- */
+
+typedef struct {
+  const char *name, *usage, *help;
+  bool recipe; /* its first word is a recipe */
+} command;
+
+/* Each has a module lua/capl/cli/NAME.lua, which states its options. */
+static const command commands[] = {
+  {"run", "capl RECIPE [--key=value…]", "runs a recipe; --help lists its settings", true},
+  {"check", "capl check RECIPE [--key=value…]",
+   "runs a recipe without arithmetic up to the end of its first step and prints its layers", true},
+  {"bench", "capl bench RECIPE [--steps=N] [--precision=P] [--batch=N] [--ops] [--json] [--fixed] [--key=value…]",
+   "measures the training steps of a recipe", true},
+  {"info", "capl info", "versions, processors, devices and what is switched on here", false},
+  {"ops", "capl ops [NAME]", "the table of operations by backend and type, or the page of one", false},
+  {"generate", "capl generate --out=DIR [--preset=P] [--n=N] [--seed=S] [--charset=C] [--length=T]",
+   "writes captcha images as PNG files named by their text", false},
+  {"eval", "capl eval MODEL --data=DIR [--label=PATTERN] [--batch=N] [--json]",
+   "reads labelled PNG files with a trained model and counts what it gets right", false},
+  {"eval-code", "capl -e CODE", "runs one line of Lua", false},
+  {"repl", "capl", "a prompt", false},
+};
+enum { N_COMMANDS = sizeof commands / sizeof *commands };
+
+static const command *command_find(const char *name)
+{
+  for (int i = 0; i < N_COMMANDS; i++)
+    if (strcmp(commands[i].name, name) == 0) return &commands[i];
+  return NULL;
+}
+
+static int print_help(void)
+{
+  printf("capl %s: trains captcha recognisers\n\n", capl_version());
+  for (int i = 0; i < N_COMMANDS; i++) printf("  %s\n      %s\n", commands[i].usage, commands[i].help);
+  printf("\nBefore the command: -v shows tracebacks; --minutes=N replaces the recipe's own time limit (0 = none).\n"
+         "capl COMMAND --help lists the options of a command.\n");
+  return EXIT_SUCCESS;
+}
+
+__attribute__((format(printf, 1, 2))) static int usage_error(const char *fmt, ...)
+{
+  va_list args;
+  va_start(args, fmt);
+  fputs("capl: ", stderr);
+  vfprintf(stderr, fmt, args);
+  fputs("\n  'capl --help' lists the commands\n", stderr);
+  va_end(args);
+  return EXIT_USAGE;
+}
+
+static int print_error(void)
+{
+  const capl_error *e = capl_error_last();
+  fprintf(stderr, "%s\n", e->message);
+  if (*e->context) fprintf(stderr, "  %s\n", e->context);
+  if (*e->hint) fprintf(stderr, "  hint: %s\n", e->hint);
+  return EXIT_ERROR;
+}
+
+static int unknown_command(const char *word)
+{
+  capl_suggestion s = {.wanted = word};
+  for (int i = 0; i < N_COMMANDS; i++) capl_suggest(&s, commands[i].name);
+  if (s.nearest) return usage_error("there is no command or recipe '%s'; did you mean '%s'?", word, s.nearest);
+  return usage_error("there is no command or recipe '%s'", word);
+}
+
+/* ---- command line ---------------------------------------------------------------------------- */
+
+typedef struct {
+  capl_job job;
+  double minutes; /* from --minutes; below 0 = not given */
+} options;
+
+/* A word is a recipe when it looks like a path; recipes without .lua or a slash are found when they exist. */
+static bool is_recipe(const char *word)
+{
+  size_t n = strlen(word);
+  return strchr(word, '/') || (n > 4 && strcmp(word + n - 4, ".lua") == 0) || access(word, F_OK) == 0;
+}
+
+/* Reads the words before the command. Returns their number, or -1 after saying what is wrong. */
+static int read_globals(int argc, char **argv, options *o)
+{
+  int i = 1;
+  for (; i < argc && argv[i][0] == '-' && strcmp(argv[i], "-e") != 0; i++) {
+    char *end;
+    if (strcmp(argv[i], "-v") == 0) {
+      o->job.verbose = true;
+    } else if (strncmp(argv[i], "--minutes=", 10) == 0) {
+      o->minutes = strtod(argv[i] + 10, &end);
+      if (*end || end == argv[i] + 10 || !(o->minutes >= 0))
+        return usage_error("--minutes is a number of minutes, not '%s'", argv[i] + 10), -1;
+    } else {
+      capl_suggestion s = {.wanted = argv[i]};
+      static const char *const known[] = {"-e", "-v", "--minutes=", "--help", "--version"};
+      for (size_t k = 0; k < sizeof known / sizeof *known; k++) capl_suggest(&s, known[k]);
+      return usage_error("unknown option '%s'%s%s%s", argv[i], s.nearest ? "; did you mean '" : "",
+                         s.nearest ? s.nearest : "", s.nearest ? "'?" : ""), -1;
+    }
+  }
+  return i;
+}
+
+/* Settles command, recipe and further words. Returns 0, or the exit status after saying what is wrong. */
+static int read_command(int argc, char **argv, int i, options *o)
+{
+  const command *c;
+  if (i == argc) {
+    c = command_find("repl");
+  } else if (strcmp(argv[i], "-e") == 0) {
+    if (i + 1 == argc) return usage_error("-e needs a line of Lua after it");
+    c = command_find("eval-code");
+    i++;
+  } else if ((c = command_find(argv[i]))) {
+    i++;
+  } else {
+    if (!is_recipe(argv[i])) return unknown_command(argv[i]);
+    c = command_find("run");
+  }
+  bool help = i < argc && (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0);
+  if (c->recipe && !help) {
+    if (i == argc || argv[i][0] == '-') return usage_error("usage: %s", c->usage);
+    o->job.recipe = argv[i++];
+  }
+  o->job.command = c->name;
+  o->job.usage = c->usage;
+  o->job.help = c->help;
+  o->job.argc = argc - i;
+  o->job.argv = argv + i;
+  return 0;
+}
+
+/* ---- supervision ----------------------------------------------------------------------------- */
+
+/* One process per GPU is one process on a machine without; several need the distribution part. */
+static capl_status settle_ranks(capl_job *job)
+{
+  if (job->header.ranks == 0) job->header.ranks = 1;
+  if (job->header.ranks == 1) return CAPL_OK;
+  CAPL_FAIL(CAPL_EUNSUPPORTED, "%s asks for ranks=%d; this build runs one process", job->recipe, job->header.ranks);
+  capl_error_hint("write ranks=1, or ranks=gpus for one process per GPU");
+  return CAPL_EUNSUPPORTED;
+}
+
+static pid_t start_worker(const capl_job *job, const sigset_t *former)
+{
+  pid_t supervisor = getpid(), pid = fork();
+  if (pid != 0) return pid;
+  prctl(PR_SET_PDEATHSIG, SIGTERM);
+  if (getppid() != supervisor) _exit(128 + SIGTERM); /* it died before prctl */
+  sigprocmask(SIG_SETMASK, former, NULL);
+  int status = capl_worker_run(job);
+  fflush(NULL);
+  _exit(status);
+}
+
+static int exit_status(int status, bool out_of_time)
+{
+  if (out_of_time) return EXIT_TIME;
+  if (WIFEXITED(status)) return WEXITSTATUS(status);
+  int n = WTERMSIG(status);
+  const char *why = n == SIGKILL ? "often the system ran out of memory"
+                    : n == SIGSEGV || n == SIGBUS || n == SIGFPE || n == SIGILL || n == SIGABRT
+                      ? "this is a bug in capl, please report it with the recipe"
+                      : "it was asked to end";
+  fprintf(stderr, "capl: the worker was ended by signal %d (%s): %s\n", n, strsignal(n), why);
+  return 128 + n;
+}
+
+/* Waits for the worker while passing signals on. limit: seconds, 0 = none. */
+static int watch(pid_t pid, double limit, const sigset_t *signals)
+{
+  struct timespec start, now;
+  clock_gettime(CLOCK_MONOTONIC, &start);
+  bool out_of_time = false;
+  double deadline = limit;
+  for (;;) {
+    int status;
+    if (waitpid(pid, &status, WNOHANG) == pid) return exit_status(status, out_of_time);
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    double elapsed = (double)(now.tv_sec - start.tv_sec) + 1e-9 * (double)(now.tv_nsec - start.tv_nsec);
+    if (limit > 0 && elapsed >= deadline) {
+      if (!out_of_time) fprintf(stderr, "capl: stopped after %g minutes, the limit of this run\n", limit / 60);
+      kill(pid, out_of_time ? SIGKILL : SIGTERM);
+      out_of_time = true;
+      deadline = elapsed + GRACE_SECONDS;
+    }
+    double rest = limit > 0 ? deadline - elapsed : 3600;
+    if (rest < 0.001) rest = 0.001;
+    struct timespec timeout = {(time_t)rest, (long)((rest - (double)(time_t)rest) * 1e9)};
+    siginfo_t info;
+    int n = sigtimedwait(signals, &info, &timeout);
+    /* The terminal sends Ctrl-C to the worker itself; only what was sent to us alone is passed on. */
+    if ((n == SIGINT || n == SIGTERM) && info.si_code <= 0) kill(pid, n);
+  }
+}
+
+static int supervise(const capl_job *job, double minutes)
+{
+  sigset_t signals, former;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGINT);
+  sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGCHLD);
+  sigprocmask(SIG_BLOCK, &signals, &former);
+  pid_t pid = start_worker(job, &former);
+  if (pid < 0) return fprintf(stderr, "capl: cannot start a process: %s\n", strerror(errno)), EXIT_ERROR;
+  return watch(pid, minutes * 60, &signals);
+}
+
+int main(int argc, char **argv)
+{
+  if (argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "help") == 0))
+    return print_help();
+  if (argc > 1 && strcmp(argv[1], "--version") == 0) return printf("capl %s\n", capl_version()), EXIT_SUCCESS;
+  options o = {.minutes = -1};
+  int first = read_globals(argc, argv, &o);
+  if (first < 0) return EXIT_USAGE;
+  int wrong = read_command(argc, argv, first, &o);
+  if (wrong) return wrong;
+  if (o.job.recipe) {
+    if (capl_header_read(o.job.recipe, &o.job.header) != CAPL_OK) return print_error();
+    if (settle_ranks(&o.job) != CAPL_OK) return print_error();
+  }
+  return supervise(&o.job, o.minutes >= 0 ? o.minutes : o.job.header.minutes);
+}
