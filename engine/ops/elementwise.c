@@ -1,0 +1,347 @@
+/* elementwise.c -- ops that treat every element alike: arithmetic, comparisons, activations, casts.
+**
+** Two-input ops broadcast as in PyTorch and promote dtypes: floats before integers, then the wider.
+** The memory order of the output is that of the first input of the output's shape, so channels-last
+** stays channels-last.
+** SPDX-License-Identifier: Apache-2.0
+*/
+#include <math.h>
+
+#include "ops/rules.h"
+
+/* shape rules */
+
+static capl_status compare_shape(const capl_call *call, capl_out_spec *out)
+{
+  CAPL_TRY(broadcast_sizes(call, out));
+  out->dtype = CAPL_BOOL;
+  return CAPL_OK;
+}
+
+/* Quotients of integers are floats, as in PyTorch. */
+static capl_status div_shape(const capl_call *call, capl_out_spec *out)
+{
+  CAPL_TRY(rule_broadcast(call, out));
+  if (!capl_dtype_is_float(out->dtype)) out->dtype = CAPL_F32;
+  return CAPL_OK;
+}
+
+static capl_status where_shape(const capl_call *call, capl_out_spec *out)
+{
+  CAPL_TRY(need_dtype(call->in[0], "condition", CAPL_BOOL));
+  CAPL_TRY(broadcast_sizes(call, out));
+  out->dtype = promote(call->in[1]->dtype, call->in[2]->dtype);
+  return CAPL_OK;
+}
+
+static capl_status float_shape(const capl_call *call, capl_out_spec *out)
+{
+  CAPL_TRY(need_float(call->in[0], "x"));
+  return rule_like_first(call, out);
+}
+
+/* An integer stays one only if both constants are whole. */
+static capl_status affine_shape(const capl_call *call, capl_out_spec *out)
+{
+  double scale = call->attr[0].f, shift = call->attr[1].f;
+  CAPL_TRY(rule_like_first(call, out));
+  bool whole = scale == floor(scale) && shift == floor(shift);
+  if (!capl_dtype_is_float(out->dtype) && !whole) out->dtype = CAPL_F32;
+  return CAPL_OK;
+}
+
+static capl_status cast_shape(const capl_call *call, capl_out_spec *out)
+{
+  CAPL_TRY(rule_like_first(call, out));
+  out->dtype = (capl_dtype)call->attr[0].i;
+  return CAPL_OK;
+}
+
+static capl_status relu_grad_shape(const capl_call *call, capl_out_spec *out)
+{
+  CAPL_TRY(need_same_shape(call->in[0], "y", call->in[1], "dy"));
+  spec_like(out, call->in[0]);
+  out->dtype = call->in[1]->dtype;
+  return CAPL_OK;
+}
+
+/* gradient rules: a and b are the inputs, dy the gradient of y */
+
+enum { A, B };
+
+static capl_status add_grad(const capl_node *node, capl_tensor *const *dy, capl_tensor **dx)
+{
+  if (node->needs[A]) CAPL_TRY(grad_unbroadcast(dy[0], node->in[A], &dx[A]));
+  if (node->needs[B]) CAPL_TRY(grad_unbroadcast(dy[0], node->in[B], &dx[B]));
+  return CAPL_OK;
+}
+
+static capl_status sub_grad(const capl_node *node, capl_tensor *const *dy, capl_tensor **dx)
+{
+  TEMP capl_tensor *sum = NULL;
+  if (node->needs[A]) CAPL_TRY(grad_unbroadcast(dy[0], node->in[A], &dx[A]));
+  if (!node->needs[B]) return CAPL_OK;
+  CAPL_TRY(grad_unbroadcast(dy[0], node->in[B], &sum));
+  return grad_affine(sum, -1, 0, &dx[B]);
+}
+
+/* out = a * b, summed back to the shape of like */
+static capl_status mul_unbroadcast(capl_tensor *a, capl_tensor *b, const capl_tensor *like, capl_tensor **out)
+{
+  TEMP capl_tensor *product = NULL;
+  CAPL_TRY(GRAD_CALL(CAPL_OP_mul, NULL, &product, a, b));
+  return grad_unbroadcast(product, like, out);
+}
+
+static capl_status mul_grad(const capl_node *node, capl_tensor *const *dy, capl_tensor **dx)
+{
+  if (node->needs[A]) CAPL_TRY(mul_unbroadcast(dy[0], node->in[B], node->in[A], &dx[A]));
+  if (node->needs[B]) CAPL_TRY(mul_unbroadcast(dy[0], node->in[A], node->in[B], &dx[B]));
+  return CAPL_OK;
+}
+
+/* da = dy / b, db = -da * y */
+static capl_status div_grad(const capl_node *node, capl_tensor *const *dy, capl_tensor **dx)
+{
+  TEMP capl_tensor *da = NULL, *db = NULL;
+  CAPL_TRY(GRAD_CALL(CAPL_OP_div, NULL, &da, dy[0], node->in[B]));
+  if (node->needs[A]) CAPL_TRY(grad_unbroadcast(da, node->in[A], &dx[A]));
+  if (!node->needs[B]) return CAPL_OK;
+  CAPL_TRY(mul_unbroadcast(da, node->out[0], node->in[B], &db));
+  return grad_affine(db, -1, 0, &dx[B]);
+}
+
+static capl_status scalar_zero(const capl_tensor *like, capl_tensor **out)
+{
+  CAPL_TRY(capl_tensor_new(like->device, like->dtype, 0, NULL, CAPL_AUTO, out));
+  return capl_tensor_fill(*out, 0);
+}
+
+/* out = condition ? dy : 0, summed back to the shape of like. A product would turn 0 * inf into NaN. */
+static capl_status where_unbroadcast(capl_tensor *condition, capl_tensor *dy, const capl_tensor *like,
+                                     capl_tensor **out)
+{
+  TEMP capl_tensor *zero = NULL, *chosen = NULL;
+  CAPL_TRY(scalar_zero(dy, &zero));
+  CAPL_TRY(GRAD_CALL(CAPL_OP_where, NULL, &chosen, condition, dy, zero));
+  return grad_unbroadcast(chosen, like, out);
+}
+
+/* The winner of a maximum or minimum gets dy; of equals each gets half, as in PyTorch. */
+static capl_status pick_grad(const capl_node *node, capl_op_id wins, capl_tensor *dy, int which, capl_tensor **out)
+{
+  TEMP capl_tensor *won = NULL, *tie = NULL, *half = NULL, *rest = NULL, *zero = NULL, *chosen = NULL;
+  capl_tensor *self = node->in[which], *other = node->in[1 - which];
+  CAPL_TRY(GRAD_CALL(wins, NULL, &won, self, other));
+  CAPL_TRY(GRAD_CALL(CAPL_OP_eq, NULL, &tie, self, other));
+  CAPL_TRY(scalar_zero(dy, &zero));
+  CAPL_TRY(grad_affine(dy, 0.5, 0, &half));
+  CAPL_TRY(GRAD_CALL(CAPL_OP_where, NULL, &rest, tie, half, zero));
+  CAPL_TRY(GRAD_CALL(CAPL_OP_where, NULL, &chosen, won, dy, rest));
+  return grad_unbroadcast(chosen, self, out);
+}
+
+static capl_status maximum_grad(const capl_node *node, capl_tensor *const *dy, capl_tensor **dx)
+{
+  if (node->needs[A]) CAPL_TRY(pick_grad(node, CAPL_OP_gt, dy[0], A, &dx[A]));
+  if (node->needs[B]) CAPL_TRY(pick_grad(node, CAPL_OP_gt, dy[0], B, &dx[B]));
+  return CAPL_OK;
+}
+
+static capl_status minimum_grad(const capl_node *node, capl_tensor *const *dy, capl_tensor **dx)
+{
+  if (node->needs[A]) CAPL_TRY(pick_grad(node, CAPL_OP_lt, dy[0], A, &dx[A]));
+  if (node->needs[B]) CAPL_TRY(pick_grad(node, CAPL_OP_lt, dy[0], B, &dx[B]));
+  return CAPL_OK;
+}
+
+static capl_status where_grad(const capl_node *node, capl_tensor *const *dy, capl_tensor **dx)
+{
+  TEMP capl_tensor *zero = NULL, *chosen = NULL;
+  if (node->needs[1]) CAPL_TRY(where_unbroadcast(node->in[0], dy[0], node->in[1], &dx[1]));
+  if (!node->needs[2]) return CAPL_OK;
+  CAPL_TRY(scalar_zero(dy[0], &zero));
+  CAPL_TRY(GRAD_CALL(CAPL_OP_where, NULL, &chosen, node->in[0], zero, dy[0]));
+  return grad_unbroadcast(chosen, node->in[2], &dx[2]);
+}
+
+static capl_status affine_grad(const capl_node *node, capl_tensor *const *dy, capl_tensor **dx)
+{
+  return grad_affine(dy[0], node->attr[0].f, 0, &dx[0]);
+}
+
+/* e * x^(e-1); e = 0 apart, where x^-1 may be infinite. */
+static capl_status pow_grad(const capl_node *node, capl_tensor *const *dy, capl_tensor **dx)
+{
+  TEMP capl_tensor *power = NULL, *slope = NULL;
+  double exponent = node->attr[0].f;
+  if (exponent == 0) {
+    CAPL_TRY(capl_tensor_new_like(dy[0], &dx[0]));
+    return capl_tensor_fill(dx[0], 0);
+  }
+  capl_attr attr[CAPL_MAX_ATTR] = {CAPL_A_REAL(exponent - 1)};
+  CAPL_TRY(GRAD_CALL(CAPL_OP_pow, attr, &power, node->in[0]));
+  CAPL_TRY(grad_affine(power, exponent, 0, &slope));
+  return GRAD_CALL(CAPL_OP_mul, NULL, &dx[0], dy[0], slope);
+}
+
+static capl_status exp_grad(const capl_node *node, capl_tensor *const *dy, capl_tensor **dx)
+{
+  return GRAD_CALL(CAPL_OP_mul, NULL, &dx[0], dy[0], node->out[0]);
+}
+
+static capl_status log_grad(const capl_node *node, capl_tensor *const *dy, capl_tensor **dx)
+{
+  return GRAD_CALL(CAPL_OP_div, NULL, &dx[0], dy[0], node->in[0]);
+}
+
+static capl_status sqrt_grad(const capl_node *node, capl_tensor *const *dy, capl_tensor **dx)
+{
+  TEMP capl_tensor *twice = NULL;
+  CAPL_TRY(grad_affine(node->out[0], 2, 0, &twice));
+  return GRAD_CALL(CAPL_OP_div, NULL, &dx[0], dy[0], twice);
+}
+
+static capl_status abs_grad(const capl_node *node, capl_tensor *const *dy, capl_tensor **dx)
+{
+  TEMP capl_tensor *sign = NULL;
+  CAPL_TRY(GRAD_CALL(CAPL_OP_sign, NULL, &sign, node->in[0]));
+  return GRAD_CALL(CAPL_OP_mul, NULL, &dx[0], dy[0], sign);
+}
+
+/* dy * y * (1 - y); 1 - y first, which is exact where y is near 1: y - y * y is not in 16 bits. */
+static capl_status sigmoid_grad(const capl_node *node, capl_tensor *const *dy, capl_tensor **dx)
+{
+  TEMP capl_tensor *rest = NULL, *slope = NULL;
+  CAPL_TRY(grad_affine(node->out[0], -1, 1, &rest));
+  CAPL_TRY(GRAD_CALL(CAPL_OP_mul, NULL, &slope, node->out[0], rest));
+  return GRAD_CALL(CAPL_OP_mul, NULL, &dx[0], dy[0], slope);
+}
+
+/* dy * (1 - y) * (1 + y), for the same reason */
+static capl_status tanh_grad(const capl_node *node, capl_tensor *const *dy, capl_tensor **dx)
+{
+  TEMP capl_tensor *below = NULL, *above = NULL, *slope = NULL;
+  CAPL_TRY(grad_affine(node->out[0], -1, 1, &below));
+  CAPL_TRY(grad_affine(node->out[0], 1, 1, &above));
+  CAPL_TRY(GRAD_CALL(CAPL_OP_mul, NULL, &slope, below, above));
+  return GRAD_CALL(CAPL_OP_mul, NULL, &dx[0], dy[0], slope);
+}
+
+static capl_status relu_grad_rule(const capl_node *node, capl_tensor *const *dy, capl_tensor **dx)
+{
+  return GRAD_CALL(CAPL_OP_relu_grad, NULL, &dx[0], node->out[0], dy[0]);
+}
+
+/* The same stream makes the same mask, so nothing is saved. */
+static capl_status dropout_grad(const capl_node *node, capl_tensor *const *dy, capl_tensor **dx)
+{
+  return GRAD_CALL(CAPL_OP_dropout, node->attr, &dx[0], dy[0]);
+}
+
+static capl_status cast_grad(const capl_node *node, capl_tensor *const *dy, capl_tensor **dx)
+{
+  capl_attr attr[CAPL_MAX_ATTR] = {CAPL_A_INT(node->in[0]->dtype)};
+  return GRAD_CALL(CAPL_OP_cast, attr, &dx[0], dy[0]);
+}
+
+/* descriptors: arithmetic of two tensors */
+
+#define BINARY(op, ...) \
+  const capl_op capl_op_##op = {.name = #op, .ins = "a, b", .outs = "y", .n_out = 1, .amp = CAPL_AMP_WIDEST, \
+                                .layout = CAPL_LAYOUT_ANY, __VA_ARGS__}
+#define SAVE_A 1u
+#define SAVE_B 2u
+#define SAVE_Y 1u
+#define BROADCAST_DOC                                                                         \
+  "a, b: any shapes that broadcast, any dtypes -> y in the broadcast shape and promoted dtype.\n" \
+  "Errors: shape, if the sizes do not broadcast."
+#define COMPARE_DOC                                                     \
+  "a, b: any shapes that broadcast, any dtypes -> y bool. Not differentiable.\n" \
+  "Errors: shape, if the sizes do not broadcast."
+
+BINARY(add, .shape = rule_broadcast, .grad = add_grad, .doc = "y = a + b.\n" BROADCAST_DOC);
+BINARY(sub, .shape = rule_broadcast, .grad = sub_grad, .doc = "y = a - b.\n" BROADCAST_DOC);
+BINARY(mul, .shape = rule_broadcast, .grad = mul_grad, .save_in = SAVE_A | SAVE_B, .doc = "y = a * b.\n" BROADCAST_DOC);
+BINARY(div, .shape = div_shape, .grad = div_grad, .save_in = SAVE_B, .save_out = SAVE_Y,
+       .doc = "y = a / b. The quotient of two integer tensors is f32.\n" BROADCAST_DOC);
+BINARY(maximum, .shape = rule_broadcast, .grad = maximum_grad, .save_in = SAVE_A | SAVE_B,
+       .doc = "y = the larger of a and b; NaN if one is NaN. Of equals each gets half of the gradient.\n" BROADCAST_DOC);
+BINARY(minimum, .shape = rule_broadcast, .grad = minimum_grad, .save_in = SAVE_A | SAVE_B,
+       .doc = "y = the smaller of a and b; NaN if one is NaN. Of equals each gets half of the gradient.\n" BROADCAST_DOC);
+BINARY(eq, .shape = compare_shape, .doc = "y = a == b.\n" COMPARE_DOC);
+BINARY(ne, .shape = compare_shape, .doc = "y = a ~= b.\n" COMPARE_DOC);
+BINARY(lt, .shape = compare_shape, .doc = "y = a < b.\n" COMPARE_DOC);
+BINARY(le, .shape = compare_shape, .doc = "y = a <= b.\n" COMPARE_DOC);
+BINARY(gt, .shape = compare_shape, .doc = "y = a > b.\n" COMPARE_DOC);
+BINARY(ge, .shape = compare_shape, .doc = "y = a >= b.\n" COMPARE_DOC);
+
+const capl_op capl_op_where = {
+  .name = "where",
+  .ins = "condition, a, b",
+  .outs = "y",
+  .n_out = 1,
+  .amp = CAPL_AMP_WIDEST,
+  .layout = CAPL_LAYOUT_ANY,
+  .save_in = 1u,
+  .shape = where_shape,
+  .grad = where_grad,
+  .doc = "y = a where condition is true, b elsewhere.\n"
+         "condition bool; a, b any dtypes; all shapes must broadcast -> y in the promoted dtype of a and b.\n"
+         "Errors: shape, if the sizes do not broadcast; dtype, if condition is not bool.",
+};
+
+/* descriptors: functions of one tensor */
+
+#define UNARY(op, class, ...) \
+  const capl_op capl_op_##op = {.name = #op, .ins = "x", .outs = "y", .n_out = 1, .amp = CAPL_AMP_##class, \
+                                .layout = CAPL_LAYOUT_ANY, __VA_ARGS__}
+#define SAVE_X 1u
+#define FLOAT_DOC "\nx: any shape, floating point -> y alike. Errors: dtype, if x is an integer or bool."
+#define ANY_DOC "\nx: any shape and dtype -> y alike."
+
+UNARY(relu, KEEP, .save_out = SAVE_Y, .shape = rule_like_first, .grad = relu_grad_rule,
+      .doc = "y = x where x > 0, else 0; NaN stays NaN." ANY_DOC);
+UNARY(affine, KEEP, .attrs = {{"scale", CAPL_ATTR_REAL, .def = 1}, {"shift", CAPL_ATTR_REAL, .def = 0}},
+      .shape = affine_shape, .grad = affine_grad,
+      .doc = "y = scale * x + shift, with constants.\n"
+             "x: any shape and dtype -> y alike; integers become f32 if scale or shift is not whole.");
+UNARY(pow, F32, .attrs = {{"exponent", CAPL_ATTR_REAL, .required = true}}, .save_in = SAVE_X, .shape = float_shape,
+      .grad = pow_grad, .doc = "y = x to the power of a constant exponent." FLOAT_DOC);
+UNARY(exp, F32, .save_out = SAVE_Y, .shape = float_shape, .grad = exp_grad, .doc = "y = e to the power of x." FLOAT_DOC);
+UNARY(log, F32, .save_in = SAVE_X, .shape = float_shape, .grad = log_grad,
+      .doc = "y = natural logarithm of x; NaN below 0." FLOAT_DOC);
+UNARY(sqrt, F32, .save_out = SAVE_Y, .shape = float_shape, .grad = sqrt_grad,
+      .doc = "y = square root of x; NaN below 0." FLOAT_DOC);
+UNARY(abs, KEEP, .save_in = SAVE_X, .shape = rule_like_first, .grad = abs_grad,
+      .doc = "y = |x|; the gradient at 0 is 0." ANY_DOC);
+UNARY(sigmoid, KEEP, .save_out = SAVE_Y, .shape = float_shape, .grad = sigmoid_grad,
+      .doc = "y = 1 / (1 + exp(-x))." FLOAT_DOC);
+UNARY(tanh, KEEP, .save_out = SAVE_Y, .shape = float_shape, .grad = tanh_grad,
+      .doc = "y = hyperbolic tangent of x." FLOAT_DOC);
+UNARY(sign, KEEP, .shape = rule_like_first, .doc = "y = -1, 0 or 1: the sign of x. Not differentiable." ANY_DOC);
+UNARY(cast, KEEP, .attrs = {{"dtype", CAPL_ATTR_DTYPE, .required = true}}, .shape = cast_shape, .grad = cast_grad,
+      .doc = "y = x as another dtype.\n"
+             "Floats round to nearest even; integers are cut towards zero; anything but 0 is true.\n"
+             "x: any shape -> y in the same memory order.");
+
+UNARY(dropout, KEEP,
+      .attrs = {{"p", CAPL_ATTR_REAL, .def = 0.5, .min = 0, .max = 1},
+                {"seed", CAPL_ATTR_INT, .def = 0},
+                {"offset", CAPL_ATTR_INT, .def = 0}},
+      .shape = float_shape, .grad = dropout_grad,
+      .doc = "Sets elements to 0 with probability p and scales the others by 1 / (1 - p).\n"
+             "x: any shape, floating point -> y alike. Element i of logical row-major order is kept iff word i % 4 of\n"
+             "philox(seed, {i / 4, offset low, offset high, 0xD20}) >= p * 2^32: the same seed and offset give the\n"
+             "same mask on every backend, and nothing is saved for the backward pass.");
+
+const capl_op capl_op_relu_grad = {
+  .name = "relu_grad",
+  .ins = "y, dy",
+  .outs = "dx",
+  .n_out = 1,
+  .layout = CAPL_LAYOUT_ANY,
+  .shape = relu_grad_shape,
+  .doc = "dx = dy where y > 0, else 0: the gradient of relu. Not differentiable.\n"
+         "y, dy: the same shape -> dx in the dtype of dy and the memory order of y.",
+};
