@@ -26,7 +26,7 @@ typedef capl_status (*capl_kernel_fn)(const capl_call *call);
 typedef struct {
   capl_op_id op;
   capl_kernel_fn run;
-  bool (*supports)(const capl_call *call); /* NULL = f32 and bf16 everywhere a float is meant */
+  bool (*supports)(const capl_call *call); /* NULL = every call. Outputs are not made yet: call->out is NULL */
 } capl_kernel;
 
 typedef struct capl_backend {

@@ -76,6 +76,8 @@ typedef struct capl_call {
   int n_in;
   capl_tensor **out; /* op->n_out entries */
   const capl_attr *attr; /* in the order of op->attrs */
+  capl_op_id id;
+  capl_device *device;
 } capl_call;
 
 /* What a shape rule decides about one output. */
@@ -166,6 +168,9 @@ CAPL_API void capl_profile_set(void (*callback)(void *user, const capl_profile_e
 /* Borrowed text that names the layer now running; NULL = none. Remembered for its backward ops. */
 CAPL_API void capl_profile_label_set(const char *label);
 CAPL_API const char *capl_profile_label_get(void);
+
+/* Called after every op call when set, with the inputs as given: for tracing a model into a graph. */
+CAPL_API void capl_observe_set(void (*callback)(void *user, const capl_call *call), void *user);
 
 /* How often each feature was really in force, since the process started. */
 CAPL_API uint64_t capl_counter_get(const char *name); /* "low_precision_ops", "f32_ops", "fused_ops", "ref_fallbacks" … */

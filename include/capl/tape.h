@@ -15,15 +15,23 @@
 extern "C" {
 #endif
 
+/* Where the gradient of one input goes: to an earlier call's output, or to a leaf's .grad. */
+typedef struct {
+  capl_node *node;
+  int output;
+  capl_tensor *leaf;
+} capl_edge;
+
 struct capl_node {
   int refs;
   uint64_t sequence; /* calls are numbered as they happen */
   const capl_op *op;
   int n_in;
-  capl_tensor **in;                /* as given; without storage where save_in says so */
-  capl_tensor *out[CAPL_MAX_OUT];  /* aliases without history; without storage where save_out says so */
-  bool *needs;                     /* per input: a gradient is wanted */
-  uint64_t *in_version;            /* storage version of each saved input when recorded */
+  capl_tensor **in;               /* inputs without history; without storage unless in save_in; NULL = absent */
+  capl_tensor *out[CAPL_MAX_OUT]; /* outputs without history; without storage unless in save_out */
+  bool *needs;                    /* per input: a gradient is wanted */
+  capl_edge *edges;               /* per input */
+  uint64_t *in_version;           /* storage version of each saved input when recorded */
   capl_attr attr[CAPL_MAX_ATTR];
   char *label; /* layer that made the call, NULL = none */
   /* during backward */
@@ -44,8 +52,7 @@ CAPL_API capl_status capl_backward(capl_tensor *loss, double seed);
 /* A new tensor sharing t's storage, outside the tape. */
 CAPL_API capl_status capl_tensor_detach(capl_tensor *t, capl_tensor **out);
 
-/* For the dispatcher: records a finished call. */
-CAPL_API capl_status capl_tape_record(const capl_call *call);
+/* For tensors: drops one reference of a node, NULL-safe. */
 CAPL_API void capl_node_unref(capl_node *node);
 
 #ifdef __cplusplus

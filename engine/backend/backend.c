@@ -1,0 +1,170 @@
+/* backend.c -- opens devices, loads backends that live in their own library, finds kernels.
+** SPDX-License-Identifier: Apache-2.0
+*/
+#include "capl/capl.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "backend/registry.h"
+#include "tensor/storage.h"
+
+/* Backends a build may have. library == NULL: linked in. */
+static const struct {
+  const char *name;
+  const capl_backend *builtin;
+  const char *library, *entry;
+} backends[] = {
+  {"ref", &capl_backend_ref, NULL, NULL},
+  {"meta", &capl_backend_meta, NULL, NULL},
+  {"cpu", NULL, "libcapl_cpu.so", "capl_backend_cpu_entry"},
+};
+enum { BACKENDS = sizeof backends / sizeof *backends };
+
+static capl_device *devices[BACKENDS];
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+static uint64_t counters[COUNTER_COUNT];
+static const char *const counter_names[COUNTER_COUNT] = {
+#define X(name) #name,
+  CAPL_COUNTER_MAP(X)
+#undef X
+};
+
+void counter_add(capl_counter which)
+{
+  counters[which]++;
+}
+
+uint64_t capl_counter_get(const char *name)
+{
+  for (int k = 0; k < COUNTER_COUNT; k++)
+    if (strcmp(counter_names[k], name) == 0) return counters[k];
+  return 0;
+}
+
+/* Folder of this library, without a slash at the end; "." when unknown. */
+static void own_folder(char *out, size_t len)
+{
+  Dl_info where;
+  snprintf(out, len, ".");
+  if (!dladdr((void *)own_folder, &where) || !where.dli_fname) return;
+  snprintf(out, len, "%s", where.dli_fname);
+  char *slash = strrchr(out, '/');
+  if (slash) *slash = '\0';
+  else snprintf(out, len, ".");
+}
+
+/* Beside libcapl, in its capl/ folder, then in $CAPL_BACKEND_PATH. */
+static void *open_library(const char *name, char *why, size_t len)
+{
+  char folder[2048], path[4096];
+  own_folder(folder, sizeof folder);
+  const char *extra = getenv("CAPL_BACKEND_PATH");
+  for (int k = 0; k < 3; k++) {
+    if (k == 2 && !extra) break;
+    snprintf(path, sizeof path, k == 1 ? "%s/capl/%s" : "%s/%s", k == 2 ? extra : folder, name);
+    void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (handle) return handle;
+    const char *reason = dlerror();
+    if (k == 0 || !strstr(reason, "No such file")) snprintf(why, len, "%s", reason);
+  }
+  return NULL;
+}
+
+static capl_status load_backend(int which, const capl_backend **out)
+{
+  *out = backends[which].builtin;
+  if (*out) return CAPL_OK;
+  /* Spinning barriers make a step six times slower beside one busy process; 1000 spins cost nothing
+  ** on an idle machine. libgomp reads this when it is loaded, which happens just below. */
+  setenv("GOMP_SPINCOUNT", "1000", 0);
+  char why[1024] = "";
+  void *library = open_library(backends[which].library, why, sizeof why);
+  if (!library) return CAPL_FAIL(CAPL_EUNSUPPORTED, "device %s is not available: %s", backends[which].name, why);
+  const capl_backend *(*entry)(void);
+  *(void **)&entry = dlsym(library, backends[which].entry);
+  if (!entry)
+    return CAPL_FAIL(CAPL_EUNSUPPORTED, "device %s is not available: %s has no %s", backends[which].name,
+                     backends[which].library, backends[which].entry);
+  *out = entry();
+  if ((*out)->abi != CAPL_BACKEND_ABI)
+    return CAPL_FAIL(CAPL_EUNSUPPORTED, "device %s is of another capl: its interface is %d, ours %d",
+                     backends[which].name, (*out)->abi, CAPL_BACKEND_ABI);
+  return CAPL_OK;
+}
+
+static void index_kernels(capl_device *device)
+{
+  for (const capl_kernel *const *family = device->backend->families; *family; family++)
+    for (const capl_kernel *k = *family; k->run; k++) device->kernels[k->op] = k;
+}
+
+static capl_status open_device(int which, capl_device **out)
+{
+  const capl_backend *backend;
+  CAPL_TRY(load_backend(which, &backend));
+  if (backend->open) CAPL_TRY(backend->open(0));
+  capl_device *device = calloc(1, sizeof *device);
+  if (!device) return CAPL_FAIL(CAPL_ENOMEM, "no memory for device %s", backend->name);
+  device->name = backend->name;
+  device->backend = backend;
+  capl_status status = capl_allocator_new(&device->allocator);
+  if (status != CAPL_OK) {
+    free(device);
+    return status;
+  }
+  index_kernels(device);
+  *out = device;
+  return CAPL_OK;
+}
+
+capl_status capl_device_open(const char *name, capl_device **out)
+{
+  if (strcmp(name, "auto") == 0) name = "cpu";
+  for (int k = 0; k < BACKENDS; k++) {
+    if (strcmp(name, backends[k].name) != 0) continue;
+    pthread_mutex_lock(&lock);
+    capl_status status = devices[k] ? CAPL_OK : open_device(k, &devices[k]);
+    *out = devices[k];
+    pthread_mutex_unlock(&lock);
+    return status;
+  }
+  CAPL_FAIL(CAPL_EUNSUPPORTED, "unknown device '%s'", name);
+  capl_error_hint("devices of this build: auto, cpu, ref, meta");
+  return CAPL_EUNSUPPORTED;
+}
+
+capl_device *device_fallback(const capl_device *device)
+{
+  capl_device *fallback = NULL;
+  const char *name = device->backend->fallback;
+  return name && capl_device_open(name, &fallback) == CAPL_OK ? fallback : NULL;
+}
+
+const capl_kernel *device_kernel(const capl_device *device, const capl_call *call)
+{
+  const capl_kernel *k = device->kernels[call->id];
+  return k && (!k->supports || k->supports(call)) ? k : NULL;
+}
+
+const capl_kernel *capl_kernel_find(const capl_device *device, const capl_call *call)
+{
+  const capl_kernel *k = device_kernel(device, call);
+  if (k) return k;
+  const capl_device *fallback = device_fallback(device);
+  return fallback ? device_kernel(fallback, call) : NULL;
+}
+
+bool capl_device_has(const capl_device *device, capl_op_id op)
+{
+  return device->kernels[op] != NULL;
+}
+
+const char *capl_version(void)
+{
+  return CAPL_VERSION;
+}

@@ -1,0 +1,126 @@
+/* autocast.c -- casting the inputs of a call as its op's amp class asks.
+**
+** Under autocast a weight would be cast anew by every op that reads it; casts of leaves are
+** therefore kept until autocast ends or the leaf is written.
+** SPDX-License-Identifier: Apache-2.0
+*/
+#include "ops/autocast.h"
+
+#include <string.h>
+
+#include "capl/tape.h"
+#include "tensor/storage.h"
+
+enum { CACHE = 512 }; /* leaves remembered, direct-mapped */
+
+typedef struct {
+  capl_tensor *leaf, *cast;
+  uint64_t version;
+  bool recorded;
+} cached_cast;
+
+static _Thread_local capl_dtype low = CAPL_F32;
+static _Thread_local cached_cast cache[CACHE];
+static _Thread_local bool cache_used;
+
+static void forget(cached_cast *c)
+{
+  capl_tensor_unref(c->leaf);
+  capl_tensor_unref(c->cast);
+  memset(c, 0, sizeof *c);
+}
+
+capl_dtype capl_autocast_set(capl_dtype dtype)
+{
+  capl_dtype before = low;
+  low = dtype;
+  if (cache_used)
+    for (int k = 0; k < CACHE; k++) forget(&cache[k]);
+  cache_used = false;
+  return before;
+}
+
+capl_dtype capl_autocast_get(void)
+{
+  return low;
+}
+
+static capl_status cast_fresh(capl_tensor *t, capl_dtype dtype, capl_tensor **out)
+{
+  capl_attr attr[CAPL_MAX_ATTR] = {{.i = dtype}};
+  return capl_op_call(CAPL_OP_cast, &t, 1, attr, out);
+}
+
+static capl_status cast_to(capl_tensor *t, capl_dtype dtype, capl_tensor **out)
+{
+  if (t->dtype == dtype) return *out = capl_tensor_ref(t), CAPL_OK;
+  if (!t->requires_grad || t->node || low == CAPL_F32) return cast_fresh(t, dtype, out);
+  cached_cast *c = &cache[((uintptr_t)t / sizeof *t) % CACHE];
+  bool hit = c->leaf == t && c->cast->dtype == dtype && c->version == t->storage->version &&
+             c->recorded == capl_grad_enabled();
+  if (!hit) {
+    CAPL_TRY(cast_fresh(t, dtype, out));
+    forget(c);
+    *c = (cached_cast){capl_tensor_ref(t), *out, t->storage->version, capl_grad_enabled()};
+    cache_used = true;
+  }
+  *out = capl_tensor_ref(c->cast);
+  return CAPL_OK;
+}
+
+static bool is_16_bit(capl_dtype d)
+{
+  return d == CAPL_BF16 || d == CAPL_F16;
+}
+
+/* The type both can be held in. Floats win over integers, wider over narrower. */
+static capl_dtype wider(capl_dtype a, capl_dtype b)
+{
+  if (a == b) return a;
+  bool fa = capl_dtype_is_float(a), fb = capl_dtype_is_float(b);
+  if (fa != fb) return fa ? a : b;
+  if (fa && is_16_bit(a) && is_16_bit(b)) return CAPL_F32;
+  if (a == CAPL_BOOL) return b;
+  if (b == CAPL_BOOL) return a;
+  return capl_dtype_size(a) >= capl_dtype_size(b) ? a : b;
+}
+
+/* where's condition is a mask, not a value. */
+static bool is_value(const capl_op *op, int i)
+{
+  return !(i == 0 && strncmp(op->ins, "condition", 9) == 0);
+}
+
+static capl_dtype widest_of(const capl_op *op, capl_tensor *const *in, int n_in)
+{
+  capl_dtype widest = CAPL_DTYPE_COUNT;
+  for (int i = 0; i < n_in; i++)
+    if (in[i] && is_value(op, i)) widest = widest == CAPL_DTYPE_COUNT ? in[i]->dtype : wider(widest, in[i]->dtype);
+  return widest;
+}
+
+/* dtype input i is wanted in. */
+static capl_dtype wanted(const capl_op *op, capl_dtype widest, const capl_tensor *t, int i)
+{
+  switch (op->amp) {
+  case CAPL_AMP_LOW: {
+    /* Only the two factors: a bias is added to f32 sums and keeps its bits. */
+    bool castable = i < 2 && low != CAPL_F32 && (t->dtype == CAPL_F32 || is_16_bit(t->dtype));
+    return castable ? low : t->dtype;
+  }
+  case CAPL_AMP_F32: return is_16_bit(t->dtype) ? CAPL_F32 : t->dtype;
+  case CAPL_AMP_WIDEST: return is_value(op, i) ? widest : t->dtype;
+  default: return t->dtype;
+  }
+}
+
+capl_status autocast_inputs(const capl_op *op, capl_tensor *const *in, int n_in, capl_tensor **cast)
+{
+  capl_dtype widest = op->amp == CAPL_AMP_WIDEST ? widest_of(op, in, n_in) : CAPL_F32;
+  for (int i = 0; i < n_in; i++) {
+    if (!in[i]) continue;
+    capl_dtype dtype = op->amp == CAPL_AMP_KEEP ? in[i]->dtype : wanted(op, widest, in[i], i);
+    CAPL_TRY(cast_to(in[i], dtype, &cast[i]));
+  }
+  return CAPL_OK;
+}

@@ -1,0 +1,36 @@
+/* op.c -- the table of descriptors, made from ops.def.
+** SPDX-License-Identifier: Apache-2.0
+*/
+#include "capl/op.h"
+
+#include <string.h>
+
+/* A line of ops.def without a descriptor is an undefined reference to capl_op_<name> here. */
+#define OP(name) extern const capl_op capl_op_##name;
+#include "capl/ops.def"
+#undef OP
+
+static const capl_op *const table[CAPL_OP_COUNT] = {
+#define OP(name) &capl_op_##name,
+#include "capl/ops.def"
+#undef OP
+};
+
+const capl_op *capl_op_get(capl_op_id id)
+{
+  return (unsigned)id < CAPL_OP_COUNT ? table[id] : NULL;
+}
+
+const capl_op *capl_op_find(const char *name)
+{
+  for (int id = 0; id < CAPL_OP_COUNT; id++)
+    if (strcmp(table[id]->name, name) == 0) return table[id];
+  return NULL;
+}
+
+capl_op_id capl_op_id_of(const capl_op *op)
+{
+  for (int id = 0; id < CAPL_OP_COUNT; id++)
+    if (table[id] == op) return (capl_op_id)id;
+  return CAPL_OP_COUNT;
+}

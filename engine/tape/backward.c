@@ -1,0 +1,205 @@
+/* backward.c -- walks the recorded calls backwards and sums gradients into the leaves.
+** SPDX-License-Identifier: Apache-2.0
+*/
+#include <stdlib.h>
+#include <string.h>
+
+#include "capl/backend.h"
+#include "tape/tape.h"
+#include "tensor/storage.h"
+
+typedef struct {
+  capl_node **items;
+  size_t count, room;
+} node_list;
+
+/* Adds a node once; done marks membership until the walk, which clears it. */
+static capl_status add_node(node_list *list, capl_node *node)
+{
+  if (!node || node->done) return CAPL_OK;
+  if (list->count == list->room) {
+    size_t room = list->room ? 2 * list->room : 256;
+    capl_node **items = realloc(list->items, room * sizeof *items);
+    if (!items) return CAPL_FAIL(CAPL_ENOMEM, "no memory to sort %zu recorded calls", list->count);
+    list->items = items;
+    list->room = room;
+  }
+  node->done = true;
+  node->refs++;
+  list->items[list->count++] = node;
+  return CAPL_OK;
+}
+
+static capl_status collect(node_list *list, capl_node *root)
+{
+  CAPL_TRY(add_node(list, root));
+  for (size_t k = 0; k < list->count; k++) {
+    capl_node *node = list->items[k];
+    for (int i = 0; i < node->n_in; i++) CAPL_TRY(add_node(list, node->edges[i].node));
+  }
+  return CAPL_OK;
+}
+
+static int newest_first(const void *a, const void *b)
+{
+  uint64_t x = (*(capl_node *const *)a)->sequence, y = (*(capl_node *const *)b)->sequence;
+  return x < y ? 1 : x > y ? -1 : 0;
+}
+
+static capl_status sum_of(capl_tensor *a, capl_tensor *b, capl_tensor **out)
+{
+  return capl_op_call(CAPL_OP_add, (capl_tensor *[]){a, b}, 2, NULL, out);
+}
+
+/* *total += dx. Out of place: dx may be shared with another input. */
+static capl_status accumulate(capl_tensor **total, capl_tensor *dx)
+{
+  if (!*total) {
+    *total = capl_tensor_ref(dx);
+    return CAPL_OK;
+  }
+  capl_tensor *sum;
+  CAPL_TRY(sum_of(*total, dx, &sum));
+  capl_tensor_unref(*total);
+  *total = sum;
+  return CAPL_OK;
+}
+
+static capl_status to_dtype(capl_tensor *t, capl_dtype dtype, capl_tensor **out)
+{
+  if (t->dtype == dtype) return *out = capl_tensor_ref(t), CAPL_OK;
+  capl_attr attr[CAPL_MAX_ATTR] = {{.i = dtype}};
+  return capl_op_call(CAPL_OP_cast, &t, 1, attr, out);
+}
+
+/* A gradient the leaf can keep: in the leaf's memory order, and nobody else's. */
+static capl_status own_gradient(capl_tensor *leaf, capl_tensor *g, capl_tensor **out)
+{
+  bool exclusive = g->storage && g->storage->refs == 1 && g->refs <= 2;
+  if (exclusive && capl_tensor_same_layout(g, leaf)) return *out = capl_tensor_ref(g), CAPL_OK;
+  capl_tensor *copy;
+  CAPL_TRY(capl_tensor_new_like(leaf, &copy));
+  if (copy->dtype != g->dtype) { /* a 16-bit leaf keeps an f32 gradient */
+    capl_tensor_unref(copy);
+    CAPL_TRY(capl_tensor_new(leaf->device, g->dtype, g->ndim, g->size, CAPL_AUTO, &copy));
+  }
+  capl_status status = capl_tensor_copy(copy, g);
+  if (status != CAPL_OK) return capl_tensor_unref(copy), status;
+  *out = copy;
+  return CAPL_OK;
+}
+
+static capl_status give_leaf(capl_tensor *leaf, capl_tensor *dx)
+{
+  if (!capl_tensor_same_shape(leaf, dx)) {
+    char a[160], b[160];
+    return CAPL_FAIL(CAPL_EINTERNAL, "gradient %s does not fit its leaf %s",
+                     capl_tensor_describe(dx, a, sizeof a), capl_tensor_describe(leaf, b, sizeof b));
+  }
+  capl_tensor *g, *sum;
+  CAPL_TRY(to_dtype(dx, leaf->dtype == CAPL_F64 ? CAPL_F64 : CAPL_F32, &g));
+  capl_status status = leaf->grad ? sum_of(leaf->grad, g, &sum) : own_gradient(leaf, g, &sum);
+  capl_tensor_unref(g);
+  if (status != CAPL_OK) return status;
+  capl_tensor_unref(leaf->grad);
+  leaf->grad = sum;
+  return CAPL_OK;
+}
+
+static capl_status distribute(capl_node *node, capl_tensor **dx)
+{
+  capl_status status = CAPL_OK;
+  for (int i = 0; i < node->n_in; i++) {
+    capl_edge *edge = &node->edges[i];
+    if (status == CAPL_OK && dx[i] && edge->node) status = accumulate(&edge->node->dy[edge->output], dx[i]);
+    if (status == CAPL_OK && dx[i] && edge->leaf) status = give_leaf(edge->leaf, dx[i]);
+    capl_tensor_unref(dx[i]);
+  }
+  return status;
+}
+
+static capl_status check_versions(const capl_node *node)
+{
+  for (int i = 0; i < node->n_in; i++) {
+    const capl_tensor *t = node->in[i];
+    if (t && t->storage && t->storage->version != node->in_version[i])
+      return CAPL_FAIL(CAPL_ESTATE, "backward of %s: its input %d was changed in place after the forward pass",
+                       node->op->name, i + 1);
+  }
+  return CAPL_OK;
+}
+
+static capl_status run_rule(capl_node *node)
+{
+  bool any = false;
+  for (int k = 0; k < node->op->n_out; k++) any |= node->dy[k] != NULL;
+  if (!any) return CAPL_OK;
+  if (!node->out[0] && node->op->n_out > 0)
+    return CAPL_FAIL(CAPL_ESTATE, "backward runs a second time through the same %s: run the forward pass again",
+                     node->op->name);
+  CAPL_TRY(check_versions(node));
+  capl_tensor **dx = calloc((size_t)node->n_in, sizeof *dx);
+  if (!dx) return CAPL_FAIL(CAPL_ENOMEM, "no memory for the gradients of %s", node->op->name);
+  const char *label = capl_profile_label_get();
+  capl_profile_label_set(node->label);
+  capl_status status = node->op->grad(node, node->dy, dx);
+  if (status == CAPL_OK) {
+    node_release(node); /* before the sums: their memory is free for the next gradients */
+    status = distribute(node, dx);
+  } else {
+    for (int i = 0; i < node->n_in; i++) capl_tensor_unref(dx[i]);
+  }
+  capl_profile_label_set(label);
+  free(dx);
+  return status;
+}
+
+static capl_status seed_gradient(capl_tensor *loss, double seed, capl_tensor **out)
+{
+  CAPL_TRY(capl_tensor_new(loss->device, loss->dtype, loss->ndim, loss->size, CAPL_AUTO, out));
+  return capl_tensor_fill(*out, seed);
+}
+
+static capl_status walk(node_list *list, capl_tensor *loss, double seed)
+{
+  CAPL_TRY(collect(list, loss->node));
+  if (list->count > 1) qsort(list->items, list->count, sizeof *list->items, newest_first);
+  capl_tensor_unref(loss->node->dy[loss->node_output]);
+  loss->node->dy[loss->node_output] = NULL;
+  CAPL_TRY(seed_gradient(loss, seed, &loss->node->dy[loss->node_output]));
+  for (size_t k = 0; k < list->count; k++) CAPL_TRY(run_rule(list->items[k]));
+  return CAPL_OK;
+}
+
+static void free_list(node_list *list)
+{
+  for (size_t k = 0; k < list->count; k++) {
+    capl_node *node = list->items[k];
+    node->done = false;
+    for (int o = 0; o < CAPL_MAX_OUT; o++) { /* left over only when the walk failed */
+      capl_tensor_unref(node->dy[o]);
+      node->dy[o] = NULL;
+    }
+  }
+  for (size_t k = 0; k < list->count; k++) capl_node_unref(list->items[k]);
+  free(list->items);
+}
+
+capl_status capl_backward(capl_tensor *loss, double seed)
+{
+  char text[160];
+  if (capl_tensor_numel(loss) != 1)
+    return CAPL_FAIL(CAPL_ESHAPE, "backward starts from one number, this tensor is %s: use mean() or sum() first",
+                     capl_tensor_describe(loss, text, sizeof text));
+  if (!loss->node)
+    return CAPL_FAIL(CAPL_ESTATE, "backward: nothing was recorded for this tensor: no parameter that requires a "
+                                  "gradient took part, or it was made inside capl.no_grad");
+  bool before = capl_grad_set_enabled(false);
+  capl_dtype low = capl_autocast_set(CAPL_F32);
+  node_list list = {0};
+  capl_status status = walk(&list, loss, seed);
+  free_list(&list);
+  capl_autocast_set(low);
+  capl_grad_set_enabled(before);
+  return status;
+}

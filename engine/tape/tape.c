@@ -1,0 +1,170 @@
+/* tape.c -- recording: one node per differentiable op call.
+** SPDX-License-Identifier: Apache-2.0
+*/
+#include "tape/tape.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "tensor/storage.h"
+
+static _Thread_local bool recording = true;
+static _Thread_local uint64_t sequence;
+
+bool capl_grad_set_enabled(bool enabled)
+{
+  bool before = recording;
+  recording = enabled;
+  return before;
+}
+
+bool capl_grad_enabled(void)
+{
+  return recording;
+}
+
+static bool wants_gradient(const capl_tensor *t)
+{
+  return t && (t->requires_grad || t->node) && capl_dtype_is_float(t->dtype);
+}
+
+bool tape_wants(const capl_op *op, capl_tensor *const *in, int n_in)
+{
+  if (!recording || !op->grad) return false;
+  for (int i = 0; i < n_in; i++)
+    if (wants_gradient(in[i])) return true;
+  return false;
+}
+
+/* t without its past; without its values too unless keep is set. */
+static capl_status without_history(capl_tensor *t, bool keep, capl_tensor **out)
+{
+  CAPL_TRY(capl_tensor_alias(t, t->ndim, t->size, t->stride, t->offset, out));
+  if (keep) return CAPL_OK;
+  capl_storage_unref((*out)->storage);
+  (*out)->storage = NULL;
+  return CAPL_OK;
+}
+
+static capl_node *node_new(const capl_call *call)
+{
+  size_t n = (size_t)(call->n_in > 0 ? call->n_in : 1);
+  capl_node *node = calloc(1, sizeof *node);
+  if (!node) return NULL;
+  node->refs = 1;
+  node->op = call->op;
+  node->n_in = call->n_in;
+  node->in = calloc(n, sizeof *node->in);
+  node->needs = calloc(n, sizeof *node->needs);
+  node->edges = calloc(n, sizeof *node->edges);
+  node->in_version = calloc(n, sizeof *node->in_version);
+  if (node->in && node->needs && node->edges && node->in_version) return node;
+  capl_node_unref(node);
+  return NULL;
+}
+
+static void link_past(capl_node *node, int i, capl_tensor *t)
+{
+  if (!wants_gradient(t)) return;
+  node->needs[i] = true;
+  node->edges[i].output = t->node_output;
+  if (t->node) {
+    node->edges[i].node = t->node;
+    t->node->refs++;
+  } else {
+    node->edges[i].leaf = capl_tensor_ref(t);
+  }
+}
+
+static bool bit(uint32_t mask, int i)
+{
+  return i < 32 && (mask >> i & 1u);
+}
+
+static capl_status keep_values(capl_node *node, const capl_call *call)
+{
+  const capl_op *op = call->op;
+  for (int i = 0; i < call->n_in; i++) {
+    if (!call->in[i]) continue;
+    CAPL_TRY(without_history(call->in[i], bit(op->save_in, i), &node->in[i]));
+    if (node->in[i]->storage) node->in_version[i] = node->in[i]->storage->version;
+  }
+  for (int k = 0; k < op->n_out; k++)
+    CAPL_TRY(without_history(call->out[k], bit(op->save_out, k), &node->out[k]));
+  return CAPL_OK;
+}
+
+capl_status tape_record(const capl_call *call, capl_tensor *const *history)
+{
+  capl_node *node = node_new(call);
+  if (!node) return CAPL_FAIL(CAPL_ENOMEM, "no memory to record %s", call->op->name);
+  capl_status status = keep_values(node, call);
+  if (status != CAPL_OK) {
+    capl_node_unref(node);
+    return status;
+  }
+  node->sequence = ++sequence;
+  memcpy(node->attr, call->attr, sizeof node->attr);
+  const char *label = capl_profile_label_get();
+  node->label = label ? strdup(label) : NULL;
+  for (int i = 0; i < call->n_in; i++) link_past(node, i, history[i]);
+  for (int k = 0; k < call->op->n_out; k++) {
+    if (bit(call->op->index_outs, k) || !capl_dtype_is_float(call->out[k]->dtype)) continue;
+    call->out[k]->node = node;
+    call->out[k]->node_output = k;
+    node->refs++;
+  }
+  capl_node_unref(node); /* the outputs hold it now */
+  return CAPL_OK;
+}
+
+void node_release(capl_node *node)
+{
+  for (int i = 0; node->in && i < node->n_in; i++) {
+    capl_tensor_unref(node->in[i]);
+    node->in[i] = NULL;
+  }
+  for (int k = 0; k < CAPL_MAX_OUT; k++) {
+    capl_tensor_unref(node->out[k]);
+    capl_tensor_unref(node->dy[k]);
+    node->out[k] = node->dy[k] = NULL;
+  }
+}
+
+static void node_free(capl_node *node)
+{
+  node_release(node);
+  for (int i = 0; node->edges && i < node->n_in; i++) {
+    capl_node_unref(node->edges[i].node);
+    capl_tensor_unref(node->edges[i].leaf);
+  }
+  free(node->in);
+  free(node->needs);
+  free(node->edges);
+  free(node->in_version);
+  free(node->label);
+  free(node);
+}
+
+void capl_node_unref(capl_node *node)
+{
+  /* Freeing a node drops its past: a worklist instead of recursion, as a graph may be very deep. */
+  static _Thread_local capl_node *doomed;
+  static _Thread_local bool draining;
+  if (!node || --node->refs > 0) return;
+  node->next = doomed;
+  doomed = node;
+  if (draining) return;
+  draining = true;
+  while (doomed) {
+    capl_node *head = doomed;
+    doomed = head->next;
+    node_free(head);
+  }
+  draining = false;
+}
+
+capl_status capl_tensor_detach(capl_tensor *t, capl_tensor **out)
+{
+  return without_history(t, true, out);
+}

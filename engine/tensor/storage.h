@@ -1,0 +1,29 @@
+/* storage.h -- refcounted memory of one device, from the device's caching allocator.
+** SPDX-License-Identifier: Apache-2.0
+*/
+#ifndef CAPL_TENSOR_STORAGE_H
+#define CAPL_TENSOR_STORAGE_H
+
+#include "capl/backend.h"
+
+struct capl_storage {
+  int refs;
+  uint64_t version; /* grows with every write in place; the tape compares it */
+  capl_device *device;
+  void *data; /* NULL on devices without arithmetic and for 0 bytes */
+  size_t bytes;
+};
+
+/* bytes may be 0. ENOMEM after the allocator has tried everything. */
+capl_status capl_storage_new(capl_device *device, size_t bytes, capl_storage **out);
+capl_storage *capl_storage_ref(capl_storage *s);
+void capl_storage_unref(capl_storage *s); /* NULL-safe */
+
+typedef struct capl_allocator capl_allocator;
+capl_status capl_allocator_new(capl_allocator **out);
+
+/* One block, at least 64-byte aligned. */
+capl_status capl_block_get(capl_device *device, size_t bytes, void **out);
+void capl_block_put(capl_device *device, void *p, size_t bytes);
+
+#endif

@@ -1,0 +1,202 @@
+/* values.c -- moving single values between the host and tensors of any dtype and strides.
+**
+** Everything here walks elements one by one in logical order: for constants, tests, initial
+** weights and printing. Whole tensors move through ops (contiguous, cast).
+** SPDX-License-Identifier: Apache-2.0
+*/
+#include <math.h>
+#include <string.h>
+
+#include "base/float16.h"
+#include "capl/backend.h"
+#include "capl/rng.h"
+#include "capl/tape.h"
+#include "tensor/storage.h"
+
+static double load(const void *p, capl_dtype dtype, int64_t i)
+{
+  switch (dtype) {
+  case CAPL_F32: return ((const float *)p)[i];
+  case CAPL_F64: return ((const double *)p)[i];
+  case CAPL_BF16: return capl_bf16_to_float(((const uint16_t *)p)[i]);
+  case CAPL_F16: return capl_f16_to_float(((const uint16_t *)p)[i]);
+  case CAPL_U8: return ((const uint8_t *)p)[i];
+  case CAPL_BOOL: return ((const uint8_t *)p)[i] != 0;
+  case CAPL_I32: return ((const int32_t *)p)[i];
+  case CAPL_I64: return (double)((const int64_t *)p)[i];
+  default: return 0;
+  }
+}
+
+static void store(void *p, capl_dtype dtype, int64_t i, double v)
+{
+  switch (dtype) {
+  case CAPL_F32: ((float *)p)[i] = (float)v; break;
+  case CAPL_F64: ((double *)p)[i] = v; break;
+  case CAPL_BF16: ((uint16_t *)p)[i] = capl_bf16_from_float((float)v); break;
+  case CAPL_F16: ((uint16_t *)p)[i] = capl_f16_from_float((float)v); break;
+  case CAPL_U8: ((uint8_t *)p)[i] = v <= 0 ? 0 : v >= 255 ? 255 : (uint8_t)v; break;
+  case CAPL_BOOL: ((uint8_t *)p)[i] = v != 0; break;
+  case CAPL_I32: ((int32_t *)p)[i] = (int32_t)fmin(fmax(v, INT32_MIN), INT32_MAX); break;
+  case CAPL_I64: ((int64_t *)p)[i] = (int64_t)v; break;
+  default: break;
+  }
+}
+
+/* Offset of the next element in logical order; index and offset start at 0. */
+static int64_t advance(const capl_tensor *t, int64_t *index, int64_t offset)
+{
+  for (int d = t->ndim - 1; d >= 0; d--) {
+    offset += t->stride[d];
+    if (++index[d] < t->size[d]) return offset;
+    offset -= t->stride[d] * t->size[d];
+    index[d] = 0;
+  }
+  return offset;
+}
+
+static capl_status need_host(const capl_tensor *t)
+{
+  if (!t->storage) return CAPL_FAIL(CAPL_ESTATE, "the tensor's values were released");
+  if (!t->device->backend->arithmetic)
+    return CAPL_FAIL(CAPL_EUNSUPPORTED, "%s tensors have shapes but no values", t->device->name);
+  if (!t->device->backend->host_memory)
+    return CAPL_FAIL(CAPL_EUNSUPPORTED, "values of %s tensors cannot be read here: move them to cpu first",
+                     t->device->name);
+  return t->device->backend->sync ? t->device->backend->sync() : CAPL_OK;
+}
+
+/* Calls value(user, i) for every element; a device without arithmetic has nothing to fill. */
+static capl_status fill_with(capl_tensor *t, double (*value)(void *user, int64_t i), void *user)
+{
+  if (!t->device->backend->arithmetic) return CAPL_OK;
+  CAPL_TRY(need_host(t));
+  t->storage->version++;
+  void *p = capl_tensor_data(t);
+  int64_t index[CAPL_MAX_NDIM] = {0}, n = capl_tensor_numel(t), offset = 0;
+  for (int64_t i = 0; i < n; i++) {
+    store(p, t->dtype, offset, value(user, i));
+    offset = advance(t, index, offset);
+  }
+  return CAPL_OK;
+}
+
+static double value_from_list(void *user, int64_t i)
+{
+  return ((const double *)user)[i];
+}
+
+capl_status capl_tensor_from_doubles(capl_device *device, capl_dtype dtype, int ndim, const int64_t *size,
+                                     const double *values, capl_tensor **out)
+{
+  CAPL_TRY(capl_tensor_new(device, dtype, ndim, size, CAPL_AUTO, out));
+  capl_status status = fill_with(*out, value_from_list, (void *)values);
+  if (status == CAPL_OK) return CAPL_OK;
+  capl_tensor_unref(*out);
+  *out = NULL;
+  return status;
+}
+
+capl_status capl_tensor_to_doubles(const capl_tensor *t, double *values)
+{
+  CAPL_TRY(need_host(t));
+  const void *p = capl_tensor_data(t);
+  int64_t index[CAPL_MAX_NDIM] = {0}, n = capl_tensor_numel(t), offset = 0;
+  for (int64_t i = 0; i < n; i++) {
+    values[i] = load(p, t->dtype, offset);
+    offset = advance(t, index, offset);
+  }
+  return CAPL_OK;
+}
+
+capl_status capl_tensor_item(const capl_tensor *t, double *value)
+{
+  if (capl_tensor_numel(t) != 1) {
+    char text[160];
+    return CAPL_FAIL(CAPL_ESHAPE, "item() needs one element, the tensor is %s",
+                     capl_tensor_describe(t, text, sizeof text));
+  }
+  return capl_tensor_to_doubles(t, value);
+}
+
+static double value_constant(void *user, int64_t i)
+{
+  (void)i;
+  return *(double *)user;
+}
+
+capl_status capl_tensor_fill(capl_tensor *t, double value)
+{
+  if (value == 0 && t->storage && t->storage->data && capl_tensor_is_dense(t)) {
+    t->storage->version++;
+    return t->device->backend->mem_fill(capl_tensor_data(t), 0, capl_tensor_bytes(t));
+  }
+  return fill_with(t, value_constant, &value);
+}
+
+static capl_status copy_values(capl_tensor *dst, const capl_tensor *src)
+{
+  CAPL_TRY(need_host(dst));
+  CAPL_TRY(need_host(src));
+  const void *from = capl_tensor_data(src);
+  void *to = capl_tensor_data(dst);
+  int64_t n = capl_tensor_numel(src);
+  if (src->dtype == dst->dtype && capl_tensor_same_layout(src, dst) && capl_tensor_is_dense(src)) {
+    if (n > 0) memmove(to, from, capl_tensor_bytes(src));
+    return CAPL_OK;
+  }
+  int64_t i_from[CAPL_MAX_NDIM] = {0}, i_to[CAPL_MAX_NDIM] = {0}, o_from = 0, o_to = 0;
+  for (int64_t i = 0; i < n; i++) {
+    store(to, dst->dtype, o_to, load(from, src->dtype, o_from));
+    o_from = advance(src, i_from, o_from);
+    o_to = advance(dst, i_to, o_to);
+  }
+  return CAPL_OK;
+}
+
+capl_status capl_tensor_copy(capl_tensor *dst, const capl_tensor *src)
+{
+  if (!capl_tensor_same_shape(dst, src)) {
+    char a[160], b[160];
+    return CAPL_FAIL(CAPL_ESHAPE, "cannot copy %s into %s", capl_tensor_describe(src, a, sizeof a),
+                     capl_tensor_describe(dst, b, sizeof b));
+  }
+  if (!dst->device->backend->arithmetic || !src->device->backend->arithmetic) return CAPL_OK;
+  if (dst->storage) dst->storage->version++;
+  return copy_values(dst, src);
+}
+
+typedef struct {
+  capl_rng rng;
+  double base, span;
+} stream;
+
+static double value_uniform(void *user, int64_t i)
+{
+  stream *s = user;
+  (void)i;
+  return s->base + s->span * capl_rng_float(&s->rng);
+}
+
+static double value_normal(void *user, int64_t i)
+{
+  stream *s = user;
+  (void)i;
+  return s->base + s->span * capl_rng_normal(&s->rng);
+}
+
+capl_status capl_tensor_fill_uniform(capl_tensor *t, double lo, double hi, uint64_t seed, uint32_t a, uint32_t b,
+                                     uint32_t c)
+{
+  stream s = {.base = lo, .span = hi - lo};
+  capl_rng_init(&s.rng, seed, a, b, c);
+  return fill_with(t, value_uniform, &s);
+}
+
+capl_status capl_tensor_fill_normal(capl_tensor *t, double mean, double std, uint64_t seed, uint32_t a, uint32_t b,
+                                    uint32_t c)
+{
+  stream s = {.base = mean, .span = std};
+  capl_rng_init(&s.rng, seed, a, b, c);
+  return fill_with(t, value_normal, &s);
+}
