@@ -199,3 +199,10 @@ capl_status grad_expand_reduced(capl_tensor *dy, const capl_tensor *x, const cap
   memcpy(size[0].v, x->size, sizeof x->size);
   return GRAD_CALL(CAPL_OP_expand, size, out, kept);
 }
+
+capl_status need_bias_dtype(const capl_tensor *x, const capl_tensor *bias)
+{
+  bool low = x->dtype == CAPL_BF16 || x->dtype == CAPL_F16;
+  if (low && bias->dtype == CAPL_F32) return CAPL_OK;
+  return need_same_dtype(x, "x", bias, "bias");
+}

@@ -35,6 +35,8 @@ capl_status need_float(const capl_tensor *t, const char *name);
 capl_status need_dtype(const capl_tensor *t, const char *name, capl_dtype dtype);
 capl_status need_same_dtype(const capl_tensor *a, const char *a_name, const capl_tensor *b, const char *b_name);
 capl_status need_same_shape(const capl_tensor *a, const char *a_name, const capl_tensor *b, const char *b_name);
+/* bias may stay f32 beside 16-bit x: it is added to f32 sums. */
+capl_status need_bias_dtype(const capl_tensor *x, const capl_tensor *bias);
 /* t must be 1-d of length n; what says why, e.g. "output channels". */
 capl_status need_vector(const capl_tensor *t, const char *name, int64_t n, const char *what);
 /* dim in [-ndim, ndim) -> [0, ndim); EVALUE otherwise. */
