@@ -72,7 +72,7 @@ capl_status broadcast_sizes(const capl_call *call, capl_out_spec *out)
   spec_set(out, call->in[0]->dtype, call->in[0]->ndim, call->in[0]->size);
   for (int i = 1; i < call->n_in; i++) CAPL_TRY(broadcast_with(out, call->in[i]));
   for (int i = 0; i < call->n_in && !out->like; i++)
-    if (spec_has_sizes_of(out, call->in[i])) out->like = call->in[i];
+    if (spec_has_sizes_of(out, call->in[i]) && capl_tensor_is_dense(call->in[i])) out->like = call->in[i];
   return CAPL_OK;
 }
 

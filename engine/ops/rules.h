@@ -19,7 +19,7 @@ static inline void temp_unref(capl_tensor **t)
 /* Output 0 has the shape, dtype and memory order of input 0. */
 capl_status rule_like_first(const capl_call *call, capl_out_spec *out);
 /* Output 0 has the broadcast shape and the promoted dtype of all inputs, and the memory order of the
-** first one of that shape. */
+** first dense one of that shape. */
 capl_status rule_broadcast(const capl_call *call, capl_out_spec *out);
 /* Broadcast of the inputs' shapes into out's sizes; ESHAPE names the two inputs and the dim. */
 capl_status broadcast_sizes(const capl_call *call, capl_out_spec *out);

@@ -355,6 +355,7 @@ static capl_status concat_check(const capl_call *call, int i, int dim)
 {
   char first[TEXT], other[TEXT];
   const capl_tensor *a = call->in[0], *b = call->in[i];
+  if (!a || !b) return CAPL_FAIL(CAPL_EVALUE, "input %d is missing", a ? i + 1 : 1);
   bool fits = a->ndim == b->ndim;
   for (int d = 0; fits && d < a->ndim; d++) fits = d == dim || a->size[d] == b->size[d];
   if (fits) return CAPL_OK;
@@ -367,6 +368,7 @@ static capl_status concat_shape(const capl_call *call, capl_out_spec *out)
 {
   int dim;
   if (call->n_in == 0) return CAPL_FAIL(CAPL_EVALUE, "concat of no tensors");
+  CAPL_TRY(concat_check(call, 0, 0));
   CAPL_TRY(normalize_dim(call->attr[0].i, call->in[0]->ndim, &dim));
   spec_set(out, call->in[0]->dtype, call->in[0]->ndim, call->in[0]->size);
   for (int i = 1; i < call->n_in; i++) {
