@@ -1,0 +1,8 @@
+-- What luacheck may assume about names: recipes see capl's environment, library files their own.
+-- SPDX-License-Identifier: Apache-2.0
+std = "luajit"
+max_line_length = 130
+-- A library chunk gets the table of C functions as its vararg.
+files["lua"] = {globals = {}}
+files["recipes"] = {read_globals = {"capl", "nn", "optim", "data"}}
+files["tests"] = {std = "luajit+busted", read_globals = {"capl", "nn", "optim", "data"}}

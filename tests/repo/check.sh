@@ -1,0 +1,40 @@
+#!/usr/bin/env bash
+# The rules of scripts/check can fail: breaks each one in a copy of the tree and expects it to be named.
+# Arguments: folder for the copy. Environment: CAPL_SOURCE_DIR.
+# SPDX-License-Identifier: Apache-2.0
+set -euo pipefail
+
+copy=$1
+rm -rf "$copy"
+mkdir -p "$copy"
+cd "$CAPL_SOURCE_DIR"
+cp -r include engine lua scripts recipes .luacheckrc "$copy"
+cd "$copy"
+
+spdx='SPDX-License-Identifier: Apache-2.0'
+printf '/* purposeless.c\n** %s */\nint x;\n' "$spdx" >engine/base/purposeless.c
+printf '/* unlicensed.c -- has no licence line. */\nint x;\n' >engine/base/unlicensed.c
+{ printf -- '-- A file of a thousand lines.\n-- %s\n' "$spdx"; seq 1000 | sed 's/^/-- /'; } >lua/long.lua
+printf '/* luafan.c -- knows Lua where it should not.\n** %s */\n#include <lua.h>\n' "$spdx" >engine/data/luafan.c
+printf '/* upward.c -- knows a layer above its own.\n** %s */\n#include "tape/tape.h"\n#include "capl/tape.h"\n' "$spdx" \
+  >engine/base/upward.c
+printf '/* chatty.c -- prints.\n** %s */\nvoid f(void) { printf("x"); }\n' "$spdx" >engine/io/chatty.c
+printf '/* lean.h -- forgets what it needs.\n** %s */\nint64_t x;\n' "$spdx" >include/capl/lean.h
+printf '# see /ho%s/somebody/notes\n' me >notes.txt
+# shellcheck disable=SC2016 # the script under test has the mistake, not this one
+printf '#!/usr/bin/env bash\n# Forgets its quotes.\n# %s\nrm $1\n' "$spdx" >scripts/careless
+printf -- '-- Sets a global.\n-- %s\nx = 1\n' "$spdx" >lua/global.lua
+
+if CI=1 scripts/check >found.txt 2>&1; then
+  echo "scripts/check is content with a broken tree" >&2
+  exit 1
+fi
+missed=0
+for expected in \
+  'purpose: engine/base/purposeless.c:1' 'purpose: engine/base/unlicensed.c:1' 'size: lua/long.lua:1002' \
+  'lua_h: engine/data/luafan.c:3' 'direction: engine/base/upward.c:3' 'direction: engine/base/upward.c:4' \
+  'silence: engine/io/chatty.c:3' 'headers: .*lean.h:3:.*std=c11' 'headers: .*lean.h:3:.*std=c++17' \
+  'places: notes.txt:1' 'shell: scripts/careless:4' 'lua: lua/global.lua:3'; do
+  grep -q "^$expected" found.txt || { echo "not reported: $expected" >&2; missed=1; }
+done
+[[ $missed -eq 0 ]] || { cat found.txt >&2; exit 1; }
