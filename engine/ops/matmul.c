@@ -18,10 +18,7 @@ static capl_status need_features(const capl_tensor *x, const char *name)
 }
 
 /* Last size of t, which counts the features of one row. */
-static int64_t features(const capl_tensor *t)
-{
-  return t->size[t->ndim - 1];
-}
+static int64_t features(const capl_tensor *t) { return t->size[t->ndim - 1]; }
 
 /* Shape of t with its last size replaced. */
 static void spec_rows(capl_out_spec *out, const capl_tensor *t, int64_t last)
@@ -90,8 +87,14 @@ static capl_status linear_grad(const capl_node *node, capl_tensor *const *dy, ca
   if (node->needs[1] || bias_needs) {
     capl_tensor *got[2];
     CAPL_TRY(GRAD_CALL(CAPL_OP_linear_grad_w, NULL, got, x, dy[0]));
-    if (node->needs[1]) dx[1] = got[0]; else capl_tensor_unref(got[0]);
-    if (bias_needs) dx[2] = got[1]; else capl_tensor_unref(got[1]);
+    if (node->needs[1])
+      dx[1] = got[0];
+    else
+      capl_tensor_unref(got[0]);
+    if (bias_needs)
+      dx[2] = got[1];
+    else
+      capl_tensor_unref(got[1]);
   }
   return CAPL_OK;
 }
@@ -200,66 +203,66 @@ static double matmul_macs(const capl_call *call)
 /* ---- descriptors ------------------------------------------------------------------------------ */
 
 const capl_op capl_op_linear = {
-  .name = "linear",
-  .ins = "x, weight, bias?",
-  .outs = "y",
-  .n_out = 1,
-  .amp = CAPL_AMP_LOW,
-  .layout = CAPL_LAYOUT_ROW,
-  .save_in = 1u << 0 | 1u << 1,
-  .shape = linear_shape,
-  .grad = linear_grad,
-  .macs = linear_macs,
-  .doc = "Fully connected layer: y = x * weight' + bias.\n"
-         "x (...,I), weight (O,I), bias (O), all of one floating dtype -> y (...,O) of that dtype. Sums are f32\n"
-         "or wider.\n"
-         "Errors: shape if x has other than I features or bias is not (O); dtype if x, weight and bias differ.",
+    .name = "linear",
+    .ins = "x, weight, bias?",
+    .outs = "y",
+    .n_out = 1,
+    .amp = CAPL_AMP_LOW,
+    .layout = CAPL_LAYOUT_ROW,
+    .save_in = 1u << 0 | 1u << 1,
+    .shape = linear_shape,
+    .grad = linear_grad,
+    .macs = linear_macs,
+    .doc = "Fully connected layer: y = x * weight' + bias.\n"
+           "x (...,I), weight (O,I), bias (O), all of one floating dtype -> y (...,O) of that dtype. bias\n"
+           "may be f32 beside 16-bit factors. Sums are f32 or wider.\n"
+           "Errors: shape if x has other than I features or bias is not (O); dtype if x and weight differ.",
 };
 
 const capl_op capl_op_linear_grad_x = {
-  .name = "linear_grad_x",
-  .ins = "dy, weight",
-  .outs = "dx",
-  .n_out = 1,
-  .amp = CAPL_AMP_KEEP,
-  .layout = CAPL_LAYOUT_ROW,
-  .shape = linear_grad_x_shape,
-  .macs = linear_grad_x_macs,
-  .doc = "Gradient of linear with respect to x: dx = dy * weight. Not differentiable.\n"
-         "dy (...,O), weight (O,I) of one floating dtype -> dx (...,I) of that dtype.\n"
-         "Errors: shape if dy has other than O features; dtype if the two differ.",
+    .name = "linear_grad_x",
+    .ins = "dy, weight",
+    .outs = "dx",
+    .n_out = 1,
+    .amp = CAPL_AMP_KEEP,
+    .layout = CAPL_LAYOUT_ROW,
+    .shape = linear_grad_x_shape,
+    .macs = linear_grad_x_macs,
+    .doc = "Gradient of linear with respect to x: dx = dy * weight. Not differentiable.\n"
+           "dy (...,O), weight (O,I) of one floating dtype -> dx (...,I) of that dtype.\n"
+           "Errors: shape if dy has other than O features; dtype if the two differ.",
 };
 
 const capl_op capl_op_linear_grad_w = {
-  .name = "linear_grad_w",
-  .ins = "x, dy",
-  .outs = "dw, db",
-  .n_out = 2,
-  .amp = CAPL_AMP_KEEP,
-  .layout = CAPL_LAYOUT_ROW,
-  .shape = linear_grad_w_shape,
-  .macs = linear_grad_w_macs,
-  .doc = "Gradients of linear with respect to weight and bias. Not differentiable.\n"
-         "x (...,I), dy (...,O) of one floating dtype and equal leading sizes -> dw (O,I), db (O), both f32\n"
-         "whatever the dtype of x (f64 when x is f64): a 16-bit sum over a batch would lose the small terms.\n"
-         "Errors: shape if the leading sizes differ; dtype if the two differ.",
+    .name = "linear_grad_w",
+    .ins = "x, dy",
+    .outs = "dw, db",
+    .n_out = 2,
+    .amp = CAPL_AMP_KEEP,
+    .layout = CAPL_LAYOUT_ROW,
+    .shape = linear_grad_w_shape,
+    .macs = linear_grad_w_macs,
+    .doc = "Gradients of linear with respect to weight and bias. Not differentiable.\n"
+           "x (...,I), dy (...,O) of one floating dtype and equal leading sizes -> dw (O,I), db (O), both\n"
+           "f32 whatever the dtype of x (f64 when x is f64): a 16-bit sum over a batch would lose the small\n"
+           "terms. Errors: shape if the leading sizes differ; dtype if the two differ.",
 };
 
 const capl_op capl_op_matmul = {
-  .name = "matmul",
-  .ins = "a, b",
-  .outs = "y",
-  .n_out = 1,
-  .attrs = {{"transpose_a", CAPL_ATTR_BOOL}, {"transpose_b", CAPL_ATTR_BOOL}},
-  .amp = CAPL_AMP_LOW,
-  .layout = CAPL_LAYOUT_ROW,
-  .save_in = 1u << 0 | 1u << 1,
-  .shape = matmul_shape,
-  .grad = matmul_grad,
-  .macs = matmul_macs,
-  .doc = "Product of matrices, or of batches of matrices.\n"
-         "a (...,M,K), b (...,K,N) of one floating dtype -> y (...,M,N) of that dtype; leading sizes are\n"
-         "broadcast against each other. Sums are f32 or wider.\n"
-         "transpose_a: a is stored as (...,K,M); transpose_b: b is stored as (...,N,K).\n"
-         "Errors: shape if the inner sizes or the leading sizes do not match; dtype if the two differ.",
+    .name = "matmul",
+    .ins = "a, b",
+    .outs = "y",
+    .n_out = 1,
+    .attrs = {{"transpose_a", CAPL_ATTR_BOOL, .def = 0}, {"transpose_b", CAPL_ATTR_BOOL, .def = 0}},
+    .amp = CAPL_AMP_LOW,
+    .layout = CAPL_LAYOUT_ROW,
+    .save_in = 1u << 0 | 1u << 1,
+    .shape = matmul_shape,
+    .grad = matmul_grad,
+    .macs = matmul_macs,
+    .doc = "Product of matrices, or of batches of matrices.\n"
+           "a (...,M,K), b (...,K,N) of one floating dtype -> y (...,M,N) of that dtype; leading sizes\n"
+           "are broadcast against each other. Sums are f32 or wider.\n"
+           "transpose_a: a is stored as (...,K,M); transpose_b: b is stored as (...,N,K).\n"
+           "Errors: shape if the inner sizes or the leading sizes do not match; dtype if the two differ.",
 };

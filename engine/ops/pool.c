@@ -1,0 +1,343 @@
+/* pool.c -- descriptors of max, average and adaptive pooling over images.
+** SPDX-License-Identifier: Apache-2.0
+*/
+#include <inttypes.h>
+#include <string.h>
+
+#include "ops/attrs.h"
+#include "ops/rules.h"
+#include "ops/window.h"
+
+enum {
+  SIZE_MAX_PX = 1 << 20,
+  INDEX_MAX = 255, /* positions of a window that a u8 index can tell apart */
+};
+
+#define POOL_ATTRS                                                                    \
+  {"kernel", CAPL_ATTR_INTS, .min = 1, .max = SIZE_MAX_PX, .n = 2, .required = true}, \
+      {"stride", CAPL_ATTR_INTS, .def = 0, .min = 0, .max = SIZE_MAX_PX, .n = 2},     \
+      {"padding", CAPL_ATTR_INTS, .def = 0, .min = 0, .max = SIZE_MAX_PX, .n = 2},    \
+  {                                                                                   \
+    "ceil_mode", CAPL_ATTR_BOOL, .def = 0                                             \
+  }
+#define COUNT_PAD_ATTR                            \
+  {                                               \
+    "count_include_pad", CAPL_ATTR_BOOL, .def = 1 \
+  }
+#define PAIR_ATTR(text)                                                          \
+  {                                                                              \
+    text, CAPL_ATTR_INTS, .min = 1, .max = SIZE_MAX_PX, .n = 2, .required = true \
+  }
+
+/* ---- sizes ------------------------------------------------------------------------------------ */
+
+/* Output H,W of a pool over H,W `in`. */
+static capl_status pool_output_size(const int64_t *in, const capl_attr *attr, int64_t *out)
+{
+  const int64_t *kernel = attr[POOL_KERNEL].v, *padding = attr[POOL_PADDING].v;
+  for (int axis = 0; axis < 2; axis++) {
+    if (padding[axis] > kernel[axis] / 2)
+      return CAPL_FAIL(CAPL_EVALUE, "padding %" PRId64 " is more than half the kernel size %" PRId64,
+                       padding[axis], kernel[axis]);
+    int64_t stride = window_stride(&attr[POOL_STRIDE], &attr[POOL_KERNEL], axis);
+    out[axis] = in[axis]
+                    ? window_count_pool(in[axis], kernel[axis], stride, padding[axis], attr[POOL_CEIL_MODE].i)
+                    : 0;
+    if (out[axis] > 0) continue;
+    char text[48];
+    return CAPL_FAIL(CAPL_ESHAPE,
+                     "x is %" PRId64 "x%" PRId64 ", the %" PRId64 "x%" PRId64
+                     " pooling window (padding %s) does not fit",
+                     in[0], in[1], kernel[0], kernel[1], window_pair_text(padding, text, sizeof text));
+  }
+  return CAPL_OK;
+}
+
+/* The window's positions must be countable in a u8. */
+static capl_status need_index_range(const capl_attr *attr)
+{
+  const int64_t *kernel = attr[POOL_KERNEL].v;
+  if (kernel[0] <= INDEX_MAX && kernel[1] <= INDEX_MAX && kernel[0] * kernel[1] <= INDEX_MAX) return CAPL_OK;
+  return CAPL_FAIL(CAPL_EVALUE,
+                   "a %" PRId64 "x%" PRId64 " window has more than the %d positions an index can name",
+                   kernel[0], kernel[1], INDEX_MAX);
+}
+
+/* Sizes of t with H,W replaced. */
+static void image_size(const capl_tensor *t, const int64_t *height_width, int64_t *size)
+{
+  memcpy(size, t->size, 2 * sizeof *size);
+  memcpy(size + 2, height_width, 2 * sizeof *size);
+}
+
+static capl_status pool_size(const capl_tensor *x, const capl_attr *attr, int64_t *size)
+{
+  CAPL_TRY(window_need_image(x, "x"));
+  memcpy(size, x->size, 2 * sizeof *size);
+  return pool_output_size(x->size + 2, attr, size + 2);
+}
+
+/* dy must have the size that pooling H,W `image` gives; dx is then (N,C,H,W). */
+static capl_status pool_grad_spec(const capl_tensor *dy, const capl_attr *attr, const int64_t *image,
+                                  capl_out_spec *out)
+{
+  CAPL_TRY(window_need_image(dy, "dy"));
+  int64_t expected[4] = {dy->size[0], dy->size[1]}, size[4];
+  CAPL_TRY(pool_output_size(image, attr, expected + 2));
+  CAPL_TRY(window_need_size(dy, "dy", 4, expected, "kernel and size give an output of"));
+  image_size(dy, image, size);
+  spec_set(&out[0], dy->dtype, 4, size);
+  return CAPL_OK;
+}
+
+static capl_status need_index(const capl_call *call, capl_dtype dtype)
+{
+  CAPL_TRY(need_dtype(call->in[1], "index", dtype));
+  return need_same_shape(call->in[0], "dy", call->in[1], "index");
+}
+
+/* ---- shape rules ------------------------------------------------------------------------------ */
+
+static capl_status max_pool2d_shape(const capl_call *call, capl_out_spec *out)
+{
+  int64_t size[4];
+  CAPL_TRY(need_index_range(call->attr));
+  CAPL_TRY(pool_size(call->in[0], call->attr, size));
+  spec_set(&out[0], call->in[0]->dtype, 4, size);
+  spec_set(&out[1], CAPL_U8, 4, size);
+  return CAPL_OK;
+}
+
+static capl_status max_pool2d_grad_shape(const capl_call *call, capl_out_spec *out)
+{
+  CAPL_TRY(need_index(call, CAPL_U8));
+  return pool_grad_spec(call->in[0], call->attr, call->attr[MAX_POOL_SIZE].v, out);
+}
+
+static capl_status avg_pool2d_shape(const capl_call *call, capl_out_spec *out)
+{
+  int64_t size[4];
+  CAPL_TRY(pool_size(call->in[0], call->attr, size));
+  spec_set(&out[0], call->in[0]->dtype, 4, size);
+  return CAPL_OK;
+}
+
+static capl_status avg_pool2d_grad_shape(const capl_call *call, capl_out_spec *out)
+{
+  return pool_grad_spec(call->in[0], call->attr, call->attr[AVG_POOL_SIZE].v, out);
+}
+
+/* (N,C) of t with the pair in the attribute: the output of a pool, or the input of its gradient. */
+static capl_status adaptive_spec(const capl_tensor *t, const char *name, const capl_attr *attr,
+                                 capl_out_spec *out)
+{
+  int64_t size[4];
+  CAPL_TRY(window_need_image(t, name));
+  if (t->size[2] < 1 || t->size[3] < 1)
+    return CAPL_FAIL(CAPL_ESHAPE, "%s is %" PRId64 "x%" PRId64 ", there is nothing to pool", name, t->size[2],
+                     t->size[3]);
+  image_size(t, attr[ADAPTIVE_SIZE].v, size);
+  spec_set(&out[0], t->dtype, 4, size);
+  return CAPL_OK;
+}
+
+static capl_status adaptive_avg_pool2d_shape(const capl_call *call, capl_out_spec *out)
+{
+  return adaptive_spec(call->in[0], "x", call->attr, out);
+}
+
+static capl_status adaptive_max_pool2d_shape(const capl_call *call, capl_out_spec *out)
+{
+  CAPL_TRY(adaptive_spec(call->in[0], "x", call->attr, out));
+  spec_set(&out[1], CAPL_I32, 4, out[0].size);
+  return CAPL_OK;
+}
+
+static capl_status adaptive_avg_pool2d_grad_shape(const capl_call *call, capl_out_spec *out)
+{
+  return adaptive_spec(call->in[0], "dy", call->attr, out);
+}
+
+static capl_status adaptive_max_pool2d_grad_shape(const capl_call *call, capl_out_spec *out)
+{
+  CAPL_TRY(need_index(call, CAPL_I32));
+  return adaptive_spec(call->in[0], "dy", call->attr, out);
+}
+
+/* ---- gradient rules --------------------------------------------------------------------------- */
+
+/* The forward call's attributes with H,W of x at position size. */
+static void attrs_with_size(const capl_node *node, int size, capl_attr *attr)
+{
+  const int64_t *image = node->in[0]->size + 2;
+  memcpy(attr, node->attr, sizeof *attr * CAPL_MAX_ATTR);
+  attr[size] = CAPL_A_INTS2(image[0], image[1]);
+}
+
+static capl_status max_pool2d_rule(const capl_node *node, capl_tensor *const *dy, capl_tensor **dx)
+{
+  capl_attr attr[CAPL_MAX_ATTR];
+  if (!dy[0] || !node->needs[0]) return CAPL_OK;
+  attrs_with_size(node, MAX_POOL_SIZE, attr);
+  return GRAD_CALL(CAPL_OP_max_pool2d_grad, attr, &dx[0], dy[0], node->out[1]);
+}
+
+static capl_status avg_pool2d_rule(const capl_node *node, capl_tensor *const *dy, capl_tensor **dx)
+{
+  capl_attr attr[CAPL_MAX_ATTR];
+  if (!dy[0] || !node->needs[0]) return CAPL_OK;
+  attrs_with_size(node, AVG_POOL_SIZE, attr);
+  return GRAD_CALL(CAPL_OP_avg_pool2d_grad, attr, &dx[0], dy[0]);
+}
+
+static capl_status adaptive_avg_pool2d_rule(const capl_node *node, capl_tensor *const *dy, capl_tensor **dx)
+{
+  capl_attr attr[CAPL_MAX_ATTR];
+  if (!dy[0] || !node->needs[0]) return CAPL_OK;
+  attrs_with_size(node, ADAPTIVE_SIZE, attr);
+  return GRAD_CALL(CAPL_OP_adaptive_avg_pool2d_grad, attr, &dx[0], dy[0]);
+}
+
+static capl_status adaptive_max_pool2d_rule(const capl_node *node, capl_tensor *const *dy, capl_tensor **dx)
+{
+  capl_attr attr[CAPL_MAX_ATTR];
+  if (!dy[0] || !node->needs[0]) return CAPL_OK;
+  attrs_with_size(node, ADAPTIVE_SIZE, attr);
+  return GRAD_CALL(CAPL_OP_adaptive_max_pool2d_grad, attr, &dx[0], dy[0], node->out[1]);
+}
+
+/* ---- descriptors ------------------------------------------------------------------------------ */
+
+#define POOL_DOC                                                                                       \
+  "H' = floor((H + 2*padding - kh) / stride) + 1, W' alike; with ceil_mode rounded up, but the last\n" \
+  "window starts inside x or the left padding.\n"                                                      \
+  "kernel, stride, padding: px, one number or {vertical, horizontal}; stride 0 = kernel.\n"
+#define POOL_DOC_ERRORS \
+  "Errors: shape if x is not 4-d or the window does not fit; value if padding is more than half the kernel."
+
+const capl_op capl_op_max_pool2d = {
+    .name = "max_pool2d",
+    .ins = "x",
+    .outs = "y, index",
+    .n_out = 2,
+    .attrs = {POOL_ATTRS},
+    .amp = CAPL_AMP_KEEP,
+    .layout = CAPL_LAYOUT_IMAGE,
+    .save_out = 1u << 1,
+    .index_outs = 1u << 1,
+    .shape = max_pool2d_shape,
+    .grad = max_pool2d_rule,
+    .doc = "Largest value of each window; padding never wins.\n"
+           "x (N,C,H,W) floating -> y (N,C,H',W') of that dtype, index (N,C,H',W') u8: position in the\n"
+           "window, row by row; the first of equal values. NaN wins.\n" POOL_DOC POOL_DOC_ERRORS
+           " Also if the\nwindow has more than 255 positions.",
+};
+
+const capl_op capl_op_max_pool2d_grad = {
+    .name = "max_pool2d_grad",
+    .ins = "dy, index",
+    .outs = "dx",
+    .n_out = 1,
+    .attrs = {POOL_ATTRS, PAIR_ATTR("size")},
+    .amp = CAPL_AMP_KEEP,
+    .layout = CAPL_LAYOUT_IMAGE,
+    .shape = max_pool2d_grad_shape,
+    .doc = "Gradient of max_pool2d: dy goes to the winners, summed where they meet. Not differentiable.\n"
+           "dy (N,C,H',W') floating, index (N,C,H',W') u8 -> dx (N,C,H,W) of dy's dtype.\n"
+           "kernel, stride, padding, ceil_mode as in max_pool2d; size: {H, W} of x.\n"
+           "Errors: shape if dy is not what max_pool2d gives for size.",
+};
+
+const capl_op capl_op_avg_pool2d = {
+    .name = "avg_pool2d",
+    .ins = "x",
+    .outs = "y",
+    .n_out = 1,
+    .attrs = {POOL_ATTRS, COUNT_PAD_ATTR},
+    .amp = CAPL_AMP_KEEP,
+    .layout = CAPL_LAYOUT_IMAGE,
+    .shape = avg_pool2d_shape,
+    .grad = avg_pool2d_rule,
+    .doc =
+        "Mean of each window.\n"
+        "x (N,C,H,W) floating -> y (N,C,H',W') of that dtype.\n" POOL_DOC
+        "count_include_pad: the divisor counts padding too, but not what ceil_mode adds.\n" POOL_DOC_ERRORS,
+};
+
+const capl_op capl_op_avg_pool2d_grad = {
+    .name = "avg_pool2d_grad",
+    .ins = "dy",
+    .outs = "dx",
+    .n_out = 1,
+    .attrs = {POOL_ATTRS, COUNT_PAD_ATTR, PAIR_ATTR("size")},
+    .amp = CAPL_AMP_KEEP,
+    .layout = CAPL_LAYOUT_IMAGE,
+    .shape = avg_pool2d_grad_shape,
+    .doc = "Gradient of avg_pool2d. Not differentiable.\n"
+           "dy (N,C,H',W') floating -> dx (N,C,H,W) of that dtype.\n"
+           "kernel, stride, padding, ceil_mode, count_include_pad as in avg_pool2d; size: {H, W} of x.\n"
+           "Errors: shape if dy is not what avg_pool2d gives for size.",
+};
+
+#define ADAPTIVE_DOC                                                                            \
+  "output: {h, w}; window i along an axis covers inputs floor(i*H/h) to ceil((i+1)*H/h) - 1.\n" \
+  "Errors: shape if x is not 4-d or empty."
+
+const capl_op capl_op_adaptive_avg_pool2d = {
+    .name = "adaptive_avg_pool2d",
+    .ins = "x",
+    .outs = "y",
+    .n_out = 1,
+    .attrs = {PAIR_ATTR("output")},
+    .amp = CAPL_AMP_KEEP,
+    .layout = CAPL_LAYOUT_IMAGE,
+    .shape = adaptive_avg_pool2d_shape,
+    .grad = adaptive_avg_pool2d_rule,
+    .doc = "Means over windows chosen so that the output has the asked size.\n"
+           "x (N,C,H,W) floating -> y (N,C,h,w) of that dtype.\n" ADAPTIVE_DOC,
+};
+
+const capl_op capl_op_adaptive_avg_pool2d_grad = {
+    .name = "adaptive_avg_pool2d_grad",
+    .ins = "dy",
+    .outs = "dx",
+    .n_out = 1,
+    .attrs = {PAIR_ATTR("size")},
+    .amp = CAPL_AMP_KEEP,
+    .layout = CAPL_LAYOUT_IMAGE,
+    .shape = adaptive_avg_pool2d_grad_shape,
+    .doc = "Gradient of adaptive_avg_pool2d. Not differentiable.\n"
+           "dy (N,C,h,w) floating -> dx (N,C,H,W) of that dtype. size: {H, W} of x.\n"
+           "Errors: shape if dy is not 4-d or empty.",
+};
+
+const capl_op capl_op_adaptive_max_pool2d = {
+    .name = "adaptive_max_pool2d",
+    .ins = "x",
+    .outs = "y, index",
+    .n_out = 2,
+    .attrs = {PAIR_ATTR("output")},
+    .amp = CAPL_AMP_KEEP,
+    .layout = CAPL_LAYOUT_IMAGE,
+    .save_out = 1u << 1,
+    .index_outs = 1u << 1,
+    .shape = adaptive_max_pool2d_shape,
+    .grad = adaptive_max_pool2d_rule,
+    .doc = "Largest values of windows chosen so that the output has the asked size.\n"
+           "x (N,C,H,W) floating -> y (N,C,h,w) of that dtype, index (N,C,h,w) i32: row * W + column in\n"
+           "x; the first of equal values. NaN wins.\n" ADAPTIVE_DOC,
+};
+
+const capl_op capl_op_adaptive_max_pool2d_grad = {
+    .name = "adaptive_max_pool2d_grad",
+    .ins = "dy, index",
+    .outs = "dx",
+    .n_out = 1,
+    .attrs = {PAIR_ATTR("size")},
+    .amp = CAPL_AMP_KEEP,
+    .layout = CAPL_LAYOUT_IMAGE,
+    .shape = adaptive_max_pool2d_grad_shape,
+    .doc = "Gradient of adaptive_max_pool2d: dy goes to the winners. Not differentiable.\n"
+           "dy (N,C,h,w) floating, index (N,C,h,w) i32 -> dx (N,C,H,W) of dy's dtype. size: {H, W} of x.\n"
+           "Errors: shape if dy is not 4-d or empty.",
+};
