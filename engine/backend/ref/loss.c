@@ -1,0 +1,207 @@
+/* loss.c -- ref kernels of the losses.
+** SPDX-License-Identifier: Apache-2.0
+*/
+#include <math.h>
+
+#include "backend/ref/ref.h"
+
+enum { MEAN, SUM, NONE };
+
+/* Writes element i of the loss for reduction none, else adds to *sum. */
+static void take_loss(capl_tensor *loss, int64_t reduction, int64_t at, double v, double *sum)
+{
+  if (reduction == NONE) ref_set(loss, at, v);
+  else *sum += v;
+}
+
+/* Writes the reduced loss; count: what a mean divides by. */
+static void finish_loss(capl_tensor *loss, int64_t reduction, double sum, double count)
+{
+  if (reduction != NONE) ref_set(loss, 0, reduction == MEAN ? sum / count : sum);
+}
+
+/* cross_entropy; attributes in order: label_smoothing, ignore_index, reduction */
+
+typedef struct {
+  const capl_tensor *logits, *labels;
+  double smoothing;
+  int64_t ignore, reduction, n, classes;
+} ce;
+
+static ce ce_of(const capl_call *call)
+{
+  const capl_tensor *logits = call->in[0];
+  return (ce){
+    .logits = logits,
+    .labels = call->in[1],
+    .smoothing = call->attr[0].f,
+    .ignore = call->attr[1].i,
+    .reduction = call->attr[2].i,
+    .n = logits->size[0],
+    .classes = logits->size[1],
+  };
+}
+
+static double logit(const ce *c, int64_t n, int64_t k)
+{
+  return ref_get(c->logits, n * c->logits->stride[0] + k * c->logits->stride[1]);
+}
+
+static int64_t label(const ce *c, int64_t n)
+{
+  return ref_get_int(c->labels, n * c->labels->stride[0]);
+}
+
+/* Counts the rows that are not ignored. */
+static capl_status check_labels(const ce *c, int64_t *counted)
+{
+  *counted = 0;
+  for (int64_t n = 0; n < c->n; n++) {
+    int64_t y = label(c, n);
+    if (y == c->ignore) continue;
+    if (y < 0 || y >= c->classes)
+      return CAPL_FAIL(CAPL_EVALUE, "label %lld in row %lld is outside 0..%lld", (long long)y, (long long)n,
+                       (long long)c->classes - 1);
+    ++*counted;
+  }
+  return CAPL_OK;
+}
+
+static double log_sum_exp(const ce *c, int64_t n)
+{
+  double max = -INFINITY, sum = 0;
+  for (int64_t k = 0; k < c->classes; k++) max = fmax(max, logit(c, n, k));
+  for (int64_t k = 0; k < c->classes; k++) sum += exp(logit(c, n, k) - max);
+  return max + log(sum);
+}
+
+/* Probability that the smoothed label of row n gives to class k. */
+static double target_of(const ce *c, int64_t n, int64_t k)
+{
+  double target = c->smoothing / (double)c->classes;
+  return label(c, n) == k ? target + 1 - c->smoothing : target;
+}
+
+static double ce_row(const ce *c, int64_t n)
+{
+  double all = log_sum_exp(c, n), loss = 0;
+  for (int64_t k = 0; k < c->classes; k++) {
+    double target = target_of(c, n, k);
+    if (target != 0) loss += target * (all - logit(c, n, k)); /* a logit of -inf off the target costs nothing */
+  }
+  return loss;
+}
+
+static capl_status ref_cross_entropy(const capl_call *call)
+{
+  ce c = ce_of(call);
+  int64_t counted;
+  double sum = 0;
+  CAPL_TRY(check_labels(&c, &counted));
+  for (int64_t n = 0; n < c.n; n++)
+    take_loss(call->out[0], c.reduction, n, label(&c, n) == c.ignore ? 0 : ce_row(&c, n), &sum);
+  finish_loss(call->out[0], c.reduction, sum, (double)counted);
+  return CAPL_OK;
+}
+
+static void ce_grad_row(const ce *c, int64_t n, double dloss, capl_tensor *dx)
+{
+  bool ignored = label(c, n) == c->ignore;
+  double all = ignored ? 0 : log_sum_exp(c, n);
+  for (int64_t k = 0; k < c->classes; k++) {
+    double slope = ignored ? 0 : (exp(logit(c, n, k) - all) - target_of(c, n, k)) * dloss;
+    ref_set(dx, n * dx->stride[0] + k * dx->stride[1], slope);
+  }
+}
+
+static capl_status ref_cross_entropy_grad(const capl_call *call)
+{
+  ce c = ce_of(call);
+  const capl_tensor *dloss = call->in[2];
+  int64_t counted;
+  CAPL_TRY(check_labels(&c, &counted));
+  for (int64_t n = 0; n < c.n; n++) {
+    double d = ref_get(dloss, c.reduction == NONE ? n * dloss->stride[0] : 0);
+    ce_grad_row(&c, n, c.reduction == MEAN ? d / (double)counted : d, call->out[0]);
+  }
+  return CAPL_OK;
+}
+
+/* bce_with_logits, multilabel_soft_margin, mse; attribute: reduction */
+
+/* -(t log s + (1 - t) log(1 - s)) with s = sigmoid(x), without overflow */
+static double bce(double x, double target)
+{
+  return fmax(x, 0) - x * target + log1p(exp(-fabs(x)));
+}
+
+static double squared_error(double x, double target)
+{
+  return (x - target) * (x - target);
+}
+
+static double sigmoid(double x)
+{
+  return x >= 0 ? 1 / (1 + exp(-x)) : exp(x) / (1 + exp(x));
+}
+
+static capl_status pointwise_loss(const capl_call *call, double (*f)(double x, double target))
+{
+  const capl_tensor *x = call->in[0], *target = call->in[1];
+  int64_t reduction = call->attr[0].i;
+  double sum = 0;
+  capl_tensor *loss = call->out[0];
+  ref_walk w;
+  for (REF_WALK(&w, x, target, loss); w.more; ref_walk_next(&w))
+    take_loss(loss, reduction, w.at[2], f(ref_get(x, w.at[0]), ref_get(target, w.at[1])), &sum);
+  finish_loss(loss, reduction, sum, (double)capl_tensor_numel(x));
+  return CAPL_OK;
+}
+
+static capl_status ref_bce_with_logits(const capl_call *call)
+{
+  return pointwise_loss(call, bce);
+}
+
+static capl_status ref_mse(const capl_call *call)
+{
+  return pointwise_loss(call, squared_error);
+}
+
+static capl_status ref_bce_with_logits_grad(const capl_call *call)
+{
+  const capl_tensor *x = call->in[0], *target = call->in[1], *dloss = call->in[2];
+  double share = call->attr[0].i == MEAN ? 1 / (double)capl_tensor_numel(x) : 1;
+  ref_walk w;
+  for (REF_WALK(&w, call->out[0], x, target, dloss); w.more; ref_walk_next(&w)) {
+    double slope = sigmoid(ref_get(x, w.at[1])) - ref_get(target, w.at[2]);
+    ref_set(call->out[0], w.at[0], slope * share * ref_get(dloss, w.at[3]));
+  }
+  return CAPL_OK;
+}
+
+static capl_status ref_multilabel_soft_margin(const capl_call *call)
+{
+  const capl_tensor *x = call->in[0], *target = call->in[1];
+  int64_t n_rows = x->size[0], classes = x->size[1];
+  double sum = 0;
+  for (int64_t n = 0; n < n_rows; n++) {
+    double row = 0;
+    for (int64_t k = 0; k < classes; k++)
+      row += bce(ref_get(x, n * x->stride[0] + k * x->stride[1]),
+                 ref_get(target, n * target->stride[0] + k * target->stride[1]));
+    take_loss(call->out[0], call->attr[0].i, n, row / (double)classes, &sum);
+  }
+  finish_loss(call->out[0], call->attr[0].i, sum, (double)n_rows);
+  return CAPL_OK;
+}
+
+const capl_kernel ref_loss_kernels[] = {
+  {CAPL_OP_cross_entropy, ref_cross_entropy, ref_supports_any},
+  {CAPL_OP_cross_entropy_grad, ref_cross_entropy_grad, ref_supports_any},
+  {CAPL_OP_bce_with_logits, ref_bce_with_logits, ref_supports_any},
+  {CAPL_OP_bce_with_logits_grad, ref_bce_with_logits_grad, ref_supports_any},
+  {CAPL_OP_multilabel_soft_margin, ref_multilabel_soft_margin, ref_supports_any},
+  {CAPL_OP_mse, ref_mse, ref_supports_any},
+  {0},
+};

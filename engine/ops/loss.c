@@ -1,0 +1,267 @@
+/* loss.c -- losses: from predictions and targets to a number to make small.
+**
+** Losses are f32 (f64 for f64 input), whatever the predictions are. Attribute reduction, as in
+** PyTorch: mean, sum, or none, which keeps one loss per row or element.
+** SPDX-License-Identifier: Apache-2.0
+*/
+#include "ops/rules.h"
+
+enum { MEAN, SUM, NONE };
+#define REDUCTION_ATTR {"reduction", CAPL_ATTR_ENUM, .def = MEAN, .choices = "mean|sum|none"}
+#define REDUCTION_DOC "reduction: mean (default), sum, none."
+
+static capl_dtype loss_dtype(const capl_tensor *x)
+{
+  return x->dtype == CAPL_F64 ? CAPL_F64 : CAPL_F32;
+}
+
+/* One loss per entry of size, or a single one. */
+static void spec_loss(const capl_tensor *x, int64_t reduction, int ndim, const int64_t *size, capl_out_spec *out)
+{
+  spec_set(out, loss_dtype(x), reduction == NONE ? ndim : 0, size);
+}
+
+/* cross_entropy */
+
+enum { SMOOTHING, IGNORE, CE_REDUCTION };
+#define CROSS_ENTROPY_ATTRS                                                   \
+  {                                                                           \
+    {"label_smoothing", CAPL_ATTR_REAL, .def = 0, .min = 0, .max = 1},        \
+    {"ignore_index", CAPL_ATTR_INT, .def = -100}, REDUCTION_ATTR              \
+  }
+
+static capl_status check_logits(const capl_tensor *logits, const capl_tensor *labels)
+{
+  CAPL_TRY(need_float(logits, "logits"));
+  if (need_ndim(logits, "logits", 2) != CAPL_OK) {
+    capl_error_hint("give one row of classes per label, e.g. logits:reshape(-1, K) and labels:reshape(-1)");
+    return CAPL_ESHAPE;
+  }
+  if (labels->dtype != CAPL_I32 && labels->dtype != CAPL_I64)
+    return CAPL_FAIL(CAPL_EDTYPE, "labels must be i32 or i64, they are %s", capl_dtype_name(labels->dtype));
+  return need_vector(labels, "labels", logits->size[0], "row of logits");
+}
+
+static capl_status cross_entropy_shape(const capl_call *call, capl_out_spec *out)
+{
+  const capl_tensor *logits = call->in[0], *labels = call->in[1];
+  CAPL_TRY(check_logits(logits, labels));
+  spec_loss(logits, call->attr[CE_REDUCTION].i, 1, labels->size, out);
+  return CAPL_OK;
+}
+
+static capl_status cross_entropy_grad_shape(const capl_call *call, capl_out_spec *out)
+{
+  CAPL_TRY(check_logits(call->in[0], call->in[1]));
+  return rule_like_first(call, out);
+}
+
+static capl_status cross_entropy_grad_rule(const capl_node *node, capl_tensor *const *dy, capl_tensor **dx)
+{
+  return GRAD_CALL(CAPL_OP_cross_entropy_grad, node->attr, &dx[0], node->in[0], node->in[1], dy[0]);
+}
+
+const capl_op capl_op_cross_entropy = {
+  .name = "cross_entropy",
+  .ins = "logits, labels",
+  .outs = "loss",
+  .n_out = 1,
+  .attrs = CROSS_ENTROPY_ATTRS,
+  .amp = CAPL_AMP_F32,
+  .layout = CAPL_LAYOUT_ROW,
+  .save_in = 3u,
+  .shape = cross_entropy_shape,
+  .grad = cross_entropy_grad_rule,
+  .doc = "Cross-entropy between softmax(logits) and integer labels.\n"
+         "logits (N,K); labels (N) i32|i64 in 0..K-1 -> loss, a scalar, or (N) for reduction none.\n"
+         "label_smoothing e: the target is 1 - e at the label plus e/K everywhere. Rows labelled ignore_index count\n"
+         "nothing, also not in the mean; the mean of no rows is NaN. " REDUCTION_DOC "\n"
+         "Errors: shape; dtype, for other labels; value, naming the row, for a label outside 0..K-1 (checked where\n"
+         "the device's memory can be read by the host).",
+};
+
+const capl_op capl_op_cross_entropy_grad = {
+  .name = "cross_entropy_grad",
+  .ins = "logits, labels, dloss",
+  .outs = "dlogits",
+  .n_out = 1,
+  .attrs = CROSS_ENTROPY_ATTRS,
+  .layout = CAPL_LAYOUT_ROW,
+  .shape = cross_entropy_grad_shape,
+  .doc = "dlogits = (softmax(logits) - target) * dloss, by the counted rows for reduction mean.\n"
+         "logits (N,K), labels (N), dloss a scalar or (N) -> dlogits (N,K). Not differentiable.",
+};
+
+/* bce_with_logits */
+
+static capl_status bce_shape(const capl_call *call, capl_out_spec *out)
+{
+  const capl_tensor *x = call->in[0];
+  CAPL_TRY(need_float(x, "x"));
+  CAPL_TRY(need_same_shape(x, "x", call->in[1], "target"));
+  spec_loss(x, call->attr[0].i, x->ndim, x->size, out);
+  if (call->attr[0].i == NONE) out->like = x;
+  return CAPL_OK;
+}
+
+static capl_status bce_grad_shape(const capl_call *call, capl_out_spec *out)
+{
+  CAPL_TRY(need_same_shape(call->in[0], "x", call->in[1], "target"));
+  return rule_like_first(call, out);
+}
+
+static capl_status bce_grad_rule(const capl_node *node, capl_tensor *const *dy, capl_tensor **dx)
+{
+  if (!node->needs[0]) return CAPL_OK;
+  return GRAD_CALL(CAPL_OP_bce_with_logits_grad, node->attr, &dx[0], node->in[0], node->in[1], dy[0]);
+}
+
+const capl_op capl_op_bce_with_logits = {
+  .name = "bce_with_logits",
+  .ins = "x, target",
+  .outs = "loss",
+  .n_out = 1,
+  .attrs = {REDUCTION_ATTR},
+  .amp = CAPL_AMP_F32,
+  .layout = CAPL_LAYOUT_DENSE,
+  .save_in = 3u,
+  .shape = bce_shape,
+  .grad = bce_grad_rule,
+  .doc = "Binary cross-entropy between sigmoid(x) and target, element by element.\n"
+         "x: any shape; target: the same, any dtype, 0..1 -> loss, a scalar, or of x's shape for reduction none.\n"
+         "Differentiable in x only. " REDUCTION_DOC "\n"
+         "Errors: shape, if x and target differ; dtype, if x is no float.",
+};
+
+const capl_op capl_op_bce_with_logits_grad = {
+  .name = "bce_with_logits_grad",
+  .ins = "x, target, dloss",
+  .outs = "dx",
+  .n_out = 1,
+  .attrs = {REDUCTION_ATTR},
+  .layout = CAPL_LAYOUT_DENSE,
+  .shape = bce_grad_shape,
+  .doc = "dx = (sigmoid(x) - target) * dloss, by the number of elements for reduction mean.\n"
+         "x, target: the same shape; dloss a scalar or of that shape -> dx like x. Not differentiable.",
+};
+
+/* multilabel_soft_margin */
+
+static capl_status margin_shape(const capl_call *call, capl_out_spec *out)
+{
+  const capl_tensor *x = call->in[0];
+  CAPL_TRY(need_float(x, "x"));
+  CAPL_TRY(need_ndim(x, "x", 2));
+  CAPL_TRY(need_same_shape(x, "x", call->in[1], "target"));
+  spec_loss(x, call->attr[0].i, 1, x->size, out);
+  return CAPL_OK;
+}
+
+/* x in at least f32: an expanded loss is as exact as the fused one. */
+static capl_status widened(capl_tensor *x, capl_tensor **out)
+{
+  capl_attr attr[CAPL_MAX_ATTR] = {CAPL_A_INT(loss_dtype(x))};
+  if (x->dtype != loss_dtype(x)) return GRAD_CALL(CAPL_OP_cast, attr, out, x);
+  *out = capl_tensor_ref(x);
+  return CAPL_OK;
+}
+
+/* The mean over K of every row, then the reduction over N. */
+static capl_status margin_expand(const capl_call *call)
+{
+  TEMP capl_tensor *x = NULL, *each = NULL, *rows = NULL;
+  capl_attr none[CAPL_MAX_ATTR] = {CAPL_A_INT(NONE)};
+  capl_attr over_classes[CAPL_MAX_ATTR] = {{.n = 1, .v = {1}}};
+  capl_attr over_all[CAPL_MAX_ATTR] = {{.n = 0}};
+  int64_t reduction = call->attr[0].i;
+  CAPL_TRY(widened(call->in[0], &x));
+  CAPL_TRY(GRAD_CALL(CAPL_OP_bce_with_logits, none, &each, x, call->in[1]));
+  if (reduction == NONE) return GRAD_CALL(CAPL_OP_mean, over_classes, &call->out[0], each);
+  CAPL_TRY(GRAD_CALL(CAPL_OP_mean, over_classes, &rows, each));
+  return GRAD_CALL(reduction == SUM ? CAPL_OP_sum : CAPL_OP_mean, over_all, &call->out[0], rows);
+}
+
+/* That of bce_with_logits, shared by the K classes of a row unless the mean has counted them already. */
+static capl_status margin_grad(const capl_node *node, capl_tensor *const *dy, capl_tensor **dx)
+{
+  TEMP capl_tensor *share = NULL, *wide = NULL;
+  capl_tensor *x = node->in[0];
+  int64_t reduction = node->attr[0].i;
+  capl_attr classes = {.n = 1, .v = {1}};
+  if (!node->needs[0]) return CAPL_OK;
+  if (reduction == MEAN)
+    return GRAD_CALL(CAPL_OP_bce_with_logits_grad, node->attr, &dx[0], x, node->in[1], dy[0]);
+  CAPL_TRY(grad_affine(dy[0], x->size[1] ? 1.0 / (double)x->size[1] : 0, 0, &share));
+  if (reduction == SUM)
+    return GRAD_CALL(CAPL_OP_bce_with_logits_grad, node->attr, &dx[0], x, node->in[1], share);
+  CAPL_TRY(grad_expand_reduced(share, x, &classes, &wide));
+  return GRAD_CALL(CAPL_OP_bce_with_logits_grad, node->attr, &dx[0], x, node->in[1], wide);
+}
+
+const capl_op capl_op_multilabel_soft_margin = {
+  .name = "multilabel_soft_margin",
+  .ins = "x, target",
+  .outs = "loss",
+  .n_out = 1,
+  .attrs = {REDUCTION_ATTR},
+  .amp = CAPL_AMP_F32,
+  .layout = CAPL_LAYOUT_DENSE,
+  .save_in = 3u,
+  .shape = margin_shape,
+  .grad = margin_grad,
+  .expand = margin_expand,
+  .doc = "Multi-label one-versus-all loss: the mean over the classes of bce_with_logits.\n"
+         "x (N,K); target (N,K), any dtype, 0..1 -> loss, a scalar, or (N) for reduction none.\n"
+         "Differentiable in x only. " REDUCTION_DOC "\n"
+         "Errors: shape, if x and target differ or are not 2-d; dtype, if x is no float.",
+};
+
+/* mse */
+
+static capl_status mse_expand(const capl_call *call)
+{
+  TEMP capl_tensor *x = NULL, *error = NULL;
+  capl_attr over_all[CAPL_MAX_ATTR] = {{.n = 0}};
+  int64_t reduction = call->attr[0].i;
+  CAPL_TRY(widened(call->in[0], &x));
+  CAPL_TRY(GRAD_CALL(CAPL_OP_sub, NULL, &error, x, call->in[1]));
+  if (reduction == NONE) return GRAD_CALL(CAPL_OP_mul, NULL, &call->out[0], error, error);
+  TEMP capl_tensor *square = NULL;
+  CAPL_TRY(GRAD_CALL(CAPL_OP_mul, NULL, &square, error, error));
+  return GRAD_CALL(reduction == SUM ? CAPL_OP_sum : CAPL_OP_mean, over_all, &call->out[0], square);
+}
+
+/* dx = 2 * (x - target) * dloss, by the number of elements for the mean; dtarget = -dx */
+static capl_status mse_grad(const capl_node *node, capl_tensor *const *dy, capl_tensor **dx)
+{
+  TEMP capl_tensor *error = NULL, *scaled = NULL, *slope = NULL;
+  capl_attr dtype[CAPL_MAX_ATTR] = {CAPL_A_INT(node->in[0]->dtype)};
+  double count = node->attr[0].i == MEAN ? (double)capl_tensor_numel(node->in[0]) : 1;
+  CAPL_TRY(GRAD_CALL(CAPL_OP_sub, NULL, &error, node->in[0], node->in[1]));
+  CAPL_TRY(grad_affine(error, count > 0 ? 2 / count : 0, 0, &scaled));
+  CAPL_TRY(GRAD_CALL(CAPL_OP_mul, NULL, &slope, scaled, dy[0]));
+  if (node->needs[0]) CAPL_TRY(GRAD_CALL(CAPL_OP_cast, dtype, &dx[0], slope));
+  if (!node->needs[1]) return CAPL_OK;
+  TEMP capl_tensor *negative = NULL;
+  CAPL_TRY(grad_affine(slope, -1, 0, &negative));
+  dtype[0].i = node->in[1]->dtype;
+  return GRAD_CALL(CAPL_OP_cast, dtype, &dx[1], negative);
+}
+
+const capl_op capl_op_mse = {
+  .name = "mse",
+  .ins = "x, target",
+  .outs = "loss",
+  .n_out = 1,
+  .attrs = {REDUCTION_ATTR},
+  .amp = CAPL_AMP_F32,
+  .layout = CAPL_LAYOUT_DENSE,
+  .save_in = 3u,
+  .shape = bce_shape,
+  .grad = mse_grad,
+  .expand = mse_expand,
+  .doc = "Squared error (x - target)^2.\n"
+         "x: any shape; target: the same -> loss, a scalar, or of x's shape for reduction none.\n"
+         "Differentiable in both. " REDUCTION_DOC "\n"
+         "Errors: shape, if x and target differ; dtype, if x is no float.",
+};
