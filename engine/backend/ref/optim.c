@@ -1,0 +1,130 @@
+/* optim.c -- ref kernels of the optimiser steps, element by element as the papers write them.
+** SPDX-License-Identifier: Apache-2.0
+*/
+#include <math.h>
+
+#include "backend/ref/ref.h"
+
+enum { MAX_GROUPS = 5, PARAM = 0, GRAD = 1 };
+
+/* One element of a parameter and what belongs to it; absent states are 0 and not written back. */
+typedef struct {
+  double v[MAX_GROUPS];
+} element;
+
+typedef void (*step_fn)(const capl_attr *attr, element *e);
+
+static void step_tensor(const capl_call *call, int i, int n, int n_groups, double grad_scale, step_fn step)
+{
+  capl_tensor *member[MAX_GROUPS] = {NULL};
+  const capl_tensor *walked[MAX_GROUPS];
+  for (int g = 0; g < n_groups; g++) {
+    member[g] = call->in[g * n + i];
+    walked[g] = member[g] ? member[g] : member[PARAM];
+  }
+  ref_walk w;
+  for (ref_walk_start(&w, n_groups, walked); w.more; ref_walk_next(&w)) {
+    element e = {{0}};
+    for (int g = 0; g < n_groups; g++)
+      if (member[g]) e.v[g] = ref_get(member[g], w.at[g]);
+    e.v[GRAD] *= grad_scale;
+    step(call->attr, &e);
+    for (int g = 0; g < n_groups; g++)
+      if (member[g] && g != GRAD) ref_set(member[g], w.at[g], e.v[g]);
+  }
+}
+
+/* scale_index: position of attribute grad_scale, the last one. */
+static capl_status step_all(const capl_call *call, int n_groups, int scale_index, step_fn step)
+{
+  int n = call->n_in / n_groups;
+  for (int i = 0; i < n; i++)
+    if (call->in[n + i]) step_tensor(call, i, n, n_groups, call->attr[scale_index].f, step);
+  return CAPL_OK;
+}
+
+/* lr, momentum, dampening, nesterov, weight_decay, first_step, grad_scale; v: p, g, buffer */
+static void sgd(const capl_attr *attr, element *e)
+{
+  enum { LR, MOMENTUM, DAMPENING, NESTEROV, DECAY, FIRST, BUFFER = 2 };
+  double momentum = attr[MOMENTUM].f;
+  double g = e->v[GRAD] + attr[DECAY].f * e->v[PARAM];
+  if (momentum != 0) {
+    double b = attr[FIRST].i ? g : momentum * e->v[BUFFER] + (1 - attr[DAMPENING].f) * g;
+    e->v[BUFFER] = b;
+    g = attr[NESTEROV].i ? g + momentum * b : b;
+  }
+  e->v[PARAM] -= attr[LR].f * g;
+}
+
+static capl_status ref_sgd_step(const capl_call *call)
+{
+  return step_all(call, 3, 6, sgd);
+}
+
+/* lr, beta1, beta2, eps, weight_decay, decoupled, step, grad_scale; v: p, g, m, v */
+static void adam(const capl_attr *attr, element *e)
+{
+  enum { LR, BETA1, BETA2, EPS, DECAY, DECOUPLED, STEP, FIRST_MOMENT = 2, SECOND_MOMENT };
+  double lr = attr[LR].f, beta1 = attr[BETA1].f, beta2 = attr[BETA2].f, step = (double)attr[STEP].i;
+  double g = e->v[GRAD];
+  if (attr[DECOUPLED].i) e->v[PARAM] *= 1 - lr * attr[DECAY].f;
+  else g += attr[DECAY].f * e->v[PARAM];
+  double m = beta1 * e->v[FIRST_MOMENT] + (1 - beta1) * g;
+  double v = beta2 * e->v[SECOND_MOMENT] + (1 - beta2) * g * g;
+  double unbiased_m = m / (1 - pow(beta1, step));
+  double unbiased_v = v / (1 - pow(beta2, step));
+  e->v[FIRST_MOMENT] = m;
+  e->v[SECOND_MOMENT] = v;
+  e->v[PARAM] -= lr * unbiased_m / (sqrt(unbiased_v) + attr[EPS].f);
+}
+
+static capl_status ref_adam_step(const capl_call *call)
+{
+  return step_all(call, 4, 7, adam);
+}
+
+/* lr, alpha, eps, weight_decay, momentum, centered, grad_scale; v: p, g, square_avg, buffer, grad_avg */
+static void rmsprop(const capl_attr *attr, element *e)
+{
+  enum { LR, ALPHA, EPS, DECAY, MOMENTUM, CENTERED, SQUARE = 2, BUFFER, AVERAGE };
+  double alpha = attr[ALPHA].f;
+  double g = e->v[GRAD] + attr[DECAY].f * e->v[PARAM];
+  double variance = e->v[SQUARE] = alpha * e->v[SQUARE] + (1 - alpha) * g * g;
+  if (attr[CENTERED].i) {
+    e->v[AVERAGE] = alpha * e->v[AVERAGE] + (1 - alpha) * g;
+    variance -= e->v[AVERAGE] * e->v[AVERAGE];
+  }
+  double update = g / (sqrt(variance) + attr[EPS].f);
+  if (attr[MOMENTUM].f != 0) update = e->v[BUFFER] = attr[MOMENTUM].f * e->v[BUFFER] + update;
+  e->v[PARAM] -= attr[LR].f * update;
+}
+
+static capl_status ref_rmsprop_step(const capl_call *call)
+{
+  return step_all(call, 5, 6, rmsprop);
+}
+
+static capl_status ref_grad_norm(const capl_call *call)
+{
+  double sum = 0;
+  ref_walk w;
+  for (int i = 0; i < call->n_in; i++) {
+    const capl_tensor *grad = call->in[i];
+    if (!grad) continue;
+    for (REF_WALK(&w, grad); w.more; ref_walk_next(&w)) {
+      double g = ref_get(grad, w.at[0]);
+      sum += g * g;
+    }
+  }
+  ref_set(call->out[0], 0, sqrt(sum));
+  return CAPL_OK;
+}
+
+const capl_kernel ref_optim_kernels[] = {
+  {CAPL_OP_sgd_step, ref_sgd_step, ref_supports_any},
+  {CAPL_OP_adam_step, ref_adam_step, ref_supports_any},
+  {CAPL_OP_rmsprop_step, ref_rmsprop_step, ref_supports_any},
+  {CAPL_OP_grad_norm, ref_grad_norm, ref_supports_any},
+  {0},
+};

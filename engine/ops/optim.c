@@ -1,0 +1,162 @@
+/* optim.c -- optimiser steps over all tensors of a group in one call.
+**
+** The inputs are groups of equal length, one after the other: all params, all grads, all states of
+** the first kind ... Everything but the gradients is written in place. A gradient that is absent
+** (its parameter took no part in the loss) skips its parameter, states included, as in PyTorch.
+** SPDX-License-Identifier: Apache-2.0
+*/
+#include "ops/rules.h"
+
+static const char *const sgd_groups[] = {"params", "grads", "momentum_buffers"};
+static const char *const adam_groups[] = {"params", "grads", "m", "v"};
+static const char *const rmsprop_groups[] = {"params", "grads", "square_avg", "momentum_buffer", "grad_avg"};
+enum { PARAMS, GRADS };
+
+static capl_status check_member(const capl_tensor *t, const capl_tensor *param, const char *group, int i)
+{
+  char have[96], want[96];
+  if (!capl_tensor_same_shape(t, param))
+    return CAPL_FAIL(CAPL_ESHAPE, "%s[%d] is %s, params[%d] is %s", group, i + 1,
+                     capl_shape_describe(t->ndim, t->size, have, sizeof have), i + 1,
+                     capl_shape_describe(param->ndim, param->size, want, sizeof want));
+  if (!capl_dtype_is_float(t->dtype))
+    return CAPL_FAIL(CAPL_EDTYPE, "%s[%d] must be floating point, it is %s", group, i + 1, capl_dtype_name(t->dtype));
+  return CAPL_OK;
+}
+
+/* needed: bit g is set if group g must be there for every parameter that has a gradient. */
+static capl_status check_groups(const capl_call *call, const char *const *names, int n_groups, unsigned needed)
+{
+  int n = call->n_in / n_groups;
+  if (n * n_groups != call->n_in)
+    return CAPL_FAIL(CAPL_EVALUE, "%d tensors cannot be cut into %d groups of equal length", call->n_in, n_groups);
+  for (int i = 0; i < n; i++) {
+    const capl_tensor *param = call->in[i];
+    if (!param) return CAPL_FAIL(CAPL_EVALUE, "params[%d] is missing", i + 1);
+    for (int g = 0; g < n_groups; g++) {
+      const capl_tensor *t = call->in[g * n + i];
+      if (t) CAPL_TRY(check_member(t, param, names[g], i));
+      if (!t && g != GRADS && call->in[n + i] && (needed >> g & 1u))
+        return CAPL_FAIL(CAPL_EVALUE, "%s[%d] is missing: these settings need it", names[g], i + 1);
+    }
+  }
+  return CAPL_OK;
+}
+
+#define GROUPS(names) names, (int)(sizeof(names) / sizeof *(names))
+#define GRAD_SCALE_ATTR {"grad_scale", CAPL_ATTR_REAL, .def = 1}
+#define WEIGHT_DECAY_ATTR {"weight_decay", CAPL_ATTR_REAL, .def = 0}
+#define STEP_DOC                                                                                       \
+  "All tensors f32 (f64 on ref), any shapes, alike across the groups; no outputs. A missing gradient skips its\n" \
+  "parameter. grad_scale multiplies the gradients first: for clipping and loss scaling.\n"             \
+  "Errors: value, for groups of unequal length or a missing state; shape, dtype."
+
+enum { SGD_MOMENTUM = 1 };
+
+static capl_status sgd_shape(const capl_call *call, capl_out_spec *out)
+{
+  (void)out;
+  return check_groups(call, GROUPS(sgd_groups), call->attr[SGD_MOMENTUM].f != 0 ? 1u << 2 : 0);
+}
+
+const capl_op capl_op_sgd_step = {
+  .name = "sgd_step",
+  .ins = "params_grads_momentum_buffers...",
+  .outs = "",
+  .attrs = {{"lr", CAPL_ATTR_REAL, .required = true},
+            {"momentum", CAPL_ATTR_REAL, .def = 0},
+            {"dampening", CAPL_ATTR_REAL, .def = 0},
+            {"nesterov", CAPL_ATTR_BOOL, .def = false},
+            WEIGHT_DECAY_ATTR,
+            {"first_step", CAPL_ATTR_BOOL, .def = false},
+            GRAD_SCALE_ATTR},
+  .layout = CAPL_LAYOUT_ANY,
+  .variadic_mutates = true,
+  .shape = sgd_shape,
+  .doc = "One step of stochastic gradient descent with momentum, as in PyTorch.\n"
+         "params, grads, momentum_buffers: g = grad + weight_decay * p; b = momentum * b + (1 - dampening) * g, or\n"
+         "b = g on the first step; p -= lr * (nesterov: g + momentum * b, else b). Without momentum no buffers.\n" STEP_DOC,
+};
+
+static capl_status adam_shape(const capl_call *call, capl_out_spec *out)
+{
+  (void)out;
+  return check_groups(call, GROUPS(adam_groups), 1u << 2 | 1u << 3);
+}
+
+const capl_op capl_op_adam_step = {
+  .name = "adam_step",
+  .ins = "params_grads_m_v...",
+  .outs = "",
+  .attrs = {{"lr", CAPL_ATTR_REAL, .required = true},
+            {"beta1", CAPL_ATTR_REAL, .def = 0.9, .min = 0, .max = 1},
+            {"beta2", CAPL_ATTR_REAL, .def = 0.999, .min = 0, .max = 1},
+            {"eps", CAPL_ATTR_REAL, .def = 1e-8},
+            WEIGHT_DECAY_ATTR,
+            {"decoupled", CAPL_ATTR_BOOL, .def = false},
+            {"step", CAPL_ATTR_INT, .min = 1, .max = 0x1p53, .required = true},
+            GRAD_SCALE_ATTR},
+  .layout = CAPL_LAYOUT_ANY,
+  .variadic_mutates = true,
+  .shape = adam_shape,
+  .doc = "One step of Adam, or of AdamW with decoupled = true, as in PyTorch.\n"
+         "params, grads, m, v: weight decay goes into g (Adam) or p *= 1 - lr * weight_decay (AdamW);\n"
+         "m = beta1 * m + (1 - beta1) * g; v = beta2 * v + (1 - beta2) * g * g;\n"
+         "p -= lr / (1 - beta1^step) * m / (sqrt(v / (1 - beta2^step)) + eps). step counts from 1.\n" STEP_DOC,
+};
+
+enum { RMSPROP_MOMENTUM = 4, RMSPROP_CENTERED = 5 };
+
+static capl_status rmsprop_shape(const capl_call *call, capl_out_spec *out)
+{
+  (void)out;
+  unsigned needed = 1u << 2;
+  if (call->attr[RMSPROP_MOMENTUM].f != 0) needed |= 1u << 3;
+  if (call->attr[RMSPROP_CENTERED].i) needed |= 1u << 4;
+  return check_groups(call, GROUPS(rmsprop_groups), needed);
+}
+
+const capl_op capl_op_rmsprop_step = {
+  .name = "rmsprop_step",
+  .ins = "params_grads_square_avg_momentum_buffer_grad_avg...",
+  .outs = "",
+  .attrs = {{"lr", CAPL_ATTR_REAL, .required = true},
+            {"alpha", CAPL_ATTR_REAL, .def = 0.99, .min = 0, .max = 1},
+            {"eps", CAPL_ATTR_REAL, .def = 1e-8},
+            WEIGHT_DECAY_ATTR,
+            {"momentum", CAPL_ATTR_REAL, .def = 0},
+            {"centered", CAPL_ATTR_BOOL, .def = false},
+            GRAD_SCALE_ATTR},
+  .layout = CAPL_LAYOUT_ANY,
+  .variadic_mutates = true,
+  .shape = rmsprop_shape,
+  .doc = "One step of RMSprop, as in PyTorch.\n"
+         "params, grads, square_avg, momentum_buffer, grad_avg: g = grad + weight_decay * p;\n"
+         "s = alpha * s + (1 - alpha) * g * g; centered: a = alpha * a + (1 - alpha) * g;\n"
+         "u = g / (sqrt(s - a * a) + eps); momentum: b = momentum * b + u, u = b; p -= lr * u.\n"
+         "Without momentum no momentum_buffer, uncentered no grad_avg: leave them out (NULL).\n" STEP_DOC,
+};
+
+static capl_status grad_norm_shape(const capl_call *call, capl_out_spec *out)
+{
+  bool wide = true;
+  for (int i = 0; i < call->n_in; i++) {
+    if (!call->in[i]) continue;
+    CAPL_TRY(need_float(call->in[i], "grad"));
+    wide &= call->in[i]->dtype == CAPL_F64;
+  }
+  spec_set(out, wide ? CAPL_F64 : CAPL_F32, 0, NULL);
+  return CAPL_OK;
+}
+
+const capl_op capl_op_grad_norm = {
+  .name = "grad_norm",
+  .ins = "grads...",
+  .outs = "norm",
+  .n_out = 1,
+  .layout = CAPL_LAYOUT_ANY,
+  .shape = grad_norm_shape,
+  .doc = "L2 norm over all elements of all tensors together, for clipping.\n"
+         "grads: any shapes, floating point, missing ones are skipped -> norm, a scalar f32 (f64 if all are f64).\n"
+         "Not differentiable.",
+};
