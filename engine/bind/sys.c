@@ -72,6 +72,26 @@ static int put(lua_State *L, FILE *file)
 static int sys_out(lua_State *L) { return put(L, stdout); }
 static int sys_err(lua_State *L) { return put(L, stderr); }
 
+/* mute(true): standard output goes nowhere until mute(false). For commands whose own output is for machines. */
+static int sys_mute(lua_State *L)
+{
+  static int kept = -1;
+  bool mute = lua_toboolean(L, 1);
+  fflush(stdout);
+  if (mute && kept < 0) {
+    int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
+    if (nowhere < 0) return fail(L, "open", "/dev/null");
+    kept = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
+    dup2(nowhere, STDOUT_FILENO);
+    close(nowhere);
+  } else if (!mute && kept >= 0) {
+    dup2(kept, STDOUT_FILENO);
+    close(kept);
+    kept = -1;
+  }
+  return 0;
+}
+
 /* isatty(fd) -> boolean */
 static int sys_isatty(lua_State *L)
 {
@@ -90,6 +110,25 @@ static int sys_getenv(lua_State *L)
 static int sys_cpus(lua_State *L)
 {
   lua_pushinteger(L, capl_cpu_count());
+  return 1;
+}
+
+/* bf16_unit() -> name of the processor's bf16 instructions, nil when it has none or CAPL_ISA rules them out */
+static int sys_bf16_unit(lua_State *L)
+{
+  const char *isa = getenv("CAPL_ISA");
+  if (isa && *isa) return 0;
+  FILE *file = fopen("/proc/cpuinfo", "r");
+  if (!file) return 0;
+  char *line = NULL;
+  size_t size = 0;
+  const char *unit = NULL;
+  while (getline(&line, &size, file) >= 0 && strncmp(line, "flags", 5) != 0) {}
+  if (line && strstr(line, " amx_bf16")) unit = "AMX";
+  else if (line && strstr(line, " avx512_bf16")) unit = "AVX-512 BF16";
+  free(line);
+  fclose(file);
+  lua_pushstring(L, unit);
   return 1;
 }
 
@@ -200,7 +239,8 @@ int capl_sys_push(lua_State *L)
     {"clock", sys_clock},   {"date", sys_date},         {"out", sys_out},   {"err", sys_err},
     {"isatty", sys_isatty}, {"getenv", sys_getenv},     {"cpus", sys_cpus}, {"peak_rss", sys_peak_rss},
     {"kind", sys_kind},     {"mkdir", sys_mkdir},       {"read", sys_read}, {"write", sys_write},
-    {"list", sys_list},     {"remove", sys_remove},     {NULL, NULL}};
+    {"list", sys_list},     {"remove", sys_remove},     {"bf16_unit", sys_bf16_unit},
+    {"mute", sys_mute},     {NULL, NULL}};
   lua_newtable(L);
   luaL_setfuncs(L, functions, 0);
   return 1;

@@ -15,6 +15,7 @@
 
 #include "bind.h"
 #include "capl/backend.h"
+#include "profile.h"
 #include "repl.h"
 #include "sys.h"
 
@@ -95,6 +96,15 @@ static int sys_guard(lua_State *L)
   return 1;
 }
 
+/* sys.load(text, name) -> function in the recipe environment; raises what is wrong with the text. */
+static int sys_load(lua_State *L)
+{
+  size_t n;
+  const char *text = luaL_checklstring(L, 1, &n);
+  if (capl_bind_load(L, text, n, luaL_checkstring(L, 2)) != 0) return lua_error(L);
+  return 1;
+}
+
 /* ---- the state ------------------------------------------------------------------------------- */
 
 /* Table of the job for lua/capl/cli. */
@@ -123,12 +133,13 @@ static void push_job(lua_State *L, const capl_job *job)
 
 static void add_sys(lua_State *L)
 {
+  static const luaL_Reg functions[] = {
+    {"unwind", sys_unwind}, {"guard", sys_guard}, {"load", sys_load}, {NULL, NULL}};
   capl_bind_core(L);
   capl_sys_push(L);
-  lua_pushcfunction(L, sys_unwind);
-  lua_setfield(L, -2, "unwind");
-  lua_pushcfunction(L, sys_guard);
-  lua_setfield(L, -2, "guard");
+  luaL_setfuncs(L, functions, 0);
+  capl_profile_push(L);
+  lua_setfield(L, -2, "profile");
   lua_setfield(L, -2, "sys");
   lua_pop(L, 1);
 }
