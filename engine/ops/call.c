@@ -355,8 +355,22 @@ static capl_status call_with(capl_call *call, capl_tensor **cast, capl_tensor **
   return status;
 }
 
+static capl_status call_with_lists(capl_call *call)
+{
+  if (call->n_in <= FEW) {
+    capl_tensor *cast[FEW] = {NULL}, *laid[FEW] = {NULL};
+    return call_with(call, cast, laid);
+  }
+  capl_tensor **lists = calloc(2 * (size_t)call->n_in, sizeof *lists);
+  if (!lists) return CAPL_FAIL(CAPL_ENOMEM, "%s: no memory for %d inputs", call->op->name, call->n_in);
+  capl_status status = call_with(call, lists, lists + call->n_in);
+  free(lists);
+  return status;
+}
+
 static void (*observer)(void *user, const capl_call *call);
 static void *observer_user;
+static _Thread_local int depth; /* calls made by calls (casts, copies, expansions) are not observed */
 
 void capl_observe_set(void (*callback)(void *user, const capl_call *call), void *user)
 {
@@ -379,17 +393,11 @@ capl_status capl_op_call(capl_op_id id, capl_tensor *const *in, int n_in, const 
   for (int k = 0; k < op->n_out; k++) out[k] = NULL;
   capl_call call = {.op = op, .in = in, .n_in = n_in, .out = out, .attr = attr, .id = id};
   CAPL_TRY(check_inputs(id, op, in, n_in, &call.device));
-  if (n_in <= FEW) {
-    capl_tensor *cast[FEW] = {NULL}, *laid[FEW] = {NULL};
-    CAPL_TRY(call_with(&call, cast, laid));
-  } else {
-    capl_tensor **lists = calloc(2 * (size_t)n_in, sizeof *lists);
-    if (!lists) return CAPL_FAIL(CAPL_ENOMEM, "%s: no memory for %d inputs", op->name, n_in);
-    capl_status status = call_with(&call, lists, lists + n_in);
-    free(lists);
-    CAPL_TRY(status);
-  }
-  if (observer) {
+  depth++;
+  capl_status status = call_with_lists(&call);
+  depth--;
+  CAPL_TRY(status);
+  if (observer && depth == 0) {
     call.in = in;
     observer(observer_user, &call);
   }

@@ -1,13 +1,15 @@
 /* capl.h -- the whole public C interface of libcapl.
 **
-** Start reading at tensor.h, then op.h, tape.h, backend.h; data.h stands on its own.
+** Start reading at tensor.h, then op.h, tape.h, backend.h, io.h; data.h stands on its own.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #ifndef CAPL_CAPL_H
 #define CAPL_CAPL_H
 
 #include "capl/backend.h"
+#include "capl/data.h"
 #include "capl/error.h"
+#include "capl/io.h"
 #include "capl/op.h"
 #include "capl/rng.h"
 #include "capl/tape.h"

@@ -1,0 +1,110 @@
+/* file.c -- whole files: read with limits, written atomically.
+** SPDX-License-Identifier: Apache-2.0
+*/
+#include "io/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static capl_status io_fail(const char *what, const char *path)
+{
+  return CAPL_FAIL(CAPL_EIO, "cannot %s %s: %s", what, path, strerror(errno));
+}
+
+static capl_status read_all(int fd, const char *path, char *data, size_t len)
+{
+  for (size_t done = 0; done < len;) {
+    ssize_t n = read(fd, data + done, len - done);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return io_fail("read", path);
+    if (n == 0) return CAPL_FAIL(CAPL_EIO, "cannot read %s: it shrank while being read", path);
+    done += (size_t)n;
+  }
+  data[len] = '\0';
+  return CAPL_OK;
+}
+
+static capl_status read_open(int fd, const char *path, size_t limit, char **data, size_t *len)
+{
+  struct stat st;
+  if (fstat(fd, &st) != 0) return io_fail("read", path);
+  if (!S_ISREG(st.st_mode)) return CAPL_FAIL(CAPL_EIO, "cannot read %s: it is no regular file", path);
+  if ((uint64_t)st.st_size > limit)
+    return CAPL_FAIL(CAPL_EFORMAT, "%s has %lld bytes, more than the %zu that make sense here", path,
+                     (long long)st.st_size, limit);
+  *len = (size_t)st.st_size;
+  *data = malloc(*len + 1);
+  if (!*data) return CAPL_FAIL(CAPL_ENOMEM, "no memory for the %zu bytes of %s", *len, path);
+  capl_status status = read_all(fd, path, *data, *len);
+  if (status != CAPL_OK) free(*data), *data = NULL;
+  return status;
+}
+
+capl_status file_read(const char *path, size_t limit, char **data, size_t *len)
+{
+  *data = NULL;
+  int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a FIFO must not hang us */
+  if (fd < 0) return io_fail("open", path);
+  capl_status status = read_open(fd, path, limit, data, len);
+  close(fd);
+  return status;
+}
+
+capl_status file_begin(file_writer *w, const char *path)
+{
+  w->fd = -1;
+  if (snprintf(w->path, sizeof w->path, "%s", path) >= (int)sizeof w->path)
+    return CAPL_FAIL(CAPL_EIO, "the path %.40s… is too long", path);
+  snprintf(w->temporary, sizeof w->temporary, "%s.tmp%ld", path, (long)getpid());
+  w->fd = open(w->temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  return w->fd < 0 ? io_fail("write", w->temporary) : CAPL_OK;
+}
+
+capl_status file_append(file_writer *w, const void *data, size_t len)
+{
+  for (size_t done = 0; done < len;) {
+    ssize_t n = write(w->fd, (const char *)data + done, len - done);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return io_fail("write", w->temporary);
+    done += (size_t)n;
+  }
+  return CAPL_OK;
+}
+
+void file_abandon(file_writer *w)
+{
+  if (w->fd < 0) return;
+  close(w->fd);
+  w->fd = -1;
+  unlink(w->temporary);
+}
+
+capl_status file_commit(file_writer *w)
+{
+  if (fsync(w->fd) != 0) {
+    capl_status status = io_fail("write", w->temporary);
+    file_abandon(w);
+    return status;
+  }
+  close(w->fd);
+  w->fd = -1;
+  if (rename(w->temporary, w->path) == 0) return CAPL_OK;
+  capl_status status = io_fail("rename to", w->path);
+  unlink(w->temporary);
+  return status;
+}
+
+capl_status file_write(const char *path, const void *data, size_t len)
+{
+  file_writer w;
+  CAPL_TRY(file_begin(&w, path));
+  capl_status status = file_append(&w, data, len);
+  if (status == CAPL_OK) return file_commit(&w);
+  file_abandon(&w);
+  return status;
+}

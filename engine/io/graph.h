@@ -1,0 +1,42 @@
+/* graph.h -- a recorded forward pass: numbered values, and the op calls between them.
+**
+** Value 0 is the input, 1..n_weights are the weights, the rest are outputs of nodes in the order of
+** their calls. Attributes that follow the batch size hold their factor and have their bit set.
+** SPDX-License-Identifier: Apache-2.0
+*/
+#ifndef CAPL_IO_GRAPH_H
+#define CAPL_IO_GRAPH_H
+
+#include "capl/io.h"
+#include "capl/op.h"
+
+enum { GRAPH_ABSENT = -1 }; /* an optional input left out */
+
+typedef struct {
+  capl_op_id op;
+  int n_in;
+  int *in;
+  int out[CAPL_MAX_OUT];
+  capl_attr attr[CAPL_MAX_ATTR];
+  uint8_t follows_batch[CAPL_MAX_ATTR]; /* bit d: element d of INTS (bit 0: an INT) is a factor of N */
+} graph_node;
+
+struct capl_graph {
+  capl_dtype input_dtype;
+  int input_ndim;
+  int64_t input_size[CAPL_MAX_NDIM]; /* [0]: the batch of the trace */
+  capl_named_tensor *weights;
+  int n_weights;
+  graph_node *nodes;
+  int n_nodes;
+  int n_values;
+  int output;
+};
+
+/* JSON text of everything but the weights' contents; caller frees with cJSON_free. */
+capl_status graph_to_json(const capl_graph *graph, char **text);
+/* The reverse, weights found by name in list (their references move into the graph). Checks every
+** number: a graph that passes cannot make capl_graph_run read outside its arrays. */
+capl_status graph_from_json(const char *path, const char *text, capl_named_tensor *list, int n, capl_graph **out);
+
+#endif

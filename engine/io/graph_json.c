@@ -1,0 +1,271 @@
+/* graph_json.c -- graphs as JSON: readable, and nothing in it can run code.
+** SPDX-License-Identifier: Apache-2.0
+*/
+#include <cjson/cJSON.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "io/graph.h"
+
+enum { VERSION = 1, MOST_NODES = 1000000 };
+
+/* ---- writing --------------------------------------------------------------------------------- */
+
+/* 5, or {"batch": 5} for five times N. */
+static cJSON *number_json(int64_t v, bool follows_batch)
+{
+  if (!follows_batch) return cJSON_CreateNumber((double)v);
+  cJSON *item = cJSON_CreateObject();
+  cJSON_AddNumberToObject(item, "batch", (double)v);
+  return item;
+}
+
+static cJSON *choice_json(const char *choices, int64_t index)
+{
+  for (const char *p = choices; p; index--) {
+    size_t n = strcspn(p, "|");
+    if (index == 0) {
+      char word[64] = "";
+      memcpy(word, p, n < sizeof word ? n : sizeof word - 1);
+      return cJSON_CreateString(word);
+    }
+    p = p[n] ? p + n + 1 : NULL;
+  }
+  return cJSON_CreateNull();
+}
+
+static cJSON *attr_json(const capl_attr_spec *spec, const capl_attr *a, uint8_t follows)
+{
+  switch (spec->kind) {
+  case CAPL_ATTR_REAL: return cJSON_CreateNumber(a->f);
+  case CAPL_ATTR_BOOL: return cJSON_CreateBool(a->i != 0);
+  case CAPL_ATTR_ENUM: return choice_json(spec->choices, a->i);
+  case CAPL_ATTR_DTYPE: return cJSON_CreateString(capl_dtype_name((capl_dtype)a->i));
+  case CAPL_ATTR_INT: return number_json(a->i, follows & 1);
+  default: break;
+  }
+  cJSON *list = cJSON_CreateArray();
+  for (int d = 0; d < a->n; d++) cJSON_AddItemToArray(list, number_json(a->v[d], follows >> d & 1));
+  return list;
+}
+
+static cJSON *node_json(const graph_node *node)
+{
+  const capl_op *op = capl_op_get(node->op);
+  cJSON *item = cJSON_CreateObject();
+  cJSON_AddStringToObject(item, "op", op->name);
+  cJSON *in = cJSON_AddArrayToObject(item, "in"), *out = cJSON_AddArrayToObject(item, "out");
+  for (int i = 0; i < node->n_in; i++)
+    cJSON_AddItemToArray(in, node->in[i] < 0 ? cJSON_CreateNull() : cJSON_CreateNumber(node->in[i]));
+  for (int k = 0; k < op->n_out; k++) cJSON_AddItemToArray(out, cJSON_CreateNumber(node->out[k]));
+  cJSON *attrs = cJSON_AddObjectToObject(item, "attrs");
+  for (int k = 0; k < CAPL_MAX_ATTR && op->attrs[k].name; k++)
+    cJSON_AddItemToObject(attrs, op->attrs[k].name, attr_json(&op->attrs[k], &node->attr[k], node->follows_batch[k]));
+  return item;
+}
+
+capl_status graph_to_json(const capl_graph *g, char **text)
+{
+  cJSON *root = cJSON_CreateObject();
+  cJSON_AddNumberToObject(root, "capl_graph", VERSION);
+  cJSON *input = cJSON_AddObjectToObject(root, "input"), *size = cJSON_AddArrayToObject(input, "size");
+  cJSON_AddStringToObject(input, "dtype", capl_dtype_name(g->input_dtype));
+  for (int d = 0; d < g->input_ndim; d++)
+    cJSON_AddItemToArray(size, d == 0 ? cJSON_CreateString("N") : cJSON_CreateNumber((double)g->input_size[d]));
+  cJSON *weights = cJSON_AddArrayToObject(root, "weights");
+  for (int k = 0; k < g->n_weights; k++) cJSON_AddItemToArray(weights, cJSON_CreateString(g->weights[k].name));
+  cJSON *nodes = cJSON_AddArrayToObject(root, "nodes");
+  for (int k = 0; k < g->n_nodes; k++) cJSON_AddItemToArray(nodes, node_json(&g->nodes[k]));
+  cJSON_AddNumberToObject(root, "output", g->output);
+  *text = cJSON_Print(root);
+  cJSON_Delete(root);
+  return *text ? CAPL_OK : CAPL_FAIL(CAPL_ENOMEM, "no memory for the graph's text");
+}
+
+/* ---- reading --------------------------------------------------------------------------------- */
+
+static capl_status bad(const char *path, const char *why)
+{
+  return CAPL_FAIL(CAPL_EFORMAT, "%s is no capl graph: %s", path, why);
+}
+
+static bool whole(const cJSON *item, double low, double high, int64_t *out)
+{
+  if (!cJSON_IsNumber(item)) return false;
+  double v = item->valuedouble;
+  if (!(v >= low && v <= high) || v != floor(v)) return false;
+  *out = (int64_t)v;
+  return true;
+}
+
+/* 5 or {"batch": 5}. */
+static bool read_number(const cJSON *item, int64_t *v, bool *follows)
+{
+  *follows = cJSON_IsObject(item);
+  if (*follows) item = cJSON_GetObjectItemCaseSensitive(item, "batch");
+  return whole(item, *follows ? 0 : -0x1p53, *follows ? 1 << 24 : 0x1p53, v);
+}
+
+static bool read_ints(const cJSON *item, const capl_attr_spec *spec, capl_attr *a, uint8_t *follows)
+{
+  int n = cJSON_GetArraySize(item);
+  if (!cJSON_IsArray(item) || n > CAPL_MAX_NDIM || (spec->n && n != spec->n)) return false;
+  a->n = n;
+  for (int d = 0; d < n; d++) {
+    bool f;
+    if (!read_number(cJSON_GetArrayItem(item, d), &a->v[d], &f)) return false;
+    if (f) *follows |= (uint8_t)(1u << d);
+  }
+  return true;
+}
+
+static capl_status read_attr(const char *path, const capl_op *op, int k, const cJSON *item, graph_node *node)
+{
+  const capl_attr_spec *spec = &op->attrs[k];
+  capl_attr *a = &node->attr[k];
+  bool follows = false;
+  if (spec->kind == CAPL_ATTR_INTS && read_ints(item, spec, a, &node->follows_batch[k])) return CAPL_OK;
+  if (spec->kind == CAPL_ATTR_INT && read_number(item, &a->i, &follows)) {
+    node->follows_batch[k] = follows;
+    return CAPL_OK;
+  }
+  if (spec->kind == CAPL_ATTR_REAL && cJSON_IsNumber(item)) return a->f = item->valuedouble, CAPL_OK;
+  if (spec->kind == CAPL_ATTR_BOOL && cJSON_IsBool(item)) return a->i = cJSON_IsTrue(item), CAPL_OK;
+  if ((spec->kind == CAPL_ATTR_ENUM || spec->kind == CAPL_ATTR_DTYPE) && cJSON_IsString(item))
+    return capl_attr_set_word(op, node->attr, spec->name, item->valuestring);
+  return CAPL_FAIL(CAPL_EFORMAT, "%s is no capl graph: %s of %s is of the wrong kind", path, spec->name, op->name);
+}
+
+static capl_status read_attrs(const char *path, const cJSON *attrs, graph_node *node)
+{
+  const capl_op *op = capl_op_get(node->op);
+  const cJSON *item;
+  capl_attr_defaults(op, node->attr);
+  cJSON_ArrayForEach(item, attrs)
+  {
+    int k = item->string ? capl_attr_index(op, item->string) : -1;
+    if (k < 0) return bad(path, "an attribute is unknown here; it may come from a newer capl");
+    CAPL_TRY(read_attr(path, op, k, item, node));
+  }
+  return CAPL_OK;
+}
+
+/* defined: per value, whether an earlier node (or the input, or a weight) has made it. */
+static capl_status read_node(const char *path, const cJSON *item, capl_graph *g, bool *defined)
+{
+  const cJSON *name = cJSON_GetObjectItemCaseSensitive(item, "op");
+  const cJSON *in = cJSON_GetObjectItemCaseSensitive(item, "in"), *out = cJSON_GetObjectItemCaseSensitive(item, "out");
+  const capl_op *op = cJSON_IsString(name) ? capl_op_find(name->valuestring) : NULL;
+  if (!op || op->mutates & ~0x18u || op->variadic_mutates) return bad(path, "an op is unknown here; it may come from a newer capl");
+  if (!cJSON_IsArray(in) || cJSON_GetArraySize(out) != op->n_out) return bad(path, "a node lacks inputs or outputs");
+  graph_node *node = &g->nodes[g->n_nodes++];
+  node->op = capl_op_id_of(op);
+  node->n_in = cJSON_GetArraySize(in);
+  node->in = calloc((size_t)node->n_in + 1, sizeof *node->in);
+  if (!node->in) return CAPL_FAIL(CAPL_ENOMEM, "no memory for the graph of %s", path);
+  const cJSON *v;
+  int i = 0;
+  cJSON_ArrayForEach(v, in)
+  {
+    int64_t value = GRAPH_ABSENT;
+    bool ok = cJSON_IsNull(v) || (whole(v, 0, g->n_values - 1, &value) && defined[value]);
+    if (!ok) return bad(path, "a node reads a value that nothing made before");
+    node->in[i++] = (int)value;
+  }
+  i = 0;
+  cJSON_ArrayForEach(v, out)
+  {
+    int64_t value;
+    if (!whole(v, 0, g->n_values - 1, &value) || defined[value]) return bad(path, "a value is made twice");
+    defined[value] = true;
+    node->out[i++] = (int)value;
+  }
+  return read_attrs(path, cJSON_GetObjectItemCaseSensitive(item, "attrs"), node);
+}
+
+static capl_status read_input(const char *path, const cJSON *root, capl_graph *g)
+{
+  const cJSON *input = cJSON_GetObjectItemCaseSensitive(root, "input");
+  const cJSON *size = cJSON_GetObjectItemCaseSensitive(input, "size");
+  const cJSON *dtype = cJSON_GetObjectItemCaseSensitive(input, "dtype");
+  int n = cJSON_GetArraySize(size);
+  if (!cJSON_IsArray(size) || n < 1 || n > CAPL_MAX_NDIM || !cJSON_IsString(dtype)) return bad(path, "it has no input");
+  CAPL_TRY(capl_dtype_parse(dtype->valuestring, &g->input_dtype));
+  g->input_ndim = n;
+  for (int d = 1; d < n; d++)
+    if (!whole(cJSON_GetArrayItem(size, d), 0, 1 << 24, &g->input_size[d])) return bad(path, "its input size is no size");
+  return CAPL_OK;
+}
+
+/* Takes the tensors the graph names out of list, in the graph's order. */
+static capl_status take_weights(const char *path, const cJSON *root, capl_named_tensor *list, int n, capl_graph *g)
+{
+  const cJSON *names = cJSON_GetObjectItemCaseSensitive(root, "weights"), *name;
+  if (!cJSON_IsArray(names)) return bad(path, "it lists no weights");
+  g->weights = calloc((size_t)cJSON_GetArraySize(names) + 1, sizeof *g->weights);
+  if (!g->weights) return CAPL_FAIL(CAPL_ENOMEM, "no memory for the graph of %s", path);
+  cJSON_ArrayForEach(name, names)
+  {
+    int k = 0;
+    if (!cJSON_IsString(name)) return bad(path, "a weight has no name");
+    while (k < n && !(list[k].name && strcmp(list[k].name, name->valuestring) == 0)) k++;
+    if (k == n)
+      return CAPL_FAIL(CAPL_EFORMAT, "%s needs the weight '%.80s', which weights.safetensors does not have", path,
+                       name->valuestring);
+    g->weights[g->n_weights++] = list[k];
+    list[k] = (capl_named_tensor){NULL, NULL};
+  }
+  return CAPL_OK;
+}
+
+static capl_status read_nodes(const char *path, const cJSON *root, capl_graph *g)
+{
+  const cJSON *nodes = cJSON_GetObjectItemCaseSensitive(root, "nodes"), *item;
+  int count = cJSON_GetArraySize(nodes);
+  if (!cJSON_IsArray(nodes) || count < 1 || count > MOST_NODES) return bad(path, "it has no nodes");
+  g->n_values = 1 + g->n_weights;
+  cJSON_ArrayForEach(item, nodes) g->n_values += cJSON_GetArraySize(cJSON_GetObjectItemCaseSensitive(item, "out"));
+  g->nodes = calloc((size_t)count, sizeof *g->nodes);
+  bool *defined = calloc((size_t)g->n_values, sizeof *defined);
+  capl_status status = CAPL_OK;
+  if (!g->nodes || !defined) status = CAPL_FAIL(CAPL_ENOMEM, "no memory for the graph of %s", path);
+  for (int v = 0; defined && v <= g->n_weights; v++) defined[v] = true;
+  if (status == CAPL_OK) {
+    cJSON_ArrayForEach(item, nodes)
+    {
+      status = read_node(path, item, g, defined);
+      if (status != CAPL_OK) break;
+    }
+  }
+  int64_t output;
+  if (status == CAPL_OK &&
+      (!whole(cJSON_GetObjectItemCaseSensitive(root, "output"), 0, g->n_values - 1, &output) || !defined[output]))
+    status = bad(path, "its output is made by no node");
+  if (status == CAPL_OK) g->output = (int)output;
+  free(defined);
+  return status;
+}
+
+static capl_status read_graph(const char *path, const cJSON *root, capl_named_tensor *list, int n, capl_graph *g)
+{
+  const cJSON *version = cJSON_GetObjectItemCaseSensitive(root, "capl_graph");
+  if (!cJSON_IsNumber(version)) return bad(path, "it is no JSON object with the key capl_graph");
+  if (version->valuedouble != VERSION)
+    return CAPL_FAIL(CAPL_EFORMAT, "%s is a graph of version %g, this capl reads version %d", path,
+                     version->valuedouble, VERSION);
+  CAPL_TRY(read_input(path, root, g));
+  CAPL_TRY(take_weights(path, root, list, n, g));
+  return read_nodes(path, root, g);
+}
+
+capl_status graph_from_json(const char *path, const char *text, capl_named_tensor *list, int n, capl_graph **out)
+{
+  cJSON *root = cJSON_Parse(text);
+  capl_graph *g = calloc(1, sizeof *g);
+  capl_status status = g ? read_graph(path, root, list, n, g) : CAPL_FAIL(CAPL_ENOMEM, "no memory for the graph of %s", path);
+  cJSON_Delete(root);
+  if (status == CAPL_OK) return *out = g, CAPL_OK;
+  capl_graph_free(g);
+  return status;
+}

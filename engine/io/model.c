@@ -1,0 +1,121 @@
+/* model.c -- the model file: a folder with weights, graph and what the recipe says of them.
+** SPDX-License-Identifier: Apache-2.0
+*/
+#include <cjson/cJSON.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/fs.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "io/file.h"
+#include "io/graph.h"
+
+enum { PATH_ROOM = 4096, JSON_LIMIT = 256 << 20 };
+
+static const char *const members[] = {"weights.safetensors", "graph.json", "meta.json"};
+enum { MEMBERS = sizeof members / sizeof *members };
+
+static const char *member_path(const char *folder, const char *name, char *buf)
+{
+  snprintf(buf, PATH_ROOM + 64, "%s/%s", folder, name);
+  return buf;
+}
+
+static void remove_folder(const char *folder)
+{
+  char path[PATH_ROOM + 64];
+  for (int k = 0; k < MEMBERS; k++) unlink(member_path(folder, members[k], path));
+  rmdir(folder);
+}
+
+static capl_status write_members(const char *folder, const capl_graph *graph, const char *meta_json)
+{
+  char path[PATH_ROOM + 64], *text;
+  CAPL_TRY(capl_safetensors_save(member_path(folder, members[0], path), graph->weights, graph->n_weights));
+  CAPL_TRY(graph_to_json(graph, &text));
+  capl_status status = file_write(member_path(folder, members[1], path), text, strlen(text));
+  cJSON_free(text);
+  CAPL_TRY(status);
+  return file_write(member_path(folder, members[2], path), meta_json, strlen(meta_json));
+}
+
+/* Puts the finished folder in place of an older one in one step. */
+static capl_status put_in_place(const char *temporary, const char *path)
+{
+  if (rename(temporary, path) == 0) return CAPL_OK;
+  if (syscall(SYS_renameat2, AT_FDCWD, temporary, AT_FDCWD, path, RENAME_EXCHANGE) == 0) {
+    remove_folder(temporary); /* now the older one */
+    return CAPL_OK;
+  }
+  return CAPL_FAIL(CAPL_EIO, "cannot put %s in place: %s", path, strerror(errno));
+}
+
+static capl_status check_meta(const char *meta_json)
+{
+  cJSON *meta = cJSON_Parse(meta_json);
+  bool ok = cJSON_IsObject(meta);
+  cJSON_Delete(meta);
+  return ok ? CAPL_OK : CAPL_FAIL(CAPL_EVALUE, "a model's meta data must be a JSON object");
+}
+
+capl_status capl_model_save(const char *path, const capl_graph *graph, const char *meta_json)
+{
+  char clean[PATH_ROOM - 32], temporary[PATH_ROOM];
+  CAPL_TRY(check_meta(meta_json));
+  size_t len = strlen(path);
+  while (len > 1 && path[len - 1] == '/') len--;
+  if (len == 0 || len >= sizeof clean) return CAPL_FAIL(CAPL_EIO, "'%.40s' is no usable path for a model", path);
+  snprintf(clean, sizeof clean, "%.*s", (int)len, path);
+  snprintf(temporary, sizeof temporary, "%s.tmp%ld", clean, (long)getpid());
+  remove_folder(temporary);
+  if (mkdir(temporary, 0777) != 0) return CAPL_FAIL(CAPL_EIO, "cannot make %s: %s", temporary, strerror(errno));
+  capl_status status = write_members(temporary, graph, meta_json);
+  if (status == CAPL_OK) status = put_in_place(temporary, clean);
+  if (status != CAPL_OK) remove_folder(temporary);
+  return status;
+}
+
+static capl_status load_graph(const char *folder, capl_device *device, capl_graph **graph)
+{
+  char path[PATH_ROOM + 64], *text;
+  size_t len;
+  capl_named_tensor *list;
+  int n;
+  CAPL_TRY(capl_safetensors_load(member_path(folder, members[0], path), device, &list, &n));
+  capl_status status = file_read(member_path(folder, members[1], path), JSON_LIMIT, &text, &len);
+  if (status == CAPL_OK) {
+    status = graph_from_json(path, text, list, n, graph);
+    free(text);
+  }
+  capl_named_tensors_free(list, n);
+  return status;
+}
+
+capl_status capl_model_load(const char *path, capl_device *device, capl_graph **graph, char **meta_json)
+{
+  struct stat st;
+  char member[PATH_ROOM + 64];
+  *graph = NULL;
+  *meta_json = NULL;
+  if (strlen(path) >= PATH_ROOM) return CAPL_FAIL(CAPL_EIO, "the path %.40s… is too long", path);
+  if (stat(path, &st) != 0) return CAPL_FAIL(CAPL_EIO, "cannot open the model %s: %s", path, strerror(errno));
+  if (!S_ISDIR(st.st_mode)) {
+    CAPL_FAIL(CAPL_EFORMAT, "%s is a file; a capl model is a folder with weights.safetensors, graph.json and meta.json",
+              path);
+    return CAPL_EFORMAT;
+  }
+  size_t len;
+  CAPL_TRY(file_read(member_path(path, members[2], member), JSON_LIMIT, meta_json, &len));
+  capl_status status = check_meta(*meta_json);
+  if (status != CAPL_OK) status = CAPL_FAIL(CAPL_EFORMAT, "%s holds no JSON object", member);
+  if (status == CAPL_OK) status = load_graph(path, device, graph);
+  if (status == CAPL_OK) return CAPL_OK;
+  free(*meta_json);
+  *meta_json = NULL;
+  return status;
+}

@@ -1,0 +1,287 @@
+/* safetensors.c -- named tensors in one file: 8 bytes of header length, a JSON header, the bytes.
+** SPDX-License-Identifier: Apache-2.0
+*/
+#include <cjson/cJSON.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "capl/backend.h"
+#include "capl/io.h"
+#include "capl/op.h"
+#include "capl/tape.h"
+#include "io/file.h"
+
+enum { HEADER_LIMIT = 100 << 20, ALIGN = 8 };
+
+static const struct {
+  const char *name;
+  capl_dtype dtype;
+} types[] = {
+  {"F32", CAPL_F32}, {"F16", CAPL_F16}, {"BF16", CAPL_BF16}, {"U8", CAPL_U8},
+  {"I32", CAPL_I32}, {"I64", CAPL_I64}, {"BOOL", CAPL_BOOL}, {"F64", CAPL_F64},
+};
+enum { TYPES = sizeof types / sizeof *types };
+
+static const char *type_name(capl_dtype dtype)
+{
+  for (int k = 0; k < TYPES; k++)
+    if (types[k].dtype == dtype) return types[k].name;
+  return "?";
+}
+
+/* ---- writing --------------------------------------------------------------------------------- */
+
+static bool add_entry(cJSON *header, const capl_named_tensor *item, size_t *offset)
+{
+  const capl_tensor *t = item->tensor;
+  cJSON *entry = cJSON_AddObjectToObject(header, item->name);
+  if (!entry || !cJSON_AddStringToObject(entry, "dtype", type_name(t->dtype))) return false;
+  cJSON *shape = cJSON_AddArrayToObject(entry, "shape"), *offsets = cJSON_AddArrayToObject(entry, "data_offsets");
+  if (!shape || !offsets) return false;
+  for (int d = 0; d < t->ndim; d++) cJSON_AddItemToArray(shape, cJSON_CreateNumber((double)t->size[d]));
+  cJSON_AddItemToArray(offsets, cJSON_CreateNumber((double)*offset));
+  *offset += capl_tensor_bytes(t);
+  cJSON_AddItemToArray(offsets, cJSON_CreateNumber((double)*offset));
+  return true;
+}
+
+/* The header as text, padded with blanks to a multiple of 8. Caller frees with cJSON_free. */
+static capl_status make_header(const capl_named_tensor *list, int n, char **out, size_t *len)
+{
+  cJSON *header = cJSON_CreateObject();
+  size_t offset = 0;
+  bool ok = header != NULL;
+  for (int i = 0; ok && i < n; i++) {
+    if (cJSON_GetObjectItemCaseSensitive(header, list[i].name)) {
+      cJSON_Delete(header);
+      return CAPL_FAIL(CAPL_EVALUE, "two tensors are named '%s'", list[i].name);
+    }
+    ok = add_entry(header, &list[i], &offset);
+  }
+  char *text = ok ? cJSON_PrintUnformatted(header) : NULL;
+  cJSON_Delete(header);
+  if (!text) return CAPL_FAIL(CAPL_ENOMEM, "no memory for a safetensors header");
+  size_t used = strlen(text), padded = (used + ALIGN - 1) / ALIGN * ALIGN;
+  char *grown = cJSON_malloc(padded + 1);
+  if (grown) {
+    memset(grown, ' ', padded);
+    memcpy(grown, text, used);
+  }
+  cJSON_free(text);
+  if (!grown) return CAPL_FAIL(CAPL_ENOMEM, "no memory for a safetensors header");
+  *out = grown;
+  *len = padded;
+  return CAPL_OK;
+}
+
+static capl_status append_tensor(file_writer *w, capl_tensor *t)
+{
+  if (!t->device->backend->host_memory)
+    return CAPL_FAIL(CAPL_EUNSUPPORTED, "%s tensors cannot be written: move them to cpu first", t->device->name);
+  if (capl_tensor_is_row(t)) return file_append(w, capl_tensor_data(t), capl_tensor_bytes(t));
+  capl_tensor *row;
+  bool before = capl_grad_set_enabled(false);
+  capl_status status = capl_op_call(CAPL_OP_contiguous, &t, 1, NULL, &row);
+  capl_grad_set_enabled(before);
+  if (status != CAPL_OK) return status;
+  status = file_append(w, capl_tensor_data(row), capl_tensor_bytes(row));
+  capl_tensor_unref(row);
+  return status;
+}
+
+static capl_status write_parts(file_writer *w, const char *header, size_t len, const capl_named_tensor *list, int n)
+{
+  unsigned char size[8];
+  for (int k = 0; k < 8; k++) size[k] = (unsigned char)((uint64_t)len >> (8 * k));
+  CAPL_TRY(file_append(w, size, sizeof size));
+  CAPL_TRY(file_append(w, header, len));
+  for (int i = 0; i < n; i++) CAPL_TRY(append_tensor(w, list[i].tensor));
+  return CAPL_OK;
+}
+
+capl_status capl_safetensors_save(const char *path, const capl_named_tensor *list, int n)
+{
+  char *header;
+  size_t len;
+  CAPL_TRY(make_header(list, n, &header, &len));
+  file_writer w;
+  capl_status status = file_begin(&w, path);
+  if (status == CAPL_OK) status = write_parts(&w, header, len, list, n);
+  cJSON_free(header);
+  if (status == CAPL_OK) return file_commit(&w);
+  file_abandon(&w);
+  return status;
+}
+
+/* ---- reading --------------------------------------------------------------------------------- */
+
+typedef struct {
+  capl_dtype dtype;
+  int ndim;
+  int64_t size[CAPL_MAX_NDIM];
+  size_t begin, end;
+} entry;
+
+static capl_status damaged(const char *path, const char *name, const char *why)
+{
+  CAPL_FAIL(CAPL_EFORMAT, "%s: tensor '%.80s': %s", path, name, why);
+  capl_error_hint("the file is damaged or no safetensors file; copy or download it again");
+  return CAPL_EFORMAT;
+}
+
+/* A whole number in [0, 2^53]. */
+static bool whole(const cJSON *item, double limit, int64_t *out)
+{
+  if (!cJSON_IsNumber(item)) return false;
+  double v = item->valuedouble;
+  if (!(v >= 0) || v > limit || v != floor(v)) return false;
+  *out = (int64_t)v;
+  return true;
+}
+
+static capl_status read_shape(const char *path, const cJSON *item, entry *e)
+{
+  const cJSON *shape = cJSON_GetObjectItemCaseSensitive(item, "shape"), *d;
+  if (!cJSON_IsArray(shape)) return damaged(path, item->string, "it has no shape");
+  if (cJSON_GetArraySize(shape) > CAPL_MAX_NDIM) return damaged(path, item->string, "it has more than 6 dims");
+  cJSON_ArrayForEach(d, shape)
+  {
+    if (!whole(d, 0x1p53, &e->size[e->ndim++])) return damaged(path, item->string, "its shape is no list of sizes");
+  }
+  return CAPL_OK;
+}
+
+static capl_status read_dtype(const char *path, const cJSON *item, entry *e)
+{
+  const cJSON *dtype = cJSON_GetObjectItemCaseSensitive(item, "dtype");
+  for (int k = 0; k < TYPES && cJSON_IsString(dtype); k++) {
+    if (strcmp(types[k].name, dtype->valuestring) != 0) continue;
+    e->dtype = types[k].dtype;
+    return CAPL_OK;
+  }
+  return damaged(path, item->string, "its dtype is unknown here");
+}
+
+/* Checks one header entry against the size of the data part. */
+static capl_status read_entry(const char *path, const cJSON *item, size_t data_len, entry *e)
+{
+  *e = (entry){.ndim = 0};
+  if (!cJSON_IsObject(item)) return damaged(path, item->string, "its description is no object");
+  CAPL_TRY(read_dtype(path, item, e));
+  CAPL_TRY(read_shape(path, item, e));
+  const cJSON *offsets = cJSON_GetObjectItemCaseSensitive(item, "data_offsets");
+  int64_t begin, end, bytes = (int64_t)capl_dtype_size(e->dtype);
+  if (cJSON_GetArraySize(offsets) != 2 || !whole(cJSON_GetArrayItem(offsets, 0), (double)data_len, &begin) ||
+      !whole(cJSON_GetArrayItem(offsets, 1), (double)data_len, &end) || begin > end)
+    return damaged(path, item->string, "its data lies outside the file");
+  for (int d = 0; d < e->ndim; d++)
+    if (__builtin_mul_overflow(bytes, e->size[d], &bytes)) return damaged(path, item->string, "it is too large");
+  if (bytes != end - begin) return damaged(path, item->string, "its shape and the bytes it has differ");
+  e->begin = (size_t)begin;
+  e->end = (size_t)end;
+  return CAPL_OK;
+}
+
+/* Row-major bytes from the file into a fresh tensor. */
+static capl_status make_tensor(capl_device *device, const entry *e, const char *data, capl_tensor **out)
+{
+  capl_device *host;
+  CAPL_TRY(capl_device_open("ref", &host));
+  capl_tensor *row;
+  CAPL_TRY(capl_tensor_new(host, e->dtype, e->ndim, e->size, CAPL_ROW, &row));
+  if (e->end > e->begin) memcpy(capl_tensor_data(row), data + e->begin, e->end - e->begin);
+  capl_status status = capl_tensor_new(device, e->dtype, e->ndim, e->size, CAPL_AUTO, out);
+  if (status == CAPL_OK) {
+    status = capl_tensor_copy(*out, row);
+    if (status != CAPL_OK) capl_tensor_unref(*out);
+  }
+  capl_tensor_unref(row);
+  return status;
+}
+
+static int by_begin(const void *a, const void *b)
+{
+  size_t x = ((const entry *)a)->begin, y = ((const entry *)b)->begin;
+  return x < y ? -1 : x > y;
+}
+
+static capl_status check_overlap(const char *path, entry *entries, int n)
+{
+  if (n > 1) qsort(entries, (size_t)n, sizeof *entries, by_begin);
+  for (int i = 1; i < n; i++)
+    if (entries[i].begin < entries[i - 1].end)
+      return CAPL_FAIL(CAPL_EFORMAT, "%s: two tensors share the same bytes", path);
+  return CAPL_OK;
+}
+
+static capl_status load_entries(const char *path, const cJSON *header, const char *data, size_t data_len,
+                                capl_device *device, entry *entries, capl_named_tensor *list, int *n)
+{
+  const cJSON *item;
+  cJSON_ArrayForEach(item, header)
+  {
+    if (strcmp(item->string, "__metadata__") == 0) continue;
+    if (cJSON_GetObjectItemCaseSensitive(header, item->string) != item)
+      return damaged(path, item->string, "it occurs twice");
+    entry e;
+    CAPL_TRY(read_entry(path, item, data_len, &e));
+    capl_named_tensor *slot = &list[*n];
+    slot->name = strdup(item->string);
+    if (!slot->name) return CAPL_FAIL(CAPL_ENOMEM, "no memory to read %s", path);
+    entries[(*n)++] = e;
+    CAPL_TRY(make_tensor(device, &e, data, &slot->tensor));
+  }
+  return check_overlap(path, entries, *n);
+}
+
+static capl_status parse_file(const char *path, const char *data, size_t len, capl_device *device,
+                              capl_named_tensor **list, int *n)
+{
+  uint64_t header_len = 0;
+  for (int k = 0; len >= 8 && k < 8; k++) header_len |= (uint64_t)(unsigned char)data[k] << (8 * k);
+  if (len < 8 || header_len > HEADER_LIMIT || header_len > len - 8)
+    return CAPL_FAIL(CAPL_EFORMAT, "%s is no safetensors file: its header length does not fit", path);
+  cJSON *header = cJSON_ParseWithLength(data + 8, (size_t)header_len);
+  if (!cJSON_IsObject(header)) {
+    cJSON_Delete(header);
+    return CAPL_FAIL(CAPL_EFORMAT, "%s is no safetensors file: its header is no JSON object", path);
+  }
+  size_t room = (size_t)cJSON_GetArraySize(header) + 1;
+  entry *entries = calloc(room, sizeof *entries);
+  *list = calloc(room, sizeof **list);
+  *n = 0;
+  capl_status status = entries && *list ? CAPL_OK : CAPL_FAIL(CAPL_ENOMEM, "no memory to read %s", path);
+  if (status == CAPL_OK)
+    status = load_entries(path, header, data + 8 + header_len, len - 8 - (size_t)header_len, device, entries,
+                          *list, n);
+  free(entries);
+  cJSON_Delete(header);
+  if (status == CAPL_OK) return CAPL_OK;
+  capl_named_tensors_free(*list, *n);
+  *list = NULL;
+  *n = 0;
+  return status;
+}
+
+capl_status capl_safetensors_load(const char *path, capl_device *device, capl_named_tensor **list, int *n)
+{
+  char *data;
+  size_t len;
+  *list = NULL;
+  *n = 0;
+  CAPL_TRY(file_read(path, (size_t)1 << 40, &data, &len));
+  capl_status status = parse_file(path, data, len, device, list, n);
+  free(data);
+  return status;
+}
+
+void capl_named_tensors_free(capl_named_tensor *list, int n)
+{
+  for (int i = 0; list && i < n; i++) {
+    free(list[i].name);
+    capl_tensor_unref(list[i].tensor);
+  }
+  free(list);
+}

@@ -1,0 +1,61 @@
+/* io.h -- tensors and models in files.
+**
+** safetensors: named tensors, little-endian, row-major in logical order (conv weights O,I,H,W), so
+** any reader of the format sees what a PyTorch state_dict of the same model would hold.
+**
+** A model file is a folder NAME.capl: weights.safetensors, graph.json (the op calls of the eval-mode
+** forward pass, batch size symbolic, no code) and meta.json (whatever the recipe says of it: charset,
+** preprocessing, score). Running it needs libcapl and this folder, never the recipe.
+**
+** Everything is written under a temporary name, fsynced and renamed: a reader sees the old file or
+** the new one. Files are checked on reading: damage is EFORMAT with path and reason, never a crash.
+** SPDX-License-Identifier: Apache-2.0
+*/
+#ifndef CAPL_IO_H
+#define CAPL_IO_H
+
+#include "capl/tensor.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct {
+  char *name;
+  capl_tensor *tensor;
+} capl_named_tensor;
+
+/* Writes n tensors; names must differ. EIO names path and reason. */
+CAPL_API capl_status capl_safetensors_save(const char *path, const capl_named_tensor *list, int n);
+/* Reads all tensors onto device (4-d ones become channels-last). *list: caller frees with
+** capl_named_tensors_free. EIO, EFORMAT, ENOMEM. */
+CAPL_API capl_status capl_safetensors_load(const char *path, capl_device *device, capl_named_tensor **list, int *n);
+CAPL_API void capl_named_tensors_free(capl_named_tensor *list, int n); /* NULL-safe */
+
+/* A recorded forward pass with its weights. */
+typedef struct capl_graph capl_graph;
+
+/* Starts noting every op call of this thread. One trace at a time; ESTATE otherwise. */
+CAPL_API capl_status capl_trace_begin(void);
+/* Ends it: the calls that lead from input to output become a graph. Tensors that no call made must be
+** in named (parameters, buffers) or become constants of the graph. input: first dim is the batch. */
+CAPL_API capl_status capl_trace_end(capl_tensor *input, capl_tensor *output, const capl_named_tensor *named, int n,
+                                    capl_graph **out);
+CAPL_API void capl_trace_cancel(void);
+/* Merges two traces of the same model, made with different batch sizes: attributes that differ become
+** multiples of the batch. EVALUE names the op whose attributes do not scale. a keeps the result. */
+CAPL_API capl_status capl_graph_merge_batch(capl_graph *a, const capl_graph *b);
+CAPL_API void capl_graph_free(capl_graph *graph); /* NULL-safe */
+
+/* Runs the graph on input (N as wanted, other sizes as traced, else ESHAPE). *out: new tensor. */
+CAPL_API capl_status capl_graph_run(const capl_graph *graph, capl_tensor *input, capl_tensor **out);
+
+/* Writes the folder path: weights, graph and meta_json (a JSON object as text, checked). */
+CAPL_API capl_status capl_model_save(const char *path, const capl_graph *graph, const char *meta_json);
+/* Reads it. *meta_json: caller frees with free(). */
+CAPL_API capl_status capl_model_load(const char *path, capl_device *device, capl_graph **graph, char **meta_json);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
