@@ -71,7 +71,7 @@ static capl_status new_with_storage(capl_tensor *t, int64_t n, capl_tensor **out
 capl_status capl_tensor_new(capl_device *device, capl_dtype dtype, int ndim, const int64_t *size,
                             capl_format format, capl_tensor **out)
 {
-  int64_t n;
+  int64_t n = 0;
   CAPL_TRY(count_elements(ndim, size, &n));
   capl_tensor *t = new_header(device, dtype, ndim, size);
   if (t && ndim == 4 && format == CAPL_AUTO) strides_nhwc(size, t->stride);
