@@ -72,13 +72,14 @@ static capl_status conv2d_shape(const capl_call *call, capl_out_spec *out)
 {
   const capl_tensor *x = call->in[0], *weight = call->in[1], *bias = call_input(call, 2);
   int64_t groups = call->attr[CONV_GROUPS].i;
+  CAPL_TRY(window_need_attrs(call));
   CAPL_TRY(window_need_image(x, "x"));
   CAPL_TRY(window_need_image(weight, "weight"));
   CAPL_TRY(need_same_dtype(x, "x", weight, "weight"));
   CAPL_TRY(need_groups(weight->size[0], "weight", "output", groups));
   CAPL_TRY(need_channels(x, weight, groups));
   if (bias) {
-    CAPL_TRY(need_vector(bias, "bias", weight->size[0], "output channels"));
+    CAPL_TRY(need_vector(bias, "bias", weight->size[0], "output channel"));
     CAPL_TRY(need_bias_dtype(x, bias));
   }
   int64_t size[4] = {x->size[0], weight->size[0]};
@@ -92,6 +93,7 @@ static capl_status conv2d_grad_x_shape(const capl_call *call, capl_out_spec *out
   const capl_tensor *dy = call->in[0], *weight = call->in[1];
   int64_t groups = call->attr[CONV_GROUPS].i;
   const int64_t *image = call->attr[CONV_SIZE].v;
+  CAPL_TRY(window_need_attrs(call));
   CAPL_TRY(window_need_image(dy, "dy"));
   CAPL_TRY(window_need_image(weight, "weight"));
   CAPL_TRY(need_same_dtype(dy, "dy", weight, "weight"));
@@ -109,6 +111,7 @@ static capl_status conv2d_grad_w_shape(const capl_call *call, capl_out_spec *out
   const capl_tensor *x = call->in[0], *dy = call->in[1];
   int64_t groups = call->attr[CONV_GROUPS].i;
   const int64_t *kernel = call->attr[CONV_KERNEL].v;
+  CAPL_TRY(window_need_attrs(call));
   CAPL_TRY(window_need_image(x, "x"));
   CAPL_TRY(window_need_image(dy, "dy"));
   CAPL_TRY(need_same_dtype(x, "x", dy, "dy"));

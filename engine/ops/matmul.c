@@ -41,7 +41,7 @@ static capl_status linear_shape(const capl_call *call, capl_out_spec *out)
     return status;
   }
   if (bias) {
-    CAPL_TRY(need_vector(bias, "bias", weight->size[0], "output features"));
+    CAPL_TRY(need_vector(bias, "bias", weight->size[0], "output feature"));
     CAPL_TRY(need_bias_dtype(x, bias));
   }
   spec_rows(&out[0], x, weight->size[0]);

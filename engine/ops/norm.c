@@ -45,7 +45,7 @@ static capl_status need_norm_input(const capl_tensor *x)
 /* One number per channel of x. */
 static capl_status need_channel_vector(const capl_tensor *t, const char *name, const capl_tensor *x)
 {
-  CAPL_TRY(need_vector(t, name, x->size[1], "channels of x"));
+  CAPL_TRY(need_vector(t, name, x->size[1], "channel of x"));
   return need_dtype(t, name, statistics_dtype(x));
 }
 

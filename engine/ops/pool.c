@@ -70,20 +70,24 @@ static void image_size(const capl_tensor *t, const int64_t *height_width, int64_
   memcpy(size + 2, height_width, 2 * sizeof *size);
 }
 
-static capl_status pool_size(const capl_tensor *x, const capl_attr *attr, int64_t *size)
+static capl_status pool_size(const capl_call *call, int64_t *size)
 {
+  const capl_tensor *x = call->in[0];
+  CAPL_TRY(window_need_attrs(call));
   CAPL_TRY(window_need_image(x, "x"));
   memcpy(size, x->size, 2 * sizeof *size);
-  return pool_output_size(x->size + 2, attr, size + 2);
+  return pool_output_size(x->size + 2, call->attr, size + 2);
 }
 
-/* dy must have the size that pooling H,W `image` gives; dx is then (N,C,H,W). */
-static capl_status pool_grad_spec(const capl_tensor *dy, const capl_attr *attr, const int64_t *image,
-                                  capl_out_spec *out)
+/* dy must have the size that pooling images of the given H,W gives; dx is then (N,C,H,W). */
+static capl_status pool_grad_spec(const capl_call *call, int size_attr, capl_out_spec *out)
 {
+  const capl_tensor *dy = call->in[0];
+  const int64_t *image = call->attr[size_attr].v;
+  CAPL_TRY(window_need_attrs(call));
   CAPL_TRY(window_need_image(dy, "dy"));
   int64_t expected[4] = {dy->size[0], dy->size[1]}, size[4];
-  CAPL_TRY(pool_output_size(image, attr, expected + 2));
+  CAPL_TRY(pool_output_size(image, call->attr, expected + 2));
   CAPL_TRY(window_need_size(dy, "dy", 4, expected, "kernel and size give an output of"));
   image_size(dy, image, size);
   spec_set(&out[0], dy->dtype, 4, size);
@@ -101,8 +105,8 @@ static capl_status need_index(const capl_call *call, capl_dtype dtype)
 static capl_status max_pool2d_shape(const capl_call *call, capl_out_spec *out)
 {
   int64_t size[4];
+  CAPL_TRY(pool_size(call, size));
   CAPL_TRY(need_index_range(call->attr));
-  CAPL_TRY(pool_size(call->in[0], call->attr, size));
   spec_set(&out[0], call->in[0]->dtype, 4, size);
   spec_set(&out[1], CAPL_U8, 4, size);
   return CAPL_OK;
@@ -111,57 +115,58 @@ static capl_status max_pool2d_shape(const capl_call *call, capl_out_spec *out)
 static capl_status max_pool2d_grad_shape(const capl_call *call, capl_out_spec *out)
 {
   CAPL_TRY(need_index(call, CAPL_U8));
-  return pool_grad_spec(call->in[0], call->attr, call->attr[MAX_POOL_SIZE].v, out);
+  return pool_grad_spec(call, MAX_POOL_SIZE, out);
 }
 
 static capl_status avg_pool2d_shape(const capl_call *call, capl_out_spec *out)
 {
   int64_t size[4];
-  CAPL_TRY(pool_size(call->in[0], call->attr, size));
+  CAPL_TRY(pool_size(call, size));
   spec_set(&out[0], call->in[0]->dtype, 4, size);
   return CAPL_OK;
 }
 
 static capl_status avg_pool2d_grad_shape(const capl_call *call, capl_out_spec *out)
 {
-  return pool_grad_spec(call->in[0], call->attr, call->attr[AVG_POOL_SIZE].v, out);
+  return pool_grad_spec(call, AVG_POOL_SIZE, out);
 }
 
 /* (N,C) of t with the pair in the attribute: the output of a pool, or the input of its gradient. */
-static capl_status adaptive_spec(const capl_tensor *t, const char *name, const capl_attr *attr,
-                                 capl_out_spec *out)
+static capl_status adaptive_spec(const capl_call *call, const char *name, capl_out_spec *out)
 {
+  const capl_tensor *t = call->in[0];
+  CAPL_TRY(window_need_attrs(call));
   int64_t size[4];
   CAPL_TRY(window_need_image(t, name));
   if (t->size[2] < 1 || t->size[3] < 1)
     return CAPL_FAIL(CAPL_ESHAPE, "%s is %" PRId64 "x%" PRId64 ", there is nothing to pool", name, t->size[2],
                      t->size[3]);
-  image_size(t, attr[ADAPTIVE_SIZE].v, size);
+  image_size(t, call->attr[ADAPTIVE_SIZE].v, size);
   spec_set(&out[0], t->dtype, 4, size);
   return CAPL_OK;
 }
 
 static capl_status adaptive_avg_pool2d_shape(const capl_call *call, capl_out_spec *out)
 {
-  return adaptive_spec(call->in[0], "x", call->attr, out);
+  return adaptive_spec(call, "x", out);
 }
 
 static capl_status adaptive_max_pool2d_shape(const capl_call *call, capl_out_spec *out)
 {
-  CAPL_TRY(adaptive_spec(call->in[0], "x", call->attr, out));
+  CAPL_TRY(adaptive_spec(call, "x", out));
   spec_set(&out[1], CAPL_I32, 4, out[0].size);
   return CAPL_OK;
 }
 
 static capl_status adaptive_avg_pool2d_grad_shape(const capl_call *call, capl_out_spec *out)
 {
-  return adaptive_spec(call->in[0], "dy", call->attr, out);
+  return adaptive_spec(call, "dy", out);
 }
 
 static capl_status adaptive_max_pool2d_grad_shape(const capl_call *call, capl_out_spec *out)
 {
   CAPL_TRY(need_index(call, CAPL_I32));
-  return adaptive_spec(call->in[0], "dy", call->attr, out);
+  return adaptive_spec(call, "dy", out);
 }
 
 /* ---- gradient rules --------------------------------------------------------------------------- */

@@ -18,6 +18,31 @@ const char *window_pair_text(const int64_t pair[2], char *buf, size_t len)
   return buf;
 }
 
+/* One attribute; n values. A required one that was left out has its default, 0, which is out of bounds. */
+static capl_status need_in_bounds(const capl_attr_spec *spec, int n, const int64_t *values)
+{
+  if (n != (spec->kind == CAPL_ATTR_INTS ? spec->n : 1))
+    return CAPL_FAIL(CAPL_EVALUE, "%s needs %d numbers, not %d", spec->name, spec->n, n);
+  for (int i = 0; i < n; i++) {
+    double v = (double)values[i];
+    if (v >= spec->min && v <= spec->max) continue;
+    if (spec->required && values[i] == 0) return CAPL_FAIL(CAPL_EVALUE, "%s must be given", spec->name);
+    return CAPL_FAIL(CAPL_EVALUE, "%s must be in %g..%g, not %g", spec->name, spec->min, spec->max, v);
+  }
+  return CAPL_OK;
+}
+
+capl_status window_need_attrs(const capl_call *call)
+{
+  const capl_attr_spec *specs = call->op->attrs;
+  for (int k = 0; k < CAPL_MAX_ATTR && specs[k].name; k++) {
+    if (specs[k].kind == CAPL_ATTR_INTS)
+      CAPL_TRY(need_in_bounds(&specs[k], call->attr[k].n, call->attr[k].v));
+    if (specs[k].kind == CAPL_ATTR_INT) CAPL_TRY(need_in_bounds(&specs[k], 1, &call->attr[k].i));
+  }
+  return CAPL_OK;
+}
+
 capl_status window_need_image(const capl_tensor *t, const char *name)
 {
   CAPL_TRY(need_float(t, name));

@@ -48,6 +48,9 @@ static inline int64_t window_stride(const capl_attr *stride, const capl_attr *ke
 
 /* "3" or "3x5" for a pair, into buf; returns buf. */
 const char *window_pair_text(const int64_t pair[2], char *buf, size_t len);
+/* EVALUE unless every whole-number attribute of the call is there and within its bounds: a C caller may
+** fill the array by hand, and kernels divide by strides. */
+capl_status window_need_attrs(const capl_call *call);
 /* EDTYPE, ESHAPE unless t is floating and 4-d. */
 capl_status window_need_image(const capl_tensor *t, const char *name);
 /* ESHAPE unless t has exactly these sizes; what completes "dy is (..), <what> (..)". */
