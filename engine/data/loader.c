@@ -1,0 +1,540 @@
+/* loader.c -- threads that make batches ahead of time and hand them out in order.
+**
+** Work is given out in tickets of 16 rows, so several threads fill the same batch and the first one comes soon.
+** Batches live in a ring of prefetch + 1 slots: batch b in slot b mod n. A ticket of batch b is given out once the
+** batch n places before it is no longer borrowed. One mutex guards everything that changes; threads without work
+** sleep. With workers = 0 the consumer takes the same tickets itself, so the bytes are the same.
+** SPDX-License-Identifier: Apache-2.0
+*/
+#define _GNU_SOURCE
+#include <math.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/thread.h"
+#include "data/batch.h"
+
+enum { TICKET_ROWS = 16, WORKERS_MAX = 256, PREFETCH_MAX = 1024 };
+
+static const uint64_t no_batch = UINT64_MAX;
+
+typedef struct {
+  uint8_t *images;
+  int32_t *labels;
+  uint32_t *ids;
+  uint64_t batch; /* which one is being made here, or no_batch */
+  int count, padded;
+  int rows_left; /* 0 = complete */
+  int substituted, augmented;
+  int failed_row; /* the first that failed, or -1 */
+  capl_error error;
+} slot;
+
+/* Some rows of one batch, to be made by one thread. */
+typedef struct {
+  slot *slot;
+  uint64_t batch;
+  int first, end; /* rows */
+  int substituted, augmented;
+  int failed_row;
+} ticket;
+
+typedef struct {
+  uint32_t id;
+  char *message;
+} bad_sample;
+
+struct capl_loader {
+  row_maker maker;
+  int batch, n_workers, n_scratch, n_slots;
+  uint32_t rank, world;
+  bool drop_last;
+  slot *slots;
+  row_scratch *scratch; /* [n_scratch]: one per worker, or one for the consumer */
+  pthread_t *threads;
+  int n_threads; /* started so far */
+  atomic_bool hurry; /* rows in work are no longer wanted: threads give up after their current one */
+
+  pthread_mutex_t lock; /* of all that follows */
+  pthread_cond_t work;  /* tickets have become available, or stop */
+  pthread_cond_t done;  /* a batch is complete, or nobody is busy */
+  bool stop;
+  bool began;           /* an epoch has been chosen */
+  uint64_t epoch;
+  uint64_t start;       /* position at which this run of the epoch began */
+  uint64_t n_batches;   /* of this run */
+  uint64_t next_batch;  /* the next ticket's */
+  int next_row;
+  uint64_t delivered;   /* batches handed out; the last of them may still be borrowed */
+  uint64_t released;    /* batches whose slot is free again */
+  int busy;             /* tickets in work */
+  capl_loader_stats stats;
+  bad_sample *bad; /* [stats.bad], by id */
+};
+
+/* ---- arithmetic of an epoch ------------------------------------------------------------------ */
+
+/* Rows this rank gets from position start on. All ranks get equally many: rows past the end repeat. */
+static uint64_t rows_from(const capl_loader *l, uint64_t start)
+{
+  uint64_t left = l->maker.source->count - start;
+  if (!l->drop_last) return (left + l->world - 1) / l->world;
+  uint64_t rows = left / l->world;
+  return rows - rows % (uint64_t)l->batch;
+}
+
+static uint64_t batches_from(const capl_loader *l, uint64_t start)
+{
+  return (rows_from(l, start) + (uint64_t)l->batch - 1) / (uint64_t)l->batch;
+}
+
+static uint64_t position_of(const capl_loader *l, uint64_t batch, int row)
+{
+  return l->start + (batch * (uint64_t)l->batch + (uint64_t)row) * l->world + l->rank;
+}
+
+static int rows_of(const capl_loader *l, uint64_t batch)
+{
+  uint64_t left = rows_from(l, l->start) - batch * (uint64_t)l->batch;
+  return left < (uint64_t)l->batch ? (int)left : l->batch;
+}
+
+/* ---- bad samples ----------------------------------------------------------------------------- */
+
+/* Keeps the calling thread's error under the sample's number, once. Without memory for it, it is only counted. */
+static void insert_bad(capl_loader *l, uint32_t id)
+{
+  uint32_t at = 0;
+  while (at < l->stats.bad && l->bad[at].id < id) at++;
+  if (at < l->stats.bad && l->bad[at].id == id) return;
+  bad_sample *grown = realloc(l->bad, (l->stats.bad + 1) * sizeof *grown);
+  if (!grown) return;
+  l->bad = grown;
+  memmove(grown + at + 1, grown + at, (l->stats.bad - at) * sizeof *grown);
+  grown[at] = (bad_sample){id, strdup(capl_error_last()->message)};
+  l->stats.bad++;
+}
+
+static void note_bad(void *loader, uint32_t id)
+{
+  capl_loader *l = loader;
+  pthread_mutex_lock(&l->lock);
+  insert_bad(l, id);
+  pthread_mutex_unlock(&l->lock);
+}
+
+bool capl_loader_bad_get(capl_loader *l, uint32_t i, uint32_t *id, const char **message)
+{
+  pthread_mutex_lock(&l->lock);
+  bool found = i < l->stats.bad;
+  if (found) {
+    *id = l->bad[i].id;
+    *message = l->bad[i].message ? l->bad[i].message : "";
+  }
+  pthread_mutex_unlock(&l->lock);
+  return found;
+}
+
+/* ---- tickets (the lock is held by the caller unless said otherwise) -------------------------- */
+
+static void open_slot(capl_loader *l, slot *s)
+{
+  s->batch = l->next_batch;
+  s->count = s->rows_left = rows_of(l, s->batch);
+  s->substituted = s->augmented = 0;
+  s->failed_row = -1;
+  s->padded = position_of(l, s->batch, s->count - 1) >= l->maker.source->count;
+}
+
+static bool take_ticket(capl_loader *l, ticket *t)
+{
+  if (l->next_batch >= l->n_batches || l->next_batch >= l->released + (uint64_t)l->n_slots) return false;
+  slot *s = &l->slots[l->next_batch % (uint64_t)l->n_slots];
+  if (l->next_row == 0) open_slot(l, s);
+  int end = l->next_row + TICKET_ROWS < s->count ? l->next_row + TICKET_ROWS : s->count;
+  *t = (ticket){.slot = s, .batch = l->next_batch, .first = l->next_row, .end = end, .failed_row = -1};
+  l->next_row = end;
+  if (end == s->count) {
+    l->next_batch++;
+    l->next_row = 0;
+  }
+  l->busy++;
+  return true;
+}
+
+/* Makes the ticket's rows, without the lock. Ends at the first that fails; its error is the thread's last. */
+static void do_ticket(capl_loader *l, ticket *t, row_scratch *scratch)
+{
+  uint32_t count = l->maker.source->count;
+  int length = l->maker.source->length;
+  for (int row = t->first; row < t->end && !atomic_load(&l->hurry); row++) {
+    uint32_t position = (uint32_t)(position_of(l, t->batch, row) % count);
+    uint8_t *image = t->slot->images + (size_t)row * l->maker.image_bytes;
+    int32_t *labels = length ? t->slot->labels + (size_t)row * (size_t)length : NULL;
+    row_note note;
+    if (row_make(&l->maker, scratch, (uint32_t)l->epoch, position, image, labels, &note) != CAPL_OK) {
+      t->failed_row = row;
+      return;
+    }
+    t->slot->ids[row] = note.id;
+    t->substituted += note.substituted;
+    t->augmented += note.augmented;
+  }
+}
+
+/* Of several failures in a batch the first row's is kept, whichever thread met it first. */
+static void finish_ticket(capl_loader *l, const ticket *t)
+{
+  slot *s = t->slot;
+  if (t->failed_row >= 0 && (s->failed_row < 0 || t->failed_row < s->failed_row)) {
+    s->failed_row = t->failed_row;
+    s->error = *capl_error_last();
+  }
+  s->substituted += t->substituted;
+  s->augmented += t->augmented;
+  s->rows_left -= t->end - t->first;
+  l->busy--;
+  if (s->rows_left == 0 || l->busy == 0) pthread_cond_broadcast(&l->done);
+}
+
+/* Releases the lock while working. */
+static void work_once(capl_loader *l, ticket *t, row_scratch *scratch)
+{
+  pthread_mutex_unlock(&l->lock);
+  do_ticket(l, t, scratch);
+  pthread_mutex_lock(&l->lock);
+  finish_ticket(l, t);
+}
+
+typedef struct {
+  capl_loader *loader;
+  row_scratch *scratch;
+} worker_start;
+
+static void *work(void *argument)
+{
+  worker_start start = *(worker_start *)argument;
+  free(argument);
+  capl_loader *l = start.loader;
+  pthread_mutex_lock(&l->lock);
+  while (!l->stop) {
+    ticket t;
+    if (take_ticket(l, &t)) {
+      work_once(l, &t, start.scratch);
+    } else {
+      pthread_cond_wait(&l->work, &l->lock);
+    }
+  }
+  pthread_mutex_unlock(&l->lock);
+  return NULL;
+}
+
+/* ---- making a loader ------------------------------------------------------------------------- */
+
+static capl_status check_numbers(const capl_loader_options *o)
+{
+  if (o->batch < 1) return CAPL_FAIL(CAPL_EVALUE, "batch is %d; it must be at least 1", o->batch);
+  if (o->workers < 0 || o->workers > WORKERS_MAX) return CAPL_FAIL(CAPL_EVALUE, "workers is %d; it must be 0..%d", o->workers, WORKERS_MAX);
+  if (o->prefetch < 0 || o->prefetch > PREFETCH_MAX) return CAPL_FAIL(CAPL_EVALUE, "prefetch is %d; it must be 0..%d", o->prefetch, PREFETCH_MAX);
+  if (o->world < 0 || (o->world ? o->rank < 0 || o->rank >= o->world : o->rank != 0)) {
+    return CAPL_FAIL(CAPL_EVALUE, "rank %d of %d does not exist", o->rank, o->world);
+  }
+  if (o->type < CAPL_PIXEL_F32 || o->type > CAPL_PIXEL_U8) return CAPL_FAIL(CAPL_EVALUE, "no pixel type %d", (int)o->type);
+  if (o->norm < CAPL_NORM_STANDARDISE || o->norm > CAPL_NORM_MEAN_STD) return CAPL_FAIL(CAPL_EVALUE, "no normalisation %d", (int)o->norm);
+  return CAPL_OK;
+}
+
+static capl_status check_norm(const capl_loader_options *o, int channels)
+{
+  if (o->norm != CAPL_NORM_MEAN_STD) return CAPL_OK;
+  for (int c = 0; c < channels; c++) {
+    if (isfinite(o->mean[c]) && isfinite(o->std[c]) && o->std[c] > 0) continue;
+    return CAPL_FAIL(CAPL_EVALUE, "channel %d: mean %g and std %g; std must be above 0", c, o->mean[c], o->std[c]);
+  }
+  return CAPL_OK;
+}
+
+static capl_status check_options(const capl_source *source, const capl_loader_options *o)
+{
+  CAPL_TRY(check_numbers(o));
+  CAPL_TRY(check_norm(o, source->channels));
+  if (o->augment) CAPL_TRY(capl_augment_check(o->augment));
+  uint32_t share = source->count / (uint32_t)(o->world ? o->world : 1);
+  if (!o->drop_last || share >= (uint32_t)o->batch) return CAPL_OK;
+  CAPL_FAIL(CAPL_EVALUE, "batch is %d but there are only %u samples, so drop_last leaves no batch at all", o->batch, share);
+  capl_error_hint("set drop_last = false or a smaller batch");
+  return CAPL_EVALUE;
+}
+
+static void set_options(capl_loader *l, capl_source *source, const capl_loader_options *o)
+{
+  l->batch = o->batch;
+  l->n_workers = o->workers;
+  l->n_scratch = o->workers ? o->workers : 1;
+  l->n_slots = (o->prefetch ? o->prefetch : 2) + 1;
+  l->rank = (uint32_t)o->rank;
+  l->world = o->world ? (uint32_t)o->world : 1;
+  l->drop_last = o->drop_last;
+  row_maker *m = &l->maker;
+  m->source = capl_source_ref(source);
+  m->seed = o->seed;
+  m->shuffle = o->shuffle;
+  m->skip = o->on_error == CAPL_ON_ERROR_SKIP;
+  m->augments = o->augment != NULL;
+  if (o->augment) m->augment = *o->augment;
+  m->conversion = (capl_conversion){.type = o->type, .norm = o->norm};
+  memcpy(m->conversion.mean, o->mean, sizeof o->mean);
+  memcpy(m->conversion.std, o->std, sizeof o->std);
+  m->image_bytes = (size_t)source->width * (size_t)source->height * (size_t)source->channels * capl_pixel_bytes(o->type);
+  m->on_bad = note_bad;
+  m->context = l;
+}
+
+static capl_status allocate_slot(const capl_loader *l, slot *s)
+{
+  size_t rows = (size_t)l->batch, bytes = rows * l->maker.image_bytes;
+  s->batch = no_batch;
+  s->images = aligned_alloc(64, (bytes + 63) / 64 * 64);
+  s->labels = malloc(rows * (size_t)(l->maker.source->length + 1) * sizeof *s->labels);
+  s->ids = malloc(rows * sizeof *s->ids);
+  if (s->images && s->labels && s->ids) return CAPL_OK;
+  return CAPL_FAIL(CAPL_ENOMEM, "no memory for %d batches of %zu bytes", l->n_slots, bytes);
+}
+
+static capl_status start_worker(capl_loader *l, int i)
+{
+  worker_start *start = malloc(sizeof *start);
+  if (!start) return CAPL_FAIL(CAPL_ENOMEM, "no memory to start a loader thread");
+  *start = (worker_start){l, &l->scratch[i]};
+  capl_status status = capl_thread_start(&l->threads[i], "capl-loader", work, start);
+  if (status == CAPL_OK) {
+    l->n_threads++;
+  } else {
+    free(start);
+  }
+  return status;
+}
+
+static capl_status build(capl_loader *l)
+{
+  l->slots = calloc((size_t)l->n_slots, sizeof *l->slots);
+  l->scratch = calloc((size_t)l->n_scratch, sizeof *l->scratch);
+  l->threads = calloc((size_t)l->n_scratch, sizeof *l->threads);
+  if (!l->slots || !l->scratch || !l->threads) return CAPL_FAIL(CAPL_ENOMEM, "no memory for a loader");
+  for (int i = 0; i < l->n_slots; i++) CAPL_TRY(allocate_slot(l, &l->slots[i]));
+  for (int i = 0; i < l->n_scratch; i++) CAPL_TRY(row_scratch_init(&l->scratch[i], l->maker.source));
+  for (int i = 0; i < l->n_workers; i++) CAPL_TRY(start_worker(l, i));
+  return CAPL_OK;
+}
+
+capl_status capl_loader_new(capl_source *source, const capl_loader_options *options, capl_loader **loader)
+{
+  CAPL_TRY(check_options(source, options));
+  capl_loader *l = calloc(1, sizeof *l);
+  if (!l) return CAPL_FAIL(CAPL_ENOMEM, "no memory for a loader");
+  pthread_mutex_init(&l->lock, NULL);
+  pthread_cond_init(&l->work, NULL);
+  pthread_cond_init(&l->done, NULL);
+  set_options(l, source, options);
+  capl_status status = build(l);
+  if (status == CAPL_OK) {
+    *loader = l;
+  } else {
+    capl_loader_free(l);
+  }
+  return status;
+}
+
+static void stop_workers(capl_loader *l)
+{
+  pthread_mutex_lock(&l->lock);
+  l->stop = true;
+  atomic_store(&l->hurry, true);
+  pthread_cond_broadcast(&l->work);
+  pthread_mutex_unlock(&l->lock);
+  for (int i = 0; i < l->n_threads; i++) pthread_join(l->threads[i], NULL);
+}
+
+void capl_loader_free(capl_loader *l)
+{
+  if (!l) return;
+  stop_workers(l);
+  for (int i = 0; l->slots && i < l->n_slots; i++) {
+    free(l->slots[i].images);
+    free(l->slots[i].labels);
+    free(l->slots[i].ids);
+  }
+  for (int i = 0; l->scratch && i < l->n_scratch; i++) row_scratch_fini(&l->scratch[i]);
+  for (uint32_t i = 0; i < l->stats.bad; i++) free(l->bad[i].message);
+  free(l->bad);
+  free(l->slots);
+  free(l->scratch);
+  free(l->threads);
+  capl_source_unref(l->maker.source);
+  pthread_cond_destroy(&l->work);
+  pthread_cond_destroy(&l->done);
+  pthread_mutex_destroy(&l->lock);
+  free(l);
+}
+
+/* ---- epochs and state ------------------------------------------------------------------------ */
+
+/* Gives out no more tickets and waits for those in work: one sample each. */
+static void quiesce(capl_loader *l)
+{
+  l->n_batches = 0;
+  atomic_store(&l->hurry, true);
+  while (l->busy > 0) pthread_cond_wait(&l->done, &l->lock);
+  atomic_store(&l->hurry, false);
+  for (int i = 0; i < l->n_slots; i++) l->slots[i].batch = no_batch;
+}
+
+static void begin(capl_loader *l, const capl_loader_state *state)
+{
+  pthread_mutex_lock(&l->lock);
+  quiesce(l);
+  l->maker.seed = state->seed;
+  l->epoch = state->epoch;
+  l->start = state->position;
+  l->next_batch = l->delivered = l->released = 0;
+  l->next_row = 0;
+  l->n_batches = batches_from(l, l->start);
+  l->began = true;
+  pthread_cond_broadcast(&l->work);
+  pthread_mutex_unlock(&l->lock);
+}
+
+static capl_status check_epoch(uint64_t epoch)
+{
+  if (epoch <= INT32_MAX) return CAPL_OK;
+  return CAPL_FAIL(CAPL_EVALUE, "epoch is %llu; the last possible one is %d", (unsigned long long)epoch, INT32_MAX);
+}
+
+capl_status capl_loader_epoch(capl_loader *l, uint64_t epoch)
+{
+  CAPL_TRY(check_epoch(epoch));
+  begin(l, &(capl_loader_state){.seed = l->maker.seed, .epoch = epoch});
+  return CAPL_OK;
+}
+
+capl_status capl_loader_state_set(capl_loader *l, const capl_loader_state *state)
+{
+  CAPL_TRY(check_epoch(state->epoch));
+  if (state->position > l->maker.source->count) {
+    return CAPL_FAIL(CAPL_EVALUE, "the state is at sample %llu of an epoch of %u; it was taken from another source",
+                     (unsigned long long)state->position, l->maker.source->count);
+  }
+  begin(l, state);
+  return CAPL_OK;
+}
+
+void capl_loader_state_get(const capl_loader *l, capl_loader_state *state)
+{
+  uint64_t position = l->start + l->delivered * (uint64_t)l->batch * l->world;
+  uint64_t count = l->maker.source->count;
+  *state = (capl_loader_state){l->maker.seed, l->epoch, position < count ? position : count};
+}
+
+/* ---- handing out ----------------------------------------------------------------------------- */
+
+static double seconds(void)
+{
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static bool is_complete(const slot *s, uint64_t batch)
+{
+  return s->batch == batch && s->rows_left == 0;
+}
+
+static void wait_for(capl_loader *l, const slot *s, uint64_t batch)
+{
+  if (is_complete(s, batch)) return;
+  double since = seconds();
+  while (!is_complete(s, batch)) {
+    ticket t;
+    if (l->n_workers == 0 && take_ticket(l, &t)) {
+      work_once(l, &t, &l->scratch[0]);
+    } else {
+      pthread_cond_wait(&l->done, &l->lock);
+    }
+  }
+  l->stats.wait_seconds += seconds() - since;
+}
+
+static void hand_out(capl_loader *l, const slot *s, capl_batch *batch)
+{
+  *batch = (capl_batch){
+    .images = s->images,
+    .labels = l->maker.source->length ? s->labels : NULL,
+    .ids = s->ids,
+    .count = s->count,
+    .padded = s->padded,
+    .substituted = s->substituted,
+  };
+  l->delivered++;
+  l->stats.batches++;
+  l->stats.samples += (uint64_t)s->count;
+  l->stats.augmented += (uint64_t)s->augmented;
+  l->stats.substituted += (uint64_t)s->substituted;
+}
+
+/* A batch with a bad sample stays where it is, so that the next call meets the same error. */
+static capl_status next_locked(capl_loader *l, capl_batch *batch)
+{
+  if (!l->began) return CAPL_FAIL(CAPL_ESTATE, "no epoch has been begun; call capl_loader_epoch first");
+  l->released = l->delivered;
+  pthread_cond_broadcast(&l->work);
+  if (l->delivered >= l->n_batches) return CAPL_OK;
+  const slot *s = &l->slots[l->delivered % (uint64_t)l->n_slots];
+  wait_for(l, s, l->delivered);
+  if (s->failed_row >= 0) {
+    capl_error_restore(&s->error);
+    return s->error.code;
+  }
+  hand_out(l, s, batch);
+  return CAPL_OK;
+}
+
+capl_status capl_loader_next(capl_loader *l, capl_batch *batch)
+{
+  *batch = (capl_batch){0};
+  pthread_mutex_lock(&l->lock);
+  capl_status status = next_locked(l, batch);
+  pthread_mutex_unlock(&l->lock);
+  return status;
+}
+
+/* ---- getters --------------------------------------------------------------------------------- */
+
+uint64_t capl_loader_samples(const capl_loader *l)
+{
+  return rows_from(l, 0);
+}
+
+uint64_t capl_loader_batches(const capl_loader *l)
+{
+  return batches_from(l, 0);
+}
+
+capl_source *capl_loader_source(const capl_loader *l)
+{
+  return l->maker.source;
+}
+
+capl_pixel_type capl_loader_type(const capl_loader *l)
+{
+  return l->maker.conversion.type;
+}
+
+void capl_loader_stats_get(capl_loader *l, capl_loader_stats *stats)
+{
+  pthread_mutex_lock(&l->lock);
+  *stats = l->stats;
+  pthread_mutex_unlock(&l->lock);
+}

@@ -1,0 +1,135 @@
+/* source.c -- what all sources share, and the source that draws captchas.
+** SPDX-License-Identifier: Apache-2.0
+*/
+#include "data/source.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+capl_source *capl_source_ref(capl_source *source)
+{
+  atomic_fetch_add(&source->refs, 1);
+  return source;
+}
+
+void capl_source_unref(capl_source *source)
+{
+  if (source && atomic_fetch_sub(&source->refs, 1) == 1) source->ops->close(source);
+}
+
+uint32_t capl_source_count(const capl_source *source)
+{
+  return source->count;
+}
+
+int capl_source_width(const capl_source *source)
+{
+  return source->width;
+}
+
+int capl_source_height(const capl_source *source)
+{
+  return source->height;
+}
+
+int capl_source_channels(const capl_source *source)
+{
+  return source->channels;
+}
+
+int capl_source_length(const capl_source *source)
+{
+  return source->length;
+}
+
+const char *capl_source_charset(const capl_source *source)
+{
+  return source->charset;
+}
+
+const char *capl_source_name(const capl_source *source, uint32_t i)
+{
+  return source->ops->name && i < source->count ? source->ops->name(source, i) : NULL;
+}
+
+static capl_status check_id(const capl_source *source, uint32_t id)
+{
+  if (id < source->count) return CAPL_OK;
+  return CAPL_FAIL(CAPL_EVALUE, "sample %u does not exist; the source has %u", id, source->count);
+}
+
+capl_status capl_source_set_label(capl_source *source, uint32_t i, const char *text)
+{
+  if (!source->ops->set_label) return CAPL_FAIL(CAPL_ESTATE, "this source makes its own labels");
+  CAPL_TRY(check_id(source, i));
+  return source->ops->set_label(source, i, text);
+}
+
+capl_status capl_source_read_with(capl_source *source, uint32_t epoch, uint32_t id, capl_image *scratch, uint8_t *pixels,
+                                  int32_t *labels)
+{
+  CAPL_TRY(check_id(source, id));
+  return source->ops->read(source, epoch, id, scratch, pixels, labels);
+}
+
+capl_status capl_source_read(capl_source *source, uint32_t epoch, uint32_t id, uint8_t *pixels, int32_t *labels)
+{
+  capl_image scratch = {0};
+  capl_status status = capl_source_read_with(source, epoch, id, &scratch, pixels, labels);
+  capl_image_fini(&scratch);
+  return status;
+}
+
+/* ---- generated captchas ---------------------------------------------------------------------- */
+
+typedef struct {
+  capl_source base;
+  capl_captcha *gen;
+  uint64_t seed;
+  bool fixed;
+} captcha_source;
+
+/* Epoch numbers stop at 2^31 - 1, so the fixed set's is one that no training run reaches. */
+static const uint32_t fixed_epoch = 0xffffffff;
+
+static capl_status captcha_read(capl_source *source, uint32_t epoch, uint32_t id, capl_image *scratch, uint8_t *pixels,
+                                int32_t *labels)
+{
+  (void)scratch;
+  captcha_source *s = (captcha_source *)source;
+  uint8_t drawn[CAPL_LABEL_MAX];
+  uint64_t index = (uint64_t)(s->fixed ? fixed_epoch : epoch) << 32 | id;
+  CAPL_TRY(capl_captcha_draw(s->gen, s->seed, index, source->channels, pixels, drawn));
+  for (int t = 0; t < source->length; t++) labels[t] = drawn[t];
+  return CAPL_OK;
+}
+
+static void captcha_close(capl_source *source)
+{
+  capl_captcha_unref(((captcha_source *)source)->gen);
+  free(source);
+}
+
+capl_status capl_source_captcha_new(capl_captcha *gen, uint64_t seed, int channels, uint32_t count, bool fixed,
+                                    capl_source **source)
+{
+  static const capl_source_ops ops = {.read = captcha_read, .close = captcha_close};
+  if (channels != 1 && channels != 3) return CAPL_FAIL(CAPL_EVALUE, "a captcha has 1 or 3 channels, not %d", channels);
+  captcha_source *s = calloc(1, sizeof *s);
+  if (!s) return CAPL_FAIL(CAPL_ENOMEM, "no memory for a captcha source");
+  s->base = (capl_source){
+    .ops = &ops,
+    .refs = 1,
+    .count = count ? count : UINT32_MAX,
+    .width = capl_captcha_width(gen),
+    .height = capl_captcha_height(gen),
+    .channels = channels,
+    .length = capl_captcha_length(gen),
+  };
+  memcpy(s->base.charset, capl_captcha_charset(gen), sizeof s->base.charset);
+  s->gen = capl_captcha_ref(gen);
+  s->seed = seed;
+  s->fixed = fixed;
+  *source = &s->base;
+  return CAPL_OK;
+}

@@ -1,0 +1,36 @@
+/* source.h -- what a source of samples must be able to do.
+**
+** A new kind of source embeds capl_source as its first member, fills it in and supplies
+** one table. read may be called by many threads at once; everything else by one.
+** SPDX-License-Identifier: Apache-2.0
+*/
+#ifndef CAPL_DATA_SOURCE_H
+#define CAPL_DATA_SOURCE_H
+
+#include <stdatomic.h>
+
+#include "capl/data.h"
+
+typedef struct {
+  /* scratch: the calling thread's, for decoding. labels may be NULL if length is 0. */
+  capl_status (*read)(capl_source *source, uint32_t epoch, uint32_t id, capl_image *scratch, uint8_t *pixels,
+                      int32_t *labels);
+  void (*close)(capl_source *source); /* frees source itself too */
+  const char *(*name)(const capl_source *source, uint32_t i); /* NULL = no files */
+  capl_status (*set_label)(capl_source *source, uint32_t i, const char *text); /* NULL = has its own */
+} capl_source_ops;
+
+struct capl_source {
+  const capl_source_ops *ops;
+  atomic_int refs;
+  uint32_t count;
+  int width, height, channels;
+  int length; /* T, 0 = no labels */
+  char charset[CAPL_CHARSET_MAX + 1];
+};
+
+/* capl_source_read with the caller's own scratch image. */
+capl_status capl_source_read_with(capl_source *source, uint32_t epoch, uint32_t id, capl_image *scratch, uint8_t *pixels,
+                                  int32_t *labels);
+
+#endif
