@@ -54,7 +54,13 @@ typedef struct {
 /* Records a failure of this thread and returns code. Clears context and hint. */
 CAPL_API capl_status capl_fail_at(const char *file, int line, capl_status code, const char *fmt, ...)
   CAPL_PRINTF(4, 5);
-#define CAPL_FAIL(code, ...) capl_fail_at(__FILE__, __LINE__, code, __VA_ARGS__)
+#define CAPL_FAIL(code, ...) capl_failed(capl_fail_at(__FILE__, __LINE__, code, __VA_ARGS__), code)
+/* Lets compilers see that a failure is never CAPL_OK. */
+static inline capl_status capl_failed(capl_status recorded, capl_status code)
+{
+  (void)recorded;
+  return code;
+}
 
 /* Returns a non-OK status to the caller's caller. */
 #define CAPL_TRY(expr)                                \
