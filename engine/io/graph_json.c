@@ -238,7 +238,7 @@ static capl_status read_nodes(const char *path, const cJSON *root, capl_graph *g
       if (status != CAPL_OK) break;
     }
   }
-  int64_t output;
+  int64_t output = 0;
   if (status == CAPL_OK &&
       (!whole(cJSON_GetObjectItemCaseSensitive(root, "output"), 0, g->n_values - 1, &output) || !defined[output]))
     status = bad(path, "its output is made by no node");

@@ -103,8 +103,8 @@ static capl_status write_parts(file_writer *w, const char *header, size_t len, c
 
 capl_status capl_safetensors_save(const char *path, const capl_named_tensor *list, int n)
 {
-  char *header;
-  size_t len;
+  char *header = NULL;
+  size_t len = 0;
   CAPL_TRY(make_header(list, n, &header, &len));
   file_writer w;
   capl_status status = file_begin(&w, path);
