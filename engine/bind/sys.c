@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #include "base/thread.h"
+#include "capl/backend.h"
 
 /* A path without a NUL inside, which the system would cut short silently. */
 static const char *check_path(lua_State *L, int arg)
@@ -110,25 +111,6 @@ static int sys_getenv(lua_State *L)
 static int sys_cpus(lua_State *L)
 {
   lua_pushinteger(L, capl_cpu_count());
-  return 1;
-}
-
-/* bf16_unit() -> name of the processor's bf16 instructions, nil when it has none or CAPL_ISA rules them out */
-static int sys_bf16_unit(lua_State *L)
-{
-  const char *isa = getenv("CAPL_ISA");
-  if (isa && *isa) return 0;
-  FILE *file = fopen("/proc/cpuinfo", "r");
-  if (!file) return 0;
-  char *line = NULL;
-  size_t size = 0;
-  const char *unit = NULL;
-  while (getline(&line, &size, file) >= 0 && strncmp(line, "flags", 5) != 0) {}
-  if (line && strstr(line, " amx_bf16")) unit = "AMX";
-  else if (line && strstr(line, " avx512_bf16")) unit = "AVX-512 BF16";
-  free(line);
-  fclose(file);
-  lua_pushstring(L, unit);
   return 1;
 }
 
@@ -233,14 +215,34 @@ static int sys_remove(lua_State *L)
   return 1;
 }
 
+/* kernels(device) -> {op = "all" | "some"}: the device's own kernels; "some" = it looks at the call before it accepts.
+** nil and a sentence when the device cannot be opened. */
+static int sys_kernels(lua_State *L)
+{
+  capl_device *device;
+  if (capl_device_open(luaL_checkstring(L, 1), &device) != CAPL_OK) {
+    lua_pushnil(L);
+    lua_pushstring(L, capl_error_last()->message);
+    return 2;
+  }
+  lua_newtable(L);
+  for (int id = 0; id < CAPL_OP_COUNT; id++) {
+    const capl_kernel *kernel = device->kernels[id];
+    if (!kernel) continue;
+    lua_pushstring(L, kernel->supports ? "some" : "all");
+    lua_setfield(L, -2, capl_op_get((capl_op_id)id)->name);
+  }
+  return 1;
+}
+
 int capl_sys_push(lua_State *L)
 {
   static const luaL_Reg functions[] = {
     {"clock", sys_clock},   {"date", sys_date},         {"out", sys_out},   {"err", sys_err},
     {"isatty", sys_isatty}, {"getenv", sys_getenv},     {"cpus", sys_cpus}, {"peak_rss", sys_peak_rss},
     {"kind", sys_kind},     {"mkdir", sys_mkdir},       {"read", sys_read}, {"write", sys_write},
-    {"list", sys_list},     {"remove", sys_remove},     {"bf16_unit", sys_bf16_unit},
-    {"mute", sys_mute},     {NULL, NULL}};
+    {"list", sys_list},     {"remove", sys_remove},     {"mute", sys_mute},     {"kernels", sys_kernels},
+    {NULL, NULL}};
   lua_newtable(L);
   luaL_setfuncs(L, functions, 0);
   return 1;

@@ -105,6 +105,32 @@ static int sys_load(lua_State *L)
   return 1;
 }
 
+/* sys.try_load(text, name) -> the same, or nil and the message. */
+static int sys_try_load(lua_State *L)
+{
+  size_t n;
+  const char *text = luaL_checklstring(L, 1, &n);
+  if (capl_bind_load(L, text, n, luaL_checkstring(L, 2)) == 0) return 1;
+  lua_pushnil(L);
+  capl_bind_error_text(L, -2, false);
+  return 2;
+}
+
+/* sys.environment() -> the table of a recipe's globals */
+static int sys_environment(lua_State *L)
+{
+  capl_bind_environment(L);
+  return 1;
+}
+
+/* sys.metatable(value) -> its metatable, __metatable or not; for TAB */
+static int sys_metatable(lua_State *L)
+{
+  luaL_checkany(L, 1);
+  if (!lua_getmetatable(L, 1)) lua_pushnil(L);
+  return 1;
+}
+
 /* ---- the state ------------------------------------------------------------------------------- */
 
 /* Table of the job for lua/capl/cli. */
@@ -134,7 +160,9 @@ static void push_job(lua_State *L, const capl_job *job)
 static void add_sys(lua_State *L)
 {
   static const luaL_Reg functions[] = {
-    {"unwind", sys_unwind}, {"guard", sys_guard}, {"load", sys_load}, {NULL, NULL}};
+    {"unwind", sys_unwind},       {"guard", sys_guard},         {"load", sys_load},
+    {"try_load", sys_try_load},   {"environment", sys_environment},
+    {"metatable", sys_metatable}, {NULL, NULL}};
   capl_bind_core(L);
   capl_sys_push(L);
   luaL_setfuncs(L, functions, 0);

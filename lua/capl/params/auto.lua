@@ -1,0 +1,69 @@
+-- auto.lua: what "auto" means for the settings the program knows, and whether an explicit value can be in force.
+-- SPDX-License-Identifier: Apache-2.0
+local core = ...
+
+local auto = {}
+
+--- Device of this run.
+function auto.device() return "cpu" end
+
+local precisions = {cpu = {"f32", "bf16"}, cuda = {"f32", "tf32", "fp16", "bf16"}}
+
+local function best_precision()
+  if core.cpu_bf16() then return "bf16", "this processor multiplies bf16" end
+  return "f32", "this processor has no bf16 unit, or CAPL_ISA rules it out"
+end
+
+--- Names by which a chosen value is known: ORDER of the list is that of the documentation.
+local choose = {
+  device = function() return "cpu", "the only device of this build" end,
+  precision = best_precision,
+  workers = function()
+    local cpus = core.sys.cpus()
+    -- Compute threads do the step, loader threads fill the gaps it leaves: one per two processors is enough.
+    local workers = math.max(1, math.floor(cpus / 2))
+    return workers, ("%d processors"):format(cpus)
+  end,
+}
+
+local function check_precision(value)
+  local kind = auto.device():match("^%a+")
+  local list = precisions[kind]
+  for _, known in ipairs(list) do
+    if known == value then return end
+  end
+  local known_elsewhere = value == "tf32" or value == "fp16"
+  core.error{
+    code = "unsupported",
+    message = ("precision = %s cannot be in force on %s, which offers %s"):format(
+      tostring(value), kind, table.concat(list, ", ")),
+    hint = known_elsewhere and 'write precision = {cuda = "' .. value .. '", cpu = "auto"}' or nil,
+  }
+end
+
+local check = {
+  precision = check_precision,
+  device = function(value)
+    if value ~= "cpu" then
+      core.error{code = "unsupported", message = ("device = %s: this build has cpu only"):format(tostring(value))}
+    end
+  end,
+}
+
+--- Replaces "auto" of a known setting by the choice, with its reason; checks explicit values.
+function auto.settle(setting)
+  if setting.value == "auto" and choose[setting.key] then
+    setting.value, setting.why = choose[setting.key]()
+    setting.origin = "auto"
+  elseif check[setting.key] then
+    check[setting.key](setting.value)
+  end
+end
+
+--- The same for a value that is no setting, e.g. a loader's option. -> value, reason
+function auto.value(key, value)
+  if value ~= "auto" then return value end
+  return choose[key]()
+end
+
+return auto

@@ -1,0 +1,254 @@
+-- params: a recipe's settings: defaults, presets, --key=value, and where each value came from.
+-- SPDX-License-Identifier: Apache-2.0
+local core = ...
+
+local auto = require "params.auto"
+local docs = require "params.docs"
+local options = require "cli.options"
+local run = require "run"
+
+local CHOICE = {} -- marks the value of capl.choice
+
+local function fail(message, hint)
+  core.error{code = "value", message = message, hint = hint}
+end
+
+--- A setting with a fixed list of values; the first is the default.
+-- eg  precision = capl.choice{"auto", "f32", "bf16"}
+local function choice(list)
+  if type(list) ~= "table" or #list == 0 then fail("choice needs a list of values: capl.choice{\"a\", \"b\"}") end
+  return setmetatable({list = list}, CHOICE)
+end
+
+local function is_choice(value) return type(value) == "table" and getmetatable(value) == CHOICE end
+
+local device_names = {"cpu", "cuda"}
+
+--- {cuda = …, cpu = …}: the value depends on the device.
+local function is_per_device(value)
+  if type(value) ~= "table" or is_choice(value) or next(value) == nil then return false end
+  for key in pairs(value) do
+    if key ~= "cpu" and key ~= "cuda" then return false end
+  end
+  return true
+end
+
+local function device_kind() return (auto.device():match("^%a+")) end
+
+-- ---- types ----
+
+local function quoted(list)
+  local out = {}
+  for i, value in ipairs(list) do out[i] = tostring(value) end
+  return table.concat(out, ", ")
+end
+
+--- What a default allows: "a number", "true or false", "one of auto, f32", ...
+local function describe(default)
+  if is_choice(default) then return "one of " .. quoted(default.list) end
+  if is_per_device(default) then return "per device" end
+  if default == "auto" then return "auto, or a value" end
+  if type(default) == "boolean" then return "true or false" end
+  return "a " .. type(default)
+end
+
+local function to_choice(key, default, text)
+  local names = {}
+  for i, value in ipairs(default.list) do
+    if tostring(value) == text then return value end
+    names[i] = tostring(value)
+  end
+  local near = core.nearest(text, names)
+  fail(("--%s is one of %s, not '%s'%s"):format(key, quoted(default.list), text,
+    near and "; did you mean '" .. near .. "'?" or ""))
+end
+
+--- Converts the text of a flag by the default's type. text is true for a bare --key.
+local function from_text(key, default, text)
+  if is_per_device(default) then
+    local own = default[device_kind()]
+    return from_text(key, own == nil and "auto" or own, text)
+  end
+  if type(default) == "boolean" then
+    if text == true or text == "true" then return true end
+    if text == "false" then return false end
+    fail(("--%s is true or false, not '%s'"):format(key, text))
+  end
+  if text == true then fail(("--%s needs a value: --%s=…"):format(key, key)) end
+  if is_choice(default) then return to_choice(key, default, text) end
+  if type(default) == "number" then
+    local number = tonumber(text)
+    if not number or number ~= number then fail(("--%s is a number, not '%s'"):format(key, text)) end
+    return number
+  end
+  if default == "auto" then return tonumber(text) or text end
+  return text
+end
+
+--- Checks a preset's value against the default's type.
+local function check_preset(preset, key, default, value)
+  local expected = type(default)
+  if is_choice(default) then
+    for _, allowed in ipairs(default.list) do
+      if allowed == value then return end
+    end
+    fail(("preset %s: %s is one of %s, not '%s'"):format(preset, key, quoted(default.list), tostring(value)))
+  end
+  if is_per_device(default) or default == "auto" or is_per_device(value) then return end
+  if type(value) ~= expected then
+    fail(("preset %s: %s is a %s, not a %s"):format(preset, key, expected, type(value)))
+  end
+end
+
+--- Value of a default as it stands: choices give their first, device tables the device's.
+local function plain(key, value)
+  if is_choice(value) then return value.list[1] end
+  if is_per_device(value) then
+    local kind = device_kind()
+    if value[kind] == nil then fail(("%s says nothing for %s, the device of this run"):format(key, kind)) end
+    return plain(key, value[kind])
+  end
+  return value
+end
+
+-- ---- resolving ----
+
+local function sorted_keys(definition)
+  local keys = {}
+  for key, value in pairs(definition) do
+    if type(key) ~= "string" then fail("capl.params takes named settings: capl.params{epochs = 3}") end
+    local kind = type(value)
+    if key ~= "presets" then
+      if kind == "function" or kind == "userdata" or kind == "thread" then
+        fail(("%s: a setting is a number, a text or true/false, not a %s"):format(key, kind))
+      end
+      if kind == "table" and not is_choice(value) and not is_per_device(value) then
+        fail(("%s: a table as default is a capl.choice{…} or names devices: {cuda = …, cpu = …}"):format(key))
+      end
+      keys[#keys + 1] = key
+    end
+  end
+  return keys
+end
+
+local function preset_names(presets)
+  local names = {}
+  for name in pairs(presets or {}) do names[#names + 1] = name end
+  table.sort(names)
+  return names
+end
+
+local function unknown_key(key, keys, what)
+  local near = core.nearest(key, keys)
+  fail(("unknown setting %s%s%s"):format(what, key, near and "; did you mean " .. what .. near .. "?" or ""),
+    run.recipe and "'capl " .. run.recipe .. " --help' lists the settings" or nil)
+end
+
+--- The flags: {key = text or true}; --preset apart.
+local function read_flags(words, definition, keys)
+  local flags, preset = {}, nil
+  for _, word in ipairs(words) do
+    local key, text = options.split(word)
+    if not key then fail(("'%s' is no setting; write --key=value"):format(word)) end
+    if key == "preset" and definition.preset == nil then
+      preset = text
+    elseif definition[key] == nil or key == "presets" then
+      unknown_key(key, keys, "--")
+    else
+      flags[key] = text
+    end
+  end
+  return flags, preset
+end
+
+local function read_preset(name, presets, definition, keys)
+  if not name then return {} end
+  local names = preset_names(presets)
+  if #names == 0 then fail("this recipe has no presets") end
+  if name == true or not presets[name] then
+    local near = name ~= true and core.nearest(name, names)
+    fail(("--preset is one of %s, not '%s'%s"):format(quoted(names), tostring(name),
+      near and "; did you mean '" .. near .. "'?" or ""))
+  end
+  for key, value in pairs(presets[name]) do
+    if definition[key] == nil then unknown_key(key, keys, "in preset " .. name .. ": ") end
+    check_preset(name, key, definition[key], value)
+  end
+  return presets[name]
+end
+
+local function resolve(definition, keys)
+  local flags, preset = read_flags(run.take_args(), definition, keys)
+  local from_preset = read_preset(preset, definition.presets, definition, keys)
+  local settings = {}
+  for i, key in ipairs(keys) do
+    local value, origin = definition[key], "recipe"
+    if from_preset[key] ~= nil then value, origin = from_preset[key], "preset " .. preset end
+    if flags[key] ~= nil then value, origin = from_text(key, definition[key], flags[key]), "flag" end
+    settings[i] = {key = key, value = plain(key, value), origin = origin}
+  end
+  for _, setting in ipairs(settings) do auto.settle(setting) end
+  return settings
+end
+
+-- ---- what the recipe gets ----
+
+local function proxy(settings, keys)
+  local by_key = {}
+  for _, setting in ipairs(settings) do by_key[setting.key] = setting end
+  return setmetatable({}, {
+    __metatable = "params",
+    __index = function(_, key)
+      local setting = by_key[key]
+      if not setting then unknown_key(tostring(key), keys, "") end
+      setting.read = true
+      return setting.value
+    end,
+    __newindex = function(_, key)
+      fail(("settings are read-only; %s is set by capl.params, presets and flags"):format(tostring(key)))
+    end,
+  })
+end
+
+local function show(value) return type(value) == "string" and value or tostring(value) end
+
+local function help_page(definition, keys)
+  local text = run.text and docs.page(run.text) or ""
+  local about = run.text and docs.settings(run.text) or {}
+  local lines = {("capl %s [--key=value…]"):format(run.recipe or "RECIPE")}
+  if text ~= "" then lines[#lines + 1] = text end
+  lines[#lines + 1] = "\nsettings:"
+  for _, key in ipairs(keys) do
+    local default = definition[key]
+    lines[#lines + 1] = ("  --%-22s %s%s"):format(key .. "=" .. show(plain(key, default)), describe(default),
+      about[key] and "; " .. about[key] or "")
+  end
+  for _, name in ipairs(preset_names(definition.presets)) do
+    local parts = {}
+    for _, key in ipairs(keys) do
+      local value = definition.presets[name][key]
+      if value ~= nil then parts[#parts + 1] = key .. "=" .. show(plain(key, value)) end
+    end
+    lines[#lines + 1] = ("  --preset=%-15s %s"):format(name, table.concat(parts, " "))
+  end
+  return table.concat(lines, "\n") .. "\n"
+end
+
+--- The recipe's settings, with what presets and the command line change.
+-- in   named defaults: numbers, texts, booleans, capl.choice{…}, {cuda = …, cpu = …}; "auto" lets the program choose;
+--      presets = {NAME = {key = value}} for --preset=NAME
+-- out  read-only table; reading an unknown name is an error
+-- errs value: unknown key, wrong type, unknown preset; each names the nearest valid one
+local function params(definition)
+  if type(definition) ~= "table" then fail("capl.params takes a table: capl.params{epochs = 3}") end
+  local keys = docs.in_order(sorted_keys(definition), run.text)
+  if run.help then
+    core.sys.out(help_page(definition, keys))
+    core.sys.unwind()
+  end
+  local settings = resolve(definition, keys)
+  run.set_settings(settings)
+  return proxy(settings, keys)
+end
+
+return {params = params, choice = choice, device_names = device_names}

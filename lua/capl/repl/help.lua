@@ -1,0 +1,65 @@
+-- help.lua: `?name` at the prompt: the docstring of a library function, or the page of an op.
+--
+-- Docstrings are the `---` comments above a definition in the library's own text.
+-- SPDX-License-Identifier: Apache-2.0
+local core = ...
+
+local help = {}
+
+local usage = [[
+?name     explains a function, a layer or an op: ?nn.Conv2d, ?conv2d
+TAB       completes names
+_         the last value; a final ; keeps a line from printing
+Ctrl-C    stops what runs; Ctrl-D leaves]]
+
+--- The comment block that ends right above line `at` of lines.
+local function block_above(lines, at)
+  local first = at
+  while first > 1 and lines[first - 1]:match("^%s*%-%-") do first = first - 1 end
+  if first == at or not lines[first]:match("^%s*%-%-%-") then return nil end
+  local out = {}
+  for i = first, at - 1 do out[#out + 1] = (lines[i]:gsub("^%s*%-%-%-? ?", "")) end
+  return table.concat(out, "\n")
+end
+
+local function split(text)
+  local lines = {}
+  for line in (text .. "\n"):gmatch("(.-)\n") do lines[#lines + 1] = line end
+  return lines
+end
+
+--- Docstring of the last part of name in one library file.
+local function in_text(text, last)
+  local lines = split(text)
+  for i, line in ipairs(lines) do
+    local defined = line:match("^%s*local function ([%w_]+)") or line:match("^%s*function [%w_]*[.:]?([%w_]+)%s*%(")
+      or line:match("^%s*[%w_]+%.([%w_]+)%s*=") or line:match("^%s*local ([%w_]+)%s*=")
+    if defined == last then
+      local doc = block_above(lines, i)
+      if doc then return line:match("^%s*(.-)%s*$") .. "\n" .. doc end
+    end
+  end
+end
+
+local function in_library(name)
+  local last = name:match("([%w_]+)$")
+  local folder = name:match("^([%w_]+)[.:]")
+  local best
+  for _, module in ipairs(core.modules()) do
+    local doc = in_text(core.source(module), last)
+    if doc and (not best or (folder and module:find(folder, 1, true))) then best = doc end
+  end
+  return best
+end
+
+--- Page of a name; how the prompt works for none.
+function help.page(name)
+  if name == "" then return usage end
+  local doc = in_library(name)
+  if doc then return doc end
+  local last = name:match("([%w_]+)$")
+  if core.op[last] then return require("cli.ops").page(last) end
+  return "nothing is known about '" .. name .. "'"
+end
+
+return help

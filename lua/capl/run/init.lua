@@ -1,0 +1,208 @@
+-- run: the recipe now running: its settings, loaders and model, what it asked for and what was really in force.
+--
+-- docs/contract.md states when a step and an epoch end. lua/capl/hooks.lua tells us; check and bench listen too.
+-- SPDX-License-Identifier: Apache-2.0
+local core = ...
+
+local json = require "run.json"
+
+local run = {
+  mode = "none", -- "run", "check", "bench"; "none" at the prompt and under -e
+  recipe = nil, -- path
+  text = nil, -- of the recipe
+  args = {}, -- --key=value words for capl.params
+  help = false, -- capl.params prints its page and ends
+  quiet = false, -- no header, progress or report
+  settings = {}, -- list of {key=, value=, origin=, why=, read=}
+  loaders = {}, -- in order of their making: {loader=, role=, augment=}
+  model = nil, -- of capl.model: {model=, output=, charset=, length=}
+  steps = 0,
+  epochs = 0,
+  final_line = nil,
+}
+
+local listeners = {step = {}, epoch = {}, model = {}, loader = {}}
+
+--- Calls fn at every end of a step ("step"), epoch, or when a loader or model is registered.
+function run.on(event, fn) table.insert(listeners[event], fn) end
+
+local function tell(event, ...)
+  for _, fn in ipairs(listeners[event]) do fn(...) end
+end
+
+--- Begins a run. opts: mode, recipe, text, args, help, quiet
+function run.start(opts)
+  for key, value in pairs(opts) do run[key] = value end
+  run.started = core.sys.clock()
+end
+
+function run.print(text)
+  if not run.quiet then core.sys.out(text .. "\n") end
+end
+
+-- ---- settings ----
+
+--- The words of the command line, for capl.params. They can be taken once.
+function run.take_args()
+  if run.args_taken then
+    core.error{code = "state", message = "capl.params was called twice", hint = "put all settings into one table"}
+  end
+  run.args_taken = true
+  return run.args
+end
+
+local function settings_lines()
+  local wide = 0
+  for _, s in ipairs(run.settings) do wide = math.max(wide, #s.key) end
+  local lines = {}
+  for i, s in ipairs(run.settings) do
+    lines[i] = ("  %-" .. wide .. "s  %-12s  %s"):format(s.key, tostring(s.value), s.why and "auto: " .. s.why or s.origin)
+  end
+  return table.concat(lines, "\n")
+end
+
+function run.set_settings(settings)
+  run.settings = settings
+  if run.mode == "none" then return end
+  run.print(("%s on cpu"):format(run.recipe))
+  if #settings > 0 then run.print(settings_lines()) end
+end
+
+--- Value and origin of a setting, nil when the recipe has none of that name.
+function run.setting(key)
+  for _, s in ipairs(run.settings) do
+    if s.key == key then return s.value, s.origin end
+  end
+end
+
+--- The run's folder, made at first use: runs/captcha for recipes/captcha.lua.
+function run.folder()
+  local name = run.recipe and run.recipe:match("([^/]+)$"):gsub("%.lua$", "") or "prompt"
+  local path = "runs/" .. name
+  local made, why = core.sys.mkdir(path)
+  if not made then core.error{code = "io", message = why} end
+  return path
+end
+
+local function save_settings()
+  local out = {recipe = run.recipe, started = core.sys.date(), settings = {}}
+  for _, s in ipairs(run.settings) do
+    out.settings[s.key] = {value = s.value, origin = s.origin, why = s.why}
+  end
+  local saved, why = core.sys.write(run.folder() .. "/settings.json", json.encode(out, true) .. "\n")
+  if not saved then core.error{code = "io", message = why} end
+end
+
+-- ---- explicit or auto ----
+
+--- What the run asked for and how often it really happened. -> list of {name=, asked=, count=, explicit=}
+function run.features()
+  local out = {}
+  local precision, origin = run.setting("precision")
+  if precision == "bf16" or precision == "fp16" then
+    out[#out + 1] = {name = "precision = " .. precision, what = "low-precision ops",
+      count = core.counters().low_precision_ops, explicit = origin ~= "auto"}
+  end
+  for _, entry in ipairs(run.loaders) do
+    if entry.augment then
+      out[#out + 1] = {name = "augment of the " .. entry.role .. " loader", what = "augmented samples",
+        count = entry.loader:stats().augmented, explicit = true, used = entry.loader:stats().samples > 0}
+    end
+  end
+  return out
+end
+
+local function check_features()
+  for _, feature in ipairs(run.features()) do
+    if feature.explicit and feature.count == 0 and feature.used ~= false then
+      core.error{code = "state", message = ("%s was asked for, but the run counted 0 %s"):format(feature.name, feature.what)}
+    end
+  end
+end
+
+local function unread(explicit_only)
+  local names = {}
+  for _, s in ipairs(run.settings) do
+    local given = s.origin == "flag" or s.origin:match("^preset")
+    if not s.read and (given or not explicit_only) then names[#names + 1] = s.key end
+  end
+  return names
+end
+
+-- ---- events ----
+
+--- The first step is where promises are checked: nothing long has been wasted yet.
+local function first_step()
+  if #run.args > 0 and not run.args_taken then
+    core.error{code = "value", message = ("'%s' has no effect: this recipe has no capl.params"):format(run.args[1])}
+  end
+  if run.mode == "run" then
+    local precision, origin = run.setting("precision")
+    local low = precision == "bf16" or precision == "fp16"
+    if low and origin ~= "auto" and core.counters().low_precision_ops == 0 then
+      core.error{code = "state", message = ("precision = %s was asked for, but the first step ran no op in it"):format(precision),
+        hint = "put the forward pass into capl.autocast(p.precision, function() … end)"}
+    end
+    save_settings()
+  end
+end
+
+function run.step_ended(...)
+  run.steps = run.steps + 1
+  if run.steps == 1 and run.mode ~= "none" then first_step() end
+  tell("step", ...)
+end
+
+function run.epoch_ended(loader, epoch)
+  run.epochs = run.epochs + 1
+  if run.epochs == 1 and run.mode == "run" then
+    local names = unread(false)
+    if #names > 0 then run.print("note: not read so far: " .. table.concat(names, ", ")) end
+  end
+  tell("epoch", loader, epoch)
+end
+
+function run.loader_made(loader, role, augment)
+  run.loaders[#run.loaders + 1] = {loader = loader, role = role, augment = augment}
+  tell("loader", loader, role)
+end
+
+--- Registers the trained model: capl.model(model, {output = "text", charset = "0-9A-Z", length = 4}).
+function run.set_model(model, opts)
+  run.model = {model = model, opts = opts or {}}
+  tell("model", model, opts)
+end
+
+-- ---- the end ----
+
+--- The line that sums up the run; printed last. result: of text_meter:result().
+-- extra  images_per_s, seconds
+function run.final(result, extra)
+  run.final_line = ("final exact=%.2f [%.2f,%.2f] chars=%.2f n=%d images_per_s=%.0f seconds=%.1f"):format(
+    100 * result.exact, 100 * result.low, 100 * result.high, 100 * result.chars, result.n,
+    extra.images_per_s, extra.seconds)
+end
+
+local counters = {"low_precision_ops", "f32_ops", "fused_ops", "ref_fallbacks"}
+
+local function report()
+  local parts = {("steps %d"):format(run.steps)}
+  for _, name in ipairs(counters) do parts[#parts + 1] = ("%s %d"):format(name, core.counters()[name]) end
+  for _, entry in ipairs(run.loaders) do
+    if entry.augment then parts[#parts + 1] = ("augmented %d"):format(entry.loader:stats().augmented) end
+  end
+  run.print("report: " .. table.concat(parts, ", ") .. (", peak memory %.0f MB"):format(core.sys.peak_rss() / 1e6))
+end
+
+--- Ends a run that returned: report, promises, last line.
+function run.finish()
+  if run.steps > 0 then report() end
+  check_features()
+  local names = unread(true)
+  if #names > 0 then
+    core.error{code = "value", message = "given, but never read by the recipe: " .. table.concat(names, ", ")}
+  end
+  if run.final_line then core.sys.out(run.final_line .. "\n") end
+end
+
+return run

@@ -1,0 +1,60 @@
+-- json.lua: writes Lua values as JSON. Keys come out sorted, so equal values give equal text.
+-- SPDX-License-Identifier: Apache-2.0
+local core = ...
+
+local json = {}
+
+local escapes = {['"'] = '\\"', ["\\"] = "\\\\", ["\n"] = "\\n", ["\r"] = "\\r", ["\t"] = "\\t"}
+
+local function quote(text)
+  return '"' .. text:gsub('[%c"\\]', function(c)
+    return escapes[c] or ("\\u%04x"):format(c:byte())
+  end) .. '"'
+end
+
+local function number(x)
+  if x ~= x or x == math.huge or x == -math.huge then return "null" end -- JSON knows no such numbers
+  if x == math.floor(x) and math.abs(x) < 2 ^ 53 then return ("%d"):format(x) end
+  return ("%.10g"):format(x)
+end
+
+local write
+
+local function list(value, indent)
+  local parts = {}
+  for i = 1, #value do parts[i] = write(value[i], indent) end
+  return "[" .. table.concat(parts, ", ") .. "]"
+end
+
+local function object(value, indent)
+  local keys, parts = {}, {}
+  for key in pairs(value) do
+    if type(key) ~= "string" then core.error{code = "value", message = "JSON keys are strings, not " .. type(key)} end
+    keys[#keys + 1] = key
+  end
+  table.sort(keys)
+  local inner = indent and indent .. "  "
+  for i, key in ipairs(keys) do
+    parts[i] = (inner or "") .. quote(key) .. ": " .. write(value[key], inner)
+  end
+  if #parts == 0 then return "{}" end
+  if not indent then return "{" .. table.concat(parts, ", ") .. "}" end
+  return "{\n" .. table.concat(parts, ",\n") .. "\n" .. indent .. "}"
+end
+
+function write(value, indent)
+  local kind = type(value)
+  if kind == "string" then return quote(value) end
+  if kind == "number" then return number(value) end
+  if kind == "boolean" or kind == "nil" then return tostring(value) end
+  if kind == "table" then return (#value > 0 and list or object)(value, indent) end
+  core.error{code = "value", message = "JSON cannot hold a " .. kind}
+end
+
+--- JSON text of a value. pretty: one key per line.
+-- Tables with a first element are lists; empty tables are objects.
+function json.encode(value, pretty)
+  return write(value, pretty and "" or nil)
+end
+
+return json
