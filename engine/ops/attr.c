@@ -128,12 +128,14 @@ capl_status capl_attr_parse(const capl_op *op, capl_attr *attr, const char *name
   if (kind == CAPL_ATTR_BOOL && strcmp(text, "false") == 0) return capl_attr_set(op, attr, name, 1, &(double){0});
   double values[CAPL_MAX_NDIM];
   int n = 0;
-  for (const char *p = text; *p && n < CAPL_MAX_NDIM; n++) {
+  for (const char *p = text; p && *text; n++) {
+    if (n == CAPL_MAX_NDIM)
+      return CAPL_FAIL(CAPL_EVALUE, "%s: %s: '%s' has more than %d numbers", op->name, name, text, CAPL_MAX_NDIM);
     char *end;
     values[n] = strtod(p, &end);
     if (end == p || (*end && *end != ','))
       return CAPL_FAIL(CAPL_EVALUE, "%s: %s: '%s' is no number", op->name, name, text);
-    p = *end ? end + 1 : end;
+    p = *end ? end + 1 : NULL;
   }
   return capl_attr_set(op, attr, name, n, values);
 }

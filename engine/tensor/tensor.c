@@ -117,7 +117,7 @@ void capl_tensor_unref(capl_tensor *t)
 
 void *capl_tensor_data(const capl_tensor *t)
 {
-  if (!t->storage || !t->storage->data) return NULL;
+  if (!t->storage || !t->storage->data || !t->device->backend->arithmetic) return NULL;
   return (char *)t->storage->data + t->offset * (int64_t)capl_dtype_size(t->dtype);
 }
 
