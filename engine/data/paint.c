@@ -11,6 +11,8 @@
 
 #include "data/captcha.h"
 
+enum { STRIP = 16, HEIGHT_MAX = 1024 }; /* columns finished together; the tallest image */
+
 static const float luma_weight[3] = {0.299f, 0.587f, 0.114f};
 
 struct captcha_scratch {
@@ -131,9 +133,11 @@ static const float *text_coverage(const capl_captcha *gen, const captcha_plan *p
 
 /* ---- colour, dots, arc ----------------------------------------------------------------------- */
 
+/* One comparison after the other: nested ones would keep the loops below from vectorising. */
 static inline float clip(float level)
 {
-  return level < 0 ? 0 : level > 255 ? 255 : level;
+  level = level > 0 ? level : 0;
+  return level < 255 ? level : 255;
 }
 
 static void colour_channel(const float *restrict coverage, float *restrict plane, int n, float background, float ink)
@@ -209,21 +213,33 @@ static void round_column(const float *restrict plane, int height, uint8_t *restr
   for (int y = 0; y < height; y++) level[y] = (uint8_t)(int)(plane[y] + 0.5f);
 }
 
+/* Columns to rows, one pixel in `channels`. */
+static void store_columns(uint8_t level[STRIP][HEIGHT_MAX], int n, int height, int row_bytes, int channels, uint8_t *pixels)
+{
+  for (int y = 0; y < height; y++) {
+    uint8_t *to = pixels + (ptrdiff_t)y * row_bytes;
+    for (int i = 0; i < n; i++) to[i * channels] = level[i][y];
+  }
+}
+
 /* Smooths s->plane (but for the one-pixel border) into one channel of the image. */
 static void smooth(const capl_captcha *gen, captcha_scratch *s, int channels, uint8_t *pixels)
 {
   int w = gen->width, h = gen->height;
-  uint8_t level[1024];
+  uint8_t level[STRIP][HEIGHT_MAX];
   s->sums[0] = s->sums[w * h - 1] = 0; /* read, but not used, by the outermost columns' border pixels */
   sum_vertically(s->plane, s->sums, w * h);
-  for (int x = 0; x < w; x++) {
-    const float *column = s->plane + x * h;
-    if (x == 0 || x == w - 1) {
-      round_column(column, h, level);
-    } else {
-      smooth_column(s->sums + x * h, column, h, level);
+  for (int from = 0; from < w; from += STRIP) {
+    int n = w - from < STRIP ? w - from : STRIP;
+    for (int i = 0; i < n; i++) {
+      const float *column = s->plane + (from + i) * h;
+      if (from + i == 0 || from + i == w - 1) {
+        round_column(column, h, level[i]);
+      } else {
+        smooth_column(s->sums + (from + i) * h, column, h, level[i]);
+      }
     }
-    for (int y = 0; y < h; y++) pixels[(y * w + x) * channels] = level[y];
+    store_columns(level, n, h, w * channels, channels, pixels + from * channels);
   }
 }
 

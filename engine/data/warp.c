@@ -90,6 +90,38 @@ typedef struct {
   int w, h;
 } size_px;
 
+/* Narrows [*first, *end) to the steps i for which start + i * step lies in [0, limit). */
+static void clip_steps(int start, int step, int limit, int *first, int *end)
+{
+  int from = 0, to = *end;
+  if (step == 0) {
+    if (start < 0 || start >= limit) to = 0;
+  } else {
+    int near = step > 0 ? -start : start - limit + 1; /* distance to the first value inside, and past the last */
+    int far = step > 0 ? limit - start : start + 1;
+    int stride = abs(step);
+    from = near > 0 ? (near + stride - 1) / stride : 0;
+    to = far > 0 ? (far + stride - 1) / stride : 0;
+  }
+  if (from > *first) *first = from;
+  if (to < *end) *end = to;
+}
+
+/* One column of the turned ink: the source runs along a straight line from (u,v) with constant steps. */
+static void turn_column(const capl_glyph *glyph, int u, int v, int du, int dv, float to_alpha, int height,
+                        float *restrict column)
+{
+  int first = 0, end = height;
+  clip_steps(u, du, glyph->ink_w << FRACTION, &first, &end);
+  clip_steps(v, dv, glyph->ink_h << FRACTION, &first, &end);
+  memset(column, 0, (size_t)height * sizeof *column);
+  for (int y = first; y < end; y++) {
+    /* Half a pixel to the sample's corner; the padding of one cancels the other half. */
+    uint32_t value = bilinear(glyph->ink, glyph->ink_w + 2, u + y * du + HALF, v + y * dv + HALF);
+    column[y] = (float)(int)((float)(int)value * to_alpha + 0.5f);
+  }
+}
+
 /* Turns the ink about its centre into scratch->turned, column by column, as alpha levels. */
 static size_px turn(const capl_glyph *glyph, float angle, int opacity, capl_warp_scratch *scratch)
 {
@@ -97,26 +129,21 @@ static size_px turn(const capl_glyph *glyph, float angle, int opacity, capl_warp
   float ink_w = (float)glyph->ink_w, ink_h = (float)glyph->ink_h;
   size_px size = {extent(ink_w, ink_h, cs, sn), extent(ink_h, ink_w, cs, sn)};
   int du = to_fixed(sn), dv = to_fixed(cs);
-  uint32_t limit_u = (uint32_t)glyph->ink_w << FRACTION, limit_v = (uint32_t)glyph->ink_h << FRACTION;
   float to_alpha = (float)opacity / (255.0f * 65536.0f);
   for (int x = 0; x < size.w; x++) {
     float from_x = (float)x + 0.5f - (float)size.w / 2, from_y = 0.5f - (float)size.h / 2;
     int u = to_fixed(cs * from_x + sn * from_y + ink_w / 2);
     int v = to_fixed(-sn * from_x + cs * from_y + ink_h / 2);
-    float *column = scratch->turned + x * scratch->side;
-    for (int y = 0; y < size.h; y++, u += du, v += dv) {
-      column[y] = 0;
-      if ((uint32_t)u >= limit_u || (uint32_t)v >= limit_v) continue;
-      uint32_t value = bilinear(glyph->ink, glyph->ink_w + 2, u + HALF, v + HALF); /* the padding shifts by 1 */
-      column[y] = (float)(int)((float)value * to_alpha + 0.5f);
-    }
+    turn_column(glyph, u, v, du, dv, to_alpha, size.h, scratch->turned + x * scratch->side);
   }
   return size;
 }
 
-static float to_level(float v)
+/* Rounded and clipped to 8 bits. One comparison after the other, so that loops of it vectorise. */
+static inline float to_level(float v)
 {
-  v = v < 0 ? 0 : v > 255 ? 255 : v;
+  v = v > 0 ? v : 0;
+  v = v < 255 ? v : 255;
   return (float)(int)(v + 0.5f);
 }
 
@@ -130,6 +157,11 @@ static void transpose_levels(float *from, float *to, int lines, int length, int 
   }
 }
 
+static void round_line(const float *restrict line, uint8_t *restrict levels, int length)
+{
+  for (int i = 0; i < length; i++) levels[i] = (uint8_t)(int)to_level(line[i]);
+}
+
 /* Resizes scratch->turned (columns) to scratch->alpha (rows): first across, then down. */
 static void stretch(size_px from, size_px to, capl_warp_scratch *scratch)
 {
@@ -139,10 +171,7 @@ static void stretch(size_px from, size_px to, capl_warp_scratch *scratch)
   transpose_levels(scratch->widened, scratch->turned, to.w, from.h, side);
   capl_taps_set(&scratch->taps, from.h, to.h);
   capl_taps_mix(&scratch->taps, to.h, scratch->turned, side, scratch->widened, side, to.w);
-  for (int y = 0; y < to.h; y++) {
-    const float *row = scratch->widened + y * side;
-    for (int x = 0; x < to.w; x++) scratch->alpha[y * side + x] = (uint8_t)to_level(row[x]);
-  }
+  for (int y = 0; y < to.h; y++) round_line(scratch->widened + y * side, scratch->alpha + y * side, to.w);
 }
 
 /* One coordinate of the quadrilateral map: base + x * dx + y * dy + x * y * dxy. */
