@@ -134,7 +134,7 @@ print("mistakes:      " .. fresh:confusion_line())
 
 -- The same on real files: written as PNG, found again by name, decoded.
 local folder = capl.run_folder() .. "/files"
-data.save_captchas {source = captchas(p.seed + 1, p.files, true), dir = folder}
+data.save_captchas {dir = folder, count = p.files, seed = p.seed + 1, preset = p.style, charset = p.charset, length = p.length}
 local files = evaluate(data.loader {
   source = data.folder(folder, {label = "^(.-)_", charset = p.charset, length = p.length}),
   role = "test", batch = 100, normalize = "standardize",

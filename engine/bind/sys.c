@@ -114,6 +114,15 @@ static int sys_cpus(lua_State *L)
   return 1;
 }
 
+/* threads() -> compute threads: $OMP_NUM_THREADS, else the processors */
+static int sys_threads(lua_State *L)
+{
+  const char *text = getenv("OMP_NUM_THREADS");
+  int n = text ? atoi(text) : 0;
+  lua_pushinteger(L, n > 0 ? n : capl_cpu_count());
+  return 1;
+}
+
 /* peak_rss() -> bytes of memory this process held at most */
 static int sys_peak_rss(lua_State *L)
 {
@@ -241,7 +250,7 @@ int capl_sys_push(lua_State *L)
     {"clock", sys_clock},   {"date", sys_date},         {"out", sys_out},   {"err", sys_err},
     {"isatty", sys_isatty}, {"getenv", sys_getenv},     {"cpus", sys_cpus}, {"peak_rss", sys_peak_rss},
     {"kind", sys_kind},     {"mkdir", sys_mkdir},       {"read", sys_read}, {"write", sys_write},
-    {"list", sys_list},     {"remove", sys_remove},     {"mute", sys_mute},     {"kernels", sys_kernels},
+    {"list", sys_list},     {"remove", sys_remove},     {"threads", sys_threads}, {"mute", sys_mute},     {"kernels", sys_kernels},
     {NULL, NULL}};
   lua_newtable(L);
   luaL_setfuncs(L, functions, 0);

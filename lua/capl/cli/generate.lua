@@ -2,6 +2,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
+local data = require "data"
 local options = require "cli.options"
 
 local spec = {
@@ -17,11 +18,10 @@ local spec = {
 local function main(job)
   local o, words = options.read(job.args, spec, {command = "generate"})
   if words[1] then core.error{code = "value", message = ("'%s' is no option; write --key=value"):format(words[1])} end
-  local made, why = core.sys.mkdir(o.out)
-  if not made then core.error{code = "io", message = why} end
   local started = core.sys.clock()
-  local generator = core.data.captcha(o.preset, {charset = o.charset, length = o.length})
-  generator:save{seed = o.seed, count = o.n, dir = o.out, workers = o.workers}
+  data.save_captchas{
+    dir = o.out, count = o.n, seed = o.seed, preset = o.preset, charset = o.charset, length = o.length, workers = o.workers,
+  }
   local seconds = core.sys.clock() - started
   core.sys.out(("%d images (%s, seed %d) in %s, %.0f per second\n"):format(
     o.n, o.preset, o.seed, o.out, o.n / seconds))

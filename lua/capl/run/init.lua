@@ -18,6 +18,8 @@ local run = {
   model = nil, -- of capl.model: {model=, output=, charset=, length=}
   steps = 0,
   epochs = 0,
+  step_images = 0, -- images of the training batches handed out since the last step
+  fixed = false, -- loaders repeat their first training batch
   final_line = nil,
 }
 
@@ -165,6 +167,19 @@ end
 function run.loader_made(loader, role, augment)
   run.loaders[#run.loaders + 1] = {loader = loader, role = role, augment = augment}
   tell("loader", loader, role)
+end
+
+--- A loader hands out a batch.
+function run.saw_batch(loader, image)
+  run.image_shape = image.shape
+  if loader.role == "train" then run.step_images = run.step_images + image.shape[1] end
+end
+
+--- Width, height and channels of the images of this run.
+function run.image_size()
+  local shape = run.image_shape
+  if not shape then core.error{code = "state", message = "no loader has given a batch yet, so the image size is unknown"} end
+  return shape[4], shape[3], shape[2]
 end
 
 --- Registers the trained model: capl.model(model, {output = "text", charset = "0-9A-Z", length = 4}).

@@ -1,0 +1,102 @@
+-- bench.lua: `capl bench RECIPE`: how long the recipe's training steps take, and where the time goes.
+--
+-- A step lasts from the end of one to the end of the next (docs/contract.md), so it holds everything the recipe
+-- does in between: waiting for data, forward, backward, update, its own Lua.
+-- SPDX-License-Identifier: Apache-2.0
+local core = ...
+
+local bench_ops = require "cli.bench_ops"
+local json = require "run.json"
+local options = require "cli.options"
+local recipe = require "cli.recipe"
+local run = require "run"
+
+local spec = {
+  {name = "steps", type = "number", default = 20, doc = "steps that are measured"},
+  {name = "warmup", type = "number", default = 5, doc = "steps before them"},
+  {name = "ops", type = "flag", default = false, doc = "time, bytes and share of the floor by operation and layer"},
+  {name = "json", type = "flag", default = false, doc = "one JSON object instead of the table"},
+  {name = "fixed", type = "flag", default = false, doc = "the same batch in every step: leaves out the cost of data"},
+  {name = "precision", type = "text", doc = "the recipe's own setting, as every other --key=value"},
+  {name = "batch", type = "number", doc = "likewise"},
+}
+
+local function median(list)
+  local sorted = {}
+  for i, x in ipairs(list) do sorted[i] = x end
+  table.sort(sorted)
+  local half = math.floor(#sorted / 2)
+  return #sorted % 2 == 1 and sorted[half + 1] or (sorted[half] + sorted[half + 1]) / 2
+end
+
+--- Listens to the ends of steps; ends the recipe after the last one.
+local function listen(o)
+  local seen = {times = {}, images = 0}
+  local last
+  run.on("step", function()
+    local now = core.sys.clock()
+    if run.steps > o.warmup then
+      table.insert(seen.times, now - last)
+      seen.images = seen.images + run.step_images
+    elseif run.steps == o.warmup then
+      core.memory_reset_peak()
+      seen.began = now
+      if o.ops then core.sys.profile.start() end
+    end
+    run.step_images = 0
+    if run.steps == o.warmup + o.steps then
+      seen.seconds = now - seen.began
+      seen.peak = core.memory().peak
+      if o.ops then seen.rows = core.sys.profile.stop() end
+      core.sys.unwind()
+    end
+    last = core.sys.clock()
+  end)
+  return seen
+end
+
+local function figures(o, seen, path)
+  local step = median(seen.times)
+  local per_step = seen.images / #seen.times
+  local counters = core.counters()
+  local workers = run.setting("workers")
+  return {
+    recipe = path, version = core.version(), images_per_s = per_step / step, step_ms = 1000 * step,
+    images_per_s_mean = seen.images / seen.seconds, peak_bytes = seen.peak, peak_rss_bytes = core.sys.peak_rss(),
+    precision = run.setting("precision") or "f32", batch = per_step, threads = core.sys.threads(),
+    workers = workers, steps = #seen.times, fixed = o.fixed, low_precision_ops = counters.low_precision_ops,
+    fused_ops = counters.fused_ops, ref_fallbacks = counters.ref_fallbacks,
+  }
+end
+
+local function print_figures(f)
+  core.sys.out(("%s: %.1f images/s, step %.2f ms (median of %d), mean %.1f images/s\n"):format(
+    f.recipe, f.images_per_s, f.step_ms, f.steps, f.images_per_s_mean))
+  core.sys.out(("  batch %d, precision %s, threads %d, data %s; peak %.0f MB of tensors, %.0f MB of process\n"):format(
+    f.batch, f.precision, f.threads, f.fixed and "fixed" or "loaded", f.peak_bytes / 1e6, f.peak_rss_bytes / 1e6))
+  core.sys.out(("  low-precision ops %d, fused ops %d, ref fallbacks %d\n"):format(
+    f.low_precision_ops, f.fused_ops, f.ref_fallbacks))
+end
+
+local function main(job)
+  local o, words, rest = options.read(job.args, spec, {command = "bench", rest = true})
+  if words[1] then core.error{code = "value", message = ("'%s' is no option; write --key=value"):format(words[1])} end
+  if o.steps < 1 or o.warmup < 1 then core.error{code = "value", message = "--steps and --warmup are at least 1"} end
+  if o.precision then rest[#rest + 1] = "--precision=" .. o.precision end
+  if o.batch then rest[#rest + 1] = "--batch=" .. ("%d"):format(o.batch) end
+  local seen = listen(o)
+  core.sys.mute(true)
+  local ended = recipe.execute(job, {mode = "bench", args = rest, quiet = true, fixed = o.fixed})
+  core.sys.mute(false)
+  if ended then
+    core.error{code = "state", message = ("%s ended after %d steps; bench wanted %d to warm up and %d to measure"):format(
+      job.recipe, run.steps, o.warmup, o.steps)}
+  end
+  local f = figures(o, seen, job.recipe)
+  if o.ops then f.ops = bench_ops.rows(seen.rows, #seen.times, f.precision) end
+  if o.json then core.sys.out(json.encode(f, true) .. "\n") return end
+  print_figures(f)
+  if o.ops then core.sys.out(bench_ops.table(f.ops, f.step_ms)) end
+end
+
+return {main = main, options = spec}

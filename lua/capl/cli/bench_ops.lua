@@ -1,0 +1,69 @@
+-- bench_ops.lua: the table of `capl bench --ops`.
+--
+-- The floor of an operation is the time its bytes or its multiplications take at the best rates this machine
+-- shows right now: a copy of 64 MiB, and a large matrix product. 100 % = it cannot be faster without doing less.
+-- SPDX-License-Identifier: Apache-2.0
+local core = ...
+
+local bench_ops = {}
+
+local function best_of(times, fn)
+  local best = math.huge
+  for _ = 1, times do
+    local started = core.sys.clock()
+    core.scope(fn)
+    best = math.min(best, core.sys.clock() - started)
+  end
+  return best
+end
+
+--- Bytes and multiplications per second of this machine.
+local function measure_rates(precision)
+  local dtype = precision == "bf16" and "bf16" or "f32"
+  local n, m = 2 ^ 24, 1536
+  return core.scope(function()
+    local x = core.zeros(n)
+    local a = core.op.cast(core.zeros(m, m), {dtype = dtype})
+    local copy = best_of(5, function() core.op.relu(x) end)
+    local product = best_of(5, function() core.op.matmul(a, a) end)
+    return {bytes = 2 * 4 * n / copy, macs = m * m * m / product}
+  end)
+end
+
+--- Rows per step with rates and floors, slowest first.
+-- rows of core.sys.profile.stop(); steps they cover
+function bench_ops.rows(rows, steps, precision)
+  local rates = measure_rates(precision)
+  local out = {}
+  for i, row in ipairs(rows) do
+    local floor = math.max(row.bytes / rates.bytes, row.macs / rates.macs)
+    out[i] = {
+      op = row.op, layer = row.label, backend = row.backend, calls = row.calls / steps,
+      ms = 1000 * row.seconds / steps, mb = row.bytes / steps / 1e6, gb_per_s = row.bytes / row.seconds / 1e9,
+      gflop_per_s = 2 * row.macs / row.seconds / 1e9, floor_percent = 100 * floor / row.seconds,
+    }
+  end
+  table.sort(out, function(a, b)
+    if a.ms ~= b.ms then return a.ms > b.ms end
+    return a.op .. a.layer < b.op .. b.layer
+  end)
+  return out
+end
+
+--- The rows as text.
+function bench_ops.table(rows, step_ms)
+  local lines = {("%-24s %-28s %-5s %6s %8s %6s %8s %7s %8s %6s"):format(
+    "op", "layer", "by", "calls", "ms", "share", "MB", "GB/s", "GFLOP/s", "floor")}
+  local total = 0
+  for _, r in ipairs(rows) do
+    total = total + r.ms
+    lines[#lines + 1] = ("%-24s %-28s %-5s %6.1f %8.3f %5.1f%% %8.2f %7.1f %8.1f %5.0f%%"):format(
+      r.op, r.layer:sub(-28), r.backend, r.calls, r.ms, 100 * r.ms / step_ms, r.mb, r.gb_per_s, r.gflop_per_s,
+      r.floor_percent)
+  end
+  lines[#lines + 1] = ("%-59s %6s %8.3f %5.1f%%   the rest is Lua, data and dispatch"):format(
+    "sum", "", total, 100 * total / step_ms)
+  return table.concat(lines, "\n") .. "\n"
+end
+
+return bench_ops

@@ -1,0 +1,114 @@
+-- data: where batches come from: generated captchas, folders of PNG files, and the loader that serves both.
+-- SPDX-License-Identifier: Apache-2.0
+local core = ...
+
+local check = require "data.check"
+local Loader = require "data.loader"
+
+local data = {}
+
+-- ---- sources ----
+
+local Source = {}
+Source.__index = Source
+
+local function source(box, bad)
+  return setmetatable({box = box, bad = bad or {}, charset = box:charset(), length = box:length()}, Source)
+end
+
+--- Number of samples per epoch.
+function Source:count() return self.box:count() end
+--- Path of sample i (from 0) below the folder; nil for generated images.
+function Source:name(i) return self.box:name(i) end
+
+local captcha_keys = {"preset", "charset", "length", "width", "height", "font", "count", "fixed", "seed", "channels"}
+
+local function generator(o)
+  return core.data.captcha(o.preset or "lepture", {
+    charset = o.charset, length = o.length, width = o.width, height = o.height, font = o.font,
+  })
+end
+
+--- Captchas drawn while training.
+-- opts  preset = "lepture" | "lepture-0.7.1"; charset = "0-9A-Z"; length = 4; width = 160, height = 60 (px); font =
+--       path of a TrueType file; channels = 1 | 3; seed = 42; count = images per epoch (endless);
+--       fixed = false: new images in every epoch; true: the same in every epoch, none of which a fresh source of that
+--       seed ever shows
+-- errs value: unknown preset or option; io: no font
+function data.captcha(opts)
+  local o = check.options("data.captcha", opts, captcha_keys)
+  local box = core.data.captcha_source(generator(o), {
+    seed = o.seed, channels = o.channels, count = o.count, fixed = o.fixed,
+  })
+  return source(box)
+end
+
+local folder_keys = {"label", "charset", "length", "width", "height", "channels", "variable"}
+
+--- The text of a file by the rule: a pattern with one capture, or a function of the file's name.
+local function label_of(rule, name)
+  local base = name:match("([^/]+)$")
+  if type(rule) == "function" then return rule(base) end
+  return base:match(rule)
+end
+
+--- Gives every file its label. -> list of {name=, message=} of those that have none
+local function set_labels(box, rule)
+  local bad = {}
+  for i = 0, box:count() - 1 do
+    local text = label_of(rule, box:name(i))
+    local good, why
+    if type(text) == "string" then
+      good, why = box:set_label(i, text)
+    else
+      box:set_label(i, "") -- counts as bad for the loader too
+      why = ("the label rule %s does not match"):format(type(rule) == "string" and "'" .. rule .. "'" or "given")
+    end
+    if not good then bad[#bad + 1] = {name = box:name(i), message = why} end
+  end
+  return bad
+end
+
+--- All PNG files below a folder, sorted by path.
+-- opts  label = "^(.-)_": Lua pattern whose capture in the file's name is the text, or a function(name) -> text;
+--       charset, length: of the texts (none = images without labels); variable = false: texts may be shorter;
+--       width, height (px): what every file must have (those of the first file); channels = 1 | 3
+-- errs io: the folder cannot be read; value: no PNG file, unknown option
+function data.folder(dir, opts)
+  local o = check.options("data.folder", opts, folder_keys)
+  check.kind("data.folder", "dir", dir, "string")
+  if o.label and not o.charset then check.fail("data.folder: label needs a charset to know the characters") end
+  local box = core.data.folder_source(dir, {
+    width = o.width, height = o.height, channels = o.channels, charset = o.charset, length = o.length,
+    variable = o.variable,
+  })
+  local made = source(box, o.charset and set_labels(box, o.label or "^(.-)_"))
+  made.dir = dir
+  return made
+end
+
+--- Writes n captchas as PNG files TEXT_INDEX.png.
+-- opts  dir = folder, made when missing; count; seed; workers = threads; and what data.captcha knows of the style
+-- errs io, value: the charset holds a character that file names cannot carry
+function data.save_captchas(opts)
+  local o = check.options("data.save_captchas", opts, {
+    "dir", "count", "seed", "workers", "preset", "charset", "length", "width", "height", "font",
+  })
+  check.kind("data.save_captchas", "dir", o.dir, "string")
+  check.kind("data.save_captchas", "count", o.count, "number")
+  local made, why = core.sys.mkdir(o.dir)
+  if not made then core.error{code = "io", message = why} end
+  generator(o):save(o.dir, o.count, o.seed or 42, o.workers or 0)
+end
+
+--- Serves a source in batches, made ahead by threads. See lua/capl/data/loader.lua.
+function data.loader(opts) return Loader.new(opts) end
+
+--- Names of the generator's styles.
+data.presets = core.data.presets
+--- One PNG file as a tensor (1,C,H,W) u8.
+data.png_read = core.data.png_read
+--- Writes a tensor (C,H,W) or (1,C,H,W) u8 as a PNG file.
+data.png_write = core.data.png_write
+
+return data

@@ -1,0 +1,142 @@
+-- loader.lua: data.loader: a source in batches of tensors, made ahead by threads.
+--
+-- The same seed gives the same batches for any number of workers. docs/contract.md: an epoch ends when its iterator
+-- does, and the loader's role says what its batches are for.
+-- SPDX-License-Identifier: Apache-2.0
+local core = ...
+
+local auto = require "params.auto"
+local check = require "data.check"
+local run = require "run"
+
+local Loader = {}
+Loader.__index = Loader
+
+local known = {
+  "source", "role", "batch", "workers", "prefetch", "shuffle", "drop_last", "augment", "normalize", "on_error", "dtype",
+  "seed",
+}
+
+local always_on = {
+  pin_memory = "batches always lie in memory the device copies from directly",
+  persistent_workers = "the threads of a loader always live as long as it does",
+  channels_last = "images always lie as N,H,W,C in memory",
+  non_blocking = "copies never wait",
+}
+
+local roles = {train = true, val = true, test = true}
+
+--- normalize -> the engine's options: "standardize", "unit", or {mean = {…}, std = {…}}
+local function read_normalize(value, into)
+  if value == nil or value == "standardize" then
+    into.norm = "standardise"
+  elseif value == "unit" then
+    into.norm = "unit"
+  elseif type(value) == "table" and value.mean and value.std then
+    into.norm, into.mean, into.std = "mean_std", value.mean, value.std
+  else
+    check.fail(('data.loader: normalize is "standardize", "unit" or {mean = {…}, std = {…}}, not %s'):format(tostring(value)))
+  end
+end
+
+--- Type of the images: bf16 right away when the run computes in it, which saves the cast.
+local function image_dtype(wanted)
+  if wanted and wanted ~= "auto" then return wanted end
+  return run.setting("precision") == "bf16" and "bf16" or "f32"
+end
+
+local function refuse_bad_labels(source, on_error)
+  if on_error == "skip" or #source.bad == 0 then return end
+  local first = source.bad[1]
+  check.fail(("%d of %d files have no usable label; the first: %s"):format(
+    #source.bad, source:count(), first.message:find(first.name, 1, true) and first.message
+      or first.name .. ": " .. first.message), 'on_error = "skip" leaves them out')
+end
+
+--- Serves a source in batches.
+-- opts  source: of data.captcha, data.folder …; role = "train" | "val" | "test"; batch = 64 images; workers = "auto" |
+--       threads (0 = none); prefetch = 2 batches; shuffle = true for train, else false; drop_last = false;
+--       augment = {rotate = degrees, scale =, translate_x =, translate_y =, shear =, contrast =, brightness =, noise =,
+--       invert =, fill =}, ranges {lo, hi} or one number; normalize = "standardize" | "unit" | {mean = {…}, std = {…}};
+--       on_error = "stop" | "skip" for unreadable or unlabelled files; dtype = "auto" | "f32" | "bf16" | "u8"; seed
+-- out   loader: for batch in loader:epoch(n) do … end gives {image = (N,C,H,W), target = (N,T) i32, onehot = (N,T*K)}
+-- errs  value: unknown option, role or range; what reading the source raises
+function Loader.new(opts)
+  local o = check.options("data.loader", opts, known, always_on)
+  if type(o.source) ~= "table" or not o.source.box then
+    check.fail("data.loader needs source = data.captcha{…} or data.folder(…)")
+  end
+  if not roles[o.role or ""] then
+    check.fail(('data.loader: role is "train", "val" or "test", not %s'):format(tostring(o.role)))
+  end
+  local on_error = o.on_error or "stop"
+  refuse_bad_labels(o.source, on_error)
+  local shuffle = o.shuffle
+  if shuffle == nil then shuffle = o.role == "train" and o.source.dir ~= nil end -- generated images have no order
+  local low = {
+    batch = o.batch, workers = auto.value("workers", o.workers or "auto"), prefetch = o.prefetch, shuffle = shuffle,
+    drop_last = o.drop_last, augment = o.augment, on_error = on_error, dtype = image_dtype(o.dtype), seed = o.seed,
+  }
+  read_normalize(o.normalize, low)
+  local self = setmetatable({
+    box = core.data.loader(o.source.box, low), source = o.source, role = o.role, charset = o.source.charset,
+    length = o.source.length, batch = o.batch or 64, workers = low.workers, dtype = low.dtype,
+  }, Loader)
+  run.loader_made(self, o.role, o.augment)
+  return self
+end
+
+--- Batches per epoch.
+function Loader:batches() return self.box:batches() end
+--- Samples per epoch.
+function Loader:samples() return self.box:samples() end
+--- {batches, samples, augmented, substituted, bad, wait_seconds} since the loader was made.
+function Loader:stats() return self.box:stats() end
+--- List of {id, message} of the bad samples met so far.
+function Loader:bad() return self.box:bad() end
+--- {seed, epoch, position}: where it stands; set_state continues there.
+function Loader:state() return self.box:state() end
+function Loader:set_state(state) return self.box:set_state(state) end
+
+-- ---- batches ----
+
+local Batch = {}
+
+--- onehot is made when it is asked for.
+function Batch:__index(key)
+  if key == "onehot" and rawget(self, "target") then
+    local made = core.data.one_hot(self.target, self.classes)
+    rawset(self, "onehot", made)
+    return made
+  end
+end
+
+local function next_batch(self)
+  local image, target, padded = self.box:next()
+  if not image then return nil end
+  run.saw_batch(self, image)
+  return setmetatable({image = image, target = target, padded = padded, classes = #self.charset}, Batch)
+end
+
+--- One batch for ever, for measuring a step without its data.
+local function repeat_first(self)
+  local first = next_batch(self)
+  return function()
+    if first then run.step_images = run.step_images + first.image.shape[1] end
+    return first
+  end
+end
+
+--- Iterates over one epoch. number: 1, 2, …; the same number gives the same batches again.
+function Loader:epoch(number)
+  check.kind("loader:epoch", "its number", number, "number")
+  self.box:epoch(number)
+  if run.fixed and self.role == "train" then return repeat_first(self) end
+  return function()
+    local batch = next_batch(self)
+    if not batch then run.epoch_ended(self, number) end
+    return batch
+  end
+end
+
+return Loader
