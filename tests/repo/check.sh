@@ -25,6 +25,9 @@ printf '# see /ho%s/somebody/notes\n' me >notes.txt
 printf '#!/usr/bin/env bash\n# Forgets its quotes.\n# %s\nrm $1\n' "$spdx" >scripts/careless
 printf -- '-- Sets a global.\n-- %s\nx = 1\n' "$spdx" >lua/global.lua
 
+mkdir engine/undescribed
+printf '/* thing.c -- lives in a folder without README.\n** %s */\nint x;\n' "$spdx" >engine/undescribed/thing.c
+
 if CI=1 scripts/check >found.txt 2>&1; then
   echo "scripts/check is content with a broken tree" >&2
   exit 1
@@ -32,9 +35,10 @@ fi
 missed=0
 for expected in \
   'purpose: engine/base/purposeless.c:1' 'purpose: engine/base/unlicensed.c:1' 'size: lua/long.lua:1002' \
-  'lua_h: engine/data/luafan.c:3' 'direction: engine/base/upward.c:3' 'direction: engine/base/upward.c:4' \
-  'silence: engine/io/chatty.c:3' 'headers: .*lean.h:3:.*std=c11' 'headers: .*lean.h:3:.*std=c++17' \
-  'places: notes.txt:1' 'shell: scripts/careless:4' 'lua: lua/global.lua:3'; do
+  'readme: engine/undescribed/README.md:1' 'lua_h: engine/data/luafan.c:3' \
+  'direction: engine/base/upward.c:3' 'direction: engine/base/upward.c:4' 'silence: engine/io/chatty.c:3' \
+  'headers: .*lean.h:3:.*std=c11' 'headers: .*lean.h:3:.*std=c++17' 'places: notes.txt:1' \
+  'shell: scripts/careless:4' 'lua: lua/global.lua:3'; do
   grep -q "^$expected" found.txt || { echo "not reported: $expected" >&2; missed=1; }
 done
 [[ $missed -eq 0 ]] || { cat found.txt >&2; exit 1; }
