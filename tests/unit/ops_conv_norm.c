@@ -329,6 +329,10 @@ static void ceil_mode_adds_no_window_that_starts_beyond_the_input(void **state)
   assert_ok(capl_run(CAPL_OP_max_pool2d, &x, 1, "kernel=1,1 stride=1,3 ceil_mode=true", out));
   CHECK(out[0], 1);
   CHECK(out[1], 0);
+  /* windows of 2 with step 4 from -1: the second would start at 3, in the right padding */
+  assert_ok(capl_run(CAPL_OP_max_pool2d, &x, 1, "kernel=1,2 stride=1,4 padding=0,1 ceil_mode=true", out));
+  CHECK(out[0], 1);
+  CHECK(out[1], 1);
   capl_tensor_unref(x);
 }
 
@@ -365,6 +369,60 @@ static void a_window_of_zeros_after_relu_passes_no_gradient(void **state)
   capl_tensor_unref(one);
   capl_tensor_unref(zero);
   capl_tensor_unref(dy);
+}
+
+/* ---- the fused gradients equal those of the simple ops --------------------------------------------- */
+
+static void same_values(const capl_tensor *a, const capl_tensor *b)
+{
+  double left[ELEMENTS], right[ELEMENTS];
+  assert_true(capl_tensor_same_shape(a, b));
+  assert_ok(capl_tensor_to_doubles(a, left));
+  assert_ok(capl_tensor_to_doubles(b, right));
+  for (int64_t i = 0; i < capl_tensor_numel(a); i++)
+    if (!(fabs(left[i] - right[i]) <= 1e-12))
+      fail_msg("element %lld is %.15g and %.15g", (long long)i, left[i], right[i]);
+}
+
+/* ref expands bn_act and bn_act_pool, so its tape holds simple ops; the fused gradient is called here. */
+static void check_fused_gradient(capl_op_id grad_op, const gradient_case *c, const char *grad_attrs)
+{
+  static double values[INPUTS][ELEMENTS];
+  capl_tensor *in[INPUTS], *out[CAPL_MAX_OUT], *got[3], *dy;
+  fill_inputs(c, values);
+  make_inputs(c, values, true, in);
+  capl_tensor *loss = loss_of(c, in);
+  assert_ok(capl_backward(loss, 1));
+  capl_tensor_unref(loss);
+  assert_ok(capl_run(c->op, in, c->n_in, c->attrs, out));
+  scrambled(values[0], capl_tensor_numel(out[0]), 9); /* loss_of's weights */
+  assert_ok(capl_tensor_from_doubles(ref, CAPL_F64, out[0]->ndim, out[0]->size, values[0], &dy));
+  capl_tensor *fused[] = {in[0], dy, in[1], in[2], out[1], out[2], out[3]};
+  bool pooled = grad_op == CAPL_OP_bn_act_pool_grad;
+  assert_ok(capl_run(grad_op, fused, pooled ? 7 : 6, grad_attrs, got));
+  for (int i = 0; i < 3; i++) {
+    same_values(got[i], in[i]->grad);
+    capl_tensor_unref(got[i]);
+  }
+  for (int i = 0; i < (pooled ? 4 : 3); i++) capl_tensor_unref(out[i]);
+  capl_tensor_unref(dy);
+  drop_inputs(c, in);
+}
+
+static void fused_gradients_equal_those_of_the_simple_ops(void **state)
+{
+  (void)state;
+  static const gradient_case plain[] = {NORM(bn_act, "", X(3, 5, 3, 1), 5), NORM(bn_act, "", X(6, 7), 7)};
+  static const gradient_case batch[] = {NORM(bn_act, "training=true", X(3, 5, 3, 1), 5),
+                                        NORM(bn_act, "training=true", X(6, 7), 7)};
+  for (int i = 0; i < 2; i++) {
+    check_fused_gradient(CAPL_OP_bn_act_grad, &plain[i], "");
+    check_fused_gradient(CAPL_OP_bn_act_grad, &batch[i], "training=true");
+  }
+  static const gradient_case pool = NORM(bn_act_pool, "", X(2, 3, 5, 7), 3);
+  static const gradient_case batch_pool = NORM(bn_act_pool, "training=true", X(2, 3, 4, 5), 3);
+  check_fused_gradient(CAPL_OP_bn_act_pool_grad, &pool, "");
+  check_fused_gradient(CAPL_OP_bn_act_pool_grad, &batch_pool, "training=true");
 }
 
 /* ---- dtypes and empty batches -------------------------------------------------------------------- */
@@ -410,6 +468,39 @@ static void an_empty_batch_gives_empty_results_and_zero_gradients(void **state)
   capl_tensor_unref(out[1]);
   capl_tensor_unref(x);
   capl_tensor_unref(weight);
+}
+
+/* ---- cost ------------------------------------------------------------------------------------------ */
+
+static void add_macs(void *user, const capl_profile_event *event) { *(double *)user += event->macs; }
+
+/* Forward and backward of one op take three times its products: y, dx and dw. */
+static void products_are_counted_in_both_directions(void **state)
+{
+  (void)state;
+  static const struct {
+    gradient_case call;
+    double products;
+  } cases[] = {
+      {CONV("padding=1", X(2, 3, 5, 5), X(4, 3, 3, 3), S(4)), 2 * 4 * 25 * 27},
+      {CONV("groups=4 stride=2", X(1, 4, 5, 5), X(8, 1, 3, 3), S(8)), 8 * 4 * 9},
+      {{CAPL_OP_linear, "", 3, 3, {S(5, 7), S(3, 7), S(3)}}, 5 * 7 * 3},
+      {{CAPL_OP_matmul, "transpose_a=true", 2, 2, {S(2, 4, 3), S(2, 4, 5)}}, 2 * 3 * 4 * 5},
+  };
+  static double values[INPUTS][ELEMENTS];
+  for (size_t n = 0; n < sizeof cases / sizeof cases[0]; n++) {
+    capl_tensor *in[INPUTS];
+    double counted = 0;
+    make_inputs(&cases[n].call, values, true, in);
+    capl_profile_set(add_macs, &counted);
+    capl_tensor *loss = loss_of(&cases[n].call, in);
+    assert_true(counted == cases[n].products);
+    assert_ok(capl_backward(loss, 1));
+    capl_profile_set(NULL, NULL);
+    assert_true(counted == 3 * cases[n].products);
+    capl_tensor_unref(loss);
+    drop_inputs(&cases[n].call, in);
+  }
 }
 
 /* ---- errors --------------------------------------------------------------------------------------- */
@@ -589,8 +680,10 @@ int main(void)
       cmocka_unit_test(ceil_mode_adds_no_window_that_starts_beyond_the_input),
       cmocka_unit_test(adaptive_windows_overlap_where_sizes_do_not_divide),
       cmocka_unit_test(a_window_of_zeros_after_relu_passes_no_gradient),
+      cmocka_unit_test(fused_gradients_equal_those_of_the_simple_ops),
       cmocka_unit_test(sixteen_bit_inputs_give_f32_parameter_gradients),
       cmocka_unit_test(an_empty_batch_gives_empty_results_and_zero_gradients),
+      cmocka_unit_test(products_are_counted_in_both_directions),
       cmocka_unit_test(errors_name_both_sides),
       cmocka_unit_test(a_wrong_index_is_refused),
   };
