@@ -189,6 +189,7 @@ static int exit_status(int status, bool out_of_time)
   if (out_of_time) return EXIT_TIME;
   if (WIFEXITED(status)) return WEXITSTATUS(status);
   int n = WTERMSIG(status);
+  if (n == SIGPIPE) return 128 + n; /* `capl ops | head`: nobody reads on, nothing to say */
   const char *why = n == SIGKILL ? "often the system ran out of memory"
                     : n == SIGSEGV || n == SIGBUS || n == SIGFPE || n == SIGILL || n == SIGABRT
                       ? "this is a bug in capl, please report it with the recipe"

@@ -13,12 +13,11 @@ function modelfile.save(path, model, meta)
   local width, height, channels = run.image_size()
   local out = {width = width, height = height, channels = channels, recipe = run.recipe}
   for key, value in pairs(meta or {}) do out[key] = value end
-  model:eval()
-  core.io.save_model(path, model, core.zeros(1, channels, height, width), out)
+  require("io").save_model(path, model, core.zeros(1, channels, height, width), out)
 end
 
 --- The model in the folder path: {forward = function(x), meta = table}.
-function modelfile.load(path) return core.io.load_model(path) end
+function modelfile.load(path) return require("io").load_model(path) end
 
 function modelfile.forward(model, x) return model.forward(x) end
 

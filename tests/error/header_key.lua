@@ -1,0 +1,3 @@
+--- capl: 1
+--- need: minutes=1
+print("never")

@@ -1,0 +1,3 @@
+--- capl: 1
+--- needs: ranks=4
+print("never")

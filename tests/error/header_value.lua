@@ -1,0 +1,3 @@
+--- capl: 1
+--- needs: minutes=soon
+print("never")

@@ -1,0 +1,2 @@
+--- capl: 2
+print("never")

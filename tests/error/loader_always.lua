@@ -1,0 +1,2 @@
+--- capl: 1
+data.loader {source = data.captcha {count = 10}, role = "train", pin_memory = true}

@@ -1,0 +1,2 @@
+--- capl: 1
+local x = = 3

@@ -1,0 +1,2 @@
+--- capl: 1
+print("nothing to train")
