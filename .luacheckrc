@@ -8,3 +8,4 @@ ignore = {"581"} -- not (x <= y) is true for NaN, x > y is not
 files["lua"] = {globals = {}}
 files["recipes"] = {read_globals = {"capl", "nn", "optim", "data"}}
 files["tests"] = {std = "luajit+busted", read_globals = {"capl", "nn", "optim", "data"}}
+files["tests/op"] = {max_line_length = false} -- tables of cases
