@@ -1,0 +1,39 @@
+--- Cases of the losses. Expected values follow from the formulas of PyTorch's documentation, by hand.
+-- SPDX-License-Identifier: Apache-2.0
+local gen = require("gen")
+
+local cases = {covers = {"cross_entropy_grad", "bce_with_logits_grad"}}
+local function case(c) cases[#cases + 1] = c end
+local function logits(spec)
+  spec.lo, spec.hi = -3, 3
+  return gen.float(spec)
+end
+
+for _, reduction in ipairs {"mean", "sum", "none"} do
+  for _, smoothing in ipairs {0, 0.1} do
+    case {op = "cross_entropy", name = ("%s, smoothing %g"):format(reduction, smoothing), batch = {1, 2},
+      inputs = {logits {5, 7}, gen.int {5, lo = 0, hi = 6}}, attrs = {reduction = reduction, label_smoothing = smoothing}}
+  end
+  case {op = "cross_entropy", name = reduction .. " with ignored rows", batch = {1, 2},
+    inputs = {logits {4, 3}, gen.values {4, values = {2, -100, 0, -100}, dtype = "i64"}}, attrs = {reduction = reduction, label_smoothing = 0.2}}
+  for _, op in ipairs {"bce_with_logits", "multilabel_soft_margin", "mse"} do
+    case {op = op, name = reduction, inputs = {logits {5, 6}, gen.float {5, 6, lo = 0, hi = 1, diff = op == "mse"}}, batch = {1, 2}, attrs = {reduction = reduction}}
+  end
+  case {op = "bce_with_logits", name = reduction .. " of images", inputs = {logits {2, 3, 4, 5}, gen.float {2, 3, 4, 5, lo = 0, hi = 1, diff = false}}, batch = {1, 2}, attrs = {reduction = reduction}}
+end
+case {op = "cross_entropy", name = "many rows", batch = {1, 2}, inputs = {logits {64, 36}, gen.int {64, lo = 0, hi = 35, dtype = "i64"}}}
+case {op = "cross_entropy", name = "expected", batch = {1, 2}, inputs = {gen.values {2, 2, values = {0, 0, math.log(3), 0}, diff = false}, gen.values {2, values = {0, 0}, dtype = "i32"}},
+  attrs = {reduction = "none"}, expect = {{math.log(2), math.log(4 / 3)}, tolerance = 1e-6}}
+-- -(0.9 + 0.1/2) log(3/4) - 0.1/2 log(1/4)
+case {op = "cross_entropy", name = "expected with smoothing", batch = {1, 2}, inputs = {gen.values {1, 2, values = {math.log(3), 0}, diff = false}, gen.values {1, values = {0}, dtype = "i32"}},
+  attrs = {label_smoothing = 0.1}, expect = {{0.95 * math.log(4 / 3) + 0.05 * math.log(4)}, tolerance = 1e-6}}
+case {op = "cross_entropy", name = "a label outside", inputs = {{2, 3}, gen.values {2, values = {0, 3}, dtype = "i32"}}, fails = {"value", "label 3 in row 1 is outside 0..2"}}
+case {op = "cross_entropy", name = "images", inputs = {{2, 3, 4, 4}, gen.int {2, lo = 0, hi = 2}}, fails = {"shape", "logits must have 2 dims, it has 4"}}
+case {op = "cross_entropy", name = "labels of floats", inputs = {{2, 3}, {2}}, fails = {"dtype", "labels must be i32 or i64"}}
+case {op = "bce_with_logits", name = "expected, far out too", batch = {1, 2}, inputs = {gen.values {4, values = {0, 100, -100, 100}, diff = false}, gen.values {4, values = {1, 1, 1, 0}, diff = false}},
+  attrs = {reduction = "none"}, expect = {{math.log(2), 0, 100, 100}}}
+case {op = "bce_with_logits", name = "bytes as target", batch = {1, 2}, inputs = {logits {3, 4}, gen.int {3, 4, lo = 0, hi = 1, dtype = "u8"}}}
+case {op = "multilabel_soft_margin", name = "a row of the wrong length", inputs = {{3, 4}, {3, 5}}, fails = {"shape", "x is (3,4), target is (3,5)"}}
+case {op = "mse", name = "expected", batch = {1, 2}, inputs = {gen.values {2, values = {1, 2}}, gen.values {2, values = {0, 4}}}, expect = {{2.5}}}
+
+return cases

@@ -1,0 +1,33 @@
+--- Cases of sums, means and extremes.
+-- SPDX-License-Identifier: Apache-2.0
+local gen = require("gen")
+
+local cases = {}
+local function case(c) cases[#cases + 1] = c end
+
+for _, op in ipairs {"sum", "mean", "amax"} do
+  local x = op == "amax" and gen.distinct or gen.float
+  local batch = op ~= "amax" and {1} or false -- an extreme of nothing is an error
+  case {op = op, name = "all", inputs = {x {3, 5}}, batch = batch}
+  case {op = op, name = "last dim", inputs = {x {3, 5}}, attrs = {dims = 2}}
+  case {op = op, name = "first dim kept", inputs = {x {3, 5}}, attrs = {dims = {1}, keepdim = true}, batch = batch}
+  case {op = op, name = "rows and columns of images", inputs = {x {2, 3, 4, 5}}, attrs = {dims = {3, 4}}}
+  case {op = op, name = "channels of images, kept", inputs = {x {2, 3, 4, 5}}, attrs = {dims = {-3}, keepdim = true}}
+  case {op = op, name = "a scalar", inputs = {x {}}, batch = false}
+  case {op = op, name = "long rows", inputs = {x {2, 1000, scale = 0.01}}, attrs = {dims = {2}}}
+  case {op = op, name = "a dim that is not there", inputs = {x {3, 5}}, attrs = {dims = 3}, fails = {"value", "dim"}}
+end
+case {op = "sum", name = "bytes do not overflow", inputs = {gen.values {3, values = {200, 200, 200}, dtype = "u8"}}, expect = {{600}}}
+case {op = "sum", name = "true counts as 1", inputs = {gen.values {3, values = {1, 0, 1}, dtype = "bool"}}, expect = {{2}}}
+case {op = "mean", name = "integers are refused", inputs = {gen.int {3}}, fails = {"dtype", "x must be floating point"}}
+case {op = "amax", name = "integers", inputs = {gen.int {4, 5}}, attrs = {dims = 2}}
+case {op = "amax", name = "of nothing", inputs = {{0, 3}}, fails = {"shape", "size 0"}}
+
+case {op = "argmax", inputs = {gen.distinct {3, 5}}, attrs = {dim = 2}}
+case {op = "argmax", name = "first dim kept", inputs = {gen.distinct {3, 5}}, attrs = {dim = 1, keepdim = true}, batch = false}
+case {op = "argmax", name = "channels of images", inputs = {gen.distinct {2, 3, 4, 5}}, attrs = {dim = 2}}
+case {op = "argmax", name = "the first of equals", inputs = {gen.values {2, 4, values = {1, 3, 3, 2, 5, 5, 5, 5}}}, expect = {{1, 0}}}
+case {op = "argmax", name = "NaN before all", inputs = {gen.values {1, 3, values = {1, 0 / 0, 3}}}, expect = {{1}}}
+case {op = "argmax", name = "integers", inputs = {gen.int {4, 6, dtype = "u8", lo = 0, hi = 200}}}
+
+return cases
