@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <histedit.h>
 #include <locale.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -74,9 +75,10 @@ static int run_pipe(repl *r)
 {
   char *line = NULL;
   size_t size = 0;
-  while (getline(&line, &size, stdin) >= 0)
+  while (!capl_worker_stopped() && getline(&line, &size, stdin) >= 0)
     if (take_line(r, line)) forget_text(r);
   free(line);
+  if (capl_worker_stopped()) return 128 + capl_worker_stopped();
   if (r->text) {
     fprintf(stderr, "the input ends in the middle of a statement\n");
     r->errors++;
@@ -191,6 +193,7 @@ static void read_lines(repl *r, EditLine *editor, History *history_list, const c
     }
     if (!line || n == 0) break;
     if (!take_line(r, line)) continue;
+    if (capl_worker_stopped() == SIGTERM) break;
     remember(history_list, path, r->text);
     forget_text(r);
   }
@@ -215,6 +218,7 @@ static int run_terminal(repl *r)
     el_end(editor);
   }
   history_end(history_list);
+  if (capl_worker_stopped()) return 128 + capl_worker_stopped();
   return editor ? 0 : 1;
 }
 

@@ -13,5 +13,7 @@ int capl_repl_run(lua_State *L, bool verbose);
 
 /* While waiting at the prompt, Ctrl-C ends the line and not the process (worker.c). */
 void capl_worker_prompt(bool waiting);
+/* SIGINT or SIGTERM when one has ended what ran last, else 0. */
+int capl_worker_stopped(void);
 
 #endif

@@ -69,6 +69,11 @@ void capl_worker_prompt(bool waiting)
   stop_signal = 0;
 }
 
+int capl_worker_stopped(void)
+{
+  return stop_signal;
+}
+
 /* ---- quiet ends ------------------------------------------------------------------------------ */
 
 static bool unwinding;

@@ -63,7 +63,7 @@ local function figures(o, seen, path)
   return {
     recipe = path, version = core.version(), images_per_s = per_step / step, step_ms = 1000 * step,
     images_per_s_mean = seen.images / seen.seconds, peak_bytes = seen.peak, peak_rss_bytes = core.sys.peak_rss(),
-    precision = run.setting("precision") or "f32", batch = per_step, threads = core.sys.threads(),
+    precision = run.setting("precision") or "fp32", batch = per_step, threads = core.sys.threads(),
     workers = workers, steps = #seen.times, fixed = o.fixed, low_precision_ops = counters.low_precision_ops,
     fused_ops = counters.fused_ops, ref_fallbacks = counters.ref_fallbacks,
   }

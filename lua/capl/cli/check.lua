@@ -2,6 +2,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
+local hooks = require "hooks"
 local recipe = require "cli.recipe"
 local run = require "run"
 
@@ -15,9 +16,9 @@ end
 
 local function print_summary()
   local out = core.sys.out
-  if run.model and run.image_shape then
-    out(tostring(run.model.model:summary(core.zeros(run.image_shape))) .. "\n")
-  elseif not run.model then
+  if hooks.model and run.image_shape then
+    out(tostring(hooks.model:summary(core.zeros(run.image_shape))) .. "\n")
+  elseif not hooks.model then
     out("no layers to show: the recipe does not call capl.model\n")
   end
   out(("first step: peak %s of tensors%s\n"):format(bytes(core.memory("meta").peak),

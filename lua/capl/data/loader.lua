@@ -7,6 +7,7 @@ local core = ...
 
 local auto = require "params.auto"
 local check = require "data.check"
+local hooks = require "hooks"
 local run = require "run"
 
 local Loader = {}
@@ -134,7 +135,7 @@ function Loader:epoch(number)
   if run.fixed and self.role == "train" then return repeat_first(self) end
   return function()
     local batch = next_batch(self)
-    if not batch then run.epoch_ended(self, number) end
+    if not batch then hooks.epoch(self, number) end
     return batch
   end
 end

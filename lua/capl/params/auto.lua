@@ -7,11 +7,11 @@ local auto = {}
 --- Device of this run.
 function auto.device() return "cpu" end
 
-local precisions = {cpu = {"f32", "bf16"}, cuda = {"f32", "tf32", "fp16", "bf16"}}
+local precisions = {cpu = {"fp32", "bf16"}, cuda = {"fp32", "tf32", "fp16", "bf16"}}
 
 local function best_precision()
   if core.cpu_bf16() then return "bf16", "this processor multiplies bf16" end
-  return "f32", "this processor has no bf16 unit, or CAPL_ISA rules it out"
+  return "fp32", "this processor has no bf16 unit, or CAPL_ISA rules it out"
 end
 
 --- Names by which a chosen value is known: ORDER of the list is that of the documentation.
@@ -30,7 +30,7 @@ local function check_precision(value)
   local kind = auto.device():match("^%a+")
   local list = precisions[kind]
   for _, known in ipairs(list) do
-    if known == value then return end
+    if known == value or (known == "fp32" and value == "f32") then return end
   end
   local known_elsewhere = value == "tf32" or value == "fp16"
   core.error{

@@ -1,9 +1,10 @@
 -- run: the recipe now running: its settings, loaders and model, what it asked for and what was really in force.
 --
--- docs/contract.md states when a step and an epoch end. lua/capl/hooks.lua tells us; check and bench listen too.
+-- docs/contract.md states when a step and an epoch end. lua/capl/hooks.lua tells; check and bench listen too.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
+local hooks = require "hooks"
 local json = require "run.json"
 
 local run = {
@@ -15,7 +16,6 @@ local run = {
   quiet = false, -- no header, progress or report
   settings = {}, -- list of {key=, value=, origin=, why=, read=}
   loaders = {}, -- in order of their making: {loader=, role=, augment=}
-  model = nil, -- of capl.model: {model=, output=, charset=, length=}
   steps = 0,
   epochs = 0,
   step_images = 0, -- images of the training batches handed out since the last step
@@ -23,9 +23,9 @@ local run = {
   final_line = nil,
 }
 
-local listeners = {step = {}, epoch = {}, model = {}, loader = {}}
+local listeners = {step = {}, epoch = {}}
 
---- Calls fn at every end of a step ("step"), epoch, or when a loader or model is registered.
+--- Calls fn at every end of a step ("step") or epoch ("epoch"), after this file has counted it.
 function run.on(event, fn) table.insert(listeners[event], fn) end
 
 local function tell(event, ...)
@@ -35,7 +35,8 @@ end
 --- Begins a run. opts: mode, recipe, text, args, help, quiet
 function run.start(opts)
   for key, value in pairs(opts) do run[key] = value end
-  run.started = core.sys.clock()
+  table.insert(hooks.on_step, run.step_ended)
+  table.insert(hooks.on_epoch, run.epoch_ended)
 end
 
 function run.print(text)
@@ -149,10 +150,10 @@ local function first_step()
   end
 end
 
-function run.step_ended(...)
+function run.step_ended(opt)
   run.steps = run.steps + 1
   if run.steps == 1 and run.mode ~= "none" then first_step() end
-  tell("step", ...)
+  tell("step", opt)
 end
 
 function run.epoch_ended(loader, epoch)
@@ -166,7 +167,6 @@ end
 
 function run.loader_made(loader, role, augment)
   run.loaders[#run.loaders + 1] = {loader = loader, role = role, augment = augment}
-  tell("loader", loader, role)
 end
 
 --- A loader hands out a batch.
@@ -180,12 +180,6 @@ function run.image_size()
   local shape = run.image_shape
   if not shape then core.error{code = "state", message = "no loader has given a batch yet, so the image size is unknown"} end
   return shape[4], shape[3], shape[2]
-end
-
---- Registers the trained model: capl.model(model, {output = "text", charset = "0-9A-Z", length = 4}).
-function run.set_model(model, opts)
-  run.model = {model = model, opts = opts or {}}
-  tell("model", model, opts)
 end
 
 -- ---- the end ----

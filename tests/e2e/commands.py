@@ -1,0 +1,75 @@
+"""Commands and what they print: help, info, ops, generate, -e.
+
+SPDX-License-Identifier: Apache-2.0
+"""
+import os
+import re
+
+from program import ROOT, capl, check, in_empty_folder, recipe
+
+
+def help_and_version():
+    status, out, _ = capl("--help")
+    check(status == 0 and "capl check RECIPE" in out, "--help lists the commands", out)
+    status, out, _ = capl("--version")
+    check(status == 0 and re.fullmatch(r"capl \d+\.\d+\.\d+\n", out), "--version", out)
+    for command in ("check", "bench", "info", "ops", "generate", "eval"):
+        status, out, _ = capl(command, "--help")
+        check(status == 0 and f"capl {command}" in out, f"{command} --help", out)
+    status, out, _ = capl("bench", "--help")
+    check("--warmup=N" in out, "bench --help lists its options", out)
+
+
+def recipe_help():
+    for name in ("captcha.lua", "captcha_cnn.lua"):
+        status, out, err = capl(recipe(name), "--help")
+        check(status == 0, f"{name} --help", err)
+        check("--batch=64" in out and "images per step" in out, f"{name}: settings with default and meaning", out)
+        check("--preset=quick" in out, f"{name}: presets", out)
+        check("SPDX" not in out and "--- capl" not in out, f"{name}: only what a reader wants", out)
+
+
+def info_and_ops():
+    status, out, err = capl("info")
+    check(status == 0 and "processors" in out and "meta" in out, "info", out + err)
+    status, out, err = capl("ops")
+    check(status == 0, "ops", err)
+    listed = {line.split()[0] for line in out.splitlines()[1:] if line}
+    with open(os.path.join(ROOT, "include/capl/ops.def"), encoding="utf-8") as file:
+        expected = set(re.findall(r"^OP\((\w+)\)", file.read(), re.M))
+    check(expected <= listed, "ops lists every op of ops.def", str(expected - listed))
+    status, out, err = capl("ops", "conv2d")
+    check(status == 0 and "conv2d(x, weight, bias?)" in out and "stride" in out, "ops NAME", out + err)
+
+
+def generate():
+    status, out, err = capl("generate", "--out=a/b", "--n=6", "--seed=3", "--charset=A-C", "--length=5")
+    check(status == 0, "generate", err)
+    names = sorted(os.listdir("a/b"))
+    check(len(names) == 6 and all(re.fullmatch(r"[A-C]{5}_\d+\.png", name) for name in names), "files", str(names))
+    capl("generate", "--out=c", "--n=6", "--seed=3", "--charset=A-C", "--length=5", "--workers=0")
+    same = all(open(f"a/b/{n}", "rb").read() == open(f"c/{n}", "rb").read() for n in names)
+    check(same, "the same seed gives the same files for any number of threads")
+
+
+def code():
+    status, out, err = capl("-e", "print(1 + 1)")
+    check(status == 0 and out == "2\n", "-e", out + err)
+    status, out, err = capl("-e", "print(capl.ones(2, 3):sum():item())")
+    check(status == 0 and out == "6\n", "-e with tensors", out + err)
+    status, out, err = capl("-e", "error('no')")
+    check(status == 1 and "no" in err, "an error gives status 1", out + err)
+    names = "io os debug package ffi jit require dofile loadfile getfenv setfenv newproxy"
+    status, out, err = capl("-e", f"for w in ('{names}'):gmatch('%a+') do if _G[w] then print(w) end end")
+    check(status == 0 and out == "", "what a recipe cannot see", out + err)
+
+
+def main():
+    help_and_version()
+    recipe_help()
+    info_and_ops()
+    generate()
+    code()
+
+
+in_empty_folder(main)

@@ -1,0 +1,34 @@
+"""What the e2e tests share: running the program in an empty folder and checking what it says.
+
+SPDX-License-Identifier: Apache-2.0
+"""
+import os
+import subprocess
+import sys
+import tempfile
+
+CAPL = os.environ["CAPL_BIN"]
+ROOT = os.environ["CAPL_SOURCE_DIR"]
+
+
+def capl(*words, env=None, text=None, timeout=90):
+    """Runs the program -> (exit status, output, error output)."""
+    done = subprocess.run([CAPL, *words], capture_output=True, text=True, input=text, timeout=timeout,
+                          env=dict(os.environ, **(env or {})))
+    return done.returncode, done.stdout, done.stderr
+
+
+def recipe(name):
+    return os.path.join(ROOT, "recipes", name)
+
+
+def check(condition, what, seen=""):
+    if not condition:
+        sys.exit(f"FAILED: {what}\n{seen}")
+    print("ok", what)
+
+
+def in_empty_folder(main):
+    with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)
+        main()

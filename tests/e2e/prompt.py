@@ -1,0 +1,72 @@
+"""The prompt, on a terminal and through a pipe.
+
+SPDX-License-Identifier: Apache-2.0
+"""
+import os
+
+import pexpect
+
+from program import CAPL, capl, check, in_empty_folder
+
+
+def ask(child, line, answer, what):
+    child.sendline(line)
+    child.expect_exact(answer)
+    child.expect_exact("capl> ")
+    print("ok", what)
+
+
+def terminal():
+    history = os.path.abspath("history")
+    env = dict(os.environ, CAPL_HISTORY=history, TERM="xterm")
+    child = pexpect.spawn(CAPL, [], timeout=30, encoding="utf-8", env=env, dimensions=(40, 120))
+    child.expect_exact("capl> ")
+    ask(child, "1 + 2", "3", "expressions print")
+    ask(child, "_ * 2", "6", "_ is the last value")
+    ask(child, "{b = 1, 'x', {2}}", "{\"x\", {2}, b = 1}", "tables print sorted, with strings in quotes")
+    ask(child, "nil, false", "false", "several values, nil among them")
+    child.sendline("for i = 1, 2 do")
+    child.expect_exact("    > ")
+    child.sendline("print('line', i)")
+    child.expect_exact("    > ")
+    ask(child, "end", "line\t2", "statements go over several lines")
+    ask(child, "error('boom')", "boom", "errors come back to the prompt")
+    ask(child, "return +", "near", "syntax errors too")
+    ask(child, "?capl.no_grad", "without keeping a graph", "?name explains a function")
+    ask(child, "?conv2d", "2-d convolution", "?name explains an op")
+    ask(child, "capl.ones(2, 3)", "(2,3)", "tensors print with their shape")
+    child.send("capl.zer\t")
+    child.expect_exact("capl.zeros")
+    child.sendline("(1):sum():item()")
+    child.expect_exact("0")
+    child.expect_exact("capl> ")
+    print("ok TAB completes fields")
+    child.send("whi\t")
+    child.expect_exact("while")
+    child.sendintr()
+    child.expect_exact("capl> ")
+    print("ok TAB completes keywords")
+    child.sendeof()
+    child.expect(pexpect.EOF)
+    child.close()
+    check(child.exitstatus == 0, "Ctrl-D leaves with status 0", str(child.exitstatus))
+    with open(history, encoding="utf-8") as file:
+        text = file.read()
+    check("1\\040+\\0402" in text or "1 + 2" in text, "lines are remembered", text)
+
+
+def pipe():
+    status, out, err = capl(text="1 + 1\nfor i = 1, 2 do\nprint(i)\nend\n")
+    check(status == 0 and out == "2\n1\n2\n", "piped lines run without a prompt", out + err)
+    status, out, err = capl(text="error('bad')\nprint('on')\n")
+    check(status == 1 and out == "on\n" and "bad" in err, "an error shows in the status", out + err)
+    status, out, err = capl(text="for i = 1, 2 do\n")
+    check(status == 1 and "middle of a statement" in err, "an unfinished statement is an error", out + err)
+
+
+def main():
+    terminal()
+    pipe()
+
+
+in_empty_folder(main)

@@ -1,0 +1,87 @@
+"""Every shipped recipe: `check` on shapes alone, a few real steps, `bench`, and what a finished run leaves.
+
+SPDX-License-Identifier: Apache-2.0
+"""
+import glob
+import json
+import os
+import re
+
+from program import ROOT, capl, check, in_empty_folder, recipe
+
+# Settings that make each recipe a matter of seconds.
+SMALL = {
+    "captcha.lua": ["--samples=192", "--batch=16", "--test=60", "--files=12", "--warmup=3"],
+    "captcha_cnn.lua": ["--samples=16", "--batch=4", "--test=8", "--epochs=1"],
+}
+FINAL = r"final exact=[\d.]+ \[[\d.]+,[\d.]+\] chars=[\d.]+ n=(\d+) images_per_s=\d+ seconds=[\d.]+"
+
+
+def all_are_here():
+    names = sorted(os.path.basename(path) for path in glob.glob(os.path.join(ROOT, "recipes", "*.lua")))
+    check(names == sorted(SMALL), "every recipe is tested here", str(names))
+
+
+def shapes(name):
+    status, out, err = capl("check", recipe(name))
+    check(status == 0, f"check {name}", out + err)
+    check("peak" in out, "it plans memory", out)
+    if name == "captcha_cnn.lua":
+        check("19072400" in out.replace(",", ""), "captcha_cnn has 19,072,400 parameters", out)
+        check(re.search(r"395\.8", out), "and 395.8 M multiplications", out)
+
+
+def real_steps(name):
+    status, out, err = capl(recipe(name), *SMALL[name])
+    check(status == 0, f"{name} runs", out + err)
+    last = out.rstrip("\n").split("\n")[-1]
+    check(re.fullmatch(FINAL, last), "its last line is the result", last)
+    folder = "runs/" + name[:-4]
+    with open(folder + "/settings.json", encoding="utf-8") as file:
+        settings = json.load(file)["settings"]
+    check(settings["batch"] == {"value": int(SMALL[name][1][8:]), "origin": "flag"}, "settings.json", str(settings))
+    check(settings["precision"]["origin"] == "auto" and settings["precision"]["why"], "auto says why", str(settings))
+    check(os.path.exists(folder + "/best.capl/weights.safetensors"), "it saves its model", str(os.listdir(folder)))
+
+
+def same_again():
+    """Two runs with the same seed print the same final figures, whatever the number of loader threads."""
+    finals = []
+    for workers in ("0", "2"):
+        _, out, err = capl(recipe("captcha.lua"), *SMALL["captcha.lua"], "--workers=" + workers)
+        check("final" in out, f"a run with {workers} workers", out + err)
+        finals.append(re.findall(r"(?:fresh images|PNG files): .*", out) + re.findall(r"mistakes: .*", out))
+    check(finals[0] == finals[1], "the same seed gives the same run", str(finals))
+
+
+def evaluate():
+    capl("generate", "--out=images", "--n=20", "--seed=5")
+    status, out, err = capl("eval", "runs/captcha/best.capl", "--data=images", "--json")
+    check(status == 0, "eval", out + err)
+    result = json.loads(out)
+    check(result["n"] == 20 and 0 <= result["low"] <= result["exact"] <= result["high"] <= 1, "its figures", out)
+
+
+def bench():
+    small = ["--steps=3", "--warmup=1"]
+    status, out, err = capl("bench", recipe("captcha.lua"), "--batch=8", *small, "--json")
+    check(status == 0, "bench --json", out + err)
+    figures = json.loads(out)
+    for key in ("images_per_s", "step_ms", "peak_bytes", "precision", "batch", "threads", "steps"):
+        check(key in figures, f"it has {key}", out)
+    check(figures["batch"] == 8 and figures["steps"] == 3, "as asked", out)
+    status, out, err = capl("bench", recipe("captcha.lua"), "--batch=8", *small, "--fixed", "--ops")
+    check(status == 0 and "data fixed" in out and "conv2d" in out and "floor" in out, "bench --ops", out + err)
+
+
+def main():
+    all_are_here()
+    for name in sorted(SMALL):
+        shapes(name)
+        real_steps(name)
+    same_again()
+    evaluate()
+    bench()
+
+
+in_empty_folder(main)

@@ -1,0 +1,129 @@
+"""Ctrl-C at a terminal: stops compiled loops, loops that catch every error, and training; exit status 130.
+
+Each case starts the program under a pseudo terminal, waits for its sign of life, and presses Ctrl-C.
+SPDX-License-Identifier: Apache-2.0
+"""
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+import pexpect
+
+CAPL = os.environ["CAPL_BIN"]
+HEADER = "--- capl: 1\n"
+
+LOOPS = {
+    "empty loop": "while true do end",
+    "arithmetic": "local s = 0 for i = 1, 1e18 do s = s + i % 7 end",
+    "every error caught": "local function f() local s = 0 while true do s = s + 1 end end while true do pcall(f) end",
+    "coroutine": "local f = coroutine.wrap(function() while true do end end) f()",
+    "tail calls": "local function f(n) return f(n + 1) end f(1)",
+    "tensors": "local x = capl.ones(64, 64) while true do x = x * 1 end",
+}
+
+
+def check(condition, what, seen=""):
+    if not condition:
+        sys.exit(f"FAILED: {what}\n{seen}")
+    print("ok", what)
+
+
+def status_of(child):
+    child.expect(pexpect.EOF)
+    child.close()
+    return child.exitstatus
+
+
+def loops(folder):
+    for name, loop in LOOPS.items():
+        path = os.path.join(folder, "loop.lua")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(HEADER + 'capl.ones(1):sum():item() print("ready")\n' + loop + "\n")
+        child = pexpect.spawn(CAPL, [path], timeout=20, encoding="utf-8")
+        child.expect("ready")
+        time.sleep(0.3)
+        child.sendintr()
+        status = status_of(child)
+        check(status == 130, f"Ctrl-C in a recipe: {name}", f"status {status}: {child.before}")
+        check("interrupted" in child.before, f"it says so: {name}", child.before)
+
+
+def supervisor_alone(folder):
+    """A signal to the supervisor alone, as `kill PID` sends it, reaches the worker."""
+    path = os.path.join(folder, "loop.lua")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(HEADER + 'print("ready")\nwhile true do end\n')
+    for sent, expected in ((signal.SIGINT, 130), (signal.SIGTERM, 143)):
+        child = subprocess.Popen(["stdbuf", "-oL", CAPL, path], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        time.sleep(0.5)
+        child.send_signal(sent)
+        child.communicate(timeout=10)
+        check(child.returncode == expected, f"{sent.name} to the supervisor gives {expected}", str(child.returncode))
+
+
+def time_limit(folder):
+    path = os.path.join(folder, "loop.lua")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write("--- capl: 1\n--- needs: minutes=0.01\nwhile true do end\n")
+    done = subprocess.run([CAPL, path], capture_output=True, text=True, timeout=20)
+    check(done.returncode == 124, "the header's minutes end a run with 124", f"{done.returncode} {done.stderr}")
+    check("stopped after 0.01 minutes" in done.stderr, "and say so", done.stderr)
+
+
+def worker_killed(folder):
+    path = os.path.join(folder, "loop.lua")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(HEADER + "while true do end\n")
+    child = subprocess.Popen([CAPL, path], stderr=subprocess.PIPE, text=True)
+    worker = None
+    for _ in range(100):
+        with open(f"/proc/{child.pid}/task/{child.pid}/children", encoding="utf-8") as file:
+            words = file.read().split()
+        if words:
+            worker = int(words[0])
+            break
+        time.sleep(0.05)
+    time.sleep(0.2)
+    os.kill(worker, signal.SIGKILL)
+    _, text = child.communicate(timeout=10)
+    check(child.returncode == 137, "a killed worker gives 137", str(child.returncode))
+    check("ended by signal 9 (Killed): often the system ran out of memory" in text, "and a sentence", text)
+
+
+def prompt(folder):
+    env = dict(os.environ, CAPL_HISTORY=os.path.join(folder, "history"), TERM="xterm")
+    child = pexpect.spawn(CAPL, [], timeout=20, encoding="utf-8", env=env)
+    child.expect("capl> ")
+    child.sendline("x = 41")
+    child.expect("capl> ")
+    child.sendline("while true do end")
+    time.sleep(0.5)
+    child.sendintr()
+    child.expect("interrupted")
+    child.expect("capl> ")
+    child.send("half a line")
+    child.expect("half a line")
+    child.sendintr()
+    child.expect("capl> ")
+    child.sendline("x + 1")
+    child.expect("42")
+    child.expect("capl> ")
+    child.sendeof()
+    status = status_of(child)
+    check(status == 0, "Ctrl-C at the prompt keeps the session", str(status))
+
+
+def main():
+    with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)
+        loops(folder)
+        supervisor_alone(folder)
+        time_limit(folder)
+        worker_killed(folder)
+        prompt(folder)
+
+
+main()
