@@ -4,12 +4,14 @@
 ** calls setjmp and nothing else; what must be released lives in a struct of its caller, so a jump leaks nothing.
 ** SPDX-License-Identifier: Apache-2.0
 */
+#define _GNU_SOURCE
 #include <errno.h>
 #include <png.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "data/image.h"
@@ -224,14 +226,12 @@ static capl_status read_error(const char *path)
 /* The whole file; *bytes: caller frees. */
 static capl_status slurp(FILE *f, const char *path, uint8_t **bytes, size_t *size)
 {
-  *bytes = NULL;
-  if (fseek(f, 0, SEEK_END) != 0) return read_error(path);
-  long end = ftell(f);
-  if (end < 0) return read_error(path);
-  rewind(f);
-  *bytes = malloc((size_t)end + 1);
-  if (!*bytes) return CAPL_FAIL(CAPL_ENOMEM, "%s: no memory for %ld bytes", path, end);
-  *size = fread(*bytes, 1, (size_t)end, f);
+  struct stat st;
+  if (fstat(fileno(f), &st) != 0) return read_error(path);
+  if (!S_ISREG(st.st_mode)) return CAPL_FAIL(CAPL_EIO, "%s: cannot be read: it is not a file", path);
+  *bytes = malloc((size_t)st.st_size + 1);
+  if (!*bytes) return CAPL_FAIL(CAPL_ENOMEM, "%s: no memory for %lld bytes", path, (long long)st.st_size);
+  *size = fread(*bytes, 1, (size_t)st.st_size, f);
   return ferror(f) ? read_error(path) : CAPL_OK;
 }
 
@@ -239,7 +239,7 @@ capl_status capl_png_read(const char *path, int channels, capl_image *image)
 {
   FILE *f = fopen(path, "rbe");
   if (!f) return read_error(path);
-  uint8_t *bytes;
+  uint8_t *bytes = NULL;
   size_t size = 0;
   capl_status status = slurp(f, path, &bytes, &size);
   fclose(f);
