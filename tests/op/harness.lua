@@ -133,12 +133,10 @@ local function loss_weights(case, k, size)
   return w
 end
 
-local function is_float(t) return t.dtype:match("^b?f%d") ~= nil end
-
-local function backward(case, outputs, dtype, device)
+local function backward(case, outputs, carries, device)
   local loss
   for k, y in ipairs(outputs) do
-    if is_float(y) and y.requires_grad and not (case.no_gradient and case.no_gradient[k]) then
+    if carries[k] then
       local w = make(loss_weights(case, k, y.shape), y.shape, y.dtype, device)
       local part = capl.op.sum(capl.op.mul(y, w))
       loss = loss and capl.op.add(loss, part) or part
@@ -152,7 +150,7 @@ end
 -- how: {layout = "permuted"|"narrowed"|nil, grad = whether to run backward, sizes = other input sizes}.
 local function run(case, device, dtype, drawn, how)
   how = how or {}
-  local leaves, inputs, result = {}, {}, {outputs = {}, sizes = {}, dtypes = {}, after = {}, grads = {}}
+  local leaves, inputs, result = {}, {}, {outputs = {}, sizes = {}, dtypes = {}, carries = {}, after = {}, grads = {}}
   for i, input in ipairs(case.inputs) do
     if input then
       leaves[i] = make(drawn[i].values, drawn[i].size, dtype_in(input, dtype), device)
@@ -163,6 +161,7 @@ local function run(case, device, dtype, drawn, how)
   local outputs = call(case, inputs)
   for k, y in ipairs(outputs) do
     result.sizes[k], result.dtypes[k] = y.shape, y.dtype
+    result.carries[k] = y.requires_grad and not (case.no_gradient and case.no_gradient[k])
     if device ~= "meta" then result.outputs[k] = values_of(y) end
   end
   if device == "meta" then return result end
@@ -170,7 +169,7 @@ local function run(case, device, dtype, drawn, how)
     if inputs[i] then result.after[i] = values_of(inputs[i]) end
   end
   if how.grad then
-    result.walked = backward(case, outputs, dtype, device)
+    result.walked = backward(case, outputs, result.carries, device)
     for i in ipairs(case.inputs) do
       local grad = leaves[i] and leaves[i].grad
       if grad then result.grads[i] = values_of(grad) end
@@ -224,9 +223,9 @@ end
 
 ---- the checks --------------------------------------------------------------------------------
 
--- How the loss of a case changes between two values of one input element. Differences are taken output by
--- output: the difference of two large sums would drown in rounding.
-local function loss_difference(case, drawn, values, e, above, below)
+-- How the loss of a case changes between two values of one input element; carries: the outputs that are part of
+-- the loss. Differences are taken output by output: the difference of two large sums would drown in rounding.
+local function loss_difference(case, carries, drawn, values, e, above, below)
   local x, difference = values[e], 0
   values[e] = above
   local high = run(case, "ref", "f64", drawn)
@@ -234,7 +233,7 @@ local function loss_difference(case, drawn, values, e, above, below)
   local low = run(case, "ref", "f64", drawn)
   values[e] = x
   for k, outputs in ipairs(high.outputs) do
-    if high.dtypes[k]:match("^f") and not (case.no_gradient and case.no_gradient[k]) then
+    if carries[k] then
       local w = loss_weights(case, k, high.sizes[k])
       for i, v in ipairs(outputs) do difference = difference + w[i] * (v - low.outputs[k][i]) end
     end
@@ -242,10 +241,10 @@ local function loss_difference(case, drawn, values, e, above, below)
   return difference
 end
 
-local function slope(case, drawn, i, e)
+local function slope(case, carries, drawn, i, e)
   local x = drawn[i].values[e]
   local step = FD_STEP * math.max(1, math.abs(x))
-  return loss_difference(case, drawn, drawn[i].values, e, x + step, x - step) / (2 * step)
+  return loss_difference(case, carries, drawn, drawn[i].values, e, x + step, x - step) / (2 * step)
 end
 
 local checks = {}
@@ -260,7 +259,7 @@ function checks.finite_differences(case, fail)
       if not grad then return fail("input %d got no gradient", i) end
       local scale, stride = scale_of(grad), math.max(1, math.ceil(n / FD_ELEMENTS))
       for e = 1, n, stride do
-        local numeric = slope(case, drawn, i, e)
+        local numeric = slope(case, analytic.carries, drawn, i, e)
         if not (math.abs(numeric - grad[e]) <= tolerance_of(case, "f64") * (1 + math.abs(grad[e]) + scale)) then
           return fail("gradient of input %d, element %d is %.9g, finite differences give %.9g", i, e, grad[e], numeric)
         end

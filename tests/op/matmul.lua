@@ -1,18 +1,8 @@
---- Cases of linear and matmul.
+--- Cases of matmul.
 -- SPDX-License-Identifier: Apache-2.0
 local gen = require("gen")
 
 return {
-  covers = {"linear_grad_x", "linear_grad_w"},
-  {op = "linear", inputs = {{4, 6}, {5, 6}}},
-  {op = "linear", name = "bias", inputs = {{4, 6}, {5, 6}, {5}}},
-  {op = "linear", name = "bias kept in f32", inputs = {{4, 6}, {5, 6}, gen.float {5, dtype = "f32"}}},
-  {op = "linear", name = "three dims", inputs = {{2, 3, 6}, {5, 6}, {5}}},
-  {op = "linear", name = "one dim", inputs = {{6}, {5, 6}, {5}}, batch = false},
-  {op = "linear", name = "large", inputs = {{16, 200}, {40, 200}, {40}}},
-  {op = "linear", name = "expected", inputs = {gen.values {1, 2, values = {1, 2}}, gen.values {2, 2, values = {10, 20, 30, 40}}, gen.values {2, values = {1, 2}}}, expect = {{51, 112}}},
-  {op = "linear", name = "other inner size", inputs = {{4, 6}, {5, 7}}, fails = {"shape", "7"}},
-
   {op = "matmul", inputs = {{4, 6}, {6, 5}}},
   {op = "matmul", name = "a turned", inputs = {{6, 4}, {6, 5}}, attrs = {transpose_a = true}, batch = false},
   {op = "matmul", name = "b turned", inputs = {{4, 6}, {5, 6}}, attrs = {transpose_b = true}},
