@@ -138,9 +138,10 @@ local function preset_names(presets)
   return names
 end
 
-local function unknown_key(key, keys, what)
+--- dashes: "--" for flags, else ""; before: what leads the message.
+local function unknown_key(key, keys, dashes, before)
   local near = core.nearest(key, keys)
-  fail(("unknown setting %s%s%s"):format(what, key, near and "; did you mean " .. what .. near .. "?" or ""),
+  fail(("%sunknown setting %s%s%s"):format(before or "", dashes, key, near and "; did you mean " .. dashes .. near .. "?" or ""),
     run.recipe and "'capl " .. run.recipe .. " --help' lists the settings" or nil)
 end
 
@@ -171,7 +172,7 @@ local function read_preset(name, presets, definition, keys)
       near and "; did you mean '" .. near .. "'?" or ""))
   end
   for key, value in pairs(presets[name]) do
-    if definition[key] == nil then unknown_key(key, keys, "in preset " .. name .. ": ") end
+    if definition[key] == nil then unknown_key(key, keys, "", "preset " .. name .. ": ") end
     check_preset(name, key, definition[key], value)
   end
   return presets[name]

@@ -134,11 +134,14 @@ end
 
 -- ---- events ----
 
+local function check_args()
+  if #run.args == 0 or run.args_taken then return end
+  core.error{code = "value", message = ("'%s' has no effect: %s has no capl.params"):format(run.args[1], run.recipe)}
+end
+
 --- The first step is where promises are checked: nothing long has been wasted yet.
 local function first_step()
-  if #run.args > 0 and not run.args_taken then
-    core.error{code = "value", message = ("'%s' has no effect: this recipe has no capl.params"):format(run.args[1])}
-  end
+  check_args()
   if run.mode == "run" then
     local precision, origin = run.setting("precision")
     local low = precision == "bf16" or precision == "fp16"
@@ -205,6 +208,7 @@ end
 
 --- Ends a run that returned: report, promises, last line.
 function run.finish()
+  check_args()
   if run.steps > 0 then report() end
   check_features()
   local names = unread(true)
