@@ -3,7 +3,6 @@
 local gen = require("gen")
 
 local LARGE = {"against_ref", "twice_the_same", "any_layout", "meta_shapes"}
-local STATISTICS = {2, 3} -- outputs mean and invstd carry no gradient
 
 -- weight, bias, running mean and variance for C channels, after x.
 local function inputs(x, c)
@@ -13,13 +12,13 @@ end
 
 local function training(name, size, more)
   local case = {name = name .. ", training", inputs = inputs(size, size[2]), attrs = {training = true}, writes = {4, 5},
-    no_gradient = STATISTICS, batch = false}
+    batch = false}
   for key, value in pairs(more or {}) do case[key] = value end
   return case
 end
 
 local function evaluation(name, size, more)
-  local case = {name = name .. ", eval", inputs = inputs(size, size[2]), no_gradient = STATISTICS}
+  local case = {name = name .. ", eval", inputs = inputs(size, size[2])}
   for key, value in pairs(more or {}) do case[key] = value end
   return case
 end
@@ -46,7 +45,7 @@ return {
   evaluation("odd image", {2, 3, 5, 7}, {attrs = {eps = 0.01}}),
   evaluation("one value per channel", {1, 5, 1, 1}),
   {name = "no running statistics", inputs = {{3, 3, 2, 2}, gen.float {3, dtype = "f32"}, gen.float {3, dtype = "f32"}},
-    attrs = {training = true}, no_gradient = STATISTICS, batch = false},
+    attrs = {training = true}, batch = false},
   training("vector code", {4, 32, 9, 13}, {only = LARGE}),
   training("vector code with a rest", {3, 53, 7, 5}, {only = LARGE}),
   evaluation("vector code", {4, 48, 9, 13}, {only = LARGE}),

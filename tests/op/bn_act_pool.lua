@@ -4,14 +4,13 @@
 local gen = require("gen")
 
 local LARGE = {"against_ref", "twice_the_same", "any_layout", "meta_shapes"}
-local NO_GRADIENT = {2, 3} -- mean, invstd; index is no float
 
 local function case(name, x, is_training, more)
   local c = x.size[2]
   local made = {name = name .. (is_training and ", training" or ", eval"), attrs = {training = is_training},
     inputs = {x, gen.float {c, dtype = "f32"}, gen.float {c, dtype = "f32"}, gen.float {c, dtype = "f32", diff = false},
       gen.float {c, dtype = "f32", lo = 0.5, hi = 1.5, diff = false}},
-    no_gradient = NO_GRADIENT, writes = is_training and {4, 5} or nil, batch = not is_training and {1}}
+    writes = is_training and {4, 5} or nil, batch = not is_training and {1}}
   for key, value in pairs(more or {}) do made[key] = value end
   return made
 end
