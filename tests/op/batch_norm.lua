@@ -55,6 +55,11 @@ return {
     attrs = {training = true, eps = 0.5, momentum = 0.25}, writes = {4, 5}, only = {"expected"},
     expect = {{-3, -2, -1, 2}, {3}, {0.5}, after = {[4] = {8.25}, [5] = {0.75 + 3.5 / 3}}}}, -- variance 3.5, unbiased 14/3
 
+  {name = "eval worked out by hand", inputs = {gen.values {1, 2, values = {1, 2}}, gen.values {2, values = {1, 3}},
+    gen.values {2, values = {0, 1}}, gen.values {2, values = {0, 1}}, gen.values {2, values = {4, 0}}},
+    attrs = {eps = 0.25}, only = {"expected"},
+    expect = {{1 / math.sqrt(4.25), 7}, {0, 1}, {1 / math.sqrt(4.25), 2}, after = {[4] = {0, 1}, [5] = {4, 0}}}},
+
   gradient({5, 3}, true),
   gradient({2, 5, 3, 7}, true),
   gradient({2, 5, 3, 7}, false),
