@@ -70,7 +70,8 @@ static void *open_library(const char *name, char *why, size_t len)
     void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (handle) return handle;
     const char *reason = dlerror();
-    if (k == 0 || !strstr(reason, "No such file")) snprintf(why, len, "%s", reason);
+    bool absent = strstr(reason, "No such file") || strstr(reason, "Not a directory");
+    if (k == 0 || !absent) snprintf(why, len, "%s", reason);
   }
   return NULL;
 }
