@@ -39,8 +39,8 @@ capl_status need_same_shape(const capl_tensor *a, const char *a_name, const capl
 capl_status need_bias_dtype(const capl_tensor *x, const capl_tensor *bias);
 /* t must be 1-d of length n; what says why, e.g. "output channels". */
 capl_status need_vector(const capl_tensor *t, const char *name, int64_t n, const char *what);
-/* dim in [-ndim, ndim) -> [0, ndim); EVALUE otherwise. */
-capl_status normalize_dim(int64_t dim, int ndim, int *out);
+/* dim in [-ndim, ndim) -> [0, ndim); EVALUE otherwise. Exported for kernels in a library of their own. */
+CAPL_API capl_status normalize_dim(int64_t dim, int ndim, int *out);
 
 /* Gradient rules: short calls of ordinary ops. */
 
