@@ -26,13 +26,14 @@ local function describe_ops()
 end
 harness.ops = describe_ops()
 
---- Backends that compute, other than ref.
+--- Backends to compare with ref: list of those that can be opened, list of reasons why others cannot.
 function harness.backends()
-  local list = {}
+  local list, missing = {}, {}
   for word in (os.getenv("CAPL_TEST_BACKENDS") or "cpu"):gmatch("[%w:]+") do
-    if word ~= "ref" then list[#list + 1] = word end
+    local ok, err = pcall(capl.tensor, 1, {device = word})
+    if not ok then missing[#missing + 1] = tostring(err) elseif word ~= "ref" then list[#list + 1] = word end
   end
-  return list
+  return list, missing
 end
 
 ---- values ------------------------------------------------------------------------------------
@@ -407,7 +408,7 @@ function harness.tests(case, test)
   add("has the same shapes on meta", "meta_shapes")
   add("takes any layout on ref", "any_layout", "ref", has_floats(case) and "f64" or "whole")
   if case.batch ~= false then add("takes an empty batch on ref", "empty_batch", "ref") end
-  for _, device in ipairs(harness.backends()) do
+  for _, device in ipairs((harness.backends())) do
     for _, dtype in ipairs(dtypes) do
       add(("agrees with ref on %s in %s"):format(device, dtype), "against_ref", device, dtype)
       add(("gives the same bits twice on %s in %s"):format(device, dtype), "twice_the_same", device, dtype)

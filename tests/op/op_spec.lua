@@ -86,9 +86,7 @@ end)
 
 describe("the backends under test", function()
   it("can be opened", function()
-    for _, name in ipairs(harness.backends()) do
-      local ok, err = pcall(function() return require("capl").tensor(1, {device = name}) end)
-      assert.is_true(ok, tostring(err and err.message or err))
-    end
+    local _, missing = harness.backends()
+    assert.are.equal("", table.concat(missing, "\n"))
   end)
 end)
