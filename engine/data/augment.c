@@ -125,16 +125,30 @@ static void draw_geometry(const origin *from, int height, int width, draw *d)
   d->moves = angle != 0 || shear != 0 || scale != 1 || shift_x != 0 || shift_y != 0;
 }
 
+static uint64_t sum_of(const uint8_t *level, size_t n)
+{
+  enum { BLOCK = 1 << 16 }; /* its sum fits 32 bits, which vectorise */
+  uint64_t sum = 0;
+  for (size_t from = 0; from < n; from += BLOCK) {
+    size_t end = from + BLOCK < n ? from + BLOCK : n;
+    uint32_t block = 0;
+    for (size_t i = from; i < end; i++) block += level[i];
+    sum += block;
+  }
+  return sum;
+}
+
+/* Mean luma of n pixels. */
 static float mean_level(const uint8_t *in, size_t n, int channels)
 {
-  static const float weight[3] = {0.299f, 0.587f, 0.114f};
-  uint64_t sum[3] = {0};
+  if (channels == 1) return (float)((double)sum_of(in, n) / (double)n);
+  uint64_t red = 0, green = 0, blue = 0;
   for (size_t i = 0; i < n; i++) {
-    for (int c = 0; c < channels; c++) sum[c] += in[i * (size_t)channels + (size_t)c];
+    red += in[3 * i];
+    green += in[3 * i + 1];
+    blue += in[3 * i + 2];
   }
-  float mean = 0;
-  for (int c = 0; c < channels; c++) mean += (channels == 1 ? 1 : weight[c]) * (float)((double)sum[c] / (double)n);
-  return mean;
+  return (float)((0.299 * (double)red + 0.587 * (double)green + 0.114 * (double)blue) / (double)n);
 }
 
 static void draw_colour(const origin *from, const uint8_t *in, size_t n, int channels, draw *d)
@@ -214,24 +228,56 @@ static void pad(const capl_augment_options *options, const uint8_t *in, capl_aug
 
 /* ---- one row --------------------------------------------------------------------------------- */
 
-/* Where output row y reads from. Coordinates are kept within one pixel of the source: beyond, nothing changes. */
-static void locate_row(const draw *d, int y, capl_augment_scratch *s)
+/* coordinate[x] = start + x * step in the padded source, kept within one pixel of the source: beyond it nothing
+** changes. 64 bits are needed only far outside; 32 vectorise. */
+static void follow(double from, double step, int last, int n, int32_t *restrict coordinate)
 {
-  int stride = s->width + 3;
-  int32_t last_u = s->width << FRACTION, last_v = s->height << FRACTION;
-  int32_t du = (int32_t)lrint(d->map[0] * ONE), dv = (int32_t)lrint(d->map[3] * ONE);
-  int64_t u0 = llrint((d->map[1] * y + d->map[2]) * ONE), v0 = llrint((d->map[4] * y + d->map[5]) * ONE);
-  for (int x = 0; x < s->width; x++) {
-    int64_t far_u = u0 + (int64_t)x * du, far_v = v0 + (int64_t)x * dv;
-    int32_t u = (int32_t)(far_u < -ONE ? -ONE : far_u > last_u ? last_u : far_u) + ONE;
-    int32_t v = (int32_t)(far_v < -ONE ? -ONE : far_v > last_v ? last_v : far_v) + ONE;
-    s->at[x] = ((v >> FRACTION) * stride + (u >> FRACTION)) * s->channels;
-    s->part_x[x] = u >> 8 & 255;
-    s->part_y[x] = v >> 8 & 255;
+  int64_t start = llrint(from * ONE);
+  int32_t pace = (int32_t)lrint(step * ONE), most = (last + 1) << FRACTION;
+  int64_t end = start + (int64_t)pace * n;
+  if (llabs(start) < INT32_MAX / 2 && llabs(end) < INT32_MAX / 2) {
+    int32_t first = (int32_t)start + ONE;
+    for (int x = 0; x < n; x++) {
+      int32_t at = first + x * pace;
+      at = at > 0 ? at : 0;
+      coordinate[x] = at < most ? at : most;
+    }
+  } else {
+    for (int x = 0; x < n; x++) {
+      int64_t at = start + ONE + (int64_t)x * pace;
+      coordinate[x] = (int32_t)(at < 0 ? 0 : at > most ? most : at);
+    }
   }
 }
 
-static void sample_row(capl_augment_scratch *s)
+/* Where output row y reads from. */
+static void locate_row(const draw *d, int y, capl_augment_scratch *s)
+{
+  int32_t *restrict at = s->at, *restrict u = s->part_x, *restrict v = s->part_y;
+  int stride = s->width + 3, channels = s->channels;
+  follow(d->map[1] * y + d->map[2], d->map[0], s->width, s->width, u);
+  follow(d->map[4] * y + d->map[5], d->map[3], s->height, s->width, v);
+  for (int x = 0; x < s->width; x++) {
+    at[x] = ((v[x] >> FRACTION) * stride + (u[x] >> FRACTION)) * channels;
+    u[x] = u[x] >> 8 & 255;
+    v[x] = v[x] >> 8 & 255;
+  }
+}
+
+/* Gray is worth its own loop: the general one spends as much on counting channels. */
+static void sample_gray(const capl_augment_scratch *s, int32_t *restrict value)
+{
+  int stride = s->width + 3;
+  for (int x = 0; x < s->width; x++) {
+    const uint8_t *p = s->padded + s->at[x];
+    int fx = s->part_x[x], fy = s->part_y[x];
+    int above = p[0] * (256 - fx) + p[1] * fx;
+    int below = p[stride] * (256 - fx) + p[stride + 1] * fx;
+    value[x] = above * (256 - fy) + below * fy;
+  }
+}
+
+static void sample_colours(const capl_augment_scratch *s, int32_t *restrict value)
 {
   int c = s->channels, stride = (s->width + 3) * c;
   for (int x = 0; x < s->width; x++) {
@@ -240,8 +286,17 @@ static void sample_row(capl_augment_scratch *s)
     for (int k = 0; k < c; k++) {
       int above = p[k] * (256 - fx) + p[k + c] * fx;
       int below = p[k + stride] * (256 - fx) + p[k + stride + c] * fx;
-      s->value[x * c + k] = above * (256 - fy) + below * fy;
+      value[x * c + k] = above * (256 - fy) + below * fy;
     }
+  }
+}
+
+static void sample_row(capl_augment_scratch *s)
+{
+  if (s->channels == 1) {
+    sample_gray(s, s->value);
+  } else {
+    sample_colours(s, s->value);
   }
 }
 
