@@ -1,0 +1,110 @@
+/* l_bind.h -- what the binding's own files share: handles, argument checks, raising errors.
+**
+** A binding function has three beats: check the arguments, call the engine, push the result. Whatever it
+** owns in between is declared OWNED, so that a Lua error unwinding through the frame releases it.
+** SPDX-License-Identifier: Apache-2.0
+*/
+#ifndef CAPL_BIND_L_BIND_H
+#define CAPL_BIND_L_BIND_H
+
+#include <lauxlib.h>
+#include <lua.h>
+#include <lualib.h>
+
+#include "bind/bind.h"
+#include "capl/capl.h"
+
+/* ---- tensor handles (l_tensor.c) ------------------------------------------------------------- */
+
+/* What a Lua tensor is: one reference to an engine tensor. In a scope it is also in the scope's list. */
+typedef struct capl_handle {
+  capl_tensor *t; /* NULL after :free() or the end of its scope */
+  struct capl_handle *previous, *next;
+} capl_handle;
+
+static inline void owned_release(capl_tensor **t)
+{
+  capl_tensor_unref(*t);
+}
+#define OWNED __attribute__((cleanup(owned_release))) capl_tensor
+
+#define TENSOR_TYPE "capl.tensor"
+
+/* Pushes a handle that takes over the reference t, also when it raises. */
+void bind_push_tensor(lua_State *L, capl_tensor *t);
+/* The handle at i, or NULL if there is no tensor. */
+capl_handle *bind_to_handle(lua_State *L, int i);
+/* Lets the engine's tensor go; the handle stays as "released". */
+void bind_handle_release(capl_handle *h);
+/* Takes h out of its scope. */
+void bind_handle_keep(capl_handle *h);
+/* Collects Lua's garbage when tensors that only garbage may hold have grown large. */
+void bind_collect_if_due(lua_State *L);
+
+/* ---- scopes (l_scope.c) ---------------------------------------------------------------------- */
+
+/* Puts a fresh handle into the innermost scope, if any. */
+void bind_scope_add(capl_handle *h);
+
+/* ---- settings of the process (l_misc.c) ------------------------------------------------------ */
+
+typedef struct {
+  lua_State *L;        /* the state that called last, for collecting when memory runs out */
+  capl_device *device; /* where tensors are made unless said otherwise */
+  uint64_t seed;       /* of capl.manual_seed */
+  uint64_t streams;    /* random streams opened since */
+} bind_settings;
+
+extern bind_settings bind_current;
+
+/* The device at i: a name; nil or none = the default device. */
+capl_device *bind_opt_device(lua_State *L, int i);
+
+/* ---- arguments (l_args.c) -------------------------------------------------------------------- */
+
+const char *bind_typename(lua_State *L, int i); /* "tensor" for tensors */
+capl_tensor *bind_check_tensor(lua_State *L, int i);
+int64_t bind_check_int(lua_State *L, int i);
+double bind_check_number(lua_State *L, int i);
+bool bind_check_bool(lua_State *L, int i);
+const char *bind_check_string(lua_State *L, int i);
+void bind_check_table(lua_State *L, int i);
+void bind_check_function(lua_State *L, int i);
+capl_dtype bind_check_dtype(lua_State *L, int i);
+/* Sizes as numbers from argument first on, or as one table there. Returns their number; *next = the
+** argument after them. */
+int bind_check_sizes(lua_State *L, int first, int64_t *size, int *next);
+
+/* Looks up key in the options table at i and pushes it; returns whether it was there. i may be absent. */
+bool bind_option(lua_State *L, int i, const char *key);
+/* Raises unless every key of the options table at i is among names (ended by NULL). */
+void bind_check_options(lua_State *L, int i, const char *const *names);
+
+/* ---- errors (l_error.c) ---------------------------------------------------------------------- */
+
+/* All of these raise a Lua error table and never return; int for `return bind_...`. */
+int bind_raise(lua_State *L, const char *op); /* from the thread's error record; op may be NULL */
+int bind_fail(lua_State *L, capl_status code, const char *op, const char *hint, const char *fmt, ...)
+  CAPL_PRINTF(5, 6);
+int bind_arg_error(lua_State *L, int i, const char *fmt, ...) CAPL_PRINTF(3, 4);
+int bind_type_error(lua_State *L, int i, const char *expected);
+
+static inline void bind_check(lua_State *L, capl_status status, const char *op)
+{
+  if (status != CAPL_OK) bind_raise(L, op);
+}
+
+/* ---- parts of the core table ----------------------------------------------------------------- */
+
+/* Each adds its functions to the core table on top of the stack. */
+void bind_open_errors(lua_State *L);
+void bind_open_tensors(lua_State *L);
+void bind_open_create(lua_State *L);
+void bind_open_show(lua_State *L);
+void bind_open_ops(lua_State *L);
+void bind_open_scopes(lua_State *L);
+void bind_open_misc(lua_State *L);
+void bind_open_data(lua_State *L);
+void bind_open_io(lua_State *L);
+
+#endif

@@ -1,0 +1,83 @@
+/* l_scope.c -- capl.scope, capl.no_grad, capl.autocast: run a function, put things back whatever happens.
+** SPDX-License-Identifier: Apache-2.0
+*/
+#include "bind/l_bind.h"
+
+enum { MAX_SCOPES = 64, MAX_RESULT_DEPTH = 8 };
+
+/* heads[d] starts the list of handles made in scope d and not kept; scopes nest, 0 = none open. */
+static capl_handle heads[MAX_SCOPES];
+static int depth;
+
+void bind_scope_add(capl_handle *h)
+{
+  if (depth == 0) return;
+  capl_handle *head = &heads[depth];
+  h->previous = head;
+  h->next = head->next;
+  if (h->next) h->next->previous = h;
+  head->next = h;
+}
+
+/* Moves the tensors among the value at i, also inside tables, to the enclosing scope. */
+static void keep_results(lua_State *L, int i, int level)
+{
+  capl_handle *h = bind_to_handle(L, i);
+  if (h && h->previous) {
+    bind_handle_keep(h);
+    bind_scope_add(h);
+  }
+  if (!lua_istable(L, i) || level == MAX_RESULT_DEPTH) return;
+  luaL_checkstack(L, 4, "scope");
+  lua_pushnil(L);
+  while (lua_next(L, i)) {
+    keep_results(L, lua_gettop(L), level + 1);
+    lua_pop(L, 1);
+  }
+}
+
+static void scope_end(int mine)
+{
+  while (heads[mine].next) bind_handle_release(heads[mine].next);
+}
+
+/* core.scope(fn, …) -> fn's results; every other tensor made meanwhile is released, also on error. */
+static int core_scope(lua_State *L)
+{
+  bind_check_function(L, 1);
+  if (depth == MAX_SCOPES - 1) return bind_fail(L, CAPL_ESTATE, "scope", NULL, "scopes are nested %d deep", depth);
+  int mine = ++depth;
+  int status = lua_pcall(L, lua_gettop(L) - 1, LUA_MULTRET, 0);
+  depth = mine - 1;
+  for (int i = 1; status == 0 && i <= lua_gettop(L); i++) keep_results(L, i, 0);
+  scope_end(mine);
+  return status ? lua_error(L) : lua_gettop(L);
+}
+
+/* core.no_grad(fn, …) -> fn's results, computed without recording */
+static int core_no_grad(lua_State *L)
+{
+  bind_check_function(L, 1);
+  bool former = capl_grad_set_enabled(false);
+  int status = lua_pcall(L, lua_gettop(L) - 1, LUA_MULTRET, 0);
+  capl_grad_set_enabled(former);
+  return status ? lua_error(L) : lua_gettop(L);
+}
+
+/* core.autocast(dtype, fn, …) -> fn's results; dtype: "bf16", "f16", or "f32" for off */
+static int core_autocast(lua_State *L)
+{
+  capl_dtype low = bind_check_dtype(L, 1);
+  bind_check_function(L, 2);
+  capl_dtype former = capl_autocast_set(low);
+  int status = lua_pcall(L, lua_gettop(L) - 2, LUA_MULTRET, 0);
+  capl_autocast_set(former);
+  return status ? lua_error(L) : lua_gettop(L) - 1;
+}
+
+void bind_open_scopes(lua_State *L)
+{
+  static const luaL_Reg functions[] = {
+    {"scope", core_scope}, {"no_grad", core_no_grad}, {"autocast", core_autocast}, {NULL, NULL}};
+  luaL_setfuncs(L, functions, 0);
+}

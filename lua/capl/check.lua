@@ -1,0 +1,135 @@
+-- check.lua: argument checks of the Lua library; every message names the function, the argument and what was given.
+-- SPDX-License-Identifier: Apache-2.0
+local core = ...
+
+local check = {}
+
+-- Switches of other engines that capl has no off for.
+local always_on = {
+  channels_last = "images are N,H,W,C in memory", memory_format = "images are N,H,W,C in memory",
+  persistent_workers = "loader threads live as long as their loader", pin_memory = "batches are copied from fixed memory",
+  set_to_none = "zero_grad releases the gradients", non_blocking = "copies never wait",
+}
+
+local function names_of(spec)
+  local names = {}
+  for i, entry in ipairs(spec) do names[i] = entry[1] end
+  return names
+end
+
+--- Raises a value error of function op.
+function check.fail(op, message, hint)
+  core.error{code = "value", op = op, message = message, hint = hint}
+end
+
+--- Raises for a name that is none of names (a list), with the nearest one.
+function check.unknown(op, what, name, names)
+  if always_on[name] then
+    check.fail(op, ("%s '%s' is always on"):format(what, name), always_on[name] .. ": leave the key out")
+  end
+  local nearest = type(name) == "string" and core.nearest(name, names)
+  if nearest then check.fail(op, ("unknown %s '%s'; did you mean '%s'?"):format(what, name, nearest)) end
+  check.fail(op, ("unknown %s '%s'; known: %s"):format(what, tostring(name), table.concat(names, ", ")))
+end
+
+local function accepts(entry, value)
+  local kind = core.typename(value)
+  for i = 2, #entry do
+    if entry[i] == kind or (entry[i] == "whole" and kind == "number" and value % 1 == 0) then return true end
+  end
+  return false
+end
+
+local function expected(entry)
+  local kinds = {}
+  for i = 2, #entry do kinds[i - 1] = entry[i] == "whole" and "whole number" or entry[i] end
+  return table.concat(kinds, " or ")
+end
+
+local function show(value)
+  return type(value) == "number" and ("%g"):format(value) or core.typename(value)
+end
+
+local function entry_of(spec, name)
+  for _, entry in ipairs(spec) do
+    if entry[1] == name then return entry end
+  end
+end
+
+--- Reads arguments given by position and in a last table of options into one table by name.
+-- in   spec: list of {name, type, …, default = v, required = true}, in positional order; spec.positional = how many
+--      may come by position (all unless said). Types are core.typename's, and "whole".
+-- errs value: unknown name, wrong type, a required one missing, too many
+function check.arguments(op, spec, ...)
+  local given, count = {}, select("#", ...)
+  local last = count > 0 and (select(count, ...)) or nil
+  if type(last) == "table" and getmetatable(last) == nil and (count == 1 or last[1] == nil) then
+    count = count - 1
+    for key, value in pairs(last) do
+      if type(key) == "number" then key = spec[key] and spec[key][1] or key end
+      if not entry_of(spec, key) then check.unknown(op, "option", key, names_of(spec)) end
+      given[key] = value
+    end
+  end
+  if count > (spec.positional or #spec) then
+    check.fail(op, ("at most %d arguments, got %d"):format(spec.positional or #spec, count))
+  end
+  for i = 1, count do
+    local value = (select(i, ...))
+    if value ~= nil then given[spec[i][1]] = value end
+  end
+  for _, entry in ipairs(spec) do
+    local name, value = entry[1], given[entry[1]]
+    if value == nil then
+      if entry.required then check.fail(op, name .. " is missing") end
+      given[name] = entry.default
+    elseif not accepts(entry, value) then
+      check.fail(op, ("%s must be a %s, got %s"):format(name, expected(entry), show(value)))
+    end
+  end
+  return given
+end
+
+--- An options table read like check.arguments' last one; nil for none.
+function check.options(op, spec, options)
+  if options == nil then return check.arguments(op, spec) end
+  if type(options) ~= "table" then check.fail(op, ("options are a table, got %s"):format(core.typename(options))) end
+  for key in pairs(options) do
+    if type(key) == "number" then check.unknown(op, "option", key, names_of(spec)) end
+  end
+  return check.arguments(op, spec, options)
+end
+
+--- Raises "bad argument #n to 'fname' (expected …, got …)".
+function check.bad(n, fname, message)
+  core.error{code = "value", message = ("bad argument #%d to '%s' (%s)"):format(n, fname, message)}
+end
+
+--- value, if it is of the wanted type ("whole", "tensor", "table" …).
+function check.arg(n, fname, kind, value)
+  if accepts({fname, kind}, value) then return value end
+  check.bad(n, fname, ("%s expected, got %s"):format(kind == "whole" and "whole number" or kind, show(value)))
+end
+
+--- A dim from 1..ndim or -ndim..-1 as 1..ndim.
+function check.dim(n, fname, value, ndim)
+  check.arg(n, fname, "whole", value)
+  if value == 0 or value > ndim or value < -ndim then
+    check.bad(n, fname, ("dim %d is outside 1..%d"):format(value, ndim))
+  end
+  return value > 0 and value or ndim + 1 + value
+end
+
+--- A pair of whole numbers {a, b} from a number (both alike) or a list of two.
+function check.pair(op, name, value, least)
+  local pair = type(value) == "number" and {value, value} or value
+  if #pair ~= 2 or type(pair[1]) ~= "number" or type(pair[2]) ~= "number" then
+    check.fail(op, ("%s is a number or a list of two"):format(name))
+  end
+  for _, v in ipairs(pair) do
+    if v % 1 ~= 0 or v < least then check.fail(op, ("%s is a whole number from %d on, got %g"):format(name, least, v)) end
+  end
+  return {pair[1], pair[2]}
+end
+
+return check

@@ -1,0 +1,74 @@
+-- batchnorm.lua: batch normalisation over images or vectors.
+-- SPDX-License-Identifier: Apache-2.0
+local core = ...
+
+local check = require "check"
+local classes = require "nn.class"
+local parameter = require "nn.parameter"
+
+local op = core.op
+
+local spec = {
+  positional = 1,
+  {"num_features", "whole", required = true}, {"eps", "number", default = 1e-5}, {"momentum", "number", default = 0.1},
+}
+
+local BatchNorm = classes.class("BatchNorm", require "nn.module")
+BatchNorm.keeps_f32 = true -- statistics need the bits
+
+function BatchNorm:init(...)
+  local o = check.arguments("nn." .. self.__name, spec, ...)
+  if o.num_features < 1 then check.fail("nn." .. self.__name, ("num_features is at least 1, got %d"):format(o.num_features)) end
+  self.num_features, self.eps, self.momentum = o.num_features, o.eps, o.momentum
+  self.weight = parameter.constant(o.num_features, 1)
+  self.bias = parameter.constant(o.num_features, 0)
+  self:register_buffer("running_mean", core.zeros(o.num_features))
+  self:register_buffer("running_var", core.ones(o.num_features))
+  self:register_buffer("num_batches_tracked", core.zeros({}, {dtype = "i64"}))
+  self.batches = 0 -- the number itself; the buffer is for PyTorch, and written when the state is taken
+end
+
+function BatchNorm:before_save() self.num_batches_tracked:fill_(self.batches) end
+
+function BatchNorm:after_load() self.batches = self.num_batches_tracked:item() end
+
+-- Runs batch_norm or an op that begins with it; only its first output matters outside.
+function BatchNorm:fused(x, name)
+  if self.training then self.batches = self.batches + 1 end
+  local y, mean, invstd, index = op[name](x, self.weight, self.bias, self.running_mean, self.running_var,
+    {eps = self.eps, momentum = self.momentum, training = self.training})
+  mean:free()
+  invstd:free()
+  if index then index:free() end
+  return y
+end
+
+function BatchNorm:extra() return tostring(self.num_features) end
+
+--- Batch normalisation of images, per channel.
+-- in   x (N, C, H, W)
+-- out  y like x: (x - mean) / sqrt(var + eps) * weight + bias; training: of the batch, else the running statistics
+-- opts nn.BatchNorm2d(num_features, {eps = 1e-5, momentum = 0.1})
+-- init weight 1, bias 0, running mean 0, running variance 1
+-- errs shape: x has other than num_features channels
+-- eg   nn.BatchNorm2d(3)(capl.zeros(2, 3, 4, 4)):size(2)  --> 3
+local BatchNorm2d = classes.class("BatchNorm2d", BatchNorm)
+BatchNorm2d.pure = true
+
+--- Batch normalisation of vectors (N, C); otherwise as nn.BatchNorm2d.
+-- eg   nn.BatchNorm1d(3)(capl.zeros(2, 3)):size(2)  --> 3
+local BatchNorm1d = classes.class("BatchNorm1d", BatchNorm)
+BatchNorm1d.pure = true
+
+for class, ndim in pairs{[BatchNorm2d] = 4, [BatchNorm1d] = 2} do
+  function class:forward(x)
+    if not core.is_tensor(x) or x.ndim ~= ndim then
+      core.error{code = "shape", op = "nn." .. self.__name, message = ("x must be %s, got %s"):format(
+        ndim == 4 and "(N,C,H,W)" or "(N,C)", core.is_tensor(x) and core.describe(x) or core.typename(x))}
+    end
+    local y = self:fused(x, "batch_norm")
+    return y
+  end
+end
+
+return {BatchNorm1d = BatchNorm1d, BatchNorm2d = BatchNorm2d}

@@ -1,0 +1,48 @@
+-- labels.lua: names the running layer for the profiler, and records what each layer puts out.
+-- SPDX-License-Identifier: Apache-2.0
+local core = ...
+
+local settings = require "nn.settings"
+
+local labels = {}
+
+local function restore(former, ...)
+  core.label(former)
+  return ...
+end
+
+-- Full names of the modules below root: table module -> name.
+local function names_of(root)
+  local names = {}
+  if root then
+    for name, module in root:named_modules() do names[module] = name == "" and root.__name or name end
+  end
+  return names
+end
+
+local function finish(former, ok, ...)
+  settings.watch = former
+  if not ok then error((...), 0) end
+  return ...
+end
+
+--- run(fn, …) with every op labelled by the innermost module's name in root (or its class).
+-- seen(module, name, output): called after each module, may be nil
+function labels.with(root, run, fn, ...)
+  return labels.observe(root, nil, run, fn, ...)
+end
+
+function labels.observe(root, seen, run, fn, ...)
+  local names, former = names_of(root), settings.watch
+  settings.watch = function(module, ...)
+    local name = names[module] or module.__name
+    if not seen then return restore(core.label(name), module:forward(...)) end
+    local before = core.label(name)
+    local out = module:forward(...)
+    seen(module, name, out)
+    return restore(before, out)
+  end
+  return finish(former, pcall(run, fn, ...))
+end
+
+return labels

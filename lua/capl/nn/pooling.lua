@@ -1,0 +1,101 @@
+-- pooling.lua: windows over images: largest or mean value.
+-- SPDX-License-Identifier: Apache-2.0
+local core = ...
+
+local check = require "check"
+local classes = require "nn.class"
+local Module = require "nn.module"
+
+local pooling = {}
+
+local window_spec = {
+  positional = 3,
+  {"kernel_size", "whole", "table", required = true}, {"stride", "whole", "table"},
+  {"padding", "whole", "table", default = 0}, {"ceil_mode", "boolean", default = false},
+  {"count_include_pad", "boolean", default = true},
+}
+
+local function read_window(self, ...)
+  local op = "nn." .. self.__name
+  local o = check.arguments(op, window_spec, ...)
+  self.kernel_size = check.pair(op, "kernel_size", o.kernel_size, 1)
+  self.stride = check.pair(op, "stride", o.stride or o.kernel_size, 1)
+  self.padding = check.pair(op, "padding", o.padding, 0)
+  self.ceil_mode = o.ceil_mode
+  self.attributes = {kernel = self.kernel_size, stride = self.stride, padding = self.padding, ceil_mode = o.ceil_mode}
+  return o
+end
+
+local function window_text(self)
+  local text = ("%dx%d"):format(self.kernel_size[1], self.kernel_size[2])
+  if self.stride[1] ~= self.kernel_size[1] or self.stride[2] ~= self.kernel_size[2] then
+    text = text .. (", stride %dx%d"):format(self.stride[1], self.stride[2])
+  end
+  if self.padding[1] ~= 0 or self.padding[2] ~= 0 then
+    text = text .. (", padding %dx%d"):format(self.padding[1], self.padding[2])
+  end
+  return text
+end
+
+--- Largest value of each window.
+-- in   x (N, C, H, W)
+-- out  y (N, C, H', W')   H' = floor((H + 2*padding - kernel) / stride) + 1 (ceil with ceil_mode), W' alike
+-- opts nn.MaxPool2d(kernel_size[, stride = kernel_size[, padding = 0]], {ceil_mode = false})
+-- eg   nn.MaxPool2d(2)(capl.zeros(1, 3, 5, 8)):size(3)  --> 2
+pooling.MaxPool2d = classes.class("MaxPool2d", Module)
+pooling.MaxPool2d.pure = true
+pooling.MaxPool2d.extra = window_text
+
+function pooling.MaxPool2d:init(...) read_window(self, ...) end
+
+function pooling.MaxPool2d:forward(x)
+  local y, index = core.op.max_pool2d(x, self.attributes)
+  index:free()
+  return y
+end
+
+--- Whether it is the pooling that bn_act_pool includes.
+function pooling.MaxPool2d:is_two_by_two()
+  local k, s, p = self.kernel_size, self.stride, self.padding
+  return k[1] == 2 and k[2] == 2 and s[1] == 2 and s[2] == 2 and p[1] == 0 and p[2] == 0 and not self.ceil_mode
+end
+
+--- Mean of each window; shapes as nn.MaxPool2d.
+-- opts nn.AvgPool2d(kernel_size[, stride[, padding]], {ceil_mode = false, count_include_pad = true})
+pooling.AvgPool2d = classes.class("AvgPool2d", Module)
+pooling.AvgPool2d.pure = true
+pooling.AvgPool2d.extra = window_text
+
+function pooling.AvgPool2d:init(...)
+  local o = read_window(self, ...)
+  self.attributes.count_include_pad = o.count_include_pad
+end
+
+function pooling.AvgPool2d:forward(x)
+  local y = core.op.avg_pool2d(x, self.attributes)
+  return y
+end
+
+-- AdaptiveAvgPool2d and AdaptiveMaxPool2d
+local function adaptive(name, op_name)
+  local class = classes.class(name, Module)
+  class.pure = true
+  function class:init(...)
+    local o = check.arguments("nn." .. name, {{"output_size", "whole", "table", required = true}}, ...)
+    self.output_size = check.pair("nn." .. name, "output_size", o.output_size, 1)
+  end
+  function class:forward(x)
+    local y, index = core.op[op_name](x, {output = self.output_size})
+    if index then index:free() end
+    return y
+  end
+  function class:extra() return ("%dx%d"):format(self.output_size[1], self.output_size[2]) end
+  pooling[name] = class
+end
+
+--- Mean over windows chosen so that the output is output_size: nn.AdaptiveAvgPool2d(1) or {height, width}.
+adaptive("AdaptiveAvgPool2d", "adaptive_avg_pool2d")
+--- Largest value over such windows.
+adaptive("AdaptiveMaxPool2d", "adaptive_max_pool2d")
+
+return pooling

@@ -1,0 +1,108 @@
+-- summary.lua: a table of a model's layers: output shapes, parameters, multiply-accumulates.
+--
+-- The model runs once on the meta device: its tensors are exchanged for ones without memory, and back.
+-- SPDX-License-Identifier: Apache-2.0
+local core = ...
+
+local check = require "check"
+local classes = require "nn.class"
+local labels = require "nn.labels"
+local settings = require "nn.settings"
+
+local function tensors_of(model)
+  local out = {}
+  for _, p in model:named_parameters() do out[#out + 1] = p end
+  for _, b in model:named_buffers() do out[#out + 1] = b end
+  return out
+end
+
+-- Runs fn while all tensors of model are on meta.
+local function on_meta(model, fn)
+  local real, shells = tensors_of(model), {}
+  for i, tensor in ipairs(real) do shells[i] = core.copy_to(tensor, "meta") end
+  local function exchange()
+    for i, tensor in ipairs(real) do core.swap(tensor, shells[i]) end
+  end
+  local device, training, fuse = core.device(), model.training, settings.fuse
+  exchange()
+  core.device("meta")
+  settings.fuse = false -- every layer shows up
+  model:eval()
+  local ok, why = pcall(core.no_grad, fn)
+  model:train(training)
+  settings.fuse = fuse
+  core.device(device)
+  exchange()
+  for _, shell in ipairs(shells) do shell:free() end
+  if not ok then error(why, 0) end
+end
+
+local function own_parameters(module, counted)
+  local n = 0
+  for name, tensor in pairs(module) do
+    if core.is_tensor(tensor) and module._named[name] == "parameter" and not counted[tensor] then
+      counted[tensor] = true
+      n = n + tensor:numel()
+    end
+  end
+  return n
+end
+
+local function thousands(n)
+  local text = ("%d"):format(n)
+  local count
+  repeat text, count = text:gsub("^(%-?%d+)(%d%d%d)", "%1,%2") until count == 0
+  return text
+end
+
+local function shape_text(shape) return "(" .. table.concat(shape, ",") .. ")" end
+
+local function render(s)
+  local rows, wide = {{"layer", "", "output", "parameters", "MACs"}}, {0, 0, 0, 0, 0}
+  for _, row in ipairs(s.rows) do
+    rows[#rows + 1] = {row.name, row.layer, row.shape and shape_text(row.shape) or "",
+      row.parameters > 0 and thousands(row.parameters) or "", row.macs > 0 and thousands(row.macs) or ""}
+  end
+  rows[#rows + 1] = {"total", "", "", thousands(s.parameters), thousands(s.macs)}
+  for _, row in ipairs(rows) do
+    for c, text in ipairs(row) do wide[c] = math.max(wide[c], #text) end
+  end
+  local format = ("%%-%ds  %%-%ds  %%-%ds  %%%ds  %%%ds"):format(unpack(wide))
+  local lines = {}
+  for i, row in ipairs(rows) do lines[i] = (format:format(unpack(row)):gsub("%s+$", "")) end
+  return table.concat(lines, "\n")
+end
+
+local Summary = {__tostring = render}
+
+--- Table of the layers of a model for an input of the given sizes.
+-- in   model; sizes {N, C, H, W} of the input; opts dtype = "f32"
+-- out  {rows = {{name, layer, shape, parameters, macs}}, parameters, macs}: MACs of one sample; tostring draws it.
+--      A module that runs twice has a row for each time, its parameters only in the first.
+-- eg   nn.summary(nn.Linear(8, 2), {1, 8}).macs  --> 16
+local function summary(model, sizes, opts)
+  if not classes.is_module(model) then check.arg(1, "summary", "module", model) end
+  check.arg(2, "summary", "table", sizes)
+  local dtype = check.options("summary", {{"dtype", "string", default = "f32"}}, opts).dtype
+  local rows, counted, events = {}, {}, nil
+  local function seen(module, name, out)
+    if #module:children() > 0 then return end
+    rows[#rows + 1] = {name = name, layer = module:describe(), shape = core.is_tensor(out) and out.shape or nil,
+      parameters = own_parameters(module, counted), macs = 0, label = name}
+  end
+  on_meta(model, function()
+    local x = core.empty(sizes, {dtype = dtype, device = "meta"})
+    events = labels.observe(model, seen, core.trace, function() model(x) end)
+  end)
+  local result = {rows = rows, parameters = model:parameter_count(), macs = 0}
+  local first = {}
+  for _, row in ipairs(rows) do first[row.label] = first[row.label] or row end
+  for _, event in ipairs(events) do
+    local macs = event.macs / math.max(sizes[1] or 1, 1)
+    result.macs = result.macs + macs
+    if first[event.label] then first[event.label].macs = first[event.label].macs + macs end
+  end
+  return setmetatable(result, Summary)
+end
+
+return summary

@@ -1,0 +1,71 @@
+-- algorithms.lua: SGD, Adam, AdamW, RMSprop: options, state, and the fused op of each.
+-- SPDX-License-Identifier: Apache-2.0
+local core = ...
+
+local check = require "check"
+local Optimizer = require "optim.optimizer"
+
+local op = core.op
+local optim = {}
+
+-- ---- SGD ----
+
+--- Stochastic gradient descent.
+-- in   params: model:parameters(), or groups {{params = …, lr = …}, …}
+-- opts lr (number or schedule), momentum = 0, dampening = 0, nesterov = false, weight_decay = 0, clip_norm = 0 (off)
+-- eg   optim.SGD(nn.Linear(2, 1):parameters(), {lr = 0.1, momentum = 0.9}).lr  --> 0.1
+optim.SGD = Optimizer.class("SGD", {
+  {"lr", "number", "table", required = true}, {"momentum", "number", default = 0}, {"dampening", "number", default = 0},
+  {"nesterov", "boolean", default = false}, {"weight_decay", "number", default = 0},
+})
+
+function optim.SGD:update(group, batch, grads, how)
+  local buffer = group.momentum ~= 0 and "momentum_buffer"
+  op.sgd_step(self:inputs(batch, grads, {buffer}), {lr = how.lr, momentum = group.momentum,
+    dampening = group.dampening, nesterov = group.nesterov, weight_decay = group.weight_decay,
+    first_step = how.age == 0, grad_scale = how.grad_scale})
+end
+
+-- ---- Adam ----
+
+local function adam_spec(weight_decay)
+  return {{"lr", "number", "table", default = 1e-3}, {"betas", "table", default = {0.9, 0.999}},
+    {"eps", "number", default = 1e-8}, {"weight_decay", "number", default = weight_decay}}
+end
+
+local function adam_update(decoupled)
+  return function(self, group, batch, grads, how)
+    local beta1, beta2 = group.betas[1], group.betas[2]
+    if type(beta1) ~= "number" or type(beta2) ~= "number" then check.fail(self.name, "betas is a list of two numbers") end
+    op.adam_step(self:inputs(batch, grads, {"exp_avg", "exp_avg_sq"}), {lr = how.lr, beta1 = beta1, beta2 = beta2,
+      eps = group.eps, weight_decay = group.weight_decay, decoupled = decoupled, step = how.age + 1,
+      grad_scale = how.grad_scale})
+  end
+end
+
+--- Adam.
+-- opts lr = 1e-3, betas = {0.9, 0.999}, eps = 1e-8, weight_decay = 0 (added to the gradient), clip_norm = 0 (off)
+optim.Adam = Optimizer.class("Adam", adam_spec(0))
+optim.Adam.update = adam_update(false)
+
+--- Adam with weight decay applied to the weights themselves.
+-- opts lr = 1e-3, betas = {0.9, 0.999}, eps = 1e-8, weight_decay = 0.01, clip_norm = 0 (off)
+optim.AdamW = Optimizer.class("AdamW", adam_spec(0.01))
+optim.AdamW.update = adam_update(true)
+
+-- ---- RMSprop ----
+
+--- RMSprop.
+-- opts lr = 0.01, alpha = 0.99, eps = 1e-8, weight_decay = 0, momentum = 0, centered = false, clip_norm = 0 (off)
+optim.RMSprop = Optimizer.class("RMSprop", {
+  {"lr", "number", "table", default = 0.01}, {"alpha", "number", default = 0.99}, {"eps", "number", default = 1e-8},
+  {"weight_decay", "number", default = 0}, {"momentum", "number", default = 0}, {"centered", "boolean", default = false},
+})
+
+function optim.RMSprop:update(group, batch, grads, how)
+  local names = {"square_avg", group.momentum ~= 0 and "momentum_buffer", group.centered and "grad_avg"}
+  op.rmsprop_step(self:inputs(batch, grads, names), {lr = how.lr, alpha = group.alpha, eps = group.eps,
+    weight_decay = group.weight_decay, momentum = group.momentum, centered = group.centered, grad_scale = how.grad_scale})
+end
+
+return optim

@@ -1,0 +1,133 @@
+-- schedule.lua: learning rates over the steps of a run, as values: schedule:lr(step), step counted from 0.
+--
+-- A value can be drawn before training, handed to an optimiser as its lr, or applied by hand. Formulas are PyTorch's.
+-- SPDX-License-Identifier: Apache-2.0
+local check = require "check"
+
+local schedule = {}
+
+local Schedule = {}
+Schedule.__index = Schedule
+
+local function new(name, options, at)
+  return setmetatable({name = name, options = options, at = at}, Schedule)
+end
+
+--- The learning rate of a step, counted from 0.
+function Schedule:lr(step) return self.at(check.arg(1, "lr", "number", step)) end
+
+--- Sets an optimiser's learning rate to that of a step.
+function Schedule:apply(opt, step) opt:set_lr(self:lr(step)) end
+
+Schedule.__tostring = function(self)
+  local parts = {}
+  for key, value in pairs(self.options) do parts[#parts + 1] = ("%s = %s"):format(key, tostring(value)) end
+  table.sort(parts)
+  return ("%s(%s)"):format(self.name, table.concat(parts, ", "))
+end
+
+--- Whether value is a schedule.
+function schedule.is(value) return type(value) == "table" and getmetatable(value) == Schedule end
+
+local function positive(op, o, ...)
+  for _, name in ipairs{...} do
+    if o[name] <= 0 then check.fail(op, ("%s is above 0, got %g"):format(name, o[name])) end
+  end
+end
+
+--- The same rate always.
+-- opts lr
+function schedule.constant(opts)
+  local o = check.options("schedule.constant", {{"lr", "number", required = true}}, opts)
+  return new("constant", o, function() return o.lr end)
+end
+
+--- Multiplied by gamma every step_size steps.
+-- opts lr, step_size, gamma = 0.1
+-- eg   optim.schedule.step{lr = 1, step_size = 10}:lr(25)  --> 0.01
+function schedule.step(opts)
+  local o = check.options("schedule.step", {{"lr", "number", required = true}, {"step_size", "whole", required = true},
+    {"gamma", "number", default = 0.1}}, opts)
+  positive("schedule.step", o, "step_size")
+  return new("step", o, function(step) return o.lr * o.gamma ^ math.floor(step / o.step_size) end)
+end
+
+local function cosine_between(from, to, share) return to + (from - to) * (1 + math.cos(math.pi * share)) / 2 end
+
+--- Half a cosine from lr to eta_min over T_max steps.
+-- opts lr, T_max, eta_min = 0
+function schedule.cosine(opts)
+  local o = check.options("schedule.cosine", {{"lr", "number", required = true}, {"T_max", "number", required = true},
+    {"eta_min", "number", default = 0}}, opts)
+  positive("schedule.cosine", o, "T_max")
+  return new("cosine", o, function(step) return cosine_between(o.lr, o.eta_min, step / o.T_max) end)
+end
+
+--- Linear warm-up, then half a cosine that reaches eta_min at step total and stays there.
+-- opts lr, warmup (steps), total (steps), eta_min = 0
+-- Warm-up: lr * (step + 1) / warmup.
+function schedule.warmup_cosine(opts)
+  local o = check.options("schedule.warmup_cosine", {{"lr", "number", required = true}, {"warmup", "number", required = true},
+    {"total", "number", required = true}, {"eta_min", "number", default = 0}}, opts)
+  if o.total <= o.warmup then
+    check.fail("schedule.warmup_cosine", ("total = %g must exceed warmup = %g"):format(o.total, o.warmup))
+  end
+  return new("warmup_cosine", o, function(step)
+    if step < o.warmup then return o.lr * (step + 1) / o.warmup end
+    return cosine_between(o.lr, o.eta_min, math.min(1, (step - o.warmup) / (o.total - o.warmup)))
+  end)
+end
+
+local one_cycle_spec = {
+  {"max_lr", "number", required = true}, {"total_steps", "whole", required = true}, {"pct_start", "number", default = 0.3},
+  {"anneal_strategy", "string", default = "cos"}, {"div_factor", "number", default = 25},
+  {"final_div_factor", "number", default = 1e4}, {"three_phase", "boolean", default = false},
+}
+
+-- Phases as {last step, rate at its start, rate at its end}.
+local function one_cycle_phases(o)
+  local low = o.max_lr / o.div_factor
+  local final = low / o.final_div_factor
+  local up = o.pct_start * o.total_steps - 1
+  if not o.three_phase then return {{up, low, o.max_lr}, {o.total_steps - 1, o.max_lr, final}} end
+  local down = 2 * o.pct_start * o.total_steps - 2
+  return {{up, low, o.max_lr}, {down, o.max_lr, low}, {o.total_steps - 1, low, final}}
+end
+
+--- Up to max_lr and down again, once over the whole run.
+-- opts max_lr, total_steps, pct_start = 0.3 (share of the way up), anneal_strategy = "cos"|"linear", div_factor = 25
+--      (first rate = max_lr / div_factor), final_div_factor = 1e4 (last = first / that), three_phase = false
+function schedule.one_cycle(opts)
+  local o = check.options("schedule.one_cycle", one_cycle_spec, opts)
+  positive("schedule.one_cycle", o, "total_steps", "div_factor", "final_div_factor")
+  if o.anneal_strategy ~= "cos" and o.anneal_strategy ~= "linear" then
+    check.unknown("schedule.one_cycle", "anneal_strategy", o.anneal_strategy, {"cos", "linear"})
+  end
+  local phases = one_cycle_phases(o)
+  return new("one_cycle", o, function(step)
+    local start = 0
+    for i, phase in ipairs(phases) do
+      if step <= phase[1] or i == #phases then
+        local share = math.min(1, (step - start) / (phase[1] - start))
+        if o.anneal_strategy == "linear" then return phase[2] + (phase[3] - phase[2]) * share end
+        return cosine_between(phase[2], phase[3], share)
+      end
+      start = phase[1]
+    end
+  end)
+end
+
+--- Linear warm-up before any schedule: from start_factor of its rate to all of it over `steps` steps.
+-- in   schedule; opts steps, start_factor = 0.1. The schedule itself counts from the end of the warm-up.
+function schedule.warmup(inner, opts)
+  if not schedule.is(inner) then check.arg(1, "warmup", "schedule", inner) end
+  local o = check.options("schedule.warmup", {{"steps", "whole", required = true},
+    {"start_factor", "number", default = 0.1}}, opts)
+  positive("schedule.warmup", o, "steps")
+  return new("warmup+" .. inner.name, o, function(step)
+    if step >= o.steps then return inner:lr(step - o.steps) end
+    return inner:lr(0) * (o.start_factor + (1 - o.start_factor) * step / o.steps)
+  end)
+end
+
+return schedule

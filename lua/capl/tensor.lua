@@ -1,0 +1,360 @@
+-- tensor.lua: what a tensor can do, written with the ops: arithmetic, shapes, reductions, comparisons.
+--
+-- Dims count from 1, negative from the end. Results are new tensors or views; names that end in _ write in place.
+-- SPDX-License-Identifier: Apache-2.0
+local core = ...
+
+local check = require "check"
+
+local op, methods, meta = core.op, core.tensor_methods, core.tensor_meta
+local is_tensor = core.is_tensor
+
+-- ---- shape ----
+
+--- x:size() -> {…}; x:size(dim) -> number
+function methods.size(x, dim)
+  local shape = x.shape
+  if dim == nil then return shape end
+  return shape[check.dim(1, "size", dim, #shape)]
+end
+
+--- x:dim() -> number of dims
+function methods.dim(x) return x.ndim end
+
+-- Sizes as numbers or one table.
+local function sizes(fname, ...)
+  local list = type((...)) == "table" and (...) or {...}
+  for i, n in ipairs(list) do check.arg(i, fname, "whole", n) end
+  return list
+end
+
+--- x:reshape(size, …): same elements in logical order; one size may be -1. A view where strides allow.
+-- errs shape: another number of elements
+function methods.reshape(x, ...) return op.reshape(x, {size = sizes("reshape", ...)}) end
+
+--- x:view(size, …): the same as reshape.
+function methods.view(x, ...) return op.reshape(x, {size = sizes("view", ...)}) end
+
+--- x:flatten([first[, last]]): dims first..last become one; all without arguments.
+function methods.flatten(x, first, last)
+  local shape = x.shape
+  if #shape == 0 then return op.reshape(x, {size = {1}}) end
+  first = check.dim(1, "flatten", first == nil and 1 or first, #shape)
+  last = check.dim(2, "flatten", last == nil and -1 or last, #shape)
+  if last < first then check.bad(2, "flatten", ("last dim %d comes before first %d"):format(last, first)) end
+  local out, product = {}, 1
+  for d, n in ipairs(shape) do
+    if d < first or d > last then
+      out[#out + 1] = n
+    else
+      product = product * n
+      if d == last then out[#out + 1] = product end
+    end
+  end
+  return op.reshape(x, {size = out})
+end
+
+--- x:permute(dim, …): view with the dims in the given order.
+function methods.permute(x, ...) return op.permute(x, {dims = sizes("permute", ...)}) end
+
+--- x:transpose(a, b): view with two dims exchanged.
+function methods.transpose(x, a, b)
+  local n, dims = x.ndim, {}
+  a, b = check.dim(1, "transpose", a, n), check.dim(2, "transpose", b, n)
+  for d = 1, n do dims[d] = d end
+  dims[a], dims[b] = b, a
+  return op.permute(x, {dims = dims})
+end
+
+--- x:t(): transpose of a 2-d tensor.
+function methods.t(x)
+  if x.ndim ~= 2 then
+    core.error{code = "shape", op = "t", message = ("x has %d dims, t() needs 2"):format(x.ndim), hint = "use transpose(a, b)"}
+  end
+  return op.permute(x, {dims = {2, 1}})
+end
+
+--- x:narrow(dim, start, length): view of length elements from start on.
+function methods.narrow(x, dim, start, length)
+  dim = check.dim(1, "narrow", dim, x.ndim)
+  check.arg(2, "narrow", "whole", start)
+  check.arg(3, "narrow", "whole", length)
+  return op.narrow(x, {dim = dim, start = start, length = length})
+end
+
+--- x:select(dim, index): view without dim, at index.
+function methods.select(x, dim, index)
+  local shape = x.shape
+  dim = check.dim(1, "select", dim, #shape)
+  check.arg(2, "select", "whole", index)
+  local n = shape[dim]
+  if index == 0 or index > n or index < -n then
+    check.bad(2, "select", ("index %d is outside 1..%d of dim %d"):format(index, n, dim))
+  end
+  if index < 0 then index = n + 1 + index end
+  local part = op.narrow(x, {dim = dim, start = index, length = 1})
+  table.remove(shape, dim)
+  return op.reshape(part, {size = shape})
+end
+
+--- x:unsqueeze(dim): a dim of size 1 before dim; -1 = at the end.
+function methods.unsqueeze(x, dim)
+  local shape = x.shape
+  dim = check.dim(1, "unsqueeze", dim, #shape + 1)
+  table.insert(shape, dim, 1)
+  return op.reshape(x, {size = shape})
+end
+
+--- x:squeeze([dim]): without the dims of size 1, or without that one.
+function methods.squeeze(x, dim)
+  local shape, out = x.shape, {}
+  if dim ~= nil then dim = check.dim(1, "squeeze", dim, #shape) end
+  for d, n in ipairs(shape) do
+    if n ~= 1 or (dim and d ~= dim) then out[#out + 1] = n end
+  end
+  return op.reshape(x, {size = out})
+end
+
+--- x:expand(size, …): view with dims of size 1 repeated; -1 keeps a size.
+function methods.expand(x, ...) return op.expand(x, {size = sizes("expand", ...)}) end
+
+--- x:expand_as(y)
+function methods.expand_as(x, y) return op.expand(x, {size = check.arg(1, "expand_as", "tensor", y).shape}) end
+
+--- x:contiguous(): row-major in memory; x itself if it is already.
+function methods.contiguous(x)
+  if x:is_contiguous() then return x end
+  return (op.contiguous(x))
+end
+
+--- x:clone(): a copy, part of the graph.
+function methods.clone(x) return op.cast(x, {dtype = x.dtype}) end
+
+-- ---- dtype and device ----
+
+local function to_one(x, what)
+  if core.is_dtype(what) then return op.cast(x, {dtype = what}) end
+  if what == x.device then return x end
+  return core.copy_to(x, what)
+end
+
+--- x:to("bf16"), x:to("cpu"), x:to{dtype = …, device = …}. Casts are part of the graph; a copy to another device is not.
+function methods.to(x, what)
+  if type(what) == "table" then
+    local o = check.options("to", {{"dtype", "string"}, {"device", "string"}}, what)
+    if o.device then x = to_one(x, o.device) end
+    return o.dtype and op.cast(x, {dtype = o.dtype}) or x
+  end
+  return to_one(x, check.arg(1, "to", "string", what))
+end
+
+for name, dtype in pairs{float = "f32", half = "f16", bfloat16 = "bf16", double = "f64", int = "i32", long = "i64",
+  byte = "u8", bool = "bool"} do
+  methods[name] = function(x) return x.dtype == dtype and x or op.cast(x, {dtype = dtype}) end
+end
+
+-- ---- arithmetic ----
+
+local function scalar_like(x, value)
+  return core.full({}, value, {dtype = x.dtype, device = x.device})
+end
+
+local function operand(fname, value)
+  if type(value) ~= "number" and not is_tensor(value) then
+    check.fail(fname, ("tensor or number expected, got %s"):format(core.typename(value)))
+  end
+  return value
+end
+
+local function add(a, b)
+  operand("add", a) operand("add", b)
+  if type(b) == "number" then return op.affine(a, {shift = b}) end
+  if type(a) == "number" then return op.affine(b, {shift = a}) end
+  return op.add(a, b)
+end
+
+local function sub(a, b)
+  operand("sub", a) operand("sub", b)
+  if type(b) == "number" then return op.affine(a, {shift = -b}) end
+  if type(a) == "number" then return op.affine(b, {scale = -1, shift = a}) end
+  return op.sub(a, b)
+end
+
+local function mul(a, b)
+  operand("mul", a) operand("mul", b)
+  if type(b) == "number" then return op.affine(a, {scale = b}) end
+  if type(a) == "number" then return op.affine(b, {scale = a}) end
+  return op.mul(a, b)
+end
+
+local is_float = {f32 = true, f16 = true, bf16 = true, f64 = true}
+
+local function div(a, b)
+  operand("div", a) operand("div", b)
+  if type(b) == "number" and is_float[a.dtype] and b ~= 0 then return op.affine(a, {scale = 1 / b}) end
+  if type(b) == "number" then b = scalar_like(a, b) end
+  if type(a) == "number" then a = scalar_like(b, a) end
+  return op.div(a, b)
+end
+
+local function pow(a, b)
+  if not is_tensor(a) or type(b) ~= "number" then check.fail("pow", "a tensor to the power of a number, please") end
+  return op.pow(a, {exponent = b})
+end
+
+methods.add, methods.sub, methods.mul, methods.div, methods.pow = add, sub, mul, div, pow
+meta.__add, meta.__sub, meta.__mul, meta.__div, meta.__pow = add, sub, mul, div, pow
+
+--- -x
+function methods.neg(x) return op.affine(x, {scale = -1}) end
+meta.__unm = methods.neg
+
+-- Written in place, outside the graph: for parameters, inside capl.no_grad.
+for name, fn in pairs{add_ = add, sub_ = sub, mul_ = mul, div_ = div} do
+  methods[name] = function(x, y) return x:copy_(core.no_grad(fn, x, y)) end
+end
+
+for _, name in ipairs{"relu", "sigmoid", "tanh", "exp", "log", "sqrt", "abs", "sign"} do
+  methods[name] = function(x) return op[name](x) end
+end
+
+--- x:maximum(y), x:minimum(y): elementwise, with a tensor or a number.
+for _, name in ipairs{"maximum", "minimum", "eq", "ne", "lt", "le", "gt", "ge"} do
+  methods[name] = function(x, y)
+    operand(name, y)
+    return op[name](x, type(y) == "number" and scalar_like(x, y) or y)
+  end
+end
+
+--- x:clamp(lo, hi); either may be nil.
+function methods.clamp(x, lo, hi)
+  if lo ~= nil then x = x:maximum(check.arg(1, "clamp", "number", lo)) end
+  if hi ~= nil then x = x:minimum(check.arg(2, "clamp", "number", hi)) end
+  return x
+end
+
+--- x:matmul(y): (…,M,K) times (…,K,N); vectors as in PyTorch.
+function methods.matmul(x, y)
+  check.arg(1, "matmul", "tensor", y)
+  local a, b = x.ndim, y.ndim
+  if a == 1 then x = x:unsqueeze(1) end
+  if b == 1 then y = y:unsqueeze(2) end
+  local out = op.matmul(x, y)
+  if b == 1 then out = out:squeeze(-1) end
+  if a == 1 then out = out:squeeze(b == 1 and -1 or -2) end
+  return out
+end
+
+--- x:mm(y), x:bmm(y): matmul of two 2-d, two 3-d tensors.
+methods.mm, methods.bmm = methods.matmul, methods.matmul
+
+-- ---- reductions ----
+
+local function keepdim_of(fname, n, value)
+  if value == nil or type(value) == "boolean" then return value or false end
+  return check.options(fname, {{"keepdim", "boolean", default = false}}, check.arg(n, fname, "table", value)).keepdim
+end
+
+-- x:sum(), x:sum(dim), x:sum({dims}), each with a last true or {keepdim = true}
+local function reduction(fname, run)
+  return function(x, dims, keep)
+    if type(dims) == "boolean" or (type(dims) == "table" and dims[1] == nil and next(dims)) then dims, keep = nil, dims end
+    local list = {}
+    if type(dims) == "table" then
+      for i, d in ipairs(dims) do list[i] = check.dim(1, fname, d, x.ndim) end
+    elseif dims ~= nil then
+      list[1] = check.dim(1, fname, dims, x.ndim)
+    end
+    return run(x, {dims = list, keepdim = keepdim_of(fname, 2, keep)})
+  end
+end
+
+--- x:sum([dims][, keepdim])
+methods.sum = reduction("sum", op.sum)
+--- x:mean([dims][, keepdim]) of floats
+methods.mean = reduction("mean", op.mean)
+--- x:amax([dims][, keepdim])
+methods.amax = reduction("amax", op.amax)
+--- x:amin([dims][, keepdim])
+methods.amin = reduction("amin", function(x, attrs) return -op.amax(-x, attrs) end)
+
+--- x:argmax([dim][, keepdim]): place of the largest, counted from 0 as class labels are; first of ties. i32
+function methods.argmax(x, dim, keep)
+  if dim == nil then x, dim = x:reshape(-1), 1 end
+  return op.argmax(x, {dim = check.dim(1, "argmax", dim, x.ndim), keepdim = keepdim_of("argmax", 2, keep)})
+end
+
+--- x:max() -> largest element; x:max(dim[, keepdim]) -> values, places counted from 0
+function methods.max(x, dim, keep)
+  if dim == nil then return x:amax() end
+  return x:amax(dim, keep), x:argmax(dim, keep)
+end
+
+--- x:var([dims][, {keepdim, unbiased}]): mean squared distance from the mean; unbiased (n-1) unless told otherwise.
+function methods.var(x, dims, opts)
+  if type(dims) == "table" and dims[1] == nil then dims, opts = nil, dims end
+  local o = check.options("var", {{"keepdim", "boolean", default = false}, {"unbiased", "boolean", default = true}}, opts)
+  local centred = x - x:mean(dims, true)
+  local biased = (centred * centred):mean(dims, o.keepdim)
+  local n = x:numel() / biased:numel()
+  return o.unbiased and biased * (n / (n - 1)) or biased
+end
+
+--- x:std(…): square root of x:var(…)
+function methods.std(x, ...) return x:var(...):sqrt() end
+
+--- x:softmax([dim]), x:log_softmax([dim]): dim = last unless said.
+function methods.softmax(x, dim) return op.softmax(x, {dim = check.dim(1, "softmax", dim or -1, x.ndim)}) end
+function methods.log_softmax(x, dim) return op.log_softmax(x, {dim = check.dim(1, "log_softmax", dim or -1, x.ndim)}) end
+
+-- ---- functions of several tensors ----
+
+local tensor = {}
+
+local function tensor_list(fname, list)
+  check.arg(1, fname, "table", list)
+  if #list == 0 then check.bad(1, fname, "at least one tensor") end
+  for i, x in ipairs(list) do
+    if not is_tensor(x) then check.bad(1, fname, ("entry %d is a %s, not a tensor"):format(i, core.typename(x))) end
+  end
+  return list
+end
+
+--- capl.cat({x, …}[, dim]): joined along dim (1).
+function tensor.cat(list, dim) return op.concat(tensor_list("cat", list), {dim = dim or 1}) end
+
+--- capl.stack({x, …}[, dim]): joined along a new dim (1).
+function tensor.stack(list, dim)
+  local out = {}
+  for i, x in ipairs(tensor_list("stack", list)) do out[i] = x:unsqueeze(dim or 1) end
+  return op.concat(out, {dim = dim or 1})
+end
+
+--- capl.where(condition, a, b): a where condition holds, else b; a and b may be numbers.
+function tensor.where(condition, a, b)
+  check.arg(1, "where", "tensor", condition)
+  local like = is_tensor(a) and a or is_tensor(b) and b
+  local function side(v)
+    if is_tensor(v) then return v end
+    return core.full({}, v, {dtype = like and like.dtype or "f32", device = condition.device})
+  end
+  return op.where(condition, side(a), side(b))
+end
+
+-- zeros_like and friends: shape, dtype and device of x
+for _, name in ipairs{"zeros", "ones", "empty", "rand", "randn"} do
+  tensor[name .. "_like"] = function(x, opts)
+    check.arg(1, name .. "_like", "tensor", x)
+    local o = check.options(name .. "_like", {{"dtype", "string", default = x.dtype},
+      {"device", "string", default = x.device}, {"requires_grad", "boolean"}}, opts)
+    return core[name](x.shape, o)
+  end
+end
+
+--- capl.full_like(x, value)
+function tensor.full_like(x, value)
+  check.arg(1, "full_like", "tensor", x)
+  return core.full(x.shape, check.arg(2, "full_like", "number", value), {dtype = x.dtype, device = x.device})
+end
+
+return tensor
