@@ -1,0 +1,113 @@
+/* conv.c -- convolution and its gradients: oneDNN, and an own kernel for the first layer's weights.
+**
+** Images are NHWC, weights OHWI, both as oneDNN sees them NCHW and OIHW with strides. The layout of
+** the (small) weights is left to the implementation, which costs a reorder of microseconds.
+** SPDX-License-Identifier: Apache-2.0
+*/
+#include <string.h>
+
+#include "backend/cpu/conv_few.h"
+#include "backend/cpu/cpu.h"
+#include "backend/cpu/product.h"
+#include "ops/attrs.h"
+
+static void layout_image(dn_layout *layout, capl_dtype dtype, cpu_image i)
+{
+  dn_layout_set(layout, dtype, 4, (int64_t[]){i.N, i.C, i.H, i.W}, (int[]){0, 2, 3, 1});
+}
+
+/* Weights (O, C/groups, kh, kw); with groups oneDNN wants (G, O/G, C/G, kh, kw). */
+static void layout_weight(dn_layout *layout, capl_dtype dtype, int64_t groups, cpu_image w)
+{
+  if (groups == 1) layout_image(layout, dtype, w);
+  else
+    dn_layout_set(layout, dtype, 5, (int64_t[]){groups, w.N / groups, w.C, w.H, w.W}, (int[]){0, 1, 3, 4, 2});
+}
+
+/* oneDNN wants the padding that the output really uses on each side, and dilation counted from 0. */
+static void set_window(dn_spec *spec, const capl_attr *attr, cpu_image x, cpu_image w, cpu_image y)
+{
+  const int64_t in[2] = {x.H, x.W}, out[2] = {y.H, y.W}, kernel[2] = {w.H, w.W};
+  for (int i = 0; i < 2; i++) {
+    spec->stride[i] = attr[CONV_STRIDE].v[i];
+    spec->dilation[i] = attr[CONV_DILATION].v[i] - 1;
+    spec->pad_low[i] = attr[CONV_PADDING].v[i];
+    int64_t reach = (out[i] - 1) * spec->stride[i] + (kernel[i] - 1) * attr[CONV_DILATION].v[i] + 1;
+    spec->pad_high[i] = reach - in[i] - spec->pad_low[i];
+  }
+}
+
+typedef struct {
+  cpu_image x, w, y;
+  capl_dtype x_type, w_type, y_type;
+} conv_shape;
+
+static void conv_spec(dn_spec *spec, dn_kind kind, const capl_attr *attr, const conv_shape *s)
+{
+  dn_spec_init(spec, kind);
+  layout_image(&spec->arg[DN_X], s->x_type, s->x);
+  layout_weight(&spec->arg[DN_W], s->w_type, attr[CONV_GROUPS].i, s->w);
+  layout_image(&spec->arg[DN_Y], s->y_type, s->y);
+  set_window(spec, attr, s->x, s->w, s->y);
+  spec->any = DN_BIT_W;
+}
+
+static void layout_bias(dn_spec *spec, const capl_tensor *bias)
+{
+  dn_layout_set(&spec->arg[DN_B], bias->dtype, 1, bias->size, NULL);
+}
+
+static capl_status cpu_conv2d(const capl_call *call)
+{
+  const capl_tensor *x = call->in[0], *w = call->in[1], *bias = call_input(call, 2), *y = call->out[0];
+  conv_shape s = {cpu_image_of(x), cpu_image_of(w), cpu_image_of(y), x->dtype, w->dtype, y->dtype};
+  dn_spec spec;
+  conv_spec(&spec, DN_CONV, call->attr, &s);
+  void *data[DN_ARGS] = {capl_tensor_data(x), capl_tensor_data(w), NULL, capl_tensor_data(y)};
+  if (bias) layout_bias(&spec, bias), data[DN_B] = capl_tensor_data(bias);
+  return cpu_product(&spec, call->device, data);
+}
+
+static capl_status cpu_conv2d_grad_x(const capl_call *call)
+{
+  const capl_tensor *dy = call->in[0], *w = call->in[1], *dx = call->out[0];
+  conv_shape s = {cpu_image_of(dx), cpu_image_of(w), cpu_image_of(dy), dx->dtype, w->dtype, dy->dtype};
+  dn_spec spec;
+  conv_spec(&spec, DN_CONV_GRAD_X, call->attr, &s);
+  void *data[DN_ARGS] = {capl_tensor_data(dx), capl_tensor_data(w), NULL, capl_tensor_data(dy)};
+  return cpu_product(&spec, call->device, data);
+}
+
+static capl_status cpu_conv2d_grad_w(const capl_call *call)
+{
+  const capl_tensor *x = call->in[0], *dy = call->in[1], *dw = call->out[0], *db = call->out[1];
+  if (conv_few_fits(call)) return conv_few_grad_w(call);
+  conv_shape s = {cpu_image_of(x), cpu_image_of(dw), cpu_image_of(dy), x->dtype, dw->dtype, dy->dtype};
+  dn_spec spec;
+  conv_spec(&spec, DN_CONV_GRAD_W, call->attr, &s);
+  layout_bias(&spec, db);
+  void *data[DN_ARGS] = {capl_tensor_data(x), capl_tensor_data(dw), capl_tensor_data(db), capl_tensor_data(dy)};
+  return cpu_product(&spec, call->device, data);
+}
+
+static bool not_empty(const capl_call *call)
+{
+  for (int i = 0; i < 2; i++)
+    if (capl_tensor_numel(call->in[i]) == 0) return false;
+  return true;
+}
+
+/* Factors of one dtype, a bias maybe in f32; ref serves empty tensors. */
+static bool supports_conv(const capl_call *call)
+{
+  const capl_tensor *bias = call_input(call, 2);
+  return cpu_real(call->in[0]) && call->in[1]->dtype == call->in[0]->dtype && (!bias || cpu_real(bias)) &&
+         not_empty(call);
+}
+
+const capl_kernel cpu_conv_kernels[] = {
+  {CAPL_OP_conv2d, cpu_conv2d, supports_conv},
+  {CAPL_OP_conv2d_grad_x, cpu_conv2d_grad_x, supports_conv},
+  {CAPL_OP_conv2d_grad_w, cpu_conv2d_grad_w, supports_conv},
+  {0},
+};

@@ -1,0 +1,154 @@
+/* cpu.c -- libcapl_cpu's entry: chooses the instruction set, opens oneDNN and the thread pool, hands
+** out memory.
+** SPDX-License-Identifier: Apache-2.0
+*/
+#define _GNU_SOURCE
+#include "backend/cpu/cpu.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "backend/cpu/dnnl.h"
+
+const cpu_vec *cpu_now = &cpu_vec_portable;
+
+static const capl_kernel *const families[] = {
+  cpu_conv_kernels,   cpu_matmul_kernels,  cpu_norm_kernels, cpu_pool_kernels,  cpu_elementwise_kernels,
+  cpu_shape_kernels,  cpu_reduce_kernels,  cpu_softmax_kernels, cpu_loss_kernels, cpu_optim_kernels,
+  NULL,
+};
+
+/* ---- instruction set ---- */
+
+#if defined(__x86_64__)
+
+static bool has_avx2(void)
+{
+  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+}
+
+static bool has_avx512(void)
+{
+  return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+         __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
+}
+
+static const cpu_vec *avx512(void)
+{
+  return __builtin_cpu_supports("avx512bf16") ? &cpu_vec_avx512bf16 : &cpu_vec_avx512;
+}
+
+static const cpu_vec *find_isa(const char *name)
+{
+  if (!strcmp(name, "avx512")) return has_avx512() ? avx512() : NULL;
+  if (!strcmp(name, "avx2")) return has_avx2() ? &cpu_vec_avx2 : NULL;
+  return strcmp(name, "portable") ? NULL : &cpu_vec_portable;
+}
+
+static const char *best_isa(void)
+{
+  return has_avx512() ? "avx512" : has_avx2() ? "avx2" : "portable";
+}
+
+#else
+
+static const cpu_vec *find_isa(const char *name)
+{
+  return strcmp(name, "portable") ? NULL : &cpu_vec_portable;
+}
+
+static const char *best_isa(void)
+{
+  return "portable";
+}
+
+#endif
+
+/* CAPL_ISA forces an instruction set; one that the processor lacks is an error. */
+static capl_status choose_isa(const char **name)
+{
+  const char *asked = getenv("CAPL_ISA");
+  *name = asked && *asked ? asked : best_isa();
+  const cpu_vec *found = find_isa(*name);
+  if (!found) {
+    bool known = !strcmp(*name, "avx512") || !strcmp(*name, "avx2");
+    capl_status status = CAPL_FAIL(known ? CAPL_EUNSUPPORTED : CAPL_EVALUE,
+                                   known ? "CAPL_ISA is %s, this processor has %s only"
+                                         : "CAPL_ISA is \"%s\"; avx512, avx2 or portable (here up to %s) are known",
+                                   *name, best_isa());
+    capl_error_hint("leave CAPL_ISA unset for the best this processor has");
+    return status;
+  }
+  cpu_now = found;
+  return CAPL_OK;
+}
+
+/* ---- memory ---- */
+
+enum { LINE = 64, HUGE_PAGE = 2 << 20 };
+
+/* Huge pages: faulting in 4 KB pages costs a step of large tensors up to a third of its time. */
+static capl_status cpu_mem_alloc(size_t bytes, void **out)
+{
+  bool huge = bytes >= HUGE_PAGE;
+  if (posix_memalign(out, huge ? HUGE_PAGE : LINE, bytes ? bytes : LINE))
+    return CAPL_FAIL(CAPL_ENOMEM, "the system has no %zu bytes left", bytes);
+#if defined(MADV_HUGEPAGE)
+  if (huge) madvise(*out, bytes, MADV_HUGEPAGE); /* a wish; the memory is good without it */
+#endif
+  return CAPL_OK;
+}
+
+static void cpu_mem_free(void *p, size_t bytes)
+{
+  (void)bytes;
+  free(p);
+}
+
+static capl_status cpu_mem_fill(void *p, int byte, size_t bytes)
+{
+  memset(p, byte, bytes);
+  return CAPL_OK;
+}
+
+/* ---- the backend ---- */
+
+static capl_status cpu_open(int index)
+{
+  (void)index;
+  const char *isa;
+  CAPL_TRY(choose_isa(&isa));
+  CAPL_TRY(cpu_parallel_open());
+  return dn_open(isa);
+}
+
+static const char *cpu_describe(void)
+{
+  static char text[160];
+  snprintf(text, sizeof text, "oneDNN %s, %s kernels, %d thread%s, bf16 %s", dn_version(), cpu_now->isa, cpu_threads(),
+           cpu_threads() == 1 ? "" : "s", dn_has_bf16() ? "yes" : "through f32");
+  return text;
+}
+
+static const capl_backend backend = {
+  .abi = CAPL_BACKEND_ABI,
+  .name = "cpu",
+  .host_memory = true,
+  .arithmetic = true,
+  .families = families,
+  .fallback = "ref",
+  .open = cpu_open,
+  .mem_alloc = cpu_mem_alloc,
+  .mem_free = cpu_mem_free,
+  .mem_fill = cpu_mem_fill,
+  .describe = cpu_describe,
+};
+
+CAPL_API const capl_backend *capl_backend_cpu_entry(void);
+
+CAPL_API const capl_backend *capl_backend_cpu_entry(void)
+{
+  return &backend;
+}

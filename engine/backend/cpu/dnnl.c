@@ -1,0 +1,506 @@
+/* dnnl.c -- the one place that knows oneDNN's API, versions 2 and 3.
+**
+** Version 3 made memory descriptors opaque and dropped operation descriptors; the block "versions"
+** hides both. Plans sit in a hash table that only grows: a training run has some dozens of them.
+** SPDX-License-Identifier: Apache-2.0
+*/
+#include "backend/cpu/dnnl.h"
+
+#include <oneapi/dnnl/dnnl.h>
+#include <oneapi/dnnl/dnnl_version.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define STATUS_NAME(status) \
+  ((status) == dnnl_out_of_memory ? "out of memory" : (status) == dnnl_invalid_arguments ? "invalid arguments" \
+   : (status) == dnnl_unimplemented ? "unimplemented" : (status) == dnnl_runtime_error ? "runtime error" : "failed")
+
+#define DNNL_TRY(expr)                                                                              \
+  do {                                                                                              \
+    dnnl_status_t dnnl_status_ = (expr);                                                            \
+    if (dnnl_status_ != dnnl_success)                                                               \
+      return CAPL_FAIL(dnnl_status_ == dnnl_out_of_memory ? CAPL_ENOMEM : CAPL_EINTERNAL,           \
+                       "oneDNN: %s (%d) in %s", STATUS_NAME(dnnl_status_), (int)dnnl_status_, #expr); \
+  } while (0)
+
+static dnnl_engine_t engine;
+static dnnl_stream_t stream;
+
+/* ---- versions ---- */
+
+#if DNNL_VERSION_MAJOR >= 3
+
+typedef dnnl_memory_desc_t md_own;
+typedef const_dnnl_memory_desc_t md_ref;
+
+static void md_free(md_own md)
+{
+  if (md) dnnl_memory_desc_destroy(md);
+}
+
+static dnnl_status_t md_strided(md_own *out, int ndim, const int64_t *size, dnnl_data_type_t type,
+                                const int64_t *stride)
+{
+  return dnnl_memory_desc_create_with_strides(out, ndim, size, type, stride);
+}
+
+static dnnl_status_t md_any(md_own *out, int ndim, const int64_t *size, dnnl_data_type_t type)
+{
+  return dnnl_memory_desc_create_with_tag(out, ndim, size, type, dnnl_format_tag_any);
+}
+
+static dnnl_status_t conv_pd(const dn_spec *s, dnnl_alg_kind_t alg, const md_own *md, dnnl_primitive_desc_t hint,
+                             const_dnnl_primitive_attr_t attr, dnnl_primitive_desc_t *out)
+{
+  switch (s->kind) {
+  case DN_CONV:
+    return dnnl_convolution_forward_primitive_desc_create(out, engine, dnnl_forward_training, alg, md[DN_X], md[DN_W],
+                                                          md[DN_B], md[DN_Y], s->stride, s->dilation, s->pad_low,
+                                                          s->pad_high, attr);
+  case DN_CONV_GRAD_X:
+    return dnnl_convolution_backward_data_primitive_desc_create(out, engine, alg, md[DN_X], md[DN_W], md[DN_Y],
+                                                                s->stride, s->dilation, s->pad_low, s->pad_high,
+                                                                hint, attr);
+  default:
+    return dnnl_convolution_backward_weights_primitive_desc_create(out, engine, alg, md[DN_X], md[DN_W], md[DN_B],
+                                                                   md[DN_Y], s->stride, s->dilation, s->pad_low,
+                                                                   s->pad_high, hint, attr);
+  }
+}
+
+static dnnl_status_t product_pd(const dn_spec *s, const md_own *md, dnnl_primitive_desc_t hint,
+                                const_dnnl_primitive_attr_t attr, dnnl_primitive_desc_t *out)
+{
+  switch (s->kind) {
+  case DN_MATMUL: return dnnl_matmul_primitive_desc_create(out, engine, md[DN_X], md[DN_W], md[DN_B], md[DN_Y], attr);
+  case DN_LINEAR:
+    return dnnl_inner_product_forward_primitive_desc_create(out, engine, dnnl_forward_training, md[DN_X], md[DN_W],
+                                                            md[DN_B], md[DN_Y], attr);
+  case DN_LINEAR_GRAD_X:
+    return dnnl_inner_product_backward_data_primitive_desc_create(out, engine, md[DN_X], md[DN_W], md[DN_Y], hint,
+                                                                  attr);
+  default:
+    return dnnl_inner_product_backward_weights_primitive_desc_create(out, engine, md[DN_X], md[DN_W], md[DN_B],
+                                                                     md[DN_Y], hint, attr);
+  }
+}
+
+#else
+
+typedef dnnl_memory_desc_t *md_own;
+typedef const dnnl_memory_desc_t *md_ref;
+
+static void md_free(md_own md)
+{
+  free(md);
+}
+
+static dnnl_status_t md_alloc(md_own *out)
+{
+  *out = calloc(1, sizeof **out);
+  return *out ? dnnl_success : dnnl_out_of_memory;
+}
+
+static dnnl_status_t md_strided(md_own *out, int ndim, const int64_t *size, dnnl_data_type_t type,
+                                const int64_t *stride)
+{
+  dnnl_status_t status = md_alloc(out);
+  return status ? status : dnnl_memory_desc_init_by_strides(*out, ndim, size, type, stride);
+}
+
+static dnnl_status_t md_any(md_own *out, int ndim, const int64_t *size, dnnl_data_type_t type)
+{
+  dnnl_status_t status = md_alloc(out);
+  return status ? status : dnnl_memory_desc_init_by_tag(*out, ndim, size, type, dnnl_format_tag_any);
+}
+
+static dnnl_status_t conv_pd(const dn_spec *s, dnnl_alg_kind_t alg, const md_own *md, dnnl_primitive_desc_t hint,
+                             const_dnnl_primitive_attr_t attr, dnnl_primitive_desc_t *out)
+{
+  dnnl_convolution_desc_t desc;
+  dnnl_status_t status;
+  switch (s->kind) {
+  case DN_CONV:
+    status = dnnl_dilated_convolution_forward_desc_init(&desc, dnnl_forward_training, alg, md[DN_X], md[DN_W],
+                                                        md[DN_B], md[DN_Y], s->stride, s->dilation, s->pad_low,
+                                                        s->pad_high);
+    break;
+  case DN_CONV_GRAD_X:
+    status = dnnl_dilated_convolution_backward_data_desc_init(&desc, alg, md[DN_X], md[DN_W], md[DN_Y], s->stride,
+                                                              s->dilation, s->pad_low, s->pad_high);
+    break;
+  default:
+    status = dnnl_dilated_convolution_backward_weights_desc_init(&desc, alg, md[DN_X], md[DN_W], md[DN_B], md[DN_Y],
+                                                                 s->stride, s->dilation, s->pad_low, s->pad_high);
+  }
+  return status ? status : dnnl_primitive_desc_create(out, &desc, attr, engine, hint);
+}
+
+static dnnl_status_t product_pd(const dn_spec *s, const md_own *md, dnnl_primitive_desc_t hint,
+                                const_dnnl_primitive_attr_t attr, dnnl_primitive_desc_t *out)
+{
+  dnnl_status_t status;
+  if (s->kind == DN_MATMUL) {
+    dnnl_matmul_desc_t desc;
+    status = dnnl_matmul_desc_init(&desc, md[DN_X], md[DN_W], md[DN_B], md[DN_Y]);
+    return status ? status : dnnl_primitive_desc_create(out, &desc, attr, engine, NULL);
+  }
+  dnnl_inner_product_desc_t desc;
+  switch (s->kind) {
+  case DN_LINEAR:
+    status = dnnl_inner_product_forward_desc_init(&desc, dnnl_forward_training, md[DN_X], md[DN_W], md[DN_B],
+                                                  md[DN_Y]);
+    break;
+  case DN_LINEAR_GRAD_X:
+    status = dnnl_inner_product_backward_data_desc_init(&desc, md[DN_X], md[DN_W], md[DN_Y]);
+    break;
+  default: status = dnnl_inner_product_backward_weights_desc_init(&desc, md[DN_X], md[DN_W], md[DN_B], md[DN_Y]);
+  }
+  return status ? status : dnnl_primitive_desc_create(out, &desc, attr, engine, hint);
+}
+
+#endif
+
+/* ---- plans ---- */
+
+enum { BUCKETS = 256, NAME_LEN = 64 };
+
+typedef struct {
+  int id;          /* DNNL_ARG_...; 0 = absent */
+  bool output;
+  md_own user;     /* layout of the caller's memory */
+  md_ref inside;   /* layout the primitive wants, owned by the primitive's descriptor */
+  size_t bytes;    /* of a buffer in that layout; 0 = the caller's memory is used */
+  dnnl_primitive_t reorder;
+} plan_arg;
+
+struct dn_plan {
+  dn_spec spec;
+  struct dn_plan *next;
+  dnnl_primitive_desc_t pd;
+  dnnl_primitive_t primitive; /* NULL: oneDNN has no implementation */
+  plan_arg arg[DN_ARGS];
+  md_ref scratch;
+  size_t scratch_bytes, total_bytes;
+  char name[NAME_LEN];
+};
+
+static pthread_mutex_t plans_lock = PTHREAD_MUTEX_INITIALIZER;
+static dn_plan *plans[BUCKETS];
+static uint64_t plan_hits, plan_misses;
+
+static const int arg_ids[DN_KINDS][DN_ARGS] = {
+  [DN_CONV] = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_BIAS, DNNL_ARG_DST},
+  [DN_CONV_GRAD_X] = {DNNL_ARG_DIFF_SRC, DNNL_ARG_WEIGHTS, 0, DNNL_ARG_DIFF_DST},
+  [DN_CONV_GRAD_W] = {DNNL_ARG_SRC, DNNL_ARG_DIFF_WEIGHTS, DNNL_ARG_DIFF_BIAS, DNNL_ARG_DIFF_DST},
+  [DN_MATMUL] = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_BIAS, DNNL_ARG_DST},
+  [DN_LINEAR] = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_BIAS, DNNL_ARG_DST},
+  [DN_LINEAR_GRAD_X] = {DNNL_ARG_DIFF_SRC, DNNL_ARG_WEIGHTS, 0, DNNL_ARG_DIFF_DST},
+  [DN_LINEAR_GRAD_W] = {DNNL_ARG_SRC, DNNL_ARG_DIFF_WEIGHTS, DNNL_ARG_DIFF_BIAS, DNNL_ARG_DIFF_DST},
+};
+
+static const uint32_t output_bits[DN_KINDS] = {
+  [DN_CONV] = DN_BIT_Y,   [DN_CONV_GRAD_X] = DN_BIT_X,   [DN_CONV_GRAD_W] = DN_BIT_W | DN_BIT_B,
+  [DN_MATMUL] = DN_BIT_Y, [DN_LINEAR] = DN_BIT_Y,        [DN_LINEAR_GRAD_X] = DN_BIT_X,
+  [DN_LINEAR_GRAD_W] = DN_BIT_W | DN_BIT_B,
+};
+
+static size_t round64(size_t bytes)
+{
+  return (bytes + 63) & ~(size_t)63;
+}
+
+static dnnl_data_type_t type_of(const dn_layout *layout)
+{
+  return layout->dtype == CAPL_BF16 ? dnnl_bf16 : dnnl_f32;
+}
+
+void dn_spec_init(dn_spec *spec, dn_kind kind)
+{
+  memset(spec, 0, sizeof *spec);
+  spec->kind = (int32_t)kind;
+  for (int i = 0; i < 2; i++) spec->stride[i] = 1;
+}
+
+void dn_layout_set(dn_layout *layout, capl_dtype dtype, int ndim, const int64_t *size, const int *order)
+{
+  layout->dtype = (int32_t)dtype;
+  layout->ndim = ndim;
+  int64_t step = 1;
+  for (int i = ndim - 1; i >= 0; i--) {
+    int dim = order ? order[i] : i;
+    layout->size[dim] = size[dim];
+    layout->stride[dim] = step;
+    step *= size[dim];
+  }
+}
+
+/* Descriptors of all arguments: as the caller has them, or free where spec->any says so. */
+static dnnl_status_t make_mds(const dn_spec *spec, bool with_any, md_own *md)
+{
+  for (int i = 0; i < DN_ARGS; i++) {
+    const dn_layout *l = &spec->arg[i];
+    if (!l->ndim) continue;
+    bool any = with_any && (spec->any >> i & 1);
+    dnnl_status_t status = any ? md_any(&md[i], l->ndim, l->size, type_of(l))
+                               : md_strided(&md[i], l->ndim, l->size, type_of(l), l->stride);
+    if (status) return status;
+  }
+  return dnnl_success;
+}
+
+static dnnl_status_t make_pd_for(const dn_spec *spec, const md_own *md, dnnl_primitive_desc_t hint,
+                                 dnnl_primitive_desc_t *out)
+{
+  dnnl_primitive_attr_t attr;
+  dnnl_status_t status = dnnl_primitive_attr_create(&attr);
+  if (status) return status;
+  dnnl_primitive_attr_set_scratchpad_mode(attr, dnnl_scratchpad_mode_user);
+  dnnl_alg_kind_t alg = spec->winograd ? dnnl_convolution_auto : dnnl_convolution_direct;
+  if (spec->kind <= DN_CONV_GRAD_W) status = conv_pd(spec, alg, md, hint, attr, out);
+  else status = product_pd(spec, md, hint, attr, out);
+  dnnl_primitive_attr_destroy(attr);
+  return status;
+}
+
+/* Backward primitives need the forward one as a hint; its weights have the type of x. */
+static dnnl_status_t make_hint(const dn_spec *spec, dnnl_primitive_desc_t *out)
+{
+  *out = NULL;
+  if (spec->kind == DN_CONV || spec->kind == DN_MATMUL || spec->kind == DN_LINEAR) return dnnl_success;
+  dn_spec forward = *spec;
+  forward.kind = spec->kind <= DN_CONV_GRAD_W ? DN_CONV : DN_LINEAR;
+  forward.arg[DN_B].ndim = 0;
+  forward.arg[DN_W].dtype = forward.arg[DN_X].dtype = forward.arg[DN_Y].dtype;
+  md_own md[DN_ARGS] = {0};
+  dnnl_status_t status = make_mds(&forward, true, md);
+  if (!status) status = make_pd_for(&forward, md, NULL, out);
+  for (int i = 0; i < DN_ARGS; i++) md_free(md[i]);
+  return status;
+}
+
+static dnnl_status_t make_pd(const dn_spec *spec, dnnl_primitive_desc_t *out)
+{
+  dnnl_primitive_desc_t hint = NULL;
+  md_own md[DN_ARGS] = {0};
+  dnnl_status_t status = make_hint(spec, &hint);
+  if (!status) status = make_mds(spec, true, md);
+  if (!status) status = make_pd_for(spec, md, hint, out);
+  for (int i = 0; i < DN_ARGS; i++) md_free(md[i]);
+  if (hint) dnnl_primitive_desc_destroy(hint);
+  return status;
+}
+
+static capl_status plan_reorder(plan_arg *a)
+{
+  md_ref from = a->output ? a->inside : a->user, to = a->output ? a->user : a->inside;
+  dnnl_primitive_desc_t pd;
+  DNNL_TRY(dnnl_reorder_primitive_desc_create(&pd, from, engine, to, engine, NULL));
+  dnnl_status_t status = dnnl_primitive_create(&a->reorder, pd);
+  dnnl_primitive_desc_destroy(pd);
+  DNNL_TRY(status);
+  a->bytes = round64(dnnl_memory_desc_get_size(a->inside));
+  return CAPL_OK;
+}
+
+static capl_status plan_args(dn_plan *plan)
+{
+  md_own md[DN_ARGS] = {0};
+  DNNL_TRY(make_mds(&plan->spec, false, md));
+  for (int i = 0; i < DN_ARGS; i++) {
+    if (!md[i]) continue;
+    plan_arg *a = &plan->arg[i];
+    a->id = arg_ids[plan->spec.kind][i];
+    a->output = output_bits[plan->spec.kind] >> i & 1;
+    a->user = md[i];
+    a->inside = dnnl_primitive_desc_query_md(plan->pd, dnnl_query_exec_arg_md, a->id);
+    if (!dnnl_memory_desc_equal(a->user, a->inside)) CAPL_TRY(plan_reorder(a));
+    plan->total_bytes += a->bytes;
+  }
+  return CAPL_OK;
+}
+
+static capl_status plan_fill(dn_plan *plan)
+{
+  dnnl_status_t status = make_pd(&plan->spec, &plan->pd);
+  if (status == dnnl_unimplemented || status == dnnl_invalid_arguments) return CAPL_OK;
+  DNNL_TRY(status);
+  const char *name = "";
+  DNNL_TRY(dnnl_primitive_desc_query(plan->pd, dnnl_query_impl_info_str, 0, &name));
+  snprintf(plan->name, sizeof plan->name, "%s", name);
+  plan->scratch = dnnl_primitive_desc_query_md(plan->pd, dnnl_query_scratchpad_md, 0);
+  plan->scratch_bytes = round64(dnnl_memory_desc_get_size(plan->scratch));
+  plan->total_bytes = plan->scratch_bytes;
+  CAPL_TRY(plan_args(plan));
+  DNNL_TRY(dnnl_primitive_create(&plan->primitive, plan->pd));
+  return CAPL_OK;
+}
+
+static void plan_free(dn_plan *plan)
+{
+  for (int i = 0; i < DN_ARGS; i++) {
+    md_free(plan->arg[i].user);
+    if (plan->arg[i].reorder) dnnl_primitive_destroy(plan->arg[i].reorder);
+  }
+  if (plan->pd) dnnl_primitive_desc_destroy(plan->pd);
+  free(plan);
+}
+
+static uint32_t spec_hash(const dn_spec *spec)
+{
+  uint64_t hash = 14695981039346656037u, word; /* FNV-1a, eight bytes at a time */
+  for (size_t i = 0; i + sizeof word <= sizeof *spec; i += sizeof word) {
+    memcpy(&word, (const char *)spec + i, sizeof word);
+    hash = (hash ^ word) * 1099511628211u;
+    hash ^= hash >> 29;
+  }
+  return (uint32_t)(hash % BUCKETS);
+}
+
+static capl_status find_locked(const dn_spec *spec, dn_plan **out)
+{
+  dn_plan **bucket = &plans[spec_hash(spec)];
+  for (dn_plan *p = *bucket; p; p = p->next)
+    if (!memcmp(&p->spec, spec, sizeof *spec)) return plan_hits++, *out = p, CAPL_OK;
+  plan_misses++;
+  dn_plan *plan = calloc(1, sizeof *plan);
+  if (!plan) return CAPL_FAIL(CAPL_ENOMEM, "no memory for a oneDNN plan");
+  plan->spec = *spec;
+  capl_status status = plan_fill(plan);
+  if (status != CAPL_OK) return plan_free(plan), status;
+  plan->next = *bucket;
+  *bucket = *out = plan;
+  return CAPL_OK;
+}
+
+capl_status dn_find(const dn_spec *spec, const dn_plan **out)
+{
+  dn_plan *plan = NULL;
+  pthread_mutex_lock(&plans_lock);
+  capl_status status = find_locked(spec, &plan);
+  pthread_mutex_unlock(&plans_lock);
+  *out = plan && plan->primitive ? plan : NULL;
+  return status;
+}
+
+const char *dn_plan_name(const dn_plan *plan)
+{
+  return plan->name;
+}
+
+void dn_plan_counts(uint64_t *hits, uint64_t *misses)
+{
+  pthread_mutex_lock(&plans_lock);
+  *hits = plan_hits;
+  *misses = plan_misses;
+  pthread_mutex_unlock(&plans_lock);
+}
+
+/* ---- running ---- */
+
+static dnnl_status_t run_reorder(const plan_arg *a, void *user, void *inside)
+{
+  dnnl_memory_t m_user = NULL, m_inside = NULL;
+  dnnl_status_t status = dnnl_memory_create(&m_user, a->user, engine, user);
+  if (!status) status = dnnl_memory_create(&m_inside, a->inside, engine, inside);
+  if (!status) {
+    dnnl_exec_arg_t args[2] = {{DNNL_ARG_FROM, a->output ? m_inside : m_user},
+                               {DNNL_ARG_TO, a->output ? m_user : m_inside}};
+    status = dnnl_primitive_execute(a->reorder, stream, 2, args);
+  }
+  dnnl_memory_destroy(m_user);
+  dnnl_memory_destroy(m_inside);
+  return status;
+}
+
+static dnnl_status_t run_primitive(const dn_plan *plan, void *const inside[DN_ARGS], void *scratch)
+{
+  dnnl_exec_arg_t args[DN_ARGS + 1];
+  int n = 0;
+  dnnl_status_t status = dnnl_success;
+  for (int i = 0; i < DN_ARGS && !status; i++) {
+    if (!plan->arg[i].id) continue;
+    args[n].arg = plan->arg[i].id;
+    status = dnnl_memory_create(&args[n].memory, plan->arg[i].inside, engine, inside[i]);
+    n += !status;
+  }
+  if (!status && plan->scratch_bytes) {
+    args[n].arg = DNNL_ARG_SCRATCHPAD;
+    status = dnnl_memory_create(&args[n].memory, plan->scratch, engine, scratch);
+    n += !status;
+  }
+  if (!status) status = dnnl_primitive_execute(plan->primitive, stream, n, args);
+  if (!status) status = dnnl_stream_wait(stream);
+  while (n > 0) dnnl_memory_destroy(args[--n].memory);
+  return status;
+}
+
+static capl_status run_in(const dn_plan *plan, void *const data[DN_ARGS], char *scratch)
+{
+  void *inside[DN_ARGS];
+  char *next = scratch + plan->scratch_bytes;
+  for (int i = 0; i < DN_ARGS; i++) {
+    const plan_arg *a = &plan->arg[i];
+    inside[i] = data[i];
+    if (!a->reorder) continue;
+    inside[i] = next;
+    next += a->bytes;
+    if (!a->output) DNNL_TRY(run_reorder(a, data[i], inside[i]));
+  }
+  DNNL_TRY(run_primitive(plan, inside, scratch));
+  for (int i = 0; i < DN_ARGS; i++)
+    if (plan->arg[i].reorder && plan->arg[i].output) DNNL_TRY(run_reorder(&plan->arg[i], data[i], inside[i]));
+  return CAPL_OK;
+}
+
+capl_status dn_run(const dn_plan *plan, capl_device *device, void *const data[DN_ARGS])
+{
+  void *scratch = NULL;
+  if (plan->total_bytes) CAPL_TRY(capl_scratch_get(device, plan->total_bytes, &scratch));
+  capl_status status = run_in(plan, data, scratch);
+  if (scratch) capl_scratch_put(device, scratch);
+  return status;
+}
+
+/* ---- opening ---- */
+
+static bool has_bf16;
+
+/* dnnl_get_effective_cpu_isa cannot tell emulated bf16 apart; any AVX-512 runs it. */
+static void ask_bf16(void)
+{
+#if defined(__x86_64__)
+  has_bf16 = (dnnl_get_effective_cpu_isa() & dnnl_cpu_isa_avx512_core) == dnnl_cpu_isa_avx512_core;
+#else
+  has_bf16 = false;
+#endif
+}
+
+capl_status dn_open(const char *isa)
+{
+#if defined(__x86_64__)
+  if (!strcmp(isa, "avx2")) DNNL_TRY(dnnl_set_max_cpu_isa(dnnl_cpu_isa_avx2));
+  if (!strcmp(isa, "portable")) DNNL_TRY(dnnl_set_max_cpu_isa(dnnl_cpu_isa_sse41));
+#else
+  (void)isa;
+#endif
+  DNNL_TRY(dnnl_engine_create(&engine, dnnl_cpu, 0));
+  DNNL_TRY(dnnl_stream_create(&stream, engine, dnnl_stream_default_flags));
+  ask_bf16();
+  return CAPL_OK;
+}
+
+const char *dn_version(void)
+{
+  static char text[32];
+  const dnnl_version_t *v = dnnl_version();
+  snprintf(text, sizeof text, "%d.%d.%d", v->major, v->minor, v->patch);
+  return text;
+}
+
+bool dn_has_bf16(void)
+{
+  return has_bf16;
+}

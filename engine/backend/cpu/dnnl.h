@@ -1,0 +1,70 @@
+/* dnnl.h -- oneDNN behind three types: a specification, the plan made from it, and running the plan.
+**
+** Kernels describe what they want in plain layouts (dn_spec); dn_find looks the plan up or makes it
+** (primitive, scratch size, and reorders for those arguments whose layout the implementation may
+** choose). Only dnnl.c includes oneDNN's headers; it serves versions 2 and 3.
+** SPDX-License-Identifier: Apache-2.0
+*/
+#ifndef CAPL_CPU_DNNL_H
+#define CAPL_CPU_DNNL_H
+
+#include "capl/backend.h"
+
+typedef enum {
+  DN_CONV,
+  DN_CONV_GRAD_X,
+  DN_CONV_GRAD_W,
+  DN_MATMUL,
+  DN_LINEAR,
+  DN_LINEAR_GRAD_X,
+  DN_LINEAR_GRAD_W,
+  DN_KINDS
+} dn_kind;
+
+/* Arguments by role; in gradient kinds the gradient stands in the place of its tensor. */
+enum { DN_X, DN_W, DN_B, DN_Y, DN_ARGS };
+
+enum { DN_BIT_X = 1 << DN_X, DN_BIT_W = 1 << DN_W, DN_BIT_B = 1 << DN_B, DN_BIT_Y = 1 << DN_Y };
+
+enum { DN_MAX_DIMS = 12 };
+
+/* Sizes and strides in oneDNN's order of dims (N,C,H,W; O,I,kH,kW or G,O,I,kH,kW). ndim 0: absent. */
+typedef struct {
+  int32_t dtype; /* CAPL_F32 or CAPL_BF16 */
+  int32_t ndim;
+  int64_t size[DN_MAX_DIMS]; /* as long as oneDNN's functions declare it */
+  int64_t stride[DN_MAX_DIMS];
+} dn_layout;
+
+/* Everything that decides what a primitive is. Compared byte by byte: start from dn_spec_init. */
+typedef struct {
+  int32_t kind;
+  uint32_t any;     /* bit per argument: the implementation chooses its layout, reorders are added */
+  int32_t winograd; /* 1: Winograd may be chosen */
+  int32_t reserved;
+  dn_layout arg[DN_ARGS];
+  /* convolutions: two numbers each */
+  int64_t stride[DN_MAX_DIMS], dilation[DN_MAX_DIMS], pad_low[DN_MAX_DIMS], pad_high[DN_MAX_DIMS];
+} dn_spec;
+
+typedef struct dn_plan dn_plan;
+
+void dn_spec_init(dn_spec *spec, dn_kind kind);
+/* size in oneDNN's order; order lists the dims from outermost to innermost in memory. */
+void dn_layout_set(dn_layout *layout, capl_dtype dtype, int ndim, const int64_t *size, const int *order);
+
+/* The plan for spec. *out is NULL when oneDNN has no implementation. Plans live as long as the process. */
+capl_status dn_find(const dn_spec *spec, const dn_plan **out);
+/* Name of the implementation, e.g. "brgconv:avx512_core_bf16". */
+const char *dn_plan_name(const dn_plan *plan);
+/* Runs a plan; data[i] is NULL exactly where the argument is absent. */
+capl_status dn_run(const dn_plan *plan, capl_device *device, void *const data[DN_ARGS]);
+
+/* Creates engine and stream; isa: "avx512", "avx2" or "portable" limits what oneDNN may use. */
+capl_status dn_open(const char *isa);
+/* "2.6.3" */
+const char *dn_version(void);
+bool dn_has_bf16(void);
+void dn_plan_counts(uint64_t *hits, uint64_t *misses);
+
+#endif

@@ -1,0 +1,285 @@
+/* elementwise.c -- arithmetic element by element, dtype conversion, dropout.
+** SPDX-License-Identifier: Apache-2.0
+*/
+#include <string.h>
+
+#include "backend/cpu/cpu.h"
+#include "base/float16.h"
+
+bool cpu_supports_first(const capl_call *call)
+{
+  return call->in[0] && cpu_real(call->in[0]);
+}
+
+bool cpu_supports_same(const capl_call *call)
+{
+  for (int i = 0; i < call->n_in; i++)
+    if (!call->in[i] || !cpu_real(call->in[i]) || call->in[i]->dtype != call->in[0]->dtype) return false;
+  return call->n_in > 0;
+}
+
+/* Runs with other steps than 0 and 1 are packed piece by piece. */
+enum { PIECE = 512 };
+
+static void pack(capl_dtype real, int64_t n, const void *p, int64_t step, void *out)
+{
+  if (real == CAPL_BF16)
+    for (int64_t i = 0; i < n; i++) ((uint16_t *)out)[i] = ((const uint16_t *)p)[i * step];
+  else
+    for (int64_t i = 0; i < n; i++) ((float *)out)[i] = ((const float *)p)[i * step];
+}
+
+/* The run itself when its step is 0 or 1 (then *step says which), else a packed copy. */
+static const void *packed(capl_dtype real, int64_t n, const void *p, int64_t step, float *room, int *unit)
+{
+  *unit = step != 0;
+  if (step == 0 || step == 1) return p;
+  pack(real, n, p, step, room);
+  return room;
+}
+
+static int64_t piece_of(int64_t left, bool whole)
+{
+  return whole || left < PIECE ? left : PIECE;
+}
+
+/* ---- two operands ---- */
+
+typedef struct {
+  vec_binary_kind kind;
+  capl_dtype real;
+  void *y;
+  const void *a, *b;
+} binary_job;
+
+static void binary_run(void *arg, int64_t n, const int64_t *at, const int64_t *step)
+{
+  const binary_job *job = arg;
+  float room_a[PIECE], room_b[PIECE];
+  bool whole = (uint64_t)step[1] <= 1 && (uint64_t)step[2] <= 1;
+  for (int64_t i = 0, m; i < n; i += m) {
+    int sa, sb;
+    m = piece_of(n - i, whole);
+    const void *a = packed(job->real, m, cpu_at(job->a, job->real, at[1] + i * step[1]), step[1], room_a, &sa);
+    const void *b = packed(job->real, m, cpu_at(job->b, job->real, at[2] + i * step[2]), step[2], room_b, &sb);
+    cpu_now->binary(job->kind, job->real, m, a, sa, b, sb, cpu_at(job->y, job->real, at[0] + i));
+  }
+}
+
+static capl_status binary(const capl_call *call, vec_binary_kind kind)
+{
+  const capl_tensor *t[] = {call->out[0], call->in[0], call->in[1]};
+  binary_job job = {kind, t[0]->dtype, capl_tensor_data(t[0]), capl_tensor_data(t[1]), capl_tensor_data(t[2])};
+  cpu_loop loop;
+  cpu_loop_init(&loop, 3, t);
+  cpu_loop_run(&loop, binary_run, &job);
+  return CAPL_OK;
+}
+
+#define BINARY(name, kind) \
+  static capl_status cpu_##name(const capl_call *call) { return binary(call, kind); }
+BINARY(add, VEC_ADD)
+BINARY(sub, VEC_SUB)
+BINARY(mul, VEC_MUL)
+BINARY(div, VEC_DIV)
+BINARY(maximum, VEC_MAXIMUM)
+BINARY(minimum, VEC_MINIMUM)
+BINARY(relu_grad, VEC_RELU_GRAD)
+
+/* ---- one operand ---- */
+
+typedef struct {
+  vec_unary_kind kind;
+  capl_dtype real;
+  void *y;
+  const void *x;
+  float scale, shift;
+} unary_job;
+
+static void unary_run(void *arg, int64_t n, const int64_t *at, const int64_t *step)
+{
+  const unary_job *job = arg;
+  float room[PIECE];
+  bool whole = step[1] == 1;
+  for (int64_t i = 0, m; i < n; i += m) {
+    m = piece_of(n - i, whole);
+    const void *x = cpu_at(job->x, job->real, at[1] + i * step[1]);
+    if (!whole) {
+      pack(job->real, m, x, step[1], room);
+      x = room;
+    }
+    cpu_now->unary(job->kind, job->real, m, x, cpu_at(job->y, job->real, at[0] + i), job->scale, job->shift);
+  }
+}
+
+static capl_status unary_with(const capl_call *call, vec_unary_kind kind, double scale, double shift)
+{
+  const capl_tensor *t[] = {call->out[0], call->in[0]};
+  unary_job job = {kind, t[0]->dtype, capl_tensor_data(t[0]), capl_tensor_data(t[1]), (float)scale, (float)shift};
+  cpu_loop loop;
+  cpu_loop_init(&loop, 2, t);
+  cpu_loop_run(&loop, unary_run, &job);
+  return CAPL_OK;
+}
+
+#define UNARY(name, kind) \
+  static capl_status cpu_##name(const capl_call *call) { return unary_with(call, kind, 0, 0); }
+UNARY(relu, VEC_RELU)
+UNARY(exp, VEC_EXP)
+UNARY(log, VEC_LOG)
+UNARY(sqrt, VEC_SQRT)
+UNARY(abs, VEC_ABS)
+UNARY(sigmoid, VEC_SIGMOID)
+UNARY(tanh, VEC_TANH)
+
+static capl_status cpu_affine(const capl_call *call)
+{
+  return unary_with(call, VEC_AFFINE, call->attr[0].f, call->attr[1].f);
+}
+
+/* ---- dtype conversion ---- */
+
+typedef struct {
+  capl_dtype from, to;
+  const void *x;
+  void *y;
+} cast_job;
+
+static float element(capl_dtype dtype, const void *p, int64_t i)
+{
+  switch (dtype) {
+  case CAPL_F32: return ((const float *)p)[i];
+  case CAPL_BF16: return capl_bf16_to_float(((const uint16_t *)p)[i]);
+  case CAPL_F16: return capl_f16_to_float(((const uint16_t *)p)[i]);
+  case CAPL_I32: return (float)((const int32_t *)p)[i];
+  case CAPL_I64: return (float)((const int64_t *)p)[i];
+  default: return ((const uint8_t *)p)[i]; /* u8, bool */
+  }
+}
+
+/* n elements to f32, whatever they are. */
+static void widen(const cast_job *job, int64_t n, const void *x, int64_t step, float *out)
+{
+  if (job->from == CAPL_U8 && step == 1)
+    for (int64_t i = 0; i < n; i++) out[i] = ((const uint8_t *)x)[i];
+  else
+    for (int64_t i = 0; i < n; i++) out[i] = element(job->from, x, i * step);
+}
+
+static void cast_run(void *arg, int64_t n, const int64_t *at, const int64_t *step)
+{
+  const cast_job *job = arg;
+  float room[PIECE];
+  const void *x = cpu_at(job->x, job->from, at[1]);
+  void *y = cpu_at(job->y, job->to, at[0]);
+  if (step[1] == 1 && job->from == CAPL_F32 && job->to == CAPL_BF16) cpu_now->to_bf16(n, x, y);
+  else if (step[1] == 1 && job->from == CAPL_BF16 && job->to == CAPL_F32) cpu_now->to_f32(n, x, y);
+  else
+    for (int64_t i = 0, m; i < n; i += m) {
+      m = piece_of(n - i, false);
+      float *wide = job->to == CAPL_F32 ? (float *)y + i : room;
+      widen(job, m, cpu_at(x, job->from, i * step[1]), step[1], wide);
+      if (job->to == CAPL_BF16) cpu_now->to_bf16(m, wide, (uint16_t *)y + i);
+    }
+}
+
+/* To f32 or bf16 from all but f64; rounding i64 through f32 and then to bf16 would round twice. */
+static bool supports_cast(const capl_call *call)
+{
+  capl_dtype from = call->in[0]->dtype, to = (capl_dtype)call->attr[0].i;
+  if (to != CAPL_F32 && to != CAPL_BF16) return false;
+  if (from == CAPL_F64 || from == to) return false;
+  return to == CAPL_F32 || (from != CAPL_I64 && from != CAPL_I32);
+}
+
+static capl_status cpu_cast(const capl_call *call)
+{
+  const capl_tensor *t[] = {call->out[0], call->in[0]};
+  cast_job job = {t[1]->dtype, t[0]->dtype, capl_tensor_data(t[1]), capl_tensor_data(t[0])};
+  cpu_loop loop;
+  cpu_loop_init(&loop, 2, t);
+  cpu_loop_run(&loop, cast_run, &job);
+  return CAPL_OK;
+}
+
+static void convert_part(void *arg, int64_t begin, int64_t end, int thread)
+{
+  (void)thread;
+  const cast_job *job = arg;
+  const void *x = cpu_at(job->x, job->from, begin);
+  void *y = cpu_at(job->y, job->to, begin);
+  if (job->from == job->to) memcpy(y, x, (size_t)(end - begin) * capl_dtype_size(job->to));
+  else if (job->to == CAPL_BF16) cpu_now->to_bf16(end - begin, x, y);
+  else cpu_now->to_f32(end - begin, x, y);
+}
+
+void cpu_convert(capl_dtype from, const void *src, capl_dtype to, void *dst, int64_t n)
+{
+  cast_job job = {from, to, src, dst};
+  cpu_parallel(n, CPU_GRAIN, convert_part, &job);
+}
+
+/* ---- dropout ---- */
+
+enum { DROPOUT_P, DROPOUT_SEED, DROPOUT_OFFSET };
+enum { DROPOUT_UNIT = 64 }; /* the vector kernel wants its first element to be a multiple of this */
+
+typedef struct {
+  vec_dropout p;
+  capl_dtype real;
+  int64_t n;
+  const void *x;
+  void *y;
+} dropout_job;
+
+static void dropout_part(void *arg, int64_t begin, int64_t end, int thread)
+{
+  (void)thread;
+  const dropout_job *job = arg;
+  begin *= DROPOUT_UNIT;
+  end = end * DROPOUT_UNIT < job->n ? end * DROPOUT_UNIT : job->n;
+  cpu_now->dropout(&job->p, job->real, begin, end - begin, cpu_at(job->x, job->real, begin),
+                   cpu_at(job->y, job->real, begin));
+}
+
+/* Elements are counted in logical order, so only row-major tensors can be walked in memory order. */
+static bool supports_dropout(const capl_call *call)
+{
+  return cpu_real(call->in[0]) && capl_tensor_is_row(call->in[0]) && call->attr[DROPOUT_P].f < 1;
+}
+
+static capl_status cpu_dropout(const capl_call *call)
+{
+  const capl_attr *attr = call->attr;
+  double p = attr[DROPOUT_P].f, threshold = p * 4294967296.0;
+  uint64_t seed = (uint64_t)attr[DROPOUT_SEED].i, offset = (uint64_t)attr[DROPOUT_OFFSET].i;
+  uint32_t limit = (uint32_t)threshold;
+  dropout_job job = {
+    .p = {.key = {(uint32_t)seed, (uint32_t)(seed >> 32)}, .word1 = (uint32_t)offset, .word2 = (uint32_t)(offset >> 32),
+          .threshold = limit < threshold ? limit + 1 : limit, .scale = (float)(1 / (1 - p))},
+    .real = call->in[0]->dtype, .n = capl_tensor_numel(call->in[0]),
+    .x = capl_tensor_data(call->in[0]), .y = capl_tensor_data(call->out[0])};
+  cpu_parallel((job.n + DROPOUT_UNIT - 1) / DROPOUT_UNIT, CPU_GRAIN / DROPOUT_UNIT / 4, dropout_part, &job);
+  return CAPL_OK;
+}
+
+const capl_kernel cpu_elementwise_kernels[] = {
+  {CAPL_OP_add, cpu_add, cpu_supports_same},
+  {CAPL_OP_sub, cpu_sub, cpu_supports_same},
+  {CAPL_OP_mul, cpu_mul, cpu_supports_same},
+  {CAPL_OP_div, cpu_div, cpu_supports_same},
+  {CAPL_OP_maximum, cpu_maximum, cpu_supports_same},
+  {CAPL_OP_minimum, cpu_minimum, cpu_supports_same},
+  {CAPL_OP_relu_grad, cpu_relu_grad, cpu_supports_same},
+  {CAPL_OP_relu, cpu_relu, cpu_supports_first},
+  {CAPL_OP_affine, cpu_affine, cpu_supports_first},
+  {CAPL_OP_exp, cpu_exp, cpu_supports_first},
+  {CAPL_OP_log, cpu_log, cpu_supports_first},
+  {CAPL_OP_sqrt, cpu_sqrt, cpu_supports_first},
+  {CAPL_OP_abs, cpu_abs, cpu_supports_first},
+  {CAPL_OP_sigmoid, cpu_sigmoid, cpu_supports_first},
+  {CAPL_OP_tanh, cpu_tanh, cpu_supports_first},
+  {CAPL_OP_cast, cpu_cast, supports_cast},
+  {CAPL_OP_dropout, cpu_dropout, supports_dropout},
+  {0},
+};

@@ -1,0 +1,392 @@
+/* norm.c -- batch norm, alone and fused with relu and 2x2 max pooling, forward and backward.
+**
+** Forward: one pass over x for the sums, one that reads x and writes y. The sums are taken around a
+** pivot (the first pixel of each channel), so a large mean costs no accuracy. Backward: one pass over
+** x and dy for the sums, one that writes dx = k_dy * dz + k_x * x + k_1.
+** SPDX-License-Identifier: Apache-2.0
+*/
+#include <math.h>
+#include <string.h>
+
+#include "backend/cpu/cpu.h"
+#include "base/float16.h"
+#include "ops/attrs.h"
+
+/* x seen as rows of C values: pixels, or entries of (N,C). */
+static vec_pixels pixels_of(const capl_tensor *x, bool relu)
+{
+  int64_t channels = x->size[1];
+  return (vec_pixels){x->dtype, capl_tensor_numel(x) / channels, channels, relu};
+}
+
+/* ---- room for per-channel numbers ---- */
+
+enum { FLOAT_ROWS = 6, DOUBLE_ROWS = 2 };
+
+typedef struct {
+  void *memory;
+  float *f[FLOAT_ROWS]; /* C floats each */
+  double *sum, *square; /* [threads][C] */
+  int64_t channels;
+} norm_room;
+
+static capl_status room_get(capl_device *device, int64_t channels, norm_room *room)
+{
+  int64_t padded = (channels + 15) / 16 * 16;
+  size_t doubles = (size_t)cpu_threads() * (size_t)padded;
+  size_t bytes = FLOAT_ROWS * (size_t)padded * sizeof(float) + DOUBLE_ROWS * doubles * sizeof(double);
+  CAPL_TRY(capl_scratch_get(device, bytes, &room->memory));
+  room->channels = padded;
+  room->sum = room->memory;
+  room->square = room->sum + doubles;
+  for (int i = 0; i < FLOAT_ROWS; i++) room->f[i] = (float *)(room->square + doubles) + i * padded;
+  memset(room->sum, 0, DOUBLE_ROWS * doubles * sizeof(double));
+  return CAPL_OK;
+}
+
+/* Sum over threads, in their order. */
+static double total(const norm_room *room, const double *sums, int64_t c)
+{
+  double sum = 0;
+  for (int t = 0; t < cpu_threads(); t++) sum += sums[t * room->channels + c];
+  return sum;
+}
+
+/* ---- jobs ---- */
+
+typedef struct {
+  vec_pixels p;
+  vec_norm n;
+  norm_room *room;
+  const float *pivot;
+  const void *x, *dy;
+  void *y;
+  bool stream;
+  /* pooled */
+  cpu_image image; /* of x */
+  const uint8_t *index_in;
+  uint8_t *index_out;
+} norm_job;
+
+/* Stores past the caches pay for results that no cache holds until they are read. */
+enum { STREAM_BYTES = 16 << 20 };
+
+static bool streams(const vec_pixels *p, const void *y)
+{
+  int64_t row = p->channels * (int64_t)capl_dtype_size(p->real);
+  return row % 64 == 0 && (uintptr_t)y % 64 == 0 && row * p->rows >= STREAM_BYTES;
+}
+
+static int64_t row_grain(int64_t channels)
+{
+  return CPU_GRAIN / channels + 1;
+}
+
+static const void *pixel(const norm_job *job, const void *base, int64_t row)
+{
+  return cpu_at(base, job->p.real, row * job->p.channels);
+}
+
+/* ---- statistics ---- */
+
+static void sums_part(void *arg, int64_t begin, int64_t end, int thread)
+{
+  const norm_job *job = arg;
+  vec_pixels part = job->p;
+  part.rows = end - begin;
+  int64_t at = thread * job->room->channels;
+  cpu_now->norm_sums(&part, pixel(job, job->x, begin), job->pivot, job->room->sum + at, job->room->square + at);
+}
+
+static void read_first_pixel(const norm_job *job, float *pivot)
+{
+  for (int64_t c = 0; c < job->p.channels; c++)
+    pivot[c] = job->p.real == CAPL_BF16 ? capl_bf16_to_float(((const uint16_t *)job->x)[c]) : ((const float *)job->x)[c];
+}
+
+static void update_running(const capl_call *call, int64_t c, double mean, double variance, int64_t count)
+{
+  capl_tensor *running_mean = call_input(call, NORM_RUNNING_MEAN), *running_var = call_input(call, NORM_RUNNING_VAR);
+  double momentum = call->attr[NORM_MOMENTUM].f;
+  if (!running_mean) return;
+  float *m = (float *)capl_tensor_data(running_mean) + c, *v = (float *)capl_tensor_data(running_var) + c;
+  double unbiased = variance * (double)count / (double)(count - 1);
+  *m = (float)((1 - momentum) * *m + momentum * mean);
+  *v = (float)((1 - momentum) * *v + momentum * unbiased);
+}
+
+static void batch_statistics(const capl_call *call, norm_job *job, float *mean, float *invstd)
+{
+  norm_room *room = job->room;
+  float *pivot = room->f[0];
+  int64_t count = job->p.rows;
+  read_first_pixel(job, pivot);
+  job->pivot = pivot;
+  cpu_parallel(count, row_grain(job->p.channels), sums_part, job);
+  for (int64_t c = 0; c < job->p.channels; c++) {
+    double shift = total(room, room->sum, c) / (double)count;
+    double variance = total(room, room->square, c) / (double)count - shift * shift;
+    if (variance < 0) variance = 0;
+    mean[c] = (float)(pivot[c] + shift);
+    invstd[c] = (float)(1 / sqrt(variance + call->attr[NORM_EPS].f));
+    update_running(call, c, pivot[c] + shift, variance, count);
+  }
+}
+
+static void running_statistics(const capl_call *call, int64_t channels, float *mean, float *invstd)
+{
+  const float *running_mean = capl_tensor_data(call->in[NORM_RUNNING_MEAN]);
+  const float *running_var = capl_tensor_data(call->in[NORM_RUNNING_VAR]);
+  for (int64_t c = 0; c < channels; c++) {
+    mean[c] = running_mean[c];
+    invstd[c] = (float)(1 / sqrt(running_var[c] + call->attr[NORM_EPS].f));
+  }
+}
+
+/* z = x * scale + shift; both passes must use these very numbers, or their relu masks differ. */
+static void set_affine(norm_job *job, const float *weight, const float *bias, const float *mean, const float *invstd)
+{
+  float *scale = job->room->f[1], *shift = job->room->f[2];
+  for (int64_t c = 0; c < job->p.channels; c++) {
+    scale[c] = weight[c] * invstd[c];
+    shift[c] = (float)(bias[c] - (double)mean[c] * scale[c]);
+  }
+  job->n.scale = scale;
+  job->n.shift = shift;
+}
+
+/* ---- forward ---- */
+
+static void apply_part(void *arg, int64_t begin, int64_t end, int thread)
+{
+  (void)thread;
+  const norm_job *job = arg;
+  vec_pixels part = job->p;
+  part.rows = end - begin;
+  cpu_now->norm_apply(&part, &job->n, pixel(job, job->x, begin), (void *)pixel(job, job->y, begin), job->stream);
+}
+
+static vec_pool_row pool_row_of(const norm_job *job)
+{
+  return (vec_pool_row){job->p.real, job->image.W, job->image.C};
+}
+
+/* First pixel of input row 2 * (r % H') of image r / H', for row r of all pooled rows. */
+static int64_t top_pixel(const norm_job *job, int64_t r)
+{
+  int64_t pooled = job->image.H / 2;
+  return (r / pooled * job->image.H + r % pooled * 2) * job->image.W;
+}
+
+static void pool_part(void *arg, int64_t begin, int64_t end, int thread)
+{
+  (void)thread;
+  const norm_job *job = arg;
+  vec_pool_row row = pool_row_of(job);
+  int64_t width = job->image.W / 2;
+  for (int64_t r = begin; r < end; r++) {
+    int64_t top = top_pixel(job, r);
+    cpu_now->norm_pool_row(&row, &job->n, pixel(job, job->x, top), pixel(job, job->x, top + job->image.W),
+                           (void *)pixel(job, job->y, r * width), job->index_out + r * width * job->p.channels);
+  }
+}
+
+static void forward(const capl_call *call, norm_job *job)
+{
+  float *mean = capl_tensor_data(call->out[NORM_MEAN]), *invstd = capl_tensor_data(call->out[NORM_INVSTD]);
+  if (call->attr[NORM_TRAINING].i) batch_statistics(call, job, mean, invstd);
+  else running_statistics(call, job->p.channels, mean, invstd);
+  set_affine(job, capl_tensor_data(call->in[NORM_WEIGHT]), capl_tensor_data(call->in[NORM_BIAS]), mean, invstd);
+  if (job->index_out)
+    cpu_parallel(job->image.N * (job->image.H / 2), CPU_GRAIN / (2 * job->image.W * job->p.channels) + 1, pool_part, job);
+  else cpu_parallel(job->p.rows, row_grain(job->p.channels), apply_part, job);
+}
+
+static capl_status normalise(const capl_call *call, bool relu, bool pool)
+{
+  const capl_tensor *x = call->in[NORM_X];
+  norm_room room;
+  norm_job job = {.p = pixels_of(x, relu), .room = &room, .x = capl_tensor_data(x),
+                  .y = capl_tensor_data(call->out[NORM_Y])};
+  job.stream = streams(&job.p, job.y);
+  if (pool) {
+    job.image = cpu_image_of(x);
+    job.index_out = capl_tensor_data(call->out[NORM_INDEX]);
+  }
+  CAPL_TRY(room_get(call->device, job.p.channels, &room));
+  forward(call, &job);
+  capl_scratch_put(call->device, room.memory);
+  return CAPL_OK;
+}
+
+static capl_status cpu_batch_norm(const capl_call *call)
+{
+  return normalise(call, false, false);
+}
+
+static capl_status cpu_bn_act(const capl_call *call)
+{
+  return normalise(call, true, false);
+}
+
+static capl_status cpu_bn_act_pool(const capl_call *call)
+{
+  return normalise(call, true, true);
+}
+
+/* ---- backward ---- */
+
+static void grad_sums_part(void *arg, int64_t begin, int64_t end, int thread)
+{
+  const norm_job *job = arg;
+  vec_pixels part = job->p;
+  part.rows = end - begin;
+  int64_t at = thread * job->room->channels;
+  cpu_now->norm_grad_sums(&part, &job->n, pixel(job, job->x, begin), pixel(job, job->dy, begin), job->room->sum + at,
+                          job->room->square + at);
+}
+
+static void grad_apply_part(void *arg, int64_t begin, int64_t end, int thread)
+{
+  (void)thread;
+  const norm_job *job = arg;
+  vec_pixels part = job->p;
+  part.rows = end - begin;
+  cpu_now->norm_grad_apply(&part, &job->n, pixel(job, job->x, begin), pixel(job, job->dy, begin),
+                           (void *)pixel(job, job->y, begin), job->stream);
+}
+
+/* Adds a row's f32 sums to doubles and clears them. */
+static void flush(double *sum, float *part, int64_t n)
+{
+  for (int64_t c = 0; c < n; c++) sum[c] += part[c], part[c] = 0;
+}
+
+/* Channels whose f32 sums of a row fit on the stack; wider ones are expanded. */
+enum { ROW_CHANNELS = 4096 };
+
+static void pool_grad_sums_part(void *arg, int64_t begin, int64_t end, int thread)
+{
+  const norm_job *job = arg;
+  vec_pool_row row = pool_row_of(job);
+  int64_t width = job->image.W / 2, channels = job->p.channels, at = thread * job->room->channels;
+  float dz[ROW_CHANNELS] = {0}, dzx[ROW_CHANNELS] = {0};
+  for (int64_t r = begin; r < end; r++) {
+    int64_t top = top_pixel(job, r);
+    cpu_now->norm_pool_grad_sums(&row, &job->n, pixel(job, job->x, top), pixel(job, job->x, top + job->image.W),
+                                 pixel(job, job->dy, r * width), job->index_in + r * width * channels, dz, dzx);
+    flush(job->room->sum + at, dz, channels);
+    flush(job->room->square + at, dzx, channels);
+  }
+}
+
+/* An odd last row lies in no window: dz is 0 there. */
+static void grad_row_outside(const norm_job *job, int64_t first_pixel)
+{
+  vec_pixels p = {job->p.real, job->image.W, job->p.channels, false};
+  vec_norm n = {.scale = job->n.k_x, .shift = job->n.k_1};
+  cpu_now->norm_apply(&p, &n, pixel(job, job->x, first_pixel), (void *)pixel(job, job->y, first_pixel), false);
+}
+
+static void pool_grad_part(void *arg, int64_t begin, int64_t end, int thread)
+{
+  (void)thread;
+  const norm_job *job = arg;
+  vec_pool_row row = pool_row_of(job);
+  int64_t W = job->image.W, width = W / 2, pooled = job->image.H / 2;
+  for (int64_t r = begin; r < end; r++) {
+    int64_t top = top_pixel(job, r);
+    cpu_now->norm_pool_grad_row(&row, &job->n, pixel(job, job->x, top), pixel(job, job->x, top + W),
+                                pixel(job, job->dy, r * width), job->index_in + r * width * job->p.channels,
+                                (void *)pixel(job, job->y, top), (void *)pixel(job, job->y, top + W), job->stream);
+    if (job->image.H % 2 && r % pooled == pooled - 1) grad_row_outside(job, top + 2 * W);
+  }
+}
+
+/* dweight, dbias, and the factors of dx. xhat = (x - mean) * invstd;
+** dx = scale * (dz - mean(dz) - xhat * mean(dz * xhat)), without the means when statistics are fixed. */
+static void set_factors(norm_job *job, bool training, const float *mean, const float *invstd, float *dweight,
+                        float *dbias)
+{
+  float *k_x = job->room->f[3], *k_1 = job->room->f[4];
+  double count = training ? (double)job->p.rows : INFINITY;
+  for (int64_t c = 0; c < job->p.channels; c++) {
+    double dz = total(job->room, job->room->sum, c), dzx = total(job->room, job->room->square, c) * invstd[c];
+    dweight[c] = (float)dzx;
+    dbias[c] = (float)dz;
+    double slope = -(double)job->n.scale[c] * invstd[c] * (dzx / count);
+    k_x[c] = (float)slope;
+    k_1[c] = (float)(-(double)job->n.scale[c] * (dz / count) - slope * mean[c]);
+  }
+  job->n.k_dy = job->n.scale;
+  job->n.k_x = k_x;
+  job->n.k_1 = k_1;
+}
+
+static void backward(const capl_call *call, norm_job *job, const float *mean, const float *invstd)
+{
+  int64_t pooled_rows = job->image.N * (job->image.H / 2), grain = row_grain(job->p.channels);
+  int64_t pooled_grain = CPU_GRAIN / (2 * job->image.W * job->p.channels + 1) + 1;
+  job->n.center = mean;
+  if (job->index_in) cpu_parallel(pooled_rows, pooled_grain, pool_grad_sums_part, job);
+  else cpu_parallel(job->p.rows, grain, grad_sums_part, job);
+  set_factors(job, call->attr[NORM_GRAD_TRAINING].i, mean, invstd, capl_tensor_data(call->out[1]),
+              capl_tensor_data(call->out[2]));
+  if (job->index_in) cpu_parallel(pooled_rows, pooled_grain, pool_grad_part, job);
+  else cpu_parallel(job->p.rows, grain, grad_apply_part, job);
+}
+
+/* In the fused ops bias stands before mean: in batch_norm_grad there is none. */
+static capl_status differentiate(const capl_call *call, bool fused, const uint8_t *index)
+{
+  const capl_tensor *x = call->in[0];
+  const float *weight = capl_tensor_data(call->in[2]), *bias = fused ? capl_tensor_data(call->in[3]) : weight;
+  const float *mean = capl_tensor_data(call->in[fused ? 4 : 3]), *invstd = capl_tensor_data(call->in[fused ? 5 : 4]);
+  norm_room room;
+  norm_job job = {.p = pixels_of(x, fused), .room = &room, .x = capl_tensor_data(x),
+                  .dy = capl_tensor_data(call->in[1]), .y = capl_tensor_data(call->out[0]), .index_in = index};
+  job.stream = streams(&job.p, job.y);
+  if (index) job.image = cpu_image_of(x);
+  CAPL_TRY(room_get(call->device, job.p.channels, &room));
+  set_affine(&job, weight, bias, mean, invstd);
+  backward(call, &job, mean, invstd);
+  capl_scratch_put(call->device, room.memory);
+  return CAPL_OK;
+}
+
+static capl_status cpu_batch_norm_grad(const capl_call *call)
+{
+  return differentiate(call, false, NULL);
+}
+
+static capl_status cpu_bn_act_grad(const capl_call *call)
+{
+  return differentiate(call, true, NULL);
+}
+
+static capl_status cpu_bn_act_pool_grad(const capl_call *call)
+{
+  return differentiate(call, true, capl_tensor_data(call->in[6]));
+}
+
+/* ---- rows ---- */
+
+static bool supports_norm(const capl_call *call)
+{
+  return cpu_real(call->in[0]) && capl_tensor_numel(call->in[0]) > 0;
+}
+
+static bool supports_pooled(const capl_call *call)
+{
+  return supports_norm(call) && call->in[0]->size[1] <= ROW_CHANNELS;
+}
+
+const capl_kernel cpu_norm_kernels[] = {
+  {CAPL_OP_batch_norm, cpu_batch_norm, supports_norm},
+  {CAPL_OP_batch_norm_grad, cpu_batch_norm_grad, supports_norm},
+  {CAPL_OP_bn_act, cpu_bn_act, supports_norm},
+  {CAPL_OP_bn_act_grad, cpu_bn_act_grad, supports_norm},
+  {CAPL_OP_bn_act_pool, cpu_bn_act_pool, supports_pooled},
+  {CAPL_OP_bn_act_pool_grad, cpu_bn_act_pool_grad, supports_pooled},
+  {0},
+};

@@ -1,0 +1,205 @@
+/* optim.c -- optimiser steps over all tensors of a group at once, and the norm of all gradients.
+**
+** The tensors are laid end to end and the whole is split among the threads, so that a model's many
+** small tensors cost no more than one large one.
+** SPDX-License-Identifier: Apache-2.0
+*/
+#include <math.h>
+#include <string.h>
+
+#include "backend/cpu/cpu.h"
+
+enum { MAX_GROUPS = 5, PARAM = 0, GRAD = 1 };
+
+typedef struct {
+  const capl_call *call;
+  int n;        /* tensors per group */
+  int n_groups;
+  vec_adam adam;
+  vec_sgd sgd;
+  vec_rmsprop rmsprop;
+  void (*step)(const void *job, int64_t n, float *const *at);
+  double partial[CPU_MAX_THREADS];
+} optim_job;
+
+static capl_tensor *member(const optim_job *job, int group, int i)
+{
+  return job->call->in[group * job->n + i];
+}
+
+/* Elements of tensor i that take part: none when it has no gradient. */
+static int64_t active(const optim_job *job, int i)
+{
+  const capl_tensor *grad = member(job, job->n_groups > 1 ? GRAD : 0, i);
+  return grad ? capl_tensor_numel(grad) : 0;
+}
+
+static int64_t active_total(const optim_job *job)
+{
+  int64_t total = 0;
+  for (int i = 0; i < job->n; i++) total += active(job, i);
+  return total;
+}
+
+/* Calls step for the piece [from, to) of tensor i. */
+static void step_piece(const optim_job *job, int i, int64_t from, int64_t to)
+{
+  float *at[MAX_GROUPS] = {NULL};
+  for (int g = 0; g < job->n_groups; g++)
+    if (member(job, g, i)) at[g] = (float *)capl_tensor_data(member(job, g, i)) + from;
+  job->step(job, to - from, at);
+}
+
+static void step_part(void *arg, int64_t begin, int64_t end, int thread)
+{
+  (void)thread;
+  const optim_job *job = arg;
+  int64_t start = 0;
+  for (int i = 0; i < job->n && start < end; i++) {
+    int64_t n = active(job, i), from = begin - start, to = end - start;
+    if (from < 0) from = 0;
+    if (to > n) to = n;
+    if (from < to) step_piece(job, i, from, to);
+    start += n;
+  }
+}
+
+static void run_step(optim_job *job, const capl_call *call, int n_groups,
+                     void (*step)(const void *, int64_t, float *const *))
+{
+  job->call = call;
+  job->n_groups = n_groups;
+  job->n = call->n_in / n_groups;
+  job->step = step;
+  cpu_parallel(active_total(job), CPU_GRAIN, step_part, job);
+}
+
+/* ---- adam: lr, beta1, beta2, eps, weight_decay, decoupled, step, grad_scale ---- */
+
+static void adam_piece(const void *p, int64_t n, float *const *at)
+{
+  cpu_now->adam(&((const optim_job *)p)->adam, n, at[PARAM], at[GRAD], at[2], at[3]);
+}
+
+static capl_status cpu_adam_step(const capl_call *call)
+{
+  enum { LR, BETA1, BETA2, EPS, DECAY, DECOUPLED, STEP, GRAD_SCALE };
+  const capl_attr *a = call->attr;
+  double lr = a[LR].f, step = (double)a[STEP].i;
+  bool decoupled = a[DECOUPLED].i;
+  optim_job job;
+  job.adam = (vec_adam){.grad_scale = (float)a[GRAD_SCALE].f, .beta1 = (float)a[BETA1].f, .beta2 = (float)a[BETA2].f,
+                        .eps = (float)a[EPS].f, .decay_grad = decoupled ? 0 : (float)a[DECAY].f,
+                        .keep_weight = decoupled ? (float)(1 - lr * a[DECAY].f) : 1,
+                        .rate = (float)(lr / (1 - pow(a[BETA1].f, step))),
+                        .root_correct = (float)(1 / sqrt(1 - pow(a[BETA2].f, step)))};
+  run_step(&job, call, 4, adam_piece);
+  return CAPL_OK;
+}
+
+/* ---- sgd: lr, momentum, dampening, nesterov, weight_decay, first_step, grad_scale ---- */
+
+static void sgd_piece(const void *p, int64_t n, float *const *at)
+{
+  cpu_now->sgd(&((const optim_job *)p)->sgd, n, at[PARAM], at[GRAD], at[2]);
+}
+
+static capl_status cpu_sgd_step(const capl_call *call)
+{
+  enum { LR, MOMENTUM, DAMPENING, NESTEROV, DECAY, FIRST, GRAD_SCALE };
+  const capl_attr *a = call->attr;
+  optim_job job;
+  job.sgd = (vec_sgd){(float)a[GRAD_SCALE].f, (float)a[LR].f, (float)a[MOMENTUM].f, (float)a[DAMPENING].f,
+                      (float)a[DECAY].f, a[NESTEROV].i, a[FIRST].i};
+  run_step(&job, call, 3, sgd_piece);
+  return CAPL_OK;
+}
+
+/* ---- rmsprop: lr, alpha, eps, weight_decay, momentum, centered, grad_scale ---- */
+
+static void rmsprop_piece(const void *p, int64_t n, float *const *at)
+{
+  cpu_now->rmsprop(&((const optim_job *)p)->rmsprop, n, at[PARAM], at[GRAD], at[2], at[3], at[4]);
+}
+
+static capl_status cpu_rmsprop_step(const capl_call *call)
+{
+  enum { LR, ALPHA, EPS, DECAY, MOMENTUM, CENTERED, GRAD_SCALE };
+  const capl_attr *a = call->attr;
+  optim_job job;
+  job.rmsprop = (vec_rmsprop){(float)a[GRAD_SCALE].f, (float)a[LR].f,       (float)a[ALPHA].f, (float)a[EPS].f,
+                              (float)a[DECAY].f,      (float)a[MOMENTUM].f, a[CENTERED].i};
+  run_step(&job, call, 5, rmsprop_piece);
+  return CAPL_OK;
+}
+
+/* ---- norm of all gradients ---- */
+
+static void norm_part(void *arg, int64_t begin, int64_t end, int thread)
+{
+  optim_job *job = arg;
+  int64_t start = 0;
+  double sum = 0;
+  for (int i = 0; i < job->n && start < end; i++) {
+    int64_t n = active(job, i), from = begin - start, to = end - start;
+    if (from < 0) from = 0;
+    if (to > n) to = n;
+    if (from < to)
+      sum += cpu_now->sum_squares(CAPL_F32, to - from, (const float *)capl_tensor_data(member(job, 0, i)) + from);
+    start += n;
+  }
+  job->partial[thread] = sum;
+}
+
+static capl_status cpu_grad_norm(const capl_call *call)
+{
+  optim_job job = {.call = call, .n = call->n_in, .n_groups = 1};
+  double sum = 0;
+  cpu_parallel(active_total(&job), CPU_GRAIN, norm_part, &job);
+  for (int t = 0; t < cpu_threads(); t++) sum += job.partial[t];
+  *(float *)capl_tensor_data(call->out[0]) = (float)sqrt(sum);
+  return CAPL_OK;
+}
+
+/* ---- rows ---- */
+
+/* Everything f32 without gaps, in one order per parameter. */
+static bool supports_groups(const capl_call *call, int n_groups)
+{
+  int n = call->n_in / n_groups;
+  for (int i = 0; i < n; i++)
+    for (int g = 0; g < n_groups; g++) {
+      const capl_tensor *first = call->in[i], *t = call->in[g * n + i];
+      if (!t) continue;
+      if (!first || t->dtype != CAPL_F32 || !capl_tensor_is_dense(t) || !capl_tensor_same_layout(t, first)) return false;
+    }
+  return true;
+}
+
+static bool supports_sgd(const capl_call *call)
+{
+  return supports_groups(call, 3);
+}
+
+static bool supports_adam(const capl_call *call)
+{
+  return supports_groups(call, 4);
+}
+
+static bool supports_rmsprop(const capl_call *call)
+{
+  return supports_groups(call, 5);
+}
+
+static bool supports_norm(const capl_call *call)
+{
+  return supports_groups(call, 1);
+}
+
+const capl_kernel cpu_optim_kernels[] = {
+  {CAPL_OP_sgd_step, cpu_sgd_step, supports_sgd},
+  {CAPL_OP_adam_step, cpu_adam_step, supports_adam},
+  {CAPL_OP_rmsprop_step, cpu_rmsprop_step, supports_rmsprop},
+  {CAPL_OP_grad_norm, cpu_grad_norm, supports_norm},
+  {0},
+};

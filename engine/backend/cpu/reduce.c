@@ -1,0 +1,185 @@
+/* reduce.c -- sums and means over any dims, and argmax over the innermost one.
+**
+** x is walked once in memory order, adding to one double per output element. When the outermost dim
+** is kept, threads own parts of the output; when it is reduced, each thread sums for itself and the
+** sums are added in the threads' order.
+** SPDX-License-Identifier: Apache-2.0
+*/
+#include <string.h>
+
+#include "backend/cpu/cpu.h"
+#include "base/float16.h"
+#include "ops/rules.h"
+
+enum { DIMS, KEEPDIM };
+
+/* Sums kept by every thread for itself; larger outputs with a reduced outermost dim use one thread. */
+enum { PRIVATE_SUMS = 1 << 18 };
+
+typedef struct {
+  cpu_loop loop; /* operand 0: x; operand 1: the sums, as if they were the output without gaps */
+  capl_dtype real;
+  const void *x;
+  double *sums;
+  int64_t n_sums;
+  bool kept; /* the outermost dim is kept */
+} sum_job;
+
+typedef struct {
+  const sum_job *job;
+  double *sums;
+} sum_part;
+
+static void sum_run(void *arg, int64_t n, const int64_t *at, const int64_t *step)
+{
+  const sum_part *part = arg;
+  capl_dtype real = part->job->real;
+  const void *x = cpu_at(part->job->x, real, at[0]);
+  double *sums = part->sums + at[1];
+  if (step[0] == 1 && step[1] == 0) *sums += cpu_now->sum(real, n, x);
+  else if (step[0] == 1 && step[1] == 1) cpu_now->add_to(real, n, x, sums);
+  else
+    for (int64_t i = 0; i < n; i++)
+      sums[i * step[1]] += real == CAPL_BF16 ? capl_bf16_to_float(((const uint16_t *)x)[i * step[0]])
+                                             : ((const float *)x)[i * step[0]];
+}
+
+/* begin, end: indices of the outermost dim. */
+static void sum_task(void *arg, int64_t begin, int64_t end, int thread)
+{
+  const sum_job *job = arg;
+  sum_part part = {job, job->sums + (job->kept ? 0 : thread * job->n_sums)};
+  int64_t inner = cpu_loop_total(&job->loop) / job->loop.size[0];
+  cpu_loop_part(&job->loop, begin * inner, end * inner, sum_run, &part);
+}
+
+/* The output as a tensor of x's dims: size 1 where reduced, row-major without gaps. */
+static capl_status sums_like(const capl_call *call, capl_tensor *sums)
+{
+  const capl_tensor *x = call->in[0];
+  const capl_attr *dims = &call->attr[DIMS];
+  *sums = *x;
+  for (int d = 0; d < x->ndim; d++) sums->size[d] = dims->n ? x->size[d] : 1;
+  for (int i = 0; i < dims->n; i++) {
+    int d;
+    CAPL_TRY(normalize_dim(dims->v[i], x->ndim, &d));
+    sums->size[d] = 1;
+  }
+  capl_strides_row(x->ndim, sums->size, sums->stride);
+  return CAPL_OK;
+}
+
+static void run_sums(sum_job *job)
+{
+  int64_t outer = job->loop.size[0], inner = cpu_loop_total(&job->loop) / outer;
+  bool alone = !job->kept && job->n_sums > PRIVATE_SUMS;
+  cpu_parallel(outer, alone ? outer : CPU_GRAIN / (inner + 1) + 1, sum_task, job);
+  for (int t = 1; !job->kept && !alone && t < cpu_threads(); t++)
+    for (int64_t i = 0; i < job->n_sums; i++) job->sums[i] += job->sums[t * job->n_sums + i];
+}
+
+/* sums, in logical order of sums' dims, times scale into y (any memory order). */
+static void store(const capl_tensor *sums_shape, const double *sums, double scale, const capl_tensor *y)
+{
+  capl_tensor shaped = *sums_shape;
+  int from = 0;
+  /* y has the same dims, maybe without those of size 1: match them in order. */
+  for (int d = 0; d < shaped.ndim; d++) {
+    while (from < y->ndim && y->size[from] == 1) from++;
+    if (shaped.size[d] != 1) shaped.stride[d] = y->stride[from++];
+  }
+  int64_t index[CAPL_MAX_NDIM] = {0}, at = 0, n = capl_tensor_numel(&shaped);
+  for (int64_t i = 0; i < n; i++) {
+    float value = (float)(sums[i] * scale);
+    void *p = cpu_at(capl_tensor_data(y), y->dtype, at);
+    if (y->dtype == CAPL_BF16) *(uint16_t *)p = capl_bf16_from_float(value);
+    else *(float *)p = value;
+    for (int d = shaped.ndim - 1; d >= 0; d--) {
+      at += shaped.stride[d];
+      if (++index[d] < shaped.size[d]) break;
+      at -= shaped.stride[d] * shaped.size[d];
+      index[d] = 0;
+    }
+  }
+}
+
+static capl_status reduce(const capl_call *call, bool mean)
+{
+  const capl_tensor *x = call->in[0];
+  capl_tensor sums;
+  CAPL_TRY(sums_like(call, &sums));
+  const capl_tensor *t[] = {x, &sums};
+  sum_job job = {.real = x->dtype, .x = capl_tensor_data(x), .n_sums = capl_tensor_numel(&sums)};
+  cpu_loop_init(&job.loop, 2, t);
+  job.kept = job.loop.stride[1][0] != 0;
+  size_t bytes = (size_t)job.n_sums * sizeof(double) * (size_t)(job.kept ? 1 : cpu_threads());
+  void *scratch;
+  CAPL_TRY(capl_scratch_get(call->device, bytes, &scratch));
+  job.sums = memset(scratch, 0, bytes);
+  run_sums(&job);
+  store(&sums, job.sums, mean ? (double)job.n_sums / (double)capl_tensor_numel(x) : 1, call->out[0]);
+  capl_scratch_put(call->device, scratch);
+  return CAPL_OK;
+}
+
+static capl_status cpu_sum(const capl_call *call)
+{
+  return reduce(call, false);
+}
+
+static capl_status cpu_mean(const capl_call *call)
+{
+  return reduce(call, true);
+}
+
+static bool supports_reduce(const capl_call *call)
+{
+  return cpu_supports_first(call) && capl_tensor_numel(call->in[0]) > 0;
+}
+
+/* ---- argmax: dim, keepdim ---- */
+
+typedef struct {
+  capl_dtype real;
+  int64_t n;
+  const void *x;
+  int32_t *y;
+} argmax_job;
+
+static void argmax_part(void *arg, int64_t begin, int64_t end, int thread)
+{
+  (void)thread;
+  const argmax_job *job = arg;
+  for (int64_t r = begin; r < end; r++)
+    job->y[r] = (int32_t)cpu_now->argmax(job->real, job->n, cpu_at(job->x, job->real, r * job->n));
+}
+
+static int64_t argmax_dim(const capl_call *call)
+{
+  int64_t dim = call->attr[DIMS].i;
+  return dim < 0 ? dim + call->in[0]->ndim : dim;
+}
+
+static capl_status cpu_argmax(const capl_call *call)
+{
+  const capl_tensor *x = call->in[0];
+  argmax_job job = {x->dtype, x->size[argmax_dim(call)], capl_tensor_data(x), capl_tensor_data(call->out[0])};
+  cpu_parallel(capl_tensor_numel(x) / job.n, CPU_GRAIN / job.n + 1, argmax_part, &job);
+  return CAPL_OK;
+}
+
+/* The dim must be innermost in memory and the others in their logical order, which is y's. */
+static bool supports_argmax(const capl_call *call)
+{
+  const capl_tensor *x = call->in[0];
+  if (!cpu_real(x) || x->ndim == 0 || capl_tensor_numel(x) == 0) return false;
+  int64_t dim = argmax_dim(call);
+  return (capl_tensor_is_row(x) && dim == x->ndim - 1) || (capl_tensor_is_nhwc(x) && x->ndim == 4 && dim == 1);
+}
+
+const capl_kernel cpu_reduce_kernels[] = {
+  {CAPL_OP_sum, cpu_sum, supports_reduce},
+  {CAPL_OP_mean, cpu_mean, supports_reduce},
+  {CAPL_OP_argmax, cpu_argmax, supports_argmax},
+  {0},
+};

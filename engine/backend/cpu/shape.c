@@ -1,0 +1,176 @@
+/* shape.c -- copies that change the order of elements: contiguous, concat, narrow_grad.
+** SPDX-License-Identifier: Apache-2.0
+*/
+#include <string.h>
+
+#include "backend/cpu/cpu.h"
+#include "ops/rules.h"
+
+typedef struct {
+  size_t bytes; /* of an element */
+  char *y;
+  const char *x;
+  const cpu_loop *loop; /* transposed copies only: */
+  int row;              /* the dim in which x is contiguous; y is contiguous in the last one */
+  int64_t rows_tiles;
+} copy_job;
+
+#define STRIDED(type)                                                      \
+  {                                                                        \
+    type *to = (type *)y;                                                  \
+    const type *from = (const type *)x;                                    \
+    for (int64_t i = 0; i < n; i++) to[i * step_y] = from[i * step_x];     \
+  }
+
+static void copy_strided(size_t bytes, int64_t n, char *y, int64_t step_y, const char *x, int64_t step_x)
+{
+  switch (bytes) {
+  case 1: STRIDED(uint8_t) break;
+  case 2: STRIDED(uint16_t) break;
+  case 4: STRIDED(uint32_t) break;
+  default: STRIDED(uint64_t) break;
+  }
+}
+
+static void copy_run(void *arg, int64_t n, const int64_t *at, const int64_t *step)
+{
+  const copy_job *job = arg;
+  char *y = job->y + at[0] * (int64_t)job->bytes;
+  const char *x = job->x + at[1] * (int64_t)job->bytes;
+  if (step[0] == 1 && step[1] == 1) memcpy(y, x, (size_t)n * job->bytes);
+  else copy_strided(job->bytes, n, y, step[0], x, step[1]);
+}
+
+/* ---- transposed copies: by tiles, so that both sides stay in the cache ---- */
+
+enum { TILE = 32 };
+
+static int64_t least(int64_t a, int64_t b)
+{
+  return a < b ? a : b;
+}
+
+/* Rows [first, last) of one plane spanned by job->row and the last dim. */
+static void copy_tiles(const copy_job *job, char *y, const char *x, int64_t first, int64_t last)
+{
+  const cpu_loop *loop = job->loop;
+  int in = loop->ndim - 1;
+  int64_t bytes = (int64_t)job->bytes, y_row = loop->stride[0][job->row] * bytes, x_in = loop->stride[1][in];
+  for (int64_t c = 0; c < loop->size[in]; c += TILE)
+    for (int64_t r = first; r < last; r++)
+      copy_strided(job->bytes, least(TILE, loop->size[in] - c), y + r * y_row + c * bytes, 1,
+                   x + (r + c * x_in) * bytes, x_in);
+}
+
+/* Element offsets of plane number `plane` (all dims but the two of the tile). */
+static void plane_offset(const copy_job *job, int64_t plane, int64_t *y, int64_t *x)
+{
+  const cpu_loop *loop = job->loop;
+  *y = *x = 0;
+  for (int d = loop->ndim - 2; d >= 0; d--) {
+    if (d == job->row) continue;
+    int64_t i = plane % loop->size[d];
+    plane /= loop->size[d];
+    *y += i * loop->stride[0][d];
+    *x += i * loop->stride[1][d];
+  }
+}
+
+static void transpose_part(void *arg, int64_t begin, int64_t end, int thread)
+{
+  (void)thread;
+  const copy_job *job = arg;
+  for (int64_t i = begin; i < end; i++) {
+    int64_t y, x, first = i % job->rows_tiles * TILE;
+    plane_offset(job, i / job->rows_tiles, &y, &x);
+    copy_tiles(job, job->y + y * (int64_t)job->bytes, job->x + x * (int64_t)job->bytes, first,
+               least(first + TILE, job->loop->size[job->row]));
+  }
+}
+
+/* The dim in which x is contiguous although y is not, -1 = none. */
+static int transposed_dim(const cpu_loop *loop)
+{
+  int last = loop->ndim - 1;
+  if (loop->stride[0][last] != 1 || loop->stride[1][last] <= 1) return -1;
+  for (int d = 0; d < last; d++)
+    if (loop->stride[1][d] == 1 && loop->size[d] > 1) return d;
+  return -1;
+}
+
+/* y := x, of one dtype, x broadcast to y's shape. Neither needs to own its memory. */
+static void copy(const capl_tensor *y, const capl_tensor *x)
+{
+  const capl_tensor *t[] = {y, x};
+  cpu_loop loop;
+  if (capl_tensor_numel(y) == 0) return;
+  cpu_loop_init(&loop, 2, t);
+  copy_job job = {.bytes = capl_dtype_size(y->dtype), .y = capl_tensor_data(y), .x = capl_tensor_data(x),
+                  .loop = &loop, .row = transposed_dim(&loop)};
+  if (job.row < 0) {
+    cpu_loop_run(&loop, copy_run, &job);
+    return;
+  }
+  int64_t tiles = 1, last = loop.size[loop.ndim - 1];
+  job.rows_tiles = (loop.size[job.row] + TILE - 1) / TILE;
+  for (int d = 0; d < loop.ndim - 1; d++) tiles *= d == job.row ? job.rows_tiles : loop.size[d];
+  cpu_parallel(tiles, CPU_GRAIN / (TILE * last) + 1, transpose_part, &job);
+}
+
+/* The part of t with index start .. start + length - 1 in dim; a borrowed view. */
+static capl_tensor slice(const capl_tensor *t, int dim, int64_t start, int64_t length)
+{
+  capl_tensor part = *t;
+  part.size[dim] = length;
+  part.offset += start * t->stride[dim];
+  return part;
+}
+
+static capl_status cpu_contiguous(const capl_call *call)
+{
+  copy(call->out[0], call->in[0]);
+  return CAPL_OK;
+}
+
+static capl_status cpu_concat(const capl_call *call)
+{
+  int dim;
+  int64_t start = 0;
+  CAPL_TRY(normalize_dim(call->attr[0].i, call->in[0]->ndim, &dim));
+  for (int i = 0; i < call->n_in; i++) {
+    capl_tensor part = slice(call->out[0], dim, start, call->in[i]->size[dim]);
+    copy(&part, call->in[i]);
+    start += call->in[i]->size[dim];
+  }
+  return CAPL_OK;
+}
+
+static bool supports_concat(const capl_call *call)
+{
+  for (int i = 1; i < call->n_in; i++)
+    if (call->in[i]->dtype != call->in[0]->dtype) return false;
+  return true;
+}
+
+static capl_status cpu_narrow_grad(const capl_call *call)
+{
+  int dim;
+  CAPL_TRY(normalize_dim(call->attr[0].i, call->in[0]->ndim, &dim));
+  memset(capl_tensor_data(call->out[0]), 0, capl_tensor_bytes(call->out[0]));
+  capl_tensor part = slice(call->out[0], dim, call->attr[1].i, call->in[0]->size[dim]);
+  copy(&part, call->in[0]);
+  return CAPL_OK;
+}
+
+static bool supports_all(const capl_call *call)
+{
+  (void)call;
+  return true;
+}
+
+const capl_kernel cpu_shape_kernels[] = {
+  {CAPL_OP_contiguous, cpu_contiguous, supports_all},
+  {CAPL_OP_concat, cpu_concat, supports_concat},
+  {CAPL_OP_narrow_grad, cpu_narrow_grad, supports_all},
+  {0},
+};

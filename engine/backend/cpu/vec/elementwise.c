@@ -1,0 +1,185 @@
+/* elementwise.c -- runs of elements: arithmetic, activations, dtype conversion, dropout.
+** SPDX-License-Identifier: Apache-2.0
+*/
+#include <math.h>
+
+#include "backend/cpu/vec/simd.h"
+
+/* ---- two operands ---- */
+
+INLINE vf binary_of(vec_binary_kind kind, vf a, vf b)
+{
+  switch (kind) {
+  case VEC_ADD: return a + b;
+  case VEC_SUB: return a - b;
+  case VEC_MUL: return a * b;
+  case VEC_DIV: return a / b;
+  case VEC_MAXIMUM: return v_select((a > b) | (a != a), a, b); /* NaN wins, as in PyTorch */
+  case VEC_MINIMUM: return v_select((a < b) | (a != a), a, b);
+  default: return v_where(a > (vf){0}, b); /* VEC_RELU_GRAD: a is y */
+  }
+}
+
+/* Element i of an operand that moves (step 1) or stands still (step 0). */
+INLINE vf operand(capl_dtype real, const void *p, int step, vf still, int64_t i)
+{
+  return step ? v_load(real, p, i) : still;
+}
+
+INLINE void binary_run(vec_binary_kind kind, capl_dtype real, int64_t n, const void *a, int sa, const void *b, int sb,
+                       void *y)
+{
+  vf still_a = v_set(f_load(real, a, 0)), still_b = v_set(f_load(real, b, 0));
+  int64_t i = 0;
+  for (; i + VN <= n; i += VN)
+    v_store(real, y, i, binary_of(kind, operand(real, a, sa, still_a, i), operand(real, b, sb, still_b, i)));
+  if (i == n) return;
+  vf last_a = sa ? v_load_part(real, a, i, (int)(n - i)) : still_a;
+  vf last_b = sb ? v_load_part(real, b, i, (int)(n - i)) : still_b;
+  v_store_part(real, y, i, binary_of(kind, last_a, last_b), (int)(n - i));
+}
+
+INLINE void binary_steps(vec_binary_kind kind, capl_dtype real, int64_t n, const void *a, int sa, const void *b,
+                         int sb, void *y)
+{
+  if (sa && sb) binary_run(kind, real, n, a, 1, b, 1, y);
+  else if (sa) binary_run(kind, real, n, a, 1, b, 0, y);
+  else binary_run(kind, real, n, a, 0, b, sb, y);
+}
+
+void VEC(binary)(vec_binary_kind kind, capl_dtype real, int64_t n, const void *a, int sa, const void *b, int sb,
+                 void *y)
+{
+#define CASE(k)                                                             \
+  case k:                                                                   \
+    if (real == CAPL_BF16) binary_steps(k, CAPL_BF16, n, a, sa, b, sb, y);  \
+    else binary_steps(k, CAPL_F32, n, a, sa, b, sb, y);                     \
+    break
+  switch (kind) {
+    CASE(VEC_ADD);
+    CASE(VEC_SUB);
+    CASE(VEC_MUL);
+    CASE(VEC_DIV);
+    CASE(VEC_MAXIMUM);
+    CASE(VEC_MINIMUM);
+    CASE(VEC_RELU_GRAD);
+  }
+#undef CASE
+}
+
+/* ---- one operand ---- */
+
+INLINE vf sigmoid_of(vf x)
+{
+  return 1.0f / (1.0f + v_exp(-x));
+}
+
+/* Lanes through libm: the rare functions. */
+INLINE vf each(float (*f)(float), vf x)
+{
+  float lane[VN];
+  memcpy(lane, &x, sizeof lane);
+  for (int k = 0; k < VN; k++) lane[k] = f(lane[k]);
+  return v_load_f32(lane);
+}
+
+INLINE vf unary_of(vec_unary_kind kind, vf x, vf scale, vf shift)
+{
+  switch (kind) {
+  case VEC_RELU: return v_relu(x);
+  case VEC_AFFINE: return x * scale + shift;
+  case VEC_EXP: return v_exp(x);
+  case VEC_LOG: return each(logf, x);
+  case VEC_SQRT: return each(sqrtf, x);
+  case VEC_ABS: return (vf)((vi)x & 0x7FFFFFFF);
+  case VEC_SIGMOID: return sigmoid_of(x);
+  default: return each(tanhf, x); /* VEC_TANH */
+  }
+}
+
+INLINE void unary_run(vec_unary_kind kind, capl_dtype real, int64_t n, const void *x, void *y, float scale,
+                      float shift)
+{
+  vf s = v_set(scale), t = v_set(shift);
+  int64_t i = 0;
+  for (; i + VN <= n; i += VN) v_store(real, y, i, unary_of(kind, v_load(real, x, i), s, t));
+  if (i < n) v_store_part(real, y, i, unary_of(kind, v_load_part(real, x, i, (int)(n - i)), s, t), (int)(n - i));
+}
+
+void VEC(unary)(vec_unary_kind kind, capl_dtype real, int64_t n, const void *x, void *y, float scale, float shift)
+{
+#define CASE(k)                                                             \
+  case k:                                                                   \
+    if (real == CAPL_BF16) unary_run(k, CAPL_BF16, n, x, y, scale, shift);  \
+    else unary_run(k, CAPL_F32, n, x, y, scale, shift);                     \
+    break
+  switch (kind) {
+    CASE(VEC_RELU);
+    CASE(VEC_AFFINE);
+    CASE(VEC_EXP);
+    CASE(VEC_LOG);
+    CASE(VEC_SQRT);
+    CASE(VEC_ABS);
+    CASE(VEC_SIGMOID);
+    CASE(VEC_TANH);
+  }
+#undef CASE
+}
+
+/* ---- dtypes ---- */
+
+void VEC(to_bf16)(int64_t n, const float *x, uint16_t *y)
+{
+  int64_t i = 0;
+  for (; i + VN <= n; i += VN) v_store(CAPL_BF16, y, i, v_load_f32(x + i));
+  for (; i < n; i++) y[i] = capl_bf16_from_float(x[i]);
+}
+
+void VEC(to_f32)(int64_t n, const uint16_t *x, float *y)
+{
+  int64_t i = 0;
+  for (; i + VN <= n; i += VN) v_store(CAPL_F32, y, i, v_load_bf16(x + i));
+  for (; i < n; i++) y[i] = capl_bf16_to_float(x[i]);
+}
+
+/* ---- dropout ---- */
+
+enum { BLOCKS = 16 }; /* Philox blocks side by side: 64 words */
+
+/* Words of blocks first .. first + BLOCKS - 1 (Philox4x32-10, ops.def's counter); lane by lane so
+** that the compiler vectorises the rounds. */
+static void philox_words(const vec_dropout *p, uint64_t first, uint32_t words[4 * BLOCKS])
+{
+  uint32_t c0[BLOCKS], c1[BLOCKS], c2[BLOCKS], c3[BLOCKS], k0 = p->key[0], k1 = p->key[1];
+  for (int b = 0; b < BLOCKS; b++) {
+    c0[b] = (uint32_t)(first + (uint64_t)b);
+    c1[b] = p->word1;
+    c2[b] = p->word2;
+    c3[b] = 0xD20u;
+  }
+  for (int round = 0; round < 10; round++, k0 += 0x9E3779B9u, k1 += 0xBB67AE85u)
+    for (int b = 0; b < BLOCKS; b++) {
+      uint64_t low = (uint64_t)0xD2511F53u * c0[b], high = (uint64_t)0xCD9E8D57u * c2[b];
+      c0[b] = (uint32_t)(high >> 32) ^ c1[b] ^ k0;
+      c1[b] = (uint32_t)high;
+      c2[b] = (uint32_t)(low >> 32) ^ c3[b] ^ k1;
+      c3[b] = (uint32_t)low;
+    }
+  for (int b = 0; b < BLOCKS; b++) {
+    words[4 * b] = c0[b];
+    words[4 * b + 1] = c1[b];
+    words[4 * b + 2] = c2[b];
+    words[4 * b + 3] = c3[b];
+  }
+}
+
+/* Elements [first, first + n) of a tensor; x and y point to element first, a multiple of 4 * BLOCKS. */
+void VEC(dropout)(const vec_dropout *p, capl_dtype real, int64_t first, int64_t n, const void *x, void *y)
+{
+  uint32_t words[4 * BLOCKS];
+  for (int64_t i = 0; i < n; i++) {
+    int place = (int)(i % (4 * BLOCKS));
+    if (place == 0) philox_words(p, (uint64_t)(first + i) / 4, words);
+    f_store(real, y, i, words[place] >= p->threshold ? f_load(real, x, i) * p->scale : 0);
+  }
+}

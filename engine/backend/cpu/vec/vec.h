@@ -1,0 +1,136 @@
+/* vec.h -- the backend's own vector kernels: one list, compiled once per instruction set.
+**
+** Every function works on one thread's part and knows nothing of tensors or threads. real is
+** CAPL_F32 or CAPL_BF16 and tells what void pointers point to; statistics are f32 or double.
+** Sources include simd.h and define each function as VEC(name); table.c collects them.
+** SPDX-License-Identifier: Apache-2.0
+*/
+#ifndef CAPL_CPU_VEC_H
+#define CAPL_CPU_VEC_H
+
+#include "capl/tensor.h"
+
+/* Per-channel constants of one batch-norm call; arrays of C floats. z = x * scale + shift. */
+typedef struct {
+  const float *scale, *shift;     /* forward */
+  const float *center;            /* subtracted from x in sums */
+  const float *k_dy, *k_x, *k_1;  /* backward: dx = k_dy * dz + k_x * x + k_1 */
+} vec_norm;
+
+/* A rectangle of channels-last pixels: rows pixels of channels values each, without gaps. */
+typedef struct {
+  capl_dtype real;
+  int64_t rows, channels;
+  bool relu;
+} vec_pixels;
+
+/* One output row of a 2x2 stride-2 max pool over x rows of width pixels. */
+typedef struct {
+  capl_dtype real;
+  int64_t width, channels;
+} vec_pool_row;
+
+/* Weight gradient of a convolution with few input channels, one row of dy.
+** x: kernel_h rows, padding included, each starting at the first tap; taps = kernel_w * Cin consecutive
+** values, step values further per output pixel. Added to dw[kernel_h][taps][channels] and db[channels].
+** channels is a multiple of 16. */
+typedef struct {
+  capl_dtype real; /* of dy */
+  int64_t width, channels, kernel_h, taps, step;
+} vec_conv_row;
+
+/* Optimiser settings, as far as the step number goes already worked out. grad_scale multiplies g first. */
+typedef struct {
+  float grad_scale, beta1, beta2, eps;
+  float decay_grad;   /* g += decay_grad * w (Adam) */
+  float keep_weight;  /* w *= keep_weight (AdamW) */
+  float rate;         /* lr / (1 - beta1^step) */
+  float root_correct; /* 1 / sqrt(1 - beta2^step) */
+} vec_adam;
+
+typedef struct {
+  float grad_scale, lr, momentum, dampening, weight_decay;
+  bool nesterov, first_step;
+} vec_sgd;
+
+typedef struct {
+  float grad_scale, lr, alpha, eps, weight_decay, momentum;
+  bool centered;
+} vec_rmsprop;
+
+typedef enum { VEC_ADD, VEC_SUB, VEC_MUL, VEC_DIV, VEC_MAXIMUM, VEC_MINIMUM, VEC_RELU_GRAD } vec_binary_kind;
+typedef enum { VEC_RELU, VEC_AFFINE, VEC_EXP, VEC_LOG, VEC_SQRT, VEC_ABS, VEC_SIGMOID, VEC_TANH } vec_unary_kind;
+
+/* Philox counter words 1..2 and the key of a dropout call. */
+typedef struct {
+  uint32_t key[2], word1, word2;
+  uint32_t threshold; /* an element stays when its word >= threshold */
+  float scale;        /* of what stays */
+} vec_dropout;
+
+#define CPU_VEC_MAP(X)                                                                                         \
+  /* batch norm: sum[c] += of (x - center), square[c] += of its square */                                      \
+  X(void, norm_sums, (const vec_pixels *p, const void *x, const float *center, double *sum, double *square))   \
+  X(void, norm_apply, (const vec_pixels *p, const vec_norm *n, const void *x, void *y, bool stream))           \
+  /* sum_dz[c] += of dz, sum_dzx[c] += of dz * (x - center); dz = dy, or dy where z > 0 when p->relu */         \
+  X(void, norm_grad_sums, (const vec_pixels *p, const vec_norm *n, const void *x, const void *dy,              \
+                           double *sum_dz, double *sum_dzx))                                                   \
+  X(void, norm_grad_apply, (const vec_pixels *p, const vec_norm *n, const void *x, const void *dy, void *dx,   \
+                            bool stream))                                                                      \
+  /* the same with relu and 2x2 pool; x0, x1: the two input rows */                                            \
+  X(void, norm_pool_row, (const vec_pool_row *p, const vec_norm *n, const void *x0, const void *x1, void *y,   \
+                          uint8_t *index))                                                                     \
+  X(void, norm_pool_grad_sums, (const vec_pool_row *p, const vec_norm *n, const void *x0, const void *x1,      \
+                                const void *dy, const uint8_t *index, float *sum_dz, float *sum_dzx))          \
+  X(void, norm_pool_grad_row, (const vec_pool_row *p, const vec_norm *n, const void *x0, const void *x1,       \
+                               const void *dy, const uint8_t *index, void *dx0, void *dx1, bool stream))       \
+  /* pooling of one pixel over n taps, each a pixel of channels values */                                      \
+  X(void, pool_max, (capl_dtype real, int64_t channels, int n, const void *const *taps, const uint8_t *place,  \
+                     void *y, uint8_t *index))                                                                 \
+  /* y = sum of weight[i] * taps[i] */                                                                         \
+  X(void, pool_sum, (capl_dtype real, int64_t channels, int n, const void *const *taps, const float *weight,   \
+                     void *y))                                                                                 \
+  /* dx = sum of taps[i] where index[i] == place[i] */                                                         \
+  X(void, pool_pick, (capl_dtype real, int64_t channels, int n, const void *const *taps,                       \
+                      const uint8_t *const *index, const uint8_t *place, void *dx))                            \
+  X(void, conv_row_grad_w, (const vec_conv_row *p, const float *const *x, const void *dy, float *dw, float *db)) \
+  /* y[i] = a[i * sa] op b[i * sb], sa and sb 0 or 1 */                                                        \
+  X(void, binary, (vec_binary_kind kind, capl_dtype real, int64_t n, const void *a, int sa, const void *b,     \
+                   int sb, void *y))                                                                           \
+  /* affine: y = scale * x + shift */                                                                          \
+  X(void, unary, (vec_unary_kind kind, capl_dtype real, int64_t n, const void *x, void *y, float scale,        \
+                  float shift))                                                                                \
+  X(void, to_bf16, (int64_t n, const float *x, uint16_t *y))                                                   \
+  X(void, to_f32, (int64_t n, const uint16_t *x, float *y))                                                    \
+  X(void, dropout, (const vec_dropout *p, capl_dtype real, int64_t first, int64_t n, const void *x, void *y))  \
+  /* rows of n values */                                                                                       \
+  X(void, softmax_row, (capl_dtype real, int64_t n, const void *x, void *y, bool log))                         \
+  X(void, softmax_grad_row, (capl_dtype real, int64_t n, const void *y, const void *dy, void *dx, bool log))   \
+  X(double, sum, (capl_dtype real, int64_t n, const void *x))                                                  \
+  X(double, sum_squares, (capl_dtype real, int64_t n, const void *x))                                          \
+  /* acc[i] += x[i] */                                                                                         \
+  X(void, add_to, (capl_dtype real, int64_t n, const void *x, double *acc))                                    \
+  X(int64_t, argmax, (capl_dtype real, int64_t n, const void *x))                                              \
+  /* binary cross-entropy with logits: the sum, or one loss per element */                                      \
+  X(double, bce_sum, (capl_dtype real, int64_t n, const void *x, const float *target))                         \
+  X(void, bce_each, (capl_dtype real, int64_t n, const void *x, const float *target, float *y))                \
+  X(void, bce_grad, (capl_dtype real, int64_t n, const void *x, const float *target, float scale, void *dx))   \
+  X(void, adam, (const vec_adam *p, int64_t n, float *w, const float *g, float *m, float *v))                  \
+  /* buffer, mean: may be NULL where the settings do not use them */                                          \
+  X(void, sgd, (const vec_sgd *p, int64_t n, float *w, const float *g, float *buffer))                         \
+  X(void, rmsprop, (const vec_rmsprop *p, int64_t n, float *w, const float *g, float *square, float *buffer,   \
+                    float *mean))
+
+typedef struct {
+  const char *isa;
+#define X(result, name, args) result(*name) args;
+  CPU_VEC_MAP(X)
+#undef X
+} cpu_vec;
+
+extern const cpu_vec cpu_vec_portable;
+#if defined(__x86_64__)
+extern const cpu_vec cpu_vec_avx2, cpu_vec_avx512, cpu_vec_avx512bf16;
+#endif
+
+#endif

@@ -1,0 +1,485 @@
+/* cpu_kernels.c -- the cpu backend against ref: every op it has, odd sizes, f32 and bf16, gradients too.
+**
+** Inputs lie on bf16's grid, so both dtypes compute from the same numbers; the oracle is always ref in
+** f32. The gradients are those of sum(y * r) with a random r. CAPL_ISA selects the kernels under test.
+** SPDX-License-Identifier: Apache-2.0
+*/
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+/* cmocka wants the four above first */
+#include <cmocka.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/float16.h"
+#include "capl/capl.h"
+
+static capl_device *cpu, *ref;
+
+#define OK(expr)                                                                            \
+  do {                                                                                      \
+    if ((expr) != CAPL_OK) fail_msg("%s: %s\n%s", #expr, capl_error_last()->message, capl_error_last()->context); \
+  } while (0)
+
+/* ---- inputs ---- */
+
+enum { MAX_IN = 6 };
+
+typedef enum {
+  NONE,    /* left out */
+  DATA,    /* -1..1, of the dtype under test */
+  FACTOR,  /* f32: 0.5..1.5 */
+  SHIFT,   /* f32: -1..1 */
+  RUNNING, /* f32: 0.5..1.5, no gradient */
+  POSITIVE,/* 0.1..2, of the dtype under test */
+  TARGET,  /* f32: 0 or 1, no gradient */
+  LABEL,   /* i32 below 5, no gradient */
+} kind;
+
+typedef struct {
+  kind kind;
+  int ndim;
+  int64_t size[4];
+} input;
+
+typedef struct {
+  capl_op_id op;
+  const char *attrs;
+  input in[MAX_IN];
+} op_case;
+
+#define S1(a) 1, {a}
+#define S2(a, b) 2, {a, b}
+#define S3(a, b, c) 3, {a, b, c}
+#define S4(a, b, c, d) 4, {a, b, c, d}
+#define NORM(C) {FACTOR, S1(C)}, {SHIFT, S1(C)}, {RUNNING, S1(C)}, {RUNNING, S1(C)}
+
+static const op_case cases[] = {
+  /* first layer: the own kernel for its weights; odd width, stride, 5x5, several input channels, bf16 rows */
+  {CAPL_OP_conv2d, "padding=1", {{DATA, S4(3, 1, 9, 13)}, {DATA, S4(32, 1, 3, 3)}, {SHIFT, S1(32)}}},
+  {CAPL_OP_conv2d, "padding=2 stride=2", {{DATA, S4(2, 1, 11, 17)}, {DATA, S4(16, 1, 5, 5)}, {SHIFT, S1(16)}}},
+  {CAPL_OP_conv2d, "padding=1", {{DATA, S4(2, 3, 8, 7)}, {DATA, S4(48, 3, 3, 3)}, {NONE}}},
+  {CAPL_OP_conv2d, "", {{DATA, S4(2, 4, 6, 5)}, {DATA, S4(16, 4, 1, 3)}, {SHIFT, S1(16)}}},
+  {CAPL_OP_conv2d, "padding=1", {{DATA, S4(2, 1, 6, 5)}, {DATA, S4(7, 1, 3, 3)}, {SHIFT, S1(7)}}},
+  /* Winograd sizes, with an image that does not divide into its tiles */
+  {CAPL_OP_conv2d, "padding=1", {{DATA, S4(2, 32, 7, 20)}, {DATA, S4(64, 32, 3, 3)}, {SHIFT, S1(64)}}},
+  {CAPL_OP_conv2d, "padding=1", {{DATA, S4(1, 40, 5, 9)}, {DATA, S4(33, 40, 3, 3)}, {SHIFT, S1(33)}}},
+  /* stride, dilation, unequal padding, groups, depthwise, 1x1, odd channels */
+  {CAPL_OP_conv2d, "stride=2 padding=1", {{DATA, S4(2, 17, 9, 8)}, {DATA, S4(19, 17, 3, 3)}, {SHIFT, S1(19)}}},
+  {CAPL_OP_conv2d, "dilation=2 padding=2,1", {{DATA, S4(2, 6, 9, 11)}, {DATA, S4(5, 6, 3, 3)}, {SHIFT, S1(5)}}},
+  {CAPL_OP_conv2d, "groups=3 padding=1", {{DATA, S4(2, 6, 7, 5)}, {DATA, S4(9, 2, 3, 3)}, {SHIFT, S1(9)}}},
+  {CAPL_OP_conv2d, "groups=16 padding=1", {{DATA, S4(2, 16, 7, 5)}, {DATA, S4(16, 1, 3, 3)}, {SHIFT, S1(16)}}},
+  {CAPL_OP_conv2d, "", {{DATA, S4(3, 24, 5, 6)}, {DATA, S4(10, 24, 1, 1)}, {SHIFT, S1(10)}}},
+  {CAPL_OP_conv2d, "stride=3,2", {{DATA, S4(1, 2, 10, 9)}, {DATA, S4(3, 2, 2, 4)}, {NONE}}},
+
+  {CAPL_OP_linear, "", {{DATA, S2(5, 37)}, {DATA, S2(11, 37)}, {SHIFT, S1(11)}}},
+  {CAPL_OP_linear, "", {{DATA, S3(2, 3, 64)}, {DATA, S2(48, 64)}, {NONE}}},
+  {CAPL_OP_linear, "", {{DATA, S2(1, 1)}, {DATA, S2(1, 1)}, {SHIFT, S1(1)}}},
+  {CAPL_OP_matmul, "", {{DATA, S2(5, 7)}, {DATA, S2(7, 3)}}},
+  {CAPL_OP_matmul, "", {{DATA, S3(3, 5, 7)}, {DATA, S3(3, 7, 4)}}},
+  {CAPL_OP_matmul, "transpose_a=true", {{DATA, S3(3, 7, 5)}, {DATA, S3(3, 7, 4)}}},
+  {CAPL_OP_matmul, "transpose_b=true", {{DATA, S4(2, 3, 5, 8)}, {DATA, S4(2, 3, 4, 8)}}},
+  {CAPL_OP_matmul, "transpose_a=true transpose_b=true", {{DATA, S2(6, 5)}, {DATA, S3(2, 3, 6)}}},
+  {CAPL_OP_matmul, "", {{DATA, S4(2, 1, 3, 5)}, {DATA, S3(4, 5, 6)}}},
+
+  {CAPL_OP_batch_norm, "training=true", {{DATA, S4(3, 5, 7, 3)}, NORM(5)}},
+  {CAPL_OP_batch_norm, "training=true", {{DATA, S4(2, 64, 5, 13)}, NORM(64)}},
+  {CAPL_OP_batch_norm, "training=true", {{DATA, S2(9, 35)}, NORM(35)}},
+  {CAPL_OP_batch_norm, "training=false", {{DATA, S4(2, 19, 3, 4)}, NORM(19)}},
+  {CAPL_OP_bn_act, "training=true", {{DATA, S4(3, 5, 7, 3)}, NORM(5)}},
+  {CAPL_OP_bn_act, "training=true eps=0.001", {{DATA, S4(2, 128, 6, 25)}, NORM(128)}},
+  {CAPL_OP_bn_act, "training=true", {{DATA, S4(2, 48, 11, 13)}, NORM(48)}},
+  {CAPL_OP_bn_act, "training=false", {{DATA, S4(2, 19, 3, 4)}, NORM(19)}},
+  {CAPL_OP_bn_act_pool, "training=true", {{DATA, S4(2, 32, 6, 10)}, NORM(32)}},
+  {CAPL_OP_bn_act_pool, "training=true", {{DATA, S4(3, 21, 7, 5)}, NORM(21)}},
+  {CAPL_OP_bn_act_pool, "training=true", {{DATA, S4(2, 3, 2, 3)}, NORM(3)}},
+  {CAPL_OP_bn_act_pool, "training=false", {{DATA, S4(2, 17, 5, 4)}, NORM(17)}},
+
+  {CAPL_OP_max_pool2d, "kernel=2", {{DATA, S4(2, 19, 7, 9)}}},
+  {CAPL_OP_max_pool2d, "kernel=3 stride=2 padding=1", {{DATA, S4(2, 16, 7, 9)}}},
+  {CAPL_OP_max_pool2d, "kernel=3,2 stride=1,3 ceil_mode=true", {{DATA, S4(1, 5, 6, 8)}}},
+  {CAPL_OP_avg_pool2d, "kernel=2", {{DATA, S4(2, 19, 7, 9)}}},
+  {CAPL_OP_avg_pool2d, "kernel=3 stride=2 padding=1", {{DATA, S4(2, 16, 7, 9)}}},
+  {CAPL_OP_avg_pool2d, "kernel=3 stride=2 padding=1 ceil_mode=true count_include_pad=false", {{DATA, S4(1, 5, 6, 8)}}},
+  {CAPL_OP_adaptive_avg_pool2d, "output=1", {{DATA, S4(2, 19, 7, 9)}}},
+  {CAPL_OP_adaptive_avg_pool2d, "output=3,4", {{DATA, S4(2, 16, 7, 9)}}},
+  {CAPL_OP_adaptive_avg_pool2d, "output=5", {{DATA, S4(1, 3, 2, 3)}}},
+
+  {CAPL_OP_add, "", {{DATA, S4(2, 19, 3, 5)}, {DATA, S4(2, 19, 3, 5)}}},
+  {CAPL_OP_sub, "", {{DATA, S4(2, 19, 3, 5)}, {DATA, S4(1, 19, 1, 1)}}},
+  {CAPL_OP_mul, "", {{DATA, S3(4, 1, 33)}, {DATA, S3(1, 7, 1)}}},
+  {CAPL_OP_mul, "", {{DATA, S2(1, 1)}, {DATA, S4(2, 3, 5, 7)}}},
+  {CAPL_OP_div, "", {{DATA, S2(7, 18)}, {POSITIVE, S2(7, 1)}}},
+  {CAPL_OP_maximum, "", {{DATA, S1(37)}, {DATA, S1(37)}}},
+  {CAPL_OP_minimum, "", {{DATA, S1(37)}, {DATA, S1(1)}}},
+  {CAPL_OP_relu, "", {{DATA, S4(2, 19, 3, 5)}}},
+  {CAPL_OP_affine, "scale=-2.5 shift=0.75", {{DATA, S3(3, 4, 7)}}},
+  {CAPL_OP_exp, "", {{DATA, S1(53)}}},
+  {CAPL_OP_log, "", {{POSITIVE, S1(53)}}},
+  {CAPL_OP_sqrt, "", {{POSITIVE, S1(53)}}},
+  {CAPL_OP_abs, "", {{DATA, S1(53)}}},
+  {CAPL_OP_sigmoid, "", {{DATA, S1(53)}}},
+  {CAPL_OP_tanh, "", {{DATA, S1(53)}}},
+  {CAPL_OP_dropout, "p=0.3 seed=77 offset=5", {{DATA, S2(9, 111)}}},
+  {CAPL_OP_dropout, "p=0.5 seed=3", {{DATA, S4(2, 5, 3, 7)}}},
+
+  {CAPL_OP_contiguous, "", {{DATA, S4(3, 37, 5, 7)}}},
+  {CAPL_OP_reshape, "size=3,-1", {{DATA, S4(3, 128, 7, 20)}}},
+  {CAPL_OP_concat, "dim=1", {{DATA, S4(2, 3, 4, 5)}, {DATA, S4(2, 6, 4, 5)}}},
+  {CAPL_OP_concat, "dim=0", {{DATA, S2(2, 3)}, {DATA, S2(1, 3)}}},
+  {CAPL_OP_narrow_grad, "dim=1 start=2 size=9", {{DATA, S3(3, 5, 4)}}},
+
+  {CAPL_OP_sum, "", {{DATA, S4(2, 19, 3, 5)}}},
+  {CAPL_OP_sum, "dims=0,2,3", {{DATA, S4(2, 19, 3, 5)}}},
+  {CAPL_OP_sum, "dims=1 keepdim=true", {{DATA, S4(2, 19, 3, 5)}}},
+  {CAPL_OP_mean, "dims=2", {{DATA, S3(3, 5, 33)}}},
+  {CAPL_OP_mean, "dims=2,3", {{DATA, S4(3, 20, 5, 7)}}},
+  {CAPL_OP_mean, "dims=0", {{DATA, S2(129, 7)}}},
+  {CAPL_OP_argmax, "dim=1", {{DATA, S2(9, 36)}}},
+  {CAPL_OP_argmax, "dim=1", {{DATA, S4(2, 19, 3, 5)}}},
+  {CAPL_OP_softmax, "", {{DATA, S3(3, 5, 37)}}},
+  {CAPL_OP_softmax, "dim=1", {{DATA, S4(2, 19, 3, 5)}}},
+  {CAPL_OP_log_softmax, "", {{DATA, S2(6, 36)}}},
+
+  {CAPL_OP_cross_entropy, "", {{DATA, S2(33, 7)}, {LABEL, S1(33)}}},
+  {CAPL_OP_cross_entropy, "label_smoothing=0.1 ignore_index=2", {{DATA, S2(33, 36)}, {LABEL, S1(33)}}},
+  {CAPL_OP_cross_entropy, "reduction=none", {{DATA, S2(9, 5)}, {LABEL, S1(9)}}},
+  {CAPL_OP_bce_with_logits, "", {{DATA, S2(5, 37)}, {TARGET, S2(5, 37)}}},
+  {CAPL_OP_bce_with_logits, "reduction=sum", {{DATA, S2(5, 37)}, {TARGET, S2(5, 37)}}},
+  {CAPL_OP_bce_with_logits, "reduction=none", {{DATA, S2(5, 37)}, {TARGET, S2(5, 37)}}},
+  {CAPL_OP_multilabel_soft_margin, "", {{DATA, S2(5, 37)}, {TARGET, S2(5, 37)}}},
+};
+
+static double draw(kind k, capl_rng *rng)
+{
+  double u = (double)capl_rng_u32(rng) / 4294967296.0;
+  switch (k) {
+  case FACTOR:
+  case RUNNING: u += 0.5; break;
+  case POSITIVE: u = 0.1 + 1.9 * u; break;
+  case TARGET: return u > 0.7;
+  case LABEL: return floor(5 * u);
+  default: u = 2 * u - 1;
+  }
+  return capl_bf16_to_float(capl_bf16_from_float((float)u));
+}
+
+static capl_dtype dtype_of(kind k, capl_dtype dtype)
+{
+  return k == LABEL ? CAPL_I32 : k == DATA || k == POSITIVE ? dtype : CAPL_F32;
+}
+
+static bool wants_grad(const op_case *c, int i)
+{
+  kind k = c->in[i].kind;
+  return capl_op_get(c->op)->grad && (k == DATA || k == FACTOR || k == SHIFT || k == POSITIVE);
+}
+
+static capl_tensor *make(capl_device *device, capl_dtype dtype, kind k, int ndim, const int64_t *size, uint32_t stream)
+{
+  capl_rng rng;
+  int64_t n = 1;
+  capl_tensor *t;
+  for (int d = 0; d < ndim; d++) n *= size[d];
+  double *values = calloc((size_t)n + 1, sizeof *values);
+  capl_rng_init(&rng, 2024, stream, 0, 0);
+  for (int64_t i = 0; i < n; i++) values[i] = draw(k, &rng);
+  OK(capl_tensor_from_doubles(device, dtype, ndim, size, values, &t));
+  free(values);
+  return t;
+}
+
+/* ---- one run ---- */
+
+typedef struct {
+  int n_in, n_out;
+  capl_tensor *in[MAX_IN], *out[CAPL_MAX_OUT];
+} run;
+
+static void differentiate(const run *r, capl_device *device)
+{
+  const capl_tensor *y = r->out[0];
+  capl_tensor *weight = make(device, y->dtype, DATA, y->ndim, y->size, 99), *weighted, *loss;
+  capl_tensor *pair[2] = {r->out[0], weight};
+  OK(capl_op_call(CAPL_OP_mul, pair, 2, NULL, &weighted));
+  OK(capl_op_call(CAPL_OP_sum, &weighted, 1, NULL, &loss));
+  OK(capl_backward(loss, 1));
+  capl_tensor_unref(weight);
+  capl_tensor_unref(weighted);
+  capl_tensor_unref(loss);
+}
+
+static run run_case(const op_case *c, capl_device *device, capl_dtype dtype)
+{
+  run r = {.n_out = capl_op_get(c->op)->n_out};
+  bool any = false;
+  for (int i = 0; i < MAX_IN && (c->in[i].ndim || i < 3); i++) {
+    const input *in = &c->in[i];
+    if (in->kind == NONE) continue;
+    r.in[i] = make(device, dtype_of(in->kind, dtype), in->kind, in->ndim, in->size, (uint32_t)i);
+    r.in[i]->requires_grad = wants_grad(c, i);
+    any |= r.in[i]->requires_grad;
+    r.n_in = i + 1;
+  }
+  OK(capl_run(c->op, r.in, r.n_in, c->attrs, r.out));
+  if (any) differentiate(&r, device);
+  return r;
+}
+
+static void drop(run *r)
+{
+  for (int i = 0; i < r->n_in; i++) capl_tensor_unref(r->in[i]);
+  for (int i = 0; i < r->n_out; i++) capl_tensor_unref(r->out[i]);
+}
+
+/* Largest difference, relative to the largest value of want. */
+static double distance(const capl_tensor *got, const capl_tensor *want)
+{
+  int64_t n = capl_tensor_numel(want);
+  double *a = calloc((size_t)n + 1, sizeof *a), *b = calloc((size_t)n + 1, sizeof *b), worst = 0, scale = 1e-3;
+  assert_true(capl_tensor_same_shape(got, want));
+  OK(capl_tensor_to_doubles(got, a));
+  OK(capl_tensor_to_doubles(want, b));
+  for (int64_t i = 0; i < n; i++) {
+    double d = fabs(a[i] - b[i]);
+    if (!(d <= worst)) worst = d;
+    if (fabs(b[i]) > scale) scale = fabs(b[i]);
+  }
+  free(a);
+  free(b);
+  return worst / scale;
+}
+
+static void compare(const op_case *c, capl_dtype dtype, const char *what, int i, const capl_tensor *got,
+                    const capl_tensor *want)
+{
+  double limit = dtype == CAPL_BF16 ? 1.2e-2 : 2e-5;
+  if (got->dtype == CAPL_U8 || got->dtype == CAPL_I32) limit = 0;
+  double d = distance(got, want);
+  if (d <= limit) return;
+  char x[96];
+  fail_msg("%s (%s) %s: %s %d is off by %.3g of the largest value, %.3g is allowed; x %s", capl_op_get(c->op)->name,
+           c->attrs, capl_dtype_name(dtype), what, i, d, limit,
+           capl_shape_describe(c->in[0].ndim, c->in[0].size, x, sizeof x));
+}
+
+static void check_case(const op_case *c, capl_dtype dtype)
+{
+  run got = run_case(c, cpu, dtype), want = run_case(c, ref, CAPL_F32);
+  for (int i = 0; i < got.n_out; i++) compare(c, dtype, "output", i, got.out[i], want.out[i]);
+  for (int i = 0; i < got.n_in; i++) {
+    if (c->in[i].kind == RUNNING) compare(c, dtype, "running", i, got.in[i], want.in[i]);
+    if (!got.in[i] || !wants_grad(c, i)) continue;
+    assert_non_null(got.in[i]->grad);
+    compare(c, dtype, "gradient", i, got.in[i]->grad, want.in[i]->grad);
+  }
+  drop(&got);
+  drop(&want);
+}
+
+static void check_all(capl_dtype dtype)
+{
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) check_case(&cases[i], dtype);
+}
+
+static void kernels_agree_with_ref_in_f32(void **state)
+{
+  (void)state;
+  check_all(CAPL_F32);
+}
+
+static void kernels_agree_with_ref_in_bf16(void **state)
+{
+  (void)state;
+  check_all(CAPL_BF16);
+}
+
+/* ---- optimisers ---- */
+
+static const struct {
+  capl_op_id op;
+  int groups;
+  const char *attrs;
+} steps[] = {
+  {CAPL_OP_sgd_step, 3, "lr=0.1"},
+  {CAPL_OP_sgd_step, 3, "lr=0.1 momentum=0.9 dampening=0.1 weight_decay=0.01 grad_scale=0.5"},
+  {CAPL_OP_sgd_step, 3, "lr=0.1 momentum=0.9 nesterov=true first_step=true"},
+  {CAPL_OP_adam_step, 4, "lr=0.01 step=3 weight_decay=0.1"},
+  {CAPL_OP_adam_step, 4, "lr=0.01 step=1 weight_decay=0.1 decoupled=true grad_scale=0.25"},
+  {CAPL_OP_rmsprop_step, 5, "lr=0.01 weight_decay=0.1"},
+  {CAPL_OP_rmsprop_step, 5, "lr=0.01 momentum=0.9 centered=true alpha=0.9"},
+};
+
+enum { TENSORS = 3, MAX_GROUPS = 5 };
+static const input params[TENSORS] = {{DATA, S4(19, 3, 3, 3)}, {DATA, S2(301, 211)}, {DATA, S1(5)}};
+
+/* v and square averages must be positive, and larger than the square of the mean of gradients. */
+static void make_groups(capl_device *device, int groups, capl_tensor **t)
+{
+  for (int g = 0; g < groups; g++)
+    for (int i = 0; i < TENSORS; i++) {
+      bool square = (groups == 4 && g == 3) || (groups == 5 && g == 2);
+      t[g * TENSORS + i] = make(device, CAPL_F32, square ? RUNNING : DATA, params[i].ndim, params[i].size,
+                                (uint32_t)(10 * g + i));
+      if (groups == 5 && g == 4) OK(capl_tensor_fill(t[g * TENSORS + i], 0.125));
+    }
+}
+
+static void optimiser_steps_agree_with_ref(void **state)
+{
+  (void)state;
+  for (size_t s = 0; s < sizeof steps / sizeof *steps; s++) {
+    capl_tensor *got[TENSORS * MAX_GROUPS], *want[TENSORS * MAX_GROUPS];
+    int n = TENSORS * steps[s].groups;
+    make_groups(cpu, steps[s].groups, got);
+    make_groups(ref, steps[s].groups, want);
+    OK(capl_run(steps[s].op, got, n, steps[s].attrs, NULL));
+    OK(capl_run(steps[s].op, want, n, steps[s].attrs, NULL));
+    for (int i = 0; i < n; i++) {
+      double d = distance(got[i], want[i]);
+      if (!(d < 2e-6)) fail_msg("%s (%s): tensor %d is off by %.3g", capl_op_get(steps[s].op)->name, steps[s].attrs, i, d);
+      capl_tensor_unref(got[i]);
+      capl_tensor_unref(want[i]);
+    }
+  }
+}
+
+static void missing_gradients_skip_their_parameter(void **state)
+{
+  (void)state;
+  capl_tensor *t[TENSORS * 3], *first = NULL;
+  make_groups(cpu, 3, t);
+  OK(capl_op_call(CAPL_OP_contiguous, &t[0], 1, NULL, &first));
+  capl_tensor *grad = t[TENSORS];
+  t[TENSORS] = NULL;
+  OK(capl_run(CAPL_OP_sgd_step, t, TENSORS * 3, "lr=0.1 momentum=0.9", NULL));
+  assert_true(distance(t[0], first) == 0);
+  t[TENSORS] = grad;
+  for (int i = 0; i < TENSORS * 3; i++) capl_tensor_unref(t[i]);
+  capl_tensor_unref(first);
+}
+
+static void grad_norm_agrees_with_ref(void **state)
+{
+  (void)state;
+  capl_tensor *got[TENSORS * 3], *want[TENSORS * 3], *a, *b;
+  make_groups(cpu, 3, got);
+  make_groups(ref, 3, want);
+  OK(capl_run(CAPL_OP_grad_norm, got, TENSORS * 3, NULL, &a));
+  OK(capl_run(CAPL_OP_grad_norm, want, TENSORS * 3, NULL, &b));
+  assert_true(distance(a, b) < 1e-6);
+  for (int i = 0; i < TENSORS * 3; i++) capl_tensor_unref(got[i]), capl_tensor_unref(want[i]);
+  capl_tensor_unref(a);
+  capl_tensor_unref(b);
+}
+
+/* ---- numerics ---- */
+
+/* Mean 1000, deviation 1: the naive E[x^2] - E[x]^2 in f32 would lose the variance. */
+static void a_large_mean_does_not_hurt_the_variance(void **state)
+{
+  (void)state;
+  enum { N = 4, C = 16, H = 9, W = 9 };
+  const int64_t size[4] = {N, C, H, W}, channels[1] = {C};
+  capl_tensor *in[5] = {NULL}, *out[3], *want[3], *in_ref[5] = {NULL};
+  capl_device *devices[2] = {cpu, ref};
+  for (int d = 0; d < 2; d++) {
+    capl_tensor **t = d ? in_ref : in;
+    OK(capl_tensor_new(devices[d], CAPL_F32, 4, size, CAPL_AUTO, &t[0]));
+    OK(capl_tensor_fill_normal(t[0], 1000, 1, 5, 0, 0, 0));
+    for (int i = 1; i < 3; i++) t[i] = make(devices[d], CAPL_F32, FACTOR, 1, channels, (uint32_t)i);
+    OK(capl_run(CAPL_OP_batch_norm, t, 5, "training=true", d ? want : out));
+  }
+  assert_true(distance(out[2], want[2]) < 1e-5);
+  for (int i = 0; i < 3; i++) {
+    capl_tensor_unref(out[i]), capl_tensor_unref(want[i]);
+    capl_tensor_unref(in[i]), capl_tensor_unref(in_ref[i]);
+  }
+}
+
+static void nan_stays_nan(void **state)
+{
+  (void)state;
+  const int64_t size[2] = {2, 21};
+  static const capl_op_id ops[] = {CAPL_OP_relu, CAPL_OP_exp, CAPL_OP_sigmoid, CAPL_OP_softmax, CAPL_OP_affine};
+  for (size_t k = 0; k < sizeof ops / sizeof *ops; k++)
+    for (int low = 0; low < 2; low++) {
+      double values[42] = {0};
+      capl_tensor *x, *y;
+      values[3] = NAN;
+      OK(capl_tensor_from_doubles(cpu, low ? CAPL_BF16 : CAPL_F32, 2, size, values, &x));
+      OK(capl_run(ops[k], &x, 1, NULL, &y));
+      OK(capl_tensor_to_doubles(y, values));
+      if (!isnan(values[3]) || isnan(values[30])) fail_msg("%s loses or spreads NaN", capl_op_get(ops[k])->name);
+      capl_tensor_unref(x);
+      capl_tensor_unref(y);
+    }
+}
+
+/* ---- the same again ---- */
+
+static void results_repeat_bit_for_bit(void **state)
+{
+  (void)state;
+  static const op_case c = {CAPL_OP_conv2d, "padding=1",
+                            {{DATA, S4(9, 1, 31, 47)}, {DATA, S4(32, 1, 3, 3)}, {SHIFT, S1(32)}}};
+  run a = run_case(&c, cpu, CAPL_F32), b = run_case(&c, cpu, CAPL_F32);
+  for (int i = 0; i < 3; i++) {
+    if (!a.in[i]->grad) continue;
+    assert_memory_equal(capl_tensor_data(a.in[i]->grad), capl_tensor_data(b.in[i]->grad),
+                        capl_tensor_bytes(a.in[i]->grad));
+  }
+  drop(&a);
+  drop(&b);
+}
+
+static int open_devices(void **state)
+{
+  (void)state;
+  if (capl_device_open("ref", &ref) != CAPL_OK || capl_device_open("cpu", &cpu) != CAPL_OK) {
+    print_error("%s\n", capl_error_last()->message);
+    return -1;
+  }
+  print_message("%s\n", cpu->backend->describe());
+  return 0;
+}
+
+/* A row in every table that these cases never reach would be untested. */
+static void every_kernel_has_a_case(void **state)
+{
+  (void)state;
+  static const capl_op_id elsewhere[] = {
+    CAPL_OP_sgd_step, CAPL_OP_adam_step, CAPL_OP_rmsprop_step, CAPL_OP_grad_norm, CAPL_OP_cast,
+    /* through the gradients of their op */
+    CAPL_OP_conv2d_grad_x, CAPL_OP_conv2d_grad_w, CAPL_OP_linear_grad_x, CAPL_OP_linear_grad_w,
+    CAPL_OP_batch_norm_grad, CAPL_OP_bn_act_grad, CAPL_OP_bn_act_pool_grad, CAPL_OP_max_pool2d_grad,
+    CAPL_OP_avg_pool2d_grad, CAPL_OP_adaptive_avg_pool2d_grad, CAPL_OP_relu_grad, CAPL_OP_softmax_grad,
+    CAPL_OP_log_softmax_grad, CAPL_OP_cross_entropy_grad, CAPL_OP_bce_with_logits_grad,
+  };
+  for (int op = 0; op < CAPL_OP_COUNT; op++) {
+    bool found = !capl_device_has(cpu, (capl_op_id)op);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) found |= (int)cases[i].op == op;
+    for (size_t i = 0; i < sizeof elsewhere / sizeof *elsewhere; i++) found |= (int)elsewhere[i] == op;
+    if (!found) fail_msg("%s has a cpu kernel and no case", capl_op_get((capl_op_id)op)->name);
+  }
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+    cmocka_unit_test(every_kernel_has_a_case),
+    cmocka_unit_test(kernels_agree_with_ref_in_f32),
+    cmocka_unit_test(kernels_agree_with_ref_in_bf16),
+    cmocka_unit_test(optimiser_steps_agree_with_ref),
+    cmocka_unit_test(missing_gradients_skip_their_parameter),
+    cmocka_unit_test(grad_norm_agrees_with_ref),
+    cmocka_unit_test(a_large_mean_does_not_hurt_the_variance),
+    cmocka_unit_test(nan_stays_nan),
+    cmocka_unit_test(results_repeat_bit_for_bit),
+  };
+  return cmocka_run_group_tests_name("cpu kernels", tests, open_devices, NULL);
+}
