@@ -140,10 +140,10 @@ static void memory_order(const capl_tensor *t, int *order)
 static const int row_order[CAPL_MAX_NDIM] = {0, 1, 2, 3, 4, 5};
 static const int nhwc_order[4] = {0, 2, 3, 1};
 
-/* A new reference to in[i], or to a copy in the order that layout asks for. */
-static capl_status lay_out(capl_layout layout, capl_tensor *const *in, int i, capl_tensor **out)
+/* A new reference to x, or to a copy in the order that layout asks for. first: the first input as it was
+** laid out, x itself if it is that. */
+static capl_status lay_out(capl_layout layout, capl_tensor *first, capl_tensor *x, capl_tensor **out)
 {
-  capl_tensor *x = in[i];
   int order[CAPL_MAX_NDIM];
   *out = capl_tensor_ref(x);
   if (!x || layout == CAPL_LAYOUT_ANY) return CAPL_OK;
@@ -153,10 +153,9 @@ static capl_status lay_out(capl_layout layout, capl_tensor *const *in, int i, ca
     fits = capl_tensor_is_nhwc(x);
     wanted = nhwc_order;
   } else if (layout == CAPL_LAYOUT_DENSE) {
-    bool like_first = in[0] && capl_tensor_same_shape(x, in[0]) && capl_tensor_is_dense(in[0]);
-    fits = capl_tensor_is_dense(x) && (!like_first || capl_tensor_same_layout(x, in[0]));
-    if (like_first) memory_order(in[0], order);
-    else memcpy(order, row_order, sizeof order);
+    bool like_first = first && capl_tensor_same_shape(x, first) && capl_tensor_is_dense(first);
+    fits = capl_tensor_is_dense(x) && (!like_first || capl_tensor_same_layout(x, first));
+    memory_order(like_first ? first : x, order);
     wanted = order;
   } else {
     fits = capl_tensor_is_row(x);
@@ -306,6 +305,14 @@ static capl_status expand_call(const capl_call *call)
   return call->op->expand(call);
 }
 
+/* Outputs that follow an input follow it as it was laid out for the kernel. */
+static void follow_laid_out(const capl_call *call, capl_tensor *const *history, capl_out_spec *specs)
+{
+  for (int k = 0; k < call->op->n_out; k++)
+    for (int i = 0; i < call->n_in && specs[k].like; i++)
+      if (specs[k].like == history[i]) specs[k].like = call->in[i];
+}
+
 /* Inputs are cast; runs the op on them and records it. history: the inputs as the tape knows them. */
 static capl_status execute(capl_call *call, capl_tensor **laid)
 {
@@ -318,8 +325,9 @@ static capl_status execute(capl_call *call, capl_tensor **laid)
     return tape_wants(op, history, call->n_in) ? tape_record(call, history) : CAPL_OK;
   }
   CAPL_TRY(op->shape(call, specs));
-  for (int i = 0; i < call->n_in; i++) CAPL_TRY(lay_out(op->layout, history, i, &laid[i]));
+  for (int i = 0; i < call->n_in; i++) CAPL_TRY(lay_out(op->layout, i > 0 ? laid[0] : history[0], history[i], &laid[i]));
   call->in = laid;
+  follow_laid_out(call, history, specs);
   const char *backend = NULL;
   const capl_kernel *kernel = arithmetic ? find_kernel(call, &backend) : NULL;
   if (arithmetic && !kernel && op->expand) {
