@@ -14,7 +14,7 @@ local p = capl.params {
   samples = 240000, -- training images; the learning rate falls to 0 over exactly this many
   batch = 64, -- images per step
   lr = 6e-3, -- highest learning rate
-  warmup = 200, -- steps until it is reached
+  warmup = 200, -- steps until it is reached; at most a quarter of all
   weight_decay = 0.02, -- of weights; none on biases and batch norm
   label_smoothing = 0.05, -- share of the target spread over all characters
   precision = "auto", -- fp32, bf16, or auto: bf16 where the processor has it
@@ -58,22 +58,26 @@ local function block(inputs, outputs, stride)
 end
 
 -- Each position of the text looks at the columns it wants: a softmax over columns mixes one vector per column.
-local Attention = nn.module("Attention")
+local Attention = nn.class("Attention")
 
 function Attention:init(channels, height, width)
   self.channels, self.width = channels, width
-  self.reduce = nn.Conv2d(channels, channels / 4, 1)
-  self.query = nn.Linear(channels / 4 * height * width, p.length * width)
-  self.value = nn.Conv2d(channels, channels, {height, 1}, {bias = false})
-  self.norm = nn.BatchNorm2d(channels)
+  self.query = nn.Sequential {
+    nn.Conv2d(channels, channels / 4, 1), nn.ReLU(), nn.Flatten(),
+    nn.Linear(channels / 4 * height * width, p.length * width),
+  }
+  self.value = nn.Sequential {
+    nn.Conv2d(channels, channels, {height, 1}, {bias = false}), nn.BatchNorm2d(channels), nn.ReLU(),
+  }
   self.read = nn.Linear(channels, #charset)
 end
 
 function Attention:forward(x)
   local n = x:size(1)
-  local weights = self.query(self.reduce(x):relu():flatten(2)):view(n, p.length, self.width):softmax(-1)
-  local columns = self.norm(self.value(x)):relu():view(n, self.channels, self.width)
-  return self.read(weights:matmul(columns:transpose(2, 3))) -- (N, length, K)
+  local weights = self.query(x):view(n, p.length, self.width):softmax(-1)
+  local columns = self.value(x):view(n, self.channels, self.width)
+  local mixed = weights:matmul(columns:transpose(2, 3)) -- (N, length, channels)
+  return self.read(mixed) -- (N, length, K)
 end
 
 local model = nn.Sequential {
@@ -96,8 +100,7 @@ end
 local opt = optim.AdamW({
   {params = weights, weight_decay = p.weight_decay},
   {params = others, weight_decay = 0},
-}, {lr = p.lr, betas = {0.9, 0.99}})
-local schedule = optim.WarmupCosine(opt, {warmup = p.warmup, total = steps})
+}, {lr = optim.schedule.warmup_cosine {lr = p.lr, warmup = math.min(p.warmup, steps / 4), total = steps}, betas = {0.9, 0.99}})
 
 -- ---- testing ----
 
@@ -123,7 +126,6 @@ for batch in train:epoch(1) do
     return nn.cross_entropy(logits:view(-1, #charset), batch.target:view(-1), {label_smoothing = p.label_smoothing})
   end)
   opt:backward_step(loss)
-  schedule:step()
   progress:step(p.batch, loss, opt.lr)
 end
 local seconds, rate = progress:seconds(), progress:rate()

@@ -62,24 +62,32 @@ add(conv(32, 64)) add(conv(64, 64)) add(nn.MaxPool2d(2)) -- 64x15x40
 add(conv(64, 128)) add(conv(128, 128)) add(conv(128, 128)) add(nn.MaxPool2d(2)) -- 128x7x20
 add(conv(128, 128))
 
-local classifier = nn.Sequential {
-  nn.Flatten(),
-  nn.Linear(128 * 7 * 20, 1024),
-  nn.Dropout(p.dropout),
-  nn.ReLU(),
-  nn.Linear(1024, LENGTH * K),
-}
+local CaptchaCnn = nn.class("CaptchaCnn")
 
-local model = nn.module("CaptchaCnn") {features = features, classifier = classifier}
-function model:forward(x) return self.classifier(self.features(x)) end
+function CaptchaCnn:init()
+  self.features = features
+  self.classifier = nn.Sequential {
+    nn.Flatten(),
+    nn.Linear(128 * 7 * 20, 1024),
+    nn.Dropout(p.dropout),
+    nn.ReLU(),
+    nn.Linear(1024, LENGTH * K),
+  }
+end
+
+function CaptchaCnn:forward(x) return self.classifier(self.features(x)) end
+
+local model = CaptchaCnn()
 capl.model(model, {output = "text", charset = charset, length = LENGTH})
 
 -- ---- optimizer ----
 
 local steps_per_epoch = train:batches()
-local opt = optim.AdamW(model:parameters(), {lr = p.lr, weight_decay = p.weight_decay})
-local schedule = optim.WarmupCosine(opt, {
-  warmup = p.warmup * steps_per_epoch, total = p.epochs * steps_per_epoch, min_lr = 1e-6,
+local opt = optim.AdamW(model:parameters(), {
+  lr = optim.schedule.warmup_cosine {
+    lr = p.lr, warmup = p.warmup * steps_per_epoch, total = p.epochs * steps_per_epoch, eta_min = 1e-6,
+  },
+  weight_decay = p.weight_decay,
 })
 
 -- ---- testing ----
@@ -107,7 +115,6 @@ for epoch = 1, p.epochs do
       return nn.multilabel_soft_margin(model(batch.image), batch.onehot)
     end)
     opt:backward_step(loss)
-    schedule:step()
     progress:step(p.batch, loss, opt.lr)
   end
   seconds = progress:seconds()

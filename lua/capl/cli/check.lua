@@ -17,7 +17,7 @@ end
 local function print_summary()
   local out = core.sys.out
   if hooks.model and run.image_shape then
-    out(tostring(hooks.model:summary(core.zeros(run.image_shape))) .. "\n")
+    out(tostring(require("nn.summary")(hooks.model, run.image_shape)) .. "\n")
   elseif not hooks.model then
     out("no layers to show: the recipe does not call capl.model\n")
   end
