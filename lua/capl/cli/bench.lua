@@ -85,6 +85,7 @@ local function main(job)
   if o.precision then rest[#rest + 1] = "--precision=" .. o.precision end
   if o.batch then rest[#rest + 1] = "--batch=" .. ("%d"):format(o.batch) end
   local seen = listen(o)
+  if o.ops then bench_ops.label_layers() end
   core.sys.mute(true)
   local ended = recipe.execute(job, {mode = "bench", args = rest, quiet = true, fixed = o.fixed})
   core.sys.mute(false)

@@ -5,7 +5,27 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
+local hooks = require "hooks"
+local settings = require "nn.settings"
+
 local bench_ops = {}
+
+local function restore(former, ...)
+  core.label(former)
+  return ...
+end
+
+--- Labels every op with the layer that calls it, by its name in the model of capl.model.
+function bench_ops.label_layers()
+  local names = {}
+  table.insert(hooks.on_model, function(model)
+    for name, module in model:named_modules() do names[module] = name == "" and module.__name or name end
+  end)
+  settings.watch = function(module, ...)
+    local former = core.label(names[module] or module.__name)
+    return restore(former, module:forward(...))
+  end
+end
 
 local function best_of(times, fn)
   local best = math.huge
