@@ -12,6 +12,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Under AddressSanitizer cached blocks, and the slack behind a block's last byte, are out of bounds:
+** without this the cache would hide every overrun and use after free. Only host memory is so marked. */
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/asan_interface.h>
+#define FORBID(device, p, bytes) ((device)->backend->host_memory ? __asan_poison_memory_region((p), (bytes)) : (void)0)
+#define PERMIT(device, p, bytes) ((device)->backend->host_memory ? __asan_unpoison_memory_region((p), (bytes)) : (void)0)
+#else
+#define FORBID(device, p, bytes) ((void)(p))
+#define PERMIT(device, p, bytes) ((void)(p))
+#endif
+
 enum {
   SMALLEST = 64,       /* bytes of the first class */
   STEPS = 8,           /* classes per power of two */
@@ -115,23 +126,30 @@ static void try_get(capl_device *device, int class, size_t rounded, void **p)
   pthread_mutex_unlock(&a->lock);
 }
 
+/* The cache, the system, the system after giving the cache back, and again after freeing what the program can. */
+static bool get_somehow(capl_device *device, int class, size_t rounded, void **out)
+{
+  try_get(device, class, rounded, out);
+  if (*out) return true;
+  capl_memory_trim(device);
+  try_get(device, class, rounded, out);
+  if (*out) return true;
+  if (!pressure_ || !pressure_(pressure_user_)) return false;
+  capl_memory_trim(device);
+  try_get(device, class, rounded, out);
+  return *out != NULL;
+}
+
 capl_status capl_block_get(capl_device *device, size_t bytes, void **out)
 {
   *out = NULL;
   if (bytes >> 48) return out_of_memory(device, bytes);
   size_t rounded;
   int class = size_class(bytes, &rounded);
-  try_get(device, class, rounded, out);
-  if (*out) return CAPL_OK;
-  capl_memory_trim(device);
-  try_get(device, class, rounded, out);
-  if (*out) return CAPL_OK;
-  if (pressure_ && pressure_(pressure_user_)) {
-    capl_memory_trim(device);
-    try_get(device, class, rounded, out);
-    if (*out) return CAPL_OK;
-  }
-  return out_of_memory(device, bytes);
+  if (!get_somehow(device, class, rounded, out)) return out_of_memory(device, bytes);
+  PERMIT(device, *out, bytes);
+  FORBID(device, (char *)*out + bytes, rounded - bytes);
+  return CAPL_OK;
 }
 
 void capl_block_put(capl_device *device, void *p, size_t bytes)
@@ -149,9 +167,12 @@ void capl_block_put(capl_device *device, void *p, size_t bytes)
     *cell = (free_block){.next = a->free[class], .data = p};
     a->free[class] = cell;
     a->stats.cached += rounded;
+    FORBID(device, p, rounded);
   }
   pthread_mutex_unlock(&a->lock);
-  if (!cell) device->backend->mem_free(p, rounded);
+  if (cell) return;
+  PERMIT(device, p, rounded);
+  device->backend->mem_free(p, rounded);
 }
 
 /* Bytes of a block of a class: the inverse of size_class. */
@@ -170,6 +191,7 @@ void capl_memory_trim(capl_device *device)
     while (a->free[class]) {
       free_block *cell = a->free[class];
       a->free[class] = cell->next;
+      PERMIT(device, cell->data, class_bytes(class));
       device->backend->mem_free(cell->data, class_bytes(class));
       free(cell);
     }

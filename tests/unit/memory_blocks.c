@@ -3,6 +3,10 @@
 */
 #include "unit.h"
 
+#include <stdio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include "base/thread.h"
 #include "capl/backend.h"
 
@@ -127,6 +131,38 @@ static void a_request_beyond_all_memory_fails_cleanly(void **state)
   assert_int_equal(capl_tensor_new(ref, CAPL_U8, 1, &n, CAPL_AUTO, &t), CAPL_ENOMEM);
 }
 
+#ifdef __SANITIZE_ADDRESS__
+/* Whether AddressSanitizer ends a child that touches this byte. */
+static bool touching_is_fatal(volatile unsigned char *p)
+{
+  fflush(NULL);
+  pid_t child = fork();
+  if (child == 0) {
+    close(STDERR_FILENO); /* the report is expected */
+    *p = 1;
+    _exit(0);
+  }
+  int status;
+  assert_int_equal(waitpid(child, &status, 0), child);
+  return status != 0;
+}
+
+static void address_sanitizer_sees_overruns_and_freed_blocks(void **state)
+{
+  (void)state;
+  capl_tensor *t = bytes(1000);
+  unsigned char *p = capl_tensor_data(t);
+  assert_false(touching_is_fatal(p + 999));
+  assert_true(touching_is_fatal(p + 1000));
+  capl_tensor_unref(t);
+  assert_true(touching_is_fatal(p));
+  t = bytes(1010); /* the same block */
+  assert_ptr_equal(capl_tensor_data(t), p);
+  assert_false(touching_is_fatal(p + 1009));
+  capl_tensor_unref(t);
+}
+#endif
+
 static void scratch_is_memory_like_any_other(void **state)
 {
   (void)state;
@@ -181,6 +217,9 @@ int main(void)
     cmocka_unit_test_teardown(above_the_limit_the_error_names_request_and_use, nothing_is_left),
     cmocka_unit_test_teardown(under_pressure_the_program_may_free_and_try_again, nothing_is_left),
     cmocka_unit_test_teardown(a_request_beyond_all_memory_fails_cleanly, nothing_is_left),
+#ifdef __SANITIZE_ADDRESS__
+    cmocka_unit_test_teardown(address_sanitizer_sees_overruns_and_freed_blocks, nothing_is_left),
+#endif
     cmocka_unit_test_teardown(scratch_is_memory_like_any_other, nothing_is_left),
     cmocka_unit_test_teardown(threads_may_allocate_at_the_same_time, nothing_is_left),
   };
