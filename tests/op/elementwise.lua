@@ -31,7 +31,11 @@ case {op = "lt", name = "expected", inputs = {gen.values {3, values = {1, 2, 3}}
 case {op = "div", name = "integers give floats", inputs = {gen.values {3, values = {1, 7, -3}, dtype = "i32"}, gen.values {3, values = {2, 2, 2}, dtype = "i32"}}, batch = {1, 2}, expect = {{0.5, 3.5, -1.5}}}
 case {op = "sub", name = "u8 wraps around", inputs = {gen.values {2, values = {1, 200}, dtype = "u8"}, gen.values {2, values = {2, 100}, dtype = "u8"}}, batch = {1, 2}, expect = {{255, 100}}}
 case {op = "mul", name = "an integer beside a float", inputs = {{2, 3}, gen.int {2, 3}}, batch = {1, 2}}
-case {op = "maximum", name = "ties share the gradient", inputs = {gen.values {2, values = {1, 2}, diff = false}, gen.values {2, values = {1, 3}, diff = false}}, batch = {1, 2}, expect = {{1, 3}}}
+local function pair(a, b) return {gen.values {2, values = a}, gen.values {2, values = b}} end
+case {op = "maximum", name = "ties share the gradient", inputs = pair({1, 2}, {1, 3}), only = {"expected"}, expect = {{1, 3}, grads = {{0.5, 0}, {0.5, 1}}}}
+case {op = "minimum", name = "ties share the gradient", inputs = pair({1, 2}, {1, 3}), only = {"expected"}, expect = {{1, 2}, grads = {{0.5, 1}, {0.5, 0}}}}
+case {op = "maximum", name = "NaN wins", inputs = pair({0 / 0, 2}, {1, 0 / 0}), only = {"expected"}, expect = {{0 / 0, 0 / 0}}}
+case {op = "mul", name = "the same gradient rule at 0", inputs = pair({0, 2}, {3, 0}), expect = {{0, 0}, grads = {{3, 0}, {0, 2}}}, batch = {1, 2}}
 
 case {op = "where", inputs = {gen.bool {3, 4}, {3, 4}, {3, 4}}, batch = {1, 2, 3}}
 case {op = "where", name = "all broadcast", inputs = {gen.bool {3, 1}, {1, 4}, {}}}
@@ -60,11 +64,25 @@ for _, exponent in ipairs {2, 3, 0.5, -1, 0} do
   case {op = "pow", name = "to " .. exponent, inputs = {gen.float {3, 5, lo = 0.3, hi = 2}}, attrs = {exponent = exponent}}
 end
 
+-- Kinks and edges, where finite differences say nothing.
+local function edge(op, x, y, slope, attrs)
+  case {op = op, name = "edges", inputs = {gen.values {#x, values = x}}, attrs = attrs, only = {"expected"}, expect = {y, grads = {slope}}}
+end
+local nan, inf = 0 / 0, math.huge
+edge("relu", {-1, 0, 2, inf}, {0, 0, 2, inf}, {0, 0, 1, 1})
+edge("abs", {-1, 0, 2}, {1, 0, 2}, {-1, 0, 1})
+edge("sqrt", {0, 4}, {0, 2}, {inf, 0.25})
+edge("log", {0, 1, -1}, {-inf, 0, nan}, {inf, 1, -1})
+edge("pow", {0, 3}, {0, 9}, {0, 6}, {exponent = 2})
+edge("pow", {0, 3}, {1, 1}, {0, 0}, {exponent = 0})
+edge("exp", {-inf, 0}, {0, 1}, {0, 1})
+case {op = "relu", name = "NaN stays", inputs = {gen.values {1, values = {nan}}}, only = {"expected"}, expect = {{nan}}}
+
 -- Casts: rounding to nearest even, cutting towards zero.
 case {op = "cast", name = "to f32", inputs = {{3, 5}}, attrs = {dtype = "f32"}, tolerance = {f64 = 1}, because = "steps of 1e-6 vanish in f32", only = {"any_layout", "against_ref", "twice_the_same", "inputs_unharmed", "meta_shapes", "empty_batch"}}
 case {op = "cast", name = "to f64", inputs = {{2, 3, 2, 2}}, attrs = {dtype = "f64"}}
 case {op = "cast", name = "to bf16", inputs = {{3, 50}}, attrs = {dtype = "bf16"}, tolerance = {f64 = 1}, because = "steps of 1e-6 vanish in bf16", only = {"any_layout", "against_ref", "twice_the_same", "inputs_unharmed", "meta_shapes", "empty_batch"}}
-case {op = "cast", name = "bf16 ties go to even", inputs = {gen.values {4, values = {1 + 2 ^ -8, 1 + 3 * 2 ^ -8, 1 + 2 ^ -8 + 2 ^ -40, -1 - 2 ^ -8}, diff = false}}, attrs = {dtype = "bf16"}, expect = {{1, 1 + 2 ^ -6, 1 + 2 ^ -7, -1}}}
+case {op = "cast", name = "bf16 ties go to even", inputs = {gen.values {4, values = {1 + 2 ^ -8, 1 + 3 * 2 ^ -8, 1 + 2 ^ -8 + 2 ^ -20, -1 - 2 ^ -8}, diff = false}}, attrs = {dtype = "bf16"}, expect = {{1, 1 + 2 ^ -6, 1 + 2 ^ -7, -1}}}
 case {op = "cast", name = "f16 ties, limits and subnormals", inputs = {gen.values {5, values = {1 + 2 ^ -11, 1 + 3 * 2 ^ -11, 65519, 2 ^ -25, 3 * 2 ^ -25}, diff = false}}, attrs = {dtype = "f16"}, expect = {{1, 1 + 2 ^ -9, 65504, 0, 2 ^ -23}}}
 case {op = "cast", name = "to integers", inputs = {gen.values {5, values = {-1.7, -0.5, 0.5, 1.7, 3e9}, diff = false}}, attrs = {dtype = "i32"}, expect = {{-1, 0, 0, 1, 2147483647}}, dtypes = {"f32"}}
 case {op = "cast", name = "to bool", inputs = {gen.values {3, values = {0, 0.5, -2}, diff = false}}, attrs = {dtype = "bool"}, expect = {{0, 1, 1}}}
@@ -74,6 +92,9 @@ case {op = "cast", name = "pixels to f32", inputs = {gen.int {2, 3, 4, 5, lo = 0
 case {op = "dropout", inputs = {{4, 9}}, attrs = {p = 0.3, seed = 7, offset = 3}}
 case {op = "dropout", name = "images", inputs = {{2, 3, 4, 5}}, attrs = {p = 0.5, seed = 1, offset = 0}}
 case {op = "dropout", name = "long", inputs = {{3, 400}}, attrs = {p = 0.5, seed = 123456789012, offset = 5000000000}}
+-- the mask of these 12 elements computed by another program from the doc's formula
+case {op = "dropout", name = "expected mask", inputs = {gen.values {3, 4, values = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}}}, attrs = {p = 0.5, seed = 5000000007, offset = 6000000001},
+  expect = {{2, 0, 6, 8, 10, 12, 0, 16, 0, 0, 22, 24}}}
 case {op = "dropout", name = "nothing dropped", inputs = {gen.values {2, values = {1, 2}}}, attrs = {p = 0}, expect = {{1, 2}}}
 case {op = "dropout", name = "everything dropped", inputs = {gen.values {2, values = {1, 2}}}, attrs = {p = 1}, expect = {{0, 0}}}
 

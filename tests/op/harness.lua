@@ -128,17 +128,17 @@ local function call(case, inputs)
 end
 
 -- Weights of the outputs in the loss: fixed per case, so that every element of every output counts.
-local function loss_weights(case, k, size)
+local function loss_weights(case, k, size, plain)
   local next, w = gen.stream(case.seed + 7919 * k), {}
-  for i = 1, gen.count(size) do w[i] = 0.25 + next() end
+  for i = 1, gen.count(size) do w[i] = plain and 1 or 0.25 + next() end
   return w
 end
 
-local function backward(case, outputs, carries, device)
+local function backward(case, outputs, carries, device, plain)
   local loss
   for k, y in ipairs(outputs) do
     if carries[k] then
-      local w = make(loss_weights(case, k, y.shape), y.shape, y.dtype, device)
+      local w = make(loss_weights(case, k, y.shape, plain), y.shape, y.dtype, device)
       local part = capl.op.sum(capl.op.mul(y, w))
       loss = loss and capl.op.add(loss, part) or part
     end
@@ -148,7 +148,7 @@ local function backward(case, outputs, carries, device)
 end
 
 --- Runs a case once: {outputs = lists of values, sizes, inputs after the call, grads by input}.
--- how: {layout = "permuted"|"narrowed"|nil, grad = whether to run backward, sizes = other input sizes}.
+-- how: {layout = "permuted"|"narrowed"|nil, grad = whether to run backward, plain = the loss is the plain sum}.
 local function run(case, device, dtype, drawn, how)
   how = how or {}
   local leaves, inputs, result = {}, {}, {outputs = {}, sizes = {}, dtypes = {}, carries = {}, after = {}, grads = {}}
@@ -161,8 +161,7 @@ local function run(case, device, dtype, drawn, how)
   end
   local outputs = call(case, inputs)
   for k, y in ipairs(outputs) do
-    result.sizes[k], result.dtypes[k] = y.shape, y.dtype
-    result.carries[k] = y.requires_grad and not (case.no_gradient and case.no_gradient[k])
+    result.sizes[k], result.dtypes[k], result.carries[k] = y.shape, y.dtype, y.requires_grad
     if device ~= "meta" then result.outputs[k] = values_of(y) end
   end
   if device == "meta" then return result end
@@ -170,7 +169,7 @@ local function run(case, device, dtype, drawn, how)
     if inputs[i] then result.after[i] = values_of(inputs[i]) end
   end
   if how.grad then
-    result.walked = backward(case, outputs, result.carries, device)
+    result.walked = backward(case, outputs, result.carries, device, how.plain)
     for i in ipairs(case.inputs) do
       local grad = leaves[i] and leaves[i].grad
       if grad then result.grads[i] = values_of(grad) end
@@ -269,14 +268,14 @@ function checks.finite_differences(case, fail)
   end
 end
 
-function checks.expected(case, fail)
-  local result = run(case, "ref", case.expect.dtype or "f64", draw(case))
-  for k, values in ipairs(case.expect) do
-    compare("output " .. k, result.outputs[k], values, case.expect.tolerance or 1e-12, fail)
-  end
-  for i, values in pairs(case.expect.after or {}) do
-    compare("input " .. i .. " afterwards", result.after[i], values, case.expect.tolerance or 1e-12, fail)
-  end
+-- expect = {output 1, output 2, after = {[input] = values}, grads = {[input] = values, of the outputs' sum}}
+function checks.expected(case, fail, device)
+  local expect, tolerance = case.expect, case.expect.tolerance or 1e-6
+  local dtype = device == "ref" and "f64" or "f32"
+  local result = run(case, device, dtype, draw(case), {grad = expect.grads ~= nil, plain = true})
+  for k, values in ipairs(expect) do compare("output " .. k, result.outputs[k], values, tolerance, fail) end
+  for i, values in pairs(expect.after or {}) do compare("input " .. i .. " afterwards", result.after[i], values, tolerance, fail) end
+  for i, values in pairs(expect.grads or {}) do compare("gradient of input " .. i, result.grads[i] or {}, values, tolerance, fail) end
 end
 
 function checks.inputs_unharmed(case, fail)
@@ -344,7 +343,7 @@ end
 ---- cases to tests ----------------------------------------------------------------------------
 
 local KNOWN = {op = true, name = true, inputs = true, attrs = true, tolerance = true, because = true, batch = true,
-  writes = true, no_gradient = true, expect = true, fails = true, seed = true, dtypes = true, only = true, index = true}
+  writes = true, expect = true, fails = true, seed = true, dtypes = true, only = true, index = true}
 
 local function hash(text)
   local h = 5381
@@ -369,7 +368,7 @@ function harness.prepare(case, family, index)
   assert(not c.tolerance or c.because, c.op .. " case " .. index .. ": a tolerance needs a reason in 'because'")
   c.inputs = {}
   for i, input in ipairs(case.inputs) do c.inputs[i] = gen.input(input) end
-  c.writes, c.no_gradient = set_of(case.writes), set_of(case.no_gradient)
+  c.writes = set_of(case.writes)
   c.index = index
   c.name = ("%s %d%s"):format(c.op, index, case.name and ": " .. case.name or "")
   c.seed = tonumber(os.getenv("CAPL_SEED")) or case.seed or hash(c.op .. index) % 100000 + 1
@@ -399,10 +398,14 @@ function harness.tests(case, test)
   end
   local dtypes = case.dtypes or (has_floats(case) and {"f32", "bf16"}) or {"whole"}
   if case.fails then
-    test("refuses wrong input on ref", function(fail) checks.fails(case, fail, "ref") end)
+    for _, device in ipairs(case.fails.on or {"ref", unpack((harness.backends()))}) do
+      add("refuses wrong input on " .. device, "fails", device)
+    end
     return
   end
-  if case.expect then add("gives the expected values", "expected") end
+  if case.expect then
+    for _, device in ipairs {"ref", unpack((harness.backends()))} do add("gives the expected values on " .. device, "expected", device) end
+  end
   if has_gradient(case) then add("agrees with finite differences", "finite_differences") end
   add("leaves its inputs alone", "inputs_unharmed")
   add("has the same shapes on meta", "meta_shapes")

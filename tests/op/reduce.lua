@@ -21,6 +21,11 @@ case {op = "sum", name = "bytes do not overflow", inputs = {gen.values {3, value
 case {op = "sum", name = "true counts as 1", inputs = {gen.values {3, values = {1, 0, 1}, dtype = "bool"}}, expect = {{2}}}
 case {op = "mean", name = "integers are refused", inputs = {gen.int {3}}, fails = {"dtype", "x must be floating point"}}
 case {op = "amax", name = "integers", inputs = {gen.int {4, 5}}, attrs = {dims = 2}}
+case {op = "amax", name = "ties share the gradient", inputs = {gen.values {2, 3, values = {5, 1, 5, 2, 2, 2}}}, attrs = {dims = 2}, only = {"expected"},
+  expect = {{5, 2}, grads = {{0.5, 0, 0.5, 1 / 3, 1 / 3, 1 / 3}}}}
+case {op = "amax", name = "NaN wins", inputs = {gen.values {1, 3, values = {1, 0 / 0, 3}}}, attrs = {dims = 2}, only = {"expected"}, expect = {{0 / 0}}}
+case {op = "sum", name = "expected", inputs = {gen.values {2, 3, values = {1, 2, 3, 4, 5, 6}}}, attrs = {dims = 1}, expect = {{5, 7, 9}, grads = {{1, 1, 1, 1, 1, 1}}}, batch = false}
+case {op = "mean", name = "expected", inputs = {gen.values {2, 3, values = {1, 2, 3, 4, 5, 6}}}, attrs = {dims = 2}, expect = {{2, 5}, grads = {{1 / 3, 1 / 3, 1 / 3, 1 / 3, 1 / 3, 1 / 3}}}}
 case {op = "amax", name = "of nothing", inputs = {{0, 3}}, fails = {"shape", "size 0"}}
 
 case {op = "argmax", inputs = {gen.distinct {3, 5}}, attrs = {dim = 2}}
