@@ -1,6 +1,6 @@
 /* reduce.c -- ops that make one element of many: sums, means, extremes.
 **
-** Attribute dims names the reduced dims, counted from 0 (negative: from the end); none = all.
+** Attribute dims names the reduced dims, counted from 0 here (negative: from the end); none = all.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #include "ops/rules.h"
@@ -119,7 +119,7 @@ static capl_status amax_grad(const capl_node *node, capl_tensor *const *dy, capl
                                 .layout = CAPL_LAYOUT_ANY,                                      \
                                 .attrs = {{"dims", CAPL_ATTR_INTS, .required = false}, {"keepdim", CAPL_ATTR_BOOL, .def = false}}, __VA_ARGS__}
 #define DIMS_DOC                                                                                   \
-  "dims: counted from 0, none = all; keepdim leaves them in place with size 1.\n"                  \
+  "dims: counted from 0 in C, from 1 in Lua; none = all; keepdim leaves them in place with size 1.\n"                  \
   "Errors: value, if a dim does not exist or is given twice"
 
 REDUCTION(sum, .amp = CAPL_AMP_F32, .shape = sum_shape, .grad = sum_grad,

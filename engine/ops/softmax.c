@@ -31,7 +31,7 @@ static capl_status log_softmax_grad_rule(const capl_node *node, capl_tensor *con
 
 #define DIM_ATTR {{"dim", CAPL_ATTR_INT, .def = -1}}
 #define SOFTMAX_DOC                                                                      \
-  "x: any shape, floating point -> y alike. dim: the class dim, counted from 0; -1 = last.\n" \
+  "x: any shape, floating point -> y alike. dim: the class dim; -1 = last.\n" \
   "Errors: dtype, if x is no float; value, if dim does not exist."
 #define GRAD_DOC "y, dy: the same shape -> dx. Not differentiable."
 

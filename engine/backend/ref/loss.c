@@ -60,7 +60,7 @@ static capl_status check_labels(const ce *c, int64_t *counted)
     int64_t y = label(c, n);
     if (y == c->ignore) continue;
     if (y < 0 || y >= c->classes)
-      return CAPL_FAIL(CAPL_EVALUE, "label %lld in row %lld is outside 0..%lld", (long long)y, (long long)n,
+      return CAPL_FAIL(CAPL_EVALUE, "labels[%lld] is %lld, classes are 0 to %lld", (long long)n, (long long)y,
                        (long long)c->classes - 1);
     ++*counted;
   }
