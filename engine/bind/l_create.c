@@ -83,19 +83,74 @@ static int core_empty(lua_State *L)
   return push_created(L, &t, &o);
 }
 
-/* Each call opens the next stream of the process's seed. */
+/* Where random numbers come from: the next stream of the process's seed, unless options seed and stream
+** = {a, b, c} name one: then they are the same numbers wherever and whenever they are drawn. */
+typedef struct {
+  uint64_t seed;
+  uint32_t a, b, c;
+} random_stream;
+
+static uint32_t stream_word(lua_State *L, int i, int k)
+{
+  lua_rawgeti(L, -1, k);
+  double x = lua_type(L, -1) == LUA_TNUMBER ? lua_tonumber(L, -1) : -1;
+  lua_pop(L, 1);
+  if (!(x >= 0 && x <= 4294967295.0) || x != (double)(uint32_t)x)
+    bind_arg_error(L, i, "stream is a list of three whole numbers from 0 to 2^32-1");
+  return (uint32_t)x;
+}
+
+static random_stream next_stream(void)
+{
+  uint64_t n = bind_current.streams++;
+  return (random_stream){bind_current.seed, (uint32_t)n, (uint32_t)(n >> 32), STREAM_CREATE};
+}
+
+/* Takes seed and stream out of a copy of the options at i, so that the rest is read like any creation's. */
+static random_stream check_stream(lua_State *L, int i)
+{
+  if (!lua_istable(L, i)) return next_stream();
+  lua_newtable(L);
+  for (lua_pushnil(L); lua_next(L, i);) {
+    lua_pushvalue(L, -2);
+    lua_insert(L, -2);
+    lua_rawset(L, -4);
+  }
+  lua_replace(L, i);
+  if (!bind_option(L, i, "stream")) {
+    if (bind_option(L, i, "seed")) bind_arg_error(L, i, "seed needs stream = {a, b, c}; capl.manual_seed sets the seed of all");
+    lua_pop(L, 2);
+    return next_stream();
+  }
+  if (!lua_istable(L, -1)) bind_arg_error(L, i, "stream is a list of three whole numbers from 0 to 2^32-1");
+  random_stream s = {bind_current.seed, stream_word(L, i, 1), stream_word(L, i, 2), stream_word(L, i, 3)};
+  if (bind_option(L, i, "seed")) {
+    double seed = lua_type(L, -1) == LUA_TNUMBER ? lua_tonumber(L, -1) : -1;
+    if (!(seed >= 0 && seed <= 9007199254740992.0) || seed != (double)(uint64_t)seed) bind_arg_error(L, i, "seed is a whole number from 0 on");
+    s.seed = (uint64_t)seed;
+  }
+  lua_pop(L, 2);
+  lua_pushnil(L), lua_setfield(L, i, "stream");
+  lua_pushnil(L), lua_setfield(L, i, "seed");
+  return s;
+}
+
+static void fill_random(lua_State *L, capl_tensor *t, bool normal, double a, double b, const random_stream *s, const char *op)
+{
+  bind_check(L, normal ? capl_tensor_fill_normal(t, a, b, s->seed, s->a, s->b, s->c)
+                       : capl_tensor_fill_uniform(t, a, b, s->seed, s->a, s->b, s->c), op);
+}
+
 static int create_random(lua_State *L, const char *op, bool normal)
 {
   int64_t size[CAPL_MAX_NDIM];
   int next, n = bind_check_sizes(L, 1, size, &next);
+  lua_settop(L, next);
+  random_stream s = check_stream(L, next);
   create_options o = check_create(L, next);
   OWNED *t = NULL;
   make(L, &o, n, size, op, &t);
-  uint64_t stream = bind_current.streams++;
-  uint32_t lo = (uint32_t)stream, hi = (uint32_t)(stream >> 32);
-  capl_status s = normal ? capl_tensor_fill_normal(t, 0, 1, bind_current.seed, lo, hi, STREAM_CREATE)
-                         : capl_tensor_fill_uniform(t, 0, 1, bind_current.seed, lo, hi, STREAM_CREATE);
-  bind_check(L, s, op);
+  fill_random(L, t, normal, 0, 1, &s, op);
   return push_created(L, &t, &o);
 }
 
@@ -116,11 +171,8 @@ static int core_fill_random(lua_State *L)
   capl_tensor *t = bind_check_tensor(L, 1);
   int kind = luaL_checkoption(L, 2, NULL, kinds);
   double a = bind_check_number(L, 3), b = bind_check_number(L, 4);
-  uint64_t stream = bind_current.streams++;
-  uint32_t lo = (uint32_t)stream, hi = (uint32_t)(stream >> 32);
-  capl_status s = kind ? capl_tensor_fill_normal(t, a, b, bind_current.seed, lo, hi, STREAM_CREATE)
-                       : capl_tensor_fill_uniform(t, a, b, bind_current.seed, lo, hi, STREAM_CREATE);
-  bind_check(L, s, "init");
+  random_stream s = next_stream();
+  fill_random(L, t, kind, a, b, &s, "init");
   lua_settop(L, 1);
   return 1;
 }

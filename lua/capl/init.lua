@@ -15,7 +15,8 @@ local capl = {version = core.version(), op = core.op, nn = require "nn", optim =
 --- capl.tensor(number or nested table[, {dtype, device, requires_grad}])
 -- eg  capl.tensor{{1, 2}, {3, 4}}:size(1)  --> 2
 capl.tensor = core.tensor
---- capl.zeros(size, …[, {dtype, device, requires_grad}]), and so ones, empty, rand (0 to 1), randn (standard normal)
+--- capl.zeros(size, …[, {dtype, device, requires_grad}]), and so ones, empty, rand (0 to 1), randn (standard normal).
+-- rand and randn take {seed = n, stream = {a, b, c}} too: the numbers of that stream, whenever they are drawn.
 capl.zeros, capl.ones, capl.empty, capl.rand, capl.randn = core.zeros, core.ones, core.empty, core.rand, core.randn
 --- capl.full({size, …}, value[, options])
 capl.full = core.full

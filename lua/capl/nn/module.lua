@@ -185,14 +185,14 @@ end
 
 local floats = {f32 = true, f16 = true, bf16 = true, f64 = true}
 
---- Moves the model to a device ("cpu") or its floating tensors to a dtype ("bf16"); batch norm keeps f32.
+--- Moves the model to a device ("cpu") or its floating tensors to a dtype ("f64"); batch norm stays above 16 bits.
 function Module:to(what)
   check.arg(1, "to", "string", what)
-  local dtype = core.is_dtype(what)
+  local dtype, low = core.is_dtype(what), what:match("16$") or what == "half"
   for _, entry in ipairs(walk(self, "", {}, {})) do
     local module = entry[2]
     local function visit(_, tensor)
-      if not dtype or (floats[tensor.dtype] and not module.keeps_f32) then convert(tensor, what) end
+      if not dtype or (floats[tensor.dtype] and not (low and module.keeps_f32)) then convert(tensor, what) end
     end
     each(module, "parameter", visit)
     each(module, "buffer", visit)
