@@ -16,7 +16,7 @@ local p = capl.params {
   samples = 50048, -- images per epoch, new ones every time
   batch = 64, -- images per step
   lr = 6e-4, -- highest learning rate
-  warmup = 1, -- epochs until it is reached
+  warmup = 1, -- epochs until it is reached; at most a fifth of all
   weight_decay = 1e-4,
   dropout = 0.5, -- behind the large linear layer
   precision = "auto", -- fp32, bf16, or auto: bf16 where the processor has it
@@ -85,7 +85,7 @@ capl.model(model, {output = "text", charset = charset, length = LENGTH})
 local steps_per_epoch = train:batches()
 local opt = optim.AdamW(model:parameters(), {
   lr = optim.schedule.warmup_cosine {
-    lr = p.lr, warmup = p.warmup * steps_per_epoch, total = p.epochs * steps_per_epoch, eta_min = 1e-6,
+    lr = p.lr, warmup = math.min(p.warmup, p.epochs / 5) * steps_per_epoch, total = p.epochs * steps_per_epoch, eta_min = 1e-6,
   },
   weight_decay = p.weight_decay,
 })

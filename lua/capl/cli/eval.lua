@@ -2,6 +2,8 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
+require "init" -- gives tensors their methods
+
 local json = require "run.json"
 local modelfile = require "run.modelfile"
 local options = require "cli.options"
