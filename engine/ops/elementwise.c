@@ -242,7 +242,9 @@ static capl_status dropout_grad(const capl_node *node, capl_tensor *const *dy, c
 static capl_status cast_grad(const capl_node *node, capl_tensor *const *dy, capl_tensor **dx)
 {
   capl_attr attr[CAPL_MAX_ATTR] = {CAPL_A_INT(node->in[0]->dtype)};
-  return GRAD_CALL(CAPL_OP_cast, attr, &dx[0], dy[0]);
+  if (dy[0]->dtype != node->in[0]->dtype) return GRAD_CALL(CAPL_OP_cast, attr, &dx[0], dy[0]);
+  dx[0] = capl_tensor_ref(dy[0]); /* weight gradients are f32 already */
+  return CAPL_OK;
 }
 
 /* descriptors: arithmetic of two tensors */
