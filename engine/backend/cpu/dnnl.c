@@ -237,15 +237,16 @@ void dn_layout_set(dn_layout *layout, capl_dtype dtype, int ndim, const int64_t 
   }
 }
 
-/* Descriptors of all arguments: as the caller has them, or free where spec->any says so. */
+/* Descriptors of all arguments: as the caller has them; or, with_any, as the primitive may choose. */
 static dnnl_status_t make_mds(const dn_spec *spec, bool with_any, md_own *md)
 {
   for (int i = 0; i < DN_ARGS; i++) {
     const dn_layout *l = &spec->arg[i];
     if (!l->ndim) continue;
     bool any = with_any && (spec->any >> i & 1);
-    dnnl_status_t status = any ? md_any(&md[i], l->ndim, l->size, type_of(l))
-                               : md_strided(&md[i], l->ndim, l->size, type_of(l), l->stride);
+    dnnl_data_type_t type = with_any && spec->winograd ? dnnl_f32 : type_of(l);
+    dnnl_status_t status = any ? md_any(&md[i], l->ndim, l->size, type)
+                               : md_strided(&md[i], l->ndim, l->size, type, l->stride);
     if (status) return status;
   }
   return dnnl_success;
@@ -503,4 +504,15 @@ const char *dn_version(void)
 bool dn_has_bf16(void)
 {
   return has_bf16;
+}
+
+bool dn_bf16_is_fast(void)
+{
+#if defined(__x86_64__)
+  enum { AMX_BITS = dnnl_cpu_isa_avx512_core_amx & ~dnnl_cpu_isa_avx512_core_bf16 };
+  __builtin_cpu_init();
+  return has_bf16 && (__builtin_cpu_is("amd") || (dnnl_get_effective_cpu_isa() & AMX_BITS) == AMX_BITS);
+#else
+  return has_bf16;
+#endif
 }

@@ -172,7 +172,8 @@ static void cast_run(void *arg, int64_t n, const int64_t *at, const int64_t *ste
   float room[PIECE];
   const void *x = cpu_at(job->x, job->from, at[1]);
   void *y = cpu_at(job->y, job->to, at[0]);
-  if (step[1] == 1 && job->from == CAPL_F32 && job->to == CAPL_BF16) cpu_now->to_bf16(n, x, y);
+  if (step[1] == 1 && job->from == job->to) memcpy(y, x, (size_t)n * capl_dtype_size(job->to));
+  else if (step[1] == 1 && job->from == CAPL_F32 && job->to == CAPL_BF16) cpu_now->to_bf16(n, x, y);
   else if (step[1] == 1 && job->from == CAPL_BF16 && job->to == CAPL_F32) cpu_now->to_f32(n, x, y);
   else
     for (int64_t i = 0, m; i < n; i += m) {
@@ -188,7 +189,7 @@ static bool supports_cast(const capl_call *call)
 {
   capl_dtype from = call->in[0]->dtype, to = (capl_dtype)call->attr[0].i;
   if (to != CAPL_F32 && to != CAPL_BF16) return false;
-  if (from == CAPL_F64 || from == to) return false;
+  if (from == CAPL_F64) return false;
   return to == CAPL_F32 || (from != CAPL_I64 && from != CAPL_I32);
 }
 
