@@ -123,11 +123,12 @@ local function check_features()
   end
 end
 
-local function unread(explicit_only)
+--- Settings nobody has read; given: those of flags and presets, else those of the recipe itself.
+local function unread(given)
   local names = {}
   for _, s in ipairs(run.settings) do
-    local given = s.origin == "flag" or s.origin:match("^preset")
-    if not s.read and (given or not explicit_only) then names[#names + 1] = s.key end
+    local is_given = s.origin == "flag" or s.origin:match("^preset") ~= nil
+    if not s.read and is_given == given then names[#names + 1] = s.key end
   end
   return names
 end
@@ -162,8 +163,8 @@ end
 function run.epoch_ended(loader, epoch)
   run.epochs = run.epochs + 1
   if run.epochs == 1 and run.mode == "run" then
-    local names = unread(false)
-    if #names > 0 then run.print("note: not read so far: " .. table.concat(names, ", ")) end
+    local names = unread(true)
+    if #names > 0 then run.print("note: given, but not read so far: " .. table.concat(names, ", ")) end
   end
   tell("epoch", loader, epoch)
 end
@@ -211,7 +212,8 @@ function run.finish()
   check_args()
   if run.steps > 0 then report() end
   check_features()
-  local names = unread(true)
+  local idle, names = unread(false), unread(true)
+  if #idle > 0 then run.print("note: never read by the recipe: " .. table.concat(idle, ", ")) end
   if #names > 0 then
     core.error{code = "value", message = "given, but never read by the recipe: " .. table.concat(names, ", ")}
   end

@@ -1,0 +1,3 @@
+--- capl: 1
+capl.params {a = 1}
+capl.params {b = 1}
