@@ -156,6 +156,7 @@ static capl_status cpu_narrow_grad(const capl_call *call)
 {
   int dim;
   CAPL_TRY(normalize_dim(call->attr[0].i, call->in[0]->ndim, &dim));
+  if (capl_tensor_numel(call->out[0]) == 0) return CAPL_OK; /* no memory to clear */
   memset(capl_tensor_data(call->out[0]), 0, capl_tensor_bytes(call->out[0]));
   capl_tensor part = slice(call->out[0], dim, call->attr[1].i, call->in[0]->size[dim]);
   copy(&part, call->in[0]);
