@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "bind/embedded.h"
+#include "bind/sys.h"
 
 #define CORE "capl.core"
 #define LIBRARY "capl.library"
@@ -320,6 +321,8 @@ static void open_core(lua_State *L)
   bind_open_scopes(L);
   bind_open_misc(L);
   bind_open_data(L);
+  capl_sys_push(L);
+  lua_setfield(L, -2, "sys");
   bind_open_io(L);
   lua_setfield(L, LUA_REGISTRYINDEX, CORE);
 }

@@ -17,7 +17,6 @@
 #include "capl/backend.h"
 #include "profile.h"
 #include "repl.h"
-#include "sys.h"
 
 /* ---- signals --------------------------------------------------------------------------------- */
 
@@ -162,6 +161,7 @@ static void push_job(lua_State *L, const capl_job *job)
   lua_setfield(L, -2, "args");
 }
 
+/* Adds to core.sys what only the program can do. */
 static void add_sys(lua_State *L)
 {
   static const luaL_Reg functions[] = {
@@ -169,12 +169,11 @@ static void add_sys(lua_State *L)
     {"try_load", sys_try_load},   {"environment", sys_environment},
     {"metatable", sys_metatable}, {NULL, NULL}};
   capl_bind_core(L);
-  capl_sys_push(L);
+  lua_getfield(L, -1, "sys");
   luaL_setfuncs(L, functions, 0);
   capl_profile_push(L);
   lua_setfield(L, -2, "profile");
-  lua_setfield(L, -2, "sys");
-  lua_pop(L, 1);
+  lua_pop(L, 2);
 }
 
 /* CAPL_MEMORY_LIMIT=BYTES caps the tensors of the cpu device: for tests, and for machines shared with others. */

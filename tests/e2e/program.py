@@ -12,9 +12,9 @@ ROOT = os.environ["CAPL_SOURCE_DIR"]
 
 
 def capl(*words, env=None, text=None, timeout=90):
-    """Runs the program -> (exit status, output, error output)."""
+    """Runs the program -> (exit status, output, error output). One compute thread: tests run beside each other."""
     done = subprocess.run([CAPL, *words], capture_output=True, text=True, input=text, timeout=timeout,
-                          env=dict(os.environ, **(env or {})))
+                          env={**os.environ, "OMP_NUM_THREADS": "1", **(env or {})})
     return done.returncode, done.stdout, done.stderr
 
 

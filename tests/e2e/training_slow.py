@@ -8,7 +8,7 @@ from program import capl, check, in_empty_folder, recipe
 
 
 def main():
-    status, out, err = capl(recipe("captcha.lua"), "--samples=80000", "--test=4000", timeout=800)
+    status, out, err = capl(recipe("captcha.lua"), "--samples=80000", "--test=4000", timeout=800, env={"OMP_NUM_THREADS": "2"})
     check(status == 0, "the run ends well", out + err)
     exact = float(re.search(r"final exact=([\d.]+)", out).group(1))
     files = float(re.search(r"PNG files: +exact ([\d.]+)", out).group(1))
