@@ -1,0 +1,130 @@
+-- data.loader over the generator and over PNG files: the same batches for any number of threads, labels, options.
+-- SPDX-License-Identifier: Apache-2.0
+local capl = require "capl"
+local support = require "lua.support"
+
+local data = capl.data
+
+local function source(opts)
+  opts = opts or {}
+  return data.captcha{charset = "0-9", length = 3, count = opts.count or 20, seed = opts.seed or 7, fixed = opts.fixed}
+end
+
+local function loader(opts)
+  return data.loader{source = opts.source or source(), role = opts.role or "train", batch = opts.batch or 8,
+    workers = opts.workers or 0, shuffle = opts.shuffle, drop_last = opts.drop_last, normalize = opts.normalize,
+    augment = opts.augment, dtype = opts.dtype, on_error = opts.on_error}
+end
+
+--- Sums and labels of all batches of an epoch: equal texts mean equal batches.
+local function fingerprint(l, epoch)
+  local parts = {}
+  for batch in l:epoch(epoch) do
+    parts[#parts + 1] = ("%s %.9g %s"):format(table.concat(batch.image.shape, "x"), (batch.image * batch.image):sum():item(),
+      table.concat(batch.target:reshape(-1):tolist(), ","))
+  end
+  return table.concat(parts, "\n")
+end
+
+describe("data.loader", function()
+  it("gives the same batches for any number of threads, augmented ones too", function()
+    local augment = {rotate = 5, contrast = 0.2}
+    local expected = fingerprint(loader{augment = augment}, 1)
+    for workers = 1, 3 do assert.equal(expected, fingerprint(loader{workers = workers, augment = augment}, 1)) end
+  end)
+
+  it("gives the same epoch again, and another one another time", function()
+    local l = loader{}
+    local first = fingerprint(l, 1)
+    assert.not_equal(first, fingerprint(l, 2))
+    assert.equal(first, fingerprint(l, 1))
+  end)
+
+  it("keeps a fixed source the same in every epoch, apart from what training sees", function()
+    local l = loader{source = source{fixed = true}, role = "test"}
+    assert.equal(fingerprint(l, 1), fingerprint(l, 2))
+    assert.not_equal(fingerprint(l, 1), fingerprint(loader{}, 1))
+  end)
+
+  it("has a smaller last batch unless it is dropped", function()
+    assert.equal(3, loader{}:batches())
+    assert.equal(20, loader{}:samples())
+    assert.equal(2, loader{drop_last = true}:batches())
+  end)
+
+  it("gives labels as ids and as one-hot rows", function()
+    local batch = loader{batch = 4}:epoch(1)()
+    assert.same({4, 3}, batch.target.shape)
+    assert.same({4, 30}, batch.onehot.shape)
+    local id, row = batch.target:tolist()[1][1], batch.onehot:tolist()[1]
+    assert.equal(1, row[id + 1])
+    assert.equal(12, batch.onehot:sum():item())
+  end)
+
+  it("normalises as asked", function()
+    local unit = loader{normalize = "unit"}:epoch(1)().image
+    assert.is_true(unit:amax():item() <= 1 and unit:amin():item() >= 0)
+    local standard = loader{normalize = "standardize"}:epoch(1)().image
+    assert.is_true(math.abs(standard:mean():item()) < 1e-4)
+    local same = loader{normalize = {mean = {0}, std = {1}}}:epoch(1)().image
+    assert.is_true(support.close(same:mean():item(), unit:mean():item()))
+    assert.equal("u8", loader{dtype = "u8"}:epoch(1)().image.dtype)
+  end)
+
+  it("counts what augmentation changed", function()
+    local l = loader{augment = {rotate = {3, 5}}}
+    fingerprint(l, 1)
+    assert.equal(20, l:stats().augmented)
+  end)
+
+  it("continues where a state was taken", function()
+    local l = loader{batch = 5}
+    local next_batch = l:epoch(3)
+    next_batch()
+    local state, expected = l:state(), next_batch().target:tolist()
+    local other = loader{batch = 5}
+    other:epoch(1)
+    other:set_state(state)
+    local _, target = other.box:next()
+    assert.same(expected, target:tolist())
+  end)
+
+  it("says what is wrong with its options", function()
+    assert.matches("unknown option bacth; did you mean batch", support.error_text(data.loader, {bacth = 3}))
+    assert.matches("needs source", support.error_text(data.loader, {role = "train"}))
+    assert.matches('role is "train", "val" or "test", not tarin', support.error_text(data.loader, {source = source(),
+      role = "tarin"}))
+    assert.matches("normalize is", support.error_text(loader, {normalize = "nrom"}))
+    assert.matches("unknown option charst; did you mean charset", support.error_text(data.captcha, {charst = "AB"}))
+  end)
+end)
+
+describe("data.folder", function()
+  local dir = assert(os.getenv("CAPL_BUILD_DIR")) .. "/tests/lua/loader_images"
+  data.save_captchas{dir = dir, count = 6, seed = 3, charset = "0-9", length = 3}
+
+  local function folder(label) return data.folder(dir, {label = label, charset = "0-9", length = 3}) end
+
+  it("reads the texts from the names by pattern or function", function()
+    local by_pattern = fingerprint(loader{source = folder("^(.-)_"), role = "test"}, 1)
+    local by_function = fingerprint(loader{source = folder(function(name) return name:sub(1, 3) end), role = "test"}, 1)
+    assert.equal(6, folder("^(.-)_"):count())
+    assert.equal(by_pattern, by_function)
+  end)
+
+  it("gives what the generator drew, byte for byte", function()
+    local drawn = loader{source = data.captcha{charset = "0-9", length = 3, seed = 3, count = 6}, dtype = "u8", batch = 6}
+    local files = folder("^(.-)_")
+    local read = loader{source = files, role = "test", dtype = "u8", batch = 6}:epoch(1)().image
+    local generated = drawn:epoch(0)().image -- epoch 0 of a source is what save_captchas writes
+    for i = 0, 5 do
+      local index = tonumber(files:name(i):match("_(%d+)%.png$"))
+      assert.same(generated:select(1, index + 1):reshape(-1):tolist(), read:select(1, i + 1):reshape(-1):tolist())
+    end
+  end)
+
+  it("refuses names without a text unless they are to be left out", function()
+    assert.matches("6 of 6 files have no usable label", support.error_text(loader, {source = folder("^x(.-)_"),
+      role = "test"}))
+  end)
+end)
