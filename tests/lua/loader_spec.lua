@@ -112,14 +112,15 @@ describe("data.folder", function()
     assert.equal(by_pattern, by_function)
   end)
 
-  it("gives what the generator drew, byte for byte", function()
+  it("gives what the generator drew, but for rounding colours to gray", function()
     local drawn = loader{source = data.captcha{charset = "0-9", length = 3, seed = 3, count = 6}, dtype = "u8", batch = 6}
     local files = folder("^(.-)_")
     local read = loader{source = files, role = "test", dtype = "u8", batch = 6}:epoch(1)().image
     local generated = drawn:epoch(0)().image -- epoch 0 of a source is what save_captchas writes
     for i = 0, 5 do
       local index = tonumber(files:name(i):match("_(%d+)%.png$"))
-      assert.same(generated:select(1, index + 1):reshape(-1):tolist(), read:select(1, i + 1):reshape(-1):tolist())
+      local difference = generated:select(1, index + 1):float() - read:select(1, i + 1):float()
+      assert.is_true(difference:abs():amax():item() <= 1)
     end
   end)
 
