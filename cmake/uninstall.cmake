@@ -12,11 +12,11 @@ foreach(file IN LISTS files)
   list(APPEND folders ${folder})
 endforeach()
 
-# Deepest first. Only folders called capl, or below one, are ours to remove.
+# Deepest first. Only the folders that install.cmake made for capl alone are ours to remove.
 list(REMOVE_DUPLICATES folders)
 list(SORT folders ORDER DESCENDING)
 foreach(folder IN LISTS folders)
-  while(folder MATCHES "/capl(/|$)")
+  while(folder MATCHES "/(include|share|share/doc|lib(/[^/]+)?)/capl(/recipes)?$")
     file(GLOB rest "$ENV{DESTDIR}${folder}/*")
     if(rest)
       break()

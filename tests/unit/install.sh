@@ -34,5 +34,6 @@ done
 "$moved/capl/bin/capl" -e 'print(1 + 1)' | grep -qx 2
 
 cmake --build "$build" --target uninstall >/dev/null
-left=$(find "$prefix" -type f -o -type l)
+left=$(cd "$prefix" && find . ! -type d -o -name capl)
 [[ -z $left ]] || { echo "uninstall leaves: $left" >&2; exit 1; }
+[[ -d $prefix/lib && -d $prefix/share/doc ]] || { echo "uninstall removes folders that are not capl's" >&2; exit 1; }
