@@ -1,11 +1,12 @@
 -- What luacheck may assume about names: recipes see capl's environment, library files their own.
 -- SPDX-License-Identifier: Apache-2.0
 std = "luajit"
-max_line_length = 130
+max_line_length = 140
 unused_args = false
 ignore = {"581"} -- not (x <= y) is true for NaN, x > y is not
 -- A library chunk gets the table of C functions as its vararg.
 files["lua"] = {globals = {}}
 files["recipes"] = {read_globals = {"capl", "nn", "optim", "data"}}
-files["tests"] = {std = "luajit+busted", read_globals = {"capl", "nn", "optim", "data"}}
+-- 241: tables that only keep tensors alive; 311: pcall's results, of which the last is looked at
+files["tests"] = {std = "luajit+busted", read_globals = {"capl", "nn", "optim", "data"}, ignore = {"241", "311"}}
 files["tests/op"] = {max_line_length = false} -- tables of cases
