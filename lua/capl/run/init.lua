@@ -47,7 +47,7 @@ end
 
 --- The words of the command line, for capl.params. They can be taken once.
 function run.take_args()
-  if run.args_taken then
+  if run.args_taken and run.mode ~= "none" then
     core.error{code = "state", message = "capl.params was called twice", hint = "put all settings into one table"}
   end
   run.args_taken = true
@@ -189,8 +189,11 @@ end
 -- ---- the end ----
 
 --- The line that sums up the run; printed last. result: of text_meter:result().
--- extra  images_per_s, seconds
+-- extra  images_per_s, seconds of training
 function run.final(result, extra)
+  if type(result) ~= "table" or not result.exact or type(extra) ~= "table" or not extra.images_per_s or not extra.seconds then
+    core.error{code = "value", message = "capl.final takes meter:result() and {images_per_s = …, seconds = …}"}
+  end
   run.final_line = ("final exact=%.2f [%.2f,%.2f] chars=%.2f n=%d images_per_s=%.0f seconds=%.1f"):format(
     100 * result.exact, 100 * result.low, 100 * result.high, 100 * result.chars, result.n,
     extra.images_per_s, extra.seconds)
