@@ -39,7 +39,8 @@ static int core_device(lua_State *L)
   return 1;
 }
 
-/* core.device_info(name) -> {name, arithmetic, description} or nil, why not */
+/* core.device_info(name) -> {name, arithmetic, description, precision, why} or nil, why not.
+** precision: the dtype that "auto" means on it, why: the reason */
 static int core_device_info(lua_State *L)
 {
   capl_device *device;
@@ -51,21 +52,11 @@ static int core_device_info(lua_State *L)
   lua_newtable(L);
   lua_pushstring(L, device->name), lua_setfield(L, -2, "name");
   lua_pushboolean(L, device->backend->arithmetic), lua_setfield(L, -2, "arithmetic");
+  const char *why = "no 16-bit arithmetic here";
+  capl_dtype low = device->backend->auto_precision ? device->backend->auto_precision(&why) : CAPL_F32;
+  lua_pushstring(L, capl_dtype_name(low)), lua_setfield(L, -2, "precision");
+  lua_pushstring(L, why), lua_setfield(L, -2, "why");
   if (device->backend->describe) lua_pushstring(L, device->backend->describe()), lua_setfield(L, -2, "description");
-  return 1;
-}
-
-/* core.cpu_bf16() -> whether this processor multiplies bf16 in hardware and nothing forbids it */
-static int core_cpu_bf16(lua_State *L)
-{
-  bool has = false;
-#if defined(__x86_64__)
-  const char *isa = getenv("CAPL_ISA");
-  bool held_back = isa && (strcmp(isa, "avx2") == 0 || strcmp(isa, "portable") == 0);
-  __builtin_cpu_init();
-  has = !held_back && __builtin_cpu_supports("avx512bf16");
-#endif
-  lua_pushboolean(L, has);
   return 1;
 }
 
@@ -303,7 +294,6 @@ void bind_open_misc(lua_State *L)
 {
   static const luaL_Reg functions[] = {{"device", core_device},
                                        {"device_info", core_device_info},
-                                       {"cpu_bf16", core_cpu_bf16},
                                        {"rng", core_rng},
                                        {"next_stream", core_next_stream},
                                        {"memory", core_memory},

@@ -42,6 +42,7 @@ typedef struct capl_backend {
   capl_status (*mem_fill)(void *p, int byte, size_t bytes);
   capl_status (*sync)(void);               /* optional: waits for queued work */
   const char *(*describe)(void);           /* optional: one line for `capl info` */
+  capl_dtype (*auto_precision)(const char **why); /* optional: what precision "auto" is here, and the reason */
 } capl_backend;
 
 /* Memory of one device, in bytes. cached = free blocks kept for reuse. */

@@ -48,15 +48,15 @@ local low_types = {bf16 = "bf16", fp16 = "f16", fp32 = "f32", f16 = "f16", f32 =
 local precision_names = {"auto", "bf16", "fp16", "fp32"}
 
 --- capl.precision(p) -> the type that autocast(p, …) computes in, and why.
--- in   "bf16", "fp16", "fp32", "auto" (bf16 where the processor multiplies it), or {cpu = …, cuda = …}
+-- in   "bf16", "fp16", "fp32", "auto" (bf16 where it is faster), or {cpu = …, cuda = …}
 -- errs value: unknown name; unsupported: fp16 on a CPU
 function capl.precision(precision)
   local device = core.device()
   local kind = device:match("^%a+")
   if type(precision) == "table" then precision = precision[kind] or "auto" end
   if precision == "auto" then
-    if kind == "cpu" and core.cpu_bf16() then return "bf16", "auto: this processor multiplies bf16" end
-    return "f32", "auto: no 16-bit arithmetic here"
+    local info = core.device_info(device)
+    return info.precision, "auto: " .. info.why
   end
   if not low_types[precision] then check.unknown("precision", "precision", precision, precision_names) end
   if low_types[precision] == "f16" and kind == "cpu" then
@@ -87,6 +87,8 @@ end
 
 --- capl.memory([device]) -> {live, peak, cached, allocations, reuses} in bytes
 capl.memory = core.memory
+--- capl.memory_limit(bytes[, device]): tensors beyond it raise a "nomem" error; 0 = no limit.
+capl.memory_limit = core.memory_limit
 --- capl.counters() -> how often each feature was in force: low_precision_ops, f32_ops, fused_ops, ref_fallbacks …
 capl.counters = core.counters
 --- capl.clock() -> seconds, for differences

@@ -7,14 +7,16 @@ local devices = {"cpu", "ref", "meta", "cuda:0"}
 local function device_line(name)
   local info, why = core.device_info(name)
   if not info then return ("  %-8s not available: %s"):format(name, why) end
-  return ("  %-8s %s"):format(name, info.description or (info.arithmetic and "available" or "shapes only"))
+  local line = ("  %-8s %s"):format(name, info.description or (info.arithmetic and "available" or "shapes only"))
+  if not info.description then return line end
+  return line .. ("\n           precision auto: %s (%s)"):format(info.precision, info.why)
 end
 
 local function main(job)
   if job.args[1] then core.error{code = "value", message = "capl info takes no words; '" .. job.args[1] .. "' is one"} end
   local lines = {
     ("capl %s"):format(core.version()),
-    ("  processors %d; bf16 in hardware: %s"):format(core.sys.cpus(), core.cpu_bf16() and "yes" or "no"),
+    ("  processors %d"):format(core.sys.cpus()),
     "devices",
   }
   for _, name in ipairs(devices) do lines[#lines + 1] = device_line(name) end

@@ -10,8 +10,8 @@ function auto.device() return "cpu" end
 local precisions = {cpu = {"fp32", "bf16"}, cuda = {"fp32", "tf32", "fp16", "bf16"}}
 
 local function best_precision()
-  if core.cpu_bf16() then return "bf16", "this processor multiplies bf16" end
-  return "fp32", "this processor has no bf16 unit, or CAPL_ISA rules it out"
+  local info = core.device_info(auto.device())
+  return info.precision == "f32" and "fp32" or info.precision, info.why
 end
 
 --- Names by which a chosen value is known: ORDER of the list is that of the documentation.
