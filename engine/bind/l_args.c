@@ -60,9 +60,17 @@ void bind_check_table(lua_State *L, int i)
   if (!lua_istable(L, i)) bind_type_error(L, i, "table");
 }
 
+bool bind_is_callable(lua_State *L, int i)
+{
+  if (lua_isfunction(L, i)) return true;
+  if (!lua_istable(L, i) || !luaL_getmetafield(L, i, "__call")) return false;
+  lua_pop(L, 1);
+  return true;
+}
+
 void bind_check_function(lua_State *L, int i)
 {
-  if (!lua_isfunction(L, i)) bind_type_error(L, i, "function");
+  if (!bind_is_callable(L, i)) bind_type_error(L, i, "function");
 }
 
 capl_dtype bind_check_dtype(lua_State *L, int i)

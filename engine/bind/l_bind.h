@@ -69,6 +69,7 @@ double bind_check_number(lua_State *L, int i);
 bool bind_check_bool(lua_State *L, int i);
 const char *bind_check_string(lua_State *L, int i);
 void bind_check_table(lua_State *L, int i);
+bool bind_is_callable(lua_State *L, int i); /* functions, and tables like modules */
 void bind_check_function(lua_State *L, int i);
 capl_dtype bind_check_dtype(lua_State *L, int i);
 /* Sizes as numbers from argument first on, or as one table there. Returns their number; *next = the

@@ -276,13 +276,18 @@ int capl_bind_call(lua_State *L, int nargs, int nresults)
 
 /* ---- for the library ------------------------------------------------------------------------- */
 
-/* core.error{code, op, message, context, hint}: raises it as ours. The table becomes the error. */
+/* core.error{code, op, message, context, hint}: raises it as ours. The table becomes the error. path = false: it
+** is about a call, not about a layer at work. */
 static int core_error(lua_State *L)
 {
   bind_check_table(L, 1);
   lua_settop(L, 1);
+  lua_getfield(L, 1, "path");
+  bool path = !lua_isboolean(L, -1);
+  if (!path) lua_pushnil(L), lua_setfield(L, 1, "path");
+  lua_settop(L, 1);
   luaL_setmetatable(L, ERROR_TYPE);
-  locate(L, true);
+  locate(L, path);
   return lua_error(L);
 }
 

@@ -379,6 +379,14 @@ static int core_is_tensor(lua_State *L)
   return 1;
 }
 
+/* core.is_callable(value) */
+static int core_is_callable(lua_State *L)
+{
+  lua_settop(L, 1);
+  lua_pushboolean(L, bind_is_callable(L, 1));
+  return 1;
+}
+
 /* core.describe(x) -> "(32,1,60,160) f32 cpu" */
 static int core_describe(lua_State *L)
 {
@@ -412,7 +420,7 @@ void bind_open_tensors(lua_State *L)
     {"get", tensor_get}, {"set", tensor_set}, {NULL, NULL}};
   static const luaL_Reg functions[] = {
     {"copy_to", core_copy_to}, {"swap", core_swap}, {"is_tensor", core_is_tensor}, {"typename", core_typename},
-    {"describe", core_describe}, {"is_dtype", core_is_dtype},
+    {"describe", core_describe}, {"is_callable", core_is_callable}, {"is_dtype", core_is_dtype},
     {"step_end", core_step_end}, {NULL, NULL}};
   luaL_newmetatable(L, TENSOR_TYPE);
   lua_newtable(L);

@@ -19,7 +19,7 @@ end
 
 --- Raises a value error of function op.
 function check.fail(op, message, hint)
-  core.error{code = "value", op = op, message = message, hint = hint}
+  core.error{code = "value", op = op, message = message, hint = hint, path = false}
 end
 
 --- Raises for a name that is none of names (a list), with the nearest one.
@@ -35,7 +35,7 @@ end
 local function accepts(entry, value)
   local kind = core.typename(value)
   for i = 2, #entry do
-    if entry[i] == kind or (entry[i] == "whole" and kind == "number" and value % 1 == 0) then return true end
+    if entry[i] == kind or (entry[i] == "function" and core.is_callable(value)) or (entry[i] == "whole" and kind == "number" and value % 1 == 0) then return true end
   end
   return false
 end
@@ -46,8 +46,17 @@ local function expected(entry)
   return table.concat(kinds, " or ")
 end
 
-local function show(value)
-  return type(value) == "number" and ("%g"):format(value) or core.typename(value)
+-- A number that is not whole is shown itself, anything else by its type.
+local function show(entry, value)
+  local number_wanted = entry[2] == "whole" or entry[2] == "number"
+  return type(value) == "number" and number_wanted and ("%g"):format(value) or core.typename(value)
+end
+
+-- Whether the last of count arguments holds options: a plain table that is not itself the value of an argument.
+local function holds_options(spec, count, last)
+  if type(last) ~= "table" or getmetatable(last) ~= nil then return false end
+  if last[1] == nil then return true end
+  return count == 1 and not accepts(spec[1] or {}, last)
 end
 
 local function entry_of(spec, name)
@@ -63,7 +72,7 @@ end
 function check.arguments(op, spec, ...)
   local given, count = {}, select("#", ...)
   local last = count > 0 and (select(count, ...)) or nil
-  if type(last) == "table" and getmetatable(last) == nil and (count == 1 or last[1] == nil) then
+  if count > 0 and holds_options(spec, count, last) then
     count = count - 1
     for key, value in pairs(last) do
       if type(key) == "number" then key = spec[key] and spec[key][1] or key end
@@ -84,7 +93,7 @@ function check.arguments(op, spec, ...)
       if entry.required then check.fail(op, name .. " is missing") end
       given[name] = entry.default
     elseif not accepts(entry, value) then
-      check.fail(op, ("%s must be a %s, got %s"):format(name, expected(entry), show(value)))
+      check.fail(op, ("%s must be a %s, got %s"):format(name, expected(entry), show(entry, value)))
     end
   end
   return given
@@ -102,13 +111,14 @@ end
 
 --- Raises "bad argument #n to 'fname' (expected …, got …)".
 function check.bad(n, fname, message)
-  core.error{code = "value", message = ("bad argument #%d to '%s' (%s)"):format(n, fname, message)}
+  core.error{code = "value", message = ("bad argument #%d to '%s' (%s)"):format(n, fname, message), path = false}
 end
 
 --- value, if it is of the wanted type ("whole", "tensor", "table" …).
 function check.arg(n, fname, kind, value)
-  if accepts({fname, kind}, value) then return value end
-  check.bad(n, fname, ("%s expected, got %s"):format(kind == "whole" and "whole number" or kind, show(value)))
+  local entry = {fname, kind}
+  if accepts(entry, value) then return value end
+  check.bad(n, fname, ("%s expected, got %s"):format(expected(entry), show(entry, value)))
 end
 
 --- A dim from 1..ndim or -ndim..-1 as 1..ndim.

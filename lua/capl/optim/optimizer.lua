@@ -180,8 +180,8 @@ local function update(self)
     self.skipped = self.skipped + 1
   end
   for _, grad in pairs(grads) do grad:free() end
-  self.lr = self:lr_of(self.groups[1])
   self.steps = self.steps + 1
+  self.lr = self:lr_of(self.groups[1]) -- of the next step
   return scale ~= nil
 end
 

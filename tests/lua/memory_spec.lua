@@ -1,0 +1,179 @@
+-- Memory: what holds a tensor, scopes, the collector's debt, limits.
+-- SPDX-License-Identifier: Apache-2.0
+local capl = require "capl"
+local support = require "lua.support"
+
+local nn, optim = capl.nn, capl.optim
+local error_text, no_leak, live_bytes = support.error_text, support.no_leak, support.live_bytes
+
+local MB = 2 ^ 20
+
+describe("memory", function()
+  it("comes back when tensors become garbage", function()
+    no_leak(function()
+      local x = capl.zeros(1000, 1000)
+      local views = {x:t(), x:view(-1), x[1], x:narrow(1, 1, 10)}
+      assert(#views == 4 and live_bytes() >= 4 * 1000 * 1000)
+    end)
+  end)
+
+  it("comes back after errors", function()
+    no_leak(function()
+      for _ = 1, 20 do
+        pcall(function() return capl.zeros(100, 100):matmul(capl.zeros(99, 100)) end)
+        pcall(function() return capl.zeros(100, 100):narrow(1, 90, 20) end)
+        pcall(function() return capl.op.conv2d(capl.zeros(1, 3, 50, 50), capl.zeros(8, 1, 3, 3)) end)
+        pcall(function() return nn.Conv2d(1, 64, 3)(capl.zeros(8, 3, 50, 50)) end)
+        pcall(capl.tensor, {{1, 2}, {3}})
+        pcall(capl.rand, {100, 100}, {dtyp = 1})
+      end
+    end)
+  end)
+
+  it("comes back from a graph that is never used", function()
+    no_leak(function()
+      local w = capl.zeros({100, 100}, {requires_grad = true})
+      local y = (w:relu() * 2):sum()
+      assert(y:item() == 0)
+    end)
+  end)
+
+  it("of a training step does not grow", function()
+    local model = nn.Sequential{nn.Conv2d(1, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.Flatten(), nn.Linear(8 * 26 * 26, 10)}
+    local opt = optim.Adam(model:parameters(), {lr = 1e-3})
+    local x, labels = capl.randn(4, 1, 28, 28), capl.zeros({4}, {dtype = "i32"})
+    local function step() opt:backward_step(nn.cross_entropy(model(x), labels)) end
+    step()
+    local before = live_bytes()
+    for _ = 1, 5 do step() end
+    assert.equal(before, live_bytes())
+  end)
+
+  it("between two layers is released without waiting for the collector", function()
+    local function layers() return nn.Sequential{nn.ReLU(), nn.Sigmoid(), nn.Tanh(), nn.ReLU(), nn.ReLU(), nn.ReLU()} end
+    local x, model = capl.zeros(256, 1024), layers() -- 1 MB
+    capl.no_grad(model, x):free()
+    collectgarbage() collectgarbage()
+    collectgarbage("stop")
+    local before = capl.memory().live
+    local y = capl.no_grad(model, x)
+    assert.equal(before + 1 * MB, capl.memory().live)
+    collectgarbage("restart")
+    assert.same({256, 1024}, y.shape)
+  end)
+
+  it("is kept when a layer of one's own may hold a tensor", function()
+    local Keeper = nn.class("Keeper")
+    function Keeper:forward(x)
+      self.seen = x
+      return x * 1
+    end
+    local keeper = Keeper()
+    nn.Sequential{nn.ReLU(), keeper, nn.ReLU(), nn.Identity(), nn.ReLU()}(capl.ones(3))
+    assert.same({1, 1, 1}, keeper.seen:tolist())
+    local x = capl.ones(3)
+    nn.Sequential{nn.Identity(), nn.ReLU()}(x)
+    assert.same({1, 1, 1}, x:tolist())
+    nn.Sequential{nn.Dropout(0.5), nn.ReLU()}:eval()(x)
+    assert.same({1, 1, 1}, x:tolist())
+  end)
+
+  it("is collected when much of it may be garbage", function()
+    collectgarbage() collectgarbage()
+    local before, worst = capl.memory().live, 0
+    for _ = 1, 400 do
+      local x = capl.empty(4 * MB / 4) -- 4 MB each, 1600 MB in all
+      worst = math.max(worst, capl.memory().live - before)
+      assert(x)
+    end
+    assert.is_true(worst <= 300 * MB, ("%d MB were alive"):format(worst / MB))
+  end)
+
+  it("beyond the limit is collected first and then refused", function()
+    finally(function() capl.memory_limit(0) end)
+    capl.memory_limit(capl.memory().live + 64 * MB)
+    for _ = 1, 40 do
+      local x = capl.empty(8 * MB / 4)
+      assert(x)
+    end
+    local kept, err = {}, nil
+    local ok = pcall(function()
+      for i = 1, 40 do kept[i] = capl.empty(8 * MB / 4) end
+    end)
+    assert.is_false(ok)
+    ok, err = pcall(capl.empty, 100 * MB)
+    assert.is_false(ok)
+    assert.equal("nomem", err.code)
+  end)
+end)
+
+describe("capl.scope", function()
+  it("releases what is not returned or kept", function()
+    local inside, kept
+    local a, b = capl.scope(function(n)
+      inside = capl.zeros(n)
+      kept = capl.ones(n):keep()
+      return capl.full({n}, 2), {list = {capl.full({n}, 3)}}
+    end, 2)
+    assert.equal("LINE: tensor was released\n  hint: its capl.scope ended or :free() was called; "
+      .. "return it from the scope or :keep() it", error_text(function() return inside:sum() end))
+    assert.is_true(inside:is_released())
+    assert.same({1, 1}, kept:tolist())
+    assert.same({2, 2}, a:tolist())
+    assert.same({3, 3}, b.list[1]:tolist())
+  end)
+
+  it("nests, and hands results to the scope around it", function()
+    local inner, outer
+    capl.scope(function()
+      outer = capl.zeros(1)
+      inner = capl.scope(function() return capl.ones(1) end)
+      assert.equal(1, inner:item())
+      assert.equal(0, outer:item())
+    end)
+    assert.is_true(inner:is_released() and outer:is_released())
+  end)
+
+  it("releases after errors and passes them on", function()
+    local x
+    local ok, err = pcall(capl.scope, function()
+      x = capl.zeros(1)
+      error("mine", 0)
+    end)
+    assert.is_false(ok)
+    assert.equal("mine", err)
+    assert.is_true(x:is_released())
+  end)
+
+  it("leaves parameters and optimiser state alone", function()
+    local model, opt
+    for _ = 1, 3 do
+      capl.scope(function()
+        model = model or nn.Linear(2, 1)
+        opt = opt or optim.Adam(model:parameters())
+        opt:backward_step(model(capl.ones(1, 2)):sum())
+      end)
+    end
+    assert.equal(3, opt.steps)
+    assert.same({1, 2}, model.weight.shape)
+  end)
+
+  it("gives memory back at once", function()
+    collectgarbage("stop")
+    local before = capl.memory().live
+    for _ = 1, 50 do capl.scope(function() return (capl.zeros(1000, 1000) * 2):sum():item() end) end
+    assert.equal(before, capl.memory().live)
+    collectgarbage("restart")
+  end)
+end)
+
+describe("x:free", function()
+  it("lets go now, also twice", function()
+    local before = capl.memory().live
+    local x = capl.zeros(1000)
+    assert.is_true(capl.memory().live > before)
+    x:free()
+    x:free()
+    assert.equal(before, capl.memory().live)
+  end)
+end)
