@@ -124,21 +124,18 @@ static capl_status cpu_open(int index)
   return dn_open(isa);
 }
 
+static const char *bf16_text(void)
+{
+  if (!dn_has_bf16()) return "through f32";
+  return dn_bf16_is_fast() ? "yes" : "yes, large convolutions in f32, which is faster here";
+}
+
 static const char *cpu_describe(void)
 {
   static char text[160];
   snprintf(text, sizeof text, "oneDNN %s, %s kernels, %d thread%s, bf16 %s", dn_version(), cpu_now->isa, cpu_threads(),
-           cpu_threads() == 1 ? "" : "s", dn_has_bf16() ? "yes" : "through f32");
+           cpu_threads() == 1 ? "" : "s", bf16_text());
   return text;
-}
-
-static capl_dtype cpu_auto_precision(const char **why)
-{
-  bool low = dn_bf16_is_fast();
-  *why = low             ? "this processor multiplies bf16 at twice the rate of f32"
-         : dn_has_bf16() ? "bf16 is no faster than f32 on this processor"
-                         : "no bf16 unit in use here";
-  return low ? CAPL_BF16 : CAPL_F32;
 }
 
 static const capl_backend backend = {

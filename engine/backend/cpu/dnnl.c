@@ -13,6 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backend/cpu/parallel.h"
+
 #define STATUS_NAME(status) \
   ((status) == dnnl_out_of_memory ? "out of memory" : (status) == dnnl_invalid_arguments ? "invalid arguments" \
    : (status) == dnnl_unimplemented ? "unimplemented" : (status) == dnnl_runtime_error ? "runtime error" : "failed")
@@ -244,7 +246,7 @@ static dnnl_status_t make_mds(const dn_spec *spec, bool with_any, md_own *md)
     const dn_layout *l = &spec->arg[i];
     if (!l->ndim) continue;
     bool any = with_any && (spec->any >> i & 1);
-    dnnl_data_type_t type = with_any && spec->winograd ? dnnl_f32 : type_of(l);
+    dnnl_data_type_t type = with_any && spec->mode != DN_PLAIN ? dnnl_f32 : type_of(l);
     dnnl_status_t status = any ? md_any(&md[i], l->ndim, l->size, type)
                                : md_strided(&md[i], l->ndim, l->size, type, l->stride);
     if (status) return status;
@@ -259,7 +261,7 @@ static dnnl_status_t make_pd_for(const dn_spec *spec, const md_own *md, dnnl_pri
   dnnl_status_t status = dnnl_primitive_attr_create(&attr);
   if (status) return status;
   dnnl_primitive_attr_set_scratchpad_mode(attr, dnnl_scratchpad_mode_user);
-  dnnl_alg_kind_t alg = spec->winograd ? dnnl_convolution_auto : dnnl_convolution_direct;
+  dnnl_alg_kind_t alg = spec->mode == DN_WINOGRAD ? dnnl_convolution_auto : dnnl_convolution_direct;
   if (spec->kind <= DN_CONV_GRAD_W) status = conv_pd(spec, alg, md, hint, attr, out);
   else status = product_pd(spec, md, hint, attr, out);
   dnnl_primitive_attr_destroy(attr);
@@ -360,6 +362,15 @@ static uint32_t spec_hash(const dn_spec *spec)
   return (uint32_t)(hash % BUCKETS);
 }
 
+/* oneDNN asks libgomp for the number of threads when it makes a primitive. */
+static capl_status plan_make(dn_plan *plan)
+{
+  if (plan->spec.alone) cpu_parallel_alone(true);
+  capl_status status = plan_fill(plan);
+  if (plan->spec.alone) cpu_parallel_alone(false);
+  return status;
+}
+
 static capl_status find_locked(const dn_spec *spec, dn_plan **out)
 {
   dn_plan **bucket = &plans[spec_hash(spec)];
@@ -369,7 +380,7 @@ static capl_status find_locked(const dn_spec *spec, dn_plan **out)
   dn_plan *plan = calloc(1, sizeof *plan);
   if (!plan) return CAPL_FAIL(CAPL_ENOMEM, "no memory for a oneDNN plan");
   plan->spec = *spec;
-  capl_status status = plan_fill(plan);
+  capl_status status = plan_make(plan);
   if (status != CAPL_OK) return plan_free(plan), status;
   plan->next = *bucket;
   *bucket = *out = plan;

@@ -36,12 +36,18 @@ typedef struct {
   int64_t stride[DN_MAX_DIMS];
 } dn_layout;
 
+typedef enum {
+  DN_PLAIN,    /* computes in the dtypes of its arguments */
+  DN_WIDE,     /* computes in f32, reorders convert bf16 arguments */
+  DN_WINOGRAD, /* likewise, and Winograd may be chosen */
+} dn_mode;
+
 /* Everything that decides what a primitive is. Compared byte by byte: start from dn_spec_init. */
 typedef struct {
   int32_t kind;
   uint32_t any;     /* bit per argument: the implementation chooses its layout, reorders are added */
-  int32_t winograd; /* 1: Winograd may be chosen; the primitive is f32, reorders convert bf16 arguments */
-  int32_t reserved;
+  int32_t mode;     /* dn_mode */
+  int32_t alone;    /* 1: made for one thread, to be run by several threads on parts of a batch */
   dn_layout arg[DN_ARGS];
   /* convolutions: two numbers each */
   int64_t stride[DN_MAX_DIMS], dilation[DN_MAX_DIMS], pad_low[DN_MAX_DIMS], pad_high[DN_MAX_DIMS];
@@ -65,8 +71,8 @@ capl_status dn_open(const char *isa);
 /* "2.6.3" */
 const char *dn_version(void);
 bool dn_has_bf16(void);
-/* Whether this processor multiplies bf16 at twice the rate of f32: AMD, and Intel with AMX. Intel's AVX-512
-** alone has but one bf16 unit for the two of f32 (measured: 93 and 95 GF/s per core). */
+/* Whether this processor multiplies bf16 faster than f32: AMD, and Intel with AMX. Intel's AVX-512
+** alone does not (measured on a Xeon model 207: 90 GF/s per core in bf16, 160 in f32). */
 bool dn_bf16_is_fast(void);
 void dn_plan_counts(uint64_t *hits, uint64_t *misses);
 

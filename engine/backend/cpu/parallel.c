@@ -75,3 +75,8 @@ int cpu_threads(void)
 {
   return n_threads;
 }
+
+void cpu_parallel_alone(bool on)
+{
+  omp_set_num_threads(on ? 1 : n_threads);
+}

@@ -7,6 +7,7 @@
 #ifndef CAPL_CPU_PARALLEL_H
 #define CAPL_CPU_PARALLEL_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "capl/error.h"
@@ -23,5 +24,7 @@ void cpu_parallel(int64_t n, int64_t grain, cpu_task task, void *arg);
 ** EVALUE if a variable is no number in 1..CPU_MAX_THREADS. */
 capl_status cpu_parallel_open(void);
 int cpu_threads(void);
+/* While on, oneDNN primitives made by this thread are made for one thread. */
+void cpu_parallel_alone(bool on);
 
 #endif
