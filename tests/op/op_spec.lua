@@ -67,6 +67,19 @@ describe("every op", function()
     end
   end)
 
+  -- Comparing backends then compares the fused kernel with the expansion, gradients included.
+  it("runs fused on one backend and expanded on another, if it is a fused op", function()
+    for name, op in pairs(harness.ops) do
+      local fused, expanded = op.has.ref, not op.has.ref
+      for _, device in ipairs((harness.backends())) do
+        fused, expanded = fused or op.has[device], expanded or not op.has[device]
+      end
+      if op.fused and #(harness.backends()) > 0 then
+        assert.is_true(fused and expanded, name .. (fused and " never runs expanded" or " never runs fused"))
+      end
+    end
+  end)
+
   it("has a doc whose first line is a sentence", function()
     for name, op in pairs(harness.ops) do
       local first = (op.doc or ""):match("^[^\n]*")
