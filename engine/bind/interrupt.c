@@ -48,10 +48,7 @@ void capl_interrupt_request(void)
   raise(SIGPROF);
 }
 
-bool capl_interrupt_pending(void)
-{
-  return requested != 0;
-}
+bool capl_interrupt_pending(void) { return requested != 0; }
 
 void capl_interrupt_clear(void)
 {

@@ -19,7 +19,8 @@ capl_tensor *bind_check_tensor(lua_State *L, int i)
   capl_handle *h = bind_to_handle(L, i);
   if (!h) bind_type_error(L, i, "tensor");
   if (!h->t)
-    bind_fail(L, CAPL_ESTATE, NULL, "its capl.scope ended or :free() was called; return it from the scope or :keep() it",
+    bind_fail(L, CAPL_ESTATE, NULL,
+              "its capl.scope ended or :free() was called; return it from the scope or :keep() it",
               "tensor was released");
   return h->t;
 }
@@ -83,7 +84,8 @@ capl_dtype bind_check_dtype(lua_State *L, int i)
 static int64_t check_size(lua_State *L, int i, int argument)
 {
   double x = lua_type(L, i) == LUA_TNUMBER ? lua_tonumber(L, i) : -1;
-  if (lua_type(L, i) != LUA_TNUMBER) bind_arg_error(L, argument, "sizes are whole numbers, got %s", bind_typename(L, i));
+  if (lua_type(L, i) != LUA_TNUMBER)
+    bind_arg_error(L, argument, "sizes are whole numbers, got %s", bind_typename(L, i));
   if (x < 0 || x > 9007199254740992.0 || x != (double)(int64_t)x)
     bind_arg_error(L, argument, "sizes are whole numbers from 0 on, got %g", x);
   return (int64_t)x;
@@ -94,8 +96,10 @@ int bind_check_sizes(lua_State *L, int first, int64_t *size, int *next)
   int n = 0;
   bool table = lua_istable(L, first);
   for (;; n++) {
-    if (table) lua_rawgeti(L, first, n + 1);
-    else lua_pushvalue(L, first + n);
+    if (table)
+      lua_rawgeti(L, first, n + 1);
+    else
+      lua_pushvalue(L, first + n);
     bool end = table ? lua_isnil(L, -1) : lua_type(L, -1) != LUA_TNUMBER;
     if (!end && n == CAPL_MAX_NDIM) bind_arg_error(L, first, "at most %d dims, got more", CAPL_MAX_NDIM);
     if (!end) size[n] = check_size(L, -1, table ? first : first + n);
@@ -144,8 +148,9 @@ void bind_check_options(lua_State *L, int i, const char *const *names)
   bind_check_table(L, i);
   lua_pushnil(L);
   while (lua_next(L, i)) {
-    if (lua_type(L, -2) != LUA_TSTRING) bind_arg_error(L, i, "options are named, got an entry [%s]",
-                                                       lua_type(L, -2) == LUA_TNUMBER ? "number" : luaL_typename(L, -2));
+    if (lua_type(L, -2) != LUA_TSTRING)
+      bind_arg_error(L, i, "options are named, got an entry [%s]",
+                     lua_type(L, -2) == LUA_TNUMBER ? "number" : luaL_typename(L, -2));
     const char *key = lua_tostring(L, -2);
     if (!is_known(key, names)) unknown_option(L, i, key, names);
     lua_pop(L, 1);

@@ -22,10 +22,7 @@ typedef struct capl_handle {
   struct capl_handle *previous, *next;
 } capl_handle;
 
-static inline void owned_release(capl_tensor **t)
-{
-  capl_tensor_unref(*t);
-}
+static inline void owned_release(capl_tensor **t) { capl_tensor_unref(*t); }
 #define OWNED __attribute__((cleanup(owned_release))) capl_tensor
 
 #define TENSOR_TYPE "capl.tensor"
@@ -86,7 +83,7 @@ void bind_check_options(lua_State *L, int i, const char *const *names);
 /* All of these raise a Lua error table and never return; int for `return bind_...`. */
 int bind_raise(lua_State *L, const char *op); /* from the thread's error record; op may be NULL */
 int bind_fail(lua_State *L, capl_status code, const char *op, const char *hint, const char *fmt, ...)
-  CAPL_PRINTF(5, 6);
+    CAPL_PRINTF(5, 6);
 int bind_arg_error(lua_State *L, int i, const char *fmt, ...) CAPL_PRINTF(3, 4);
 int bind_type_error(lua_State *L, int i, const char *expected);
 

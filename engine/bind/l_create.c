@@ -37,7 +37,8 @@ static int push_created(lua_State *L, capl_tensor **t, const create_options *o)
   return 1;
 }
 
-static void make(lua_State *L, const create_options *o, int ndim, const int64_t *size, const char *op, capl_tensor **out)
+static void make(lua_State *L, const create_options *o, int ndim, const int64_t *size, const char *op,
+                 capl_tensor **out)
 {
   bind_check(L, capl_tensor_new(o->device, o->dtype, ndim, size, CAPL_AUTO, out), op);
 }
@@ -54,15 +55,9 @@ static int create_filled(lua_State *L, const char *op, int first, double value)
 }
 
 /* zeros(size…[, options]); sizes as numbers or one table */
-static int core_zeros(lua_State *L)
-{
-  return create_filled(L, "zeros", 1, 0);
-}
+static int core_zeros(lua_State *L) { return create_filled(L, "zeros", 1, 0); }
 
-static int core_ones(lua_State *L)
-{
-  return create_filled(L, "ones", 1, 1);
-}
+static int core_ones(lua_State *L) { return create_filled(L, "ones", 1, 1); }
 
 /* full({size…}, value[, options]) */
 static int core_full(lua_State *L)
@@ -118,7 +113,8 @@ static random_stream check_stream(lua_State *L, int i)
   }
   lua_replace(L, i);
   if (!bind_option(L, i, "stream")) {
-    if (bind_option(L, i, "seed")) bind_arg_error(L, i, "seed needs stream = {a, b, c}; capl.manual_seed sets the seed of all");
+    if (bind_option(L, i, "seed"))
+      bind_arg_error(L, i, "seed needs stream = {a, b, c}; capl.manual_seed sets the seed of all");
     lua_pop(L, 2);
     return next_stream();
   }
@@ -126,7 +122,8 @@ static random_stream check_stream(lua_State *L, int i)
   random_stream s = {bind_current.seed, stream_word(L, i, 1), stream_word(L, i, 2), stream_word(L, i, 3)};
   if (bind_option(L, i, "seed")) {
     double seed = lua_type(L, -1) == LUA_TNUMBER ? lua_tonumber(L, -1) : -1;
-    if (!(seed >= 0 && seed <= 9007199254740992.0) || seed != (double)(uint64_t)seed) bind_arg_error(L, i, "seed is a whole number from 0 on");
+    if (!(seed >= 0 && seed <= 9007199254740992.0) || seed != (double)(uint64_t)seed)
+      bind_arg_error(L, i, "seed is a whole number from 0 on");
     s.seed = (uint64_t)seed;
   }
   lua_pop(L, 2);
@@ -135,10 +132,13 @@ static random_stream check_stream(lua_State *L, int i)
   return s;
 }
 
-static void fill_random(lua_State *L, capl_tensor *t, bool normal, double a, double b, const random_stream *s, const char *op)
+static void fill_random(lua_State *L, capl_tensor *t, bool normal, double a, double b, const random_stream *s,
+                        const char *op)
 {
-  bind_check(L, normal ? capl_tensor_fill_normal(t, a, b, s->seed, s->a, s->b, s->c)
-                       : capl_tensor_fill_uniform(t, a, b, s->seed, s->a, s->b, s->c), op);
+  bind_check(L,
+             normal ? capl_tensor_fill_normal(t, a, b, s->seed, s->a, s->b, s->c)
+                    : capl_tensor_fill_uniform(t, a, b, s->seed, s->a, s->b, s->c),
+             op);
 }
 
 static int create_random(lua_State *L, const char *op, bool normal)
@@ -154,15 +154,9 @@ static int create_random(lua_State *L, const char *op, bool normal)
   return push_created(L, &t, &o);
 }
 
-static int core_rand(lua_State *L)
-{
-  return create_random(L, "rand", false);
-}
+static int core_rand(lua_State *L) { return create_random(L, "rand", false); }
 
-static int core_randn(lua_State *L)
-{
-  return create_random(L, "randn", true);
-}
+static int core_randn(lua_State *L) { return create_random(L, "randn", true); }
 
 /* core.fill_random(x, kind, a, b) -> x: uniform in [a, b) or normal with mean a and deviation b */
 static int core_fill_random(lua_State *L)
@@ -177,7 +171,8 @@ static int core_fill_random(lua_State *L)
   return 1;
 }
 
-/* arange(stop) = 0 … stop-1; arange(start, stop[, step][, options]). dtype: i64 for whole numbers, else f32 */
+/* arange(stop) = 0 … stop-1; arange(start, stop[, step][, options]). dtype: i64 for whole numbers, else f32
+ */
 static int core_arange(lua_State *L)
 {
   double v[3] = {0, 0, 1};
@@ -219,7 +214,8 @@ static int measure(lua_State *L, int i, int64_t *size)
 static double number_at(lua_State *L, int i)
 {
   if (lua_isboolean(L, i)) return lua_toboolean(L, i);
-  if (lua_type(L, i) != LUA_TNUMBER) bind_arg_error(L, 1, "numbers expected in the table, got %s", bind_typename(L, i));
+  if (lua_type(L, i) != LUA_TNUMBER)
+    bind_arg_error(L, 1, "numbers expected in the table, got %s", bind_typename(L, i));
   return lua_tonumber(L, i);
 }
 
@@ -228,13 +224,15 @@ static void gather(lua_State *L, int ndim, const int64_t *size, double **values)
 {
   int64_t n = lua_istable(L, -1) ? (int64_t)lua_objlen(L, -1) : -1;
   if (n != size[0])
-    bind_arg_error(L, 1, n < 0 ? "rows of unequal depth" : "rows of unequal length: %lld and %lld", (long long)size[0],
-                   (long long)n);
+    bind_arg_error(L, 1, n < 0 ? "rows of unequal depth" : "rows of unequal length: %lld and %lld",
+                   (long long)size[0], (long long)n);
   luaL_checkstack(L, 2, "tensor");
   for (int64_t k = 1; k <= n; k++) {
     lua_rawgeti(L, -1, (int)k);
-    if (ndim > 1) gather(L, ndim - 1, size + 1, values);
-    else *(*values)++ = number_at(L, -1);
+    if (ndim > 1)
+      gather(L, ndim - 1, size + 1, values);
+    else
+      *(*values)++ = number_at(L, -1);
     lua_pop(L, 1);
   }
 }
@@ -250,8 +248,10 @@ static int core_tensor(lua_State *L)
   for (int i = 0; i < ndim; i++) count *= size[i];
   double *values = lua_newuserdata(L, (size_t)count * sizeof *values + 1), *end = values;
   lua_pushvalue(L, 1);
-  if (ndim > 0) gather(L, ndim, size, &end);
-  else *end = number_at(L, -1);
+  if (ndim > 0)
+    gather(L, ndim, size, &end);
+  else
+    *end = number_at(L, -1);
   OWNED *t = NULL;
   bind_check(L, capl_tensor_from_doubles(o.device, o.dtype, ndim, size, values, &t), "tensor");
   return push_created(L, &t, &o);
@@ -259,9 +259,15 @@ static int core_tensor(lua_State *L)
 
 void bind_open_create(lua_State *L)
 {
-  static const luaL_Reg functions[] = {
-    {"tensor", core_tensor}, {"zeros", core_zeros}, {"ones", core_ones}, {"full", core_full},
-    {"empty", core_empty},   {"rand", core_rand},   {"randn", core_randn}, {"arange", core_arange},
-    {"fill_random", core_fill_random}, {NULL, NULL}};
+  static const luaL_Reg functions[] = {{"tensor", core_tensor},
+                                       {"zeros", core_zeros},
+                                       {"ones", core_ones},
+                                       {"full", core_full},
+                                       {"empty", core_empty},
+                                       {"rand", core_rand},
+                                       {"randn", core_randn},
+                                       {"arange", core_arange},
+                                       {"fill_random", core_fill_random},
+                                       {NULL, NULL}};
   luaL_setfuncs(L, functions, 0);
 }

@@ -54,7 +54,8 @@ static double option_number(lua_State *L, int i, const char *key, double otherwi
 {
   double x = otherwise;
   if (bind_option(L, i, key)) {
-    if (lua_type(L, -1) != LUA_TNUMBER) bind_arg_error(L, i, "%s is a number, got %s", key, bind_typename(L, -1));
+    if (lua_type(L, -1) != LUA_TNUMBER)
+      bind_arg_error(L, i, "%s is a number, got %s", key, bind_typename(L, -1));
     x = lua_tonumber(L, -1);
     if (!(x >= min && x <= max)) bind_arg_error(L, i, "%s is in %g..%g, got %g", key, min, max, x);
   }
@@ -85,7 +86,8 @@ static const char *option_string(lua_State *L, int i, const char *key)
 {
   const char *s = NULL;
   if (bind_option(L, i, key)) {
-    if (lua_type(L, -1) != LUA_TSTRING) bind_arg_error(L, i, "%s is a string, got %s", key, bind_typename(L, -1));
+    if (lua_type(L, -1) != LUA_TSTRING)
+      bind_arg_error(L, i, "%s is a string, got %s", key, bind_typename(L, -1));
     s = lua_tostring(L, -1);
   }
   lua_pop(L, 1);
@@ -106,7 +108,8 @@ static int option_word(lua_State *L, int i, const char *key, const char *const *
 static const double LIMIT_32 = 4294967295.0;
 
 /* A fresh (N,C,H,W) tensor, N,H,W,C in memory, on the default device; *data NULL where it has no memory. */
-static void new_images(lua_State *L, capl_dtype dtype, int n, int c, int h, int w, capl_tensor **out, void **data)
+static void new_images(lua_State *L, capl_dtype dtype, int n, int c, int h, int w, capl_tensor **out,
+                       void **data)
 {
   capl_device *device = bind_opt_device(L, 0);
   int64_t size[4] = {n, c, h, w};
@@ -144,7 +147,8 @@ static int data_png_write(lua_State *L)
   int lead = t->ndim - 3;
   if (t->dtype != CAPL_U8 || lead < 0 || lead > 1 || (lead == 1 && t->size[0] != 1)) {
     char text[160];
-    return bind_arg_error(L, 2, "one u8 image (C,H,W) expected, got %s", capl_tensor_describe(t, text, sizeof text));
+    return bind_arg_error(L, 2, "one u8 image (C,H,W) expected, got %s",
+                          capl_tensor_describe(t, text, sizeof text));
   }
   const int64_t *size = t->size + lead, *stride = t->stride + lead;
   const uint8_t *from = capl_tensor_data(t);
@@ -163,7 +167,8 @@ static int data_one_hot(lua_State *L)
   int64_t K = bind_check_int(L, 2);
   if (labels->ndim != 2 || labels->dtype != CAPL_I32) {
     char text[160];
-    return bind_arg_error(L, 1, "labels (N,T) i32 expected, got %s", capl_tensor_describe(labels, text, sizeof text));
+    return bind_arg_error(L, 1, "labels (N,T) i32 expected, got %s",
+                          capl_tensor_describe(labels, text, sizeof text));
   }
   if (K < 1) return bind_arg_error(L, 2, "at least one class, got %lld", (long long)K);
   int64_t N = labels->size[0], T = labels->size[1], size[2] = {N, T * K};
@@ -175,7 +180,8 @@ static int data_one_hot(lua_State *L)
   for (int64_t n = 0; from && to && n < N; n++)
     for (int64_t t = 0; t < T; t++) {
       int32_t k = from[n * labels->stride[0] + t * labels->stride[1]];
-      if (k >= K) return bind_fail(L, CAPL_EVALUE, "one_hot", NULL, "label %d is outside 0..%lld", k, (long long)K - 1);
+      if (k >= K)
+        return bind_fail(L, CAPL_EVALUE, "one_hot", NULL, "label %d is outside 0..%lld", k, (long long)K - 1);
       if (k >= 0) to[n * T * K + t * K + k] = 1;
     }
   push_owned(L, &out);
@@ -251,7 +257,8 @@ static int captcha_draw(lua_State *L)
   const capl_captcha *gen = check_box(L, 1, CAPTCHA_TYPE);
   uint64_t seed = (uint64_t)bind_check_int(L, 2), index = (uint64_t)bind_check_int(L, 3);
   int64_t channels = lua_isnoneornil(L, 4) ? 1 : bind_check_int(L, 4);
-  if (channels != 1 && channels != 3) return bind_arg_error(L, 4, "1 or 3 channels, got %lld", (long long)channels);
+  if (channels != 1 && channels != 3)
+    return bind_arg_error(L, 4, "1 or 3 channels, got %lld", (long long)channels);
   uint8_t labels[CAPL_LABEL_MAX];
   char text[CAPL_LABEL_MAX];
   OWNED *t = NULL;
@@ -271,8 +278,10 @@ static int captcha_save(lua_State *L)
   const char *dir = bind_check_string(L, 2);
   int64_t n = bind_check_int(L, 3), seed = bind_check_int(L, 4);
   int64_t threads = lua_isnoneornil(L, 5) ? 0 : bind_check_int(L, 5);
-  if (n < 0 || n > (int64_t)LIMIT_32) return bind_arg_error(L, 3, "0 to 2^32-1 images, got %lld", (long long)n);
-  if (threads < 0 || threads > 1024) return bind_arg_error(L, 5, "0 to 1024 threads, got %lld", (long long)threads);
+  if (n < 0 || n > (int64_t)LIMIT_32)
+    return bind_arg_error(L, 3, "0 to 2^32-1 images, got %lld", (long long)n);
+  if (threads < 0 || threads > 1024)
+    return bind_arg_error(L, 5, "0 to 1024 threads, got %lld", (long long)threads);
   bind_check(L, capl_captcha_save(gen, (uint64_t)seed, (uint32_t)n, dir, (int)threads), NULL);
   return 0;
 }
@@ -381,7 +390,8 @@ static void push_labels(lua_State *L, const int32_t *labels, int n, int T)
   int64_t size[2] = {n, T};
   OWNED *t = NULL;
   bind_check(L, capl_tensor_new(device, CAPL_I32, 2, size, CAPL_ROW, &t), "data");
-  if (device->backend->arithmetic) memcpy(capl_tensor_data(t), labels, (size_t)n * (size_t)T * sizeof *labels);
+  if (device->backend->arithmetic)
+    memcpy(capl_tensor_data(t), labels, (size_t)n * (size_t)T * sizeof *labels);
   push_owned(L, &t);
 }
 
@@ -394,9 +404,10 @@ static int source_read(lua_State *L)
   int32_t labels[CAPL_LABEL_MAX];
   OWNED *t = NULL;
   void *data;
-  if (epoch < 0 || epoch > (int64_t)LIMIT_32) return bind_arg_error(L, 2, "epoch from 0 on, got %lld", (long long)epoch);
-  new_images(L, CAPL_U8, 1, capl_source_channels(source), capl_source_height(source), capl_source_width(source), &t,
-             &data);
+  if (epoch < 0 || epoch > (int64_t)LIMIT_32)
+    return bind_arg_error(L, 2, "epoch from 0 on, got %lld", (long long)epoch);
+  new_images(L, CAPL_U8, 1, capl_source_channels(source), capl_source_height(source),
+             capl_source_width(source), &t, &data);
   if (data) bind_check(L, capl_source_read(source, (uint32_t)epoch, id, data, labels), NULL);
   push_owned(L, &t);
   if (!data || capl_source_length(source) == 0) return 1;
@@ -413,8 +424,9 @@ static int source_release(lua_State *L)
 
 /* ---- augmentation ---------------------------------------------------------------------------- */
 
-static const char *const augment_names[] = {"rotate",   "scale",      "translate_x", "translate_y", "shear",
-                                            "contrast", "brightness", "noise",       "invert",      "fill", NULL};
+static const char *const augment_names[] = {"rotate", "scale",    "translate_x", "translate_y",
+                                            "shear",  "contrast", "brightness",  "noise",
+                                            "invert", "fill",     NULL};
 
 /* {lo, hi}, or one number m for -m..m (about: 1-m..1+m, from_zero: 0..m). */
 static capl_range option_range(lua_State *L, int i, const char *key, int kind)
@@ -431,7 +443,8 @@ static capl_range option_range(lua_State *L, int i, const char *key, int kind)
       float m = (float)lua_tonumber(L, -1);
       r = kind == '1' ? (capl_range){1 - m, 1 + m} : kind == '0' ? (capl_range){0, m} : (capl_range){-m, m};
     } else {
-      bind_fail(L, CAPL_EVALUE, "augment", NULL, "%s is {lo, hi} or one number, got %s", key, bind_typename(L, -1));
+      bind_fail(L, CAPL_EVALUE, "augment", NULL, "%s is {lo, hi} or one number, got %s", key,
+                bind_typename(L, -1));
     }
   }
   lua_pop(L, 1);
@@ -459,9 +472,9 @@ static capl_augment_options read_augment(lua_State *L, int i)
 
 /* ---- loader ---------------------------------------------------------------------------------- */
 
-static const char *const loader_names[] = {"batch", "workers",  "prefetch", "seed", "shuffle", "drop_last", "rank",
-                                           "world", "on_error", "dtype",    "norm", "mean",    "std",       "augment",
-                                           NULL};
+static const char *const loader_names[] = {"batch",     "workers", "prefetch", "seed",     "shuffle",
+                                           "drop_last", "rank",    "world",    "on_error", "dtype",
+                                           "norm",      "mean",    "std",      "augment",  NULL};
 
 static void option_channels(lua_State *L, int i, const char *key, float *out, float otherwise)
 {
@@ -480,24 +493,26 @@ static void option_channels(lua_State *L, int i, const char *key, float *out, fl
 /* data.loader(source, options): see lua/capl/data for what each means */
 static int data_loader(lua_State *L)
 {
-  static const char *const types[] = {"f32", "bf16", "u8", NULL};                   /* ORDER capl_pixel_type */
-  static const char *const norms[] = {"standardise", "unit", "mean_std", NULL};     /* ORDER capl_norm */
-  static const char *const on_errors[] = {"stop", "skip", NULL};                    /* ORDER capl_on_error */
-  _Static_assert(CAPL_PIXEL_U8 == 2 && CAPL_NORM_MEAN_STD == 2 && CAPL_ON_ERROR_SKIP == 1, "orders match data.h");
+  static const char *const types[] = {"f32", "bf16", "u8", NULL};               /* ORDER capl_pixel_type */
+  static const char *const norms[] = {"standardise", "unit", "mean_std", NULL}; /* ORDER capl_norm */
+  static const char *const on_errors[] = {"stop", "skip", NULL};                /* ORDER capl_on_error */
+  _Static_assert(CAPL_PIXEL_U8 == 2 && CAPL_NORM_MEAN_STD == 2 && CAPL_ON_ERROR_SKIP == 1,
+                 "orders match data.h");
   capl_source *source = check_box(L, 1, SOURCE_TYPE);
   capl_augment_options augment;
   bind_check_options(L, 2, loader_names);
-  capl_loader_options o = {.batch = (int)option_whole(L, 2, "batch", 64, 1, 1 << 20),
-                           .workers = (int)option_whole(L, 2, "workers", 0, 0, 1024),
-                           .prefetch = (int)option_whole(L, 2, "prefetch", 0, 0, 64),
-                           .seed = (uint64_t)option_whole(L, 2, "seed", (double)bind_current.seed, 0, 9007199254740992.0),
-                           .shuffle = option_bool(L, 2, "shuffle", false),
-                           .drop_last = option_bool(L, 2, "drop_last", false),
-                           .rank = (int)option_whole(L, 2, "rank", 0, 0, 65535),
-                           .world = (int)option_whole(L, 2, "world", 0, 0, 65536),
-                           .on_error = (capl_on_error)option_word(L, 2, "on_error", on_errors, 0),
-                           .type = (capl_pixel_type)option_word(L, 2, "dtype", types, 0),
-                           .norm = (capl_norm)option_word(L, 2, "norm", norms, 0)};
+  capl_loader_options o = {
+      .batch = (int)option_whole(L, 2, "batch", 64, 1, 1 << 20),
+      .workers = (int)option_whole(L, 2, "workers", 0, 0, 1024),
+      .prefetch = (int)option_whole(L, 2, "prefetch", 0, 0, 64),
+      .seed = (uint64_t)option_whole(L, 2, "seed", (double)bind_current.seed, 0, 9007199254740992.0),
+      .shuffle = option_bool(L, 2, "shuffle", false),
+      .drop_last = option_bool(L, 2, "drop_last", false),
+      .rank = (int)option_whole(L, 2, "rank", 0, 0, 65535),
+      .world = (int)option_whole(L, 2, "world", 0, 0, 65536),
+      .on_error = (capl_on_error)option_word(L, 2, "on_error", on_errors, 0),
+      .type = (capl_pixel_type)option_word(L, 2, "dtype", types, 0),
+      .norm = (capl_norm)option_word(L, 2, "norm", norms, 0)};
   option_channels(L, 2, "mean", o.mean, 0);
   option_channels(L, 2, "std", o.std, 1);
   if (bind_option(L, 2, "augment")) {
@@ -519,7 +534,8 @@ static int loader_epoch(lua_State *L)
   return 0;
 }
 
-/* loader:next() -> images (N,C,H,W), labels (N,T) i32 or nil, rows repeated for equal ranks; nil at the end */
+/* loader:next() -> images (N,C,H,W), labels (N,T) i32 or nil, rows repeated for equal ranks; nil at the end
+ */
 static int loader_next(lua_State *L)
 {
   static const capl_dtype dtypes[] = {CAPL_F32, CAPL_BF16, CAPL_U8}; /* ORDER capl_pixel_type */
@@ -535,8 +551,10 @@ static int loader_next(lua_State *L)
              capl_source_width(source), &t, &data);
   if (data) memcpy(data, batch.images, capl_tensor_bytes(t));
   push_owned(L, &t);
-  if (batch.labels) push_labels(L, batch.labels, batch.count, capl_source_length(source));
-  else lua_pushnil(L);
+  if (batch.labels)
+    push_labels(L, batch.labels, batch.count, capl_source_length(source));
+  else
+    lua_pushnil(L);
   lua_pushinteger(L, batch.padded);
   return 3;
 }
@@ -630,15 +648,15 @@ void bind_open_data(lua_State *L)
                                      {"width", captcha_width},   {"height", captcha_height},
                                      {"length", captcha_length}, {"charset", captcha_charset},
                                      {"font", captcha_font},     {NULL, NULL}};
-  static const luaL_Reg source[] = {{"count", source_count},       {"width", source_width},
-                                    {"height", source_height},     {"channels", source_channels},
-                                    {"length", source_length},     {"charset", source_charset},
-                                    {"name", source_name},         {"set_label", source_set_label},
-                                    {"read", source_read},         {NULL, NULL}};
-  static const luaL_Reg loader[] = {{"epoch", loader_epoch},   {"next", loader_next},
-                                    {"samples", loader_samples}, {"batches", loader_batches},
-                                    {"state", loader_state},   {"set_state", loader_set_state},
-                                    {"stats", loader_stats},   {"bad", loader_bad}, {NULL, NULL}};
+  static const luaL_Reg source[] = {{"count", source_count},   {"width", source_width},
+                                    {"height", source_height}, {"channels", source_channels},
+                                    {"length", source_length}, {"charset", source_charset},
+                                    {"name", source_name},     {"set_label", source_set_label},
+                                    {"read", source_read},     {NULL, NULL}};
+  static const luaL_Reg loader[] = {
+      {"epoch", loader_epoch},     {"next", loader_next},   {"samples", loader_samples},
+      {"batches", loader_batches}, {"state", loader_state}, {"set_state", loader_set_state},
+      {"stats", loader_stats},     {"bad", loader_bad},     {NULL, NULL}};
   static const luaL_Reg functions[] = {{"captcha", data_captcha},
                                        {"presets", data_presets},
                                        {"captcha_source", data_captcha_source},

@@ -18,10 +18,7 @@
 
 /* ---- where ----------------------------------------------------------------------------------- */
 
-static bool is_library(const lua_Debug *ar)
-{
-  return strncmp(ar->source, "@capl:", 6) == 0;
-}
+static bool is_library(const lua_Debug *ar) { return strncmp(ar->source, "@capl:", 6) == 0; }
 
 /* Pushes "recipe.lua:41", or nil when no recipe is running. */
 static void push_where(lua_State *L)
@@ -71,7 +68,8 @@ static void push_modules(lua_State *L)
   lua_pushstring(L, root);
 }
 
-/* Pushes "net > [2] Block > [1] Conv2d(1 -> 64, 3x3)", or nil outside modules. The library's Lua writes it. */
+/* Pushes "net > [2] Block > [1] Conv2d(1 -> 64, 3x3)", or nil outside modules. The library's Lua writes it.
+ */
 static void push_path(lua_State *L)
 {
   lua_getfield(L, LUA_REGISTRYINDEX, DESCRIBE_KEY);
@@ -151,7 +149,8 @@ int bind_arg_error(lua_State *L, int i, const char *fmt, ...)
   if (lua_getstack(L, 0, &ar)) lua_getinfo(L, "n", &ar);
   const char *name = ar.name ? ar.name : "?";
   if (ar.namewhat && strcmp(ar.namewhat, "method") == 0 && --i == 0)
-    return bind_fail(L, CAPL_EVALUE, NULL, "call it with a colon: x:name(...)", "bad self in '%s' (%s)", name, what);
+    return bind_fail(L, CAPL_EVALUE, NULL, "call it with a colon: x:name(...)", "bad self in '%s' (%s)", name,
+                     what);
   return bind_fail(L, CAPL_EVALUE, NULL, NULL, "bad argument #%d to '%s' (%s)", i, name, what);
 }
 
@@ -242,7 +241,8 @@ static void normalize(lua_State *L)
 {
   if (is_error(L, -1)) return;
   const char *text = lua_tostring(L, -1);
-  if (!text) text = luaL_callmeta(L, -1, "__tostring") ? lua_tostring(L, -1) : "(error object is not a string)";
+  if (!text)
+    text = luaL_callmeta(L, -1, "__tostring") ? lua_tostring(L, -1) : "(error object is not a string)";
   lua_createtable(L, 0, 4);
   set_text(L, "code", "lua");
   set_text(L, "message", text);
@@ -276,7 +276,8 @@ int capl_bind_call(lua_State *L, int nargs, int nresults)
 
 /* ---- for the library ------------------------------------------------------------------------- */
 
-/* core.error{code, op, message, context, hint}: raises it as ours. The table becomes the error. path = false: it
+/* core.error{code, op, message, context, hint}: raises it as ours. The table becomes the error. path = false:
+*it
 ** is about a call, not about a layer at work. */
 static int core_error(lua_State *L)
 {
@@ -302,8 +303,10 @@ static int core_nearest(lua_State *L)
     if (lua_type(L, -1) == LUA_TSTRING) capl_suggest(&s, lua_tostring(L, -1));
     lua_pop(L, 1); /* list keeps the string alive */
   }
-  if (s.nearest) lua_pushstring(L, s.nearest);
-  else lua_pushnil(L);
+  if (s.nearest)
+    lua_pushstring(L, s.nearest);
+  else
+    lua_pushnil(L);
   return 1;
 }
 
@@ -334,8 +337,8 @@ static int core_is_error(lua_State *L)
 void bind_open_errors(lua_State *L)
 {
   static const luaL_Reg functions[] = {
-    {"error", core_error},       {"nearest", core_nearest}, {"describe_with", core_describe_with},
-    {"where", core_where},       {"is_error", core_is_error}, {NULL, NULL}};
+      {"error", core_error}, {"nearest", core_nearest},   {"describe_with", core_describe_with},
+      {"where", core_where}, {"is_error", core_is_error}, {NULL, NULL}};
   if (luaL_newmetatable(L, ERROR_TYPE)) {
     lua_pushcfunction(L, error_tostring);
     lua_setfield(L, -2, "__tostring");

@@ -56,7 +56,8 @@ static int core_device_info(lua_State *L)
   capl_dtype low = device->backend->auto_precision ? device->backend->auto_precision(&why) : CAPL_F32;
   lua_pushstring(L, capl_dtype_name(low)), lua_setfield(L, -2, "precision");
   lua_pushstring(L, why), lua_setfield(L, -2, "why");
-  if (device->backend->describe) lua_pushstring(L, device->backend->describe()), lua_setfield(L, -2, "description");
+  if (device->backend->describe)
+    lua_pushstring(L, device->backend->describe()), lua_setfield(L, -2, "description");
   return 1;
 }
 
@@ -67,8 +68,10 @@ static int core_rng(lua_State *L)
 {
   if (!lua_isnoneornil(L, 1)) {
     int64_t seed = bind_check_int(L, 1), streams = lua_isnoneornil(L, 2) ? 0 : bind_check_int(L, 2);
-    if (seed < 0) return bind_arg_error(L, 1, "a seed is a whole number from 0 on, got %lld", (long long)seed);
-    if (streams < 0) return bind_arg_error(L, 2, "a number of streams is at least 0, got %lld", (long long)streams);
+    if (seed < 0)
+      return bind_arg_error(L, 1, "a seed is a whole number from 0 on, got %lld", (long long)seed);
+    if (streams < 0)
+      return bind_arg_error(L, 2, "a number of streams is at least 0, got %lld", (long long)streams);
     bind_current.seed = (uint64_t)seed;
     bind_current.streams = (uint64_t)streams;
   }
@@ -181,10 +184,7 @@ typedef struct {
   size_t count, capacity;
 } event_log;
 
-static void event_log_fini(event_log *log)
-{
-  free(log->list);
-}
+static void event_log_fini(event_log *log) { free(log->list); }
 
 /* A fresh event at the end, NULL when memory is out: the figures then lack it. */
 static event *event_add(event_log *log, const capl_call *call, const char *label)
@@ -253,28 +253,27 @@ static int with_events(lua_State *L, bool timed)
 {
   bind_check_function(L, 1);
   __attribute__((cleanup(event_log_fini))) event_log log = {0};
-  if (timed) capl_profile_set(on_profile, &log);
-  else capl_observe_set(on_call, &log);
+  if (timed)
+    capl_profile_set(on_profile, &log);
+  else
+    capl_observe_set(on_call, &log);
   int status = lua_pcall(L, lua_gettop(L) - 1, LUA_MULTRET, 0);
-  if (timed) capl_profile_set(NULL, NULL);
-  else capl_observe_set(NULL, NULL);
+  if (timed)
+    capl_profile_set(NULL, NULL);
+  else
+    capl_observe_set(NULL, NULL);
   if (status) return lua_error(L);
   push_events(L, &log);
   lua_insert(L, 1);
   return lua_gettop(L);
 }
 
-/* core.profile(fn, …) -> list of kernel runs {op, label, backend, seconds, bytes, macs, dtype, shape}, results */
-static int core_profile(lua_State *L)
-{
-  return with_events(L, true);
-}
+/* core.profile(fn, …) -> list of kernel runs {op, label, backend, seconds, bytes, macs, dtype, shape},
+ * results */
+static int core_profile(lua_State *L) { return with_events(L, true); }
 
 /* core.trace(fn, …) -> list of op calls {op, label, macs, dtype, shape}, results; works on meta too */
-static int core_trace(lua_State *L)
-{
-  return with_events(L, false);
-}
+static int core_trace(lua_State *L) { return with_events(L, false); }
 
 /* core.label([text]) -> former text: the layer that profiler events carry. The engine borrows the text, so
 ** the registry holds it. */
@@ -282,8 +281,10 @@ static int core_label(lua_State *L)
 {
   const char *former = capl_profile_label_get();
   lua_settop(L, 1);
-  if (former) lua_pushstring(L, former);
-  else lua_pushnil(L);
+  if (former)
+    lua_pushstring(L, former);
+  else
+    lua_pushnil(L);
   capl_profile_label_set(lua_isnil(L, 1) ? NULL : bind_check_string(L, 1));
   lua_pushvalue(L, 1);
   lua_setfield(L, LUA_REGISTRYINDEX, "capl.label");

@@ -40,7 +40,8 @@ static int unknown_attribute(lua_State *L, const capl_op *op, const char *name)
     used += (size_t)snprintf(known + used, sizeof known - used, "%s%s", used ? ", " : "", op->attrs[k].name);
   }
   if (s.nearest)
-    return bind_fail(L, CAPL_EVALUE, op->name, NULL, "unknown attribute '%s'; did you mean '%s'?", name, s.nearest);
+    return bind_fail(L, CAPL_EVALUE, op->name, NULL, "unknown attribute '%s'; did you mean '%s'?", name,
+                     s.nearest);
   return bind_fail(L, CAPL_EVALUE, op->name, NULL, "unknown attribute '%s'; known: %s", name, known);
 }
 
@@ -50,12 +51,14 @@ static int read_numbers(lua_State *L, const capl_op *op, const char *name, doubl
   int n = 0;
   if (lua_isboolean(L, -1)) return values[0] = lua_toboolean(L, -1), 1;
   if (lua_type(L, -1) == LUA_TNUMBER) return values[0] = lua_tonumber(L, -1), 1;
-  if (!lua_istable(L, -1)) return bind_fail(L, CAPL_EVALUE, op->name, NULL, "%s cannot be a %s", name, bind_typename(L, -1));
+  if (!lua_istable(L, -1))
+    return bind_fail(L, CAPL_EVALUE, op->name, NULL, "%s cannot be a %s", name, bind_typename(L, -1));
   for (;; n++) {
     lua_rawgeti(L, -1, n + 1);
     if (lua_isnil(L, -1)) break;
     if (n == CAPL_MAX_NDIM || lua_type(L, -1) != LUA_TNUMBER)
-      return bind_fail(L, CAPL_EVALUE, op->name, NULL, "%s is a list of at most %d numbers", name, CAPL_MAX_NDIM);
+      return bind_fail(L, CAPL_EVALUE, op->name, NULL, "%s is a list of at most %d numbers", name,
+                       CAPL_MAX_NDIM);
     values[n] = lua_tonumber(L, -1);
     lua_pop(L, 1);
   }
@@ -63,7 +66,8 @@ static int read_numbers(lua_State *L, const capl_op *op, const char *name, doubl
   return n;
 }
 
-static void set_attribute(lua_State *L, const capl_op *op, capl_attr *attr, const char *name, const capl_tensor *x)
+static void set_attribute(lua_State *L, const capl_op *op, capl_attr *attr, const char *name,
+                          const capl_tensor *x)
 {
   double values[CAPL_MAX_NDIM];
   if (lua_type(L, -1) == LUA_TSTRING) {
@@ -83,7 +87,8 @@ static void read_attributes(lua_State *L, const capl_op *op, int i, const capl_t
   if (i > 0 && lua_istable(L, i)) {
     lua_pushnil(L);
     while (lua_next(L, i)) {
-      if (lua_type(L, -2) != LUA_TSTRING) bind_fail(L, CAPL_EVALUE, op->name, NULL, "attributes are given by name");
+      if (lua_type(L, -2) != LUA_TSTRING)
+        bind_fail(L, CAPL_EVALUE, op->name, NULL, "attributes are given by name");
       const char *name = lua_tostring(L, -2);
       int k = capl_attr_index(op, name);
       if (k < 0) unknown_attribute(L, op, name);
@@ -93,7 +98,8 @@ static void read_attributes(lua_State *L, const capl_op *op, int i, const capl_t
     }
   }
   for (int k = 0; k < CAPL_MAX_ATTR && op->attrs[k].name; k++)
-    if (op->attrs[k].required && !given[k]) bind_fail(L, CAPL_EVALUE, op->name, NULL, "attribute '%s' is needed", op->attrs[k].name);
+    if (op->attrs[k].required && !given[k])
+      bind_fail(L, CAPL_EVALUE, op->name, NULL, "attribute '%s' is needed", op->attrs[k].name);
 }
 
 /* ---- calling --------------------------------------------------------------------------------- */
@@ -111,7 +117,8 @@ static capl_tensor *input_at(lua_State *L, const capl_op *op, int stack, int i)
   capl_handle *h = bind_to_handle(L, stack);
   if (h && h->t) return h->t;
   if (h) bind_check_tensor(L, stack); /* raises */
-  if (lua_isnil(L, stack) || (lua_isboolean(L, stack) && !lua_toboolean(L, stack))) return NULL; /* false: a hole in a list */
+  if (lua_isnil(L, stack) || (lua_isboolean(L, stack) && !lua_toboolean(L, stack)))
+    return NULL; /* false: a hole in a list */
   char name[64];
   input_name(op, i, name, sizeof name);
   bind_fail(L, CAPL_EVALUE, op->name, NULL, "%s must be a tensor, got %s", name, bind_typename(L, stack));
@@ -150,8 +157,10 @@ static int op_call(lua_State *L)
   bind_check(L, capl_op_call(id, in, n, attr, out), op->name);
   luaL_checkstack(L, CAPL_MAX_OUT + 4, "op");
   for (int k = 0; k < op->n_out; k++) {
-    if (out[k]) bind_push_tensor(L, out[k]);
-    else lua_pushnil(L);
+    if (out[k])
+      bind_push_tensor(L, out[k]);
+    else
+      lua_pushnil(L);
   }
   return op->n_out;
 }
@@ -172,13 +181,16 @@ static void set_bool(lua_State *L, const char *key, bool value)
 
 static void push_default(lua_State *L, const capl_attr_spec *spec)
 {
-  if (spec->kind == CAPL_ATTR_BOOL) lua_pushboolean(L, spec->def != 0);
-  else if (spec->kind == CAPL_ATTR_DTYPE) lua_pushstring(L, capl_dtype_name((capl_dtype)spec->def));
+  if (spec->kind == CAPL_ATTR_BOOL)
+    lua_pushboolean(L, spec->def != 0);
+  else if (spec->kind == CAPL_ATTR_DTYPE)
+    lua_pushstring(L, capl_dtype_name((capl_dtype)spec->def));
   else if (spec->kind == CAPL_ATTR_ENUM) {
     const char *word = spec->choices;
     for (int k = (int)spec->def; k > 0; k--) word = strchr(word, '|') + 1;
     lua_pushlstring(L, word, strcspn(word, "|"));
-  } else lua_pushnumber(L, spec->def);
+  } else
+    lua_pushnumber(L, spec->def);
 }
 
 static void push_attributes(lua_State *L, const capl_op *op)

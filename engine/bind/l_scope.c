@@ -45,7 +45,8 @@ static void scope_end(int mine)
 static int core_scope(lua_State *L)
 {
   bind_check_function(L, 1);
-  if (depth == MAX_SCOPES - 1) return bind_fail(L, CAPL_ESTATE, "scope", NULL, "scopes are nested %d deep", depth);
+  if (depth == MAX_SCOPES - 1)
+    return bind_fail(L, CAPL_ESTATE, "scope", NULL, "scopes are nested %d deep", depth);
   int mine = ++depth;
   int status = lua_pcall(L, lua_gettop(L) - 1, LUA_MULTRET, 0);
   depth = mine - 1;
@@ -78,6 +79,6 @@ static int core_autocast(lua_State *L)
 void bind_open_scopes(lua_State *L)
 {
   static const luaL_Reg functions[] = {
-    {"scope", core_scope}, {"no_grad", core_no_grad}, {"autocast", core_autocast}, {NULL, NULL}};
+      {"scope", core_scope}, {"no_grad", core_no_grad}, {"autocast", core_autocast}, {NULL, NULL}};
   luaL_setfuncs(L, functions, 0);
 }

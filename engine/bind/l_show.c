@@ -92,17 +92,21 @@ static void corner_alias(lua_State *L, capl_tensor *t, capl_tensor **out)
 static void add_number(luaL_Buffer *b, double x, bool real)
 {
   char text[32];
-  snprintf(text, sizeof text, real && isfinite(x) ? (fabs(x) >= 1e5 || (x != 0 && fabs(x) < 1e-3) ? " %10.3e" : " %10.4f")
-                                                  : " %10.0f", x);
+  snprintf(text, sizeof text,
+           real && isfinite(x) ? (fabs(x) >= 1e5 || (x != 0 && fabs(x) < 1e-3) ? " %10.3e" : " %10.4f")
+                               : " %10.0f",
+           x);
   luaL_addstring(b, text);
 }
 
 static void add_corner(luaL_Buffer *b, const capl_tensor *t, const capl_tensor *corner, const double *values)
 {
-  int64_t rows = corner->ndim == 2 ? corner->size[0] : 1, columns = corner->ndim ? corner->size[corner->ndim - 1] : 1;
+  int64_t rows = corner->ndim == 2 ? corner->size[0] : 1,
+          columns = corner->ndim ? corner->size[corner->ndim - 1] : 1;
   for (int64_t i = 0; i < rows; i++) {
     luaL_addstring(b, "\n");
-    for (int64_t j = 0; j < columns; j++) add_number(b, values[i * columns + j], capl_dtype_is_float(t->dtype));
+    for (int64_t j = 0; j < columns; j++)
+      add_number(b, values[i * columns + j], capl_dtype_is_float(t->dtype));
     if (t->ndim && columns < t->size[t->ndim - 1]) luaL_addstring(b, "  …");
   }
   if (t->ndim >= 2 && rows < t->size[t->ndim - 2]) luaL_addstring(b, "\n          …");
@@ -117,7 +121,8 @@ static int tensor_tostring(lua_State *L)
   OWNED *corner = NULL;
   const double *values = NULL;
   capl_tensor_describe(h->t, head, sizeof head);
-  if (h->t->device->backend->host_memory && h->t->device->backend->arithmetic && capl_tensor_numel(h->t) > 0) {
+  if (h->t->device->backend->host_memory && h->t->device->backend->arithmetic &&
+      capl_tensor_numel(h->t) > 0) {
     corner_alias(L, h->t, &corner);
     values = push_values(L, corner, "tostring");
   }
@@ -132,9 +137,12 @@ static int tensor_tostring(lua_State *L)
 
 void bind_open_show(lua_State *L)
 {
-  static const luaL_Reg methods[] = {{"item", tensor_item},     {"tolist", tensor_tolist},
-                                     {"stride", tensor_stride}, {"numel", tensor_numel},
-                                     {"is_contiguous", tensor_is_contiguous}, {NULL, NULL}};
+  static const luaL_Reg methods[] = {{"item", tensor_item},
+                                     {"tolist", tensor_tolist},
+                                     {"stride", tensor_stride},
+                                     {"numel", tensor_numel},
+                                     {"is_contiguous", tensor_is_contiguous},
+                                     {NULL, NULL}};
   lua_getfield(L, -1, "tensor_methods");
   luaL_setfuncs(L, methods, 0);
   lua_pop(L, 1);

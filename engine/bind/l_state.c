@@ -157,17 +157,24 @@ static int safe_print(lua_State *L)
   for (int i = 1; i <= n; i++) {
     size_t len;
     const char *s;
-    if (luaL_callmeta(L, i, "__tostring")) s = lua_tolstring(L, -1, &len);
-    else if (lua_isstring(L, i)) lua_pushvalue(L, i), s = lua_tolstring(L, -1, &len);
-    else if (lua_isboolean(L, i)) s = lua_toboolean(L, i) ? "true" : "false", len = strlen(s), lua_pushnil(L);
-    else if (lua_isnil(L, i)) s = "nil", len = 3, lua_pushnil(L);
-    else s = lua_pushfstring(L, "%s: %p", luaL_typename(L, i), lua_topointer(L, i)), len = strlen(s);
+    if (luaL_callmeta(L, i, "__tostring"))
+      s = lua_tolstring(L, -1, &len);
+    else if (lua_isstring(L, i))
+      lua_pushvalue(L, i), s = lua_tolstring(L, -1, &len);
+    else if (lua_isboolean(L, i))
+      s = lua_toboolean(L, i) ? "true" : "false", len = strlen(s), lua_pushnil(L);
+    else if (lua_isnil(L, i))
+      s = "nil", len = 3, lua_pushnil(L);
+    else
+      s = lua_pushfstring(L, "%s: %p", luaL_typename(L, i), lua_topointer(L, i)), len = strlen(s);
     if (!s) return bind_fail(L, CAPL_EVALUE, "print", NULL, "__tostring must return a string");
     if (i > 1) putchar('\t');
     for (size_t j = 0; j < len; j++) {
       unsigned char c = (unsigned char)s[j];
-      if ((c < 32 && c != '\n' && c != '\t') || c == 127) printf("\\x%02x", c);
-      else putchar(c);
+      if ((c < 32 && c != '\n' && c != '\t') || c == 127)
+        printf("\\x%02x", c);
+      else
+        putchar(c);
     }
     lua_pop(L, 1);
   }
@@ -181,15 +188,18 @@ static int safe_load(lua_State *L)
   size_t n;
   if (lua_type(L, 1) != LUA_TSTRING) return bind_type_error(L, 1, "string of Lua text");
   lua_settop(L, 4);
-  const char *text = lua_tolstring(L, 1, &n), *name = lua_type(L, 2) == LUA_TSTRING ? lua_tostring(L, 2) : "=(load)";
+  const char *text = lua_tolstring(L, 1, &n),
+             *name = lua_type(L, 2) == LUA_TSTRING ? lua_tostring(L, 2) : "=(load)";
   if (strncmp(name, "@capl:", 6) == 0) name = "=(load)"; /* frames of the library are not forged */
   if (luaL_loadbufferx(L, text, n, name, "t") != 0) {
     lua_pushnil(L);
     lua_insert(L, -2);
     return 2;
   }
-  if (lua_istable(L, 4)) lua_pushvalue(L, 4);
-  else capl_bind_environment(L);
+  if (lua_istable(L, 4))
+    lua_pushvalue(L, 4);
+  else
+    capl_bind_environment(L);
   lua_setfenv(L, -2);
   return 1;
 }
@@ -239,9 +249,9 @@ static int safe_collectgarbage(lua_State *L)
 
 /* ---- environments ---------------------------------------------------------------------------- */
 
-static const char *const harmless[] = {"assert", "error", "ipairs", "next", "pairs", "pcall", "rawequal", "rawget",
-                                       "rawset", "select", "tonumber", "tostring", "type", "unpack", "setmetatable",
-                                       "_VERSION", NULL};
+static const char *const harmless[] = {
+    "assert", "error",    "ipairs",   "next", "pairs",  "pcall",        "rawequal", "rawget", "rawset",
+    "select", "tonumber", "tostring", "type", "unpack", "setmetatable", "_VERSION", NULL};
 static const char *const libraries[] = {"table", "string", "math", "bit", "coroutine", NULL};
 
 static void copy_table(lua_State *L, const char *name, const char *without)
@@ -310,7 +320,7 @@ static void open_library_environment(lua_State *L)
 static void open_core(lua_State *L)
 {
   static const luaL_Reg own[] = {
-    {"has_module", core_has_module}, {"source", core_source}, {"modules", core_modules}, {NULL, NULL}};
+      {"has_module", core_has_module}, {"source", core_source}, {"modules", core_modules}, {NULL, NULL}};
   lua_newtable(L);
   luaL_setfuncs(L, own, 0);
   bind_open_errors(L);
@@ -327,10 +337,7 @@ static void open_core(lua_State *L)
   lua_setfield(L, LUA_REGISTRYINDEX, CORE);
 }
 
-void capl_bind_core(lua_State *L)
-{
-  lua_getfield(L, LUA_REGISTRYINDEX, CORE);
-}
+void capl_bind_core(lua_State *L) { lua_getfield(L, LUA_REGISTRYINDEX, CORE); }
 
 /* Sets env.key to a read-only view of module's value, when the library has that module. */
 static void set_library(lua_State *L, const char *key)
@@ -346,9 +353,13 @@ static void set_library(lua_State *L, const char *key)
 
 void capl_bind_environment(lua_State *L)
 {
-  static const luaL_Reg own[] = {{"print", safe_print},   {"load", safe_load},     {"loadstring", safe_load},
-                                 {"xpcall", safe_xpcall}, {"getmetatable", safe_getmetatable},
-                                 {"collectgarbage", safe_collectgarbage}, {NULL, NULL}};
+  static const luaL_Reg own[] = {{"print", safe_print},
+                                 {"load", safe_load},
+                                 {"loadstring", safe_load},
+                                 {"xpcall", safe_xpcall},
+                                 {"getmetatable", safe_getmetatable},
+                                 {"collectgarbage", safe_collectgarbage},
+                                 {NULL, NULL}};
   static const char *const names[] = {"capl", "nn", "optim", "data", NULL};
   lua_getfield(L, LUA_REGISTRYINDEX, RECIPE);
   if (!lua_isnil(L, -1)) return;

@@ -16,10 +16,7 @@ static const size_t MB = (size_t)1 << 20;
 
 /* ---- handles --------------------------------------------------------------------------------- */
 
-capl_handle *bind_to_handle(lua_State *L, int i)
-{
-  return luaL_testudata(L, i, TENSOR_TYPE);
-}
+capl_handle *bind_to_handle(lua_State *L, int i) { return luaL_testudata(L, i, TENSOR_TYPE); }
 
 void bind_handle_keep(capl_handle *h)
 {
@@ -104,42 +101,32 @@ static void push_shape(lua_State *L, const capl_tensor *t)
   }
 }
 
-static void push_dtype(lua_State *L, const capl_tensor *t)
-{
-  lua_pushstring(L, capl_dtype_name(t->dtype));
-}
+static void push_dtype(lua_State *L, const capl_tensor *t) { lua_pushstring(L, capl_dtype_name(t->dtype)); }
 
-static void push_device(lua_State *L, const capl_tensor *t)
-{
-  lua_pushstring(L, t->device->name);
-}
+static void push_device(lua_State *L, const capl_tensor *t) { lua_pushstring(L, t->device->name); }
 
-static void push_ndim(lua_State *L, const capl_tensor *t)
-{
-  lua_pushinteger(L, t->ndim);
-}
+static void push_ndim(lua_State *L, const capl_tensor *t) { lua_pushinteger(L, t->ndim); }
 
 static void push_requires_grad(lua_State *L, const capl_tensor *t)
 {
   lua_pushboolean(L, t->requires_grad || t->node);
 }
 
-static void push_is_leaf(lua_State *L, const capl_tensor *t)
-{
-  lua_pushboolean(L, t->node == NULL);
-}
+static void push_is_leaf(lua_State *L, const capl_tensor *t) { lua_pushboolean(L, t->node == NULL); }
 
 static void push_grad(lua_State *L, const capl_tensor *t)
 {
-  if (t->grad) bind_push_tensor(L, capl_tensor_ref(t->grad));
-  else lua_pushnil(L);
+  if (t->grad)
+    bind_push_tensor(L, capl_tensor_ref(t->grad));
+  else
+    lua_pushnil(L);
 }
 
 static const struct {
   const char *name;
   void (*push)(lua_State *L, const capl_tensor *t);
-} properties[] = {{"shape", push_shape}, {"dtype", push_dtype}, {"device", push_device},
-                  {"ndim", push_ndim},   {"grad", push_grad},   {"requires_grad", push_requires_grad},
+} properties[] = {{"shape", push_shape},    {"dtype", push_dtype}, {"device", push_device},
+                  {"ndim", push_ndim},      {"grad", push_grad},   {"requires_grad", push_requires_grad},
                   {"is_leaf", push_is_leaf}};
 enum { N_PROPERTIES = sizeof properties / sizeof *properties };
 
@@ -239,10 +226,12 @@ static int tensor_requires_grad_(lua_State *L)
   capl_tensor *t = bind_check_tensor(L, 1);
   bool want = lua_isnoneornil(L, 2) || bind_check_bool(L, 2);
   if (want && !capl_dtype_is_float(t->dtype))
-    return bind_fail(L, CAPL_EDTYPE, NULL, NULL, "only floating tensors can require a gradient, this one is %s",
+    return bind_fail(L, CAPL_EDTYPE, NULL, NULL,
+                     "only floating tensors can require a gradient, this one is %s",
                      capl_dtype_name(t->dtype));
   if (t->node)
-    return bind_fail(L, CAPL_ESTATE, NULL, "call it on x:detach()", "requires_grad_ is for leaves, this tensor was computed");
+    return bind_fail(L, CAPL_ESTATE, NULL, "call it on x:detach()",
+                     "requires_grad_ is for leaves, this tensor was computed");
   t->requires_grad = want;
   lua_settop(L, 1);
   return 1;
@@ -413,15 +402,23 @@ static int core_typename(lua_State *L)
 
 void bind_open_tensors(lua_State *L)
 {
-  static const luaL_Reg methods[] = {
-    {"free", tensor_free}, {"keep", tensor_keep}, {"is_released", tensor_is_released},
-    {"requires_grad_", tensor_requires_grad_}, {"zero_grad", tensor_zero_grad}, {"backward", tensor_backward},
-    {"detach", tensor_detach}, {"fill_", tensor_fill_}, {"zero_", tensor_zero_}, {"copy_", tensor_copy_},
-    {"get", tensor_get}, {"set", tensor_set}, {NULL, NULL}};
+  static const luaL_Reg methods[] = {{"free", tensor_free},
+                                     {"keep", tensor_keep},
+                                     {"is_released", tensor_is_released},
+                                     {"requires_grad_", tensor_requires_grad_},
+                                     {"zero_grad", tensor_zero_grad},
+                                     {"backward", tensor_backward},
+                                     {"detach", tensor_detach},
+                                     {"fill_", tensor_fill_},
+                                     {"zero_", tensor_zero_},
+                                     {"copy_", tensor_copy_},
+                                     {"get", tensor_get},
+                                     {"set", tensor_set},
+                                     {NULL, NULL}};
   static const luaL_Reg functions[] = {
-    {"copy_to", core_copy_to}, {"swap", core_swap}, {"is_tensor", core_is_tensor}, {"typename", core_typename},
-    {"describe", core_describe}, {"is_callable", core_is_callable}, {"is_dtype", core_is_dtype},
-    {"step_end", core_step_end}, {NULL, NULL}};
+      {"copy_to", core_copy_to},   {"swap", core_swap},         {"is_tensor", core_is_tensor},
+      {"typename", core_typename}, {"describe", core_describe}, {"is_callable", core_is_callable},
+      {"is_dtype", core_is_dtype}, {"step_end", core_step_end}, {NULL, NULL}};
   luaL_newmetatable(L, TENSOR_TYPE);
   lua_newtable(L);
   luaL_setfuncs(L, methods, 0);
@@ -429,7 +426,8 @@ void bind_open_tensors(lua_State *L)
   lua_setfield(L, -4, "tensor_methods");
   lua_pushcclosure(L, tensor_index, 1);
   lua_setfield(L, -2, "__index");
-  static const luaL_Reg meta[] = {{"__newindex", tensor_newindex}, {"__len", tensor_len}, {"__gc", tensor_gc}, {NULL, NULL}};
+  static const luaL_Reg meta[] = {
+      {"__newindex", tensor_newindex}, {"__len", tensor_len}, {"__gc", tensor_gc}, {NULL, NULL}};
   luaL_setfuncs(L, meta, 0);
   lua_pushliteral(L, "tensor");
   lua_setfield(L, -2, "__metatable");

@@ -35,7 +35,9 @@ end
 local function accepts(entry, value)
   local kind = core.typename(value)
   for i = 2, #entry do
-    if entry[i] == kind or (entry[i] == "function" and core.is_callable(value)) or (entry[i] == "whole" and kind == "number" and value % 1 == 0) then return true end
+    local wanted = entry[i]
+    if wanted == kind or (wanted == "function" and core.is_callable(value)) then return true end
+    if wanted == "whole" and kind == "number" and value % 1 == 0 then return true end
   end
   return false
 end

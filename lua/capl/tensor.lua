@@ -341,7 +341,7 @@ function tensor.where(condition, a, b)
   return op.where(condition, side(a), side(b))
 end
 
--- zeros_like and friends: shape, dtype and device of x
+--- capl.zeros_like(x[, options]), ones_like, empty_like, rand_like, randn_like: shape, dtype and device of x.
 for _, name in ipairs{"zeros", "ones", "empty", "rand", "randn"} do
   tensor[name .. "_like"] = function(x, opts)
     check.arg(1, name .. "_like", "tensor", x)

@@ -23,8 +23,9 @@ end
 function PixelUnshuffle:forward(x)
   local r = self.factor
   if not core.is_tensor(x) or x.ndim ~= 4 or x:size(3) % r ~= 0 or x:size(4) % r ~= 0 then
-    core.error{code = "shape", op = "nn.PixelUnshuffle", message = ("x must be (N,C,H,W) with H and W divisible by %d, got %s"):format(
-      r, core.is_tensor(x) and core.describe(x) or core.typename(x))}
+    local got = core.is_tensor(x) and core.describe(x) or core.typename(x)
+    core.error{code = "shape", op = "nn.PixelUnshuffle",
+      message = ("x must be (N,C,H,W) with H and W divisible by %d, got %s"):format(r, got)}
   end
   local n, c, h, w = unpack(x.shape)
   local blocks = x:reshape(n, c, h / r, r, w / r, r):permute(1, 3, 5, 2, 4, 6)

@@ -1,0 +1,66 @@
+-- Docstrings: every exported Lua name has one, and the examples in them give what they say.
+-- SPDX-License-Identifier: Apache-2.0
+local capl = require "capl"
+
+local root = (os.getenv("CAPL_SOURCE_DIR") or ".") .. "/lua/capl/"
+local files = {"init.lua", "tensor.lua", "nn/init.lua", "nn/class.lua", "nn/module.lua", "nn/sequential.lua", "nn/parameter.lua",
+  "nn/conv2d.lua", "nn/linear.lua", "nn/batchnorm.lua", "nn/activation.lua", "nn/pooling.lua", "nn/pixel_unshuffle.lua",
+  "nn/loss.lua", "nn/summary.lua", "optim/optimizer.lua", "optim/algorithms.lua", "optim/schedule.lua"}
+
+-- Words of all docstrings together with the line each of them stands on, and the examples.
+local function read_docs()
+  local words, examples = {}, {}
+  for _, name in ipairs(files) do
+    local block
+    for line in io.lines(root .. name) do
+      if line:match("^%s*%-%-%-%s") then block = line end
+      if block and line:match("^%s*%-%-") then
+        if block ~= line then block = block .. "\n" .. line end
+        local code, value = line:match("^%s*%-%- eg%s+(.-)%s+%-%->%s+(.+)$")
+        if code then examples[#examples + 1] = {file = name, code = code, value = value} end
+      elseif block then
+        for word in (block .. "\n" .. line):gmatch("[%w_]+") do words[word] = true end
+        if not line:match("^for ") and not line:match("^%s*methods%.") then block = nil end
+      end
+    end
+  end
+  return words, examples
+end
+
+local words, examples = read_docs()
+
+local function undocumented(t, skip)
+  local out = {}
+  for name, value in pairs(t) do
+    if type(value) == "function" or (type(value) == "table" and rawget(value, "__module")) then
+      if not words[name] and not name:match("^_") and not (skip and skip[name]) then out[#out + 1] = name end
+    end
+  end
+  table.sort(out)
+  return out
+end
+
+describe("docstrings", function()
+  it("exist for every exported name", function()
+    assert.same({}, undocumented(capl))
+    assert.same({}, undocumented(capl.nn))
+    assert.same({}, undocumented(capl.nn.init))
+    assert.same({}, undocumented(capl.nn.Module, {init = true, forward = true}))
+    assert.same({}, undocumented(capl.optim))
+    assert.same({}, undocumented(capl.optim.schedule))
+  end)
+
+  it("show examples that are true", function()
+    assert.is_true(#examples >= 10)
+    local environment = setmetatable({capl = capl, nn = capl.nn, optim = capl.optim}, {__index = _G})
+    for _, e in ipairs(examples) do
+      local value = setfenv(assert(loadstring("return " .. e.code, "=" .. e.file)), environment)()
+      local wanted = tonumber(e.value)
+      if wanted then
+        assert.is_true(math.abs(value - wanted) < 1e-6, ("%s: %s gives %s"):format(e.file, e.code, tostring(value)))
+      else
+        assert.equal(e.value, tostring(value), e.code)
+      end
+    end
+  end)
+end)
