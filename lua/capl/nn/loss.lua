@@ -80,7 +80,8 @@ local function as_module(name, fn, spec)
   return class
 end
 
---- The loss functions as modules, named as in PyTorch; options go to the constructor.
+--- CrossEntropyLoss, BCEWithLogitsLoss, MultiLabelSoftMarginLoss, MSELoss: the loss functions as modules, named as in
+-- PyTorch; options go to the constructor.
 loss.CrossEntropyLoss = as_module("CrossEntropyLoss", loss.cross_entropy, ce_spec)
 loss.BCEWithLogitsLoss = as_module("BCEWithLogitsLoss", loss.bce_with_logits, reduction_spec)
 loss.MultiLabelSoftMarginLoss = as_module("MultiLabelSoftMarginLoss", loss.multilabel_soft_margin, reduction_spec)
