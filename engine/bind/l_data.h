@@ -1,0 +1,39 @@
+/* l_data.h -- what the data parts of the binding share: userdata with one pointer, options, batches as
+*tensors.
+** SPDX-License-Identifier: Apache-2.0
+*/
+#ifndef CAPL_BIND_L_DATA_H
+#define CAPL_BIND_L_DATA_H
+
+#include "bind/l_bind.h"
+#include "capl/data.h"
+
+#define SOURCE_TYPE "capl.source"
+
+/* A box is a userdata holding one engine pointer, NULL once released. type: "capl.source" and the like. */
+void **data_new_box(lua_State *L, const char *type);
+void *data_check_box(lua_State *L, int i, const char *type);
+/* Makes the metatable of a box type; release is its :free() and __gc. */
+void data_open_type(lua_State *L, const char *type, const luaL_Reg *methods, lua_CFunction release);
+
+/* Values of the options table at i, or `otherwise`; they raise for other types and out of min..max. */
+double data_option_number(lua_State *L, int i, const char *key, double otherwise, double min, double max);
+double data_option_whole(lua_State *L, int i, const char *key, double otherwise, double min, double max);
+bool data_option_bool(lua_State *L, int i, const char *key, bool otherwise);
+const char *data_option_string(lua_State *L, int i,
+                               const char *key); /* borrowed from the table; NULL = not given */
+/* Position of the given word in words (ended by NULL). */
+int data_option_word(lua_State *L, int i, const char *key, const char *const *words, int otherwise);
+
+/* A fresh (N,C,H,W) tensor, N,H,W,C in memory, on the default device; *data NULL where it has no memory. */
+void data_new_images(lua_State *L, capl_dtype dtype, int n, int c, int h, int w, capl_tensor **out,
+                     void **data);
+/* Pushes *t and sets it to NULL, so that the caller's OWNED lets go. */
+void data_push_owned(lua_State *L, capl_tensor **t);
+/* Pushes labels as a tensor (n,T) i32. */
+void data_push_labels(lua_State *L, const int32_t *labels, int n, int T);
+
+/* Adds data.loader to the table on top. */
+void bind_open_loader(lua_State *L);
+
+#endif

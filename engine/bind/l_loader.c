@@ -1,0 +1,239 @@
+/* l_loader.c -- the loader for Lua: its options, augmentation, batches as tensors.
+** SPDX-License-Identifier: Apache-2.0
+*/
+#include "bind/l_data.h"
+
+#include <string.h>
+
+#define LOADER_TYPE "capl.loader"
+
+/* ---- augmentation ---------------------------------------------------------------------------- */
+
+static const char *const augment_names[] = {"rotate", "scale",    "translate_x", "translate_y",
+                                            "shear",  "contrast", "brightness",  "noise",
+                                            "invert", "fill",     NULL};
+
+/* {lo, hi}, or one number m for -m..m (about: 1-m..1+m, from_zero: 0..m). */
+static capl_range option_range(lua_State *L, int i, const char *key, int kind)
+{
+  capl_range r = {0, 0};
+  if (bind_option(L, i, key)) {
+    if (lua_istable(L, -1)) {
+      lua_rawgeti(L, -1, 1), lua_rawgeti(L, -2, 2);
+      if (lua_type(L, -1) != LUA_TNUMBER || lua_type(L, -2) != LUA_TNUMBER)
+        bind_fail(L, CAPL_EVALUE, "augment", NULL, "%s is {lo, hi} or one number", key);
+      r = (capl_range){(float)lua_tonumber(L, -2), (float)lua_tonumber(L, -1)};
+      lua_pop(L, 2);
+    } else if (lua_type(L, -1) == LUA_TNUMBER) {
+      float m = (float)lua_tonumber(L, -1);
+      r = kind == '1' ? (capl_range){1 - m, 1 + m} : kind == '0' ? (capl_range){0, m} : (capl_range){-m, m};
+    } else {
+      bind_fail(L, CAPL_EVALUE, "augment", NULL, "%s is {lo, hi} or one number, got %s", key,
+                bind_typename(L, -1));
+    }
+  }
+  lua_pop(L, 1);
+  return r;
+}
+
+static capl_augment_options read_augment(lua_State *L, int i)
+{
+  bind_check_options(L, i, augment_names);
+  capl_augment_options a = {.rotate = option_range(L, i, "rotate", '-'),
+                            .scale = option_range(L, i, "scale", '1'),
+                            .translate_x = option_range(L, i, "translate_x", '-'),
+                            .translate_y = option_range(L, i, "translate_y", '-'),
+                            .shear = option_range(L, i, "shear", '-'),
+                            .contrast = option_range(L, i, "contrast", '1'),
+                            .brightness = option_range(L, i, "brightness", '1'),
+                            .noise = option_range(L, i, "noise", '0'),
+                            .invert = (float)data_option_number(L, i, "invert", 0, 0, 1)};
+  double fill = data_option_whole(L, i, "fill", -1, -1, 255);
+  a.fill = fill >= 0;
+  a.fill_value = a.fill ? (uint8_t)fill : 0;
+  bind_check(L, capl_augment_check(&a), "augment");
+  return a;
+}
+
+/* ---- loader ---------------------------------------------------------------------------------- */
+
+static const char *const loader_names[] = {"batch",     "workers", "prefetch", "seed",     "shuffle",
+                                           "drop_last", "rank",    "world",    "on_error", "dtype",
+                                           "norm",      "mean",    "std",      "augment",  NULL};
+
+static void option_channels(lua_State *L, int i, const char *key, float *out, float otherwise)
+{
+  bool given = bind_option(L, i, key);
+  if (given && !lua_istable(L, -1)) bind_arg_error(L, i, "%s is a list with one number per channel", key);
+  for (int c = 0; c < 3; c++) {
+    out[c] = otherwise;
+    if (!given) continue;
+    lua_rawgeti(L, -1, c + 1);
+    if (lua_type(L, -1) == LUA_TNUMBER) out[c] = (float)lua_tonumber(L, -1);
+    lua_pop(L, 1);
+  }
+  lua_pop(L, 1);
+}
+
+/* data.loader(source, options): see lua/capl/data for what each means */
+static int data_loader(lua_State *L)
+{
+  static const char *const types[] = {"f32", "bf16", "u8", NULL};               /* ORDER capl_pixel_type */
+  static const char *const norms[] = {"standardise", "unit", "mean_std", NULL}; /* ORDER capl_norm */
+  static const char *const on_errors[] = {"stop", "skip", NULL};                /* ORDER capl_on_error */
+  _Static_assert(CAPL_PIXEL_U8 == 2 && CAPL_NORM_MEAN_STD == 2 && CAPL_ON_ERROR_SKIP == 1,
+                 "orders match data.h");
+  capl_source *source = data_check_box(L, 1, SOURCE_TYPE);
+  capl_augment_options augment;
+  bind_check_options(L, 2, loader_names);
+  capl_loader_options o = {
+      .batch = (int)data_option_whole(L, 2, "batch", 64, 1, 1 << 20),
+      .workers = (int)data_option_whole(L, 2, "workers", 0, 0, 1024),
+      .prefetch = (int)data_option_whole(L, 2, "prefetch", 0, 0, 64),
+      .seed = (uint64_t)data_option_whole(L, 2, "seed", (double)bind_current.seed, 0, 9007199254740992.0),
+      .shuffle = data_option_bool(L, 2, "shuffle", false),
+      .drop_last = data_option_bool(L, 2, "drop_last", false),
+      .rank = (int)data_option_whole(L, 2, "rank", 0, 0, 65535),
+      .world = (int)data_option_whole(L, 2, "world", 0, 0, 65536),
+      .on_error = (capl_on_error)data_option_word(L, 2, "on_error", on_errors, 0),
+      .type = (capl_pixel_type)data_option_word(L, 2, "dtype", types, 0),
+      .norm = (capl_norm)data_option_word(L, 2, "norm", norms, 0)};
+  option_channels(L, 2, "mean", o.mean, 0);
+  option_channels(L, 2, "std", o.std, 1);
+  if (bind_option(L, 2, "augment")) {
+    augment = read_augment(L, lua_gettop(L));
+    o.augment = &augment;
+  }
+  void **box = data_new_box(L, LOADER_TYPE);
+  bind_check(L, capl_loader_new(source, &o, (capl_loader **)box), NULL);
+  return 1;
+}
+
+/* loader:epoch(number) begins it */
+static int loader_epoch(lua_State *L)
+{
+  capl_loader *loader = data_check_box(L, 1, LOADER_TYPE);
+  int64_t epoch = bind_check_int(L, 2);
+  if (epoch < 0) return bind_arg_error(L, 2, "epoch from 0 on, got %lld", (long long)epoch);
+  bind_check(L, capl_loader_epoch(loader, (uint64_t)epoch), NULL);
+  return 0;
+}
+
+/* loader:next() -> images (N,C,H,W), labels (N,T) i32 or nil, rows repeated for equal ranks; nil at the end
+ */
+static int loader_next(lua_State *L)
+{
+  static const capl_dtype dtypes[] = {CAPL_F32, CAPL_BF16, CAPL_U8}; /* ORDER capl_pixel_type */
+  capl_loader *loader = data_check_box(L, 1, LOADER_TYPE);
+  const capl_source *source = capl_loader_source(loader);
+  capl_batch batch;
+  OWNED *t = NULL;
+  void *data;
+  bind_check(L, capl_loader_next(loader, &batch), NULL);
+  if (batch.count == 0) return lua_pushnil(L), 1;
+  capl_dtype dtype = dtypes[capl_loader_type(loader)];
+  data_new_images(L, dtype, batch.count, capl_source_channels(source), capl_source_height(source),
+                  capl_source_width(source), &t, &data);
+  if (data) memcpy(data, batch.images, capl_tensor_bytes(t));
+  data_push_owned(L, &t);
+  if (batch.labels)
+    data_push_labels(L, batch.labels, batch.count, capl_source_length(source));
+  else
+    lua_pushnil(L);
+  lua_pushinteger(L, batch.padded);
+  return 3;
+}
+
+static int loader_samples(lua_State *L)
+{
+  return lua_pushnumber(L, (lua_Number)capl_loader_samples(data_check_box(L, 1, LOADER_TYPE))), 1;
+}
+
+static int loader_batches(lua_State *L)
+{
+  return lua_pushnumber(L, (lua_Number)capl_loader_batches(data_check_box(L, 1, LOADER_TYPE))), 1;
+}
+
+static void set_number(lua_State *L, const char *key, double value)
+{
+  lua_pushnumber(L, value);
+  lua_setfield(L, -2, key);
+}
+
+/* loader:state() -> {seed, epoch, position}; loader:set_state(state) continues there */
+static int loader_state(lua_State *L)
+{
+  capl_loader_state s;
+  capl_loader_state_get(data_check_box(L, 1, LOADER_TYPE), &s);
+  lua_newtable(L);
+  set_number(L, "seed", (double)s.seed);
+  set_number(L, "epoch", (double)s.epoch);
+  set_number(L, "position", (double)s.position);
+  return 1;
+}
+
+static int loader_set_state(lua_State *L)
+{
+  static const char *const names[] = {"seed", "epoch", "position", NULL};
+  capl_loader *loader = data_check_box(L, 1, LOADER_TYPE);
+  bind_check_table(L, 2);
+  bind_check_options(L, 2, names);
+  const double most = 9007199254740992.0;
+  capl_loader_state s = {.seed = (uint64_t)data_option_whole(L, 2, "seed", 0, 0, most),
+                         .epoch = (uint64_t)data_option_whole(L, 2, "epoch", 0, 0, most),
+                         .position = (uint64_t)data_option_whole(L, 2, "position", 0, 0, most)};
+  bind_check(L, capl_loader_state_set(loader, &s), NULL);
+  return 0;
+}
+
+/* loader:stats() -> {batches, samples, augmented, substituted, bad, wait_seconds} */
+static int loader_stats(lua_State *L)
+{
+  capl_loader_stats s;
+  capl_loader_stats_get(data_check_box(L, 1, LOADER_TYPE), &s);
+  lua_newtable(L);
+  set_number(L, "batches", (double)s.batches);
+  set_number(L, "samples", (double)s.samples);
+  set_number(L, "augmented", (double)s.augmented);
+  set_number(L, "substituted", (double)s.substituted);
+  set_number(L, "bad", (double)s.bad);
+  set_number(L, "wait_seconds", s.wait_seconds);
+  return 1;
+}
+
+/* loader:bad() -> list of {id, message} */
+static int loader_bad(lua_State *L)
+{
+  capl_loader *loader = data_check_box(L, 1, LOADER_TYPE);
+  uint32_t id;
+  const char *message;
+  lua_newtable(L);
+  for (uint32_t i = 0; capl_loader_bad_get(loader, i, &id, &message); i++) {
+    lua_newtable(L);
+    set_number(L, "id", id);
+    lua_pushstring(L, message);
+    lua_setfield(L, -2, "message");
+    lua_rawseti(L, -2, (int)i + 1);
+  }
+  return 1;
+}
+
+static int loader_release(lua_State *L)
+{
+  void **box = luaL_testudata(L, 1, LOADER_TYPE);
+  if (box) capl_loader_free(*box), *box = NULL;
+  return 0;
+}
+
+/* ---- opening --------------------------------------------------------------------------------- */
+
+void bind_open_loader(lua_State *L)
+{
+  static const luaL_Reg loader[] = {
+      {"epoch", loader_epoch},     {"next", loader_next},   {"samples", loader_samples},
+      {"batches", loader_batches}, {"state", loader_state}, {"set_state", loader_set_state},
+      {"stats", loader_stats},     {"bad", loader_bad},     {NULL, NULL}};
+  data_open_type(L, LOADER_TYPE, loader, loader_release);
+  lua_pushcfunction(L, data_loader);
+  lua_setfield(L, -2, "loader");
+}
