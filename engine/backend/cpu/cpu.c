@@ -138,6 +138,15 @@ static const char *cpu_describe(void)
   return text;
 }
 
+static capl_dtype cpu_auto_precision(const char **why)
+{
+  bool low = dn_bf16_is_fast();
+  *why = low             ? "this processor multiplies bf16 at twice the rate of f32"
+         : dn_has_bf16() ? "bf16 is no faster than f32 on this processor"
+                         : "no bf16 unit in use here";
+  return low ? CAPL_BF16 : CAPL_F32;
+}
+
 static const capl_backend backend = {
   .abi = CAPL_BACKEND_ABI,
   .name = "cpu",
