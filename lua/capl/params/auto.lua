@@ -11,6 +11,7 @@ local precisions = {cpu = {"fp32", "bf16"}, cuda = {"fp32", "tf32", "fp16", "bf1
 
 local function best_precision()
   local info = core.device_info(auto.device())
+  if not info then return "fp32", "the device is not available" end
   return info.precision == "f32" and "fp32" or info.precision, info.why
 end
 
