@@ -24,6 +24,7 @@ static capl_device *default_device(lua_State *L)
 capl_device *bind_opt_device(lua_State *L, int i)
 {
   capl_device *device;
+  bind_current.L = L; /* an allocation follows: this is the thread that may collect */
   if (i == 0 || lua_isnoneornil(L, i)) return default_device(L);
   if (lua_type(L, i) != LUA_TSTRING)
     bind_fail(L, CAPL_EVALUE, NULL, NULL, "a device is named by a string, got %s", bind_typename(L, i));

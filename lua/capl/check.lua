@@ -92,7 +92,7 @@ function check.arguments(op, spec, ...)
   for _, entry in ipairs(spec) do
     local name, value = entry[1], given[entry[1]]
     if value == nil then
-      if entry.required then check.fail(op, name .. " is missing") end
+      if entry.required and entry.default == nil then check.fail(op, name .. " is missing") end
       given[name] = entry.default
     elseif not accepts(entry, value) then
       check.fail(op, ("%s must be a %s, got %s"):format(name, expected(entry), show(entry, value)))

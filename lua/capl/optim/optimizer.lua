@@ -51,7 +51,9 @@ local function read_groups(self, params, defaults)
   for i, given in ipairs(groups) do
     check.arg(1, self.name, "table", given)
     local spec = {{"params", "table", required = true}}
-    for k, entry in ipairs(self.spec) do spec[k + 1] = {default = defaults[entry[1]], unpack(entry)} end
+    for k, entry in ipairs(self.spec) do 
+      spec[k + 1] = {default = defaults[entry[1]], required = entry.required, unpack(entry)}
+    end
     out[i] = check.options(self.name, spec, given)
     check_group(self.name, out[i])
   end
@@ -68,7 +70,8 @@ function Optimizer.class(name, spec)
     __index = Optimizer,
     __call = function(_, params, opts)
       local self = setmetatable({state = {}, steps = 0, skipped = 0}, class)
-      local all = {positional = 0, unpack(spec)}
+      local all = {}
+      for i, entry in ipairs(spec) do all[i] = {default = entry.default, unpack(entry)} end -- required of each group only
       for _, entry in ipairs(common) do all[#all + 1] = entry end
       local options = check.options(class.name, all, opts)
       self.clip_norm = options.clip_norm
