@@ -107,6 +107,36 @@ describe("memory", function()
   end)
 end)
 
+describe("running out of memory", function()
+  it("anywhere in a training step leaks nothing and leaves the model usable", function()
+    finally(function() capl.memory_limit(0) end)
+    local model = nn.Sequential{nn.Conv2d(1, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(),
+      nn.Linear(8 * 13 * 13, 10)}
+    local x, labels = capl.randn(16, 1, 28, 28), capl.zeros({16}, {dtype = "i32"})
+    local opt = optim.Adam(model:parameters())
+    local function step() opt:backward_step(nn.cross_entropy(model(x), labels)) end
+    step()
+    model:zero_grad()
+    local before = live_bytes()
+    local failed, done = 0, 0
+    for extra = 0, 4 * MB, 64 * 1024 do
+      capl.memory_limit(before + extra)
+      local ok, err = pcall(step)
+      capl.memory_limit(0)
+      if ok then
+        done = done + 1
+      else
+        failed = failed + 1
+        assert.equal("nomem", err.code, tostring(err))
+      end
+      model:zero_grad()
+      assert.equal(before, live_bytes(), ("after a limit of %d more bytes"):format(extra))
+    end
+    assert.is_true(failed >= 5 and done >= 5, ("%d failed, %d done"):format(failed, done))
+    step()
+  end)
+end)
+
 describe("capl.scope", function()
   it("releases what is not returned or kept", function()
     local inside, kept
