@@ -57,7 +57,7 @@ def supervisor_alone(folder):
     with open(path, "w", encoding="utf-8") as file:
         file.write(HEADER + 'print("ready")\nwhile true do end\n')
     for sent, expected in ((signal.SIGINT, 130), (signal.SIGTERM, 143)):
-        child = subprocess.Popen(["stdbuf", "-oL", CAPL, path], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        child = subprocess.Popen([CAPL, path], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         time.sleep(0.5)
         child.send_signal(sent)
         child.communicate(timeout=10)
