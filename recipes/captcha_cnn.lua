@@ -6,8 +6,8 @@
 -- network   conv 32 64 64 128 128 128 128, batch norm, ReLU, three poolings, 17,920 -> 1024 -> 144:
 --           19,072,400 parameters, 395.8 M multiplications per image; 96 % of the parameters are in one layer
 -- loss      multi-label soft margin over 144 values; 0.693 at the start, 0.127 when it only knows the priors
--- expected  96 % of fresh captchas read without a mistake after about 15 epochs of 50,000 images
--- time      about 3 minutes per epoch on 2 cores with bf16
+-- expected  96 % of fresh captchas read without a mistake: what the network's authors report of their own data
+-- time      proportional to epochs * samples, 16 times that of captcha.lua per image
 -- run       capl recipes/captcha_cnn.lua [--epochs=15]
 -- SPDX-License-Identifier: Apache-2.0
 

@@ -13,7 +13,7 @@ def main():
     exact = float(re.search(r"final exact=([\d.]+)", out).group(1))
     files = float(re.search(r"PNG files: +exact ([\d.]+)", out).group(1))
     print(out)
-    check(exact >= 80, "it reads at least 80 % of fresh captchas", out)
+    check(exact >= 88, "it reads at least 88 % of fresh captchas", out)
     check(abs(exact - files) < 8, "and as many of those in PNG files", out)
 
 

@@ -150,7 +150,10 @@ local function read_flags(words, definition, keys)
   local flags, preset = {}, nil
   for _, word in ipairs(words) do
     local key, text = options.split(word)
-    if not key then fail(("'%s' is no setting; write --key=value"):format(word)) end
+    if not key then
+      fail(("'%s' is no setting; write --key=value"):format(word),
+        word == "-v" and "options of capl itself stand before the recipe: capl -v RECIPE" or nil)
+    end
     if key == "preset" and definition.preset == nil then
       preset = text
     elseif definition[key] == nil or key == "presets" then
