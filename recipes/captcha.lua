@@ -18,13 +18,13 @@ local p = capl.params {
   warmup = 200, -- steps until it is reached; at most a quarter of all
   weight_decay = 0.02, -- of weights; none on biases and batch norm
   label_smoothing = 0.05, -- share of the target spread over all characters
-  precision = "auto", -- fp32, bf16, or auto: bf16 where the processor has it
+  precision = "auto", -- fp32, bf16, or auto: the faster one here
   workers = "auto", -- threads that make images
   charset = "0-9A-Z", -- what the captchas are made of
   length = 4, -- characters per captcha
   style = "lepture", -- of the generator: lepture, lepture-0.7.1
   test = 10000, -- fresh images for the final figure
-  files = 500, -- of which as many are also written and read back as PNG files
+  files = 500, -- more images, written as PNG files and read back
   seed = 42,
   presets = {
     quick = {samples = 120000},
