@@ -51,7 +51,7 @@ local function read_groups(self, params, defaults)
   for i, given in ipairs(groups) do
     check.arg(1, self.name, "table", given)
     local spec = {{"params", "table", required = true}}
-    for k, entry in ipairs(self.spec) do 
+    for k, entry in ipairs(self.spec) do
       spec[k + 1] = {default = defaults[entry[1]], required = entry.required, unpack(entry)}
     end
     out[i] = check.options(self.name, spec, given)
