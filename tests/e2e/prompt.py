@@ -3,6 +3,7 @@
 SPDX-License-Identifier: Apache-2.0
 """
 import os
+import time
 
 import pexpect
 
@@ -39,6 +40,7 @@ def terminal():
     ask(child, "(7):numel()", "\r\n7\r\n", "TAB completes fields")
     child.send("capl.\t\t")
     child.expect_exact("autocast")
+    time.sleep(0.5)  # a Ctrl-C while names are being completed is dropped, as it ends no line and no program
     child.sendintr()
     child.expect_exact("^C")
     child.expect_exact("capl> ")
