@@ -37,6 +37,8 @@ typedef enum {
   RUNNING, /* f32: 0.5..1.5, no gradient */
   POSITIVE,/* 0.1..2, of the dtype under test */
   TARGET,  /* f32: 0 or 1, no gradient */
+  TARGET_X,/* the same, of the dtype under test */
+  CONDITION, /* bool */
   LABEL,   /* i32 below 5, no gradient */
 } kind;
 
@@ -116,6 +118,16 @@ static const op_case cases[] = {
   {CAPL_OP_div, "", {{DATA, S2(7, 18)}, {POSITIVE, S2(7, 1)}}},
   {CAPL_OP_maximum, "", {{DATA, S1(37)}, {DATA, S1(37)}}},
   {CAPL_OP_minimum, "", {{DATA, S1(37)}, {DATA, S1(1)}}},
+  {CAPL_OP_eq, "", {{TARGET_X, S2(7, 18)}, {TARGET_X, S2(1, 18)}}},
+  {CAPL_OP_ne, "", {{TARGET_X, S2(7, 18)}, {TARGET_X, S2(7, 1)}}},
+  {CAPL_OP_lt, "", {{DATA, S2(7, 18)}, {DATA, S2(7, 1)}}},
+  {CAPL_OP_le, "", {{DATA, S2(1, 18)}, {DATA, S2(7, 1)}}},
+  {CAPL_OP_gt, "", {{DATA, S4(2, 19, 3, 5)}, {DATA, S4(1, 19, 1, 1)}}},
+  {CAPL_OP_ge, "", {{DATA, S1(33)}, {DATA, S1(33)}}},
+  {CAPL_OP_where, "", {{CONDITION, S4(2, 1, 3, 5)}, {DATA, S4(2, 19, 3, 5)}, {DATA, S1(1)}}},
+  {CAPL_OP_sign, "", {{DATA, S1(53)}}},
+  {CAPL_OP_pow, "exponent=2", {{DATA, S1(53)}}},
+  {CAPL_OP_pow, "exponent=-1.5", {{POSITIVE, S2(5, 13)}}},
   {CAPL_OP_relu, "", {{DATA, S4(2, 19, 3, 5)}}},
   {CAPL_OP_affine, "scale=-2.5 shift=0.75", {{DATA, S3(3, 4, 7)}}},
   {CAPL_OP_exp, "", {{DATA, S1(53)}}},
@@ -161,7 +173,9 @@ static double draw(kind k, capl_rng *rng)
   case FACTOR:
   case RUNNING: u += 0.5; break;
   case POSITIVE: u = 0.1 + 1.9 * u; break;
-  case TARGET: return u > 0.7;
+  case TARGET:
+  case TARGET_X:
+  case CONDITION: return u > 0.7;
   case LABEL: return floor(5 * u);
   default: u = 2 * u - 1;
   }
@@ -170,7 +184,14 @@ static double draw(kind k, capl_rng *rng)
 
 static capl_dtype dtype_of(kind k, capl_dtype dtype)
 {
-  return k == LABEL ? CAPL_I32 : k == DATA || k == POSITIVE ? dtype : CAPL_F32;
+  switch (k) {
+  case LABEL: return CAPL_I32;
+  case CONDITION: return CAPL_BOOL;
+  case DATA:
+  case POSITIVE:
+  case TARGET_X: return dtype;
+  default: return CAPL_F32;
+  }
 }
 
 static bool wants_grad(const op_case *c, int i)
@@ -258,7 +279,7 @@ static void compare(const op_case *c, capl_dtype dtype, const char *what, int i,
                     const capl_tensor *want)
 {
   double limit = dtype == CAPL_BF16 ? 1.2e-2 : 2e-5;
-  if (got->dtype == CAPL_U8 || got->dtype == CAPL_I32) limit = 0;
+  if (got->dtype == CAPL_U8 || got->dtype == CAPL_I32 || got->dtype == CAPL_BOOL) limit = 0;
   double d = distance(got, want);
   if (d <= limit) return;
   char x[96];

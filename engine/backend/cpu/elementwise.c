@@ -29,6 +29,14 @@ static void pack(capl_dtype real, int64_t n, const void *p, int64_t step, void *
     for (int64_t i = 0; i < n; i++) ((float *)out)[i] = ((const float *)p)[i * step];
 }
 
+static void unpack(capl_dtype real, int64_t n, const void *p, void *out, int64_t step)
+{
+  if (real == CAPL_BF16)
+    for (int64_t i = 0; i < n; i++) ((uint16_t *)out)[i * step] = ((const uint16_t *)p)[i];
+  else
+    for (int64_t i = 0; i < n; i++) ((float *)out)[i * step] = ((const float *)p)[i];
+}
+
 /* The run itself when its step is 0 or 1 (then *step says which), else a packed copy. */
 static const void *packed(capl_dtype real, int64_t n, const void *p, int64_t step, float *room, int *unit)
 {
@@ -86,6 +94,86 @@ BINARY(maximum, VEC_MAXIMUM)
 BINARY(minimum, VEC_MINIMUM)
 BINARY(relu_grad, VEC_RELU_GRAD)
 
+/* ---- comparisons ---- */
+
+typedef struct {
+  vec_compare_kind kind;
+  capl_dtype real;
+  uint8_t *y;
+  const void *a, *b;
+} compare_job;
+
+static void compare_run(void *arg, int64_t n, const int64_t *at, const int64_t *step)
+{
+  const compare_job *job = arg;
+  float room_a[PIECE], room_b[PIECE];
+  bool whole = (uint64_t)step[1] <= 1 && (uint64_t)step[2] <= 1;
+  for (int64_t i = 0, m; i < n; i += m) {
+    int sa, sb;
+    m = piece_of(n - i, whole);
+    const void *a = packed(job->real, m, cpu_at(job->a, job->real, at[1] + i * step[1]), step[1], room_a, &sa);
+    const void *b = packed(job->real, m, cpu_at(job->b, job->real, at[2] + i * step[2]), step[2], room_b, &sb);
+    cpu_now->compare(job->kind, job->real, m, a, sa, b, sb, job->y + at[0] + i);
+  }
+}
+
+static capl_status compare(const capl_call *call, vec_compare_kind kind)
+{
+  const capl_tensor *t[] = {call->out[0], call->in[0], call->in[1]};
+  compare_job job = {kind, t[1]->dtype, capl_tensor_data(t[0]), capl_tensor_data(t[1]), capl_tensor_data(t[2])};
+  cpu_loop loop;
+  cpu_loop_init(&loop, 3, t);
+  cpu_loop_run(&loop, compare_run, &job);
+  return CAPL_OK;
+}
+
+#define COMPARE(name, kind) \
+  static capl_status cpu_##name(const capl_call *call) { return compare(call, kind); }
+COMPARE(eq, VEC_EQ)
+COMPARE(ne, VEC_NE)
+COMPARE(lt, VEC_LT)
+COMPARE(le, VEC_LE)
+COMPARE(gt, VEC_GT)
+COMPARE(ge, VEC_GE)
+
+/* ---- where: condition, a, b ---- */
+
+typedef struct {
+  size_t bytes;
+  char *y;
+  const uint8_t *condition;
+  const char *a, *b;
+} where_job;
+
+#define WHERE_RUN(type)                                                                                        \
+  for (int64_t i = 0; i < n; i++)                                                                              \
+  ((type *)job->y)[at[0] + i * step[0]] = job->condition[at[1] + i * step[1]]                                  \
+                                            ? ((const type *)job->a)[at[2] + i * step[2]]                      \
+                                            : ((const type *)job->b)[at[3] + i * step[3]]
+
+static void where_run(void *arg, int64_t n, const int64_t *at, const int64_t *step)
+{
+  const where_job *job = arg;
+  if (job->bytes == 2) WHERE_RUN(uint16_t);
+  else WHERE_RUN(uint32_t);
+}
+
+static capl_status cpu_where(const capl_call *call)
+{
+  const capl_tensor *t[] = {call->out[0], call->in[0], call->in[1], call->in[2]};
+  where_job job = {capl_dtype_size(t[0]->dtype), capl_tensor_data(t[0]), capl_tensor_data(t[1]), capl_tensor_data(t[2]),
+                   capl_tensor_data(t[3])};
+  cpu_loop loop;
+  cpu_loop_init(&loop, 4, t);
+  cpu_loop_run(&loop, where_run, &job);
+  return CAPL_OK;
+}
+
+static bool supports_where(const capl_call *call)
+{
+  return call->in[0]->dtype == CAPL_BOOL && cpu_real(call->in[1]) && call->in[2]->dtype == call->in[1]->dtype;
+}
+
 /* ---- one operand ---- */
 
 typedef struct {
@@ -129,12 +217,18 @@ UNARY(exp, VEC_EXP)
 UNARY(log, VEC_LOG)
 UNARY(sqrt, VEC_SQRT)
 UNARY(abs, VEC_ABS)
+UNARY(sign, VEC_SIGN)
 UNARY(sigmoid, VEC_SIGMOID)
 UNARY(tanh, VEC_TANH)
 
 static capl_status cpu_affine(const capl_call *call)
 {
   return unary_with(call, VEC_AFFINE, call->attr[0].f, call->attr[1].f);
+}
+
+static capl_status cpu_pow(const capl_call *call)
+{
+  return unary_with(call, VEC_POW, call->attr[0].f, 0);
 }
 
 /* ---- dtype conversion ---- */
@@ -223,44 +317,57 @@ void cpu_convert(capl_dtype from, const void *src, capl_dtype to, void *dst, int
 /* ---- dropout ---- */
 
 enum { DROPOUT_P, DROPOUT_SEED, DROPOUT_OFFSET };
-enum { DROPOUT_UNIT = 64 }; /* the vector kernel wants its first element to be a multiple of this */
 
 typedef struct {
   vec_dropout p;
   capl_dtype real;
-  int64_t n;
   const void *x;
   void *y;
 } dropout_job;
 
-static void dropout_part(void *arg, int64_t begin, int64_t end, int thread)
+/* Operand 0 stands for the logical order: at[0] is the number of the run's first element. */
+static void dropout_run(void *arg, int64_t n, const int64_t *at, const int64_t *step)
 {
-  (void)thread;
   const dropout_job *job = arg;
-  begin *= DROPOUT_UNIT;
-  end = end * DROPOUT_UNIT < job->n ? end * DROPOUT_UNIT : job->n;
-  cpu_now->dropout(&job->p, job->real, begin, end - begin, cpu_at(job->x, job->real, begin),
-                   cpu_at(job->y, job->real, begin));
+  float room[PIECE];
+  bool whole = step[1] == 1 && step[2] == 1;
+  for (int64_t i = 0, m; i < n; i += m) {
+    m = piece_of(n - i, whole);
+    const void *x = cpu_at(job->x, job->real, at[1] + i * step[1]);
+    void *y = cpu_at(job->y, job->real, at[2] + i * step[2]);
+    if (whole) cpu_now->dropout(&job->p, job->real, at[0] + i, m, x, y);
+    else {
+      pack(job->real, m, x, step[1], room);
+      cpu_now->dropout(&job->p, job->real, at[0] + i, m, room, room);
+      unpack(job->real, m, room, y, step[2]);
+    }
+  }
 }
 
-/* Elements are counted in logical order, so only row-major tensors can be walked in memory order. */
 static bool supports_dropout(const capl_call *call)
 {
-  return cpu_real(call->in[0]) && capl_tensor_is_row(call->in[0]) && call->attr[DROPOUT_P].f < 1;
+  return cpu_real(call->in[0]) && call->attr[DROPOUT_P].f < 1;
+}
+
+static vec_dropout dropout_of(const capl_attr *attr)
+{
+  double p = attr[DROPOUT_P].f, threshold = p * 4294967296.0;
+  uint64_t seed = (uint64_t)attr[DROPOUT_SEED].i, offset = (uint64_t)attr[DROPOUT_OFFSET].i;
+  uint32_t limit = (uint32_t)threshold;
+  return (vec_dropout){.key = {(uint32_t)seed, (uint32_t)(seed >> 32)}, .word1 = (uint32_t)offset,
+                       .word2 = (uint32_t)(offset >> 32), .threshold = limit < threshold ? limit + 1 : limit,
+                       .scale = (float)(1 / (1 - p))};
 }
 
 static capl_status cpu_dropout(const capl_call *call)
 {
-  const capl_attr *attr = call->attr;
-  double p = attr[DROPOUT_P].f, threshold = p * 4294967296.0;
-  uint64_t seed = (uint64_t)attr[DROPOUT_SEED].i, offset = (uint64_t)attr[DROPOUT_OFFSET].i;
-  uint32_t limit = (uint32_t)threshold;
-  dropout_job job = {
-    .p = {.key = {(uint32_t)seed, (uint32_t)(seed >> 32)}, .word1 = (uint32_t)offset, .word2 = (uint32_t)(offset >> 32),
-          .threshold = limit < threshold ? limit + 1 : limit, .scale = (float)(1 / (1 - p))},
-    .real = call->in[0]->dtype, .n = capl_tensor_numel(call->in[0]),
-    .x = capl_tensor_data(call->in[0]), .y = capl_tensor_data(call->out[0])};
-  cpu_parallel((job.n + DROPOUT_UNIT - 1) / DROPOUT_UNIT, CPU_GRAIN / DROPOUT_UNIT / 4, dropout_part, &job);
+  capl_tensor logical = *call->out[0];
+  const capl_tensor *t[] = {&logical, call->in[0], call->out[0]};
+  capl_strides_row(logical.ndim, logical.size, logical.stride);
+  dropout_job job = {dropout_of(call->attr), t[1]->dtype, capl_tensor_data(t[1]), capl_tensor_data(t[2])};
+  cpu_loop loop;
+  cpu_loop_init(&loop, 3, t);
+  cpu_loop_run(&loop, dropout_run, &job);
   return CAPL_OK;
 }
 
@@ -272,8 +379,17 @@ const capl_kernel cpu_elementwise_kernels[] = {
   {CAPL_OP_maximum, cpu_maximum, cpu_supports_same},
   {CAPL_OP_minimum, cpu_minimum, cpu_supports_same},
   {CAPL_OP_relu_grad, cpu_relu_grad, cpu_supports_same},
+  {CAPL_OP_eq, cpu_eq, cpu_supports_same},
+  {CAPL_OP_ne, cpu_ne, cpu_supports_same},
+  {CAPL_OP_lt, cpu_lt, cpu_supports_same},
+  {CAPL_OP_le, cpu_le, cpu_supports_same},
+  {CAPL_OP_gt, cpu_gt, cpu_supports_same},
+  {CAPL_OP_ge, cpu_ge, cpu_supports_same},
+  {CAPL_OP_where, cpu_where, supports_where},
   {CAPL_OP_relu, cpu_relu, cpu_supports_first},
   {CAPL_OP_affine, cpu_affine, cpu_supports_first},
+  {CAPL_OP_pow, cpu_pow, cpu_supports_first},
+  {CAPL_OP_sign, cpu_sign, cpu_supports_first},
   {CAPL_OP_exp, cpu_exp, cpu_supports_first},
   {CAPL_OP_log, cpu_log, cpu_supports_first},
   {CAPL_OP_sqrt, cpu_sqrt, cpu_supports_first},

@@ -136,7 +136,8 @@ typedef struct {
   const float *target;
   void *out;
   float scale;
-  bool each;
+  bool each; /* one loss per element */
+  const float *dloss; /* then: their gradients */
   double partial[CPU_MAX_THREADS];
 } bce_job;
 
@@ -153,7 +154,7 @@ static void bce_grad_part(void *arg, int64_t begin, int64_t end, int thread)
   (void)thread;
   const bce_job *job = arg;
   cpu_now->bce_grad(job->real, end - begin, cpu_at(job->x, job->real, begin), job->target + begin, job->scale,
-                    cpu_at(job->out, job->real, begin));
+                    job->dloss ? job->dloss + begin : NULL, cpu_at(job->out, job->real, begin));
 }
 
 static bce_job bce_job_of(const capl_call *call)
@@ -179,8 +180,10 @@ static capl_status cpu_bce_with_logits(const capl_call *call)
 static capl_status cpu_bce_with_logits_grad(const capl_call *call)
 {
   bce_job job = bce_job_of(call);
-  double dloss = *(const float *)capl_tensor_data(call->in[2]);
-  job.scale = (float)(call->attr[0].i == MEAN ? dloss / (double)job.n : dloss);
+  const float *dloss = capl_tensor_data(call->in[2]);
+  if (capl_tensor_same_shape(call->in[2], call->in[0])) job.dloss = dloss;
+  else job.scale = *dloss;
+  if (call->attr[0].i == MEAN) job.scale = (float)(job.scale / (double)job.n);
   cpu_parallel(job.n, CPU_GRAIN / 4, bce_grad_part, &job);
   return CAPL_OK;
 }
@@ -191,10 +194,12 @@ static bool supports_bce(const capl_call *call)
   return cpu_real(call->in[0]) && call->in[1]->dtype == CAPL_F32 && capl_tensor_numel(call->in[0]) > 0;
 }
 
-/* One number for all elements; ref serves a gradient per element. */
+/* dloss is one number, or one per element. */
 static bool supports_bce_grad(const capl_call *call)
 {
-  return supports_bce(call) && call->attr[0].i != NONE && call->in[2]->dtype == CAPL_F32;
+  const capl_tensor *dloss = call->in[2];
+  return supports_bce(call) && dloss->dtype == CAPL_F32 &&
+         (capl_tensor_numel(dloss) == 1 || capl_tensor_same_shape(dloss, call->in[0]));
 }
 
 const capl_kernel cpu_loss_kernels[] = {

@@ -67,6 +67,38 @@ void VEC(binary)(vec_binary_kind kind, capl_dtype real, int64_t n, const void *a
 #undef CASE
 }
 
+/* ---- comparisons ---- */
+
+INLINE vi compare_of(vec_compare_kind kind, vf a, vf b)
+{
+  switch (kind) {
+  case VEC_EQ: return a == b;
+  case VEC_NE: return a != b;
+  case VEC_LT: return a < b;
+  case VEC_LE: return a <= b;
+  case VEC_GT: return a > b;
+  default: return a >= b; /* VEC_GE */
+  }
+}
+
+INLINE void compare_run(vec_compare_kind kind, capl_dtype real, int64_t n, const void *a, int sa, const void *b,
+                        int sb, uint8_t *y)
+{
+  vf still_a = v_set(f_load(real, a, 0)), still_b = v_set(f_load(real, b, 0));
+  for (int64_t i = 0; i < n; i += VN) {
+    int part = n - i < VN ? (int)(n - i) : VN;
+    vi yes = compare_of(kind, sa ? v_load_part(real, a, i, part) : still_a, sb ? v_load_part(real, b, i, part) : still_b);
+    for (int k = 0; k < part; k++) y[i + k] = yes[k] != 0;
+  }
+}
+
+void VEC(compare)(vec_compare_kind kind, capl_dtype real, int64_t n, const void *a, int sa, const void *b, int sb,
+                  uint8_t *y)
+{
+  if (real == CAPL_BF16) compare_run(kind, CAPL_BF16, n, a, sa, b, sb, y);
+  else compare_run(kind, CAPL_F32, n, a, sa, b, sb, y);
+}
+
 /* ---- one operand ---- */
 
 INLINE vf sigmoid_of(vf x)
@@ -83,15 +115,33 @@ INLINE vf each(float (*f)(float), vf x)
   return v_load_f32(lane);
 }
 
+INLINE vf pow_of(vf x, float exponent)
+{
+  float lane[VN];
+  if (exponent == 2) return x * x;
+  memcpy(lane, &x, sizeof lane);
+  for (int k = 0; k < VN; k++) lane[k] = powf(lane[k], exponent);
+  return v_load_f32(lane);
+}
+
+/* -1, 0 or 1; NaN stays NaN */
+INLINE vf sign_of(vf x)
+{
+  vf one = v_set(1), y = v_where(x > (vf){0}, one) - v_where(x < (vf){0}, one);
+  return v_select(x != x, x, y);
+}
+
 INLINE vf unary_of(vec_unary_kind kind, vf x, vf scale, vf shift)
 {
   switch (kind) {
   case VEC_RELU: return v_relu(x);
   case VEC_AFFINE: return x * scale + shift;
+  case VEC_POW: return pow_of(x, scale[0]);
   case VEC_EXP: return v_exp(x);
   case VEC_LOG: return each(logf, x);
   case VEC_SQRT: return each(sqrtf, x);
   case VEC_ABS: return (vf)((vi)x & 0x7FFFFFFF);
+  case VEC_SIGN: return sign_of(x);
   case VEC_SIGMOID: return sigmoid_of(x);
   default: return each(tanhf, x); /* VEC_TANH */
   }
@@ -116,10 +166,12 @@ void VEC(unary)(vec_unary_kind kind, capl_dtype real, int64_t n, const void *x, 
   switch (kind) {
     CASE(VEC_RELU);
     CASE(VEC_AFFINE);
+    CASE(VEC_POW);
     CASE(VEC_EXP);
     CASE(VEC_LOG);
     CASE(VEC_SQRT);
     CASE(VEC_ABS);
+    CASE(VEC_SIGN);
     CASE(VEC_SIGMOID);
     CASE(VEC_TANH);
   }
@@ -173,13 +225,12 @@ static void philox_words(const vec_dropout *p, uint64_t first, uint32_t words[4 
   }
 }
 
-/* Elements [first, first + n) of a tensor; x and y point to element first, a multiple of 4 * BLOCKS. */
 void VEC(dropout)(const vec_dropout *p, capl_dtype real, int64_t first, int64_t n, const void *x, void *y)
 {
   uint32_t words[4 * BLOCKS];
   for (int64_t i = 0; i < n; i++) {
-    int place = (int)(i % (4 * BLOCKS));
-    if (place == 0) philox_words(p, (uint64_t)(first + i) / 4, words);
+    int place = (int)((first + i) % (4 * BLOCKS));
+    if (place == 0 || i == 0) philox_words(p, (uint64_t)(first + i - place) / 4, words);
     f_store(real, y, i, words[place] >= p->threshold ? f_load(real, x, i) * p->scale : 0);
   }
 }

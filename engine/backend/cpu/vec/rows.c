@@ -144,16 +144,19 @@ void VEC(bce_each)(capl_dtype real, int64_t n, const void *x, const float *targe
   for (int64_t i = 0; i < n; i++) y[i] = bce(f_load(real, x, i), target[i]);
 }
 
-INLINE void bce_grad_of(capl_dtype real, int64_t n, const void *x, const float *target, float scale, void *dx)
+INLINE void bce_grad_of(capl_dtype real, int64_t n, const void *x, const float *target, float scale,
+                        const float *each, void *dx)
 {
   for (int64_t i = 0; i < n; i += VN) {
     vf probability = 1.0f / (1.0f + v_exp(-load_upto(real, x, i, n, 0)));
-    store_upto(real, dx, i, n, (probability - load_upto(CAPL_F32, target, i, n, 0)) * scale);
+    vf slope = (probability - load_upto(CAPL_F32, target, i, n, 0)) * scale;
+    store_upto(real, dx, i, n, each ? slope * load_upto(CAPL_F32, each, i, n, 0) : slope);
   }
 }
 
-void VEC(bce_grad)(capl_dtype real, int64_t n, const void *x, const float *target, float scale, void *dx)
+void VEC(bce_grad)(capl_dtype real, int64_t n, const void *x, const float *target, float scale, const float *each,
+                   void *dx)
 {
-  if (real == CAPL_BF16) bce_grad_of(CAPL_BF16, n, x, target, scale, dx);
-  else bce_grad_of(CAPL_F32, n, x, target, scale, dx);
+  if (real == CAPL_BF16) bce_grad_of(CAPL_BF16, n, x, target, scale, each, dx);
+  else bce_grad_of(CAPL_F32, n, x, target, scale, each, dx);
 }

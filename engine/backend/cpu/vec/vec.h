@@ -59,7 +59,19 @@ typedef struct {
 } vec_rmsprop;
 
 typedef enum { VEC_ADD, VEC_SUB, VEC_MUL, VEC_DIV, VEC_MAXIMUM, VEC_MINIMUM, VEC_RELU_GRAD } vec_binary_kind;
-typedef enum { VEC_RELU, VEC_AFFINE, VEC_EXP, VEC_LOG, VEC_SQRT, VEC_ABS, VEC_SIGMOID, VEC_TANH } vec_unary_kind;
+typedef enum { VEC_EQ, VEC_NE, VEC_LT, VEC_LE, VEC_GT, VEC_GE } vec_compare_kind;
+typedef enum {
+  VEC_RELU,
+  VEC_AFFINE, /* scale * x + shift */
+  VEC_POW,    /* x to the power of scale */
+  VEC_EXP,
+  VEC_LOG,
+  VEC_SQRT,
+  VEC_ABS,
+  VEC_SIGN,
+  VEC_SIGMOID,
+  VEC_TANH
+} vec_unary_kind;
 
 /* Philox counter words 1..2 and the key of a dropout call. */
 typedef struct {
@@ -97,11 +109,13 @@ typedef struct {
   /* y[i] = a[i * sa] op b[i * sb], sa and sb 0 or 1 */                                                        \
   X(void, binary, (vec_binary_kind kind, capl_dtype real, int64_t n, const void *a, int sa, const void *b,     \
                    int sb, void *y))                                                                           \
-  /* affine: y = scale * x + shift */                                                                          \
+  X(void, compare, (vec_compare_kind kind, capl_dtype real, int64_t n, const void *a, int sa, const void *b,   \
+                    int sb, uint8_t *y))                                                                       \
   X(void, unary, (vec_unary_kind kind, capl_dtype real, int64_t n, const void *x, void *y, float scale,        \
                   float shift))                                                                                \
   X(void, to_bf16, (int64_t n, const float *x, uint16_t *y))                                                   \
   X(void, to_f32, (int64_t n, const uint16_t *x, float *y))                                                    \
+  /* x, y: element number `first` of the tensor in logical order, and on */                                    \
   X(void, dropout, (const vec_dropout *p, capl_dtype real, int64_t first, int64_t n, const void *x, void *y))  \
   /* rows of n values */                                                                                       \
   X(void, softmax_row, (capl_dtype real, int64_t n, const void *x, void *y, bool log))                         \
@@ -114,7 +128,9 @@ typedef struct {
   /* binary cross-entropy with logits: the sum, or one loss per element */                                      \
   X(double, bce_sum, (capl_dtype real, int64_t n, const void *x, const float *target))                         \
   X(void, bce_each, (capl_dtype real, int64_t n, const void *x, const float *target, float *y))                \
-  X(void, bce_grad, (capl_dtype real, int64_t n, const void *x, const float *target, float scale, void *dx))   \
+  /* dx = (sigmoid(x) - target) * scale, times each[i] unless each is NULL */                                   \
+  X(void, bce_grad, (capl_dtype real, int64_t n, const void *x, const float *target, float scale,              \
+                     const float *each, void *dx))                                                             \
   X(void, adam, (const vec_adam *p, int64_t n, float *w, const float *g, float *m, float *v))                  \
   /* buffer, mean: may be NULL where the settings do not use them */                                          \
   X(void, sgd, (const vec_sgd *p, int64_t n, float *w, const float *g, float *buffer))                         \
