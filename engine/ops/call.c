@@ -409,5 +409,6 @@ capl_status capl_op_call(capl_op_id id, capl_tensor *const *in, int n_in, const 
     call.in = in;
     observer(observer_user, &call);
   }
+  if (out == none) drop_outputs(&call); /* nobody asked for them */
   return CAPL_OK;
 }
