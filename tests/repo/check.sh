@@ -11,6 +11,8 @@ cd "$CAPL_SOURCE_DIR"
 cp -r include engine lua scripts recipes .luacheckrc "$copy"
 cd "$copy"
 
+CI=1 scripts/check || { echo "scripts/check is not content with the tree as it is" >&2; exit 1; }
+
 spdx='SPDX-License-Identifier: Apache-2.0'
 printf '/* purposeless.c\n** %s */\nint x;\n' "$spdx" >engine/base/purposeless.c
 printf '/* unlicensed.c -- has no licence line. */\nint x;\n' >engine/base/unlicensed.c
