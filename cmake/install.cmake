@@ -14,17 +14,18 @@ if(TARGET capl)
   install(TARGETS capl RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endif()
 if(TARGET capl_cpu)
-  set_target_properties(capl_cpu PROPERTIES INSTALL_RPATH "$ORIGIN/..")
+  set_target_properties(capl_cpu PROPERTIES INSTALL_RPATH "$ORIGIN:$ORIGIN/..")
   install(TARGETS capl_cpu LIBRARY DESTINATION ${backenddir})
 endif()
 
 install(DIRECTORY include/capl DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(DIRECTORY recipes DESTINATION ${CMAKE_INSTALL_DATADIR}/capl OPTIONAL FILES_MATCHING PATTERN "*.lua")
 install(FILES README.md LICENSE DESTINATION ${docdir})
-install(DIRECTORY docs/ DESTINATION ${docdir})
+install(DIRECTORY docs DESTINATION ${docdir})
 
 # capl.pc lies in <libdir>/pkgconfig; ${pcfiledir} leads back to the prefix.
 file(RELATIVE_PATH CAPL_PC_TO_PREFIX /p/${CMAKE_INSTALL_LIBDIR}/pkgconfig /p)
+string(REGEX REPLACE "/$" "" CAPL_PC_TO_PREFIX ${CAPL_PC_TO_PREFIX})
 configure_file(cmake/capl.pc.in capl.pc @ONLY)
 install(FILES ${CMAKE_BINARY_DIR}/capl.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 

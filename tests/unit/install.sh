@@ -31,6 +31,11 @@ LD_LIBRARY_PATH='' "$moved/c_example"
 for file in bin/capl lib/capl/libcapl_cpu.so include/capl/ops.def share/capl/recipes/captcha.lua share/doc/capl/LICENSE; do
   [[ -e $moved/capl/$file ]] || { echo "not installed: $file" >&2; exit 1; }
 done
+# An empty entry in a run path is the current folder: nobody's library should be loaded from there.
+for file in "$moved"/capl/bin/capl "$moved"/capl/lib/libcapl.so "$moved"/capl/lib/capl/*.so "$build"/capl; do
+  runpath=$(readelf -d "$file" | sed -n 's/.*runpath: \[\(.*\)\]/:\1:/p')
+  [[ $runpath != *::* ]] || { echo "$file: run path with an empty entry: $runpath" >&2; exit 1; }
+done
 "$moved/capl/bin/capl" -e 'print(1 + 1)' | grep -qx 2
 
 cmake --build "$build" --target uninstall >/dev/null
