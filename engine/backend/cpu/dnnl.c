@@ -261,7 +261,7 @@ static dnnl_status_t make_pd_for(const dn_spec *spec, const md_own *md, dnnl_pri
   dnnl_status_t status = dnnl_primitive_attr_create(&attr);
   if (status) return status;
   dnnl_primitive_attr_set_scratchpad_mode(attr, dnnl_scratchpad_mode_user);
-  dnnl_alg_kind_t alg = spec->mode == DN_WINOGRAD ? dnnl_convolution_auto : dnnl_convolution_direct;
+  dnnl_alg_kind_t alg = spec->mode == DN_WINOGRAD ? dnnl_convolution_winograd : dnnl_convolution_direct;
   if (spec->kind <= DN_CONV_GRAD_W) status = conv_pd(spec, alg, md, hint, attr, out);
   else status = product_pd(spec, md, hint, attr, out);
   dnnl_primitive_attr_destroy(attr);

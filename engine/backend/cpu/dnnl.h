@@ -39,7 +39,7 @@ typedef struct {
 typedef enum {
   DN_PLAIN,    /* computes in the dtypes of its arguments */
   DN_WIDE,     /* computes in f32, reorders convert bf16 arguments */
-  DN_WINOGRAD, /* likewise, and Winograd may be chosen */
+  DN_WINOGRAD, /* likewise, by Winograd or not at all: oneDNN's own choice leaves it out below 16 images */
 } dn_mode;
 
 /* Everything that decides what a primitive is. Compared byte by byte: start from dn_spec_init. */
