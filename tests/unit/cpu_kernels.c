@@ -32,6 +32,7 @@ enum { MAX_IN = 6 };
 typedef enum {
   NONE,    /* left out */
   DATA,    /* -1..1, of the dtype under test */
+  SMALL,   /* -0.05..0.05, likewise */
   FACTOR,  /* f32: 0.5..1.5 */
   SHIFT,   /* f32: -1..1 */
   RUNNING, /* f32: 0.5..1.5, no gradient */
@@ -173,6 +174,7 @@ static double draw(kind k, capl_rng *rng)
   case FACTOR:
   case RUNNING: u += 0.5; break;
   case POSITIVE: u = 0.1 + 1.9 * u; break;
+  case SMALL: u = 0.1 * u - 0.05; break;
   case TARGET:
   case TARGET_X:
   case CONDITION: return u > 0.7;
@@ -189,6 +191,7 @@ static capl_dtype dtype_of(kind k, capl_dtype dtype)
   case CONDITION: return CAPL_BOOL;
   case DATA:
   case POSITIVE:
+  case SMALL:
   case TARGET_X: return dtype;
   default: return CAPL_F32;
   }
@@ -445,6 +448,105 @@ static void nan_stays_nan(void **state)
     }
 }
 
+/* ---- a small network, some steps ---- */
+
+enum { N = 6, STEPS = 4, PARAMETERS = 12 };
+
+/* conv 1->32, bn_act_pool, conv 32->32 (Winograd), bn_act, linear, relu, linear; then running statistics */
+static const input network[PARAMETERS + 4] = {
+  {SMALL, S4(32, 1, 3, 3)}, {SHIFT, S1(32)}, {FACTOR, S1(32)}, {SHIFT, S1(32)}, {SMALL, S4(32, 32, 3, 3)}, {SHIFT, S1(32)},
+  {FACTOR, S1(32)},         {SHIFT, S1(32)}, {SMALL, S2(24, 1920)}, {SMALL, S1(24)}, {SMALL, S2(5, 24)}, {SMALL, S1(5)},
+  {RUNNING, S1(32)},        {RUNNING, S1(32)}, {RUNNING, S1(32)}, {RUNNING, S1(32)},
+};
+
+/* One op whose first input is *x, which its first output replaces. */
+static void layer(capl_tensor **x, capl_op_id op, const char *attrs, int n_more, capl_tensor *const *more)
+{
+  capl_tensor *in[MAX_IN] = {*x}, *out[CAPL_MAX_OUT] = {NULL};
+  for (int i = 0; i < n_more; i++) in[1 + i] = more[i];
+  OK(capl_run(op, in, 1 + n_more, attrs, out));
+  capl_tensor_unref(*x);
+  *x = out[0];
+  for (int i = 1; i < capl_op_get(op)->n_out; i++) capl_tensor_unref(out[i]);
+}
+
+static capl_tensor *forward(capl_tensor *x, capl_tensor **p, capl_tensor *labels)
+{
+  capl_tensor *norm1[4] = {p[2], p[3], p[12], p[13]}, *norm2[4] = {p[6], p[7], p[14], p[15]};
+  capl_tensor_ref(x);
+  layer(&x, CAPL_OP_conv2d, "padding=1", 2, p);
+  layer(&x, CAPL_OP_bn_act_pool, "training=true", 4, norm1);
+  layer(&x, CAPL_OP_conv2d, "padding=1", 2, p + 4);
+  layer(&x, CAPL_OP_bn_act, "training=true", 4, norm2);
+  layer(&x, CAPL_OP_reshape, "size=6,-1", 0, NULL);
+  layer(&x, CAPL_OP_linear, "", 2, p + 8);
+  layer(&x, CAPL_OP_relu, "", 0, NULL);
+  layer(&x, CAPL_OP_linear, "", 2, p + 10);
+  layer(&x, CAPL_OP_cross_entropy, "", 1, &labels);
+  return x;
+}
+
+static void adam(capl_tensor **p, capl_tensor **moments, int step)
+{
+  char attrs[64];
+  capl_tensor *in[4 * PARAMETERS];
+  for (int i = 0; i < PARAMETERS; i++) {
+    in[i] = p[i];
+    in[PARAMETERS + i] = p[i]->grad;
+    in[2 * PARAMETERS + i] = moments[i];
+    in[3 * PARAMETERS + i] = moments[PARAMETERS + i];
+  }
+  snprintf(attrs, sizeof attrs, "lr=0.002 step=%d", step);
+  OK(capl_run(CAPL_OP_adam_step, in, 4 * PARAMETERS, attrs, NULL));
+  for (int i = 0; i < PARAMETERS; i++) {
+    capl_tensor_unref(p[i]->grad);
+    p[i]->grad = NULL;
+  }
+}
+
+static void train(capl_device *device, capl_dtype dtype, double *losses)
+{
+  const int64_t image[4] = {N, 1, 13, 20}, rows[1] = {N};
+  capl_tensor *p[PARAMETERS + 4], *moments[2 * PARAMETERS];
+  capl_tensor *x = make(device, CAPL_F32, DATA, 4, image, 50), *labels = make(device, CAPL_I32, LABEL, 1, rows, 51);
+  for (int i = 0; i < PARAMETERS + 4; i++) {
+    const input *in = &network[i];
+    p[i] = make(device, CAPL_F32, in->kind, in->ndim, in->size, (uint32_t)(60 + i));
+    p[i]->requires_grad = i < PARAMETERS;
+    for (int k = 0; i < PARAMETERS && k < 2; k++) {
+      OK(capl_tensor_new_like(p[i], &moments[k * PARAMETERS + i]));
+      OK(capl_tensor_fill(moments[k * PARAMETERS + i], 0));
+    }
+  }
+  for (int step = 0; step < STEPS; step++) {
+    capl_autocast_set(dtype);
+    capl_tensor *loss = forward(x, p, labels);
+    capl_autocast_set(CAPL_F32);
+    OK(capl_tensor_item(loss, &losses[step]));
+    OK(capl_backward(loss, 1));
+    capl_tensor_unref(loss);
+    adam(p, moments, step + 1);
+  }
+  for (int i = 0; i < PARAMETERS + 4; i++) capl_tensor_unref(p[i]);
+  for (int i = 0; i < 2 * PARAMETERS; i++) capl_tensor_unref(moments[i]);
+  capl_tensor_unref(x);
+  capl_tensor_unref(labels);
+}
+
+static void a_network_trains_as_on_ref(void **state)
+{
+  (void)state;
+  double want[STEPS], f32[STEPS], low[STEPS];
+  train(ref, CAPL_F32, want);
+  train(cpu, CAPL_F32, f32);
+  train(cpu, CAPL_BF16, low);
+  if (!(want[STEPS - 1] < 0.5 * want[0])) fail_msg("ref learns nothing: %.4f -> %.4f", want[0], want[STEPS - 1]);
+  for (int i = 0; i < STEPS; i++) {
+    if (!(fabs(f32[i] - want[i]) < 2e-4 * want[0])) fail_msg("f32, step %d: loss %.6f, ref %.6f", i + 1, f32[i], want[i]);
+    if (!(fabs(low[i] - want[i]) < 5e-2 * want[0])) fail_msg("bf16, step %d: loss %.6f, ref %.6f", i + 1, low[i], want[i]);
+  }
+}
+
 /* ---- the same again ---- */
 
 static void results_repeat_bit_for_bit(void **state)
@@ -504,6 +606,7 @@ int main(void)
     cmocka_unit_test(grad_norm_agrees_with_ref),
     cmocka_unit_test(a_large_mean_does_not_hurt_the_variance),
     cmocka_unit_test(nan_stays_nan),
+    cmocka_unit_test(a_network_trains_as_on_ref),
     cmocka_unit_test(results_repeat_bit_for_bit),
   };
   return cmocka_run_group_tests_name("cpu kernels", tests, open_devices, NULL);
