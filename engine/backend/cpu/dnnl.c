@@ -362,12 +362,12 @@ static uint32_t spec_hash(const dn_spec *spec)
   return (uint32_t)(hash % BUCKETS);
 }
 
-/* oneDNN asks libgomp for the number of threads when it makes a primitive. */
+/* oneDNN asks libgomp for the calling thread's number of threads when it makes a primitive. */
 static capl_status plan_make(dn_plan *plan)
 {
-  if (plan->spec.alone) cpu_parallel_alone(true);
+  cpu_parallel_alone(plan->spec.alone);
   capl_status status = plan_fill(plan);
-  if (plan->spec.alone) cpu_parallel_alone(false);
+  cpu_parallel_alone(false);
   return status;
 }
 

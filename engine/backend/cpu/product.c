@@ -145,12 +145,13 @@ typedef struct {
   const dn_plan *plans[2]; /* for parts of n and n + 1 images */
   int64_t images, parts, n_weight, n_bias;
   float *partial; /* (parts - 1) times weights and biases; the first part writes the result itself */
-  capl_status status[CPU_MAX_THREADS];
-  capl_error errors[1]; /* of some failed part */
+  bool failed;
+  capl_error error; /* of the first part that failed */
 } split_job;
 
 static void split_part(void *arg, int64_t begin, int64_t end, int thread)
 {
+  (void)thread;
   split_job *job = arg;
   const dn_spec *spec = job->spec;
   for (int64_t part = begin; part < end; part++) {
@@ -160,8 +161,8 @@ static void split_part(void *arg, int64_t begin, int64_t end, int thread)
     data[DN_X] = cpu_at(data[DN_X], spec->arg[DN_X].dtype, first * elements(&spec->arg[DN_X]) / job->images);
     data[DN_Y] = cpu_at(data[DN_Y], spec->arg[DN_Y].dtype, first * elements(&spec->arg[DN_Y]) / job->images);
     if (part > 0) data[DN_W] = sums, data[DN_B] = sums + job->n_weight;
-    job->status[thread] = dn_run(job->plans[last - first > job->images / job->parts], job->device, data);
-    if (job->status[thread] != CAPL_OK) job->errors[0] = *capl_error_last();
+    capl_status status = dn_run(job->plans[last - first > job->images / job->parts], job->device, data);
+    if (status != CAPL_OK && !__atomic_exchange_n(&job->failed, true, __ATOMIC_ACQ_REL)) job->error = *capl_error_last();
   }
 }
 
@@ -191,9 +192,8 @@ static capl_status run_split(split_job *job)
     cpu_now->binary(VEC_ADD, CAPL_F32, job->n_bias, job->data[DN_B], 1, sums + job->n_weight, 1, job->data[DN_B]);
   }
   capl_scratch_put(job->device, scratch);
-  for (int t = 0; t < cpu_threads(); t++)
-    if (job->status[t] != CAPL_OK) return capl_error_restore(&job->errors[0]), job->status[t];
-  return CAPL_OK;
+  if (job->failed) capl_error_restore(&job->error);
+  return job->failed ? job->error.code : CAPL_OK;
 }
 
 /* Largest gradient that every thread sums for itself, in elements. */
