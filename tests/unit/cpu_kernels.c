@@ -547,6 +547,24 @@ static void a_network_trains_as_on_ref(void **state)
   }
 }
 
+/* Threads that work on parts of a batch run out of memory: one error, and the device goes on. */
+static void scratch_beyond_the_limit_is_an_error(void **state)
+{
+  (void)state;
+  const int64_t image[4] = {8, 32, 30, 40};
+  capl_tensor *in[2] = {make(cpu, CAPL_F32, DATA, 4, image, 1), make(cpu, CAPL_F32, DATA, 4, image, 2)}, *out[2];
+  capl_memory_stats stats;
+  capl_memory_trim(cpu);
+  capl_memory_stats_get(cpu, &stats);
+  capl_memory_limit_set(cpu, stats.live + (128 << 10));
+  capl_status status = capl_run(CAPL_OP_conv2d_grad_w, in, 2, "padding=1 kernel=3", out);
+  capl_memory_limit_set(cpu, 0);
+  assert_int_equal(status, CAPL_ENOMEM);
+  assert_non_null(strstr(capl_error_last()->message, "out of memory"));
+  OK(capl_run(CAPL_OP_conv2d_grad_w, in, 2, "padding=1 kernel=3", out));
+  for (int i = 0; i < 2; i++) capl_tensor_unref(in[i]), capl_tensor_unref(out[i]);
+}
+
 /* ---- the same again ---- */
 
 static void results_repeat_bit_for_bit(void **state)
@@ -607,6 +625,7 @@ int main(void)
     cmocka_unit_test(a_large_mean_does_not_hurt_the_variance),
     cmocka_unit_test(nan_stays_nan),
     cmocka_unit_test(a_network_trains_as_on_ref),
+    cmocka_unit_test(scratch_beyond_the_limit_is_an_error),
     cmocka_unit_test(results_repeat_bit_for_bit),
   };
   return cmocka_run_group_tests_name("cpu kernels", tests, open_devices, NULL);
