@@ -152,6 +152,9 @@ static const op_case cases[] = {
   {CAPL_OP_mean, "dims=2", {{DATA, S3(3, 5, 33)}}},
   {CAPL_OP_mean, "dims=2,3", {{DATA, S4(3, 20, 5, 7)}}},
   {CAPL_OP_mean, "dims=0", {{DATA, S2(129, 7)}}},
+  {CAPL_OP_amax, "", {{DATA, S3(3, 5, 33)}}},
+  {CAPL_OP_amax, "dims=1", {{DATA, S4(2, 19, 3, 5)}}},
+  {CAPL_OP_amax, "dims=0,2 keepdim=true", {{DATA, S3(65, 7, 5)}}},
   {CAPL_OP_argmax, "dim=1", {{DATA, S2(9, 36)}}},
   {CAPL_OP_argmax, "dim=1", {{DATA, S4(2, 19, 3, 5)}}},
   {CAPL_OP_softmax, "", {{DATA, S3(3, 5, 37)}}},
@@ -547,22 +550,28 @@ static void a_network_trains_as_on_ref(void **state)
   }
 }
 
-/* Threads that work on parts of a batch run out of memory: one error, and the device goes on. */
+/* Not even the sums of the parts fit; or they do (37 KB like the gradient itself), but what oneDNN wants
+** for each part may not, and then both threads fail. */
 static void scratch_beyond_the_limit_is_an_error(void **state)
 {
   (void)state;
+  static const size_t room[] = {48 << 10, 96 << 10};
   const int64_t image[4] = {8, 32, 30, 40};
   capl_tensor *in[2] = {make(cpu, CAPL_F32, DATA, 4, image, 1), make(cpu, CAPL_F32, DATA, 4, image, 2)}, *out[2];
   capl_memory_stats stats;
-  capl_memory_trim(cpu);
-  capl_memory_stats_get(cpu, &stats);
-  capl_memory_limit_set(cpu, stats.live + (128 << 10));
-  capl_status status = capl_run(CAPL_OP_conv2d_grad_w, in, 2, "padding=1 kernel=3", out);
-  capl_memory_limit_set(cpu, 0);
-  assert_int_equal(status, CAPL_ENOMEM);
-  assert_non_null(strstr(capl_error_last()->message, "out of memory"));
-  OK(capl_run(CAPL_OP_conv2d_grad_w, in, 2, "padding=1 kernel=3", out));
-  for (int i = 0; i < 2; i++) capl_tensor_unref(in[i]), capl_tensor_unref(out[i]);
+  for (int k = 0; k < 2; k++) {
+    capl_memory_stats_get(cpu, &stats);
+    capl_memory_limit_set(cpu, stats.live + room[k]);
+    capl_status status = capl_run(CAPL_OP_conv2d_grad_w, in, 2, "padding=1 kernel=3", out);
+    capl_memory_limit_set(cpu, 0);
+    if (k == 0 || status != CAPL_OK) {
+      assert_int_equal(status, CAPL_ENOMEM);
+      assert_non_null(strstr(capl_error_last()->message, "out of memory"));
+      OK(capl_run(CAPL_OP_conv2d_grad_w, in, 2, "padding=1 kernel=3", out)); /* the device goes on */
+    }
+    for (int i = 0; i < 2; i++) capl_tensor_unref(out[i]);
+  }
+  for (int i = 0; i < 2; i++) capl_tensor_unref(in[i]);
 }
 
 /* ---- the same again ---- */

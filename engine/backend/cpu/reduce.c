@@ -1,11 +1,11 @@
-/* reduce.c -- sums and means over any dims, and argmax over the innermost one.
+/* reduce.c -- sums, means and largest values over any dims, and argmax over the innermost one.
 **
 ** x is walked once in memory order, adding to one double per output element. When the outermost dim
 ** is kept, threads own parts of the output; when it is reduced, each thread sums for itself and the
 ** sums are added in the threads' order.
 ** SPDX-License-Identifier: Apache-2.0
 */
-#include <string.h>
+#include <math.h>
 
 #include "backend/cpu/cpu.h"
 #include "base/float16.h"
@@ -23,12 +23,33 @@ typedef struct {
   double *sums;
   int64_t n_sums;
   bool kept; /* the outermost dim is kept */
+  bool max;  /* the largest value instead of the sum */
 } sum_job;
 
 typedef struct {
   const sum_job *job;
   double *sums;
 } sum_part;
+
+static float value_at(capl_dtype real, const void *x, int64_t i)
+{
+  return real == CAPL_BF16 ? capl_bf16_to_float(((const uint16_t *)x)[i]) : ((const float *)x)[i];
+}
+
+/* The larger one; NaN wins, as in PyTorch. */
+static double larger(double a, double b)
+{
+  return b > a || b != b ? b : a;
+}
+
+static void max_run(void *arg, int64_t n, const int64_t *at, const int64_t *step)
+{
+  const sum_part *part = arg;
+  const void *x = cpu_at(part->job->x, part->job->real, at[0]);
+  double *best = part->sums + at[1];
+  for (int64_t i = 0; i < n; i++)
+    best[i * step[1]] = larger(best[i * step[1]], value_at(part->job->real, x, i * step[0]));
+}
 
 static void sum_run(void *arg, int64_t n, const int64_t *at, const int64_t *step)
 {
@@ -39,9 +60,7 @@ static void sum_run(void *arg, int64_t n, const int64_t *at, const int64_t *step
   if (step[0] == 1 && step[1] == 0) *sums += cpu_now->sum(real, n, x);
   else if (step[0] == 1 && step[1] == 1) cpu_now->add_to(real, n, x, sums);
   else
-    for (int64_t i = 0; i < n; i++)
-      sums[i * step[1]] += real == CAPL_BF16 ? capl_bf16_to_float(((const uint16_t *)x)[i * step[0]])
-                                             : ((const float *)x)[i * step[0]];
+    for (int64_t i = 0; i < n; i++) sums[i * step[1]] += value_at(real, x, i * step[0]);
 }
 
 /* begin, end: indices of the outermost dim. */
@@ -50,7 +69,7 @@ static void sum_task(void *arg, int64_t begin, int64_t end, int thread)
   const sum_job *job = arg;
   sum_part part = {job, job->sums + (job->kept ? 0 : thread * job->n_sums)};
   int64_t inner = cpu_loop_total(&job->loop) / job->loop.size[0];
-  cpu_loop_part(&job->loop, begin * inner, end * inner, sum_run, &part);
+  cpu_loop_part(&job->loop, begin * inner, end * inner, job->max ? max_run : sum_run, &part);
 }
 
 /* The output as a tensor of x's dims: size 1 where reduced, row-major without gaps. */
@@ -75,7 +94,10 @@ static void run_sums(sum_job *job)
   bool alone = !job->kept && job->n_sums > PRIVATE_SUMS;
   cpu_parallel(outer, alone ? outer : CPU_GRAIN / (inner + 1) + 1, sum_task, job);
   for (int t = 1; !job->kept && !alone && t < cpu_threads(); t++)
-    for (int64_t i = 0; i < job->n_sums; i++) job->sums[i] += job->sums[t * job->n_sums + i];
+    for (int64_t i = 0; i < job->n_sums; i++) {
+      double other = job->sums[t * job->n_sums + i];
+      job->sums[i] = job->max ? larger(job->sums[i], other) : job->sums[i] + other;
+    }
 }
 
 /* sums, in logical order of sums' dims, times scale into y (any memory order). */
@@ -103,33 +125,42 @@ static void store(const capl_tensor *sums_shape, const double *sums, double scal
   }
 }
 
-static capl_status reduce(const capl_call *call, bool mean)
+typedef enum { SUM, MEAN, MAX } reduction;
+
+static capl_status reduce(const capl_call *call, reduction kind)
 {
   const capl_tensor *x = call->in[0];
   capl_tensor sums;
   CAPL_TRY(sums_like(call, &sums));
   const capl_tensor *t[] = {x, &sums};
-  sum_job job = {.real = x->dtype, .x = capl_tensor_data(x), .n_sums = capl_tensor_numel(&sums)};
+  sum_job job = {.real = x->dtype, .x = capl_tensor_data(x), .n_sums = capl_tensor_numel(&sums),
+                 .max = kind == MAX};
   cpu_loop_init(&job.loop, 2, t);
   job.kept = job.loop.stride[1][0] != 0;
   size_t bytes = (size_t)job.n_sums * sizeof(double) * (size_t)(job.kept ? 1 : cpu_threads());
   void *scratch;
   CAPL_TRY(capl_scratch_get(call->device, bytes, &scratch));
-  job.sums = memset(scratch, 0, bytes);
+  job.sums = scratch;
+  for (size_t i = 0; i < bytes / sizeof(double); i++) job.sums[i] = job.max ? -INFINITY : 0;
   run_sums(&job);
-  store(&sums, job.sums, mean ? (double)job.n_sums / (double)capl_tensor_numel(x) : 1, call->out[0]);
+  store(&sums, job.sums, kind == MEAN ? (double)job.n_sums / (double)capl_tensor_numel(x) : 1, call->out[0]);
   capl_scratch_put(call->device, scratch);
   return CAPL_OK;
 }
 
 static capl_status cpu_sum(const capl_call *call)
 {
-  return reduce(call, false);
+  return reduce(call, SUM);
 }
 
 static capl_status cpu_mean(const capl_call *call)
 {
-  return reduce(call, true);
+  return reduce(call, MEAN);
+}
+
+static capl_status cpu_amax(const capl_call *call)
+{
+  return reduce(call, MAX);
 }
 
 static bool supports_reduce(const capl_call *call)
@@ -180,6 +211,7 @@ static bool supports_argmax(const capl_call *call)
 const capl_kernel cpu_reduce_kernels[] = {
   {CAPL_OP_sum, cpu_sum, supports_reduce},
   {CAPL_OP_mean, cpu_mean, supports_reduce},
+  {CAPL_OP_amax, cpu_amax, supports_reduce},
   {CAPL_OP_argmax, cpu_argmax, supports_argmax},
   {0},
 };
