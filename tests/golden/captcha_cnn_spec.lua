@@ -67,10 +67,9 @@ local function norm(tensor) return capl.op.grad_norm(tensor):item() end
 
 local function relative(got, wanted) return math.abs(got / wanted - 1) end
 
--- Sums with much cancellation, like the gradients of batch norm's biases, carry more rounding than weights do.
--- What float32 may differ: 1e-4 for three steps, 1e-3 for ten, and nowhere less than ten times the distance of
--- PyTorch's own float32 from these float64 values (the network amplifies rounding from step to step).
-local function tolerance(step, noise) return math.max(step <= 3 and 1e-4 or 1e-3, 10 * noise) end
+-- What float32 may differ from these float64 values: 1e-4 for three steps, 1e-3 for ten. Gradient norms jump when a
+-- maximum changes place by rounding, in PyTorch's float32 too: they may be ten times as far off as that is.
+local function tolerance(step, noise) return math.max(step <= 3 and 1e-4 or 1e-3, 10 * (noise or 0)) end
 
 describe("captcha_cnn", function()
   for steps, fuse in pairs{[10] = true, [3] = false} do
@@ -92,7 +91,7 @@ describe("captcha_cnn", function()
         for i, p in ipairs(model:parameters()) do grads[i] = p.grad end
         local loss_error = relative(loss:item(), golden.loss[step])
         local norm_error = relative(capl.op.grad_norm(grads):item(), golden.grad_norm[step])
-        assert.is_true(loss_error <= tolerance(step, golden.loss_noise[step]), ("step %d: loss %.9g, PyTorch %.9g"):format(
+        assert.is_true(loss_error <= tolerance(step), ("step %d: loss %.9g, PyTorch %.9g"):format(
           step, loss:item(), golden.loss[step]))
         assert.is_true(norm_error <= tolerance(step, golden.grad_norm_noise[step]), ("step %d: gradient norm off by %.2g"):format(
           step, norm_error))
