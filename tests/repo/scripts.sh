@@ -9,6 +9,8 @@ rm -rf "$scratch"
 mkdir -p "$scratch"
 cd "$CAPL_SOURCE_DIR"
 
+unset CAPL_BUILD_DIR CAPL_BIN # of the build under test, which is not to be touched
+
 fail() { echo "$*" >&2; exit 1; }
 
 for script in scripts/*; do
