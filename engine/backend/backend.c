@@ -146,10 +146,23 @@ capl_device *device_fallback(const capl_device *device)
   return name && capl_device_open(name, &fallback) == CAPL_OK ? fallback : NULL;
 }
 
+/* The dtype that decides who computes a call: of the first floating input, else of the first. */
+static capl_dtype deciding_dtype(const capl_call *call)
+{
+  const capl_tensor *first = NULL;
+  for (int i = 0; i < call->n_in; i++) {
+    if (!call->in[i]) continue;
+    if (capl_dtype_is_float(call->in[i]->dtype)) return call->in[i]->dtype;
+    if (!first) first = call->in[i];
+  }
+  return first->dtype; /* the dispatcher refuses calls without any input */
+}
+
 const capl_kernel *device_kernel(const capl_device *device, const capl_call *call)
 {
   const capl_kernel *k = device->kernels[call->id];
-  return k && (!k->supports || k->supports(call)) ? k : NULL;
+  if (!k || (k->dtypes && !(k->dtypes & CAPL_BIT(deciding_dtype(call))))) return NULL;
+  return !k->supports || k->supports(call) ? k : NULL;
 }
 
 const capl_kernel *capl_kernel_find(const capl_device *device, const capl_call *call)

@@ -224,7 +224,21 @@ static int sys_remove(lua_State *L)
   return 1;
 }
 
-/* kernels(device) -> {op = "all" | "some"}: the device's own kernels; "some" = it looks at the call before it accepts.
+/* "f32 bf16" of a kernel's dtypes, "every" for 0; pushed. */
+static void push_dtypes(lua_State *L, uint32_t dtypes)
+{
+  luaL_Buffer words;
+  luaL_buffinit(L, &words);
+  for (int d = 0, n = 0; d < CAPL_DTYPE_COUNT; d++) {
+    if (!(dtypes & CAPL_BIT(d))) continue;
+    if (n++) luaL_addchar(&words, ' ');
+    luaL_addstring(&words, capl_dtype_name((capl_dtype)d));
+  }
+  if (!dtypes) luaL_addstring(&words, "every");
+  luaL_pushresult(&words);
+}
+
+/* kernels(device) -> {op = "f32 bf16"}: the device's own kernels and the dtypes they compute in.
 ** nil and a sentence when the device cannot be opened. */
 static int sys_kernels(lua_State *L)
 {
@@ -238,7 +252,7 @@ static int sys_kernels(lua_State *L)
   for (int id = 0; id < CAPL_OP_COUNT; id++) {
     const capl_kernel *kernel = device->kernels[id];
     if (!kernel) continue;
-    lua_pushstring(L, kernel->supports ? "some" : "all");
+    push_dtypes(L, kernel->dtypes);
     lua_setfield(L, -2, capl_op_get((capl_op_id)id)->name);
   }
   return 1;

@@ -22,11 +22,14 @@ enum { CAPL_BACKEND_ABI = 1 };
 
 typedef capl_status (*capl_kernel_fn)(const capl_call *call);
 
+#define CAPL_BIT(dtype) (1u << (dtype))
+
 /* One row: who computes this op, and on which inputs. Lists end with run == NULL. */
 typedef struct {
   capl_op_id op;
   capl_kernel_fn run;
   bool (*supports)(const capl_call *call); /* NULL = every call. Outputs are not made yet: call->out is NULL */
+  uint32_t dtypes; /* CAPL_BIT per dtype of the first floating input (of the first, if none is); 0 = every dtype */
 } capl_kernel;
 
 typedef struct capl_backend {

@@ -106,8 +106,8 @@ static bool supports_conv(const capl_call *call)
 }
 
 const capl_kernel cpu_conv_kernels[] = {
-  {CAPL_OP_conv2d, cpu_conv2d, supports_conv},
-  {CAPL_OP_conv2d_grad_x, cpu_conv2d_grad_x, supports_conv},
-  {CAPL_OP_conv2d_grad_w, cpu_conv2d_grad_w, supports_conv},
+  {CAPL_OP_conv2d, cpu_conv2d, supports_conv, CPU_REAL},
+  {CAPL_OP_conv2d_grad_x, cpu_conv2d_grad_x, supports_conv, CPU_REAL},
+  {CAPL_OP_conv2d_grad_w, cpu_conv2d_grad_w, supports_conv, CPU_REAL},
   {0},
 };

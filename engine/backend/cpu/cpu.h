@@ -30,6 +30,9 @@ extern const cpu_vec *cpu_now;
 enum { CPU_GRAIN = 16384 };
 
 /* f32 or bf16: what the vector kernels take. */
+/* For the dtypes column of kernel rows. */
+enum { CPU_F32 = CAPL_BIT(CAPL_F32), CPU_REAL = CAPL_BIT(CAPL_F32) | CAPL_BIT(CAPL_BF16) };
+
 static inline bool cpu_real(const capl_tensor *t)
 {
   return t->dtype == CAPL_F32 || t->dtype == CAPL_BF16;

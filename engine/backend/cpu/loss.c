@@ -203,9 +203,9 @@ static bool supports_bce_grad(const capl_call *call)
 }
 
 const capl_kernel cpu_loss_kernels[] = {
-  {CAPL_OP_cross_entropy, cpu_cross_entropy, supports_ce},
-  {CAPL_OP_cross_entropy_grad, cpu_cross_entropy_grad, supports_ce},
-  {CAPL_OP_bce_with_logits, cpu_bce_with_logits, supports_bce},
-  {CAPL_OP_bce_with_logits_grad, cpu_bce_with_logits_grad, supports_bce_grad},
+  {CAPL_OP_cross_entropy, cpu_cross_entropy, supports_ce, CPU_F32},
+  {CAPL_OP_cross_entropy_grad, cpu_cross_entropy_grad, supports_ce, CPU_F32},
+  {CAPL_OP_bce_with_logits, cpu_bce_with_logits, supports_bce, CPU_F32},
+  {CAPL_OP_bce_with_logits_grad, cpu_bce_with_logits_grad, supports_bce_grad, CPU_F32},
   {0},
 };

@@ -114,9 +114,9 @@ static bool supports_product(const capl_call *call)
 }
 
 const capl_kernel cpu_matmul_kernels[] = {
-  {CAPL_OP_linear, cpu_linear, supports_product},
-  {CAPL_OP_linear_grad_x, cpu_linear_grad_x, supports_product},
-  {CAPL_OP_linear_grad_w, cpu_linear_grad_w, supports_product},
-  {CAPL_OP_matmul, cpu_matmul, supports_product},
+  {CAPL_OP_linear, cpu_linear, supports_product, CPU_REAL},
+  {CAPL_OP_linear_grad_x, cpu_linear_grad_x, supports_product, CPU_REAL},
+  {CAPL_OP_linear_grad_w, cpu_linear_grad_w, supports_product, CPU_REAL},
+  {CAPL_OP_matmul, cpu_matmul, supports_product, CPU_REAL},
   {0},
 };

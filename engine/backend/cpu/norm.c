@@ -382,11 +382,11 @@ static bool supports_pooled(const capl_call *call)
 }
 
 const capl_kernel cpu_norm_kernels[] = {
-  {CAPL_OP_batch_norm, cpu_batch_norm, supports_norm},
-  {CAPL_OP_batch_norm_grad, cpu_batch_norm_grad, supports_norm},
-  {CAPL_OP_bn_act, cpu_bn_act, supports_norm},
-  {CAPL_OP_bn_act_grad, cpu_bn_act_grad, supports_norm},
-  {CAPL_OP_bn_act_pool, cpu_bn_act_pool, supports_pooled},
-  {CAPL_OP_bn_act_pool_grad, cpu_bn_act_pool_grad, supports_pooled},
+  {CAPL_OP_batch_norm, cpu_batch_norm, supports_norm, CPU_REAL},
+  {CAPL_OP_batch_norm_grad, cpu_batch_norm_grad, supports_norm, CPU_REAL},
+  {CAPL_OP_bn_act, cpu_bn_act, supports_norm, CPU_REAL},
+  {CAPL_OP_bn_act_grad, cpu_bn_act_grad, supports_norm, CPU_REAL},
+  {CAPL_OP_bn_act_pool, cpu_bn_act_pool, supports_pooled, CPU_REAL},
+  {CAPL_OP_bn_act_pool_grad, cpu_bn_act_pool_grad, supports_pooled, CPU_REAL},
   {0},
 };

@@ -197,9 +197,9 @@ static bool supports_norm(const capl_call *call)
 }
 
 const capl_kernel cpu_optim_kernels[] = {
-  {CAPL_OP_sgd_step, cpu_sgd_step, supports_sgd},
-  {CAPL_OP_adam_step, cpu_adam_step, supports_adam},
-  {CAPL_OP_rmsprop_step, cpu_rmsprop_step, supports_rmsprop},
-  {CAPL_OP_grad_norm, cpu_grad_norm, supports_norm},
+  {CAPL_OP_sgd_step, cpu_sgd_step, supports_sgd, CPU_F32},
+  {CAPL_OP_adam_step, cpu_adam_step, supports_adam, CPU_F32},
+  {CAPL_OP_rmsprop_step, cpu_rmsprop_step, supports_rmsprop, CPU_F32},
+  {CAPL_OP_grad_norm, cpu_grad_norm, supports_norm, CPU_F32},
   {0},
 };

@@ -278,11 +278,11 @@ static bool supports_adaptive(const capl_call *call)
 }
 
 const capl_kernel cpu_pool_kernels[] = {
-  {CAPL_OP_max_pool2d, cpu_max_pool2d, supports_pool},
-  {CAPL_OP_max_pool2d_grad, cpu_max_pool2d_grad, supports_pool},
-  {CAPL_OP_avg_pool2d, cpu_avg_pool2d, supports_pool},
-  {CAPL_OP_avg_pool2d_grad, cpu_avg_pool2d_grad, supports_pool},
-  {CAPL_OP_adaptive_avg_pool2d, cpu_adaptive_avg_pool2d, supports_adaptive},
-  {CAPL_OP_adaptive_avg_pool2d_grad, cpu_adaptive_avg_pool2d_grad, supports_adaptive},
+  {CAPL_OP_max_pool2d, cpu_max_pool2d, supports_pool, CPU_REAL},
+  {CAPL_OP_max_pool2d_grad, cpu_max_pool2d_grad, supports_pool, CPU_REAL},
+  {CAPL_OP_avg_pool2d, cpu_avg_pool2d, supports_pool, CPU_REAL},
+  {CAPL_OP_avg_pool2d_grad, cpu_avg_pool2d_grad, supports_pool, CPU_REAL},
+  {CAPL_OP_adaptive_avg_pool2d, cpu_adaptive_avg_pool2d, supports_adaptive, CPU_REAL},
+  {CAPL_OP_adaptive_avg_pool2d_grad, cpu_adaptive_avg_pool2d_grad, supports_adaptive, CPU_REAL},
   {0},
 };

@@ -209,9 +209,9 @@ static bool supports_argmax(const capl_call *call)
 }
 
 const capl_kernel cpu_reduce_kernels[] = {
-  {CAPL_OP_sum, cpu_sum, supports_reduce},
-  {CAPL_OP_mean, cpu_mean, supports_reduce},
-  {CAPL_OP_amax, cpu_amax, supports_reduce},
-  {CAPL_OP_argmax, cpu_argmax, supports_argmax},
+  {CAPL_OP_sum, cpu_sum, supports_reduce, CPU_REAL},
+  {CAPL_OP_mean, cpu_mean, supports_reduce, CPU_REAL},
+  {CAPL_OP_amax, cpu_amax, supports_reduce, CPU_REAL},
+  {CAPL_OP_argmax, cpu_argmax, supports_argmax, CPU_REAL},
   {0},
 };

@@ -163,15 +163,9 @@ static capl_status cpu_narrow_grad(const capl_call *call)
   return CAPL_OK;
 }
 
-static bool supports_all(const capl_call *call)
-{
-  (void)call;
-  return true;
-}
-
 const capl_kernel cpu_shape_kernels[] = {
-  {CAPL_OP_contiguous, cpu_contiguous, supports_all},
-  {CAPL_OP_concat, cpu_concat, supports_concat},
-  {CAPL_OP_narrow_grad, cpu_narrow_grad, supports_all},
+  {CAPL_OP_contiguous, cpu_contiguous, NULL, 0},
+  {CAPL_OP_concat, cpu_concat, supports_concat, 0},
+  {CAPL_OP_narrow_grad, cpu_narrow_grad, NULL, 0},
   {0},
 };

@@ -77,9 +77,9 @@ static bool supports_rows(const capl_call *call)
 }
 
 const capl_kernel cpu_softmax_kernels[] = {
-  {CAPL_OP_softmax, cpu_softmax, supports_rows},
-  {CAPL_OP_softmax_grad, cpu_softmax_grad, supports_rows},
-  {CAPL_OP_log_softmax, cpu_log_softmax, supports_rows},
-  {CAPL_OP_log_softmax_grad, cpu_log_softmax_grad, supports_rows},
+  {CAPL_OP_softmax, cpu_softmax, supports_rows, CPU_REAL},
+  {CAPL_OP_softmax_grad, cpu_softmax_grad, supports_rows, CPU_REAL},
+  {CAPL_OP_log_softmax, cpu_log_softmax, supports_rows, CPU_REAL},
+  {CAPL_OP_log_softmax_grad, cpu_log_softmax_grad, supports_rows, CPU_REAL},
   {0},
 };

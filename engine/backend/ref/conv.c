@@ -166,8 +166,8 @@ static capl_status ref_conv2d_grad_w(const capl_call *call)
 }
 
 const capl_kernel ref_conv_kernels[] = {
-    {CAPL_OP_conv2d, ref_conv2d, ref_supports_any},
-    {CAPL_OP_conv2d_grad_x, ref_conv2d_grad_x, ref_supports_any},
-    {CAPL_OP_conv2d_grad_w, ref_conv2d_grad_w, ref_supports_any},
+    {CAPL_OP_conv2d, ref_conv2d, ref_supports_any, 0},
+    {CAPL_OP_conv2d_grad_x, ref_conv2d_grad_x, ref_supports_any, 0},
+    {CAPL_OP_conv2d_grad_w, ref_conv2d_grad_w, ref_supports_any, 0},
     {0},
 };

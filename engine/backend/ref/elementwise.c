@@ -187,7 +187,7 @@ static capl_status ref_where(const capl_call *call)
   return CAPL_OK;
 }
 
-#define ROW(op) {CAPL_OP_##op, ref_##op, ref_supports_any}
+#define ROW(op) {CAPL_OP_##op, ref_##op, ref_supports_any, 0}
 const capl_kernel ref_elementwise_kernels[] = {
   ROW(relu), ROW(relu_grad), ROW(dropout), ROW(add),    ROW(sub),  ROW(mul),     ROW(div),  ROW(maximum),
   ROW(minimum), ROW(affine), ROW(pow),     ROW(exp),    ROW(log),  ROW(sqrt),    ROW(abs),  ROW(sigmoid),

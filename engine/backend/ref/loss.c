@@ -197,11 +197,11 @@ static capl_status ref_multilabel_soft_margin(const capl_call *call)
 }
 
 const capl_kernel ref_loss_kernels[] = {
-  {CAPL_OP_cross_entropy, ref_cross_entropy, ref_supports_any},
-  {CAPL_OP_cross_entropy_grad, ref_cross_entropy_grad, ref_supports_any},
-  {CAPL_OP_bce_with_logits, ref_bce_with_logits, ref_supports_any},
-  {CAPL_OP_bce_with_logits_grad, ref_bce_with_logits_grad, ref_supports_any},
-  {CAPL_OP_multilabel_soft_margin, ref_multilabel_soft_margin, ref_supports_any},
-  {CAPL_OP_mse, ref_mse, ref_supports_any},
+  {CAPL_OP_cross_entropy, ref_cross_entropy, ref_supports_any, 0},
+  {CAPL_OP_cross_entropy_grad, ref_cross_entropy_grad, ref_supports_any, 0},
+  {CAPL_OP_bce_with_logits, ref_bce_with_logits, ref_supports_any, 0},
+  {CAPL_OP_bce_with_logits_grad, ref_bce_with_logits_grad, ref_supports_any, 0},
+  {CAPL_OP_multilabel_soft_margin, ref_multilabel_soft_margin, ref_supports_any, 0},
+  {CAPL_OP_mse, ref_mse, ref_supports_any, 0},
   {0},
 };

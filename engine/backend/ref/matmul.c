@@ -116,9 +116,9 @@ static capl_status ref_matmul(const capl_call *call)
 }
 
 const capl_kernel ref_matmul_kernels[] = {
-    {CAPL_OP_linear, ref_linear, ref_supports_any},
-    {CAPL_OP_linear_grad_x, ref_linear_grad_x, ref_supports_any},
-    {CAPL_OP_linear_grad_w, ref_linear_grad_w, ref_supports_any},
-    {CAPL_OP_matmul, ref_matmul, ref_supports_any},
+    {CAPL_OP_linear, ref_linear, ref_supports_any, 0},
+    {CAPL_OP_linear_grad_x, ref_linear_grad_x, ref_supports_any, 0},
+    {CAPL_OP_linear_grad_w, ref_linear_grad_w, ref_supports_any, 0},
+    {CAPL_OP_matmul, ref_matmul, ref_supports_any, 0},
     {0},
 };

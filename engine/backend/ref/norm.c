@@ -123,7 +123,7 @@ static capl_status ref_batch_norm_grad(const capl_call *call)
 }
 
 const capl_kernel ref_norm_kernels[] = {
-    {CAPL_OP_batch_norm, ref_batch_norm, ref_supports_any},
-    {CAPL_OP_batch_norm_grad, ref_batch_norm_grad, ref_supports_any},
+    {CAPL_OP_batch_norm, ref_batch_norm, ref_supports_any, 0},
+    {CAPL_OP_batch_norm_grad, ref_batch_norm_grad, ref_supports_any, 0},
     {0},
 };

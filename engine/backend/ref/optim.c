@@ -122,9 +122,9 @@ static capl_status ref_grad_norm(const capl_call *call)
 }
 
 const capl_kernel ref_optim_kernels[] = {
-  {CAPL_OP_sgd_step, ref_sgd_step, ref_supports_any},
-  {CAPL_OP_adam_step, ref_adam_step, ref_supports_any},
-  {CAPL_OP_rmsprop_step, ref_rmsprop_step, ref_supports_any},
-  {CAPL_OP_grad_norm, ref_grad_norm, ref_supports_any},
+  {CAPL_OP_sgd_step, ref_sgd_step, ref_supports_any, 0},
+  {CAPL_OP_adam_step, ref_adam_step, ref_supports_any, 0},
+  {CAPL_OP_rmsprop_step, ref_rmsprop_step, ref_supports_any, 0},
+  {CAPL_OP_grad_norm, ref_grad_norm, ref_supports_any, 0},
   {0},
 };

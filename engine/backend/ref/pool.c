@@ -226,13 +226,13 @@ static capl_status ref_adaptive_max_pool2d_grad(const capl_call *call)
 }
 
 const capl_kernel ref_pool_kernels[] = {
-    {CAPL_OP_max_pool2d, ref_max_pool2d, ref_supports_any},
-    {CAPL_OP_max_pool2d_grad, ref_max_pool2d_grad, ref_supports_any},
-    {CAPL_OP_avg_pool2d, ref_avg_pool2d, ref_supports_any},
-    {CAPL_OP_avg_pool2d_grad, ref_avg_pool2d_grad, ref_supports_any},
-    {CAPL_OP_adaptive_avg_pool2d, ref_adaptive_avg_pool2d, ref_supports_any},
-    {CAPL_OP_adaptive_avg_pool2d_grad, ref_adaptive_avg_pool2d_grad, ref_supports_any},
-    {CAPL_OP_adaptive_max_pool2d, ref_adaptive_max_pool2d, ref_supports_any},
-    {CAPL_OP_adaptive_max_pool2d_grad, ref_adaptive_max_pool2d_grad, ref_supports_any},
+    {CAPL_OP_max_pool2d, ref_max_pool2d, ref_supports_any, 0},
+    {CAPL_OP_max_pool2d_grad, ref_max_pool2d_grad, ref_supports_any, 0},
+    {CAPL_OP_avg_pool2d, ref_avg_pool2d, ref_supports_any, 0},
+    {CAPL_OP_avg_pool2d_grad, ref_avg_pool2d_grad, ref_supports_any, 0},
+    {CAPL_OP_adaptive_avg_pool2d, ref_adaptive_avg_pool2d, ref_supports_any, 0},
+    {CAPL_OP_adaptive_avg_pool2d_grad, ref_adaptive_avg_pool2d_grad, ref_supports_any, 0},
+    {CAPL_OP_adaptive_max_pool2d, ref_adaptive_max_pool2d, ref_supports_any, 0},
+    {CAPL_OP_adaptive_max_pool2d_grad, ref_adaptive_max_pool2d_grad, ref_supports_any, 0},
     {0},
 };

@@ -132,9 +132,9 @@ static capl_status ref_argmax(const capl_call *call)
 }
 
 const capl_kernel ref_reduce_kernels[] = {
-  {CAPL_OP_sum, ref_sum, ref_supports_any},
-  {CAPL_OP_mean, ref_mean, ref_supports_any},
-  {CAPL_OP_amax, ref_amax, ref_supports_any},
-  {CAPL_OP_argmax, ref_argmax, ref_supports_any},
+  {CAPL_OP_sum, ref_sum, ref_supports_any, 0},
+  {CAPL_OP_mean, ref_mean, ref_supports_any, 0},
+  {CAPL_OP_amax, ref_amax, ref_supports_any, 0},
+  {CAPL_OP_argmax, ref_argmax, ref_supports_any, 0},
   {0},
 };

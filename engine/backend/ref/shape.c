@@ -47,8 +47,8 @@ static capl_status ref_narrow_grad(const capl_call *call)
 }
 
 const capl_kernel ref_shape_kernels[] = {
-  {CAPL_OP_contiguous, ref_contiguous, ref_supports_any},
-  {CAPL_OP_concat, ref_concat, ref_supports_any},
-  {CAPL_OP_narrow_grad, ref_narrow_grad, ref_supports_any},
+  {CAPL_OP_contiguous, ref_contiguous, ref_supports_any, 0},
+  {CAPL_OP_concat, ref_concat, ref_supports_any, 0},
+  {CAPL_OP_narrow_grad, ref_narrow_grad, ref_supports_any, 0},
   {0},
 };

@@ -101,9 +101,9 @@ static capl_status ref_log_softmax_grad(const capl_call *call)
 }
 
 const capl_kernel ref_softmax_kernels[] = {
-  {CAPL_OP_softmax, ref_softmax, ref_supports_any},
-  {CAPL_OP_softmax_grad, ref_softmax_grad, ref_supports_any},
-  {CAPL_OP_log_softmax, ref_log_softmax, ref_supports_any},
-  {CAPL_OP_log_softmax_grad, ref_log_softmax_grad, ref_supports_any},
+  {CAPL_OP_softmax, ref_softmax, ref_supports_any, 0},
+  {CAPL_OP_softmax_grad, ref_softmax_grad, ref_supports_any, 0},
+  {CAPL_OP_log_softmax, ref_log_softmax, ref_supports_any, 0},
+  {CAPL_OP_log_softmax_grad, ref_log_softmax_grad, ref_supports_any, 0},
   {0},
 };

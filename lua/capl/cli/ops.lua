@@ -38,25 +38,23 @@ function ops.page(name)
   return table.concat(lines, "\n")
 end
 
---- What a backend's kernel takes. ref computes everything in every type; its table says only whether it is there.
-local function cell(op, backend, kernel)
+-- The dtypes a backend's own kernel computes in.
+local function cell(op, kernel)
   if op.view then return "view" end
-  if not kernel then return "-" end
-  if backend == "ref" then return "f64 f32 bf16" end
-  return kernel == "all" and "f32 bf16" or "by case"
+  return kernel or "-"
 end
 
 local function print_table()
   local backends = {"ref", "cpu"}
   local kernels = {}
   for _, backend in ipairs(backends) do kernels[backend] = core.sys.kernels(backend) or {} end
-  local lines = {("%-26s %-7s %-6s %-14s %-10s"):format("op", "amp", "grad", "ref", "cpu")}
+  local lines = {("%-26s %-7s %-6s %-6s %s"):format("op", "amp", "grad", "ref", "cpu")}
   for _, op in ipairs(core.ops()) do
-    lines[#lines + 1] = ("%-26s %-7s %-6s %-14s %-10s"):format(op.name, op.amp, op.differentiable and "yes" or "-",
-      cell(op, "ref", kernels.ref[op.name]), cell(op, "cpu", kernels.cpu[op.name]))
+    lines[#lines + 1] = ("%-26s %-7s %-6s %-6s %s"):format(op.name, op.amp, op.differentiable and "yes" or "-",
+      cell(op, kernels.ref[op.name]), cell(op, kernels.cpu[op.name]))
   end
-  lines[#lines + 1] = "\nby case: its own kernel for the usual shapes and types, else as '-'\n" ..
-    "-: runs on ref, or as simpler ops when it is a fused one. 'capl ops NAME' explains an op."
+  lines[#lines + 1] = "\nref, cpu: dtypes that the backend has its own kernel for. Others, and shapes a kernel does not take,\n" ..
+    "run on ref, or as simpler ops if the op is a fused one. 'capl ops NAME' explains an op."
   core.sys.out(table.concat(lines, "\n") .. "\n")
 end
 
