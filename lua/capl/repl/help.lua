@@ -28,15 +28,16 @@ local function split(text)
   return lines
 end
 
---- Docstring of the last part of name in one library file.
-local function in_text(text, last)
+--- Docstring of name, whose last part is last, in one library file.
+local function in_text(text, name, last)
   local lines = split(text)
   for i, line in ipairs(lines) do
     local defined = line:match("^%s*local function ([%w_]+)") or line:match("^%s*function [%w_]*[.:]?([%w_]+)%s*%(")
       or line:match("^%s*[%w_]+%.([%w_]+)%s*=") or line:match("^%s*local ([%w_]+)%s*=")
     if defined == last then
       local doc = block_above(lines, i)
-      if doc then return line:match("^%s*(.-)%s*$") .. "\n" .. doc end
+      local is_class = line:match("^%s*local [%w_]+%s*=") -- its definition tells nothing, the name does
+      if doc then return (is_class and name or line:match("^%s*(.-)%s*$")) .. "\n" .. doc end
     end
   end
 end
@@ -46,7 +47,7 @@ local function in_library(name)
   local folder = name:match("^([%w_]+)[.:]")
   local best
   for _, module in ipairs(core.modules()) do
-    local doc = in_text(core.source(module), last)
+    local doc = in_text(core.source(module), name, last)
     if doc and (not best or (folder and module:find(folder, 1, true))) then best = doc end
   end
   return best

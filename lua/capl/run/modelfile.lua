@@ -7,11 +7,11 @@ local run = require "run"
 local modelfile = {}
 
 --- Writes weights, graph and meta of a model to the folder path.
--- meta  charset, length, normalize, metrics; width, height and channels are those of the training loader
+-- meta  charset, length, normalize, metrics; the recipe is noted without its folder; width, height and channels are those of the training loader
 function modelfile.save(path, model, meta)
   if run.mode ~= "run" then return end
   local width, height, channels = run.image_size()
-  local out = {width = width, height = height, channels = channels, recipe = run.recipe}
+  local out = {width = width, height = height, channels = channels, recipe = run.recipe:match("[^/]+$")}
   for key, value in pairs(meta or {}) do out[key] = value end
   require("io").save_model(path, model, core.zeros(1, channels, height, width), out)
 end
