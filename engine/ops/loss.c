@@ -4,6 +4,8 @@
 ** PyTorch: mean, sum, or none, which keeps one loss per row or element.
 ** SPDX-License-Identifier: Apache-2.0
 */
+#include <string.h>
+
 #include "ops/rules.h"
 
 enum { MEAN, SUM, NONE };
@@ -19,6 +21,18 @@ static capl_dtype loss_dtype(const capl_tensor *x)
 static void spec_loss(const capl_tensor *x, int64_t reduction, int ndim, const int64_t *size, capl_out_spec *out)
 {
   spec_set(out, loss_dtype(x), reduction == NONE ? ndim : 0, size);
+}
+
+/* dloss has the shape of the loss: one number, or as many as size says for reduction none. */
+static capl_status need_dloss(const capl_call *call, int64_t reduction, int ndim, const int64_t *size)
+{
+  const capl_tensor *dloss = call->in[2];
+  char have[96], want[96];
+  if (reduction != NONE) ndim = 0;
+  if (dloss->ndim == ndim && memcmp(dloss->size, size, (size_t)ndim * sizeof *size) == 0) return CAPL_OK;
+  return CAPL_FAIL(CAPL_ESHAPE, "dloss is %s, the loss is %s: they must have the same shape",
+                   capl_shape_describe(dloss->ndim, dloss->size, have, sizeof have),
+                   capl_shape_describe(ndim, size, want, sizeof want));
 }
 
 /* cross_entropy */
@@ -53,6 +67,7 @@ static capl_status cross_entropy_shape(const capl_call *call, capl_out_spec *out
 static capl_status cross_entropy_grad_shape(const capl_call *call, capl_out_spec *out)
 {
   CAPL_TRY(check_logits(call->in[0], call->in[1]));
+  CAPL_TRY(need_dloss(call, call->attr[CE_REDUCTION].i, 1, call->in[0]->size));
   return rule_like_first(call, out);
 }
 
@@ -89,7 +104,7 @@ const capl_op capl_op_cross_entropy_grad = {
   .layout = CAPL_LAYOUT_ROW,
   .shape = cross_entropy_grad_shape,
   .doc = "dlogits = (softmax(logits) - target) * dloss, by the counted rows for reduction mean.\n"
-         "logits (N,K), labels (N), dloss a scalar or (N) -> dlogits (N,K). Not differentiable.",
+         "logits (N,K), labels (N), dloss a scalar, or (N) for reduction none -> dlogits (N,K). Not differentiable.",
 };
 
 /* bce_with_logits */
@@ -106,7 +121,10 @@ static capl_status bce_shape(const capl_call *call, capl_out_spec *out)
 
 static capl_status bce_grad_shape(const capl_call *call, capl_out_spec *out)
 {
-  CAPL_TRY(need_same_shape(call->in[0], "x", call->in[1], "target"));
+  const capl_tensor *x = call->in[0];
+  CAPL_TRY(need_float(x, "x"));
+  CAPL_TRY(need_same_shape(x, "x", call->in[1], "target"));
+  CAPL_TRY(need_dloss(call, call->attr[0].i, x->ndim, x->size));
   return rule_like_first(call, out);
 }
 
@@ -142,7 +160,8 @@ const capl_op capl_op_bce_with_logits_grad = {
   .layout = CAPL_LAYOUT_DENSE,
   .shape = bce_grad_shape,
   .doc = "dx = (sigmoid(x) - target) * dloss, by the number of elements for reduction mean.\n"
-         "x, target: the same shape; dloss a scalar or of that shape -> dx like x. Not differentiable.",
+         "x, target: the same shape; dloss a scalar, or of that shape for reduction none -> dx like x.\n"
+         "Not differentiable.",
 };
 
 /* multilabel_soft_margin */

@@ -12,11 +12,16 @@ enum { TEXT = 96 };
 
 /* reshape */
 
+/* Product of sizes; -1 when strides could not be counted, even if one of the sizes is 0. */
 static int64_t product(const int64_t *size, int n)
 {
   int64_t result = 1;
-  for (int d = 0; d < n; d++) result *= size[d];
-  return result;
+  bool empty = false;
+  for (int d = 0; d < n; d++) {
+    empty |= size[d] == 0;
+    if (size[d] != 0 && __builtin_mul_overflow(result, size[d], &result)) return -1;
+  }
+  return empty ? 0 : result;
 }
 
 static capl_status fail_reshape(const capl_tensor *x, const capl_attr *size)
@@ -30,19 +35,20 @@ static capl_status fail_reshape(const capl_tensor *x, const capl_attr *size)
 /* Copies size with its -1 replaced by what is left. */
 static capl_status reshape_sizes(const capl_tensor *x, const capl_attr *size, int64_t *out)
 {
-  int64_t known = 1, total = capl_tensor_numel(x);
+  int64_t total = capl_tensor_numel(x);
   int open = -1;
   for (int d = 0; d < size->n; d++) {
     out[d] = size->v[d];
     if (out[d] < -1) return CAPL_FAIL(CAPL_EVALUE, "size %lld is negative", (long long)out[d]);
     if (out[d] == -1 && open >= 0) return CAPL_FAIL(CAPL_EVALUE, "only one size may be -1");
-    if (out[d] == -1)
-      open = d;
-    else
-      known *= out[d];
+    if (out[d] == -1) open = d;
   }
-  if (open >= 0 && (known == 0 || total % known != 0)) return fail_reshape(x, size);
-  if (open >= 0) out[open] = total / known;
+  if (open >= 0) {
+    out[open] = 1;
+    int64_t known = product(out, size->n);
+    if (known <= 0 || total % known != 0) return fail_reshape(x, size);
+    out[open] = total / known;
+  }
   return product(out, size->n) == total ? CAPL_OK : fail_reshape(x, size);
 }
 
@@ -197,8 +203,8 @@ static capl_status narrow_check(const capl_tensor *x, const capl_attr *attr, int
   int64_t start = attr[1].i, length = attr[2].i;
   CAPL_TRY(normalize_dim(attr[0].i, x->ndim, dim));
   if (start >= 0 && length >= 0 && start <= x->size[*dim] - length) return CAPL_OK;
-  return CAPL_FAIL(CAPL_EVALUE, "elements %lld..%lld (counted from 0) are outside dim %d of size %lld", (long long)start,
-                   (long long)(start + length - 1), *dim, (long long)x->size[*dim]);
+  return CAPL_FAIL(CAPL_EVALUE, "%lld elements from %lld on (counted from 0) are outside dim %d of size %lld",
+                   (long long)length, (long long)start, *dim, (long long)x->size[*dim]);
 }
 
 static capl_status narrow_shape(const capl_call *call, capl_out_spec *out)
@@ -252,7 +258,7 @@ static capl_status narrow_grad_shape(const capl_call *call, capl_out_spec *out)
   int64_t start = call->attr[1].i, size = call->attr[2].i;
   int dim;
   CAPL_TRY(normalize_dim(call->attr[0].i, dy->ndim, &dim));
-  if (start < 0 || start > size - dy->size[dim])
+  if (start < 0 || size < dy->size[dim] || start > size - dy->size[dim])
     return CAPL_FAIL(CAPL_EVALUE, "%lld elements from %lld on do not fit into size %lld", (long long)dy->size[dim],
                      (long long)start, (long long)size);
   spec_set(out, dy->dtype, dy->ndim, dy->size);
@@ -373,7 +379,8 @@ static capl_status concat_shape(const capl_call *call, capl_out_spec *out)
   spec_set(out, call->in[0]->dtype, call->in[0]->ndim, call->in[0]->size);
   for (int i = 1; i < call->n_in; i++) {
     CAPL_TRY(concat_check(call, i, dim));
-    out->size[dim] += call->in[i]->size[dim];
+    if (__builtin_add_overflow(out->size[dim], call->in[i]->size[dim], &out->size[dim]))
+      return CAPL_FAIL(CAPL_EVALUE, "the sizes in dim %d (counted from 0) add up to too many", dim);
     out->dtype = promote(out->dtype, call->in[i]->dtype);
   }
   return CAPL_OK;

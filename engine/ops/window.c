@@ -43,10 +43,19 @@ capl_status window_need_attrs(const capl_call *call)
   return CAPL_OK;
 }
 
+/* Sizes times a dilation or a number of groups (2^20 at most) must stay countable; only views made by expand
+** and tensors without elements come near this. */
+static const int64_t longest = (int64_t)1 << 40;
+
 capl_status window_need_image(const capl_tensor *t, const char *name)
 {
   CAPL_TRY(need_float(t, name));
-  return need_ndim(t, name, 4);
+  CAPL_TRY(need_ndim(t, name, 4));
+  for (int d = 0; d < 4; d++)
+    if (t->size[d] > longest)
+      return CAPL_FAIL(CAPL_EVALUE, "%s has size %" PRId64 " in dim %d (counted from 0), at most %" PRId64 " is possible",
+                       name, t->size[d], d, longest);
+  return CAPL_OK;
 }
 
 capl_status window_need_size(const capl_tensor *t, const char *name, int ndim, const int64_t *size,

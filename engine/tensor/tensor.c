@@ -29,18 +29,21 @@ static void strides_nhwc(const int64_t *size, int64_t *stride)
   stride[0] = h * w * c;
 }
 
-/* Number of elements, EVALUE when a size is negative or the product overflows. */
+/* Number of elements, EVALUE when a size is negative or strides could not be counted: a dim of size 0 does
+** not make the others harmless. */
 static capl_status count_elements(int ndim, const int64_t *size, int64_t *out)
 {
   if (ndim < 0 || ndim > CAPL_MAX_NDIM)
     return CAPL_FAIL(CAPL_EVALUE, "a tensor has 0 to %d dims, not %d", CAPL_MAX_NDIM, ndim);
   int64_t n = 1;
+  bool empty = false;
   for (int d = 0; d < ndim; d++) {
     if (size[d] < 0) return CAPL_FAIL(CAPL_EVALUE, "size %lld of dim %d is negative", (long long)size[d], d + 1);
-    if (__builtin_mul_overflow(n, size[d], &n) || n > INT64_MAX / 16)
+    empty |= size[d] == 0;
+    if (size[d] > 0 && (__builtin_mul_overflow(n, size[d], &n) || n > INT64_MAX / 16))
       return CAPL_FAIL(CAPL_EVALUE, "a tensor of that size has too many elements");
   }
-  *out = n;
+  *out = empty ? 0 : n;
   return CAPL_OK;
 }
 
@@ -91,6 +94,8 @@ capl_status capl_tensor_new_like(const capl_tensor *like, capl_tensor **out)
 capl_status capl_tensor_alias(capl_tensor *src, int ndim, const int64_t *size, const int64_t *stride,
                               int64_t offset, capl_tensor **out)
 {
+  int64_t n;
+  CAPL_TRY(count_elements(ndim, size, &n));
   capl_tensor *t = new_header(src->device, src->dtype, ndim, size);
   if (!t) return CAPL_FAIL(CAPL_ENOMEM, "no memory for a tensor's header");
   if (ndim > 0) memcpy(t->stride, stride, (size_t)ndim * sizeof *stride);

@@ -60,14 +60,14 @@ static double sum_over(const capl_tensor *x, int64_t base, const capl_tensor *ov
 
 static void fold_sum(capl_tensor *y, int64_t at, const capl_tensor *x, int64_t base, const capl_tensor *over)
 {
-  int64_t whole = 0;
+  uint64_t whole = 0; /* wraps around where int64_t would be undefined */
   ref_walk w;
   if (capl_dtype_is_float(x->dtype)) {
     ref_set(y, at, sum_over(x, base, over));
     return;
   }
-  for (REF_WALK(&w, over); w.more; ref_walk_next(&w)) whole += ref_get_int(x, base + w.at[0]);
-  ref_set_int(y, at, whole);
+  for (REF_WALK(&w, over); w.more; ref_walk_next(&w)) whole += (uint64_t)ref_get_int(x, base + w.at[0]);
+  ref_set_int(y, at, (int64_t)whole);
 }
 
 static void fold_mean(capl_tensor *y, int64_t at, const capl_tensor *x, int64_t base, const capl_tensor *over)
