@@ -134,6 +134,8 @@ capl_status capl_device_open(const char *name, capl_device **out)
     pthread_mutex_unlock(&lock);
     return status;
   }
+  if (strncmp(name, "cuda", 4) == 0)
+    return CAPL_FAIL(CAPL_EUNSUPPORTED, "device %s is not available: this build has no CUDA backend", name);
   CAPL_FAIL(CAPL_EUNSUPPORTED, "unknown device '%s'", name);
   capl_error_hint("devices of this build: auto, cpu, ref, meta");
   return CAPL_EUNSUPPORTED;

@@ -6,7 +6,7 @@ local devices = {"cpu", "ref", "meta", "cuda:0"}
 
 local function device_line(name)
   local info, why = core.device_info(name)
-  if not info then return ("  %-8s not available: %s"):format(name, why) end
+  if not info then return ("  %-8s %s"):format(name, (why:gsub("^device [^ ]+ is ", ""))) end
   local line = ("  %-8s %s"):format(name, info.description or (info.arithmetic and "available" or "shapes only"))
   if not info.description then return line end
   return line .. ("\n           precision auto: %s (%s)"):format(info.precision, info.why)
