@@ -1,0 +1,227 @@
+/* io_graph_damage.c -- every value of a graph.json replaced by what an attacker or a bad disk might put there.
+**
+** A sound model that uses many ops is saved; then one value after the other is replaced by others and the model is
+** loaded and run. Whatever comes out, it is a tensor or an error: the sanitizers watch. CAPL_FUZZ=1 tries every
+** replacement of every value, otherwise a fixed share of them is enough.
+** SPDX-License-Identifier: Apache-2.0
+*/
+#include "unit.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "capl/capl.h"
+
+static capl_device *device;
+static char folder[64];
+
+static int setup(void **state)
+{
+  (void)state;
+  strcpy(folder, "/tmp/capl-damage-XXXXXX");
+  assert_non_null(mkdtemp(folder));
+  return 0;
+}
+
+static int teardown(void **state)
+{
+  (void)state;
+  char command[128];
+  snprintf(command, sizeof command, "rm -rf '%s'", folder);
+  return system(command);
+}
+
+/* ---- the model --------------------------------------------------------------------------------- */
+
+static capl_tensor *uniform(int ndim, const int64_t *size)
+{
+  capl_tensor *t;
+  assert_ok(capl_tensor_new(device, CAPL_F32, ndim, size, CAPL_AUTO, &t));
+  assert_ok(capl_tensor_fill_uniform(t, 0.1, 1, 7, 0, 0, 0));
+  return t;
+}
+
+/* *x := first output of the op over *x and others. */
+static void then(capl_tensor **x, capl_op_id id, const char *attrs, capl_tensor *const *others, int n)
+{
+  capl_tensor *in[8] = {*x}, *out[CAPL_MAX_OUT];
+  for (int i = 0; i < n; i++) in[1 + i] = others[i];
+  assert_ok(capl_run(id, in, 1 + n, attrs, out));
+  for (int k = 1; k < capl_op_get(id)->n_out; k++) capl_tensor_unref(out[k]);
+  capl_tensor_unref(*x);
+  *x = out[0];
+}
+
+enum { CONV, SCALE, SHIFT, MEAN, VAR, HEAD, WEIGHTS };
+
+/* x (N,2,8,8) -> one class per row. Takes the reference to x. */
+static capl_tensor *forward(capl_tensor *x, capl_tensor *const *w)
+{
+  char text[64];
+  long long batch = x->size[0];
+  then(&x, CAPL_OP_conv2d, "padding=1", &w[CONV], 1);
+  then(&x, CAPL_OP_batch_norm, NULL, &w[SCALE], 4);
+  then(&x, CAPL_OP_bn_act_pool, NULL, &w[SCALE], 4); /* 4x4 */
+  then(&x, CAPL_OP_max_pool2d, "kernel=3 stride=1 padding=1", NULL, 0);
+  then(&x, CAPL_OP_avg_pool2d, "kernel=2 stride=1 padding=1", NULL, 0); /* 5x5 */
+  then(&x, CAPL_OP_adaptive_avg_pool2d, "output=2,3", NULL, 0);
+  then(&x, CAPL_OP_narrow, "dim=3 start=1 length=2", NULL, 0);
+  capl_tensor *twin = capl_tensor_ref(x);
+  then(&x, CAPL_OP_concat, "dim=1", &twin, 1); /* 8 channels of 2x2 */
+  capl_tensor_unref(twin);
+  then(&x, CAPL_OP_permute, "dims=0,2,3,1", NULL, 0);
+  snprintf(text, sizeof text, "size=%lld,8", batch * 4);
+  then(&x, CAPL_OP_reshape, text, NULL, 0);
+  then(&x, CAPL_OP_linear, NULL, &w[HEAD], 1);
+  then(&x, CAPL_OP_dropout, "p=0.5 seed=3", NULL, 0);
+  then(&x, CAPL_OP_narrow_grad, "dim=1 start=1 size=7", NULL, 0);
+  then(&x, CAPL_OP_cast, "dtype=bf16", NULL, 0);
+  then(&x, CAPL_OP_amax, "dims=1 keepdim=true", NULL, 0);
+  snprintf(text, sizeof text, "size=%lld,3", batch * 4);
+  then(&x, CAPL_OP_expand, text, NULL, 0);
+  then(&x, CAPL_OP_affine, "scale=2", NULL, 0);
+  then(&x, CAPL_OP_softmax, "dim=1", NULL, 0);
+  then(&x, CAPL_OP_argmax, "dim=1", NULL, 0);
+  return x;
+}
+
+static capl_graph *trace(capl_tensor *const *w, int64_t batch)
+{
+  static char names[WEIGHTS][8] = {"conv", "scale", "shift", "mean", "var", "head"};
+  capl_named_tensor named[WEIGHTS];
+  for (int k = 0; k < WEIGHTS; k++) named[k] = (capl_named_tensor){names[k], w[k]};
+  capl_tensor *x = uniform(4, (int64_t[]){batch, 2, 8, 8});
+  capl_graph *g;
+  assert_ok(capl_trace_begin());
+  capl_tensor *y = forward(capl_tensor_ref(x), w);
+  assert_ok(capl_trace_end(x, y, named, WEIGHTS, &g));
+  capl_tensor_unref(x);
+  capl_tensor_unref(y);
+  return g;
+}
+
+static void save_model(const char *path)
+{
+  capl_tensor *w[WEIGHTS] = {[CONV] = uniform(4, (int64_t[]){4, 2, 3, 3}), [HEAD] = uniform(2, (int64_t[]){5, 8})};
+  for (int k = SCALE; k <= VAR; k++) w[k] = uniform(1, (int64_t[]){4});
+  capl_graph *a = trace(w, 2), *b = trace(w, 3);
+  assert_ok(capl_graph_merge_batch(a, b));
+  assert_ok(capl_model_save(path, a, "{}"));
+  capl_graph_free(a);
+  capl_graph_free(b);
+  for (int k = 0; k < WEIGHTS; k++) capl_tensor_unref(w[k]);
+}
+
+/* ---- damage ------------------------------------------------------------------------------------ */
+
+static const char *const replacements[] = {
+  "0", "1", "-1", "2", "3", "7", "255", "1048576", "1048577", "2147483647", "4294967296", "4611686018427387904",
+  "9007199254740992", "-9007199254740992", "1e300", "-1e300", "0.5", "null", "true", "\"x\"", "\"i64\"", "\"matmul\"",
+  "\"sum\"", "\"expand\"", "[]", "{}", "[1]", "[0,0]", "[-1,-1]", "[1,2,3,4,5,6]", "[1,2,3,4,5,6,7]", "{\"batch\": 1}",
+  "{\"batch\": 16777216}", "{\"batch\": -1}",
+};
+enum { REPLACEMENTS = sizeof replacements / sizeof *replacements };
+
+static char *read_text(const char *path, size_t *len)
+{
+  FILE *file = fopen(path, "rb");
+  assert_non_null(file);
+  char *text = calloc(1, 1 << 20);
+  *len = fread(text, 1, (1 << 20) - 1, file);
+  fclose(file);
+  return text;
+}
+
+static void write_parts(const char *path, const char *head, size_t n, const char *middle, const char *tail)
+{
+  FILE *file = fopen(path, "wb");
+  assert_non_null(file);
+  fwrite(head, 1, n, file);
+  fputs(middle, file);
+  fputs(tail, file);
+  fclose(file);
+}
+
+/* Length of the value that begins here (a word, number, text, list or object); 0 where none does. */
+static size_t value_length(const char *p)
+{
+  if (*p == '"') return strcspn(p + 1, "\"") + 2;
+  if (*p != '[' && *p != '{') return strspn(p, "-+.0123456789eE") + strspn(p, "abcdefghijklmnopqrstuvwxyz");
+  size_t n = 0;
+  int depth = 0;
+  do {
+    depth += (p[n] == '[' || p[n] == '{') - (p[n] == ']' || p[n] == '}');
+    n++;
+  } while (depth > 0 && p[n]);
+  return n;
+}
+
+/* Loads and runs the model. Nothing is asserted but that an error says something. Returns whether it ran. */
+static bool attempt(const char *model)
+{
+  capl_graph *g;
+  char *meta;
+  if (capl_model_load(model, device, &g, &meta) != CAPL_OK) {
+    assert_true(*capl_error_last()->message != '\0');
+    return false;
+  }
+  capl_tensor *x = uniform(4, (int64_t[]){2, 2, 8, 8}), *y;
+  capl_status status = capl_graph_run(g, x, &y);
+  if (status == CAPL_OK) capl_tensor_unref(y);
+  else assert_true(*capl_error_last()->message != '\0');
+  capl_tensor_unref(x);
+  capl_graph_free(g);
+  free(meta);
+  return status == CAPL_OK;
+}
+
+static void damage_every_value(const char *device_name)
+{
+  char model[128], path[160];
+  size_t len;
+  assert_ok(capl_device_open(device_name, &device));
+  snprintf(model, sizeof model, "%s/net.capl", folder);
+  snprintf(path, sizeof path, "%s/graph.json", model);
+  save_model(model);
+  assert_true(attempt(model));
+  capl_memory_limit_set(device, 64 << 20);
+  char *text = read_text(path, &len);
+  int tried = 0, ran = 0, step = getenv("CAPL_FUZZ") ? 1 : 13, at = 0;
+  for (size_t i = 0; i < len;) {
+    size_t n = value_length(text + i);
+    for (int k = 0; n && k < REPLACEMENTS; k++) {
+      if (at++ % step) continue;
+      write_parts(path, text, i, replacements[k], text + i + n);
+      ran += attempt(model);
+      tried++;
+    }
+    bool list = text[i] == '[' || text[i] == '{'; /* its members come next */
+    i += n && !list ? n : 1;
+  }
+  free(text);
+  capl_memory_limit_set(device, 0);
+  assert_true(tried > 300 && ran < tried);
+}
+
+static void any_value_of_a_graph_may_be_damaged_on_ref(void **state)
+{
+  (void)state;
+  damage_every_value("ref");
+}
+
+static void any_value_of_a_graph_may_be_damaged_on_cpu(void **state)
+{
+  (void)state;
+  damage_every_value("cpu");
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+    cmocka_unit_test(any_value_of_a_graph_may_be_damaged_on_ref),
+    cmocka_unit_test(any_value_of_a_graph_may_be_damaged_on_cpu),
+  };
+  return cmocka_run_group_tests(tests, setup, teardown);
+}
