@@ -109,6 +109,8 @@ def noise(exact, runs):
 
 
 def main():
+    # A seed without near-ties: where a maximum changes place by rounding, the gradient norm jumps by 1e-4 at once.
+    counter.SEED = 43
     losses, grad_norms, first_norms, model = train(torch.float64)
     float32 = [train(torch.float32, f) for f in (torch.contiguous_format, torch.channels_last)]
     _, labels, _ = make_batch(torch.float64)
