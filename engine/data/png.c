@@ -6,6 +6,7 @@
 */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <fcntl.h>
 #include <png.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -237,8 +238,13 @@ static capl_status slurp(FILE *f, const char *path, uint8_t **bytes, size_t *siz
 
 capl_status capl_png_read(const char *path, int channels, capl_image *image)
 {
-  FILE *f = fopen(path, "rbe");
-  if (!f) return read_error(path);
+  int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a FIFO must not hang us */
+  FILE *f = fd < 0 ? NULL : fdopen(fd, "rb");
+  if (!f) {
+    capl_status failed = read_error(path);
+    if (fd >= 0) close(fd);
+    return failed;
+  }
   uint8_t *bytes = NULL;
   size_t size = 0;
   capl_status status = slurp(f, path, &bytes, &size);

@@ -124,6 +124,19 @@ static void a_broken_first_file_says_how_to_go_on(void **state)
   write_image("set/AB_1.PNG", 8, 6);
 }
 
+static void a_pipe_among_the_images_is_named_and_not_waited_for(void **state)
+{
+  (void)state;
+  uint8_t pixels[48];
+  assert_int_equal(mkfifo(in_folder("set/a_pipe.png"), 0600), 0);
+  capl_source *source = open_set(NULL);
+  assert_string_equal(capl_source_name(source, 1), "a_pipe.png");
+  assert_fails(capl_source_read(source, 0, 1, pixels, NULL), CAPL_EIO,
+               said("%s/set/a_pipe.png: cannot be read: it is not a file"));
+  capl_source_unref(source);
+  assert_int_equal(unlink(in_folder("set/a_pipe.png")), 0);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -133,6 +146,7 @@ int main(void)
     cmocka_unit_test(a_label_that_does_not_fit_names_the_file_and_the_character),
     cmocka_unit_test(an_image_of_another_size_names_the_file_and_both_sizes),
     cmocka_unit_test(a_broken_first_file_says_how_to_go_on),
+    cmocka_unit_test(a_pipe_among_the_images_is_named_and_not_waited_for),
   };
   return cmocka_run_group_tests(tests, make_files, remove_folder);
 }
