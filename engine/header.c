@@ -15,6 +15,8 @@
 
 #include "base/names.h"
 
+enum { RECIPE_BYTES = 16 << 20 }; /* far more than anybody writes; a data file given by mistake has more */
+
 /* ---- one line -------------------------------------------------------------------------------- */
 
 typedef struct {
@@ -144,22 +146,36 @@ static capl_status read_lines(FILE *file, reader *r)
   char *line = NULL;
   size_t size = 0;
   capl_status status = CAPL_OK;
-  while (status == CAPL_OK && getline(&line, &size, file) >= 0 && in_header(line, ++r->line))
-    status = read_line(r, line);
+  while (status == CAPL_OK && getline(&line, &size, file) >= 0) {
+    bool marked = r->line == 0 && strncmp(line, "\xef\xbb\xbf", 3) == 0; /* some editors begin UTF-8 so */
+    if (!in_header(line + 3 * marked, ++r->line)) break;
+    status = read_line(r, line + 3 * marked);
+  }
   free(line);
   return status;
+}
+
+/* A recipe is read twice and as a whole: pipes and devices cannot be one. Asked before the file is opened, which
+** a pipe would answer only when somebody writes. */
+static capl_status need_text_file(const char *path)
+{
+  struct stat info;
+  if (stat(path, &info) != 0) return CAPL_FAIL(CAPL_EIO, "cannot read recipe %s: %s", path, strerror(errno));
+  if (S_ISDIR(info.st_mode)) return CAPL_FAIL(CAPL_EIO, "cannot read recipe %s: it is a folder", path);
+  if (!S_ISREG(info.st_mode))
+    return CAPL_FAIL(CAPL_EIO, "cannot read recipe %s: it is a pipe or a device, not a file", path);
+  if (info.st_size > RECIPE_BYTES)
+    return CAPL_FAIL(CAPL_EIO, "cannot read recipe %s: it has %lld bytes, a recipe is a text of at most %d", path,
+                     (long long)info.st_size, RECIPE_BYTES);
+  return CAPL_OK;
 }
 
 capl_status capl_header_read(const char *path, capl_header *header)
 {
   *header = (capl_header){.ranks = 1};
-  struct stat info;
+  CAPL_TRY(need_text_file(path));
   FILE *file = fopen(path, "r");
   if (!file) return CAPL_FAIL(CAPL_EIO, "cannot read recipe %s: %s", path, strerror(errno));
-  if (fstat(fileno(file), &info) == 0 && S_ISDIR(info.st_mode)) {
-    fclose(file);
-    return CAPL_FAIL(CAPL_EIO, "cannot read recipe %s: it is a folder", path);
-  }
   reader r = {.path = path, .header = header};
   capl_status status = read_lines(file, &r);
   fclose(file);
