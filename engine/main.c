@@ -7,6 +7,7 @@
 */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -160,6 +161,22 @@ static int read_command(int argc, char **argv, int i, options *o)
   return 0;
 }
 
+/* A file opened later must not become standard output because that was closed: `capl … >&-`. What stands in for
+** a closed stream fails as that would. */
+static void hold_standard_streams(void)
+{
+  for (int fd = 0; fd <= 2; fd++)
+    if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", fd == 0 ? O_WRONLY : O_RDONLY) < 0) return;
+}
+
+/* The exit status when all that was printed has arrived; else says so and makes success an error. */
+static int flush_output(int status)
+{
+  if (fflush(stdout) == 0 && !ferror(stdout)) return status;
+  fputs("capl: not everything could be written to standard output; is the disk full?\n", stderr);
+  return status ? status : EXIT_ERROR;
+}
+
 /* ---- supervision ----------------------------------------------------------------------------- */
 
 /* One process per GPU is one process on a machine without; several need the distribution part. */
@@ -180,8 +197,7 @@ static pid_t start_worker(const capl_job *job, const sigset_t *former)
   if (getppid() != supervisor) _exit(128 + SIGTERM); /* it died before prctl */
   sigprocmask(SIG_SETMASK, former, NULL);
   int status = capl_worker_run(job);
-  fflush(NULL);
-  _exit(status);
+  _exit(flush_output(status));
 }
 
 static int exit_status(int status, bool out_of_time)
@@ -216,7 +232,7 @@ static int watch(pid_t pid, double limit, const sigset_t *signals)
       out_of_time = true;
       deadline = elapsed + GRACE_SECONDS;
     }
-    double rest = limit > 0 ? deadline - elapsed : 3600;
+    double rest = limit > 0 && deadline - elapsed < 3600 ? deadline - elapsed : 3600; /* then looks again */
     if (rest < 0.001) rest = 0.001;
     struct timespec timeout = {(time_t)rest, (long)((rest - (double)(time_t)rest) * 1e9)};
     siginfo_t info;
@@ -241,9 +257,13 @@ static int supervise(const capl_job *job, double minutes)
 
 int main(int argc, char **argv)
 {
+  hold_standard_streams();
   if (argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "help") == 0))
-    return print_help();
-  if (argc > 1 && strcmp(argv[1], "--version") == 0) return printf("capl %s\n", capl_version()), EXIT_SUCCESS;
+    return flush_output(print_help());
+  if (argc > 1 && strcmp(argv[1], "--version") == 0) {
+    printf("capl %s\n", capl_version());
+    return flush_output(EXIT_SUCCESS);
+  }
   options o = {.minutes = -1};
   int first = read_globals(argc, argv, &o);
   if (first < 0) return EXIT_USAGE;
