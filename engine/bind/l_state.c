@@ -213,6 +213,22 @@ static int safe_getmetatable(lua_State *L)
   return 1;
 }
 
+/* rawset for tables that do not protect themselves: it would write past what makes library tables and settings
+** read-only */
+static int safe_rawset(lua_State *L)
+{
+  bind_check_table(L, 1);
+  luaL_checkany(L, 3);
+  if (luaL_getmetafield(L, 1, "__metatable"))
+    return bind_fail(L, CAPL_EVALUE, "rawset", NULL, "the table is read-only: its metatable is protected");
+  bool number = lua_type(L, 2) == LUA_TNUMBER;
+  if (lua_isnil(L, 2) || (number && lua_tonumber(L, 2) != lua_tonumber(L, 2)))
+    return bind_arg_error(L, 2, "a key cannot be %s", number ? "NaN" : "nil");
+  lua_settop(L, 3);
+  lua_rawset(L, 1);
+  return 1;
+}
+
 /* xpcall whose handler runs after unwinding: it cannot hang where no hook reaches it */
 static int safe_xpcall(lua_State *L)
 {
@@ -358,6 +374,7 @@ void capl_bind_environment(lua_State *L)
                                  {"loadstring", safe_load},
                                  {"xpcall", safe_xpcall},
                                  {"getmetatable", safe_getmetatable},
+                                 {"rawset", safe_rawset},
                                  {"collectgarbage", safe_collectgarbage},
                                  {NULL, NULL}};
   static const char *const names[] = {"capl", "nn", "optim", "data", NULL};
