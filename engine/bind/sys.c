@@ -160,6 +160,16 @@ static int sys_mkdir(lua_State *L)
   return 1;
 }
 
+/* mkdir_new(path) -> true; false when something of that name is there already */
+static int sys_mkdir_new(lua_State *L)
+{
+  const char *path = check_path(L, 1);
+  bool made = mkdir(path, 0777) == 0;
+  if (!made && errno != EEXIST) return fail(L, "make folder", path);
+  lua_pushboolean(L, made);
+  return 1;
+}
+
 /* read(path) -> text */
 static int sys_read(lua_State *L)
 {
@@ -263,7 +273,7 @@ int capl_sys_push(lua_State *L)
   static const luaL_Reg functions[] = {
     {"clock", sys_clock},   {"date", sys_date},         {"out", sys_out},   {"err", sys_err},
     {"isatty", sys_isatty}, {"getenv", sys_getenv},     {"cpus", sys_cpus}, {"peak_rss", sys_peak_rss},
-    {"kind", sys_kind},     {"mkdir", sys_mkdir},       {"read", sys_read}, {"write", sys_write},
+    {"kind", sys_kind},     {"mkdir", sys_mkdir}, {"mkdir_new", sys_mkdir_new},       {"read", sys_read}, {"write", sys_write},
     {"list", sys_list},     {"remove", sys_remove},     {"threads", sys_threads}, {"mute", sys_mute},     {"kernels", sys_kernels},
     {NULL, NULL}};
   lua_newtable(L);

@@ -21,6 +21,7 @@ local run = {
   step_images = 0, -- images of the training batches handed out since the last step
   fixed = false, -- loaders repeat their first training batch
   final_line = nil,
+  path = nil, -- of the run's folder, once it is made
 }
 
 local listeners = {step = {}, epoch = {}}
@@ -78,13 +79,28 @@ function run.setting(key)
   end
 end
 
---- The run's folder, made at first use: runs/captcha for recipes/captcha.lua.
+--- Makes a folder that nobody had before: base, base-2, base-3 …
+local function new_folder(base)
+  local number, path = 1, base
+  while true do
+    local made, why = core.sys.mkdir_new(path)
+    if made == nil then core.error{code = "io", message = why} end
+    if made then return path end
+    number = number + 1
+    path = ("%s-%d"):format(base, number)
+  end
+end
+
+--- The run's folder, made at first use: runs/captcha for recipes/captcha.lua, runs/captcha-2 for its next run: files
+--- of two runs never mix.
 function run.folder()
+  if run.path then return run.path end
   local name = run.recipe and run.recipe:match("([^/]+)$"):gsub("%.lua$", "") or "prompt"
-  local path = "runs/" .. name
-  local made, why = core.sys.mkdir(path)
+  local made, why = core.sys.mkdir("runs")
   if not made then core.error{code = "io", message = why} end
-  return path
+  run.path = new_folder("runs/" .. name)
+  if run.path ~= "runs/" .. name then run.print("files of this run: " .. run.path) end
+  return run.path
 end
 
 local function save_settings()
