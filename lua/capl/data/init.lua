@@ -37,6 +37,10 @@ end
 -- errs value: unknown preset or option; io: no font
 function data.captcha(opts)
   local o = check.options("data.captcha", opts, captcha_keys)
+  if o.count ~= nil and not (type(o.count) == "number" and o.count >= 1) then
+    check.fail(("data.captcha: count is a number of images from 1 on, got %s"):format(tostring(o.count)),
+      "leave it out for an endless source")
+  end
   local box = core.data.captcha_source(generator(o), {
     seed = o.seed, channels = o.channels, count = o.count, fixed = o.fixed,
   })
@@ -95,6 +99,7 @@ function data.save_captchas(opts)
     "dir", "count", "seed", "workers", "preset", "charset", "length", "width", "height", "font",
   })
   check.kind("data.save_captchas", "dir", o.dir, "string")
+  if o.dir == "" then check.fail("data.save_captchas: dir is empty; it names a folder") end
   check.kind("data.save_captchas", "count", o.count, "number")
   local made, why = core.sys.mkdir(o.dir)
   if not made then core.error{code = "io", message = why} end

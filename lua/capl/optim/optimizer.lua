@@ -16,7 +16,7 @@ local common = {{"clip_norm", "number", default = 0}}
 
 local function read_lr(lr)
   if schedule.is(lr) then return lr end
-  if type(lr) == "number" and lr >= 0 then return lr end
+  if type(lr) == "number" and lr >= 0 and lr < math.huge then return lr end
   return nil
 end
 

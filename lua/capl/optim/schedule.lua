@@ -10,6 +10,12 @@ local Schedule = {}
 Schedule.__index = Schedule
 
 local function new(name, options, at)
+  for _, key in ipairs{"lr", "eta_min"} do
+    local value = options[key]
+    if value and not (value >= 0 and value < math.huge) then
+      check.fail("schedule." .. name, ("%s is a number from 0 on, got %g"):format(key, value))
+    end
+  end
   return setmetatable({name = name, options = options, at = at}, Schedule)
 end
 
