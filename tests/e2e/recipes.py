@@ -60,6 +60,13 @@ def evaluate():
     check(status == 0, "eval", out + err)
     result = json.loads(out)
     check(result["n"] == 20 and 0 <= result["low"] <= result["exact"] <= result["high"] <= 1, "its figures", out)
+    path = "runs/captcha/best.capl/meta.json"
+    with open(path, encoding="utf-8") as file:
+        meta = json.load(file)
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump(dict(meta, length=None), file)
+    status, out, err = capl("eval", "runs/captcha/best.capl", "--data=images")
+    check(status == 1 and path + ": length is a whole number from 1 on, not nil" in err, "eval names damage", err)
 
 
 def bench():

@@ -16,8 +16,26 @@ function modelfile.save(path, model, meta)
   require("io").save_model(path, model, core.zeros(1, channels, height, width), out)
 end
 
+-- What reading images with a model takes from its meta.json: kind and least value.
+local needed = {
+  {"charset", "string"}, {"length", "number", 1}, {"width", "number", 1}, {"height", "number", 1}, {"channels", "number", 1},
+}
+
 --- The model in the folder path: {forward = function(x), meta = table}.
-function modelfile.load(path) return require("io").load_model(path) end
+-- errs format: its meta.json lacks what reading images needs
+function modelfile.load(path)
+  local model = require("io").load_model(path)
+  for _, entry in ipairs(needed) do
+    local key, kind, least = entry[1], entry[2], entry[3]
+    local value = model.meta[key]
+    if type(value) ~= kind or (least and not (value >= least and value % 1 == 0)) then
+      core.error{code = "format", message = ("%s/meta.json: %s is a %s, not %s"):format(path, key,
+        least and "whole number from 1 on" or "text", type(value) == "number" and ("%g"):format(value) or type(value)),
+        hint = "the file is damaged, or not of a model that reads text"}
+    end
+  end
+  return model
+end
 
 function modelfile.forward(model, x) return model.forward(x) end
 
