@@ -7,7 +7,8 @@ local run = require "run"
 local modelfile = {}
 
 --- Writes weights, graph and meta of a model to the folder path.
--- meta  charset, length, normalize, metrics; the recipe is noted without its folder; width, height and channels are those of the training loader
+-- meta  charset, length, normalize, metrics; the recipe is noted without its folder; width, height and channels
+--       are those of the training loader
 function modelfile.save(path, model, meta)
   if run.mode ~= "run" then return end
   local width, height, channels = run.image_size()
