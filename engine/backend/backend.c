@@ -93,8 +93,8 @@ static capl_status load_backend(int which, const capl_backend **out)
                      backends[which].library, backends[which].entry);
   *out = entry();
   if ((*out)->abi != CAPL_BACKEND_ABI)
-    return CAPL_FAIL(CAPL_EUNSUPPORTED, "device %s is of another capl: its interface is %d, ours %d",
-                     backends[which].name, (*out)->abi, CAPL_BACKEND_ABI);
+    return CAPL_FAIL(CAPL_EUNSUPPORTED, "device %s is not available: its %s is of another build of capl; build both anew",
+                     backends[which].name, backends[which].library);
   return CAPL_OK;
 }
 

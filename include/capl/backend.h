@@ -18,8 +18,6 @@
 extern "C" {
 #endif
 
-enum { CAPL_BACKEND_ABI = 1 };
-
 typedef capl_status (*capl_kernel_fn)(const capl_call *call);
 
 #define CAPL_BIT(dtype) (1u << (dtype))
@@ -33,7 +31,7 @@ typedef struct {
 } capl_kernel;
 
 typedef struct capl_backend {
-  int abi; /* CAPL_BACKEND_ABI */
+  int abi; /* CAPL_BACKEND_ABI, always first */
   const char *name;
   bool host_memory; /* tensors can be read by the CPU directly */
   bool arithmetic;  /* false: meta, shapes only */
@@ -47,6 +45,12 @@ typedef struct capl_backend {
   const char *(*describe)(void);           /* optional: one line for `capl info` */
   capl_dtype (*auto_precision)(const char **why); /* optional: what precision "auto" is here, and the reason */
 } capl_backend;
+
+/* Stamp of the interface: a backend library of another build has other ops or other structs. */
+enum {
+  CAPL_BACKEND_ABI = 1000003 * CAPL_OP_COUNT + 4001 * (int)sizeof(capl_tensor) + 211 * (int)sizeof(capl_op) +
+                     17 * (int)sizeof(capl_call) + (int)sizeof(capl_backend)
+};
 
 /* Memory of one device, in bytes. cached = free blocks kept for reuse. */
 typedef struct {
