@@ -1,4 +1,4 @@
-/* sys.c -- files, clock and terminal for capl's own Lua library.
+/* sys.c -- files, date and terminal for capl's own Lua library.
 **
 ** The library has no io and no os; what it needs of the system is here, in small checked functions. Calls that may
 ** legitimately fail return nil and a sentence. Recipes never see this table.
@@ -37,15 +37,6 @@ static int fail(lua_State *L, const char *verb, const char *path)
   lua_pushnil(L);
   lua_pushfstring(L, "cannot %s %s: %s", verb, path, strerror(errno));
   return 2;
-}
-
-/* clock() -> seconds since an arbitrary start, never running backwards */
-static int sys_clock(lua_State *L)
-{
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  lua_pushnumber(L, (double)t.tv_sec + 1e-9 * (double)t.tv_nsec);
-  return 1;
 }
 
 /* date() -> "2025-01-31T12:00:00Z" */
@@ -271,7 +262,7 @@ static int sys_kernels(lua_State *L)
 int capl_sys_push(lua_State *L)
 {
   static const luaL_Reg functions[] = {
-    {"clock", sys_clock},   {"date", sys_date},         {"out", sys_out},   {"err", sys_err},
+    {"date", sys_date},         {"out", sys_out},   {"err", sys_err},
     {"isatty", sys_isatty}, {"getenv", sys_getenv},     {"cpus", sys_cpus}, {"peak_rss", sys_peak_rss},
     {"kind", sys_kind},     {"mkdir", sys_mkdir}, {"mkdir_new", sys_mkdir_new},       {"read", sys_read}, {"write", sys_write},
     {"list", sys_list},     {"remove", sys_remove},     {"threads", sys_threads}, {"mute", sys_mute},     {"kernels", sys_kernels},

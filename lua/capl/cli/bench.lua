@@ -34,7 +34,7 @@ local function listen(o)
   local seen = {times = {}, images = 0}
   local last
   run.on("step", function()
-    local now = core.sys.clock()
+    local now = core.clock()
     if run.steps > o.warmup then
       table.insert(seen.times, now - last)
       seen.images = seen.images + run.step_images
@@ -50,7 +50,7 @@ local function listen(o)
       if o.ops then seen.rows = core.sys.profile.stop() end
       core.sys.unwind()
     end
-    last = core.sys.clock()
+    last = core.clock()
   end)
   return seen
 end

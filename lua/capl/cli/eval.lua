@@ -28,7 +28,7 @@ end
 --- Reads every file; -> meter, seconds
 local function read_all(model, loader)
   local meter = text_meter.new(model.meta.charset)
-  local started = core.sys.clock()
+  local started = core.clock()
   local K = #model.meta.charset
   for batch in loader:epoch(1) do
     core.scope(function()
@@ -36,7 +36,7 @@ local function read_all(model, loader)
       meter:add(ids:tolist(), batch.target:reshape(-1):tolist(), model.meta.length)
     end)
   end
-  return meter, core.sys.clock() - started
+  return meter, core.clock() - started
 end
 
 local function main(job)

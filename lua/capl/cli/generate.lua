@@ -18,11 +18,11 @@ local spec = {
 local function main(job)
   local o, words = options.read(job.args, spec, {command = "generate"})
   if words[1] then core.error{code = "value", message = ("'%s' is no option; write --key=value"):format(words[1])} end
-  local started = core.sys.clock()
+  local started = core.clock()
   data.save_captchas{
     dir = o.out, count = o.n, seed = o.seed, preset = o.preset, charset = o.charset, length = o.length, workers = o.workers,
   }
-  local seconds = core.sys.clock() - started
+  local seconds = core.clock() - started
   core.sys.out(("%d images (%s, seed %d) in %s, %.0f per second\n"):format(
     o.n, o.preset, o.seed, o.out, o.n / seconds))
 end

@@ -15,14 +15,14 @@ end
 --- A meter for a training loop.
 -- opts  steps = how many there will be; every = seconds between two lines (5)
 local function new(opts)
-  local now = core.sys.clock()
+  local now = core.clock()
   return setmetatable({
     steps = opts.steps, every = opts.every or 5, step_number = 0, images = 0,
     started = now, shown = now, shown_images = 0,
   }, progress)
 end
 
-function progress:seconds() return core.sys.clock() - self.started end
+function progress:seconds() return core.clock() - self.started end
 
 --- Images per second since the start.
 function progress:rate() return self.images / math.max(self:seconds(), 1e-9) end
@@ -34,7 +34,7 @@ local function value(x) return type(x) == "number" and x or x:item() end
 function progress:step(images, loss, lr)
   self.step_number = self.step_number + 1
   self.images = self.images + images
-  local now = core.sys.clock()
+  local now = core.clock()
   if now - self.shown < self.every and self.step_number < self.steps and self.step_number > 1 then return end
   local rate = (self.images - self.shown_images) / math.max(now - self.shown, 1e-9)
   local left = (self.steps - self.step_number) / self.step_number * (now - self.started)
