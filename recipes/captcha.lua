@@ -7,7 +7,7 @@
 --           that all positions share: 0.42 M parameters, 25 M multiplications per image
 -- expected  of 10,000 fresh images read without a mistake: quick 95.3 %, default 96.9 % (seed 42);
 --           three quarters of the mistakes are 0 against O
--- time      proportional to samples: about 4 minutes by default on 2 cores; the progress line says what is left
+-- time      proportional to samples: about 3 minutes by default on 2 cores; the progress line says what is left
 -- run       capl recipes/captcha.lua [--preset=quick|long]
 -- SPDX-License-Identifier: Apache-2.0
 
