@@ -13,6 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/log.h"
 #include "bind.h"
 #include "capl/backend.h"
 #include "profile.h"
@@ -208,6 +209,13 @@ static int run_command(lua_State *L, const capl_job *job)
   return (int)lua_tointeger(L, -1);
 }
 
+/* The engine's notes, such as an op that falls to the slow reference. */
+static void print_note(void *user, const char *line)
+{
+  (void)user;
+  fprintf(stderr, "note: %s\n", line);
+}
+
 int capl_worker_run(const capl_job *job)
 {
   lua_State *L = NULL;
@@ -215,6 +223,7 @@ int capl_worker_run(const capl_job *job)
     fprintf(stderr, "capl: %s\n", capl_error_last()->message);
     return 1;
   }
+  capl_log_set(print_note, NULL);
   add_sys(L);
   take_signals(L);
   bool prompt = strcmp(job->command, "repl") == 0;
