@@ -167,14 +167,6 @@ const capl_kernel *device_kernel(const capl_device *device, const capl_call *cal
   return !k->supports || k->supports(call) ? k : NULL;
 }
 
-const capl_kernel *capl_kernel_find(const capl_device *device, const capl_call *call)
-{
-  const capl_kernel *k = device_kernel(device, call);
-  if (k) return k;
-  const capl_device *fallback = device_fallback(device);
-  return fallback ? device_kernel(fallback, call) : NULL;
-}
-
 bool capl_device_has(const capl_device *device, capl_op_id op)
 {
   return device->kernels[op] != NULL;

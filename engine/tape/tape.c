@@ -46,21 +46,21 @@ static capl_status without_history(capl_tensor *t, bool keep, capl_tensor **out)
   return CAPL_OK;
 }
 
+/* The node and its per-input lists are one block; lists of wider elements come first, for alignment. */
 static capl_node *node_new(const capl_call *call)
 {
-  size_t n = (size_t)(call->n_in > 0 ? call->n_in : 1);
-  capl_node *node = calloc(1, sizeof *node);
+  size_t n = (size_t)call->n_in;
+  capl_node *node = calloc(1, sizeof *node + n * (sizeof *node->edges + sizeof *node->in_version +
+                                                  sizeof *node->in + sizeof *node->needs));
   if (!node) return NULL;
   node->refs = 1;
   node->op = call->op;
   node->n_in = call->n_in;
-  node->in = calloc(n, sizeof *node->in);
-  node->needs = calloc(n, sizeof *node->needs);
-  node->edges = calloc(n, sizeof *node->edges);
-  node->in_version = calloc(n, sizeof *node->in_version);
-  if (node->in && node->needs && node->edges && node->in_version) return node;
-  capl_node_unref(node);
-  return NULL;
+  node->edges = (capl_edge *)(node + 1);
+  node->in_version = (uint64_t *)(node->edges + n);
+  node->in = (capl_tensor **)(node->in_version + n);
+  node->needs = (bool *)(node->in + n);
+  return node;
 }
 
 static void link_past(capl_node *node, int i, capl_tensor *t)
@@ -120,7 +120,7 @@ capl_status tape_record(const capl_call *call, capl_tensor *const *history)
 
 void node_release(capl_node *node)
 {
-  for (int i = 0; node->in && i < node->n_in; i++) {
+  for (int i = 0; i < node->n_in; i++) {
     capl_tensor_unref(node->in[i]);
     node->in[i] = NULL;
   }
@@ -134,14 +134,10 @@ void node_release(capl_node *node)
 static void node_free(capl_node *node)
 {
   node_release(node);
-  for (int i = 0; node->edges && i < node->n_in; i++) {
+  for (int i = 0; i < node->n_in; i++) {
     capl_node_unref(node->edges[i].node);
     capl_tensor_unref(node->edges[i].leaf);
   }
-  free(node->in);
-  free(node->needs);
-  free(node->edges);
-  free(node->in_version);
   free(node->label);
   free(node);
 }

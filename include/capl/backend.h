@@ -80,8 +80,6 @@ CAPL_API void capl_memory_limit_set(capl_device *device, size_t bytes);
 CAPL_API capl_status capl_scratch_get(capl_device *device, size_t bytes, void **out);
 CAPL_API void capl_scratch_put(capl_device *device, void *p);
 
-/* Finds the kernel that would run this call on device, without expanding. NULL = none. */
-CAPL_API const capl_kernel *capl_kernel_find(const capl_device *device, const capl_call *call);
 /* Whether device has its own row for op (any dtype). For `capl ops`. */
 CAPL_API bool capl_device_has(const capl_device *device, capl_op_id op);
 
