@@ -47,6 +47,9 @@ local train = data.loader {
 local test = data.loader {
   source = captchas(p.seed, p.test, true), role = "test", batch = 100, workers = p.workers, normalize = "standardize",
 }
+local written = { -- as PNG files, after training
+  count = p.files, seed = p.seed + 1, preset = p.style, charset = p.charset, length = p.length,
+}
 local charset = train.charset
 
 -- ---- network ----
@@ -137,10 +140,10 @@ print("fresh images:  " .. fresh:line())
 print("mistakes:      " .. fresh:confusion_line())
 
 -- The same on real files: written as PNG, found again by name, decoded.
-local folder = capl.run_folder() .. "/files"
-data.save_captchas {dir = folder, count = p.files, seed = p.seed + 1, preset = p.style, charset = p.charset, length = p.length}
+written.dir = capl.run_folder() .. "/files"
+data.save_captchas(written)
 local files = evaluate(data.loader {
-  source = data.folder(folder, {label = "^(.-)_", charset = p.charset, length = p.length}),
+  source = data.folder(written.dir, {label = "^(.-)_", charset = p.charset, length = p.length}),
   role = "test", batch = 100, normalize = "standardize",
 })
 print("PNG files:     " .. files:line())
