@@ -574,6 +574,26 @@ static void scratch_beyond_the_limit_is_an_error(void **state)
   for (int i = 0; i < 2; i++) capl_tensor_unref(in[i]);
 }
 
+/* PixelUnshuffle's copy: blocks of few elements change places, whatever their bytes. */
+static void short_runs_are_copied_in_order(void **state)
+{
+  (void)state;
+  for (int64_t run = 1; run <= 17; run++)
+    for (int low = 0; low < 2; low++) {
+      const int64_t size[5] = {2, 5, 4, 9, run};
+      capl_device *devices[2] = {cpu, ref};
+      capl_tensor *x[2], *view, *copy[2];
+      for (int d = 0; d < 2; d++) {
+        x[d] = make(devices[d], low ? CAPL_BF16 : CAPL_F32, DATA, 5, size, 3);
+        OK(capl_run(CAPL_OP_permute, &x[d], 1, "dims=0,1,3,2,4", &view));
+        OK(capl_run(CAPL_OP_contiguous, &view, 1, NULL, &copy[d]));
+        capl_tensor_unref(view);
+      }
+      if (distance(copy[0], copy[1]) != 0) fail_msg("runs of %d elements are copied to other places", (int)run);
+      for (int d = 0; d < 2; d++) capl_tensor_unref(x[d]), capl_tensor_unref(copy[d]);
+    }
+}
+
 /* ---- the same again ---- */
 
 static void results_repeat_bit_for_bit(void **state)
@@ -635,6 +655,7 @@ int main(void)
     cmocka_unit_test(nan_stays_nan),
     cmocka_unit_test(a_network_trains_as_on_ref),
     cmocka_unit_test(scratch_beyond_the_limit_is_an_error),
+    cmocka_unit_test(short_runs_are_copied_in_order),
     cmocka_unit_test(results_repeat_bit_for_bit),
   };
   return cmocka_run_group_tests_name("cpu kernels", tests, open_devices, NULL);

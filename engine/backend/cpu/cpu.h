@@ -29,10 +29,10 @@ extern const cpu_vec *cpu_now;
 /* Elements a thread should get at least, where an element costs about a nanosecond. */
 enum { CPU_GRAIN = 16384 };
 
-/* f32 or bf16: what the vector kernels take. */
 /* For the dtypes column of kernel rows. */
 enum { CPU_F32 = CAPL_BIT(CAPL_F32), CPU_REAL = CAPL_BIT(CAPL_F32) | CAPL_BIT(CAPL_BF16) };
 
+/* f32 or bf16: what the vector kernels take. */
 static inline bool cpu_real(const capl_tensor *t)
 {
   return t->dtype == CAPL_F32 || t->dtype == CAPL_BF16;
@@ -73,6 +73,8 @@ typedef struct {
 typedef void (*cpu_loop_body)(void *arg, int64_t n, const int64_t *at, const int64_t *step);
 
 void cpu_loop_init(cpu_loop *loop, int operands, const capl_tensor *const *t);
+/* Exchanges two dims: another order of the same elements. */
+void cpu_loop_swap(cpu_loop *loop, int a, int b);
 /* Runs the body over everything, in parallel. */
 void cpu_loop_run(const cpu_loop *loop, cpu_loop_body body, void *arg);
 /* Runs the body over elements [begin, end), counted from outermost to innermost, in this thread. */

@@ -12,7 +12,7 @@ static int64_t stride_in(const capl_tensor *t, int ndim, int d)
   return own < 0 || t->size[own] == 1 ? 0 : t->stride[own];
 }
 
-static void swap_dims(cpu_loop *loop, int a, int b)
+void cpu_loop_swap(cpu_loop *loop, int a, int b)
 {
   int64_t size = loop->size[a];
   loop->size[a] = loop->size[b];
@@ -36,7 +36,7 @@ static void join(cpu_loop *loop, int d)
 {
   loop->size[d - 1] *= loop->size[d];
   for (int k = 0; k < loop->operands; k++) loop->stride[k][d - 1] = loop->stride[k][d];
-  for (int e = d; e + 1 < loop->ndim; e++) swap_dims(loop, e, e + 1);
+  for (int e = d; e + 1 < loop->ndim; e++) cpu_loop_swap(loop, e, e + 1);
   loop->ndim--;
 }
 
@@ -51,7 +51,7 @@ void cpu_loop_init(cpu_loop *loop, int operands, const capl_tensor *const *t)
     for (int k = 0; k < operands; k++) loop->stride[k][n] = stride_in(t[k], t[0]->ndim, d);
   }
   for (int d = 1; d < loop->ndim; d++)
-    for (int e = d; e > 0 && loop->stride[0][e - 1] < loop->stride[0][e]; e--) swap_dims(loop, e - 1, e);
+    for (int e = d; e > 0 && loop->stride[0][e - 1] < loop->stride[0][e]; e--) cpu_loop_swap(loop, e - 1, e);
   for (int d = loop->ndim - 1; d > 0; d--)
     if (joins(loop, d)) join(loop, d);
   if (loop->ndim == 0) loop->size[loop->ndim++] = 1;

@@ -10,6 +10,7 @@ typedef struct {
   size_t bytes; /* of an element */
   char *y;
   const char *x;
+  size_t run;           /* short runs only: their bytes */
   const cpu_loop *loop; /* transposed copies only: */
   int row;              /* the dim in which x is contiguous; y is contiguous in the last one */
   int64_t rows_tiles;
@@ -39,6 +40,48 @@ static void copy_run(void *arg, int64_t n, const int64_t *at, const int64_t *ste
   const char *x = job->x + at[1] * (int64_t)job->bytes;
   if (step[0] == 1 && step[1] == 1) memcpy(y, x, (size_t)n * job->bytes);
   else copy_strided(job->bytes, n, y, step[0], x, step[1]);
+}
+
+/* ---- short runs: both sides contiguous, but for a few elements only (PixelUnshuffle) ---- */
+
+enum { SHORT_RUN = 64, LONG_ENOUGH = 8 }; /* bytes of a run; runs along the innermost dim that is left */
+
+#define BLOCKS(size)                                                       \
+  for (int64_t i = 0; i < n; i++) memcpy(y + i * step_y, x + i * step_x, size)
+
+static void block_run(void *arg, int64_t n, const int64_t *at, const int64_t *step)
+{
+  const copy_job *job = arg;
+  int64_t bytes = (int64_t)job->bytes, step_y = step[0] * bytes, step_x = step[1] * bytes;
+  char *y = job->y + at[0] * bytes;
+  const char *x = job->x + at[1] * bytes;
+  switch (job->run) {
+  case 4: BLOCKS(4); break;
+  case 8: BLOCKS(8); break;
+  case 16: BLOCKS(16); break;
+  case 32: BLOCKS(32); break;
+  default: BLOCKS(job->run); break;
+  }
+}
+
+static bool short_runs(const cpu_loop *loop, size_t bytes)
+{
+  int last = loop->ndim - 1;
+  return last > 0 && loop->stride[0][last] == 1 && loop->stride[1][last] == 1 &&
+         (size_t)loop->size[last] * bytes <= SHORT_RUN;
+}
+
+/* One run becomes one element; of the dims left, the innermost in y that is long enough comes last. */
+static void copy_short_runs(copy_job *job, cpu_loop *loop)
+{
+  int last = --loop->ndim;
+  job->run = (size_t)loop->size[last] * job->bytes;
+  for (int d = last - 1; d >= 0; d--) {
+    if (loop->size[d] < LONG_ENOUGH) continue;
+    cpu_loop_swap(loop, d, last - 1);
+    break;
+  }
+  cpu_loop_run(loop, block_run, job);
 }
 
 /* ---- transposed copies: by tiles, so that both sides stay in the cache ---- */
@@ -108,7 +151,8 @@ static void copy(const capl_tensor *y, const capl_tensor *x)
   copy_job job = {.bytes = capl_dtype_size(y->dtype), .y = capl_tensor_data(y), .x = capl_tensor_data(x),
                   .loop = &loop, .row = transposed_dim(&loop)};
   if (job.row < 0) {
-    cpu_loop_run(&loop, copy_run, &job);
+    if (short_runs(&loop, job.bytes)) copy_short_runs(&job, &loop);
+    else cpu_loop_run(&loop, copy_run, &job);
     return;
   }
   int64_t tiles = 1, last = loop.size[loop.ndim - 1];
