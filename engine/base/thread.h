@@ -17,4 +17,8 @@ CAPL_API capl_status capl_thread_start(pthread_t *thread, const char *name, void
 /* Processors this process may run on (affinity mask and cgroup quota respected), at least 1. */
 CAPL_API int capl_cpu_count(void);
 
+/* The quota alone: processors granted by the cgroups (version 1 and 2) of the calling process, rounded up to whole
+** ones; 0 = no limit. root: where /proc and /sys are looked for, "" outside tests. */
+CAPL_API int capl_cgroup_cpus(const char *root);
+
 #endif

@@ -1,10 +1,14 @@
-/* thread_start.c -- tests of the engine's worker threads.
+/* thread_start.c -- tests of the engine's worker threads and of the number of processors.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #include "unit.h"
 
+#include <ftw.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/thread.h"
@@ -82,12 +86,109 @@ static void the_cpu_count_respects_the_affinity_mask(void **state)
   assert_int_equal(sched_setaffinity(0, sizeof before, &before), 0);
 }
 
+/* ---- the cgroup's quota: trees as kernels and containers show them ---- */
+
+static char root[64];
+
+static void put(const char *file, const char *text)
+{
+  char path[512];
+  snprintf(path, sizeof path, "%s%s", root, file);
+  for (char *slash = path + strlen(root) + 1; (slash = strchr(slash, '/')); *slash++ = '/') {
+    *slash = '\0';
+    mkdir(path, 0755);
+  }
+  FILE *f = fopen(path, "w");
+  assert_non_null(f);
+  fputs(text, f);
+  fclose(f);
+}
+
+static int make_root(void **state)
+{
+  (void)state;
+  strcpy(root, "/tmp/capl-cgroup-XXXXXX");
+  return mkdtemp(root) ? 0 : -1;
+}
+
+static int remove_one(const char *path, const struct stat *st, int kind, struct FTW *where)
+{
+  (void)st, (void)kind, (void)where;
+  return remove(path);
+}
+
+static int remove_root(void **state)
+{
+  (void)state;
+  return nftw(root, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+}
+
+static void no_cgroup_is_no_limit(void **state)
+{
+  (void)state;
+  assert_int_equal(capl_cgroup_cpus(root), 0); /* no /proc at all */
+  put("/proc/self/cgroup", "0::/\n");
+  assert_int_equal(capl_cgroup_cpus(root), 0);
+  put("/sys/fs/cgroup/cpu.max", "max 100000\n");
+  assert_int_equal(capl_cgroup_cpus(root), 0);
+}
+
+static void version_2_rounds_up_and_the_least_of_the_path_counts(void **state)
+{
+  (void)state;
+  put("/proc/self/cgroup", "0::/user/job\n");
+  put("/sys/fs/cgroup/user/cpu.max", "150000 100000\n");
+  assert_int_equal(capl_cgroup_cpus(root), 2);
+  put("/sys/fs/cgroup/user/job/cpu.max", "400000 100000\n");
+  assert_int_equal(capl_cgroup_cpus(root), 2);
+  put("/sys/fs/cgroup/user/job/cpu.max", "10000 100000\n");
+  assert_int_equal(capl_cgroup_cpus(root), 1);
+}
+
+static void a_container_with_its_own_group_on_top_is_limited(void **state)
+{
+  (void)state;
+  put("/proc/self/cgroup", "0::/\n");
+  put("/sys/fs/cgroup/cpu.max", "300000 100000\n");
+  assert_int_equal(capl_cgroup_cpus(root), 3);
+}
+
+static void version_1_beside_other_controllers(void **state)
+{
+  (void)state;
+  put("/proc/self/cgroup", "9:name=systemd:/\n4:cpuset:/one\n3:cpu,cpuacct:/docker/abc\n0::/\n");
+  put("/sys/fs/cgroup/cpuset/one/cpu.cfs_quota_us", "100000\n"); /* not where quotas are */
+  put("/sys/fs/cgroup/cpuset/one/cpu.cfs_period_us", "100000\n");
+  put("/sys/fs/cgroup/cpu,cpuacct/cpu.cfs_quota_us", "-1\n");
+  put("/sys/fs/cgroup/cpu,cpuacct/cpu.cfs_period_us", "100000\n");
+  assert_int_equal(capl_cgroup_cpus(root), 0);
+  put("/sys/fs/cgroup/cpu,cpuacct/cpu.cfs_quota_us", "250000\n"); /* the host's path is not visible inside */
+  assert_int_equal(capl_cgroup_cpus(root), 3);
+}
+
+static void nonsense_is_no_limit(void **state)
+{
+  (void)state;
+  put("/proc/self/cgroup", "nonsense\n0::\n\n0::/no/such/folder\n");
+  put("/sys/fs/cgroup/cpu.max", "100000 0\n");
+  assert_int_equal(capl_cgroup_cpus(root), 0);
+  put("/sys/fs/cgroup/cpu.max", "-5 100000\n");
+  assert_int_equal(capl_cgroup_cpus(root), 0);
+}
+
+#define IN_TREE(test) cmocka_unit_test_setup_teardown(test, make_root, remove_root)
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_thread_blocks_every_signal),
     cmocka_unit_test(names_are_shown_and_cut_to_fifteen_characters),
     cmocka_unit_test(the_cpu_count_respects_the_affinity_mask),
+    IN_TREE(no_cgroup_is_no_limit),
+    IN_TREE(version_2_rounds_up_and_the_least_of_the_path_counts),
+    IN_TREE(a_container_with_its_own_group_on_top_is_limited),
+    IN_TREE(version_1_beside_other_controllers),
+    IN_TREE(nonsense_is_no_limit),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
