@@ -411,6 +411,31 @@ static int source_read(lua_State *L)
   return 2;
 }
 
+/* source:subset({id, …}) -> source of these samples, ids from 0 */
+static int source_subset(lua_State *L)
+{
+  capl_source *source = data_check_box(L, 1, SOURCE_TYPE);
+  luaL_checktype(L, 2, LUA_TTABLE);
+  size_t n = lua_objlen(L, 2);
+  uint32_t *id = lua_newuserdata(L, (n ? n : 1) * sizeof *id);
+  for (size_t i = 0; i < n; i++) {
+    lua_rawgeti(L, 2, (int)i + 1);
+    id[i] = check_sample(L, -1, source);
+    lua_pop(L, 1);
+  }
+  void **box = data_new_box(L, SOURCE_TYPE);
+  bind_check(L, capl_source_subset_new(source, id, (uint32_t)n, (capl_source **)box), NULL);
+  return 1;
+}
+
+/* data.file_share(path) -> number in [0, 1) */
+static int data_file_share(lua_State *L)
+{
+  double share = 0;
+  bind_check(L, capl_file_share(bind_check_string(L, 1), &share), NULL);
+  return lua_pushnumber(L, share), 1;
+}
+
 static int source_release(lua_State *L)
 {
   void **box = luaL_testudata(L, 1, SOURCE_TYPE);
@@ -430,11 +455,13 @@ void bind_open_data(lua_State *L)
                                     {"height", source_height}, {"channels", source_channels},
                                     {"length", source_length}, {"charset", source_charset},
                                     {"name", source_name},     {"set_label", source_set_label},
-                                    {"read", source_read},     {NULL, NULL}};
+                                    {"read", source_read},     {"subset", source_subset},
+                                    {NULL, NULL}};
   static const luaL_Reg functions[] = {{"captcha", data_captcha},
                                        {"presets", data_presets},
                                        {"captcha_source", data_captcha_source},
                                        {"folder_source", data_folder_source},
+                                       {"file_share", data_file_share},
                                        {"png_read", data_png_read},
                                        {"png_write", data_png_write},
                                        {"one_hot", data_one_hot},

@@ -115,6 +115,13 @@ CAPL_API capl_status capl_source_folder_new(const char *dir, const capl_folder_o
 ** epoch, 0 = 2^32 - 1. Holds a reference to gen. */
 CAPL_API capl_status capl_source_captcha_new(capl_captcha *gen, uint64_t seed, int channels, uint32_t count,
                                              bool fixed, capl_source **source);
+/* The samples id[0..count) of parent, in that order; holds a reference to it. Labels set here are set there.
+** EVALUE if count is 0 or an id does not exist; ENOMEM. */
+CAPL_API capl_status capl_source_subset_new(capl_source *parent, const uint32_t *id, uint32_t count,
+                                            capl_source **source);
+/* A number in [0, 1) that depends on the bytes of a file alone, evenly spread: files with a share below 0.1 are a
+** tenth of all, always the same ones, and never hold a copy of another part's. EIO. */
+CAPL_API capl_status capl_file_share(const char *path, double *share);
 CAPL_API capl_source *capl_source_ref(capl_source *source);
 CAPL_API void capl_source_unref(capl_source *source); /* NULL is fine */
 

@@ -4,6 +4,7 @@ local core = ...
 
 local check = require "data.check"
 local Loader = require "data.loader"
+local split = require "data.split"
 
 local data = {}
 
@@ -105,6 +106,9 @@ function data.save_captchas(opts)
   if not made then core.error{code = "io", message = why} end
   generator(o):save(o.dir, o.count, o.seed or 42, o.workers or 0)
 end
+
+--- A source in two parts. See lua/capl/data/split.lua.
+data.split = split.new(source)
 
 --- Serves a source in batches, made ahead by threads. See lua/capl/data/loader.lua.
 function data.loader(opts) return Loader.new(opts) end

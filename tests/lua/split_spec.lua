@@ -1,0 +1,94 @@
+-- data.split: two parts of a folder that share no image, the same ones every time.
+-- SPDX-License-Identifier: Apache-2.0
+local capl = require "capl"
+local support = require "lua.support"
+
+local data = capl.data
+
+local function new_folder()
+  local path = os.tmpname()
+  os.remove(path)
+  return path
+end
+
+local function remove_folder(path) os.execute("rm -rf '" .. path .. "'") end
+
+local function raises(expected, fn, ...)
+  local text = support.error_text(fn, ...)
+  assert(text:find(expected, 1, true), text)
+end
+
+local function names(source)
+  local out = {}
+  for i = 0, source:count() - 1 do out[i + 1] = source:name(i) end
+  return out
+end
+
+local function copy(from, to)
+  local file = assert(io.open(from, "rb"))
+  local bytes = file:read("*a")
+  file:close()
+  file = assert(io.open(to, "wb"))
+  file:write(bytes)
+  file:close()
+end
+
+describe("data.split", function()
+  local dir, all
+
+  setup(function()
+    dir = new_folder()
+    data.save_captchas{dir = dir, count = 200, seed = 3, charset = "0-9", length = 3}
+    all = data.folder(dir, {charset = "0-9", length = 3})
+  end)
+  teardown(function() remove_folder(dir) end)
+
+  it("puts every image into one part, about as many as asked for, the same ones again", function()
+    local train, val = data.split(all, {val = 0.25})
+    assert.equal(200, train:count() + val:count())
+    assert.is_true(val:count() > 30 and val:count() < 70)
+    local seen = {}
+    for _, name in ipairs(names(train)) do seen[name] = true end
+    for _, name in ipairs(names(val)) do assert.is_nil(seen[name]) end
+    local _, again = data.split(data.folder(dir, {charset = "0-9", length = 3}), {val = 0.25})
+    assert.same(names(val), names(again))
+  end)
+
+  it("keeps copies of an image together, whatever their names", function()
+    local other = new_folder()
+    os.execute("mkdir '" .. other .. "'")
+    finally(function() remove_folder(other) end)
+    for i, name in ipairs(names(all)) do
+      copy(dir .. "/" .. name, ("%s/%s"):format(other, name))
+      copy(dir .. "/" .. name, ("%s/%s_copy%d.png"):format(other, name:match("^%d+"), 1000 - i))
+    end
+    local train, val = data.split(data.folder(other, {charset = "0-9", length = 3}), {val = 0.25})
+    local _, single = data.split(all, {val = 0.25})
+    assert.equal(400, train:count() + val:count())
+    assert.equal(2 * single:count(), val:count())
+  end)
+
+  it("serves the images and labels that the folder has", function()
+    local _, val = data.split(all, {val = 0.25})
+    local batch = data.loader{source = val, role = "val", batch = val:count(), workers = 0}:epoch(1)()
+    local targets = batch.target:tolist()
+    for i, name in ipairs(names(val)) do assert.equal(name:match("^%d+"), table.concat(targets[i])) end
+  end)
+
+  it("counts bad labels where their files are", function()
+    local source = data.folder(dir, {charset = "0-8", length = 3})
+    local train, val = data.split(source, {val = 0.25})
+    assert.is_true(#val.bad > 0 and #train.bad > 0)
+    assert.equal(#source.bad, #train.bad + #val.bad)
+    local inside = {}
+    for _, name in ipairs(names(val)) do inside[name] = true end
+    for _, bad in ipairs(val.bad) do assert.is_true(inside[bad.name]) end
+  end)
+
+  it("refuses what cannot be split", function()
+    raises("data.split takes a source of data.folder", data.split, data.captcha{count = 5}, {})
+    raises("val is a share between 0 and 1, not 2", data.split, all, {val = 2})
+    raises("unknown option vall; did you mean val?", data.split, all, {vall = 0.1})
+    raises("of 200 images none is left for val with val = 1e-09", data.split, all, {val = 1e-9})
+  end)
+end)
