@@ -1,4 +1,4 @@
--- data.split: two parts of a folder that share no image, the same ones every time.
+-- data.split: parts of a folder that share no image, the same ones every time.
 -- SPDX-License-Identifier: Apache-2.0
 local capl = require "capl"
 local support = require "lua.support"
@@ -54,6 +54,16 @@ describe("data.split", function()
     assert.same(names(val), names(again))
   end)
 
+  it("keeps a third part for the last figure, whatever share the second has", function()
+    local train, val, test = data.split(all, {val = 0.2, test = 0.3})
+    local _, other, same = data.split(all, {val = 0.4, test = 0.3})
+    assert.equal(200, train:count() + val:count() + test:count())
+    assert.same(names(test), names(same))
+    assert.is_true(other:count() > val:count())
+    local _, _, none = data.split(all, {val = 0.2})
+    assert.is_nil(none)
+  end)
+
   it("keeps copies of an image together, whatever their names", function()
     local other = new_folder()
     os.execute("mkdir '" .. other .. "'")
@@ -87,8 +97,10 @@ describe("data.split", function()
 
   it("refuses what cannot be split", function()
     raises("data.split takes a source of data.folder", data.split, data.captcha{count = 5}, {})
-    raises("val is a share between 0 and 1, not 2", data.split, all, {val = 2})
+    raises("val is a share of all images, at least 1e-09 and below 1, not 2", data.split, all, {val = 2})
+    raises("test is a share of all images, at least 0 and below 1, not yes", data.split, all, {test = "yes"})
+    raises("of 200 images none is left for train with val = 0.9, test = 0.9", data.split, all, {val = 0.9, test = 0.9})
     raises("unknown option vall; did you mean val?", data.split, all, {vall = 0.1})
-    raises("of 200 images none is left for val with val = 1e-09", data.split, all, {val = 1e-9})
+    raises("of 200 images none is left for val with val = 1e-09, test = 0", data.split, all, {val = 1e-9})
   end)
 end)

@@ -107,7 +107,7 @@ function data.save_captchas(opts)
   generator(o):save(o.dir, o.count, o.seed or 42, o.workers or 0)
 end
 
---- A source in two parts. See lua/capl/data/split.lua.
+--- A folder in parts for training, choosing and testing. See lua/capl/data/split.lua.
 data.split = split.new(source)
 
 --- Serves a source in batches, made ahead by threads. See lua/capl/data/loader.lua.
