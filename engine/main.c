@@ -44,8 +44,11 @@ static const command commands[] = {
   {"ops", "capl ops [NAME]", "the table of operations by backend and type, or the page of one", false},
   {"generate", "capl generate --out=DIR [--preset=P] [--n=N] [--seed=S] [--charset=C] [--length=T]",
    "writes captcha images as PNG files named by their text", false},
-  {"eval", "capl eval MODEL --data=DIR [--label=PATTERN] [--batch=N] [--json]",
+  {"predict", "capl predict MODEL IMAGE… [--json]",
+   "reads PNG files, folders of them or a list on standard input (-) with a trained model: path, text, confidence", false},
+  {"eval", "capl eval MODEL --data=DIR [--label=PATTERN] [--errors=FILE] [--json]",
    "reads labelled PNG files with a trained model and counts what it gets right", false},
+  {"verify", "capl verify MODEL [--json]", "checks that a model says here what it said when it was saved", false},
   {"eval-code", "capl -e CODE", "runs one line of Lua", false},
   {"repl", "capl", "a prompt", false},
 };

@@ -133,13 +133,10 @@ static int graph_gc(lua_State *L)
   return 0;
 }
 
-/* model_save(path, graph, meta json) */
+/* model_save(path, graph, meta json[, images, output]): see l_model.c */
 static int core_model_save(lua_State *L)
 {
-  const char *path = bind_check_string(L, 1);
-  capl_graph **g = check_graph(L, 2);
-  bind_check(L, capl_model_save(path, *g, bind_check_string(L, 3)), NULL);
-  return 0;
+  return bind_model_save(L, *check_graph(L, 2));
 }
 
 /* model_load(path[, device]) -> graph, meta json */

@@ -12,8 +12,11 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/text.h"
 #include "io/file.h"
+#include "io/golden.h"
 #include "io/graph.h"
+#include "io/meta.h"
 
 enum { PATH_ROOM = 4096, JSON_LIMIT = 256 << 20 };
 
@@ -30,10 +33,12 @@ static void remove_folder(const char *folder)
 {
   char path[PATH_ROOM + 64];
   for (int k = 0; k < MEMBERS; k++) unlink(member_path(folder, members[k], path));
+  golden_remove(folder);
   rmdir(folder);
 }
 
-static capl_status write_members(const char *folder, const capl_graph *graph, const char *meta_json)
+static capl_status write_members(const char *folder, const capl_graph *graph, const char *meta_json,
+                                 const capl_golden *golden)
 {
   char path[PATH_ROOM + 64], *text;
   CAPL_TRY(capl_safetensors_save(member_path(folder, members[0], path), graph->weights, graph->n_weights));
@@ -41,7 +46,8 @@ static capl_status write_members(const char *folder, const capl_graph *graph, co
   capl_status status = file_write(member_path(folder, members[1], path), text, strlen(text));
   cJSON_free(text);
   CAPL_TRY(status);
-  return file_write(member_path(folder, members[2], path), meta_json, strlen(meta_json));
+  CAPL_TRY(file_write(member_path(folder, members[2], path), meta_json, strlen(meta_json)));
+  return golden ? golden_write(folder, golden) : CAPL_OK;
 }
 
 /* Puts the finished folder in place of an older one in one step. */
@@ -52,21 +58,12 @@ static capl_status put_in_place(const char *temporary, const char *path)
     remove_folder(temporary); /* now the older one */
     return CAPL_OK;
   }
-  return CAPL_FAIL(CAPL_EIO, "cannot put %s in place: %s", path, strerror(errno));
+  return CAPL_FAIL(CAPL_EIO, "cannot put %s in place: %s", path, capl_errno_text(errno));
 }
 
-static capl_status check_meta(const char *meta_json)
-{
-  cJSON *meta = cJSON_Parse(meta_json);
-  bool ok = cJSON_IsObject(meta);
-  cJSON_Delete(meta);
-  return ok ? CAPL_OK : CAPL_FAIL(CAPL_EVALUE, "a model's meta data must be a JSON object");
-}
-
-capl_status capl_model_save(const char *path, const capl_graph *graph, const char *meta_json)
+static capl_status save_stamped(const char *path, const capl_graph *graph, const char *meta_json, const capl_golden *golden)
 {
   char clean[PATH_ROOM - 32], temporary[PATH_ROOM];
-  CAPL_TRY(check_meta(meta_json));
   size_t len = strlen(path);
   while (len > 1 && path[len - 1] == '/') len--;
   if (len == 0 || len >= sizeof clean) return CAPL_FAIL(CAPL_EIO, "'%.40s' is no usable path for a model", path);
@@ -74,9 +71,18 @@ capl_status capl_model_save(const char *path, const capl_graph *graph, const cha
   snprintf(temporary, sizeof temporary, "%s.tmp%ld", clean, (long)getpid());
   remove_folder(temporary);
   if (mkdir(temporary, 0777) != 0) return CAPL_FAIL(CAPL_EIO, "cannot make %s: %s", temporary, strerror(errno));
-  capl_status status = write_members(temporary, graph, meta_json);
+  capl_status status = write_members(temporary, graph, meta_json, golden);
   if (status == CAPL_OK) status = put_in_place(temporary, clean);
   if (status != CAPL_OK) remove_folder(temporary);
+  return status;
+}
+
+capl_status capl_model_save(const char *path, const capl_graph *graph, const char *meta_json, const capl_golden *golden)
+{
+  char *stamped;
+  CAPL_TRY(meta_stamp(meta_json, &stamped));
+  capl_status status = save_stamped(path, graph, stamped, golden);
+  free(stamped);
   return status;
 }
 
@@ -103,7 +109,7 @@ capl_status capl_model_load(const char *path, capl_device *device, capl_graph **
   *graph = NULL;
   *meta_json = NULL;
   if (strlen(path) >= PATH_ROOM) return CAPL_FAIL(CAPL_EIO, "the path %.40s… is too long", path);
-  if (stat(path, &st) != 0) return CAPL_FAIL(CAPL_EIO, "cannot open the model %s: %s", path, strerror(errno));
+  if (stat(path, &st) != 0) return CAPL_FAIL(CAPL_EIO, "cannot open the model %s: %s", path, capl_errno_text(errno));
   if (!S_ISDIR(st.st_mode)) {
     CAPL_FAIL(CAPL_EFORMAT, "%s is a file; a capl model is a folder with weights.safetensors, graph.json and meta.json",
               path);
@@ -111,8 +117,7 @@ capl_status capl_model_load(const char *path, capl_device *device, capl_graph **
   }
   size_t len;
   CAPL_TRY(file_read(member_path(path, members[2], member), JSON_LIMIT, meta_json, &len));
-  capl_status status = check_meta(*meta_json);
-  if (status != CAPL_OK) status = CAPL_FAIL(CAPL_EFORMAT, "%s holds no JSON object", member);
+  capl_status status = meta_check_version(member, *meta_json);
   if (status == CAPL_OK) status = load_graph(path, device, graph);
   if (status == CAPL_OK) return CAPL_OK;
   free(*meta_json);

@@ -1,6 +1,7 @@
 /* capl.h -- the whole public C interface of libcapl.
 **
 ** Start reading at tensor.h, then op.h, tape.h, backend.h, io.h; data.h stands on its own.
+** To use a trained model, model.h is enough.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #ifndef CAPL_CAPL_H
@@ -10,6 +11,7 @@
 #include "capl/data.h"
 #include "capl/error.h"
 #include "capl/io.h"
+#include "capl/model.h"
 #include "capl/op.h"
 #include "capl/rng.h"
 #include "capl/tape.h"

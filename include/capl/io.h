@@ -4,8 +4,9 @@
 ** any reader of the format sees what a PyTorch state_dict of the same model would hold.
 **
 ** A model file is a folder NAME.capl: weights.safetensors, graph.json (the op calls of the eval-mode
-** forward pass, batch size symbolic, no code) and meta.json (whatever the recipe says of it: charset,
-** preprocessing, score). Running it needs libcapl and this folder, never the recipe.
+** forward pass, batch size symbolic, no code), meta.json (version of the format, preprocessing, charset, score) and
+** golden pairs (images with what the model said of them). Running it needs libcapl and this folder, never the recipe:
+** see model.h. docs/model-file.md states the format.
 **
 ** Everything is written under a temporary name, fsynced and renamed: a reader sees the old file or
 ** the new one. Files are checked on reading: damage is EFORMAT with path and reason, never a crash.
@@ -50,9 +51,21 @@ CAPL_API void capl_graph_free(capl_graph *graph); /* NULL-safe */
 /* Runs the graph on input (N as wanted, other sizes as traced, else ESHAPE). *out: new tensor. */
 CAPL_API capl_status capl_graph_run(const capl_graph *graph, capl_tensor *input, capl_tensor **out);
 
-/* Writes the folder path: weights, graph and meta_json (a JSON object as text, checked). */
-CAPL_API capl_status capl_model_save(const char *path, const capl_graph *graph, const char *meta_json);
-/* Reads it. *meta_json: caller frees with free(). */
+/* A few images and the model's output for them: whoever loads the model can see whether it still says the same. */
+enum { CAPL_GOLDEN_MAX = 32 };
+typedef struct {
+  int n;                       /* 1..CAPL_GOLDEN_MAX */
+  int width, height, channels; /* px; channels 1 or 3 */
+  const uint8_t *images;       /* (n,H,W,C) */
+  capl_tensor *output;         /* (n,...) f32 */
+} capl_golden;
+
+/* Writes the folder path at once: weights, graph, meta_json (a JSON object as text; the version of the format is
+** added) and golden pairs (NULL = none). EIO; EVALUE for meta data that capl_model_open would refuse. */
+CAPL_API capl_status capl_model_save(const char *path, const capl_graph *graph, const char *meta_json,
+                                     const capl_golden *golden);
+/* Reads graph and meta data of any model. *meta_json: caller frees with free(). EIO; EFORMAT for damage or another
+** version, with the file's name. */
 CAPL_API capl_status capl_model_load(const char *path, capl_device *device, capl_graph **graph, char **meta_json);
 
 #ifdef __cplusplus

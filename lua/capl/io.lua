@@ -20,22 +20,31 @@ local function trace(model, example, batch, named)
   return core.trace_end(input, output, named)
 end
 
---- Writes a model folder (weights.safetensors, graph.json, meta.json) that needs no recipe to run.
+-- The model as a graph for any batch size.
+local function graph_of(model, example)
+  local named = model:state_dict()
+  local a, b = trace(model, example, 2, named), trace(model, example, 3, named)
+  core.graph_merge(a, b)
+  return a
+end
+
+--- Writes a model folder (weights.safetensors, graph.json, meta.json, golden pairs) that needs no recipe to run.
 -- in   path; model a module whose forward takes one tensor and gives one; example an input: its sizes but the first
---      and its dtype are the model's; meta a table of what to know about it (charset, normalize, metrics …)
--- errs value: the model does other ops for another batch size; io: the folder cannot be written
-function io.save_model(path, model, example, meta)
+--      and its dtype are the model's; meta a table of what to know about it, see docs/model-file.md; images optional:
+--      a few of them, u8 (N,C,H,W), kept together with what the model says of them now
+-- errs value: the model does other ops for another batch size, wrong meta; io: the folder cannot be written
+function io.save_model(path, model, example, meta, images)
+  local text = json.encode(meta or {}, true)
   local training = model.training
   model:eval()
-  local named = model:state_dict()
-  local ok, graph = pcall(core.no_grad, function()
-    local a, b = trace(model, example, 2, named), trace(model, example, 3, named)
-    core.graph_merge(a, b)
-    return a
+  local graph, output
+  local ok, why = pcall(core.no_grad, function()
+    graph = graph_of(model, example)
+    output = images and model(core.model_input(text, images))
   end)
   model:train(training)
-  if not ok then error(graph, 0) end
-  core.model_save(path, graph, json.encode(meta or {}, true))
+  if not ok then error(why, 0) end
+  core.model_save(path, graph, text, images, output)
 end
 
 --- Reads a model folder.

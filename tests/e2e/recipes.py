@@ -66,7 +66,7 @@ def evaluate():
     with open(path, "w", encoding="utf-8") as file:
         json.dump(dict(meta, length=None), file)
     status, out, err = capl("eval", "runs/captcha/best.capl", "--data=images")
-    check(status == 1 and path + ": length is a whole number from 1 on, not nil" in err, "eval names damage", err)
+    check(status == 1 and path + ": length is a whole number from 1 to 32, not null" in err, "eval names damage", err)
 
 
 def bench():

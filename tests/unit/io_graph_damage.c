@@ -108,7 +108,7 @@ static void save_model(const char *path)
   for (int k = SCALE; k <= VAR; k++) w[k] = uniform(1, (int64_t[]){4});
   capl_graph *a = trace(w, 2), *b = trace(w, 3);
   assert_ok(capl_graph_merge_batch(a, b));
-  assert_ok(capl_model_save(path, a, "{}"));
+  assert_ok(capl_model_save(path, a, "{}", NULL));
   capl_graph_free(a);
   capl_graph_free(b);
   for (int k = 0; k < WEIGHTS; k++) capl_tensor_unref(w[k]);

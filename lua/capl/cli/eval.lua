@@ -2,41 +2,92 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
-require "init" -- gives tensors their methods
-
+local data = require "data"
+local files = require "cli.files"
 local json = require "run.json"
-local modelfile = require "run.modelfile"
 local options = require "cli.options"
 local text_meter = require "run.text_meter"
 
 local spec = {
   {name = "data", type = "text", required = true, doc = "folder of PNG files, searched below too"},
   {name = "label", type = "text", default = "^(.-)_", doc = "Lua pattern whose capture in the file name is the text"},
-  {name = "batch", type = "number", default = 100, doc = "images at a time"},
+  {name = "errors", type = "text", doc = "file for a list of the wrong ones: path, truth, text, confidence"},
+  {name = "precision", type = "text", default = "auto", doc = "auto, fp32 or bf16"},
   {name = "json", type = "flag", default = false, doc = "one JSON object instead of lines"},
 }
 
-local function loader_of(o, meta)
-  local data = require "data"
-  return data.loader{
-    source = data.folder(o.data, {label = o.label, charset = meta.charset, length = meta.length,
-      width = meta.width, height = meta.height, channels = meta.channels}),
-    role = "test", batch = o.batch, normalize = meta.normalize,
-  }
+-- ---- truth ----
+
+-- A charset in which every character stands for itself: a '-' in the middle would be read as a range.
+local function without_ranges(charset)
+  return charset:find("-", 1, true) and charset:gsub("%-", "") .. "-" or charset
 end
 
---- Reads every file; -> meter, seconds
-local function read_all(model, loader)
-  local meter = text_meter.new(model.meta.charset)
-  local started = core.clock()
-  local K = #model.meta.charset
-  for batch in loader:epoch(1) do
-    core.scope(function()
-      local ids = modelfile.forward(model, batch.image):reshape(-1, K):argmax(-1)
-      meter:add(ids:tolist(), batch.target:reshape(-1):tolist(), model.meta.length)
-    end)
+--- Paths of the labelled files and their texts. errs value: files without a usable label, the first ones named
+local function labelled(o, info)
+  local source = data.folder(o.data, {label = o.label, charset = without_ranges(info.charset), length = info.length,
+    width = info.width, height = info.height, channels = info.channels})
+  if #source.bad > 0 then
+    local first = source.bad[1].message
+    core.error{code = "value", message = ("%d of %d files have no usable label; the first: %s"):format(
+      #source.bad, source:count(), first:find(source.bad[1].name, 1, true) and first or source.bad[1].name .. ": " .. first),
+      hint = "--label=PATTERN is a Lua pattern with one capture; the default ^(.-)_ takes what stands before the first _"}
   end
-  return meter, core.clock() - started
+  local paths, truths = {}, {}
+  local prefix = o.data:gsub("/+$", "") .. "/"
+  for i = 0, source:count() - 1 do
+    local name = source:name(i)
+    paths[i + 1] = prefix .. name
+    truths[i + 1] = name:match("([^/]+)$"):match(o.label)
+  end
+  return paths, truths
+end
+
+local function ids_of(charset, text, out)
+  for character in text:gmatch(".") do out[#out + 1] = charset:find(character, 1, true) - 1 end
+end
+
+-- ---- reading ----
+
+--- Reads every file; -> meter, list of "path truth text confidence" lines
+local function read_all(model, paths, truths, sizes)
+  local info = model:info()
+  local meter, wrong, done = text_meter.new(info.charset), {}, 0
+  local batches = model:files(paths)
+  for readings in function() return batches:next() end do
+    local read, truth, confidence = {}, {}, {}
+    for i, reading in ipairs(readings) do
+      local path, text = paths[done + i], truths[done + i]
+      if reading.error then core.error{code = "format", message = reading.error} end
+      files.count_size(sizes, reading)
+      ids_of(info.charset, reading.text, read)
+      ids_of(info.charset, text, truth)
+      confidence[i] = reading.confidence
+      if reading.text ~= text then
+        wrong[#wrong + 1] = ("%s\t%s\t%s\t%.4f\n"):format(path, text, reading.text, reading.confidence)
+      end
+    end
+    meter:add(read, truth, info.length, confidence)
+    done = done + #readings
+  end
+  return meter, wrong
+end
+
+-- ---- telling ----
+
+local function print_lines(path, o, meter, r)
+  local out = core.sys.out
+  out(("%s on %s: %s\n"):format(path, o.data, meter:line()))
+  local merged = meter:merged_line()
+  if merged then out("look-alikes as one: " .. merged .. "\n") end
+  out("by position: " .. meter:position_line() .. "\n")
+  out("mistakes: " .. meter:confusion_line() .. "\n")
+  out(("mean confidence %.4f, %.0f images per second\n"):format(r.confidence or 0, r.images_per_s))
+end
+
+local function write_errors(path, wrong)
+  local written, why = core.sys.write(path, table.concat(wrong))
+  if not written then core.error{code = "io", message = why} end
 end
 
 local function main(job)
@@ -45,14 +96,17 @@ local function main(job)
   if not path or words[2] then
     core.error{code = "value", message = "capl eval takes one model and options; usage: " .. job.usage}
   end
-  local model = modelfile.load(path)
-  local meter, seconds = read_all(model, loader_of(o, model.meta))
+  local model = core.model_open(path, {precision = o.precision})
+  local sizes = files.sizes(model:info())
+  local paths, truths = labelled(o, model:info())
+  local started = core.clock()
+  local meter, wrong = read_all(model, paths, truths, sizes)
   local r = meter:result()
-  r.seconds, r.images_per_s, r.model, r.data = seconds, r.n / seconds, path, o.data
-  if o.json then core.sys.out(json.encode(r, true) .. "\n") return end
-  core.sys.out(("%s on %s: %s\n"):format(path, o.data, meter:line()))
-  core.sys.out("mistakes: " .. meter:confusion_line() .. "\n")
-  core.sys.out(("%.0f images per second\n"):format(r.images_per_s))
+  r.seconds, r.model, r.data, r.resized = core.clock() - started, path, o.data, sizes.count
+  r.images_per_s = r.n / r.seconds
+  if o.errors then write_errors(o.errors, wrong) end
+  files.tell_sizes(sizes)
+  if o.json then core.sys.out(json.encode(r, true) .. "\n") else print_lines(path, o, meter, r) end
 end
 
 return {main = main, options = spec}

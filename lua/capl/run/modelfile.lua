@@ -1,4 +1,6 @@
--- modelfile.lua: the one place where the program writes and reads model files (best.capl/).
+-- modelfile.lua: the one place where a run writes model files (best.capl/).
+--
+-- What a reader of images has to know comes from the loaders of the run, so that a recipe cannot say it wrong.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
@@ -6,38 +8,53 @@ local run = require "run"
 
 local modelfile = {}
 
---- Writes weights, graph and meta of a model to the folder path.
--- meta  charset, length, normalize, metrics; the recipe is noted without its folder; width, height and channels
---       are those of the training loader
-function modelfile.save(path, model, meta)
-  if run.mode ~= "run" then return end
-  local width, height, channels = run.image_size()
-  local out = {width = width, height = height, channels = channels, recipe = run.recipe:match("[^/]+$")}
-  for key, value in pairs(meta or {}) do out[key] = value end
-  require("io").save_model(path, model, core.zeros(1, channels, height, width), out)
-end
+local GOLDEN = 8 -- pairs
 
--- What reading images with a model takes from its meta.json: kind and least value.
-local needed = {
-  {"charset", "string"}, {"length", "number", 1}, {"width", "number", 1}, {"height", "number", 1}, {"channels", "number", 1},
-}
-
---- The model in the folder path: {forward = function(x), meta = table}.
--- errs format: its meta.json lacks what reading images needs
-function modelfile.load(path)
-  local model = require("io").load_model(path)
-  for _, entry in ipairs(needed) do
-    local key, kind, least = entry[1], entry[2], entry[3]
-    local value = model.meta[key]
-    if type(value) ~= kind or (least and not (value >= least and value % 1 == 0)) then
-      core.error{code = "format", message = ("%s/meta.json: %s is a %s, not %s"):format(path, key,
-        least and "whole number from 1 on" or "text", type(value) == "number" and ("%g"):format(value) or type(value)),
-        hint = "the file is damaged, or not of a model that reads text"}
+-- The loader whose images the model is for: that of the test, else of the validation, else of the training.
+local function main_loader()
+  for _, role in ipairs{"test", "val", "train"} do
+    for _, entry in ipairs(run.loaders) do
+      if entry.role == role then return entry.loader end
     end
   end
-  return model
 end
 
-function modelfile.forward(model, x) return model.forward(x) end
+-- The first images of a source as they are, u8 (N,C,H,W); nil when none can be read.
+local function first_images(source)
+  local images = {}
+  for id = 0, math.min(GOLDEN, source:count()) - 1 do
+    local read, image = pcall(source.box.read, source.box, 0, id)
+    if read then images[#images + 1] = image end
+  end
+  return #images > 0 and core.op.concat(images, {dim = 1}) or nil
+end
+
+-- What the loader knows of the model's input and output.
+local function facts_of(loader)
+  local width, height, channels = run.image_size()
+  local facts = {
+    width = width, height = height, channels = channels, resize = "bicubic", created = core.sys.date(),
+    recipe = run.recipe:match("[^/]+$"), recipe_sha256 = core.sha256(run.text or ""),
+  }
+  if loader then facts.normalize = loader.normalize or "standardize" end
+  if loader and loader.charset ~= "" then
+    facts.output, facts.decoding, facts.charset, facts.length = "text", "argmax", loader.charset, loader.length
+  end
+  return facts
+end
+
+--- Writes the model to the folder path, with everything that reading images with it takes, and golden pairs.
+-- in   path; model; meta optional: more to know about it, such as metrics = meter:result(); its keys go before what
+--      the loaders say (charset, length, normalize …). docs/model-file.md lists them
+-- errs value: the meta data contradict the model; io: the folder cannot be written
+function modelfile.save(path, model, meta)
+  if run.mode ~= "run" then return end
+  local loader = main_loader()
+  local facts = facts_of(loader)
+  for key, value in pairs(meta or {}) do facts[key] = value end
+  local images = facts.output and first_images(loader.source) or nil
+  local example = core.zeros(1, facts.channels, facts.height, facts.width)
+  require("io").save_model(path, model, example, facts, images)
+end
 
 return modelfile

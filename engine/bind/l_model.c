@@ -1,0 +1,206 @@
+/* l_model.c -- trained recognisers for Lua: opening, reading files, replaying golden pairs; and what saving one needs.
+** SPDX-License-Identifier: Apache-2.0
+*/
+#include <sha256.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bind/l_data.h"
+#include "capl/model.h"
+
+#define MODEL_TYPE "capl.model"
+#define FILES_TYPE "capl.model_files"
+
+static void set_text(lua_State *L, const char *key, const char *value)
+{
+  lua_pushstring(L, value);
+  lua_setfield(L, -2, key);
+}
+
+static void set_number(lua_State *L, const char *key, double value)
+{
+  lua_pushnumber(L, value);
+  lua_setfield(L, -2, key);
+}
+
+static void set_flag(lua_State *L, const char *key, bool value)
+{
+  lua_pushboolean(L, value);
+  lua_setfield(L, -2, key);
+}
+
+/* ---- models ------------------------------------------------------------------------------------ */
+
+/* model_open(path, {precision, plain}) -> model */
+static int core_model_open(lua_State *L)
+{
+  static const char *const names[] = {"precision", "plain", NULL};
+  const char *path = bind_check_string(L, 1);
+  bind_check_options(L, 2, names);
+  capl_model_options o = {.precision = data_option_string(L, 2, "precision"),
+                          .plain = data_option_bool(L, 2, "plain", false)};
+  void **box = data_new_box(L, MODEL_TYPE);
+  bind_check(L, capl_model_open(path, &o, (capl_model **)box), NULL);
+  return 1;
+}
+
+/* model:info() -> {width, height, channels, length, charset, precision} */
+static int model_info(lua_State *L)
+{
+  capl_model_info info;
+  capl_model_info_get(data_check_box(L, 1, MODEL_TYPE), &info);
+  lua_newtable(L);
+  set_number(L, "width", info.width);
+  set_number(L, "height", info.height);
+  set_number(L, "channels", info.channels);
+  set_number(L, "length", info.length);
+  set_text(L, "charset", info.charset);
+  set_text(L, "precision", info.precision);
+  return 1;
+}
+
+/* model:verify() -> {n, difference, largest, same_texts, tolerance, ok} */
+static int model_verify(lua_State *L)
+{
+  capl_model_verdict v;
+  bind_check(L, capl_model_verify(data_check_box(L, 1, MODEL_TYPE), &v), NULL);
+  lua_newtable(L);
+  set_number(L, "n", v.n);
+  set_number(L, "difference", v.difference);
+  set_number(L, "largest", v.largest);
+  set_number(L, "same_texts", v.same_texts);
+  set_number(L, "tolerance", v.tolerance);
+  set_flag(L, "ok", v.ok);
+  return 1;
+}
+
+static int model_release(lua_State *L)
+{
+  void **box = luaL_testudata(L, 1, MODEL_TYPE);
+  if (box) capl_model_close(*box), *box = NULL;
+  return 0;
+}
+
+/* ---- files ------------------------------------------------------------------------------------- */
+
+/* model:files({path, ...}[, workers]) -> files; the model must be kept while they are read */
+static int model_files(lua_State *L)
+{
+  capl_model *model = data_check_box(L, 1, MODEL_TYPE);
+  bind_check_table(L, 2);
+  int64_t workers = lua_isnoneornil(L, 3) ? -1 : bind_check_int(L, 3);
+  if (workers < -1 || workers > 256) return bind_arg_error(L, 3, "0 to 256 threads, got %lld", (long long)workers);
+  size_t n = lua_objlen(L, 2);
+  const char **paths = lua_newuserdata(L, (n + 1) * sizeof *paths);
+  for (size_t i = 0; i < n; i++) {
+    lua_rawgeti(L, 2, (int)i + 1);
+    if (lua_type(L, -1) != LUA_TSTRING) return bind_arg_error(L, 2, "a list of paths expected");
+    paths[i] = lua_tostring(L, -1); /* the table keeps it alive */
+    lua_pop(L, 1);
+  }
+  void **box = data_new_box(L, FILES_TYPE);
+  bind_check(L, capl_model_files_begin(model, paths, (uint32_t)n, (int)workers, (capl_model_files **)box), NULL);
+  return 1;
+}
+
+/* files:next() -> list of {text, confidence, width, height, error = what is wrong or nil}; nil at the end */
+static int files_next(lua_State *L)
+{
+  const capl_reading *readings;
+  int n;
+  bind_check(L, capl_model_files_next(data_check_box(L, 1, FILES_TYPE), &readings, &n), NULL);
+  if (n == 0) return lua_pushnil(L), 1;
+  lua_createtable(L, n, 0);
+  for (int i = 0; i < n; i++) {
+    lua_createtable(L, 0, 5);
+    set_text(L, "text", readings[i].text);
+    set_number(L, "confidence", readings[i].confidence);
+    set_number(L, "width", readings[i].width);
+    set_number(L, "height", readings[i].height);
+    if (readings[i].status != CAPL_OK) set_text(L, "error", readings[i].error);
+    lua_rawseti(L, -2, i + 1);
+  }
+  return 1;
+}
+
+static int files_release(lua_State *L)
+{
+  void **box = luaL_testudata(L, 1, FILES_TYPE);
+  if (box) capl_model_files_end(*box), *box = NULL;
+  return 0;
+}
+
+/* ---- saving ------------------------------------------------------------------------------------ */
+
+/* The levels of u8 images (N,C,H,W) as (N,H,W,C); lives in a userdata pushed on the stack. */
+static const uint8_t *push_levels(lua_State *L, const capl_tensor *t)
+{
+  const int64_t *size = t->size, *stride = t->stride;
+  const uint8_t *from = capl_tensor_data(t);
+  uint8_t *levels = lua_newuserdata(L, (size_t)capl_tensor_numel(t) + 1), *to = levels;
+  for (int64_t n = 0; n < size[0]; n++)
+    for (int64_t y = 0; y < size[2]; y++)
+      for (int64_t x = 0; x < size[3]; x++)
+        for (int64_t c = 0; c < size[1]; c++)
+          *to++ = from[n * stride[0] + c * stride[1] + y * stride[2] + x * stride[3]];
+  return levels;
+}
+
+static capl_tensor *check_images(lua_State *L, int i)
+{
+  capl_tensor *t = bind_check_tensor(L, i);
+  char text[160];
+  if (t->dtype != CAPL_U8 || t->ndim != 4 || t->size[0] < 1)
+    bind_arg_error(L, i, "u8 images (N,C,H,W) expected, got %s", capl_tensor_describe(t, text, sizeof text));
+  return t;
+}
+
+/* model_input(meta json, images u8 (N,C,H,W)) -> (N,C,H,W) f32, as a model with that meta data would see them */
+static int core_model_input(lua_State *L)
+{
+  const char *meta = bind_check_string(L, 1);
+  capl_tensor *images = check_images(L, 2);
+  const int64_t *size = images->size;
+  const uint8_t *levels = push_levels(L, images);
+  OWNED *t = NULL;
+  void *data;
+  data_new_images(L, CAPL_F32, (int)size[0], (int)size[1], (int)size[2], (int)size[3], &t, &data);
+  if (data) bind_check(L, capl_model_prepare(meta, levels, (int)size[0], (int)size[3], (int)size[2], (int)size[1], data), NULL);
+  data_push_owned(L, &t);
+  return 1;
+}
+
+/* model_save(path, graph, meta json[, images u8 (N,C,H,W), output (N,...)]) */
+int bind_model_save(lua_State *L, const capl_graph *graph)
+{
+  const char *path = bind_check_string(L, 1), *meta = bind_check_string(L, 3);
+  if (lua_isnoneornil(L, 4)) return bind_check(L, capl_model_save(path, graph, meta, NULL), NULL), 0;
+  capl_tensor *images = check_images(L, 4);
+  capl_golden golden = {.n = (int)images->size[0], .width = (int)images->size[3], .height = (int)images->size[2],
+                        .channels = (int)images->size[1], .images = push_levels(L, images),
+                        .output = bind_check_tensor(L, 5)};
+  bind_check(L, capl_model_save(path, graph, meta, &golden), NULL);
+  return 0;
+}
+
+/* sha256(text) -> 64 hexadecimal digits; a model names its recipe by it */
+static int core_sha256(lua_State *L)
+{
+  size_t n;
+  const char *text = luaL_checklstring(L, 1, &n);
+  char digest[SHA256_DIGEST_STRING_LENGTH];
+  SHA256Data((const uint8_t *)text, n, digest);
+  lua_pushstring(L, digest);
+  return 1;
+}
+
+void bind_open_model(lua_State *L)
+{
+  static const luaL_Reg model[] = {{"info", model_info}, {"verify", model_verify}, {"files", model_files}, {NULL, NULL}};
+  static const luaL_Reg files[] = {{"next", files_next}, {NULL, NULL}};
+  static const luaL_Reg functions[] = {{"model_open", core_model_open}, {"model_input", core_model_input},
+                                       {"sha256", core_sha256}, {NULL, NULL}};
+  data_open_type(L, MODEL_TYPE, model, model_release);
+  data_open_type(L, FILES_TYPE, files, files_release);
+  luaL_setfuncs(L, functions, 0);
+}

@@ -1,0 +1,94 @@
+/* fit.c -- resizing of u8 images, in the two passes of Pillow: columns first, rows after.
+** SPDX-License-Identifier: Apache-2.0
+*/
+#include "data/fit.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "data/image.h"
+#include "data/resample.h"
+
+/* (H,W,C) -> (W,H,C) floats, so that mixing lines mixes columns. */
+static void turn_levels(const uint8_t *in, int height, int width, int channels, float *out)
+{
+  for (int y = 0; y < height; y++)
+    for (int x = 0; x < width; x++)
+      for (int c = 0; c < channels; c++)
+        out[((size_t)x * (size_t)height + (size_t)y) * (size_t)channels + (size_t)c] = *in++;
+}
+
+static float clamp_round(float v)
+{
+  return rintf(fminf(fmaxf(v, 0), 255));
+}
+
+/* (W,H,C) -> (H,W,C), rounded to levels as Pillow does between its passes. */
+static void turn_back(const float *in, int height, int width, int channels, float *out)
+{
+  for (int y = 0; y < height; y++)
+    for (int x = 0; x < width; x++)
+      for (int c = 0; c < channels; c++)
+        *out++ = clamp_round(in[((size_t)x * (size_t)height + (size_t)y) * (size_t)channels + (size_t)c]);
+}
+
+static capl_status resize_lines(const float *in, int n_in, int n_out, int length, float *out)
+{
+  capl_taps taps;
+  float shrink = (float)n_in / (float)n_out;
+  capl_status status = capl_taps_init(&taps, n_out, shrink);
+  if (status == CAPL_OK) {
+    capl_taps_set(&taps, n_in, n_out);
+    capl_taps_mix(&taps, n_out, in, length, out, length, length);
+  }
+  capl_taps_fini(&taps);
+  return status;
+}
+
+/* a, b: room for the turned image before and after each pass. */
+static capl_status resize(const uint8_t *in, int in_width, int in_height, int channels, int width, int height, float *a,
+                          float *b, uint8_t *out)
+{
+  turn_levels(in, in_height, in_width, channels, a);
+  CAPL_TRY(resize_lines(a, in_width, width, in_height * channels, b));
+  turn_back(b, in_height, width, channels, a);
+  CAPL_TRY(resize_lines(a, in_height, height, width * channels, b));
+  size_t n = (size_t)width * (size_t)height * (size_t)channels;
+  for (size_t i = 0; i < n; i++) out[i] = (uint8_t)clamp_round(b[i]);
+  return CAPL_OK;
+}
+
+static size_t larger(int a, int b)
+{
+  return (size_t)(a > b ? a : b);
+}
+
+capl_status fit_image(const uint8_t *in, int in_width, int in_height, int channels, int width, int height, uint8_t *out)
+{
+  if (in_width == width && in_height == height) {
+    memcpy(out, in, (size_t)width * (size_t)height * (size_t)channels);
+    return CAPL_OK;
+  }
+  if (in_width / FIT_SHRINK_MAX > width || in_height / FIT_SHRINK_MAX > height)
+    return CAPL_FAIL(CAPL_EVALUE, "the image is %d x %d px, more than %d times the %d x %d px to fit it to", in_width,
+                     in_height, FIT_SHRINK_MAX, width, height);
+  size_t n_a = larger(in_width, width) * (size_t)in_height * (size_t)channels;
+  size_t n_b = (size_t)width * larger(in_height, height) * (size_t)channels;
+  float *room = malloc((n_a + n_b) * sizeof *room);
+  capl_status status = room ? resize(in, in_width, in_height, channels, width, height, room, room + n_a, out)
+                            : CAPL_FAIL(CAPL_ENOMEM, "no memory to resize an image of %d x %d px", in_width, in_height);
+  free(room);
+  return status;
+}
+
+void fit_channels(const uint8_t *in, size_t n_pixels, int in_channels, int channels, uint8_t *out)
+{
+  if (in_channels == channels) {
+    memcpy(out, in, n_pixels * (size_t)channels);
+  } else if (channels == 1) {
+    for (size_t i = 0; i < n_pixels; i++) out[i] = capl_luma(in[3 * i], in[3 * i + 1], in[3 * i + 2]);
+  } else {
+    for (size_t i = 0; i < n_pixels; i++) out[3 * i] = out[3 * i + 1] = out[3 * i + 2] = in[i];
+  }
+}

@@ -1,0 +1,22 @@
+/* list.h -- a source made of named PNG files, which tells of each what became of it.
+**
+** Reading never fails: a file that cannot be read gives black pixels and a note, so that one bad file does not stop
+** the thousands after it. Images of another size are fitted, and the note has the size they had.
+** SPDX-License-Identifier: Apache-2.0
+*/
+#ifndef CAPL_DATA_LIST_H
+#define CAPL_DATA_LIST_H
+
+#include "capl/data.h"
+
+typedef struct {
+  int width, height;  /* px as found */
+  capl_error *error;  /* NULL: it was read */
+} list_note;
+
+/* n paths, copied. ENOMEM. */
+capl_status list_source_new(const char *const *paths, uint32_t n, int width, int height, int channels, capl_source **out);
+/* Of sample i, once the loader has handed it out. Borrowed. */
+const list_note *list_source_note(const capl_source *source, uint32_t i);
+
+#endif

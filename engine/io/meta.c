@@ -1,0 +1,196 @@
+/* meta.c -- meta.json: read with every value checked, written with the version of the format.
+** SPDX-License-Identifier: Apache-2.0
+*/
+#include "io/meta.h"
+
+#include <cjson/cJSON.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "capl/capl.h"
+
+static const char version_key[] = "capl_model";
+
+/* What an item is, for messages: 12, "abc", null, a list. */
+static const char *describe(const cJSON *item, char *buf, size_t len)
+{
+  if (!item) return "missing";
+  if (cJSON_IsNumber(item)) snprintf(buf, len, "%g", item->valuedouble);
+  else if (cJSON_IsString(item)) snprintf(buf, len, "\"%.40s\"", item->valuestring);
+  else snprintf(buf, len, "%s", cJSON_IsArray(item) ? "a list" : cJSON_IsObject(item) ? "an object"
+                                : cJSON_IsNull(item) ? "null" : cJSON_IsTrue(item) ? "true" : "false");
+  return buf;
+}
+
+static capl_status wrong(const char *path, const char *key, const char *wanted, const cJSON *item)
+{
+  char given[64];
+  CAPL_FAIL(CAPL_EFORMAT, "%s: %s is %s, not %s", path, key, wanted, describe(item, given, sizeof given));
+  capl_error_hint("the file is damaged, or not of a model that reads text");
+  return CAPL_EFORMAT;
+}
+
+static capl_status read_whole(const char *path, const cJSON *root, const char *key, int most, int *out)
+{
+  const cJSON *item = cJSON_GetObjectItemCaseSensitive(root, key);
+  double v = cJSON_IsNumber(item) ? item->valuedouble : 0;
+  char wanted[64];
+  snprintf(wanted, sizeof wanted, "a whole number from 1 to %d", most);
+  if (!(v >= 1 && v <= most) || v != floor(v)) return wrong(path, key, wanted, item);
+  *out = (int)v;
+  return CAPL_OK;
+}
+
+/* The only value known so far; its absence means it. */
+static capl_status read_word(const char *path, const cJSON *root, const char *key, const char *known)
+{
+  const cJSON *item = cJSON_GetObjectItemCaseSensitive(root, key);
+  if (!item || (cJSON_IsString(item) && strcmp(item->valuestring, known) == 0)) return CAPL_OK;
+  char wanted[64];
+  snprintf(wanted, sizeof wanted, "\"%s\"", known);
+  return wrong(path, key, wanted, item);
+}
+
+/* ---- what the network sees -------------------------------------------------------------------- */
+
+/* {"mean": [...], "std": [...]}: one number per channel. */
+static bool read_channels(const cJSON *list, int channels, double least, float *out)
+{
+  if (!cJSON_IsArray(list) || cJSON_GetArraySize(list) != channels) return false;
+  for (int c = 0; c < channels; c++) {
+    const cJSON *item = cJSON_GetArrayItem(list, c);
+    if (!cJSON_IsNumber(item) || !(fabs(item->valuedouble) <= 1e6) || !(item->valuedouble > least)) return false;
+    out[c] = (float)item->valuedouble;
+  }
+  return true;
+}
+
+static capl_status read_normalize(const char *path, const cJSON *root, int channels, capl_conversion *out)
+{
+  static const char wanted[] = "\"standardize\", \"unit\" or {mean, std} with one number per channel, std above 0";
+  const cJSON *item = cJSON_GetObjectItemCaseSensitive(root, "normalize");
+  *out = (capl_conversion){.type = CAPL_PIXEL_F32, .std = {1, 1, 1}};
+  if (cJSON_IsString(item) && strcmp(item->valuestring, "standardize") == 0) out->norm = CAPL_NORM_STANDARDISE;
+  else if (cJSON_IsString(item) && strcmp(item->valuestring, "unit") == 0) out->norm = CAPL_NORM_UNIT;
+  else if (read_channels(cJSON_GetObjectItemCaseSensitive(item, "mean"), channels, -1e7, out->mean) &&
+           read_channels(cJSON_GetObjectItemCaseSensitive(item, "std"), channels, 1e-7, out->std))
+    out->norm = CAPL_NORM_MEAN_STD;
+  else return wrong(path, "normalize", wanted, item);
+  return CAPL_OK;
+}
+
+static capl_status read_input(const char *path, const cJSON *root, model_meta *m)
+{
+  CAPL_TRY(read_whole(path, root, "width", META_SIDE_MAX, &m->width));
+  CAPL_TRY(read_whole(path, root, "height", META_SIDE_MAX, &m->height));
+  CAPL_TRY(read_whole(path, root, "channels", 3, &m->channels));
+  if (m->channels == 2) return wrong(path, "channels", "1 or 3", cJSON_GetObjectItemCaseSensitive(root, "channels"));
+  CAPL_TRY(read_word(path, root, "resize", "bicubic"));
+  return read_normalize(path, root, m->channels, &m->conversion);
+}
+
+/* ---- what comes out ---------------------------------------------------------------------------- */
+
+/* Printable ASCII without space, each character once. Ranges mean nothing here: a '-' is a '-'. */
+static bool sound_charset(const char *text)
+{
+  size_t n = strlen(text);
+  for (size_t k = 0; k < n; k++)
+    if (text[k] <= ' ' || text[k] >= 0x7f || memchr(text, text[k], k)) return false;
+  return n >= 1 && n <= CAPL_CHARSET_MAX;
+}
+
+static capl_status read_output(const char *path, const cJSON *root, model_meta *m)
+{
+  const cJSON *charset = cJSON_GetObjectItemCaseSensitive(root, "charset");
+  CAPL_TRY(read_word(path, root, "output", "text"));
+  CAPL_TRY(read_word(path, root, "decoding", "argmax"));
+  if (!cJSON_IsString(charset) || !sound_charset(charset->valuestring))
+    return wrong(path, "charset", "1 to 94 different printable characters", charset);
+  m->classes = (int)strlen(charset->valuestring);
+  memcpy(m->charset, charset->valuestring, (size_t)m->classes + 1);
+  return read_whole(path, root, "length", CAPL_LABEL_MAX, &m->length);
+}
+
+/* ---- the whole --------------------------------------------------------------------------------- */
+
+static capl_status check_root(const char *path, const cJSON *root)
+{
+  if (!cJSON_IsObject(root)) return CAPL_FAIL(CAPL_EFORMAT, "%s holds no JSON object", path);
+  const cJSON *version = cJSON_GetObjectItemCaseSensitive(root, version_key);
+  if (!cJSON_IsNumber(version)) {
+    CAPL_FAIL(CAPL_EFORMAT, "%s has no number %s: it is no model of this program, or an unfinished one", path, version_key);
+    return CAPL_EFORMAT;
+  }
+  if (version->valuedouble == META_VERSION) return CAPL_OK;
+  CAPL_FAIL(CAPL_EFORMAT, "%s is of format version %g; capl %s reads version %d", path, version->valuedouble,
+            capl_version(), META_VERSION);
+  capl_error_hint(version->valuedouble > META_VERSION ? "use a newer capl" : "save the model again with this capl");
+  return CAPL_EFORMAT;
+}
+
+static cJSON *parse(const char *text)
+{
+  return cJSON_ParseWithOpts(text, NULL, true);
+}
+
+capl_status meta_check_version(const char *path, const char *text)
+{
+  cJSON *root = parse(text);
+  capl_status status = check_root(path, root);
+  cJSON_Delete(root);
+  return status;
+}
+
+capl_status meta_parse(const char *path, const char *text, model_meta *out)
+{
+  cJSON *root = parse(text);
+  *out = (model_meta){0};
+  capl_status status = check_root(path, root);
+  if (status == CAPL_OK) status = read_input(path, root, out);
+  if (status == CAPL_OK) status = read_output(path, root, out);
+  cJSON_Delete(root);
+  return status;
+}
+
+/* First in the object, where a reader of the file sees it. */
+static bool put_first(cJSON *root, const char *key, cJSON *item)
+{
+  cJSON_DeleteItemFromObjectCaseSensitive(root, key);
+  if (!item || !cJSON_AddItemToObject(root, key, item)) return cJSON_Delete(item), false;
+  return cJSON_InsertItemInArray(root, 0, cJSON_DetachItemViaPointer(root, item));
+}
+
+static bool add_versions(cJSON *root)
+{
+  return put_first(root, "capl", cJSON_CreateString(capl_version())) &&
+         put_first(root, version_key, cJSON_CreateNumber(META_VERSION));
+}
+
+static capl_status check_own(const cJSON *root, const char *text)
+{
+  const cJSON *output = cJSON_GetObjectItemCaseSensitive(root, "output");
+  if (!cJSON_IsString(output) || strcmp(output->valuestring, "text") != 0) return CAPL_OK;
+  model_meta m;
+  if (meta_parse("the model's meta data", text, &m) == CAPL_OK) return CAPL_OK;
+  capl_error e = *capl_error_last();
+  return CAPL_FAIL(CAPL_EVALUE, "%s", e.message);
+}
+
+capl_status meta_stamp(const char *text, char **out)
+{
+  cJSON *root = parse(text);
+  *out = NULL;
+  if (!cJSON_IsObject(root)) {
+    cJSON_Delete(root);
+    return CAPL_FAIL(CAPL_EVALUE, "a model's meta data must be a JSON object");
+  }
+  char *stamped = add_versions(root) ? cJSON_Print(root) : NULL;
+  capl_status status = stamped ? check_own(root, stamped) : CAPL_FAIL(CAPL_ENOMEM, "no memory for a model's meta data");
+  if (status == CAPL_OK && !(*out = strdup(stamped))) status = CAPL_FAIL(CAPL_ENOMEM, "no memory for a model's meta data");
+  cJSON_free(stamped);
+  cJSON_Delete(root);
+  return status;
+}

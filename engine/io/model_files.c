@@ -1,0 +1,85 @@
+/* model_files.c -- many files through a model: the loader's threads decode while the graph computes.
+** SPDX-License-Identifier: Apache-2.0
+*/
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/thread.h"
+#include "data/list.h"
+#include "io/model_run.h"
+
+struct capl_model_files {
+  capl_model *model;
+  capl_source *source;
+  capl_loader *loader;
+  capl_reading readings[MODEL_BATCH];
+};
+
+/* A few images are not worth starting threads for. */
+static int choose_workers(int wanted, uint32_t n)
+{
+  enum { FEW = 4 };
+  if (wanted < 0) wanted = n <= FEW ? 0 : capl_cpu_count();
+  return wanted;
+}
+
+static capl_status begin(capl_model_files *f, const char *const *paths, uint32_t n, int workers)
+{
+  const model_meta *meta = model_meta_of(f->model);
+  CAPL_TRY(list_source_new(paths, n, meta->width, meta->height, meta->channels, &f->source));
+  if (n == 0) return CAPL_OK;
+  capl_loader_options o = {.batch = n < MODEL_BATCH ? (int)n : MODEL_BATCH, .workers = choose_workers(workers, n),
+                           .type = meta->conversion.type, .norm = meta->conversion.norm};
+  memcpy(o.mean, meta->conversion.mean, sizeof o.mean);
+  memcpy(o.std, meta->conversion.std, sizeof o.std);
+  CAPL_TRY(capl_loader_new(f->source, &o, &f->loader));
+  return capl_loader_epoch(f->loader, 1);
+}
+
+capl_status capl_model_files_begin(capl_model *model, const char *const *paths, uint32_t n, int workers,
+                                   capl_model_files **files)
+{
+  *files = NULL;
+  capl_model_files *f = calloc(1, sizeof *f);
+  if (!f) return CAPL_FAIL(CAPL_ENOMEM, "no memory to read %u files", n);
+  f->model = model;
+  capl_status status = begin(f, paths, n, workers);
+  if (status == CAPL_OK) *files = f;
+  else capl_model_files_end(f);
+  return status;
+}
+
+/* What reading the files gave, before the model has seen them. */
+static void note_sizes(capl_model_files *f, const capl_batch *batch)
+{
+  for (int i = 0; i < batch->count; i++) {
+    const list_note *note = list_source_note(f->source, batch->ids[i]);
+    f->readings[i] = (capl_reading){.width = note->width, .height = note->height};
+    if (note->error) model_reading_fail(&f->readings[i], note->error);
+  }
+}
+
+capl_status capl_model_files_next(capl_model_files *f, const capl_reading **readings, int *n)
+{
+  capl_batch batch = {0};
+  *readings = f->readings;
+  *n = 0;
+  if (f->loader) CAPL_TRY(capl_loader_next(f->loader, &batch));
+  if (batch.count == 0) return CAPL_OK;
+  note_sizes(f, &batch);
+  capl_tensor *x;
+  CAPL_TRY(model_new_input(f->model, batch.count, &x));
+  memcpy(capl_tensor_data(x), batch.images, capl_tensor_bytes(x));
+  capl_status status = model_read_tensor(f->model, x, f->readings, NULL);
+  capl_tensor_unref(x);
+  if (status == CAPL_OK) *n = batch.count;
+  return status;
+}
+
+void capl_model_files_end(capl_model_files *f)
+{
+  if (!f) return;
+  capl_loader_free(f->loader);
+  capl_source_unref(f->source);
+  free(f);
+}

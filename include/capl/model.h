@@ -1,0 +1,96 @@
+/* model.h -- a trained recogniser: images in, texts out, without the recipe that trained it.
+**
+** A model file is a folder NAME.capl (io.h, docs/model-file.md). Opening it checks everything in it, folds batch norm
+** into the convolutions and chooses the precision. Images may have any size: they become gray or RGB as the model
+** wants, are stretched to its size with a bicubic filter and normalised as in training.
+**
+** Threads: one model may be used by one thread at a time. Two models may be used by two threads at once, but compute
+** threads are shared, so that is no faster than one after the other.
+** SPDX-License-Identifier: Apache-2.0
+*/
+#ifndef CAPL_MODEL_H
+#define CAPL_MODEL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "capl/data.h"
+#include "capl/error.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct capl_model capl_model;
+
+typedef struct {
+  const char *device;    /* NULL = "cpu" */
+  const char *precision; /* "fp32", "bf16" or "auto"; NULL = "auto": bf16 where it is faster */
+  bool plain;            /* run the graph as it was written, without folding: slower, for comparisons */
+} capl_model_options;
+
+/* path: the folder. options: NULL = defaults. *model: caller closes. EIO: no such folder; EFORMAT: damaged, of another
+** version, or no reader of texts, with the file's name; EVALUE: unknown precision; ENOMEM. */
+CAPL_API capl_status capl_model_open(const char *path, const capl_model_options *options, capl_model **model);
+CAPL_API void capl_model_close(capl_model *model); /* NULL is fine */
+
+typedef struct {
+  int width, height, channels; /* px that images are resized to; 1 gray, 3 RGB */
+  int length;                  /* T, characters of a text */
+  const char *charset;         /* the K characters, in the order of the classes; borrowed from the model */
+  const char *precision;       /* in force: "fp32" or "bf16" */
+} capl_model_info;
+CAPL_API void capl_model_info_get(const capl_model *model, capl_model_info *info);
+
+/* One image: a PNG file, or its levels in memory. */
+typedef struct {
+  const char *path;            /* NULL: */
+  const uint8_t *pixels;       /* (H,W,C) u8 */
+  int width, height, channels; /* of pixels; channels 1 or 3 */
+} capl_model_image;
+
+/* What was read off an image. */
+typedef struct {
+  char text[CAPL_LABEL_MAX + 1]; /* "" if the image is bad */
+  double confidence;             /* 0..1: product over the characters of the greatest softmax value */
+  int width, height;             /* px the image had */
+  capl_status status;            /* CAPL_OK, or why this image could not be read */
+  char error[1024];              /* "" or the same in words, the path first */
+} capl_reading;
+
+/* Reads n images, in batches. readings: n entries, in the same order. A bad image has its status set and does not
+** stop the others; the call fails only when nothing can be read (ENOMEM, …). */
+CAPL_API capl_status capl_model_run(capl_model *model, const capl_model_image *images, int n, capl_reading *readings);
+
+/* Many files: `workers` threads decode and resize while earlier images are computed. */
+typedef struct capl_model_files capl_model_files;
+
+/* paths: n PNG files, copied. workers: threads; 0 = the calling one, -1 = one per processor. The model must outlive it. */
+CAPL_API capl_status capl_model_files_begin(capl_model *model, const char *const *paths, uint32_t n, int workers,
+                                            capl_model_files **files);
+/* The next batch, in the order of paths; *n = 0 after the last. Borrowed until the next call. */
+CAPL_API capl_status capl_model_files_next(capl_model_files *files, const capl_reading **readings, int *n);
+CAPL_API void capl_model_files_end(capl_model_files *files); /* NULL is fine */
+
+/* How well this machine repeats what the model said when it was saved. */
+typedef struct {
+  int n;             /* golden pairs */
+  double difference; /* greatest |output now - output then| */
+  double largest;    /* greatest |output then| */
+  int same_texts;    /* of n */
+  double tolerance;  /* of difference: 1e-3 of largest in fp32, 5e-2 in bf16, at least 1e-4 */
+  bool ok;           /* difference within tolerance; in fp32 also same_texts == n */
+} capl_model_verdict;
+
+/* Replays the golden pairs. EFORMAT: the model has none, or they are damaged. */
+CAPL_API capl_status capl_model_verify(capl_model *model, capl_model_verdict *verdict);
+
+/* What a model with this meta data sees: images u8 (n,H,W,C) of its size -> out f32 (n,H,W,C), normalised. meta_json
+** needs no version. EFORMAT for wrong meta data; ESHAPE for another size. */
+CAPL_API capl_status capl_model_prepare(const char *meta_json, const uint8_t *images, int n, int width, int height,
+                                        int channels, float *out);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

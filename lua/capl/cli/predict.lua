@@ -1,0 +1,59 @@
+-- predict.lua: `capl predict MODEL IMAGE…`: reads images with a trained model.
+-- SPDX-License-Identifier: Apache-2.0
+local core = ...
+
+local files = require "cli.files"
+local json = require "run.json"
+local options = require "cli.options"
+
+local spec = {
+  {name = "json", type = "flag", default = false, doc = "a JSON object per line: path, text, confidence, or path, error"},
+  {name = "precision", type = "text", default = "auto", doc = "auto, fp32 or bf16"},
+  {name = "workers", type = "number", default = -1, doc = "threads that decode files; -1 = one per processor"},
+}
+
+local function as_text(path, reading)
+  if reading.error then return "" end
+  return ("%s\t%s\t%.4f\n"):format(path, reading.text, reading.confidence)
+end
+
+local function as_json(path, reading)
+  local line = {path = path, error = reading.error}
+  if not reading.error then line.text, line.confidence = reading.text, reading.confidence end
+  return json.encode(line) .. "\n"
+end
+
+--- Prints a line per image; bad ones go to standard error. -> number of bad ones
+local function read_all(model, paths, o, sizes)
+  local batches, done, bad = model:files(paths, o.workers), 0, 0
+  for readings in function() return batches:next() end do
+    local lines = {}
+    for i, reading in ipairs(readings) do
+      files.count_size(sizes, reading)
+      lines[i] = (o.json and as_json or as_text)(paths[done + i], reading)
+      if reading.error then
+        bad = bad + 1
+        core.sys.err(reading.error .. "\n")
+      end
+    end
+    core.sys.out(table.concat(lines))
+    done = done + #readings
+  end
+  return bad
+end
+
+local function main(job)
+  local o, words = options.read(job.args, spec, {command = "predict"})
+  local path = table.remove(words, 1)
+  if not path then core.error{code = "value", message = "no model is named; usage: " .. job.usage} end
+  local paths = files.of(words, job.usage)
+  local model = core.model_open(path, {precision = o.precision})
+  local sizes = files.sizes(model:info())
+  local bad = read_all(model, paths, o, sizes)
+  files.tell_sizes(sizes)
+  if bad == 0 then return 0 end
+  if #paths > 1 then core.sys.err(("%d of %d images could not be read\n"):format(bad, #paths)) end
+  return 1
+end
+
+return {main = main, options = spec}

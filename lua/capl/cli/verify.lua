@@ -1,0 +1,46 @@
+-- verify.lua: `capl verify MODEL`: does a model file say here what it said when it was saved?
+-- SPDX-License-Identifier: Apache-2.0
+local core = ...
+
+local json = require "run.json"
+local options = require "cli.options"
+
+local spec = {
+  {name = "json", type = "flag", default = false, doc = "one JSON object instead of lines"},
+}
+
+--- Replays the golden pairs in one precision. -> verdict with precision = its name
+local function replay(path, precision)
+  local model = core.model_open(path, {precision = precision})
+  local verdict = model:verify()
+  verdict.precision = model:info().precision
+  model:free()
+  return verdict
+end
+
+local function line(v)
+  return ("  %s  greatest difference %.2g of outputs up to %.3g (%.2g allowed), %d of %d texts the same: %s\n"):format(
+    v.precision, v.difference, v.largest, v.tolerance, v.same_texts, v.n, v.ok and "ok" or "FAILED")
+end
+
+local function main(job)
+  local o, words = options.read(job.args, spec, {command = "verify"})
+  if not words[1] or words[2] then
+    core.error{code = "value", message = "capl verify takes one model; usage: " .. job.usage}
+  end
+  local verdicts = {replay(words[1], "fp32")}
+  local auto = replay(words[1], "auto")
+  if auto.precision ~= "fp32" then verdicts[2] = auto end
+  local ok = true
+  for _, v in ipairs(verdicts) do ok = ok and v.ok end
+  if o.json then
+    core.sys.out(json.encode({model = words[1], ok = ok, runs = verdicts}, true) .. "\n")
+    return ok and 0 or 1
+  end
+  core.sys.out(("%s: %d golden pairs\n"):format(words[1], verdicts[1].n))
+  for _, v in ipairs(verdicts) do core.sys.out(line(v)) end
+  if not ok then core.sys.err(words[1] .. ": the model does not say what it said when it was saved: damaged, or a bug here\n") end
+  return ok and 0 or 1
+end
+
+return {main = main, options = spec}
