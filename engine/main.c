@@ -156,6 +156,7 @@ static int read_command(int argc, char **argv, int i, options *o)
     if (i == argc || argv[i][0] == '-') return usage_error("usage: %s", c->usage);
     o->job.recipe = argv[i++];
   }
+  o->job.program = argv[0];
   o->job.command = c->name;
   o->job.usage = c->usage;
   o->job.help = c->help;

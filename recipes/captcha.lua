@@ -12,10 +12,11 @@
 -- SPDX-License-Identifier: Apache-2.0
 
 local p = capl.params {
-  samples = 240000, -- training images; the learning rate falls to 0 over exactly this many
+  samples = "auto", -- training images; auto: 240,000, or with max_time as many as fit into it
+  max_time = "none", -- such as 5m or 90s: training ends then; the learning rate falls to 0 over the whole run
   batch = 64, -- images per step
   lr = 6e-3, -- highest learning rate
-  warmup = 200, -- steps until it is reached; at most a quarter of all
+  warmup = 200, -- steps until it is reached; at most a quarter of the run
   weight_decay = 0.02, -- of weights; none on biases and batch norm
   label_smoothing = 0.05, -- share of the target spread over all characters
   precision = "auto", -- fp32, bf16, or auto: the faster one here
@@ -23,6 +24,7 @@ local p = capl.params {
   charset = "0-9A-Z", -- what the captchas are made of
   length = 4, -- characters per captcha
   style = "lepture", -- of the generator: lepture, lepture-0.7.1
+  val = 1000, -- fresh images for the curve, and to choose the best weights
   test = 10000, -- fresh images for the final figure
   files = 500, -- more images, written as PNG files and read back
   seed = 42,
@@ -39,18 +41,19 @@ local function captchas(seed, count, fixed)
   return data.captcha {preset = p.style, charset = p.charset, length = p.length, count = count, fixed = fixed, seed = seed}
 end
 
-local steps = math.floor(p.samples / p.batch)
-if not (steps >= 1) then error(("samples = %g make no batch of %g"):format(p.samples, p.batch)) end
-local train = data.loader {
-  source = captchas(p.seed, steps * p.batch), role = "train", batch = p.batch, workers = p.workers, normalize = "standardize",
-}
-local test = data.loader {
-  source = captchas(p.seed, p.test, true), role = "test", batch = 100, workers = p.workers, normalize = "standardize",
-}
+local function loader(source, role, batch)
+  return data.loader {source = source, role = role, batch = batch, workers = p.workers, normalize = "standardize"}
+end
+
+local samples = p.samples
+if samples == "auto" then samples = p.max_time == "none" and 240000 or nil end
+local images = loader(captchas(p.seed), "train", p.batch) -- without an end, never the same image twice
+local val = loader(captchas(p.seed + 2, p.val, true), "val", 100)
+local test = loader(captchas(p.seed, p.test, true), "test", 100)
 local written = { -- as PNG files, after training
   count = p.files, seed = p.seed + 1, preset = p.style, charset = p.charset, length = p.length,
 }
-local charset = train.charset
+local charset = images.charset
 
 -- ---- network ----
 
@@ -105,50 +108,23 @@ end
 local opt = optim.AdamW({
   {params = weights, weight_decay = p.weight_decay},
   {params = others, weight_decay = 0},
-}, {lr = optim.schedule.warmup_cosine {lr = p.lr, warmup = math.min(p.warmup, steps / 4), total = steps}, betas = {0.9, 0.99}})
-
--- ---- testing ----
-
-local function evaluate(loader)
-  local meter = capl.text_meter(charset)
-  model:eval()
-  capl.no_grad(function()
-    for batch in loader:epoch(1) do
-      local logits = capl.autocast(p.precision, function() return model(batch.image) end)
-      meter:add(logits:argmax(-1):view(-1):tolist(), batch.target:view(-1):tolist(), p.length)
-    end
-  end)
-  model:train()
-  return meter
-end
+}, {lr = optim.schedule.warmup_cosine {lr = p.lr, warmup = p.warmup, total = "run"}, betas = {0.9, 0.99}})
 
 -- ---- training ----
 
-local progress = capl.progress {steps = steps}
-for batch in train:epoch(1) do
-  local loss = capl.autocast(p.precision, function()
-    local logits = model(batch.image)
-    return nn.cross_entropy(logits:view(-1, #charset), batch.target:view(-1), {label_smoothing = p.label_smoothing})
-  end)
-  opt:backward_step(loss)
-  progress:step(p.batch, loss, opt.lr)
-end
-local seconds, rate = progress:seconds(), progress:rate()
-
-local fresh = evaluate(test)
-print("fresh images:  " .. fresh:line())
-print("mistakes:      " .. fresh:confusion_line())
+train.fit {
+  model = model, train = images, val = val, test = test,
+  loss = function(output, batch)
+    return nn.cross_entropy(output:view(-1, #charset), batch.target:view(-1), {label_smoothing = p.label_smoothing})
+  end,
+  optimizer = opt, precision = p.precision, samples = samples, max_time = p.max_time,
+}
 
 -- The same on real files: written as PNG, found again by name, decoded.
 written.dir = capl.run_folder() .. "/files"
 data.save_captchas(written)
-local files = evaluate(data.loader {
+local files = train.evaluate(model, data.loader {
   source = data.folder(written.dir, {label = "^(.-)_", charset = p.charset, length = p.length}),
   role = "test", batch = 100, normalize = "standardize",
-})
+}, {precision = p.precision})
 print("PNG files:     " .. files:line())
-
-capl.save_model(capl.run_folder() .. "/best.capl", model, {
-  charset = charset, length = p.length, normalize = "standardize", metrics = fresh:result(),
-})
-capl.final(fresh:result(), {images_per_s = rate, seconds = seconds})

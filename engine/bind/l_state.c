@@ -154,6 +154,7 @@ static int core_modules(lua_State *L)
 static int safe_print(lua_State *L)
 {
   int n = lua_gettop(L);
+  capl_sys_bar_clear();
   for (int i = 1; i <= n; i++) {
     size_t len;
     const char *s;
@@ -378,7 +379,7 @@ void capl_bind_environment(lua_State *L)
                                  {"rawset", safe_rawset},
                                  {"collectgarbage", safe_collectgarbage},
                                  {NULL, NULL}};
-  static const char *const names[] = {"capl", "nn", "optim", "data", NULL};
+  static const char *const names[] = {"capl", "nn", "optim", "data", "train", NULL};
   lua_getfield(L, LUA_REGISTRYINDEX, RECIPE);
   if (!lua_isnil(L, -1)) return;
   lua_pop(L, 1);

@@ -11,10 +11,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <lauxlib.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -35,7 +37,7 @@ static const char *check_path(lua_State *L, int arg)
 static int fail(lua_State *L, const char *verb, const char *path)
 {
   lua_pushnil(L);
-  lua_pushfstring(L, "cannot %s %s: %s", verb, path, strerror(errno));
+  lua_pushfstring(L, "cannot %s %s: %s", verb, path, capl_errno_text(errno));
   return 2;
 }
 
@@ -52,10 +54,46 @@ static int sys_date(lua_State *L)
 }
 
 static int put(lua_State *L, FILE *file)
+/* ---- the terminal ---------------------------------------------------------------------------- */
+
+static volatile sig_atomic_t bar_shown;
+
+void capl_sys_bar_clear(void)
+{
+  if (!bar_shown) return;
+  bar_shown = false;
+  fputs("\r\033[K", stdout);
+  fflush(stdout);
+}
+
+void capl_sys_bar_leave(void)
+{
+  if (bar_shown && write(STDOUT_FILENO, "\n", 1) < 0) return; /* the process is about to end anyway */
+}
+
+/* bar(text): redraws the line at the bottom of the terminal; any other output takes its place. */
+static int sys_bar(lua_State *L)
+{
+  fprintf(stdout, "\r%s\033[K", luaL_checkstring(L, 1));
+  fflush(stdout);
+  bar_shown = true;
+  return 0;
+}
+
+/* columns() -> width of the terminal that standard output is, 80 when nobody knows */
+static int sys_columns(lua_State *L)
+{
+  struct winsize size;
+  bool known = ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
+  lua_pushinteger(L, known ? size.ws_col : 80);
+  return 1;
+}
+
 {
   size_t n;
   const char *text = luaL_checklstring(L, 1, &n);
   fwrite(text, 1, n, file);
+  capl_sys_bar_clear();
   fflush(file);
   return 0;
 }
@@ -197,6 +235,22 @@ static int sys_write(lua_State *L)
 }
 
 /* list(path) -> names in the folder, sorted bytewise, without . and .. */
+/* append(path, text) -> true: all of it or nothing, so that a file of lines never ends within one */
+static int sys_append(lua_State *L)
+{
+  size_t n;
+  const char *path = check_path(L, 1), *text = luaL_checklstring(L, 2, &n);
+  int file = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+  if (file < 0) return fail(L, "write", path);
+  off_t former = lseek(file, 0, SEEK_END);
+  ssize_t written = write(file, text, n);
+  int cause = written < 0 ? errno : ENOSPC;
+  if (written > 0 && (size_t)written < n && ftruncate(file, former) != 0) cause = errno;
+  close(file);
+  if (written == (ssize_t)n) return lua_pushboolean(L, true), 1;
+  return errno = cause, fail(L, "write", path);
+}
+
 static int sys_list(lua_State *L)
 {
   const char *path = check_path(L, 1);
@@ -266,6 +320,7 @@ int capl_sys_push(lua_State *L)
     {"isatty", sys_isatty}, {"getenv", sys_getenv},     {"cpus", sys_cpus}, {"peak_rss", sys_peak_rss},
     {"kind", sys_kind},     {"mkdir", sys_mkdir}, {"mkdir_new", sys_mkdir_new},       {"read", sys_read}, {"write", sys_write},
     {"list", sys_list},     {"remove", sys_remove},     {"threads", sys_threads}, {"mute", sys_mute},     {"kernels", sys_kernels},
+    {"append", sys_append}, {"bar", sys_bar},           {"columns", sys_columns},
     {NULL, NULL}};
   lua_newtable(L);
   luaL_setfuncs(L, functions, 0);

@@ -9,4 +9,10 @@
 /* Pushes the table of functions documented in sys.c. */
 int capl_sys_push(lua_State *L);
 
+/* Takes a progress bar off the terminal; called before anything else is printed. */
+void capl_sys_bar_clear(void);
+
+/* Leaves the bar where it is and begins a new line; for a signal handler that ends the process. */
+void capl_sys_bar_leave(void);
+
 #endif

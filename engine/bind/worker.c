@@ -18,6 +18,7 @@
 #include "capl/backend.h"
 #include "profile.h"
 #include "repl.h"
+#include "sys.h"
 
 /* ---- signals --------------------------------------------------------------------------------- */
 
@@ -46,7 +47,7 @@ static void on_signal(int signal)
     return; /* the line editor's read has been interrupted, that is all */
   }
   if (stop_signal) {
-    if (seconds_since(&stop_since) > 0.2) _exit(128 + signal);
+    if (seconds_since(&stop_since) > 0.2) capl_sys_bar_leave(), _exit(128 + signal);
     return;
   }
   clock_gettime(CLOCK_MONOTONIC, &stop_since);
@@ -101,6 +102,28 @@ static int sys_guard(lua_State *L)
   return 1;
 }
 
+/* sys.protect(f, …) -> "done"; "stopped" after Ctrl-C or SIGTERM; or "error" and the error. After "stopped" the caller
+** may still save something (the next Ctrl-C leaves at once) and must then call sys.stop. sys.unwind goes through. */
+static int sys_protect(lua_State *L)
+{
+  int failed = capl_bind_call(L, lua_gettop(L) - 1, 0);
+  if (unwinding) {
+    capl_interrupt_request(); /* the call above ended the interrupt; it is meant for sys.guard */
+    return luaL_error(L, "unwound");
+  }
+  lua_pushstring(L, stop_signal ? "stopped" : failed ? "error" : "done");
+  if (stop_signal || !failed) return 1;
+  lua_insert(L, -2);
+  return 2;
+}
+
+/* sys.stop(): goes on with the Ctrl-C that sys.protect has held. */
+static int sys_stop(lua_State *L)
+{
+  capl_interrupt_request();
+  return luaL_error(L, "stopped");
+}
+
 /* sys.load(text, name) -> function in the recipe environment; raises what is wrong with the text. */
 static int sys_load(lua_State *L)
 {
@@ -144,6 +167,7 @@ static void push_job(lua_State *L, const capl_job *job)
   const struct {
     const char *key, *value;
   } texts[] = {{"command", job->command}, {"usage", job->usage}, {"help", job->help}, {"recipe", job->recipe},
+               {"program", job->program},
                {"read", job->header.read}};
   lua_newtable(L);
   for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
@@ -167,6 +191,7 @@ static void add_sys(lua_State *L)
 {
   static const luaL_Reg functions[] = {
     {"unwind", sys_unwind},       {"guard", sys_guard},         {"load", sys_load},
+    {"protect", sys_protect},     {"stop", sys_stop},
     {"try_load", sys_try_load},   {"environment", sys_environment},
     {"metatable", sys_metatable}, {NULL, NULL}};
   capl_bind_core(L);
@@ -193,6 +218,7 @@ static capl_status limit_memory(void)
 
 static int report(lua_State *L, bool verbose)
 {
+  capl_sys_bar_clear();
   if (stop_signal == SIGINT) fputs("capl: interrupted\n", stderr);
   if (stop_signal) return 128 + stop_signal;
   fprintf(stderr, "%s\n", capl_bind_error_text(L, -1, verbose));
@@ -213,6 +239,7 @@ static int run_command(lua_State *L, const capl_job *job)
 static void print_note(void *user, const char *line)
 {
   (void)user;
+  capl_sys_bar_clear();
   fprintf(stderr, "note: %s\n", line);
 }
 

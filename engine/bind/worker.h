@@ -9,6 +9,7 @@
 #include "header.h"
 
 typedef struct {
+  const char *program; /* as it was called, for hints that name a next command */
   const char *command; /* "run", "check", …; "repl" for none */
   const char *usage;   /* of the command, for its --help */
   const char *help;

@@ -11,10 +11,10 @@ from program import ROOT, capl, check, in_empty_folder, recipe
 
 # Settings that make each recipe a matter of seconds.
 SMALL = {
-    "captcha.lua": ["--samples=192", "--batch=16", "--test=60", "--files=12", "--warmup=3"],
+    "captcha.lua": ["--samples=192", "--batch=16", "--test=60", "--val=20", "--files=12", "--warmup=3"],
     "captcha_cnn.lua": ["--samples=16", "--batch=4", "--test=8", "--epochs=1"],
 }
-FINAL = r"final exact=[\d.]+ \[[\d.]+,[\d.]+\] chars=[\d.]+ n=(\d+) images_per_s=\d+ seconds=[\d.]+"
+FINAL = r"final exact=[\d.]+ \[[\d.]+,[\d.]+\] chars=[\d.]+ n=(\d+) images_per_s=\d+ seconds=[\d.]+( merged=[\d.]+)?"
 
 
 def all_are_here():
@@ -50,7 +50,7 @@ def same_again():
     for workers in ("0", "2"):
         _, out, err = capl(recipe("captcha.lua"), *SMALL["captcha.lua"], "--workers=" + workers)
         check("final" in out, f"a run with {workers} workers", out + err)
-        finals.append(re.findall(r"(?:fresh images|PNG files): .*", out) + re.findall(r"mistakes: .*", out))
+        finals.append(re.findall(r"(?:test images|PNG files): .*", out) + re.findall(r"mistakes: .*", out))
     check(finals[0] == finals[1], "the same seed gives the same run", str(finals))
 
 

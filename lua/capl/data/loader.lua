@@ -82,6 +82,7 @@ function Loader.new(opts)
   local self = setmetatable({
     box = core.data.loader(o.source.box, low), source = o.source, role = o.role, charset = o.source.charset,
     length = o.source.length, batch = o.batch or 64, workers = low.workers, dtype = low.dtype,
+    normalize = o.normalize or "standardize",
   }, Loader)
   run.loader_made(self, o.role, o.augment)
   return self

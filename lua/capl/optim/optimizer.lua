@@ -84,7 +84,16 @@ end
 
 --- The learning rate a group will use in the next step.
 function Optimizer:lr_of(group)
-  return schedule.is(group.lr) and group.lr:lr(self.steps) or group.lr
+  return schedule.is(group.lr) and group.lr:lr(self.steps, self.position) or group.lr
+end
+
+--- Says which share of the run is over, 0 to 1, for schedules over the whole "run". train.fit does it before each step.
+function Optimizer:set_position(share)
+  if check.arg(1, "set_position", "number", share) < 0 or share > 1 then
+    check.bad(1, "set_position", ("a share from 0 to 1 expected, got %g"):format(share))
+  end
+  self.position = share
+  self.lr = self:lr_of(self.groups[1])
 end
 
 --- Sets the learning rate of all groups, or of one: opt:set_lr(1e-3), opt:set_lr(1e-3, 2).
@@ -184,7 +193,7 @@ local function update(self)
   end
   for _, grad in pairs(grads) do grad:free() end
   self.steps = self.steps + 1
-  self.lr = self:lr_of(self.groups[1]) -- of the next step
+  if not self.position then self.lr = self:lr_of(self.groups[1]) end -- of the next step; set_position does it otherwise
   return scale ~= nil
 end
 

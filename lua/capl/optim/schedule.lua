@@ -1,6 +1,8 @@
 -- schedule.lua: learning rates over the steps of a run, as values: schedule:lr(step), step counted from 0.
 --
 -- A value can be drawn before training, handed to an optimiser as its lr, or applied by hand. Formulas are PyTorch's.
+-- A length given as "run" is that of the whole run, also of one that ends by the clock: schedule:lr(step, position),
+-- where position is the share of the run that is over; at that pace the run has step / position steps.
 -- SPDX-License-Identifier: Apache-2.0
 local check = require "check"
 
@@ -19,8 +21,29 @@ local function new(name, options, at)
   return setmetatable({name = name, options = options, at = at}, Schedule)
 end
 
---- The learning rate of a step, counted from 0.
-function Schedule:lr(step) return self.at(check.arg(1, "lr", "number", step)) end
+-- Steps of the whole run as they look at a step.
+local function run_steps(name, step, position)
+  if step == 0 then return 2 ^ 53 end -- nobody knows yet
+  if not position or position == 0 then
+    check.fail("schedule." .. name, 'a length of "run" is known inside train.fit only',
+      "in a loop of your own, opt:set_position(share) before each step says how much of the run is over")
+  end
+  return step / position
+end
+
+--- The learning rate of a step, counted from 0. position: share of the run that is over, for lengths of "run".
+function Schedule:lr(step, position) return self.at(check.arg(1, "lr", "number", step), position) end
+
+-- A length in steps: a number as it is, "run" as that of the run.
+local function length_of(name, length, step, position)
+  return length == "run" and run_steps(name, step, position) or length
+end
+
+local function check_length(op, o, name)
+  if type(o[name]) == "string" and o[name] ~= "run" then
+    check.fail(op, ("%s is a number of steps or \"run\", got '%s'"):format(name, o[name]))
+  end
+end
 
 --- Sets an optimiser's learning rate to that of a step.
 function Schedule:apply(opt, step) opt:set_lr(self:lr(step)) end
@@ -37,7 +60,7 @@ function schedule.is(value) return type(value) == "table" and getmetatable(value
 
 local function positive(op, o, ...)
   for _, name in ipairs{...} do
-    if o[name] <= 0 then check.fail(op, ("%s is above 0, got %g"):format(name, o[name])) end
+    if o[name] ~= "run" and o[name] <= 0 then check.fail(op, ("%s is above 0, got %g"):format(name, o[name])) end
   end
 end
 
@@ -61,57 +84,63 @@ end
 local function cosine_between(from, to, share) return to + (from - to) * (1 + math.cos(math.pi * share)) / 2 end
 
 --- Half a cosine from lr to eta_min over T_max steps.
--- opts lr, T_max, eta_min = 0
+-- opts lr, T_max (steps, or "run"), eta_min = 0
 function schedule.cosine(opts)
-  local o = check.options("schedule.cosine", {{"lr", "number", required = true}, {"T_max", "number", required = true},
+  local o = check.options("schedule.cosine", {{"lr", "number", required = true}, {"T_max", "number", "string", required = true},
     {"eta_min", "number", default = 0}}, opts)
+  check_length("schedule.cosine", o, "T_max")
   positive("schedule.cosine", o, "T_max")
-  return new("cosine", o, function(step) return cosine_between(o.lr, o.eta_min, step / o.T_max) end)
+  return new("cosine", o, function(step, position)
+    return cosine_between(o.lr, o.eta_min, step / length_of("cosine", o.T_max, step, position))
+  end)
 end
 
 --- Linear warm-up, then half a cosine that reaches eta_min at step total and stays there.
--- opts lr, warmup (steps), total (steps), eta_min = 0
+-- opts lr, warmup (steps), total (steps, or "run": warm-up then ends after a quarter of the run at the latest), eta_min = 0
 -- Warm-up: lr * (step + 1) / warmup.
 function schedule.warmup_cosine(opts)
   local o = check.options("schedule.warmup_cosine", {{"lr", "number", required = true}, {"warmup", "number", required = true},
-    {"total", "number", required = true}, {"eta_min", "number", default = 0}}, opts)
-  if o.total <= o.warmup then
+    {"total", "number", "string", required = true}, {"eta_min", "number", default = 0}}, opts)
+  check_length("schedule.warmup_cosine", o, "total")
+  if o.total ~= "run" and o.total <= o.warmup then
     check.fail("schedule.warmup_cosine", ("total = %g must exceed warmup = %g"):format(o.total, o.warmup))
   end
-  return new("warmup_cosine", o, function(step)
-    if step < o.warmup then return o.lr * (step + 1) / o.warmup end
-    return cosine_between(o.lr, o.eta_min, math.min(1, (step - o.warmup) / (o.total - o.warmup)))
+  return new("warmup_cosine", o, function(step, position)
+    local total = length_of("warmup_cosine", o.total, step, position)
+    local warmup = o.total == "run" and math.min(o.warmup, total / 4) or o.warmup
+    if step < warmup then return o.lr * (step + 1) / warmup end
+    return cosine_between(o.lr, o.eta_min, math.min(1, (step - warmup) / (total - warmup)))
   end)
 end
 
 local one_cycle_spec = {
-  {"max_lr", "number", required = true}, {"total_steps", "whole", required = true}, {"pct_start", "number", default = 0.3},
+  {"max_lr", "number", required = true}, {"total_steps", "whole", "string", required = true}, {"pct_start", "number", default = 0.3},
   {"anneal_strategy", "string", default = "cos"}, {"div_factor", "number", default = 25},
   {"final_div_factor", "number", default = 1e4}, {"three_phase", "boolean", default = false},
 }
 
 -- Phases as {last step, rate at its start, rate at its end}.
-local function one_cycle_phases(o)
+local function one_cycle_phases(o, total)
   local low = o.max_lr / o.div_factor
   local final = low / o.final_div_factor
-  local up = o.pct_start * o.total_steps - 1
-  if not o.three_phase then return {{up, low, o.max_lr}, {o.total_steps - 1, o.max_lr, final}} end
-  local down = 2 * o.pct_start * o.total_steps - 2
-  return {{up, low, o.max_lr}, {down, o.max_lr, low}, {o.total_steps - 1, low, final}}
+  local up = o.pct_start * total - 1
+  if not o.three_phase then return {{up, low, o.max_lr}, {total - 1, o.max_lr, final}} end
+  local down = 2 * o.pct_start * total - 2
+  return {{up, low, o.max_lr}, {down, o.max_lr, low}, {total - 1, low, final}}
 end
 
 --- Up to max_lr and down again, once over the whole run.
--- opts max_lr, total_steps, pct_start = 0.3 (share of the way up), anneal_strategy = "cos"|"linear", div_factor = 25
+-- opts max_lr, total_steps (or "run"), pct_start = 0.3 (share of the way up), anneal_strategy = "cos"|"linear", div_factor = 25
 --      (first rate = max_lr / div_factor), final_div_factor = 1e4 (last = first / that), three_phase = false
 function schedule.one_cycle(opts)
   local o = check.options("schedule.one_cycle", one_cycle_spec, opts)
+  check_length("schedule.one_cycle", o, "total_steps")
   positive("schedule.one_cycle", o, "total_steps", "div_factor", "final_div_factor")
   if o.anneal_strategy ~= "cos" and o.anneal_strategy ~= "linear" then
     check.unknown("schedule.one_cycle", "anneal_strategy", o.anneal_strategy, {"cos", "linear"})
   end
-  local phases = one_cycle_phases(o)
-  return new("one_cycle", o, function(step)
-    local start = 0
+  return new("one_cycle", o, function(step, position)
+    local start, phases = 0, one_cycle_phases(o, length_of("one_cycle", o.total_steps, step, position))
     for i, phase in ipairs(phases) do
       if step <= phase[1] or i == #phases then
         local share = math.min(1, (step - start) / (phase[1] - start))
@@ -123,6 +152,12 @@ function schedule.one_cycle(opts)
   end)
 end
 
+-- Share of what comes after the first `steps` steps that is over.
+local function position_after(steps, step, position)
+  if not position or position == 0 then return position end
+  return math.min(1, (step - steps) / math.max(step / position - steps, 1))
+end
+
 --- Linear warm-up before any schedule: from start_factor of its rate to all of it over `steps` steps.
 -- in   schedule; opts steps, start_factor = 0.1. The schedule itself counts from the end of the warm-up.
 function schedule.warmup(inner, opts)
@@ -130,8 +165,8 @@ function schedule.warmup(inner, opts)
   local o = check.options("schedule.warmup", {{"steps", "whole", required = true},
     {"start_factor", "number", default = 0.1}}, opts)
   positive("schedule.warmup", o, "steps")
-  return new("warmup+" .. inner.name, o, function(step)
-    if step >= o.steps then return inner:lr(step - o.steps) end
+  return new("warmup+" .. inner.name, o, function(step, position)
+    if step >= o.steps then return inner:lr(step - o.steps, position_after(o.steps, step, position)) end
     return inner:lr(0) * (o.start_factor + (1 - o.start_factor) * step / o.steps)
   end)
 end

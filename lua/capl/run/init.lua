@@ -22,6 +22,8 @@ local run = {
   fixed = false, -- loaders repeat their first training batch
   final_line = nil,
   path = nil, -- of the run's folder, once it is made
+  program = "capl", -- as it was called
+  kept = nil, -- path of the model file to use
 }
 
 local listeners = {step = {}, epoch = {}}
@@ -91,15 +93,17 @@ local function new_folder(base)
   end
 end
 
+--- Name of the recipe without folder and ending.
+function run.name() return run.recipe and run.recipe:match("([^/]+)$"):gsub("%.lua$", "") or "prompt" end
+
 --- The run's folder, made at first use: runs/captcha for recipes/captcha.lua, runs/captcha-2 for its next run: files
 --- of two runs never mix.
 function run.folder()
   if run.path then return run.path end
-  local name = run.recipe and run.recipe:match("([^/]+)$"):gsub("%.lua$", "") or "prompt"
   local made, why = core.sys.mkdir("runs")
   if not made then core.error{code = "io", message = why} end
-  run.path = new_folder("runs/" .. name)
-  if run.path ~= "runs/" .. name then run.print("files of this run: " .. run.path) end
+  run.path = new_folder("runs/" .. run.name())
+  if run.path ~= "runs/" .. run.name() then run.print("files of this run: " .. run.path) end
   return run.path
 end
 
@@ -204,6 +208,9 @@ end
 
 -- ---- the end ----
 
+--- Names the model file that the run was for; the last lines tell of it.
+function run.keep(path) run.kept = path end
+
 --- The line that sums up the run; printed last. result: of text_meter:result().
 -- extra  images_per_s, seconds of training
 function run.final(result, extra)
@@ -213,6 +220,7 @@ function run.final(result, extra)
   run.final_line = ("final exact=%.2f [%.2f,%.2f] chars=%.2f n=%d images_per_s=%.0f seconds=%.1f"):format(
     100 * result.exact, 100 * result.low, 100 * result.high, 100 * result.chars, result.n,
     extra.images_per_s, extra.seconds)
+  if result.merged then run.final_line = run.final_line .. (" merged=%.2f"):format(100 * result.merged.exact) end
 end
 
 local counters = {"low_precision_ops", "f32_ops", "fused_ops", "ref_fallbacks"}
@@ -235,6 +243,10 @@ function run.finish()
   if #idle > 0 then run.print("note: never read by the recipe: " .. table.concat(idle, ", ")) end
   if #names > 0 then
     core.error{code = "value", message = "given, but never read by the recipe: " .. table.concat(names, ", ")}
+  end
+  if run.kept then
+    run.print("keep: " .. run.kept)
+    run.print(("next: %s predict %s IMAGE.png"):format(run.program, run.kept))
   end
   if run.final_line then core.sys.out(run.final_line .. "\n") end
 end

@@ -1,4 +1,6 @@
--- progress.lua: one line every few seconds: step, loss, learning rate, images per second, time left.
+-- progress.lua: how far training is: one line at the bottom of a terminal, or a line every few seconds elsewhere.
+--
+-- The loss is read only when it is shown: reading it makes the program wait for the step.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
@@ -7,18 +9,39 @@ local run = require "run"
 local progress = {}
 progress.__index = progress
 
+local REDRAW = 0.1 -- seconds between two drawings of the live line, at least
+
 local function duration(seconds)
   if seconds >= 3600 then return ("%d:%02d:%02d"):format(seconds / 3600, seconds / 60 % 60, seconds % 60) end
   return ("%d:%02d"):format(seconds / 60, seconds % 60)
 end
 
+-- Whether standard output is a terminal that takes a line back.
+local function is_live()
+  local term = core.sys.getenv("TERM")
+  local plain = core.sys.getenv("NO_COLOR")
+  return not run.quiet and core.sys.isatty(1) and term ~= nil and term ~= "dumb" and (plain == nil or plain == "")
+end
+
+local function has_utf8()
+  local locale = ""
+  for _, name in ipairs{"LANG", "LC_CTYPE", "LC_ALL"} do
+    local value = core.sys.getenv(name)
+    if value and value ~= "" then locale = value end
+  end
+  return locale:lower():match("utf%-?8") ~= nil
+end
+
 --- A meter for a training loop.
--- opts  steps = how many there will be; every = seconds between two lines (5)
+-- opts  steps = how many there will be (nil: nobody knows); every = seconds between two lines (5)
 local function new(opts)
   local now = core.clock()
+  local live = is_live()
+  local done, todo = "#", "."
+  if has_utf8() then done, todo = "━", "─" end
   return setmetatable({
-    steps = opts.steps, every = opts.every or 5, step_number = 0, images = 0,
-    started = now, shown = now, shown_images = 0,
+    steps = opts.steps, every = opts.every or 5, live = live, step_number = 0, images = 0, position = 0, done = done, todo = todo,
+    started = now, shown = now, shown_images = 0, next_show = now,
   }, progress)
 end
 
@@ -29,18 +52,76 @@ function progress:rate() return self.images / math.max(self:seconds(), 1e-9) end
 
 local function value(x) return type(x) == "number" and x or x:item() end
 
---- Counts a step of `images` images; prints when it is time. loss: a number or a scalar tensor, which is read
--- only when a line is printed. lr: number.
-function progress:step(images, loss, lr)
-  self.step_number = self.step_number + 1
-  self.images = self.images + images
-  local now = core.clock()
-  if now - self.shown < self.every and self.step_number < self.steps and self.step_number > 1 then return end
-  local rate = (self.images - self.shown_images) / math.max(now - self.shown, 1e-9)
-  local left = (self.steps - self.step_number) / self.step_number * (now - self.started)
-  run.print(("step %6d/%d  loss %.4f  lr %.5f  %5.0f images/s  left %s"):format(
-    self.step_number, self.steps, value(loss), lr, rate, duration(left)))
-  self.shown, self.shown_images = now, self.images
+local function plain_line(f)
+  return ("step %6d%s  loss %.4f  lr %.5f  %5.0f images/s  left %s"):format(
+    f.step, f.steps and "/" .. f.steps or "", f.loss, f.lr, f.rate, duration(f.left))
 end
 
-return {new = new}
+-- Parts of the live line, the least important last; those that do not fit the terminal are left out.
+local function live_parts(f)
+  return {
+    ("%3.0f %%"):format(math.floor(100 * f.position)), "left " .. duration(f.left), ("loss %.3f"):format(f.loss),
+    ("%.0f images/s"):format(f.rate), f.note or "", ("step %d%s"):format(f.step, f.steps and "/" .. f.steps or ""),
+    ("lr %.5f"):format(f.lr), ("%.0f MB"):format(f.memory / 1e6),
+  }
+end
+
+local BAR = 20
+
+local function live_line(self, f)
+  local width = core.sys.columns() - 1 -- a full last column makes some terminals wrap
+  local parts, used = {}, 0
+  for _, part in ipairs(live_parts(f)) do
+    if part ~= "" and used + #part + 2 <= width then
+      parts[#parts + 1] = part
+      used = used + #part + 2
+    end
+  end
+  local bar = math.min(BAR, width - used)
+  if bar < 4 then return table.concat(parts, "  ") end
+  local filled = math.floor(bar * f.position + 0.5)
+  return self.done:rep(filled) .. self.todo:rep(bar - filled) .. "  " .. table.concat(parts, "  ")
+end
+
+-- Images per second: of the last few seconds, so that a slow start is forgotten.
+function progress:recent_rate(now)
+  if now - self.shown >= self.every or not self.last_rate then
+    self.last_rate = (self.images - self.shown_images) / math.max(now - self.shown, 1e-9)
+    self.shown, self.shown_images = now, self.images
+  end
+  return self.last_rate
+end
+
+function progress:figures(now, loss, lr)
+  local over = math.max(self.position, 1e-9)
+  return {
+    step = self.step_number, steps = self.steps, loss = value(loss), lr = lr, rate = self:recent_rate(now),
+    left = (1 - self.position) / over * (now - self.started), position = self.position,
+    memory = core.sys.peak_rss(), note = self.note,
+  }
+end
+
+--- Counts a step of `images` images; shows it when it is time. loss: a number or a scalar tensor, read only then; lr: a
+-- number; position: share of the run that is over (that of the steps unless said).
+-- out  the loss when it was shown, else nil
+function progress:step(images, loss, lr, position)
+  self.step_number = self.step_number + 1
+  self.images = self.images + images
+  self.position = position or self.step_number / self.steps
+  local now = core.clock()
+  local ends = self.position >= 1
+  if now < self.next_show and not ends then return nil end
+  self.next_show = now + (self.live and REDRAW or self.every)
+  local f = self:figures(now, loss, lr)
+  if self.live and not ends then
+    core.sys.bar(live_line(self, f))
+  else
+    run.print(plain_line(f))
+  end
+  return f.loss
+end
+
+--- A few words for the live line, such as the last accuracy.
+function progress:remember(note) self.note = note end
+
+return {new = new, duration = duration}

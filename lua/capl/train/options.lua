@@ -1,0 +1,85 @@
+-- options.lua: what train.fit{…} takes: names, types, and which of them contradict each other.
+-- SPDX-License-Identifier: Apache-2.0
+local core = ...
+
+local check = require "check"
+local classes = require "nn.class"
+local span = require "train.span"
+
+local OP = "train.fit"
+
+local spec = {
+  {"model", "table", required = true}, {"train", "table", required = true}, {"val", "table"}, {"test", "table"},
+  {"loss", "function", required = true}, {"optimizer", "table", required = true},
+  {"precision", "string", "table", default = "auto"},
+  {"steps", "whole"}, {"epochs", "number"}, {"samples", "number"}, {"max_time", "string", "number"},
+  {"eval_every", "whole", "string", default = "auto"}, {"log_every", "whole", "string", default = "auto"},
+  {"keep", "string", default = "best"}, {"merge", "table"},
+}
+
+local roles = {train = {train = true}, val = {val = true, test = true}, test = {test = true, val = true}}
+
+local function check_loader(o, name)
+  local loader = o[name]
+  if not loader then return end
+  if type(loader.epoch) ~= "function" or not loader.role then
+    check.fail(OP, ("%s is no loader"):format(name), "data.loader{source = …, role = \"" .. name .. "\"} makes one")
+  end
+  if not roles[name][loader.role] then
+    check.fail(OP, ("%s is a loader with role = \"%s\""):format(name, loader.role),
+      "its role says what its batches are for: data.loader{…, role = \"" .. name .. "\"}")
+  end
+  if not loader.charset or not loader.length then
+    check.fail(OP, ("the images of the %s loader have no labels"):format(name))
+  end
+end
+
+local function check_parts(o)
+  if not classes.is_module(o.model) then check.fail(OP, "model is no module, but a " .. core.typename(o.model)) end
+  if type(o.optimizer.backward_step) ~= "function" then
+    check.fail(OP, "optimizer is no optimizer", "optim.AdamW(model:parameters(), {lr = …}) makes one")
+  end
+  for _, name in ipairs{"train", "val", "test"} do check_loader(o, name) end
+  if o.keep ~= "best" and o.keep ~= "last" then check.unknown(OP, "keep", o.keep, {"best", "last"}) end
+end
+
+local function check_every(o, name)
+  local every = o[name]
+  if every == "auto" or (type(every) == "number" and every >= 1) then return end
+  check.fail(OP, ("%s is \"auto\" or a number of steps from 1 on, got %s"):format(name, tostring(every)))
+end
+
+-- Steps from steps, epochs or samples; nil when time alone ends the run.
+local function steps_of(o)
+  local given = {}
+  for _, name in ipairs{"steps", "epochs", "samples"} do
+    if o[name] then given[#given + 1] = name end
+  end
+  if #given > 1 then check.fail(OP, ("%s and %s both say how long the run is; give one"):format(given[1], given[2])) end
+  if #given == 0 then
+    if o.max_time then return nil end
+    check.fail(OP, "nothing says when the run ends", "give steps, samples, epochs or max_time")
+  end
+  local name, batch = given[1], o.train.batch
+  local count = name == "steps" and o.steps or name == "epochs" and o.epochs * o.train:batches() or o.samples / batch
+  if not (count >= 1) then
+    local unit = name == "samples" and (" make no batch of %g"):format(batch) or " make no step"
+    check.fail(OP, ("%s = %g%s"):format(name, o[name], unit))
+  end
+  return math.floor(count)
+end
+
+--- The checked options; steps and max_time (seconds) settled.
+-- errs value: unknown key, wrong type, missing or wrong loader, no end, two ends
+local function read(given)
+  if type(given) ~= "table" then check.fail(OP, "takes one table: train.fit{model = …, train = …, loss = …, …}") end
+  local o = check.options(OP, spec, given)
+  check_parts(o)
+  check_every(o, "eval_every")
+  check_every(o, "log_every")
+  o.max_time = span.seconds_of(OP, o.max_time)
+  o.steps = steps_of(o)
+  return o
+end
+
+return {read = read}

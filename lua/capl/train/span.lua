@@ -1,0 +1,73 @@
+-- span.lua: how far a run is: the larger of the shares of its steps and of its time that are over, 0 to 1.
+--
+-- Schedules, evaluations and the end of a run all follow this one number. Without a time box it depends on steps
+-- alone, so the same seed gives the same run; with one it never goes back, whatever the clock or the pace does.
+-- SPDX-License-Identifier: Apache-2.0
+local core = ...
+
+local check = require "check"
+
+local Span = {}
+Span.__index = Span
+
+local unit_seconds = {s = 1, m = 60, h = 3600}
+
+-- "1h30m" -> 5400; nil when it is no duration.
+local function parse(text)
+  if tonumber(text) then return tonumber(text) end
+  local sum, rest = 0, text
+  while rest ~= "" do
+    local count, unit, after = rest:match("^%s*([%d.]+)%s*([smh])(.*)$")
+    if not tonumber(count) then return nil end
+    sum, rest = sum + tonumber(count) * unit_seconds[unit], after
+  end
+  return sum
+end
+
+--- Seconds of a duration: "5m", "90s", "1h30m", a number of seconds; nil and "none" give nil.
+local function seconds_of(op, value)
+  if value == nil or value == "none" then return nil end
+  local seconds = type(value) == "number" and value or parse(value)
+  if not seconds or value == "" then
+    check.fail(op, ("max_time is a time such as 5m, 90s or 1h30m, a number of seconds, or none; got '%s'"):format(value))
+  end
+  if not (seconds > 0 and seconds < math.huge) then check.fail(op, ("max_time is above 0, got %s"):format(value)) end
+  return seconds
+end
+
+--- opts: steps and max_time (seconds); one of them may be nil.
+local function new(opts)
+  return setmetatable({steps = opts.steps, max_time = opts.max_time, reserve = 0, position = 0, step = 0,
+    started = core.clock()}, Span)
+end
+
+function Span:seconds() return core.clock() - self.started end
+
+--- Says that `step` steps are done -> the share of the run that is over.
+function Span:advance(step)
+  self.step = step
+  local share = self.steps and step / self.steps or 0
+  if self.max_time then share = math.max(share, self:seconds() / math.max(self.max_time - self.reserve, 1e-3)) end
+  self.position = math.min(1, math.max(self.position, share))
+  return self.position
+end
+
+function Span:over() return self.position >= 1 end
+
+--- What ended the run: "steps" or "max_time".
+function Span:ended() return self.steps and self.step >= self.steps and "steps" or "max_time" end
+
+--- A function(step, position) -> whether it is time again.
+-- every  a number of steps, or "auto": `count` times in the run, evenly
+local function marks(every, count)
+  local passed = 0
+  return function(step, position)
+    if every ~= "auto" then return step % every == 0 end
+    local mark = math.floor(position * count + 1e-9)
+    local due = mark > passed
+    passed = mark
+    return due
+  end
+end
+
+return {new = new, seconds_of = seconds_of, marks = marks}
