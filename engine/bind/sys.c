@@ -37,7 +37,7 @@ static const char *check_path(lua_State *L, int arg)
 static int fail(lua_State *L, const char *verb, const char *path)
 {
   lua_pushnil(L);
-  lua_pushfstring(L, "cannot %s %s: %s", verb, path, capl_errno_text(errno));
+  lua_pushfstring(L, "cannot %s %s: %s", verb, path, strerror(errno));
   return 2;
 }
 
@@ -53,7 +53,6 @@ static int sys_date(lua_State *L)
   return 1;
 }
 
-static int put(lua_State *L, FILE *file)
 /* ---- the terminal ---------------------------------------------------------------------------- */
 
 static volatile sig_atomic_t bar_shown;
@@ -89,11 +88,12 @@ static int sys_columns(lua_State *L)
   return 1;
 }
 
+static int put(lua_State *L, FILE *file)
 {
   size_t n;
   const char *text = luaL_checklstring(L, 1, &n);
-  fwrite(text, 1, n, file);
   capl_sys_bar_clear();
+  fwrite(text, 1, n, file);
   fflush(file);
   return 0;
 }
@@ -234,7 +234,6 @@ static int sys_write(lua_State *L)
   return 2;
 }
 
-/* list(path) -> names in the folder, sorted bytewise, without . and .. */
 /* append(path, text) -> true: all of it or nothing, so that a file of lines never ends within one */
 static int sys_append(lua_State *L)
 {
@@ -251,6 +250,7 @@ static int sys_append(lua_State *L)
   return errno = cause, fail(L, "write", path);
 }
 
+/* list(path) -> names in the folder, sorted bytewise, without . and .. */
 static int sys_list(lua_State *L)
 {
   const char *path = check_path(L, 1);
@@ -319,8 +319,8 @@ int capl_sys_push(lua_State *L)
     {"date", sys_date},         {"out", sys_out},   {"err", sys_err},
     {"isatty", sys_isatty}, {"getenv", sys_getenv},     {"cpus", sys_cpus}, {"peak_rss", sys_peak_rss},
     {"kind", sys_kind},     {"mkdir", sys_mkdir}, {"mkdir_new", sys_mkdir_new},       {"read", sys_read}, {"write", sys_write},
-    {"list", sys_list},     {"remove", sys_remove},     {"threads", sys_threads}, {"mute", sys_mute},     {"kernels", sys_kernels},
     {"append", sys_append}, {"bar", sys_bar},           {"columns", sys_columns},
+    {"list", sys_list},     {"remove", sys_remove},     {"threads", sys_threads}, {"mute", sys_mute},     {"kernels", sys_kernels},
     {NULL, NULL}};
   lua_newtable(L);
   luaL_setfuncs(L, functions, 0);
