@@ -19,9 +19,10 @@ static void turn_levels(const uint8_t *in, int height, int width, int channels, 
         out[((size_t)x * (size_t)height + (size_t)y) * (size_t)channels + (size_t)c] = *in++;
 }
 
+/* Halves go up, as in Pillow. */
 static float clamp_round(float v)
 {
-  return rintf(fminf(fmaxf(v, 0), 255));
+  return floorf(fminf(fmaxf(v, 0), 255) + 0.5f);
 }
 
 /* (W,H,C) -> (H,W,C), rounded to levels as Pillow does between its passes. */

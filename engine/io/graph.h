@@ -34,16 +34,16 @@ struct capl_graph {
 };
 
 /* JSON text of everything but the weights' contents; caller frees with cJSON_free. */
-capl_status graph_to_json(const capl_graph *graph, char **text);
+CAPL_API capl_status graph_to_json(const capl_graph *graph, char **text);
 /* The reverse, weights found by name in list (their references move into the graph). Checks every
 ** number: a graph that passes cannot make capl_graph_run read outside its arrays. */
-capl_status graph_from_json(const char *path, const char *text, capl_named_tensor *list, int n, capl_graph **out);
+CAPL_API capl_status graph_from_json(const char *path, const char *text, capl_named_tensor *list, int n, capl_graph **out);
 
 /* Batch norm moves into the convolution or linear before it where nothing else needs either (graph_fold.c). */
-capl_status graph_fold(capl_graph *graph);
+CAPL_API capl_status graph_fold(capl_graph *graph);
 /* Weights that only 16-bit ops read are cast to low, once. */
-capl_status graph_lower(capl_graph *graph, capl_dtype low);
+CAPL_API capl_status graph_lower(capl_graph *graph, capl_dtype low);
 /* Sizes of the output for a batch, found without arithmetic. What the ops say of wrong shapes. */
-capl_status graph_shape(const capl_graph *graph, int64_t batch, int *ndim, int64_t *size);
+CAPL_API capl_status graph_shape(const capl_graph *graph, int64_t batch, int *ndim, int64_t *size);
 
 #endif

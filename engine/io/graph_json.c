@@ -3,9 +3,11 @@
 */
 #include <cjson/cJSON.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "capl/capl.h"
 #include "io/graph.h"
 
 enum { VERSION = 1, MOST_NODES = 1000000 };
@@ -107,47 +109,67 @@ static bool read_number(const cJSON *item, int64_t *v, bool *follows)
   return whole(item, *follows ? 0 : -0x1p53, *follows ? 1 << 24 : 0x1p53, v);
 }
 
-static bool read_ints(const cJSON *item, const capl_attr_spec *spec, capl_attr *a, uint8_t *follows)
+/* An op's own complaint about an attribute, with the file in front. */
+static capl_status bad_attr(const char *path)
 {
-  int n = cJSON_GetArraySize(item);
-  if (!cJSON_IsArray(item) || n > CAPL_MAX_NDIM || (spec->n && n != spec->n)) return false;
-  a->n = n;
-  for (int d = 0; d < n; d++) {
-    bool f;
-    if (!read_number(cJSON_GetArrayItem(item, d), &a->v[d], &f)) return false;
-    if (f) *follows |= (uint8_t)(1u << d);
+  char why[256];
+  snprintf(why, sizeof why, "%.250s", capl_error_last()->message);
+  return bad(path, why);
+}
+
+/* Numbers are checked by the op's own bounds; factors of the batch only by their size, as the op checks the product. */
+static capl_status read_numbers(const char *path, const capl_op *op, int k, const cJSON *item, graph_node *node)
+{
+  const capl_attr_spec *spec = &op->attrs[k];
+  bool list = spec->kind == CAPL_ATTR_INTS;
+  int n = list ? cJSON_GetArraySize(item) : 1;
+  int64_t numbers[CAPL_MAX_NDIM];
+  double values[CAPL_MAX_NDIM];
+  bool ok = (!list || cJSON_IsArray(item)) && n <= CAPL_MAX_NDIM && (!list || !spec->n || n == spec->n);
+  for (int d = 0; ok && d < n; d++) {
+    bool follows = false;
+    ok = read_number(list ? cJSON_GetArrayItem(item, d) : item, &numbers[d], &follows);
+    if (follows) node->follows_batch[k] |= (uint8_t)(1u << d);
+    values[d] = follows ? fmax(spec->min, 1) : (double)numbers[d];
   }
-  return true;
+  if (!ok) return CAPL_FAIL(CAPL_EFORMAT, "%s is no capl graph: %s of %s is of the wrong kind", path, spec->name, op->name);
+  if ((n > 0 || !list) && capl_attr_set(op, node->attr, spec->name, n, values) != CAPL_OK) return bad_attr(path);
+  capl_attr *a = &node->attr[k];
+  a->n = list ? n : 0;
+  if (!list) a->i = numbers[0];
+  else memcpy(a->v, numbers, (size_t)n * sizeof *numbers);
+  return CAPL_OK;
 }
 
 static capl_status read_attr(const char *path, const capl_op *op, int k, const cJSON *item, graph_node *node)
 {
   const capl_attr_spec *spec = &op->attrs[k];
-  capl_attr *a = &node->attr[k];
-  bool follows = false;
-  if (spec->kind == CAPL_ATTR_INTS && read_ints(item, spec, a, &node->follows_batch[k])) return CAPL_OK;
-  if (spec->kind == CAPL_ATTR_INT && read_number(item, &a->i, &follows)) {
-    node->follows_batch[k] = follows;
-    return CAPL_OK;
-  }
-  if (spec->kind == CAPL_ATTR_REAL && cJSON_IsNumber(item)) return a->f = item->valuedouble, CAPL_OK;
-  if (spec->kind == CAPL_ATTR_BOOL && cJSON_IsBool(item)) return a->i = cJSON_IsTrue(item), CAPL_OK;
-  if ((spec->kind == CAPL_ATTR_ENUM || spec->kind == CAPL_ATTR_DTYPE) && cJSON_IsString(item))
-    return capl_attr_set_word(op, node->attr, spec->name, item->valuestring);
-  return CAPL_FAIL(CAPL_EFORMAT, "%s is no capl graph: %s of %s is of the wrong kind", path, spec->name, op->name);
+  bool word = spec->kind == CAPL_ATTR_ENUM || spec->kind == CAPL_ATTR_DTYPE, real = spec->kind == CAPL_ATTR_REAL;
+  capl_status status = CAPL_OK;
+  if (spec->kind == CAPL_ATTR_INTS || spec->kind == CAPL_ATTR_INT) return read_numbers(path, op, k, item, node);
+  if (real && cJSON_IsNumber(item)) status = capl_attr_set(op, node->attr, spec->name, 1, &item->valuedouble);
+  else if (spec->kind == CAPL_ATTR_BOOL && cJSON_IsBool(item)) node->attr[k].i = cJSON_IsTrue(item);
+  else if (word && cJSON_IsString(item)) status = capl_attr_set_word(op, node->attr, spec->name, item->valuestring);
+  else return CAPL_FAIL(CAPL_EFORMAT, "%s is no capl graph: %s of %s is of the wrong kind", path, spec->name, op->name);
+  return status == CAPL_OK ? CAPL_OK : bad_attr(path);
 }
 
 static capl_status read_attrs(const char *path, const cJSON *attrs, graph_node *node)
 {
   const capl_op *op = capl_op_get(node->op);
   const cJSON *item;
+  unsigned seen = 0;
   capl_attr_defaults(op, node->attr);
   cJSON_ArrayForEach(item, attrs)
   {
     int k = item->string ? capl_attr_index(op, item->string) : -1;
     if (k < 0) return bad(path, "an attribute is unknown here; it may come from a newer capl");
+    seen |= 1u << k;
     CAPL_TRY(read_attr(path, op, k, item, node));
   }
+  for (int k = 0; k < CAPL_MAX_ATTR && op->attrs[k].name; k++)
+    if (op->attrs[k].required && !(seen >> k & 1u))
+      return CAPL_FAIL(CAPL_EFORMAT, "%s is no capl graph: %s lacks %s", path, op->name, op->attrs[k].name);
   return CAPL_OK;
 }
 
@@ -191,7 +213,7 @@ static capl_status read_input(const char *path, const cJSON *root, capl_graph *g
   const cJSON *dtype = cJSON_GetObjectItemCaseSensitive(input, "dtype");
   int n = cJSON_GetArraySize(size);
   if (!cJSON_IsArray(size) || n < 1 || n > CAPL_MAX_NDIM || !cJSON_IsString(dtype)) return bad(path, "it has no input");
-  CAPL_TRY(capl_dtype_parse(dtype->valuestring, &g->input_dtype));
+  if (capl_dtype_parse(dtype->valuestring, &g->input_dtype) != CAPL_OK) return bad_attr(path);
   g->input_ndim = n;
   for (int d = 1; d < n; d++)
     if (!whole(cJSON_GetArrayItem(size, d), 0, 1 << 24, &g->input_size[d])) return bad(path, "its input size is no size");
@@ -235,7 +257,10 @@ static capl_status read_nodes(const char *path, const cJSON *root, capl_graph *g
     cJSON_ArrayForEach(item, nodes)
     {
       status = read_node(path, item, g, defined);
-      if (status != CAPL_OK) break;
+      if (status == CAPL_OK) continue;
+      const cJSON *op = cJSON_GetObjectItemCaseSensitive(item, "op");
+      capl_error_context("node %d of %d: %.40s", g->n_nodes, count, cJSON_IsString(op) ? op->valuestring : "no op");
+      break;
     }
   }
   int64_t output = 0;
@@ -252,8 +277,8 @@ static capl_status read_graph(const char *path, const cJSON *root, capl_named_te
   const cJSON *version = cJSON_GetObjectItemCaseSensitive(root, "capl_graph");
   if (!cJSON_IsNumber(version)) return bad(path, "it is no JSON object with the key capl_graph");
   if (version->valuedouble != VERSION)
-    return CAPL_FAIL(CAPL_EFORMAT, "%s is a graph of version %g, this capl reads version %d", path,
-                     version->valuedouble, VERSION);
+    return CAPL_FAIL(CAPL_EFORMAT, "%s is a graph of version %g; capl %s reads version %d", path,
+                     version->valuedouble, capl_version(), VERSION);
   CAPL_TRY(read_input(path, root, g));
   CAPL_TRY(take_weights(path, root, list, n, g));
   return read_nodes(path, root, g);

@@ -18,11 +18,11 @@ typedef struct {
 } model_meta;
 
 /* Checks the text of a meta.json, NUL-ended; path stands for it in messages. EFORMAT names key and value. */
-capl_status meta_parse(const char *path, const char *text, model_meta *out);
+CAPL_API capl_status meta_parse(const char *path, const char *text, model_meta *out);
 /* Only the version. EFORMAT names both. */
-capl_status meta_check_version(const char *path, const char *text);
+CAPL_API capl_status meta_check_version(const char *path, const char *text);
 /* A JSON object with the version and the program's added; caller frees with free. EVALUE if it is no object, or
 ** says output = "text" and cannot be parsed back. */
-capl_status meta_stamp(const char *text, char **out);
+CAPL_API capl_status meta_stamp(const char *text, char **out);
 
 #endif

@@ -12,6 +12,7 @@
 #include "capl/op.h"
 #include "capl/tape.h"
 #include "io/file.h"
+#include "io/safetensors.h"
 
 enum { HEADER_LIMIT = 100 << 20, ALIGN = 8 };
 
@@ -176,8 +177,11 @@ static capl_status read_entry(const char *path, const cJSON *item, size_t data_l
   if (cJSON_GetArraySize(offsets) != 2 || !whole(cJSON_GetArrayItem(offsets, 0), (double)data_len, &begin) ||
       !whole(cJSON_GetArrayItem(offsets, 1), (double)data_len, &end) || begin > end)
     return damaged(path, item->string, "its data lies outside the file");
-  for (int d = 0; d < e->ndim; d++)
-    if (__builtin_mul_overflow(bytes, e->size[d], &bytes)) return damaged(path, item->string, "it is too large");
+  int64_t span = bytes; /* also with sizes of 0 left out, as strides are computed */
+  for (int d = 0; d < e->ndim; d++) {
+    if (__builtin_mul_overflow(span, e->size[d] ? e->size[d] : 1, &span)) return damaged(path, item->string, "it is too large");
+    bytes *= e->size[d];
+  }
   if (bytes != end - begin) return damaged(path, item->string, "its shape and the bytes it has differ");
   e->begin = (size_t)begin;
   e->end = (size_t)end;
@@ -236,9 +240,11 @@ static capl_status load_entries(const char *path, const cJSON *header, const cha
   return check_overlap(path, entries, *n);
 }
 
-static capl_status parse_file(const char *path, const char *data, size_t len, capl_device *device,
+capl_status safetensors_parse(const char *path, const char *data, size_t len, capl_device *device,
                               capl_named_tensor **list, int *n)
 {
+  *list = NULL;
+  *n = 0;
   uint64_t header_len = 0;
   for (int k = 0; len >= 8 && k < 8; k++) header_len |= (uint64_t)(unsigned char)data[k] << (8 * k);
   if (len < 8 || header_len > HEADER_LIMIT || header_len > len - 8)
@@ -272,7 +278,7 @@ capl_status capl_safetensors_load(const char *path, capl_device *device, capl_na
   *list = NULL;
   *n = 0;
   CAPL_TRY(file_read(path, (size_t)1 << 40, &data, &len));
-  capl_status status = parse_file(path, data, len, device, list, n);
+  capl_status status = safetensors_parse(path, data, len, device, list, n);
   free(data);
   return status;
 }
