@@ -71,6 +71,10 @@ static const op_case cases[] = {
   /* Winograd sizes, with an image that does not divide into its tiles */
   {CAPL_OP_conv2d, "padding=1", {{DATA, S4(2, 32, 7, 20)}, {DATA, S4(64, 32, 3, 3)}, {SHIFT, S1(64)}}},
   {CAPL_OP_conv2d, "padding=1", {{DATA, S4(1, 40, 5, 9)}, {DATA, S4(33, 40, 3, 3)}, {SHIFT, S1(33)}}},
+  {CAPL_OP_conv2d, "padding=2", {{DATA, S4(2, 16, 5, 6)}, {DATA, S4(48, 16, 3, 3)}, {SHIFT, S1(48)}}},
+  {CAPL_OP_conv2d, "padding=0,1", {{DATA, S4(3, 48, 13, 9)}, {DATA, S4(16, 48, 3, 3)}, {0}}},
+  {CAPL_OP_conv2d, "", {{DATA, S4(2, 32, 25, 33)}, {DATA, S4(32, 32, 3, 3)}, {SHIFT, S1(32)}}},
+  {CAPL_OP_conv2d, "padding=1", {{DATA, S4(1, 16, 3, 3)}, {DATA, S4(16, 16, 3, 3)}, {SHIFT, S1(16)}}},
   /* stride, dilation, unequal padding, groups, depthwise, 1x1, odd channels */
   {CAPL_OP_conv2d, "stride=2 padding=1", {{DATA, S4(2, 17, 9, 8)}, {DATA, S4(19, 17, 3, 3)}, {SHIFT, S1(19)}}},
   {CAPL_OP_conv2d, "dilation=2 padding=2,1", {{DATA, S4(2, 6, 9, 11)}, {DATA, S4(5, 6, 3, 3)}, {SHIFT, S1(5)}}},

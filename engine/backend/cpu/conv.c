@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "backend/cpu/conv_few.h"
+#include "backend/cpu/conv_winograd.h"
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/product.h"
 #include "ops/attrs.h"
@@ -60,6 +61,7 @@ static void layout_bias(dn_spec *spec, const capl_tensor *bias)
 static capl_status cpu_conv2d(const capl_call *call)
 {
   const capl_tensor *x = call->in[0], *w = call->in[1], *bias = call_input(call, 2), *y = call->out[0];
+  if (conv_winograd_fits(call, x->size, w->size)) return conv_winograd(call);
   conv_shape s = {cpu_image_of(x), cpu_image_of(w), cpu_image_of(y), x->dtype, w->dtype, y->dtype};
   dn_spec spec;
   conv_spec(&spec, DN_CONV, call->attr, &s);
@@ -71,6 +73,7 @@ static capl_status cpu_conv2d(const capl_call *call)
 static capl_status cpu_conv2d_grad_x(const capl_call *call)
 {
   const capl_tensor *dy = call->in[0], *w = call->in[1], *dx = call->out[0];
+  if (conv_winograd_fits(call, dx->size, w->size)) return conv_winograd_grad_x(call);
   conv_shape s = {cpu_image_of(dx), cpu_image_of(w), cpu_image_of(dy), dx->dtype, w->dtype, dy->dtype};
   dn_spec spec;
   conv_spec(&spec, DN_CONV_GRAD_X, call->attr, &s);
@@ -82,6 +85,7 @@ static capl_status cpu_conv2d_grad_w(const capl_call *call)
 {
   const capl_tensor *x = call->in[0], *dy = call->in[1], *dw = call->out[0], *db = call->out[1];
   if (conv_few_fits(call)) return conv_few_grad_w(call);
+  if (conv_winograd_fits(call, x->size, dw->size)) return conv_winograd_grad_w(call);
   conv_shape s = {cpu_image_of(x), cpu_image_of(dw), cpu_image_of(dy), x->dtype, dw->dtype, dy->dtype};
   dn_spec spec;
   conv_spec(&spec, DN_CONV_GRAD_W, call->attr, &s);

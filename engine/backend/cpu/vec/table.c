@@ -9,6 +9,7 @@
 extern const cpu_vec VEC_JOIN(cpu_vec, VEC_ISA);
 const cpu_vec VEC_JOIN(cpu_vec, VEC_ISA) = {
   .isa = TEXT(VEC_ISA),
+  .lanes = VN,
 #define X(result, name, args) .name = VEC(name),
   CPU_VEC_MAP(X)
 #undef X

@@ -39,6 +39,22 @@ typedef struct {
   int64_t width, channels, kernel_h, taps, step;
 } vec_conv_row;
 
+/* y (rows, columns) = sum over segments and length of a * b:
+**   y[r][c] = sum over s, l of a[r * a_row + s * a_segment + l * a_step] * b[s * length + l][c]
+** a_row or a_step is 1. columns: a multiple of lanes. b lies in panels of 2 * lanes columns, b_panel apart;
+** a panel's rows are b_row apart. add: y += instead of y =, without bias. All in f32. */
+typedef struct {
+  int64_t rows, columns, segments, length;
+  int64_t a_row, a_segment, a_step, b_row, b_panel, y_row;
+  bool add, relu; /* relu: max(y, 0) is stored */
+} vec_product;
+
+/* One tile of a Winograd convolution, F(4x4,3x3), for all channels; image pixels lie pixel floats apart,
+** rows row apart. v: 36 values per channel, frequency apart. channels: a multiple of lanes. */
+typedef struct {
+  int64_t channels, row, pixel, frequency;
+} vec_winograd;
+
 /* Optimiser settings, as far as the step number goes already worked out. grad_scale multiplies g first. */
 typedef struct {
   float grad_scale, beta1, beta2, eps;
@@ -106,6 +122,16 @@ typedef struct {
   X(void, pool_pick, (capl_dtype real, int64_t channels, int n, const void *const *taps,                       \
                       const uint8_t *const *index, const uint8_t *place, void *dx))                            \
   X(void, conv_row_grad_w, (const vec_conv_row *p, const float *const *x, const void *dy, float *dw, float *db)) \
+  /* bias (columns) may be NULL */                                                                             \
+  X(void, product, (const vec_product *p, const float *a, const float *b, const float *bias, float *y))        \
+  /* 6x6 pixels of x -> v; 4x4 pixels of dy -> v; v -> the first rows x columns of 4x4 pixels of y */          \
+  X(void, winograd_x, (const vec_winograd *p, const float *x, float *v))                                       \
+  X(void, winograd_dy, (const vec_winograd *p, const float *dy, float *v))                                     \
+  X(void, winograd_y, (const vec_winograd *p, const float *v, const float *bias, bool relu, int rows,          \
+                       int columns, float *y))                                                                 \
+  /* 3x3 weights -> v; sums of v, given in parts -> 3x3 weights */                                             \
+  X(void, winograd_w, (const vec_winograd *p, const float *w, float *v))                                       \
+  X(void, winograd_dw, (const vec_winograd *p, int parts, const float *const *v, float *dw))                   \
   /* y[i] = a[i * sa] op b[i * sb], sa and sb 0 or 1 */                                                        \
   X(void, binary, (vec_binary_kind kind, capl_dtype real, int64_t n, const void *a, int sa, const void *b,     \
                    int sb, void *y))                                                                           \
@@ -139,6 +165,7 @@ typedef struct {
 
 typedef struct {
   const char *isa;
+  int lanes; /* floats in a vector */
 #define X(result, name, args) result(*name) args;
   CPU_VEC_MAP(X)
 #undef X
