@@ -35,10 +35,10 @@ local function main(job)
   for _, v in ipairs(verdicts) do ok = ok and v.ok end
   if o.json then
     core.sys.out(json.encode({model = words[1], ok = ok, runs = verdicts}, true) .. "\n")
-    return ok and 0 or 1
+  else
+    core.sys.out(("%s: %d golden pairs\n"):format(words[1], verdicts[1].n))
+    for _, v in ipairs(verdicts) do core.sys.out(line(v)) end
   end
-  core.sys.out(("%s: %d golden pairs\n"):format(words[1], verdicts[1].n))
-  for _, v in ipairs(verdicts) do core.sys.out(line(v)) end
   if not ok then core.sys.err(words[1] .. ": the model does not say what it said when it was saved: damaged, or a bug here\n") end
   return ok and 0 or 1
 end
