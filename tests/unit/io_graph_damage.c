@@ -5,7 +5,7 @@
 ** replacement of every value, otherwise a fixed share of them is enough.
 ** SPDX-License-Identifier: Apache-2.0
 */
-#include "unit.h"
+#include "damage.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -116,48 +116,6 @@ static void save_model(const char *path)
 
 /* ---- damage ------------------------------------------------------------------------------------ */
 
-static const char *const replacements[] = {
-  "0", "1", "-1", "2", "3", "7", "255", "1048576", "1048577", "2147483647", "4294967296", "4611686018427387904",
-  "9007199254740992", "-9007199254740992", "1e300", "-1e300", "0.5", "null", "true", "\"x\"", "\"i64\"", "\"matmul\"",
-  "\"sum\"", "\"expand\"", "[]", "{}", "[1]", "[0,0]", "[-1,-1]", "[1,2,3,4,5,6]", "[1,2,3,4,5,6,7]", "{\"batch\": 1}",
-  "{\"batch\": 16777216}", "{\"batch\": -1}",
-};
-enum { REPLACEMENTS = sizeof replacements / sizeof *replacements };
-
-static char *read_text(const char *path, size_t *len)
-{
-  FILE *file = fopen(path, "rb");
-  assert_non_null(file);
-  char *text = calloc(1, 1 << 20);
-  *len = fread(text, 1, (1 << 20) - 1, file);
-  fclose(file);
-  return text;
-}
-
-static void write_parts(const char *path, const char *head, size_t n, const char *middle, const char *tail)
-{
-  FILE *file = fopen(path, "wb");
-  assert_non_null(file);
-  fwrite(head, 1, n, file);
-  fputs(middle, file);
-  fputs(tail, file);
-  fclose(file);
-}
-
-/* Length of the value that begins here (a word, number, text, list or object); 0 where none does. */
-static size_t value_length(const char *p)
-{
-  if (*p == '"') return strcspn(p + 1, "\"") + 2;
-  if (*p != '[' && *p != '{') return strspn(p, "-+.0123456789eE") + strspn(p, "abcdefghijklmnopqrstuvwxyz");
-  size_t n = 0;
-  int depth = 0;
-  do {
-    depth += (p[n] == '[' || p[n] == '{') - (p[n] == ']' || p[n] == '}');
-    n++;
-  } while (depth > 0 && p[n]);
-  return n;
-}
-
 /* Loads and runs the model. Nothing is asserted but that an error says something. Returns whether it ran. */
 static bool attempt(const char *model)
 {
@@ -177,44 +135,29 @@ static bool attempt(const char *model)
   return status == CAPL_OK;
 }
 
-static void damage_every_value(const char *device_name)
+static void damage_graph(const char *device_name)
 {
   char model[128], path[160];
-  size_t len;
   assert_ok(capl_device_open(device_name, &device));
   snprintf(model, sizeof model, "%s/net.capl", folder);
   snprintf(path, sizeof path, "%s/graph.json", model);
   save_model(model);
   assert_true(attempt(model));
   capl_memory_limit_set(device, 64 << 20);
-  char *text = read_text(path, &len);
-  int tried = 0, ran = 0, step = getenv("CAPL_FUZZ") ? 1 : 13, at = 0;
-  for (size_t i = 0; i < len;) {
-    size_t n = value_length(text + i);
-    for (int k = 0; n && k < REPLACEMENTS; k++) {
-      if (at++ % step) continue;
-      write_parts(path, text, i, replacements[k], text + i + n);
-      ran += attempt(model);
-      tried++;
-    }
-    bool list = text[i] == '[' || text[i] == '{'; /* its members come next */
-    i += n && !list ? n : 1;
-  }
-  free(text);
+  damage_every_value(path, 13, attempt, model);
   capl_memory_limit_set(device, 0);
-  assert_true(tried > 300 && ran < tried);
 }
 
 static void any_value_of_a_graph_may_be_damaged_on_ref(void **state)
 {
   (void)state;
-  damage_every_value("ref");
+  damage_graph("ref");
 }
 
 static void any_value_of_a_graph_may_be_damaged_on_cpu(void **state)
 {
   (void)state;
-  damage_every_value("cpu");
+  damage_graph("cpu");
 }
 
 int main(void)
