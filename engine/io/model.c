@@ -102,6 +102,17 @@ static capl_status load_graph(const char *folder, capl_device *device, capl_grap
   return status;
 }
 
+/* A run's folder is easily taken for its model. */
+static capl_status no_meta(const char *path)
+{
+  char inner[PATH_ROOM + 64];
+  capl_error e = *capl_error_last();
+  if (access(member_path(path, "best.capl", inner), F_OK) != 0) return e.code;
+  CAPL_FAIL(CAPL_EFORMAT, "%s is a folder with a model in it, not a model", path);
+  capl_error_hint("name the model: %s", inner);
+  return CAPL_EFORMAT;
+}
+
 capl_status capl_model_load(const char *path, capl_device *device, capl_graph **graph, char **meta_json)
 {
   struct stat st;
@@ -116,7 +127,7 @@ capl_status capl_model_load(const char *path, capl_device *device, capl_graph **
     return CAPL_EFORMAT;
   }
   size_t len;
-  CAPL_TRY(file_read(member_path(path, members[2], member), JSON_LIMIT, meta_json, &len));
+  if (file_read(member_path(path, members[2], member), JSON_LIMIT, meta_json, &len) != CAPL_OK) return no_meta(path);
   capl_status status = meta_check_version(member, *meta_json);
   if (status == CAPL_OK) status = load_graph(path, device, graph);
   if (status == CAPL_OK) return CAPL_OK;

@@ -157,6 +157,8 @@ def verify():
     check(status == 1 and err.startswith("hurt.capl/golden/00.png: cannot be read"), "a missing image is named", err)
     status, _, err = capl("verify", "nothing.capl")
     check(status == 1 and "nothing.capl" in err, "a missing model is named", err)
+    status, _, err = capl("verify", "runs/captcha")
+    check(status == 1 and "hint: name the model: runs/captcha/best.capl" in err, "a run's folder is no model", err)
     for command in ("predict", "verify"):
         status, _, err = capl(command)
         check(status == 1 and f"capl {command} MODEL" in err, f"{command} without words tells its usage", err)
