@@ -1,6 +1,6 @@
 # What `cmake --install` puts where; included last by the top CMakeLists.txt.
 #
-#   bin/capl   lib/libcapl.so   lib/capl/libcapl_cpu.so   include/capl/   lib/pkgconfig/capl.pc
+#   bin/capl   lib/libcapl.so   lib/capl/libcapl_{cpu,report}.so   include/capl/   lib/pkgconfig/capl.pc
 #   share/capl/recipes/         share/doc/capl/
 #
 # The tree can be moved: programs find libraries, and the pkg-config file its prefix, relative to themselves.
@@ -13,10 +13,12 @@ install(TARGETS capl_core LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 if(TARGET capl)
   install(TARGETS capl RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endif()
-if(TARGET capl_cpu)
-  set_target_properties(capl_cpu PROPERTIES INSTALL_RPATH "$ORIGIN:$ORIGIN/..")
-  install(TARGETS capl_cpu LIBRARY DESTINATION ${backenddir})
-endif()
+foreach(part IN ITEMS capl_cpu capl_report)
+  if(TARGET ${part})
+    set_target_properties(${part} PROPERTIES INSTALL_RPATH "$ORIGIN:$ORIGIN/..")
+    install(TARGETS ${part} LIBRARY DESTINATION ${backenddir})
+  endif()
+endforeach()
 
 install(DIRECTORY include/capl DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(DIRECTORY recipes DESTINATION ${CMAKE_INSTALL_DATADIR}/capl OPTIONAL FILES_MATCHING PATTERN "*.lua")

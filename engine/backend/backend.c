@@ -3,13 +3,13 @@
 */
 #include "capl/capl.h"
 
-#include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "backend/registry.h"
+#include "base/library.h"
 #include "tensor/storage.h"
 
 /* Backends a build may have. library == NULL: linked in. */
@@ -46,36 +46,6 @@ uint64_t capl_counter_get(const char *name)
   return 0;
 }
 
-/* Folder of this library, without a slash at the end; "." when unknown. */
-static void own_folder(char *out, size_t len)
-{
-  Dl_info where;
-  snprintf(out, len, ".");
-  if (!dladdr((void *)own_folder, &where) || !where.dli_fname) return;
-  snprintf(out, len, "%s", where.dli_fname);
-  char *slash = strrchr(out, '/');
-  if (slash) *slash = '\0';
-  else snprintf(out, len, ".");
-}
-
-/* Beside libcapl, in its capl/ folder, then in $CAPL_BACKEND_PATH. */
-static void *open_library(const char *name, char *why, size_t len)
-{
-  char folder[2048], path[4096];
-  own_folder(folder, sizeof folder);
-  const char *extra = getenv("CAPL_BACKEND_PATH");
-  for (int k = 0; k < 3; k++) {
-    if (k == 2 && !extra) break;
-    snprintf(path, sizeof path, k == 1 ? "%s/capl/%s" : "%s/%s", k == 2 ? extra : folder, name);
-    void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    if (handle) return handle;
-    const char *reason = dlerror();
-    bool absent = strstr(reason, "No such file") || strstr(reason, "Not a directory");
-    if (k == 0 || !absent) snprintf(why, len, "%s", reason);
-  }
-  return NULL;
-}
-
 static capl_status load_backend(int which, const capl_backend **out)
 {
   *out = backends[which].builtin;
@@ -84,10 +54,10 @@ static capl_status load_backend(int which, const capl_backend **out)
   ** on an idle machine. libgomp reads this when it is loaded, which happens just below. */
   setenv("GOMP_SPINCOUNT", "1000", 0);
   char why[1024] = "";
-  void *library = open_library(backends[which].library, why, sizeof why);
+  void *library = library_open(backends[which].library, why, sizeof why);
   if (!library) return CAPL_FAIL(CAPL_EUNSUPPORTED, "device %s is not available: %s", backends[which].name, why);
   const capl_backend *(*entry)(void);
-  *(void **)&entry = dlsym(library, backends[which].entry);
+  library_find(library, backends[which].entry, &entry);
   if (!entry)
     return CAPL_FAIL(CAPL_EUNSUPPORTED, "device %s is not available: %s has no %s", backends[which].name,
                      backends[which].library, backends[which].entry);

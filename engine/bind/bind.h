@@ -2,7 +2,7 @@
 **
 ** capl's own Lua library is embedded and runs without io, os, debug, ffi and package; what it may do comes
 ** from one private table of C functions, "core", which each library chunk gets as its first argument.
-** Recipes run in an environment of their own: capl, nn, optim, data and Lua's harmless functions.
+** Recipes run in an environment of their own: capl, nn, optim, data, plot and Lua's harmless functions.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #ifndef CAPL_BIND_BIND_H

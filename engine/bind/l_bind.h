@@ -104,6 +104,7 @@ void bind_open_scopes(lua_State *L);
 void bind_open_misc(lua_State *L);
 void bind_open_data(lua_State *L);
 void bind_open_io(lua_State *L);
+void bind_open_plot(lua_State *L);
 void bind_open_model(lua_State *L);
 
 /* core.model_save with the graph at 2 (l_model.c). */

@@ -351,6 +351,7 @@ static void open_core(lua_State *L)
   capl_sys_push(L);
   lua_setfield(L, -2, "sys");
   bind_open_io(L);
+  bind_open_plot(L);
   bind_open_model(L);
   lua_setfield(L, LUA_REGISTRYINDEX, CORE);
 }
@@ -379,7 +380,7 @@ void capl_bind_environment(lua_State *L)
                                  {"rawset", safe_rawset},
                                  {"collectgarbage", safe_collectgarbage},
                                  {NULL, NULL}};
-  static const char *const names[] = {"capl", "nn", "optim", "data", "train", NULL};
+  static const char *const names[] = {"capl", "nn", "optim", "data", "plot", "train", NULL};
   lua_getfield(L, LUA_REGISTRYINDEX, RECIPE);
   if (!lua_isnil(L, -1)) return;
   lua_pop(L, 1);

@@ -1,0 +1,44 @@
+/* library.c -- parts of capl in libraries of their own, loaded when first used.
+** SPDX-License-Identifier: Apache-2.0
+*/
+#define _GNU_SOURCE
+#include "base/library.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Folder of this library, without a slash at the end; "." when unknown. */
+static void own_folder(char *out, size_t len)
+{
+  Dl_info where;
+  snprintf(out, len, ".");
+  if (!dladdr((void *)own_folder, &where) || !where.dli_fname) return;
+  snprintf(out, len, "%s", where.dli_fname);
+  char *slash = strrchr(out, '/');
+  if (slash) *slash = '\0';
+  else snprintf(out, len, ".");
+}
+
+void *library_open(const char *name, char *why, size_t len)
+{
+  char folder[2048], path[4096];
+  own_folder(folder, sizeof folder);
+  const char *extra = getenv("CAPL_BACKEND_PATH");
+  for (int k = 0; k < 3; k++) {
+    if (k == 2 && !extra) break;
+    snprintf(path, sizeof path, k == 1 ? "%s/capl/%s" : "%s/%s", k == 2 ? extra : folder, name);
+    void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (handle) return handle;
+    /* The file that is there tells more than those that are not: it may want a library that is missing. */
+    if (k == 0 || access(path, F_OK) == 0) snprintf(why, len, "%s", dlerror());
+  }
+  return NULL;
+}
+
+void library_find(void *library, const char *entry, void *out)
+{
+  *(void **)out = dlsym(library, entry);
+}

@@ -1,0 +1,16 @@
+/* library.h -- parts of capl in libraries of their own, loaded when first used.
+** SPDX-License-Identifier: Apache-2.0
+*/
+#ifndef CAPL_BASE_LIBRARY_H
+#define CAPL_BASE_LIBRARY_H
+
+#include <stddef.h>
+
+/* Looks for the file name beside libcapl, in its folder capl/, then in $CAPL_BACKEND_PATH. -> dlopen's handle, or
+** NULL and the reason in why. */
+void *library_open(const char *name, char *why, size_t len);
+
+/* The function entry of the library as *(void **)out; NULL if there is none. */
+void library_find(void *library, const char *entry, void *out);
+
+#endif

@@ -1,0 +1,10 @@
+/* entry.c -- the door of libcapl_report.
+** SPDX-License-Identifier: Apache-2.0
+*/
+#include "report/drawing.h"
+
+const report_drawing *report_drawing_entry(void)
+{
+  static const report_drawing drawing = {.abi = REPORT_ABI, .lines = draw_lines, .sheet = draw_sheet};
+  return &drawing;
+}

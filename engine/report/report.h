@@ -1,0 +1,101 @@
+/* report.h -- pictures of a run: line charts and sheets of images, drawn into RGB pixels.
+**
+** A picture is described by plain structs, drawn by one call and given back as pixels; writing the file is the
+** caller's. The same description gives the same pixels. Texts are UTF-8; control characters and bytes that are no
+** UTF-8 are drawn as U+FFFD, and a text too long for its place ends in an ellipsis.
+**
+** Drawing needs Cairo, which brings the libraries of X11 along: 20 libraries and 1.3 ms at every start. So the
+** drawing is in a library of its own, libcapl_report.so, which report_open loads.
+** SPDX-License-Identifier: Apache-2.0
+*/
+#ifndef CAPL_REPORT_REPORT_H
+#define CAPL_REPORT_REPORT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "capl/error.h"
+
+enum {
+  REPORT_MAX_SIDE = 16384,      /* px */
+  REPORT_MAX_PIXELS = 64 << 20, /* as many as a PNG may have to be read */
+  REPORT_MAX_PANELS = 12,
+  REPORT_MAX_SERIES = 21, /* per panel: 7 colours, full, dashed and dotted */
+  REPORT_MAX_CELLS = 10000,
+};
+
+typedef struct {
+  uint8_t *pixels; /* (height, width, 3) RGB; freed by report_picture_fini */
+  int width, height;
+} report_picture;
+
+/* ---- line charts ----------------------------------------------------------------------------- */
+
+typedef struct {
+  const char *name;    /* for the legend; NULL or "" = not there */
+  const double *x, *y; /* n of each. y that is not finite, beyond 1e300, or <= 0 on a log axis, is a gap */
+  int64_t n;
+  double smooth; /* 0..1, 0 = off: weight of the neighbours in a running mean, drawn over the pale values */
+} report_series;
+
+typedef struct {
+  const char *y_label;
+  bool percent;    /* values are shares of 1, shown in % */
+  bool log;
+  double min, max; /* limits of the y axis; NaN = from the data */
+  const report_series *series;
+  int n_series;
+} report_panel;
+
+/* Panels one above the other over a common x axis. */
+typedef struct {
+  const char *title, *x_label; /* NULL = none */
+  const char *font;            /* path of a TrueType file; NULL = Noto Mono, else $CAPL_FONT */
+  int width, height;           /* px; height 0 = by the number of panels */
+  const report_panel *panels;
+  int n_panels;
+} report_chart;
+
+/* ---- sheets of images ------------------------------------------------------------------------ */
+
+typedef enum { REPORT_UNMARKED, REPORT_BAD, REPORT_GOOD } report_mark;
+
+typedef struct {
+  const uint8_t *pixels;     /* (height, width, channels) */
+  int width, height;         /* px; small images are enlarged by a whole factor, large ones shrunk */
+  int channels;              /* 1 or 3 */
+  const char *caption;       /* below the image; NULL = none */
+  const char *truth;         /* what the caption should be: characters that differ are red; NULL = not known */
+  const char *note;          /* small, right of the caption; NULL = none */
+  report_mark mark;          /* colour of the frame */
+} report_cell;
+
+/* Cells in rows; where some are bad and some are good, the bad ones come first, each under its heading. */
+typedef struct {
+  const char *title; /* NULL = none */
+  const char *font;  /* as above */
+  int columns;       /* 0 = as many as fit on 1120 px */
+  const report_cell *cells;
+  int n_cells;
+} report_sheet;
+
+/* ---- drawing --------------------------------------------------------------------------------- */
+
+/* What libcapl_report offers. *out: caller finishes it. All of them: EVALUE naming panel, series or cell, EIO for the
+** font, ENOMEM. One picture at a time is drawn; other threads wait. */
+typedef struct {
+  int abi; /* REPORT_ABI */
+  capl_status (*lines)(const report_chart *chart, report_picture *out);
+  capl_status (*sheet)(const report_sheet *sheet, report_picture *out);
+} report_drawing;
+
+enum { REPORT_ABI = 1 };
+
+/* Loads the library at the first call. EUNSUPPORTED names what is missing. */
+CAPL_API capl_status report_open(const report_drawing **out);
+CAPL_API void report_picture_fini(report_picture *picture);
+
+/* The entry of libcapl_report. */
+CAPL_API const report_drawing *report_drawing_entry(void);
+
+#endif

@@ -1,0 +1,131 @@
+-- plot: pictures as PNG files: line charts, and sheets of images with captions.
+-- SPDX-License-Identifier: Apache-2.0
+local core = ...
+
+local check = require "check"
+
+local plot = {}
+
+-- Text that C can take: a zero byte would end it.
+local function text_of(value) return value and (value:gsub("%z", "\239\191\189")) end
+
+local function check_path(op, path)
+  if path == "" or path:find("%z") then check.fail(op, "path is empty or holds a zero byte; it names a PNG file") end
+  return path
+end
+
+local function check_list(op, name, list)
+  for key in pairs(list) do
+    if type(key) ~= "number" or key % 1 ~= 0 or key < 1 or key > #list then
+      check.fail(op, ("%s is a list, but has an entry [%s]"):format(name, tostring(key)))
+    end
+  end
+  return list
+end
+
+-- ---- line charts ----
+
+local series_spec = {{"name", "string"}, {"x", "table", "tensor"}, {"y", "table", "tensor", required = true}, {"smooth", "number"}}
+local panel_spec = {
+  {"y_label", "string"}, {"percent", "boolean"}, {"log", "boolean"}, {"min", "number"}, {"max", "number"},
+  {"series", "table", required = true},
+}
+local chart_spec = {
+  {"path", "string", required = true}, {"title", "string"}, {"x_label", "string"}, {"panels", "table", required = true},
+  {"width", "whole", default = 900}, {"height", "whole"}, {"font", "string"},
+}
+
+-- A list of numbers, from a list or a tensor with one dim.
+local function numbers(op, values)
+  if core.is_tensor(values) then
+    if values:dim() ~= 1 then check.fail(op, ("values are a list or a tensor (N), got %s"):format(tostring(values:dim()) .. " dims")) end
+    return values:tolist()
+  end
+  for i = 1, #values do
+    if type(values[i]) ~= "number" then
+      check.fail(op, ("value %d is a %s, not a number"):format(i, core.typename(values[i])), "write 0/0 where a value is missing")
+    end
+  end
+  return check_list(op, "the values", values)
+end
+
+local function count_up(n)
+  local x = {}
+  for i = 1, n do x[i] = i end
+  return x
+end
+
+local function read_series(where, given)
+  local s = check.options(where, series_spec, given)
+  local y = numbers(where .. ".y", s.y)
+  local x = s.x and numbers(where .. ".x", s.x) or count_up(#y)
+  if #x ~= #y then check.fail(where, ("x has %d values, y has %d"):format(#x, #y)) end
+  return {name = text_of(s.name), x = x, y = y, smooth = s.smooth}
+end
+
+local function read_panel(where, given)
+  local panel = check.options(where, panel_spec, given)
+  local series = {}
+  for i, s in ipairs(check_list(where, "series", panel.series)) do
+    series[i] = read_series(("%s.series[%d]"):format(where, i), s)
+  end
+  return {
+    y_label = text_of(panel.y_label), percent = panel.percent, log = panel.log, min = panel.min, max = panel.max, series = series,
+  }
+end
+
+--- Draws lines over a common x axis and writes them as a PNG file, whole or not at all.
+-- in   path; title; x_label; panels, one above the other: lists of
+--        {y_label =, percent = values are shares of 1, log =, min =, max = limits of y, series = {…}}, each of which is
+--        {name = for the legend, x = {…}, y = {…}, smooth = 0 to 1, weight of the neighbours in a running mean}.
+--      x, y: lists or tensors (N); without x: 1, 2, 3, …; y that is NaN or infinite, or not above 0 on a log axis, is
+--      a gap; one point is a dot. width = 900, height (px) = by the number of panels; font = path of a TrueType file
+-- errs value: unknown key, x and y of different lengths, x not finite, a picture too large; io: path, font
+-- eg   plot.lines{path = "loss.png", panels = {{y_label = "loss", series = {{y = {3, 2, 1.5}}}}}}
+function plot.lines(chart)
+  local c = check.arguments("plot.lines", chart_spec, chart)
+  local panels = {}
+  for i, panel in ipairs(check_list("plot.lines", "panels", c.panels)) do
+    panels[i] = read_panel(("plot.lines: panels[%d]"):format(i), panel)
+  end
+  core.plot.lines(check_path("plot.lines", c.path), {
+    title = text_of(c.title), x_label = text_of(c.x_label), width = c.width, height = c.height, font = c.font, panels = panels,
+  })
+end
+
+-- ---- sheets ----
+
+local cell_spec = {
+  {"image", "tensor", required = true}, {"caption", "string"}, {"truth", "string"}, {"note", "string"}, {"good", "boolean"},
+}
+local sheet_spec = {
+  {"path", "string", required = true}, {"title", "string"}, {"columns", "whole"}, {"cells", "table", required = true},
+  {"font", "string"},
+}
+
+local function read_cell(where, given)
+  local cell = check.options(where, cell_spec, given)
+  return {
+    image = cell.image, caption = text_of(cell.caption), truth = text_of(cell.truth), note = text_of(cell.note), good = cell.good,
+  }
+end
+
+--- Draws images with captions in rows and writes them as a PNG file, whole or not at all.
+-- in   path; title; columns = as many as fit on 1120 px; cells: a list of {image =, caption = below it, truth = what the
+--      caption should be (characters that differ are red, and the truth stands below), note = small text beside,
+--      good = true (green frame) or false (red frame)}; where there are both, the bad ones come first under a heading.
+--      image: tensor (H,W), (C,H,W), (1,C,H,W) or (H,W,C), C 1 or 3; u8, or floating: the least value is black, the
+--      greatest white. Small images are enlarged by a whole factor. font = path of a TrueType file
+-- errs value: unknown key, a picture too large; shape: not one image; io: path, font
+-- eg   plot.sheet{path = "a.png", cells = {{image = capl.zeros({60, 160}, {dtype = "u8"}), caption = "7K0Q"}}}
+function plot.sheet(sheet)
+  local s = check.arguments("plot.sheet", sheet_spec, sheet)
+  local cells = {}
+  for i, cell in ipairs(check_list("plot.sheet", "cells", s.cells)) do
+    cells[i] = read_cell(("plot.sheet: cells[%d]"):format(i), cell)
+  end
+  if s.columns and s.columns < 1 then check.fail("plot.sheet", ("columns is at least 1, got %d"):format(s.columns)) end
+  core.plot.sheet(check_path("plot.sheet", s.path), {title = text_of(s.title), columns = s.columns, font = s.font, cells = cells})
+end
+
+return plot

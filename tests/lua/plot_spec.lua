@@ -1,0 +1,195 @@
+-- plot: the files it writes, what it takes for values and images, and the errors it gives.
+-- SPDX-License-Identifier: Apache-2.0
+local capl = require "capl"
+local support = require "lua.support"
+
+local plot, data = capl.plot, capl.data
+local nan = 0 / 0
+
+describe("plot", function()
+  local path
+
+  before_each(function() path = os.tmpname() .. ".png" end)
+  after_each(function()
+    os.remove(path)
+    os.remove((path:gsub("%.png$", "")))
+  end)
+
+  local function written()
+    local image = data.png_read(path)
+    return image:size(4), image:size(3)
+  end
+
+  local function refused(wanted, fn, opts)
+    opts.path = opts.path or path
+    assert.equal("LINE: " .. wanted, support.error_text(fn, opts))
+    assert.is_nil(io.open(path))
+  end
+
+  local function lines_refused(wanted, series, panel)
+    panel = panel or {}
+    panel.series = {series}
+    refused("plot.lines: panels[1]" .. wanted, plot.lines, {panels = {panel}})
+  end
+
+  local function cell(t)
+    t.image = t.image or capl.zeros({6, 16}, {dtype = "u8"})
+    return t
+  end
+
+  describe("lines", function()
+    it("writes a PNG file of the size asked for", function()
+      plot.lines{
+        path = path, title = "loss", x_label = "step", width = 500, height = 300,
+        panels = {{y_label = "loss", log = true, series = {{name = "a", x = {1, 2, 3}, y = {3, nan, 1 / 0}}}}},
+      }
+      assert.same({500, 300}, {written()})
+    end)
+
+    it("grows with its panels", function()
+      local panel = {percent = true, series = {{y = {0.1, 0.9}}}}
+      plot.lines{path = path, panels = {panel}}
+      local width, one = written()
+      plot.lines{path = path, panels = {panel, panel}}
+      local _, two = written()
+      assert.equal(900, width)
+      assert.is_true(two > one + 200)
+    end)
+
+    it("takes tensors for lists", function()
+      plot.lines{path = path, panels = {{series = {{y = {0, 1, 2, 3}}}}}}
+      local first = data.png_read(path):tolist()
+      plot.lines{path = path, panels = {{series = {{x = capl.arange(1, 5), y = capl.arange(4)}}}}}
+      assert.same(first, data.png_read(path):tolist())
+    end)
+
+    it("draws panels without series and series without values", function()
+      plot.lines{path = path, panels = {{series = {}}, {series = {{name = "empty", y = {}}}}}}
+      assert.equal(900, (written()))
+    end)
+
+    it("replaces a file, and leaves the old one when it fails", function()
+      plot.lines{path = path, width = 300, panels = {{series = {}}}}
+      plot.lines{path = path, width = 400, panels = {{series = {}}}}
+      assert.is_false(pcall(plot.lines, {path = path, width = 500, panels = {{series = {{x = {nan}, y = {1}}}}}}))
+      assert.equal(400, (written()))
+    end)
+
+    it("names the nearest of its keys", function()
+      refused("plot.lines: unknown option 'titel'; did you mean 'title'?", plot.lines, {titel = "", panels = {}})
+      refused("plot.lines: panels[1]: unknown option 'ylabel'; did you mean 'y_label'?", plot.lines,
+        {panels = {{ylabel = "", series = {}}}})
+      lines_refused(".series[1]: unknown option 'label'; known: name, x, y, smooth", {label = "", y = {}})
+    end)
+
+    it("refuses what cannot be drawn", function()
+      refused("plot.lines: panels is missing", plot.lines, {})
+      refused("plot.lines: a chart has 1 to 12 panels, not 0", plot.lines, {panels = {}})
+      refused("plot.lines: panels is a list, but has an entry [a]", plot.lines, {panels = {a = 1}})
+      refused("plot.lines: panels[1]: options are a table, got number", plot.lines, {panels = {1}})
+      refused("plot.lines: width must be a whole number, got 1.5", plot.lines, {panels = {}, width = 1.5})
+      refused("plot.lines: the width of a chart is 240 to 16384 px, not 1000000000", plot.lines, {panels = {{series = {}}}, width = 1e15})
+      lines_refused(".series[1]: x has 1 values, y has 2", {x = {1}, y = {1, 2}})
+      lines_refused(".series[1].y: value 2 is a string, not a number\n  hint: write 0/0 where a value is missing", {y = {1, "2"}})
+      lines_refused(".series[1].x: values are a list or a tensor (N), got 2 dims", {x = capl.zeros(1, 1), y = {1}})
+      refused("plot.lines: panel 1, series 1: x[2] is no finite number; only y may have gaps", plot.lines,
+        {panels = {{series = {{x = {1, 1 / 0}, y = {1, 2}}}}}})
+      refused("plot.lines: panel 1: min = 1 is not below max = 0", plot.lines, {panels = {{series = {}, min = 1, max = 0}}})
+    end)
+
+    it("names a path that cannot be written, and a font that is not there", function()
+      refused("plot.lines: /no/where.png: cannot be written: No such file or directory", plot.lines,
+        {path = "/no/where.png", panels = {{series = {}}}})
+      refused("plot.lines: path is empty or holds a zero byte; it names a PNG file", plot.lines, {path = "a\0b", panels = {{series = {}}}})
+      local text = support.error_text(plot.lines, {path = path, font = "/no/such.ttf", panels = {{series = {}}}})
+      local wanted = "font /no/such.ttf: No such file or directory\n  hint: install the Debian package fonts-noto-mono"
+      assert.truthy(text:find(wanted, 1, true), text)
+    end)
+  end)
+
+  describe("sheet", function()
+    it("takes images in any layout", function()
+      local images = {
+        capl.zeros({6, 16}, {dtype = "u8"}), capl.zeros({1, 6, 16}, {dtype = "u8"}), capl.zeros({3, 6, 16}, {dtype = "u8"}),
+        capl.zeros({1, 3, 6, 16}, {dtype = "u8"}), capl.zeros({6, 16, 1}, {dtype = "u8"}), capl.zeros({6, 16, 3}, {dtype = "u8"}),
+        capl.zeros({6, 16}),
+      }
+      local first
+      for _, image in ipairs(images) do
+        plot.sheet{path = path, cells = {{image = image}}}
+        local got = data.png_read(path):tolist()
+        first = first or got
+        assert.same(first, got)
+      end
+    end)
+
+    -- The colour in the middle of each of the w pixels of an image's first row, which are 12 px wide here.
+    local function middles(w)
+      local image, out = data.png_read(path), {}
+      for i = 1, w do
+        out[i] = {}
+        for c = 1, 3 do out[i][c] = image[1][c][18 + 1 + 6][18 + 1 + 12 * i - 6]:item() end
+      end
+      return out
+    end
+
+    it("keeps levels, and stretches floating images from black to white", function()
+      local rgb = capl.tensor({{{1, 2, 3}, {40, 50, 60}}, {{7, 8, 9}, {4, 5, 6}}}, {dtype = "u8"}) -- (H,W,C) = (2,2,3)
+      plot.sheet{path = path, cells = {{image = rgb}}}
+      assert.same({{1, 2, 3}, {40, 50, 60}}, middles(2))
+      plot.sheet{path = path, cells = {{image = rgb:permute(3, 1, 2)}}}
+      assert.same({{1, 2, 3}, {40, 50, 60}}, middles(2))
+      plot.sheet{path = path, cells = {{image = capl.tensor{{-1.5, 0.5, 2.5}}}}}
+      assert.same({{0, 0, 0}, {128, 128, 128}, {255, 255, 255}}, middles(3))
+    end)
+
+    it("puts its cells into columns", function()
+      local cells = {cell{}, cell{}, cell{}}
+      plot.sheet{path = path, cells = cells}
+      local wide, low = written()
+      plot.sheet{path = path, cells = cells, columns = 1}
+      local narrow, high = written()
+      assert.is_true(wide > 2 * narrow and high > 2 * low)
+    end)
+
+    it("refuses what is no image", function()
+      local function image_refused(got, image)
+        refused("plot.sheet: cells[1].image: one image (H,W), (C,H,W) or (H,W,C) with C = 1 or 3, u8 or floating, of at most "
+          .. "16384 px per side expected, got " .. got, plot.sheet, {cells = {{image = image}}})
+      end
+      image_refused("(2,1,6,16) u8 cpu", capl.zeros({2, 1, 6, 16}, {dtype = "u8"}))
+      image_refused("(2,6,16) u8 cpu", capl.zeros({2, 6, 16}, {dtype = "u8"}))
+      image_refused("(0,16) u8 cpu", capl.zeros({0, 16}, {dtype = "u8"}))
+      image_refused("(16) u8 cpu", capl.zeros({16}, {dtype = "u8"}))
+      image_refused("(6,16) i32 cpu", capl.zeros({6, 16}, {dtype = "i32"}))
+      refused("plot.sheet: cells[1].image is on device meta and has no pixels", plot.sheet,
+        {cells = {{image = capl.zeros({6, 16}, {dtype = "u8", device = "meta"})}}})
+      refused("plot.sheet: cells[1].image holds values that are not finite", plot.sheet, {cells = {{image = capl.full({2, 2}, nan)}}})
+      refused("plot.sheet: cells[1]: image must be a tensor, got string", plot.sheet, {cells = {{image = "a.png"}}})
+      refused("plot.sheet: cells[1]: image is missing", plot.sheet, {cells = {{caption = "A"}}})
+    end)
+
+    it("names the nearest of its keys", function()
+      refused("plot.sheet: cells[1]: unknown option 'captoin'; did you mean 'caption'?", plot.sheet, {cells = {cell{captoin = ""}}})
+      refused("plot.sheet: unknown option 'colums'; did you mean 'columns'?", plot.sheet, {colums = 1, cells = {}})
+      refused("plot.sheet: columns is at least 1, got 0", plot.sheet, {columns = 0, cells = {cell{}}})
+      refused("plot.sheet: a sheet has 1 to 10000 cells, not 0", plot.sheet, {cells = {}})
+    end)
+
+    it("draws any text", function()
+      local texts = {"", "\0", "\27[2J", "\255\254", "\239\191\191", "验证码", ("long "):rep(2000), "e\204\129"}
+      local cells = {}
+      for i, text in ipairs(texts) do cells[i] = cell{caption = text, truth = texts[#texts + 1 - i], note = text, good = i % 2 == 0} end
+      plot.sheet{path = path, title = texts[7], cells = cells}
+      assert.is_true(written() > 100)
+    end)
+
+    it("leaves no tensors behind, also when it fails", function()
+      support.no_leak(function()
+        local image = capl.zeros({6, 16})
+        plot.sheet{path = path, cells = {{image = image}}}
+        pcall(plot.sheet, {path = "/no/where.png", cells = {{image = image}, {image = capl.zeros(3)}}})
+      end)
+    end)
+  end)
+end)
