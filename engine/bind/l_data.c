@@ -195,17 +195,19 @@ static int data_charset(lua_State *L)
 
 /* ---- captcha generator ----------------------------------------------------------------------- */
 
-/* data.captcha(preset[, {charset, length, width, height, font}]) */
+/* data.captcha(preset[, {charset, length, width, height, font, often, times}]) */
 static int data_captcha(lua_State *L)
 {
-  static const char *const names[] = {"charset", "length", "width", "height", "font", NULL};
+  static const char *const names[] = {"charset", "length", "width", "height", "font", "often", "times", NULL};
   const char *preset = bind_check_string(L, 1);
   bind_check_options(L, 2, names);
   capl_captcha_options o = {.charset = data_option_string(L, 2, "charset"),
                             .length = (int)data_option_whole(L, 2, "length", 0, 0, CAPL_LABEL_MAX),
                             .width = (int)data_option_whole(L, 2, "width", 0, 0, 65535),
                             .height = (int)data_option_whole(L, 2, "height", 0, 0, 65535),
-                            .font = data_option_string(L, 2, "font")};
+                            .font = data_option_string(L, 2, "font"),
+                            .often = data_option_string(L, 2, "often"),
+                            .times = (int)data_option_whole(L, 2, "times", 0, 0, CAPL_OFTEN_MAX)};
   void **box = data_new_box(L, CAPTCHA_TYPE);
   bind_check(L, capl_captcha_new(preset, &o, (capl_captcha **)box), NULL);
   return 1;

@@ -47,6 +47,23 @@ static int or_default(int value, int fallback)
   return value ? value : fallback;
 }
 
+static capl_status set_picks(capl_captcha *gen, const char *often, int times)
+{
+  if (times < 1 || times > CAPL_OFTEN_MAX) {
+    return CAPL_FAIL(CAPL_EVALUE, "captcha times is %d; it must be 1..%d", times, CAPL_OFTEN_MAX);
+  }
+  for (const char *c = often; *c; c++) {
+    if (!strchr(gen->charset, *c)) {
+      return CAPL_FAIL(CAPL_EVALUE, "captcha often holds '%c', which is not in the charset \"%s\"", *c, gen->charset);
+    }
+  }
+  for (int id = 0; gen->charset[id]; id++) {
+    int copies = strchr(often, gen->charset[id]) ? times : 1;
+    for (int i = 0; i < copies; i++) gen->pick[gen->n_pick++] = (uint8_t)id;
+  }
+  return CAPL_OK;
+}
+
 static capl_status set_options(capl_captcha *gen, const capl_captcha_options *options)
 {
   gen->length = or_default(options->length, 4);
@@ -59,7 +76,8 @@ static capl_status set_options(capl_captcha *gen, const capl_captcha_options *op
     return CAPL_FAIL(CAPL_EVALUE, "captcha size is %d x %d px; each side must be %d..%d", gen->width, gen->height,
                      LEAST_PX, MOST_PX);
   }
-  return capl_charset_expand(options->charset ? options->charset : "0-9A-Z", gen->charset);
+  CAPL_TRY(capl_charset_expand(options->charset ? options->charset : "0-9A-Z", gen->charset));
+  return set_picks(gen, options->often ? options->often : "", or_default(options->times, 1));
 }
 
 static int widest_line(const capl_captcha *gen)
@@ -173,7 +191,7 @@ static float roll_reach(capl_rng *rng, captcha_warp_rule rule, int cell_px)
 static captcha_cell roll_letter(const capl_captcha *gen, capl_rng *rng, uint8_t *label)
 {
   int size = between(rng, 0, CAPTCHA_SIZES - 1);
-  *label = (uint8_t)between(rng, 0, gen->glyphs.n_chars - 1);
+  *label = gen->pick[between(rng, 0, gen->n_pick - 1)];
   const capl_glyph *glyph = &gen->glyphs.glyph[size * gen->glyphs.n_chars + *label];
   captcha_cell cell = {.width = glyph->cell_w, .warp = {.glyph = glyph}};
   cell.warp.angle = radians(uniform(rng, -30, 30));

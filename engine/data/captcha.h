@@ -55,6 +55,8 @@ struct capl_captcha {
   int length, width, height;
   int canvas_width; /* px of the longest possible line, at least width */
   char charset[CAPL_CHARSET_MAX + 1];
+  uint8_t pick[CAPL_CHARSET_MAX * CAPL_OFTEN_MAX]; /* what letters are drawn from, uniformly: class ids, repeated as wanted */
+  int n_pick;
   capl_glyphs glyphs;
   pthread_mutex_t lock; /* of idle */
   captcha_scratch *idle;

@@ -22,6 +22,7 @@ extern "C" {
 
 enum {
   CAPL_LABEL_MAX = 32,   /* T, characters of a label */
+  CAPL_OFTEN_MAX = 100,  /* how many times as often a generator may draw a character */
   CAPL_CHARSET_MAX = 94, /* K, classes: printable ASCII without space */
 };
 
@@ -41,6 +42,8 @@ typedef struct {
   int length;          /* characters per image, 1..CAPL_LABEL_MAX; 0 = 4 */
   int width, height;   /* px; 0 = 160, 60. The letters keep their size */
   const char *font;    /* path of a TrueType file; NULL = $CAPL_FONT, else Noto Mono where Debian puts it */
+  const char *often;   /* characters of the charset that come more often than the others; NULL = none */
+  int times;           /* how many times as often, 1..CAPL_OFTEN_MAX; 0 = 1 */
 } capl_captcha_options;
 
 /* preset: "lepture" or "lepture-0.7.1". options may be NULL. *gen: caller unrefs.

@@ -351,6 +351,13 @@ for _, name in ipairs{"zeros", "ones", "empty", "rand", "randn"} do
   end
 end
 
+--- capl.eye(n[, {dtype, device}]): the n x n identity matrix, f32 unless said.
+function tensor.eye(n, opts)
+  local o = check.options("eye", {{"dtype", "string", default = "f32"}, {"device", "string"}}, opts)
+  local i = core.arange(0, check.arg(1, "eye", "number", n), 1, {dtype = "f32", device = o.device})
+  return i:view(n, 1):eq(i:view(1, n)):to(o.dtype)
+end
+
 --- capl.full_like(x, value)
 function tensor.full_like(x, value)
   check.arg(1, "full_like", "tensor", x)

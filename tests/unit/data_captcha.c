@@ -83,6 +83,11 @@ static void options_out_of_range_are_refused(void **state)
                "captcha length is 33; it must be 1..32");
   assert_fails(capl_captcha_new("lepture", &(capl_captcha_options){.width = 5000}, &gen), CAPL_EVALUE,
                "captcha size is 5000 x 60 px; each side must be 16..1024");
+  assert_fails(capl_captcha_new("lepture", &(capl_captcha_options){.often = "0o"}, &gen), CAPL_EVALUE,
+               "captcha often holds 'o', which is not in the charset "
+               "\"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ\"");
+  assert_fails(capl_captcha_new("lepture", &(capl_captcha_options){.often = "O", .times = 101}, &gen), CAPL_EVALUE,
+               "captcha times is 101; it must be 1..100");
   gen = make("lepture");
   uint8_t pixels[1], labels[4];
   assert_fails(capl_captcha_draw(gen, 1, 1, 2, pixels, labels), CAPL_EVALUE, "a captcha has 1 or 3 channels, not 2");
@@ -214,6 +219,29 @@ static void every_class_is_drawn_equally_often(void **state)
   capl_captcha_unref(gen);
 }
 
+static void characters_asked_for_often_come_so_many_times_as_often(void **state)
+{
+  (void)state;
+  enum { N = 3800 };
+  capl_captcha *gen;
+  assert_ok(capl_captcha_new("lepture", &(capl_captcha_options){.often = "0O", .times = 2}, &gen));
+  static uint8_t image[AREA];
+  int zeros = 0, ones = 0, ohs = 0;
+  for (uint64_t index = 0; index < N; index++) {
+    uint8_t labels[4];
+    assert_ok(capl_captcha_draw(gen, 5, index, 1, image, labels));
+    for (int t = 0; t < 4; t++) {
+      zeros += labels[t] == 0;
+      ones += labels[t] == 1;
+      ohs += labels[t] == 24;
+    }
+  }
+  assert_in_range(zeros, 680, 920); /* 4 N 2/38 = 800 expected, +- 4.4 sigma */
+  assert_in_range(ohs, 680, 920);
+  assert_in_range(ones, 310, 490);
+  capl_captcha_unref(gen);
+}
+
 static void other_sizes_lengths_and_charsets_draw_too(void **state)
 {
   (void)state;
@@ -327,6 +355,7 @@ int main(void)
     cmocka_unit_test(images_have_the_statistics_of_the_original),
     cmocka_unit_test(the_0_7_1_preset_is_flatter),
     cmocka_unit_test(every_class_is_drawn_equally_often),
+    cmocka_unit_test(characters_asked_for_often_come_so_many_times_as_often),
     cmocka_unit_test(other_sizes_lengths_and_charsets_draw_too),
     cmocka_unit_test(threads_that_draw_at_once_get_the_same_images),
     cmocka_unit_test(saved_files_carry_label_and_pixels),

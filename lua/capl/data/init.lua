@@ -22,17 +22,21 @@ function Source:count() return self.box:count() end
 --- Path of sample i (from 0) below the folder; nil for generated images.
 function Source:name(i) return self.box:name(i) end
 
-local captcha_keys = {"preset", "charset", "length", "width", "height", "font", "count", "fixed", "seed", "channels"}
+local captcha_keys = {
+  "preset", "charset", "length", "width", "height", "font", "often", "times", "count", "fixed", "seed", "channels",
+}
 
 local function generator(o)
   return core.data.captcha(o.preset or "lepture", {
     charset = o.charset, length = o.length, width = o.width, height = o.height, font = o.font,
+    often = o.often, times = o.times,
   })
 end
 
 --- Captchas drawn while training.
 -- opts  preset = "lepture" | "lepture-0.7.1"; charset = "0-9A-Z"; length = 4; width = 160, height = 60 (px); font =
 --       path of a TrueType file; channels = 1 | 3; seed = 42; count = images per epoch (endless);
+--       often = "0O", times = 3: these characters of the charset come three times as often as each other one;
 --       fixed = false: new images in every epoch; true: the same in every epoch, none of which a fresh source of that
 --       seed ever shows
 -- errs value: unknown preset or option; io: no font

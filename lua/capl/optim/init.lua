@@ -1,7 +1,9 @@
--- optim: optimisers and learning-rate schedules.
+-- optim: optimisers and learning-rate schedules, with PyTorch's names and formulas.
 -- SPDX-License-Identifier: Apache-2.0
-local optim = {schedule = require "optim.schedule"}
+local optim = require "optim.algorithms"
 
-for name, value in pairs(require "optim.algorithms") do optim[name] = value end
+optim.schedule = require "optim.schedule"
+optim.Muon = require "optim.muon"
+optim.join = require "optim.join"
 
 return optim

@@ -76,6 +76,7 @@ function Optimizer.class(name, spec)
       local options = check.options(class.name, all, opts)
       self.clip_norm = options.clip_norm
       self.groups = read_groups(self, params, options)
+      if class.check_parameters then class.check_parameters(self.groups) end
       self.lr = self:lr_of(self.groups[1])
       return self
     end,
@@ -176,7 +177,7 @@ function Optimizer:inputs(batch, grads, names)
   return list
 end
 
--- The arithmetic of a step. Returns whether it was done.
+-- Returns whether the step was done.
 local function update(self)
   local grads = take_grads(self)
   local scale = self.clip_norm > 0 and clip_factor(self, grads) or (self.clip_norm <= 0 and 1 or nil)
@@ -197,6 +198,9 @@ local function update(self)
   return scale ~= nil
 end
 
+--- The arithmetic of a step alone: for loops over several optimisers, whose common step ends elsewhere.
+function Optimizer:apply() return core.no_grad(update, self) end
+
 local function ended(self)
   core.step_end()
   hooks.step(self)
@@ -205,14 +209,14 @@ end
 --- One step with the gradients as they are; the training step ends here. With clip_norm the gradients' common norm is
 -- held to it, and a step whose norm is not finite is skipped and counted in opt.skipped.
 function Optimizer:step()
-  core.no_grad(update, self)
+  self:apply()
   ended(self)
 end
 
 --- loss:backward(), step, zero_grad.
 function Optimizer:backward_step(loss)
   check.arg(1, "backward_step", "tensor", loss):backward()
-  core.no_grad(update, self)
+  self:apply()
   self:zero_grad()
   ended(self)
 end
