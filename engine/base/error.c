@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text.h"
+
 static _Thread_local capl_error last;
 
 static const char *const names[CAPL_STATUS_COUNT] = {
@@ -17,8 +19,8 @@ static const char *const names[CAPL_STATUS_COUNT] = {
 
 capl_status capl_fail_at(const char *file, int line, capl_status code, const char *fmt, ...)
 {
-  /* Formatted aside first: the arguments may point into the record that is replaced. */
-  char message[sizeof last.message];
+  /* Formatted aside first: the arguments may point into the record that is replaced, and a path may be long. */
+  char message[8192];
   va_list args;
   va_start(args, fmt);
   vsnprintf(message, sizeof message, fmt, args);
@@ -26,7 +28,7 @@ capl_status capl_fail_at(const char *file, int line, capl_status code, const cha
   last.code = code;
   last.file = file;
   last.line = line;
-  memcpy(last.message, message, sizeof message);
+  capl_text_show(last.message, sizeof last.message, message, false);
   last.context[0] = last.hint[0] = '\0';
   return code;
 }
@@ -44,10 +46,12 @@ void capl_error_context(const char *fmt, ...)
 void capl_error_hint(const char *fmt, ...)
 {
   if (last.hint[0]) return;
+  char hint[8192];
   va_list args;
   va_start(args, fmt);
-  vsnprintf(last.hint, sizeof last.hint, fmt, args);
+  vsnprintf(hint, sizeof hint, fmt, args);
   va_end(args);
+  capl_text_show(last.hint, sizeof last.hint, hint, true);
 }
 
 const capl_error *capl_error_last(void)

@@ -7,11 +7,13 @@
 */
 #include "bind/l_bind.h"
 
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/names.h"
+#include "base/text.h"
 
 #define ERROR_TYPE "capl.error"
 #define DESCRIBE_KEY "capl.describe_path"
@@ -208,20 +210,46 @@ static int error_tostring(lua_State *L)
   return 1;
 }
 
+/* text without control characters, at most lines of it. Pushed. */
+static const char *push_shown(lua_State *L, const char *text, int lines)
+{
+  const char *end = text;
+  while (*end && lines > 0) lines -= *end++ == '\n';
+  int more = *end != '\0';
+  for (const char *p = end; *p; p++) more += *p == '\n';
+  lua_pushlstring(L, text, (size_t)(end - text));
+  size_t room = lines < INT_MAX / 2 ? 4096 : 4 * (size_t)(end - text) + 16; /* \x1b for each byte */
+  char *shown = lua_newuserdata(L, room);
+  capl_text_show(shown, room, lua_tostring(L, -2), true);
+  lua_pushfstring(L, more ? "%s… and %d more lines; capl -v shows all" : "%s", shown, more);
+  lua_replace(L, -3);
+  lua_pop(L, 1);
+  return lua_tostring(L, -1);
+}
+
+/* Any value as a text, or NULL when it has none to give. Pushed unless NULL. */
+static const char *push_text(lua_State *L, int index)
+{
+  if (lua_isstring(L, index)) return lua_pushvalue(L, index), lua_tostring(L, -1);
+  if (!luaL_getmetafield(L, index, "__tostring")) return NULL;
+  lua_pushvalue(L, index);
+  if (lua_pcall(L, 1, 1, 0) == 0 && lua_isstring(L, -1)) return lua_tostring(L, -1);
+  lua_pop(L, 1);
+  return NULL;
+}
+
 const char *capl_bind_error_text(lua_State *L, int index, bool verbose)
 {
-  if (index < 0) index = lua_gettop(L) + 1 + index;
-  if (!luaL_callmeta(L, index, "__tostring")) {
-    const char *text = lua_tostring(L, index);
-    lua_pushfstring(L, "%s", text ? text : "(error object is not a string)");
-  }
-  if (verbose && is_error(L, index)) {
-    const char *traceback = field_text(L, index, "traceback");
-    const char *both = lua_pushfstring(L, traceback ? "%s\n%s" : "%s", lua_tostring(L, -2), traceback);
-    lua_replace(L, -3);
-    lua_pop(L, 1);
-    return both;
-  }
+  enum { SCREEN = 20 };
+  int top = lua_gettop(L);
+  if (index < 0) index = top + 1 + index;
+  const char *text = push_text(L, index);
+  if (!text) text = lua_pushfstring(L, "an error without a text");
+  const char *traceback = verbose && is_error(L, index) ? field_text(L, index, "traceback") : NULL;
+  if (traceback) text = lua_pushfstring(L, "%s\n%s", text, traceback);
+  push_shown(L, text, verbose ? INT_MAX : SCREEN);
+  lua_replace(L, top + 1); /* over what else was pushed: one value in all */
+  lua_settop(L, top + 1);
   return lua_tostring(L, -1);
 }
 
@@ -236,18 +264,84 @@ const char *capl_bind_error_code(lua_State *L, int index)
 
 /* ---- protected calls ------------------------------------------------------------------------- */
 
-/* Makes an error table of anything raised; positions inside the library get the recipe's line before them. */
+/* ---- near names ------------------------------------------------------------------------------ */
+
+/* Suggests the string keys of the table on top; of a read-only view, those of the table behind it. */
+static void suggest_keys(lua_State *L, capl_suggestion *s)
+{
+  int top = lua_gettop(L);
+  lua_pushvalue(L, top);
+  if (luaL_getmetafield(L, top, "__index") && !lua_istable(L, -1)) lua_pop(L, 1);
+  for (lua_pushnil(L); lua_next(L, -2); lua_pop(L, 1))
+    if (lua_type(L, -2) == LUA_TSTRING) capl_suggest(s, lua_tostring(L, -2));
+  lua_settop(L, top);
+}
+
+/* Pushes the nearest name in one of the environment's tables as "nn.Conv2d", or nil. */
+static void push_near_field(lua_State *L, const char *wanted)
+{
+  capl_suggestion best = {.wanted = wanted};
+  lua_pushnil(L); /* the answer */
+  capl_bind_environment(L);
+  for (lua_pushnil(L); lua_next(L, -2); lua_pop(L, 1)) {
+    if (!lua_istable(L, -1) || lua_type(L, -2) != LUA_TSTRING) continue;
+    const char *before = best.nearest;
+    suggest_keys(L, &best);
+    if (best.nearest == before) continue;
+    lua_pushfstring(L, "%s.%s", lua_tostring(L, -2), best.nearest);
+    lua_replace(L, -5);
+  }
+  lua_pop(L, 1);
+}
+
+/* Sets the hint of the error table on top when text complains of a global or field that does not exist. */
+static void hint_near_name(lua_State *L, const char *text)
+{
+  char kind[8], name[64];
+  const char *at = strstr(text, "attempt to ");
+  if (!at || sscanf(at, "attempt to %*[a-z] %7[a-z] '%63[^']' (a nil value)", kind, name) != 2) return;
+  if (strcmp(kind, "global") == 0) {
+    capl_suggestion s = {.wanted = name};
+    capl_bind_environment(L);
+    suggest_keys(L, &s);
+    if (s.nearest) lua_pushfstring(L, "%s", s.nearest); else lua_pushnil(L);
+    lua_remove(L, -2);
+  } else if (strcmp(kind, "field") == 0) {
+    push_near_field(L, name);
+  } else {
+    return;
+  }
+  if (lua_isstring(L, -1)) {
+    lua_pushfstring(L, "did you mean %s?", lua_tostring(L, -1));
+    lua_setfield(L, -3, "hint");
+  }
+  lua_pop(L, 1);
+}
+
+/* ---- any value as an error ------------------------------------------------------------------- */
+
+/* What is said of error(nil), error({}) and the like: their text is the recipe's to give. */
+static void push_no_text(lua_State *L, int index)
+{
+  const char *what = lua_isboolean(L, index) ? (lua_toboolean(L, index) ? "true" : "false") : luaL_typename(L, index);
+  lua_pushfstring(L, "error(%s): an error without a text", what);
+}
+
+/* Makes an error table of anything raised; positions inside the library get the recipe's line before them, and so do
+** errors that have no position of their own. */
 static void normalize(lua_State *L)
 {
   if (is_error(L, -1)) return;
-  const char *text = lua_tostring(L, -1);
-  if (!text)
-    text = luaL_callmeta(L, -1, "__tostring") ? lua_tostring(L, -1) : "(error object is not a string)";
+  int index = lua_gettop(L);
+  const char *text = push_text(L, index);
+  bool placed = text && lua_isstring(L, index) && strncmp(text, "capl:", 5) != 0 && strcmp(text, "stack overflow") != 0;
+  if (!text) push_no_text(L, index), text = lua_tostring(L, -1);
   lua_createtable(L, 0, 4);
   set_text(L, "code", "lua");
   set_text(L, "message", text);
   luaL_setmetatable(L, ERROR_TYPE);
-  if (strncmp(text, "capl:", 5) == 0) locate(L, true);
+  if (!placed) locate(L, true);
+  hint_near_name(L, text);
 }
 
 static int on_error(lua_State *L)

@@ -22,6 +22,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/text.h"
 #include "base/thread.h"
 #include "capl/backend.h"
 
@@ -37,7 +38,7 @@ static const char *check_path(lua_State *L, int arg)
 static int fail(lua_State *L, const char *verb, const char *path)
 {
   lua_pushnil(L);
-  lua_pushfstring(L, "cannot %s %s: %s", verb, path, strerror(errno));
+  lua_pushfstring(L, "cannot %s %s: %s", verb, path, capl_errno_text(errno));
   return 2;
 }
 

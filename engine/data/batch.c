@@ -36,6 +36,7 @@ static capl_status read_sample(const row_maker *maker, row_scratch *scratch, uin
   if (status == CAPL_OK) return CAPL_OK;
   maker->on_bad(maker->context, id);
   capl_error_context("sample %u, epoch %u", id, epoch);
+  if (!maker->skip && capl_source_name(maker->source, id)) capl_error_hint("on_error = \"skip\" of the loader takes other files in place of bad ones");
   return status;
 }
 

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/text.h"
 #include "base/thread.h"
 #include "capl/data.h"
 
@@ -74,7 +75,7 @@ static void *save_some(void *argument)
 static capl_status make_folder(const char *dir)
 {
   if (mkdir(dir, 0777) == 0 || errno == EEXIST) return CAPL_OK;
-  return CAPL_FAIL(CAPL_EIO, "%s: cannot be made: %s", dir, strerror(errno));
+  return CAPL_FAIL(CAPL_EIO, "%s: cannot be made: %s", dir, capl_errno_text(errno));
 }
 
 static capl_status check(const capl_captcha *gen, uint32_t n, int threads)

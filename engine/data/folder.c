@@ -5,6 +5,7 @@
 ** SPDX-License-Identifier: Apache-2.0
 */
 #define _GNU_SOURCE
+#include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -14,6 +15,7 @@
 #include <strings.h>
 #include <sys/stat.h>
 
+#include "base/text.h"
 #include "data/image.h"
 #include "data/source.h"
 
@@ -30,21 +32,37 @@ typedef struct {
 
 /* ---- labels ---------------------------------------------------------------------------------- */
 
+static int count_chars(const char *text)
+{
+  int n = 0;
+  for (; *text; n++) {
+    int bytes = capl_text_char(text);
+    text += bytes ? bytes : 1;
+  }
+  return n;
+}
+
+/* The character at p is none of the charset. Letters of the other case are the commonest such mistake. */
+static capl_status outside_charset(const folder_source *s, uint32_t i, const char *text, const char *p)
+{
+  int bytes = capl_text_char(p), position = 1;
+  for (const char *q = text; q < p; position++) q += capl_text_char(q) ? capl_text_char(q) : 1;
+  char other = isupper((unsigned char)*p) ? (char)tolower((unsigned char)*p) : (char)toupper((unsigned char)*p), has[32] = "";
+  if (other != *p && strchr(s->base.charset, other)) snprintf(has, sizeof has, " (it has '%c')", other);
+  return CAPL_FAIL(CAPL_EVALUE, "%s/%s: label \"%s\" has '%.*s' at position %d, which is not in the charset %s%s", s->dir,
+                   s->name[i], text, bytes ? bytes : 1, p, position, s->base.charset, has);
+}
+
 static capl_status encode_label(const folder_source *s, uint32_t i, const char *text, int32_t *ids)
 {
+  for (const char *p = text; *p; p++)
+    if (!strchr(s->base.charset, *p)) return outside_charset(s, i, text, p);
   int length = (int)strlen(text), most = s->base.length;
   if (length > most || length == 0 || (length < most && !s->variable)) {
-    return CAPL_FAIL(CAPL_EVALUE, "%s/%s: label \"%s\" has %d characters; expected %s%d", s->dir, s->name[i], text, length,
-                     s->variable ? "1 to " : "", most);
+    return CAPL_FAIL(CAPL_EVALUE, "%s/%s: label \"%s\" has %d characters; expected %s%d", s->dir, s->name[i], text,
+                     count_chars(text), s->variable ? "1 to " : "", most);
   }
-  for (int t = 0; t < most; t++) {
-    const char *found = t < length ? strchr(s->base.charset, text[t]) : NULL;
-    if (t < length && !found) {
-      return CAPL_FAIL(CAPL_EVALUE, "%s/%s: label \"%s\" holds '%c', which is not in the charset %s", s->dir, s->name[i], text,
-                       text[t], s->base.charset);
-    }
-    ids[t] = found ? (int32_t)(found - s->base.charset) : -1;
-  }
+  for (int t = 0; t < most; t++) ids[t] = t < length ? (int32_t)(strchr(s->base.charset, text[t]) - s->base.charset) : -1;
   return CAPL_OK;
 }
 
@@ -143,8 +161,16 @@ static capl_status list_entry(folder_source *s, DIR *dir, const char *below, con
   }
   struct stat st;
   if (fstatat(dirfd(dir), entry, &st, AT_SYMLINK_NOFOLLOW) != 0) return CAPL_OK; /* gone since it was listed */
-  if (S_ISDIR(st.st_mode)) return list(s, path, depth + 1);
-  return is_png_name(entry) ? add_name(s, path) : CAPL_OK;
+  if (is_png_name(entry)) return add_name(s, path); /* whatever it is: reading says when it is no file */
+  return S_ISDIR(st.st_mode) ? list(s, path, depth + 1) : CAPL_OK;
+}
+
+static capl_status cannot_list(const char *path)
+{
+  bool missing = errno == ENOENT;
+  CAPL_FAIL(CAPL_EIO, "%s: cannot be listed: %s", path, capl_errno_text(errno));
+  if (missing && *path != '/') capl_error_hint("the path starts at the folder in which capl was started");
+  return CAPL_EIO;
 }
 
 static capl_status list(folder_source *s, const char *below, int depth)
@@ -155,7 +181,7 @@ static capl_status list(folder_source *s, const char *below, int depth)
     return CAPL_FAIL(CAPL_EIO, "%s/%s: the path is too long", s->dir, below);
   }
   DIR *dir = opendir(path);
-  if (!dir) return CAPL_FAIL(CAPL_EIO, "%s: cannot be listed: %s", path, strerror(errno));
+  if (!dir) return cannot_list(path);
   capl_status status = CAPL_OK;
   struct dirent *entry;
   while (status == CAPL_OK && (entry = readdir(dir))) {
@@ -203,13 +229,20 @@ static capl_status size_of_first(folder_source *s)
   return status;
 }
 
+static capl_status no_files(const char *dir)
+{
+  CAPL_FAIL(CAPL_EVALUE, "%s: holds no *.png file", dir);
+  capl_error_hint("folders inside are searched too; other kinds of images must be converted to PNG first");
+  return CAPL_EVALUE;
+}
+
 static capl_status open_folder(folder_source *s, const char *dir, const capl_folder_options *options)
 {
   s->dir = strdup(dir);
   if (!s->dir) return CAPL_FAIL(CAPL_ENOMEM, "no memory for a folder source");
   CAPL_TRY(set_options(s, options));
   CAPL_TRY(list(s, "", 0));
-  if (s->base.count == 0) return CAPL_FAIL(CAPL_EVALUE, "%s: holds no *.png file", dir);
+  if (s->base.count == 0) return no_files(dir);
   qsort(s->name, s->base.count, sizeof *s->name, by_bytes);
   CAPL_TRY(size_of_first(s));
   if (s->base.length == 0) return CAPL_OK;

@@ -15,6 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/text.h"
 #include "data/image.h"
 
 static const double megapixels_max = 64;
@@ -179,33 +180,71 @@ static capl_status decode(png_reader *r, int channels)
   return CAPL_OK;
 }
 
+/* ---- other files ----------------------------------------------------------------------------- */
+
+enum { IMAGE_HINT, PAGE_HINT, LFS_HINT, ARCHIVE_HINT };
+
+typedef struct {
+  const char *kind, *magic;
+  size_t offset, length;
+  int hint;
+} other_kind;
+
 /* What a file that is not PNG is instead, by its first bytes; NULL = unknown. */
-static const char *other_kind(const uint8_t *bytes, size_t size)
+static const other_kind *find_kind(const uint8_t *bytes, size_t size)
 {
-  static const struct {
-    const char *kind, *magic;
-    size_t offset, length;
-  } kinds[] = {
-    {"JPEG", "\xff\xd8\xff", 0, 3}, {"GIF", "GIF8", 0, 4},      {"WebP", "WEBP", 8, 4},
-    {"BMP", "BM", 0, 2},            {"TIFF", "II*\0", 0, 4},    {"TIFF", "MM\0*", 0, 4},
+  static const other_kind kinds[] = {
+    {"JPEG", "\xff\xd8\xff", 0, 3, IMAGE_HINT},
+    {"GIF", "GIF8", 0, 4, IMAGE_HINT},
+    {"WebP", "WEBP", 8, 4, IMAGE_HINT},
+    {"BMP", "BM", 0, 2, IMAGE_HINT},
+    {"TIFF", "II*\0", 0, 4, IMAGE_HINT},
+    {"TIFF", "MM\0*", 0, 4, IMAGE_HINT},
+    {"AVIF or HEIC", "ftyp", 4, 4, IMAGE_HINT},
+    {"SVG", "<svg", 0, 4, IMAGE_HINT},
+    {"HTML", "<!DOCTYPE html", 0, 14, PAGE_HINT},
+    {"HTML", "<!doctype html", 0, 14, PAGE_HINT},
+    {"HTML", "<html", 0, 5, PAGE_HINT},
+    {"a Git LFS pointer", "version https://git-lfs", 0, 23, LFS_HINT},
+    {"a ZIP archive", "PK\3\4", 0, 4, ARCHIVE_HINT},
+    {"gzip data", "\x1f\x8b", 0, 2, ARCHIVE_HINT},
   };
   for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
     if (size < kinds[i].offset + kinds[i].length) continue;
-    if (memcmp(bytes + kinds[i].offset, kinds[i].magic, kinds[i].length) == 0) return kinds[i].kind;
+    if (memcmp(bytes + kinds[i].offset, kinds[i].magic, kinds[i].length) == 0) return &kinds[i];
   }
   return NULL;
+}
+
+static capl_status refuse_kind(const other_kind *k, const char *name)
+{
+  CAPL_FAIL(CAPL_EFORMAT, "%s: the file is %s, not PNG", name, k->kind);
+  switch (k->hint) {
+  case PAGE_HINT: capl_error_hint("a web server may have sent this page instead of the image; fetch it again"); break;
+  case LFS_HINT: capl_error_hint("git holds only its address here; 'git lfs pull' fetches the image"); break;
+  case ARCHIVE_HINT: capl_error_hint("unpack it first"); break;
+  default: capl_error_hint("convert it first, for example with ImageMagick: convert %s PNG:NEW.png", name);
+  }
+  return CAPL_EFORMAT;
+}
+
+/* The first bytes, as `xxd` shows them. */
+static capl_status refuse_unknown(const uint8_t *bytes, size_t size, const char *name)
+{
+  char shown[32] = "";
+  for (size_t i = 0; i < size && i < 8; i++) snprintf(shown + 3 * i, sizeof shown - 3 * i, " %02x", bytes[i]);
+  return CAPL_FAIL(CAPL_EFORMAT, "%s: the file is no PNG; it begins with%s", name, shown);
 }
 
 static capl_status check_kind(const uint8_t *bytes, size_t size, const char *name)
 {
   if (size == 0) return CAPL_FAIL(CAPL_EFORMAT, "%s: the file is empty", name);
   if (size >= 8 && png_sig_cmp(bytes, 0, 8) == 0) return CAPL_OK;
-  const char *kind = other_kind(bytes, size);
-  if (!kind) return CAPL_FAIL(CAPL_EFORMAT, "%s: not a PNG file", name);
-  CAPL_FAIL(CAPL_EFORMAT, "%s: this is a %s file, not PNG", name, kind);
-  capl_error_hint("convert it first, e.g.: convert FILE PNG32:FILE.png");
-  return CAPL_EFORMAT;
+  const other_kind *kind = find_kind(bytes, size);
+  return kind ? refuse_kind(kind, name) : refuse_unknown(bytes, size, name);
 }
+
+/* ---- decoding -------------------------------------------------------------------------------- */
 
 capl_status capl_png_decode(const void *bytes, size_t size, const char *name, int channels, capl_image *image)
 {
@@ -221,7 +260,16 @@ capl_status capl_png_decode(const void *bytes, size_t size, const char *name, in
 
 static capl_status read_error(const char *path)
 {
-  return CAPL_FAIL(CAPL_EIO, "%s: cannot be read: %s", path, strerror(errno));
+  int reason = errno;
+  char target[512];
+  ssize_t n = reason == ENOENT ? readlink(path, target, sizeof target) : -1;
+  if (n > 0) return CAPL_FAIL(CAPL_EIO, "%s: cannot be read: it is a link to %.*s, which is not there", path, (int)n, target);
+  return CAPL_FAIL(CAPL_EIO, "%s: cannot be read: %s", path, capl_errno_text(reason));
+}
+
+static const char *kind_name(mode_t mode)
+{
+  return S_ISDIR(mode) ? "a folder" : S_ISFIFO(mode) ? "a pipe" : "a device";
 }
 
 /* The whole file; *bytes: caller frees. */
@@ -229,7 +277,7 @@ static capl_status slurp(FILE *f, const char *path, uint8_t **bytes, size_t *siz
 {
   struct stat st;
   if (fstat(fileno(f), &st) != 0) return read_error(path);
-  if (!S_ISREG(st.st_mode)) return CAPL_FAIL(CAPL_EIO, "%s: cannot be read: it is not a file", path);
+  if (!S_ISREG(st.st_mode)) return CAPL_FAIL(CAPL_EIO, "%s: cannot be read: it is %s, not a file", path, kind_name(st.st_mode));
   *bytes = malloc((size_t)st.st_size + 1);
   if (!*bytes) return CAPL_FAIL(CAPL_ENOMEM, "%s: no memory for %lld bytes", path, (long long)st.st_size);
   *size = fread(*bytes, 1, (size_t)st.st_size, f);
@@ -263,10 +311,21 @@ typedef struct {
   char reason[128];
 } png_writer;
 
+static void write_bytes(png_structp png, png_bytep from, size_t size)
+{
+  png_writer *w = png_get_io_ptr(png);
+  if (fwrite(from, 1, size, w->file) != size) png_error(png, capl_errno_text(errno));
+}
+
+static void flush_nothing(png_structp png)
+{
+  (void)png; /* fclose does, and says whether it could */
+}
+
 static bool write_image(png_writer *w, const uint8_t *pixels, int width, int height, int channels)
 {
   if (setjmp(png_jmpbuf(w->png))) return false;
-  png_init_io(w->png, w->file);
+  png_set_write_fn(w->png, w, write_bytes, flush_nothing);
   /* Small noisy images: unfiltered rows at the fastest level take a third of the time and fewer bytes. */
   png_set_compression_level(w->png, 1);
   png_set_filter(w->png, 0, PNG_FILTER_NONE);
@@ -295,7 +354,7 @@ static capl_status encode(FILE *file, const char *path, const uint8_t *pixels, i
 
 static capl_status write_error(const char *path)
 {
-  return CAPL_FAIL(CAPL_EIO, "%s: cannot be written: %s", path, strerror(errno));
+  return CAPL_FAIL(CAPL_EIO, "%s: cannot be written: %s", path, capl_errno_text(errno));
 }
 
 capl_status capl_png_write(const char *path, const uint8_t *pixels, int width, int height, int channels)

@@ -11,9 +11,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/text.h"
+
 static capl_status io_fail(const char *what, const char *path)
 {
-  return CAPL_FAIL(CAPL_EIO, "cannot %s %s: %s", what, path, strerror(errno));
+  return CAPL_FAIL(CAPL_EIO, "cannot %s %s: %s", what, path, capl_errno_text(errno));
 }
 
 static capl_status read_all(int fd, const char *path, char *data, size_t len)

@@ -1,6 +1,7 @@
 /* golden.c -- golden pairs: written beside the model, replayed on the machine that reads it.
 ** SPDX-License-Identifier: Apache-2.0
 */
+#include "base/text.h"
 #include "io/golden.h"
 
 #include <errno.h>
@@ -43,7 +44,7 @@ capl_status golden_write(const char *folder, const capl_golden *g)
   char path[PATH_ROOM];
   CAPL_TRY(check_golden(g));
   snprintf(path, sizeof path, "%s/golden", folder);
-  if (mkdir(path, 0777) != 0) return CAPL_FAIL(CAPL_EIO, "cannot make %s: %s", path, strerror(errno));
+  if (mkdir(path, 0777) != 0) return CAPL_FAIL(CAPL_EIO, "cannot make %s: %s", path, capl_errno_text(errno));
   size_t bytes = (size_t)g->width * (size_t)g->height * (size_t)g->channels;
   for (int i = 0; i < g->n; i++)
     CAPL_TRY(capl_png_write(image_path(folder, i, path), g->images + (size_t)i * bytes, g->width, g->height, g->channels));

@@ -70,7 +70,7 @@ static capl_status save_stamped(const char *path, const capl_graph *graph, const
   snprintf(clean, sizeof clean, "%.*s", (int)len, path);
   snprintf(temporary, sizeof temporary, "%s.tmp%ld", clean, (long)getpid());
   remove_folder(temporary);
-  if (mkdir(temporary, 0777) != 0) return CAPL_FAIL(CAPL_EIO, "cannot make %s: %s", temporary, strerror(errno));
+  if (mkdir(temporary, 0777) != 0) return CAPL_FAIL(CAPL_EIO, "cannot make %s: %s", temporary, capl_errno_text(errno));
   capl_status status = write_members(temporary, graph, meta_json, golden);
   if (status == CAPL_OK) status = put_in_place(temporary, clean);
   if (status != CAPL_OK) remove_folder(temporary);

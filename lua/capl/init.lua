@@ -139,6 +139,7 @@ return setmetatable(capl, {
     local names = {}
     for name in pairs(capl) do names[#names + 1] = name end
     for name in pairs(later) do names[#names + 1] = name end
+    table.sort(names)
     check.unknown("capl", "name", key, names)
   end,
 })

@@ -124,8 +124,20 @@ describe("data.folder", function()
     end
   end)
 
+  it("refuses a label rule that fits no name, and shows names", function()
+    local text = support.error_text(folder, "^x(.-)_")
+    assert.matches("the label rule '^x(.-)_' fits none of the 6 files in ", text, 1, true)
+    assert.matches("such as %d%d%d_%d%.png, %d%d%d_%d%.png, %d%d%d_%d%.png", text)
+    assert.matches("for the first, '^(.-)_' reads ", text, 1, true)
+    assert.matches("label = '(' is no Lua pattern: unfinished capture", support.error_text(folder, "("), 1, true)
+    assert.matches("label is a string, not a number", support.error_text(folder, 5), 1, true)
+  end)
+
   it("refuses names without a text unless they are to be left out", function()
-    assert.matches("6 of 6 files have no usable label", support.error_text(loader, {source = folder("^x(.-)_"),
-      role = "test"}))
+    local function first_only(name) return name:match("^(%d+)_0") end
+    local text = support.error_text(loader, {source = folder(first_only), role = "test"})
+    assert.matches("5 of 6 files have no usable label; the first: ", text, 1, true)
+    assert.matches("and 2 more", text, 1, true)
+    loader{source = folder(first_only), role = "test", on_error = "skip"}
   end)
 end)

@@ -87,7 +87,7 @@ static void a_label_that_does_not_fit_names_the_file_and_the_character(void **st
   capl_source *source = open_set(&(capl_folder_options){.charset = "A-Z", .length = 3});
   uint8_t pixels[48];
   int32_t labels[3];
-  const char *outside = "%s/set/b.png: label \"AaB\" holds 'a', which is not in the charset ABCDEFGHIJKLMNOPQRSTUVWXYZ";
+  const char *outside = "%s/set/b.png: label \"AaB\" has 'a' at position 2, which is not in the charset ABCDEFGHIJKLMNOPQRSTUVWXYZ (it has 'A')";
   assert_fails(capl_source_set_label(source, 1, "AaB"), CAPL_EVALUE, said(outside));
   assert_fails(capl_source_read(source, 0, 1, pixels, labels), CAPL_EVALUE, said(outside));
   assert_fails(capl_source_set_label(source, 1, "AB"), CAPL_EVALUE,
@@ -132,7 +132,7 @@ static void a_pipe_among_the_images_is_named_and_not_waited_for(void **state)
   capl_source *source = open_set(NULL);
   assert_string_equal(capl_source_name(source, 1), "a_pipe.png");
   assert_fails(capl_source_read(source, 0, 1, pixels, NULL), CAPL_EIO,
-               said("%s/set/a_pipe.png: cannot be read: it is not a file"));
+               said("%s/set/a_pipe.png: cannot be read: it is a pipe, not a file"));
   capl_source_unref(source);
   assert_int_equal(unlink(in_folder("set/a_pipe.png")), 0);
 }

@@ -267,12 +267,15 @@ static void other_files_are_named_for_what_they_are(void **state)
     const char *message;
   } files[] = {
     {"", 0, "x.png: the file is empty"},
-    {"\xff\xd8\xff\xe0 JFIF", 9, "x.png: this is a JPEG file, not PNG"},
-    {"GIF89a......", 12, "x.png: this is a GIF file, not PNG"},
-    {"RIFF....WEBPVP8 ", 16, "x.png: this is a WebP file, not PNG"},
-    {"BM........", 10, "x.png: this is a BMP file, not PNG"},
-    {"hello, world", 12, "x.png: not a PNG file"},
-    {"\x89PNG", 4, "x.png: not a PNG file"},
+    {"\xff\xd8\xff\xe0 JFIF", 9, "x.png: the file is JPEG, not PNG"},
+    {"GIF89a......", 12, "x.png: the file is GIF, not PNG"},
+    {"RIFF....WEBPVP8 ", 16, "x.png: the file is WebP, not PNG"},
+    {"BM........", 10, "x.png: the file is BMP, not PNG"},
+    {"<!DOCTYPE html><html>", 21, "x.png: the file is HTML, not PNG"},
+    {"version https://git-lfs.github.com/spec/v1", 42, "x.png: the file is a Git LFS pointer, not PNG"},
+    {"PK\3\4....", 8, "x.png: the file is a ZIP archive, not PNG"},
+    {"hello, world", 12, "x.png: the file is no PNG; it begins with 68 65 6c 6c 6f 2c 20 77"},
+    {"\x89PNG", 4, "x.png: the file is no PNG; it begins with 89 50 4e 47"},
   };
   for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
     assert_fails(capl_png_decode(files[i].bytes, files[i].size, "x.png", 1, &image), CAPL_EFORMAT, files[i].message);
@@ -285,7 +288,7 @@ static void a_missing_file_is_an_io_error(void **state)
   (void)state;
   capl_image image = {0};
   assert_fails(capl_png_read("/no/such.png", 1, &image), CAPL_EIO, "/no/such.png: cannot be read: No such file or directory");
-  assert_fails(capl_png_read("/tmp", 1, &image), CAPL_EIO, "/tmp: cannot be read: it is not a file");
+  assert_fails(capl_png_read("/tmp", 1, &image), CAPL_EIO, "/tmp: cannot be read: it is a folder, not a file");
   capl_image_fini(&image);
 }
 

@@ -54,27 +54,62 @@ end
 
 local folder_keys = {"label", "charset", "length", "width", "height", "channels", "variable"}
 
---- The text of a file by the rule: a pattern with one capture, or a function of the file's name.
+local default_rule = "^(.-)_"
+
+--- The text of a file by a pattern with one capture.
 local function label_of(rule, name)
   local base = name:match("([^/]+)$")
-  if type(rule) == "function" then return rule(base) end
-  return base:match(rule)
+  return (base:match(rule))
+end
+
+--- The same, where a broken pattern is the recipe's mistake.
+local function try_label(rule, name)
+  if type(rule) == "function" then return rule(name:match("([^/]+)$")) end
+  local fine, text = pcall(label_of, rule, name)
+  if fine then return text end
+  check.fail(("data.folder: label = '%s' is no Lua pattern: %s"):format(rule, (text:gsub("^[^:]*:[^:]*:%d+: ", ""))))
+end
+
+local function show_rule(rule) return type(rule) == "string" and "'" .. rule .. "'" or "given" end
+
+-- A rule that would read names like this one, said with its text; nil when none of the usual ones does.
+local function better_rule(name)
+  for _, rule in ipairs{default_rule, "^(%w+)%.", "([^_]+)%.[^.]*$"} do
+    local text = label_of(rule, name)
+    if text and text ~= "" then return ("'%s' reads %s"):format(rule, text) end
+  end
+end
+
+--- Raises when the rule fits no file at all: it is the rule that is wrong, not the files.
+local function refuse_rule(box, dir, rule)
+  local examples, count = {}, box:count()
+  local shown = math.min(3, count)
+  for i = 1, shown do examples[i] = box:name(math.floor((i - 1) * count / shown)):match("([^/]+)$") end
+  local better = better_rule(examples[1])
+  core.error{
+    code = "value", message = ("data.folder: the label rule %s fits none of the %d files in %s"):format(show_rule(rule), count, dir),
+    context = "such as " .. table.concat(examples, ", "),
+    hint = "label is a Lua pattern whose capture in the file's name is the text" .. (better and "; for the first, " .. better or ""),
+  }
 end
 
 --- Gives every file its label. -> list of {name=, message=} of those that have none
-local function set_labels(box, rule)
-  local bad = {}
+local function set_labels(box, dir, rule)
+  if type(rule) ~= "function" then check.kind("data.folder", "label", rule, "string") end
+  local bad, fits = {}, 0
   for i = 0, box:count() - 1 do
-    local text = label_of(rule, box:name(i))
+    local text = try_label(rule, box:name(i))
     local good, why
     if type(text) == "string" then
       good, why = box:set_label(i, text)
+      fits = fits + 1
     else
       box:set_label(i, "") -- counts as bad for the loader too
-      why = ("the label rule %s does not match"):format(type(rule) == "string" and "'" .. rule .. "'" or "given")
+      why = ("%s/%s: the label rule %s does not fit"):format(dir, box:name(i), show_rule(rule))
     end
     if not good then bad[#bad + 1] = {name = box:name(i), message = why} end
   end
+  if fits == 0 then refuse_rule(box, dir, rule) end
   return bad
 end
 
@@ -82,7 +117,7 @@ end
 -- opts  label = "^(.-)_": Lua pattern whose capture in the file's name is the text, or a function(name) -> text;
 --       charset, length: of the texts (none = images without labels); variable = false: texts may be shorter;
 --       width, height (px): what every file must have (those of the first file); channels = 1 | 3
--- errs io: the folder cannot be read; value: no PNG file, unknown option
+-- errs io: the folder cannot be read; value: no PNG file, a label rule that fits none of them, unknown option
 function data.folder(dir, opts)
   local o = check.options("data.folder", opts, folder_keys)
   check.kind("data.folder", "dir", dir, "string")
@@ -91,7 +126,7 @@ function data.folder(dir, opts)
     width = o.width, height = o.height, channels = o.channels, charset = o.charset, length = o.length,
     variable = o.variable,
   })
-  local made = source(box, o.charset and set_labels(box, o.label or "^(.-)_"))
+  local made = source(box, o.charset and set_labels(box, dir, o.label or default_rule))
   made.dir = dir
   return made
 end

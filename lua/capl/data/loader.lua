@@ -48,10 +48,14 @@ end
 
 local function refuse_bad_labels(source, on_error)
   if on_error == "skip" or #source.bad == 0 then return end
-  local first = source.bad[1]
-  check.fail(("%d of %d files have no usable label; the first: %s"):format(
-    #source.bad, source:count(), first.message:find(first.name, 1, true) and first.message
-      or first.name .. ": " .. first.message), 'on_error = "skip" leaves them out')
+  local more = {}
+  for i = 2, math.min(3, #source.bad) do more[#more + 1] = source.bad[i].message end
+  if #source.bad > 3 then more[#more + 1] = ("and %d more"):format(#source.bad - 3) end
+  core.error{
+    code = "value", message = ("%d of %d files have no usable label; the first: %s"):format(
+      #source.bad, source:count(), source.bad[1].message),
+    context = #more > 0 and table.concat(more, "\n") or nil, hint = 'on_error = "skip" leaves them out',
+  }
 end
 
 --- Serves a source in batches.
