@@ -23,16 +23,29 @@ local function without_ranges(charset)
   return charset:find("-", 1, true) and charset:gsub("%-", "") .. "-" or charset
 end
 
+-- Up to three files without a usable label, and why.
+local function bad_lines(bad)
+  local lines = {}
+  for i = 1, math.min(3, #bad) do
+    local named = bad[i].message:find(bad[i].name, 1, true)
+    lines[i] = named and bad[i].message or bad[i].name .. ": " .. bad[i].message
+  end
+  return lines
+end
+
+local function refuse_bad_labels(source)
+  if #source.bad == 0 then return end
+  local lines = bad_lines(source.bad)
+  core.error{code = "value", message = ("%d of %d files have no usable label; the first: %s"):format(
+    #source.bad, source:count(), table.remove(lines, 1)), context = #lines > 0 and table.concat(lines, "\n") or nil,
+    hint = "--label=PATTERN is a Lua pattern with one capture; the default ^(.-)_ takes what stands before the first _"}
+end
+
 --- Paths of the labelled files and their texts. errs value: files without a usable label, the first ones named
 local function labelled(o, info)
   local source = data.folder(o.data, {label = o.label, charset = without_ranges(info.charset), length = info.length,
     width = info.width, height = info.height, channels = info.channels})
-  if #source.bad > 0 then
-    local first = source.bad[1].message
-    core.error{code = "value", message = ("%d of %d files have no usable label; the first: %s"):format(
-      #source.bad, source:count(), first:find(source.bad[1].name, 1, true) and first or source.bad[1].name .. ": " .. first),
-      hint = "--label=PATTERN is a Lua pattern with one capture; the default ^(.-)_ takes what stands before the first _"}
-  end
+  refuse_bad_labels(source)
   local paths, truths = {}, {}
   local prefix = o.data:gsub("/+$", "") .. "/"
   for i = 0, source:count() - 1 do
