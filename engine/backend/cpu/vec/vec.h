@@ -124,9 +124,10 @@ typedef struct {
   X(void, conv_row_grad_w, (const vec_conv_row *p, const float *const *x, const void *dy, float *dw, float *db)) \
   /* bias (columns) may be NULL */                                                                             \
   X(void, product, (const vec_product *p, const float *a, const float *b, const float *bias, float *y))        \
-  /* 6x6 pixels of x -> v; 4x4 pixels of dy -> v; v -> the first rows x columns of 4x4 pixels of y */          \
-  X(void, winograd_x, (const vec_winograd *p, const float *x, float *v))                                       \
-  X(void, winograd_dy, (const vec_winograd *p, const float *dy, float *v))                                     \
+  /* 6x6 pixels of x -> v; 4x4 pixels of dy -> v; v -> the first rows x columns of 4x4 pixels of y.           \
+  ** Where x or dy is NULL, each lists its pixels in reading order. */                                          \
+  X(void, winograd_x, (const vec_winograd *p, const float *x, const float *const *each, float *v))             \
+  X(void, winograd_dy, (const vec_winograd *p, const float *dy, const float *const *each, float *v))           \
   X(void, winograd_y, (const vec_winograd *p, const float *v, const float *bias, bool relu, int rows,          \
                        int columns, float *y))                                                                 \
   /* 3x3 weights -> v; sums of v, given in parts -> 3x3 weights */                                             \

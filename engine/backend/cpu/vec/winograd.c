@@ -77,14 +77,20 @@ INLINE void store_all(const vec_winograd *p, const vf *from, float *v)
   for (int i = 0; i < 36; i++) *(vf_at *)(v + i * p->frequency) = from[i];
 }
 
-void VEC(winograd_x)(const vec_winograd *p, const float *x, float *v)
+/* Pixel i, j of a tile; each lists the pixels one by one where x is NULL. */
+INLINE vf pixel(const vec_winograd *p, const float *x, const float *const *each, int size, int i, int j, int64_t c)
+{
+  return v_load_f32((x ? x + i * p->row + j * p->pixel : each[i * size + j]) + c);
+}
+
+INLINE void transform_x(const vec_winograd *p, const float *x, const float *const *each, float *v)
 {
   for (int64_t c = 0; c < p->channels; c += VN) {
     vf t[36];
 #pragma GCC unroll 6
     for (int j = 0; j < 6; j++) {
 #pragma GCC unroll 6
-      for (int i = 0; i < 6; i++) t[6 * i + j] = v_load_f32(x + i * p->row + j * p->pixel + c);
+      for (int i = 0; i < 6; i++) t[6 * i + j] = pixel(p, x, each, 6, i, j, c);
       side_x(t + j, 6, t + j);
     }
 #pragma GCC unroll 6
@@ -93,20 +99,32 @@ void VEC(winograd_x)(const vec_winograd *p, const float *x, float *v)
   }
 }
 
-void VEC(winograd_dy)(const vec_winograd *p, const float *dy, float *v)
+void VEC(winograd_x)(const vec_winograd *p, const float *x, const float *const *each, float *v)
+{
+  if (x) transform_x(p, x, NULL, v);
+  else transform_x(p, NULL, each, v);
+}
+
+INLINE void transform_dy(const vec_winograd *p, const float *dy, const float *const *each, float *v)
 {
   for (int64_t c = 0; c < p->channels; c += VN) {
     vf in[4], t[24], out[36];
 #pragma GCC unroll 4
     for (int j = 0; j < 4; j++) {
 #pragma GCC unroll 4
-      for (int i = 0; i < 4; i++) in[i] = v_load_f32(dy + i * p->row + j * p->pixel + c);
+      for (int i = 0; i < 4; i++) in[i] = pixel(p, dy, each, 4, i, j, c);
       side_dy(in, 1, t + j, 4);
     }
 #pragma GCC unroll 6
     for (int i = 0; i < 6; i++) side_dy(t + 4 * i, 1, out + 6 * i, 1);
     store_all(p, out, v + c);
   }
+}
+
+void VEC(winograd_dy)(const vec_winograd *p, const float *dy, const float *const *each, float *v)
+{
+  if (dy) transform_dy(p, dy, NULL, v);
+  else transform_dy(p, NULL, each, v);
 }
 
 void VEC(winograd_y)(const vec_winograd *p, const float *v, const float *bias, bool relu, int rows, int columns,
