@@ -311,7 +311,7 @@ static int data_captcha_source(lua_State *L)
 /* data.folder_source(dir, {width, height, channels, charset, length, variable}) */
 static int data_folder_source(lua_State *L)
 {
-  static const char *const names[] = {"width", "height", "channels", "charset", "length", "variable", NULL};
+  static const char *const names[] = {"width", "height", "channels", "charset", "length", "variable", "resize", NULL};
   const char *dir = bind_check_string(L, 1);
   bind_check_options(L, 2, names);
   capl_folder_options o = {.width = (int)data_option_whole(L, 2, "width", 0, 0, 65535),
@@ -319,7 +319,8 @@ static int data_folder_source(lua_State *L)
                            .channels = (int)data_option_whole(L, 2, "channels", 0, 0, 3),
                            .charset = data_option_string(L, 2, "charset"),
                            .length = (int)data_option_whole(L, 2, "length", 0, 0, CAPL_LABEL_MAX),
-                           .variable = data_option_bool(L, 2, "variable", false)};
+                           .variable = data_option_bool(L, 2, "variable", false),
+                           .resize = data_option_bool(L, 2, "resize", false)};
   void **box = data_new_box(L, SOURCE_TYPE);
   bind_check(L, capl_source_folder_new(dir, &o, (capl_source **)box), NULL);
   return 1;

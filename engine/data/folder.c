@@ -16,6 +16,7 @@
 #include <sys/stat.h>
 
 #include "base/text.h"
+#include "data/fit.h"
 #include "data/image.h"
 #include "data/source.h"
 
@@ -26,7 +27,7 @@ typedef struct {
   char *dir;
   char **name; /* [count], below dir */
   uint32_t capacity;
-  bool variable;
+  bool variable, resize;
   char **text; /* [count] labels, NULL = not set; a bad one is kept too, its error comes again when it is read */
 } folder_source;
 
@@ -94,6 +95,14 @@ static capl_status read_file(const folder_source *s, uint32_t i, int channels, c
   return capl_png_read(path, channels, image);
 }
 
+static capl_status wrong_size(const folder_source *s, uint32_t id, const capl_image *image)
+{
+  CAPL_FAIL(CAPL_ESHAPE, "%s/%s: the image is %d x %d px; expected %d x %d", s->dir, s->name[id], image->width, image->height,
+            s->base.width, s->base.height);
+  capl_error_hint("resize = true of data.folder stretches every image; on_error = \"skip\" of the loader leaves the file out");
+  return CAPL_ESHAPE;
+}
+
 static capl_status folder_read(capl_source *source, uint32_t epoch, uint32_t id, capl_image *scratch, uint8_t *pixels,
                                int32_t *labels)
 {
@@ -101,12 +110,11 @@ static capl_status folder_read(capl_source *source, uint32_t epoch, uint32_t id,
   folder_source *s = (folder_source *)source;
   if (source->length > 0) CAPL_TRY(copy_label(s, id, labels));
   CAPL_TRY(read_file(s, id, source->channels, scratch));
-  if (scratch->width != source->width || scratch->height != source->height) {
-    return CAPL_FAIL(CAPL_ESHAPE, "%s/%s: the image is %d x %d px; expected %d x %d", s->dir, s->name[id], scratch->width,
-                     scratch->height, source->width, source->height);
-  }
-  memcpy(pixels, scratch->pixels, (size_t)source->width * (size_t)source->height * (size_t)source->channels);
-  return CAPL_OK;
+  if (!s->resize && (scratch->width != source->width || scratch->height != source->height)) return wrong_size(s, id, scratch);
+  if (fit_image(scratch->pixels, scratch->width, scratch->height, source->channels, source->width, source->height, pixels) == CAPL_OK)
+    return CAPL_OK;
+  capl_error e = *capl_error_last();
+  return CAPL_FAIL(e.code, "%s/%s: %s", s->dir, s->name[id], e.message);
 }
 
 static const char *folder_name(const capl_source *source, uint32_t i)
@@ -205,6 +213,7 @@ static capl_status set_options(folder_source *s, const capl_folder_options *opti
   base->height = options->height;
   base->channels = options->channels ? options->channels : 1;
   s->variable = options->variable;
+  s->resize = options->resize;
   if (base->width < 0 || base->height < 0 || !base->width != !base->height) {
     return CAPL_FAIL(CAPL_EVALUE, "%s: image size is %d x %d px; give both sides, or neither", s->dir, base->width, base->height);
   }

@@ -101,7 +101,8 @@ CAPL_API capl_status capl_png_write(const char *path, const uint8_t *pixels, int
 typedef struct capl_source capl_source; /* refcounted; a loader holds its own reference */
 
 typedef struct {
-  int width, height;   /* px that every file must have; 0, 0 = those of the first file */
+  int width, height;   /* px of the samples; 0, 0 = those of the first file */
+  bool resize;         /* files of another size are stretched (bicubic, as model.h does); else they are errors */
   int channels;        /* 1 or 3; 0 = 1 */
   const char *charset; /* may hold ranges; NULL = the images have no labels (T = 0) */
   int length;          /* T, 1..CAPL_LABEL_MAX; 0 = 4 */

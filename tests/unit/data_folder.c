@@ -6,9 +6,12 @@
 
 #include <sys/stat.h>
 
+#include "data/fit.h"
+
 static void write_image(const char *name, int width, int height)
 {
-  static const uint8_t pixels[64 * 64 * 3];
+  static uint8_t pixels[64 * 64 * 3];
+  for (size_t i = 0; i < sizeof pixels; i++) pixels[i] = (uint8_t)(i * 29 + i / 3);
   assert_ok(capl_png_write(in_folder(name), pixels, width, height, 3));
 }
 
@@ -111,6 +114,24 @@ static void an_image_of_another_size_names_the_file_and_both_sizes(void **state)
   capl_source_unref(source);
 }
 
+static void resizing_fits_every_file(void **state)
+{
+  (void)state;
+  uint8_t pixels[10 * 7 * 3], expected[sizeof pixels];
+  capl_image image = {0};
+  capl_source *source = open_set(&(capl_folder_options){.width = 10, .height = 7, .channels = 3, .resize = true});
+  for (uint32_t i = 0; i < capl_source_count(source); i++) {
+    char name[64];
+    snprintf(name, sizeof name, "set/%s", capl_source_name(source, i));
+    assert_ok(capl_png_read(in_folder(name), 3, &image));
+    assert_ok(fit_image(image.pixels, image.width, image.height, 3, 10, 7, expected));
+    assert_ok(capl_source_read(source, 0, i, pixels, NULL));
+    assert_memory_equal(pixels, expected, sizeof pixels);
+  }
+  capl_image_fini(&image);
+  capl_source_unref(source);
+}
+
 static void a_broken_first_file_says_how_to_go_on(void **state)
 {
   (void)state;
@@ -145,6 +166,7 @@ int main(void)
     cmocka_unit_test(labels_become_class_ids),
     cmocka_unit_test(a_label_that_does_not_fit_names_the_file_and_the_character),
     cmocka_unit_test(an_image_of_another_size_names_the_file_and_both_sizes),
+    cmocka_unit_test(resizing_fits_every_file),
     cmocka_unit_test(a_broken_first_file_says_how_to_go_on),
     cmocka_unit_test(a_pipe_among_the_images_is_named_and_not_waited_for),
   };

@@ -52,7 +52,7 @@ function data.captcha(opts)
   return source(box)
 end
 
-local folder_keys = {"label", "charset", "length", "width", "height", "channels", "variable"}
+local folder_keys = {"label", "charset", "length", "width", "height", "channels", "variable", "resize"}
 
 local default_rule = "^(.-)_"
 
@@ -116,7 +116,8 @@ end
 --- All PNG files below a folder, sorted by path.
 -- opts  label = "^(.-)_": Lua pattern whose capture in the file's name is the text, or a function(name) -> text;
 --       charset, length: of the texts (none = images without labels); variable = false: texts may be shorter;
---       width, height (px): what every file must have (those of the first file); channels = 1 | 3
+--       width, height (px): what every file must have (those of the first file); resize = false: files of another size
+--       are errors, true: they are stretched, as predict does; channels = 1 | 3
 -- errs io: the folder cannot be read; value: no PNG file, a label rule that fits none of them, unknown option
 function data.folder(dir, opts)
   local o = check.options("data.folder", opts, folder_keys)
@@ -124,7 +125,7 @@ function data.folder(dir, opts)
   if o.label and not o.charset then check.fail("data.folder: label needs a charset to know the characters") end
   local box = core.data.folder_source(dir, {
     width = o.width, height = o.height, channels = o.channels, charset = o.charset, length = o.length,
-    variable = o.variable,
+    variable = o.variable, resize = o.resize,
   })
   local made = source(box, o.charset and set_labels(box, dir, o.label or default_rule))
   made.dir = dir
