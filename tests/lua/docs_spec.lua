@@ -5,7 +5,8 @@ local capl = require "capl"
 local root = (os.getenv("CAPL_SOURCE_DIR") or ".") .. "/lua/capl/"
 local files = {"init.lua", "tensor.lua", "nn/init.lua", "nn/class.lua", "nn/module.lua", "nn/sequential.lua", "nn/parameter.lua",
   "nn/conv2d.lua", "nn/linear.lua", "nn/batchnorm.lua", "nn/activation.lua", "nn/pooling.lua", "nn/pixel_unshuffle.lua",
-  "nn/loss.lua", "nn/summary.lua", "optim/optimizer.lua", "optim/algorithms.lua", "optim/schedule.lua", "plot/init.lua"}
+  "nn/loss.lua", "nn/summary.lua", "optim/optimizer.lua", "optim/algorithms.lua", "optim/muon.lua",
+  "optim/join.lua", "optim/schedule.lua", "plot/init.lua"}
 
 -- Words of all docstrings together with the line each of them stands on, and the examples.
 local function read_docs()
