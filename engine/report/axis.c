@@ -18,12 +18,13 @@ static void widen(axis *a)
   a->hi += by;
 }
 
+/* hi / lo itself may be more than a number can hold. */
 static void limits_log(axis *a, bool padded)
 {
   if (a->hi <= a->lo * (1 + 1e-9)) a->lo /= 2, a->hi *= 2;
-  double by = padded ? pow(a->hi / a->lo, 0.05) : 1;
-  a->lo /= by;
-  a->hi *= by;
+  double by = padded ? pow(10, 0.05 * (log10(a->hi) - log10(a->lo))) : 1;
+  a->lo = fmax(a->lo / by, 1e-305);
+  a->hi = fmin(a->hi * by, 1e305);
 }
 
 void axis_limits(axis *a, double lo, double hi, bool padded)
@@ -48,7 +49,7 @@ void axis_limits(axis *a, double lo, double hi, bool padded)
 
 double axis_place(const axis *a, double value)
 {
-  if (a->log) return log(value / a->lo) / log(a->hi / a->lo);
+  if (a->log) return (log(value) - log(a->lo)) / (log(a->hi) - log(a->lo));
   return (value - a->lo) / (a->hi - a->lo);
 }
 

@@ -9,7 +9,7 @@
 enum { AXIS_TICKS = 64 };
 
 typedef struct {
-  double lo, hi; /* lo < hi, both finite; both > 0 on a log axis */
+  double lo, hi; /* lo < hi, both finite; within 1e-300 to 1e300 on a log axis */
   bool log;
   bool percent; /* values are shares of 1 */
   bool whole;   /* no ticks between whole numbers */

@@ -11,6 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/text.h"
+
 enum { TEXT_BYTES = 1024 }; /* of one text; what is longer would be wider than any paper */
 
 static const char noto_mono[] = "/usr/share/fonts/truetype/noto/NotoMono-Regular.ttf";
@@ -176,17 +178,6 @@ void canvas_fill(canvas *c, uint32_t rgb, double x, double y, double width, doub
 
 /* ---- text ------------------------------------------------------------------------------------ */
 
-/* Bytes of the UTF-8 character at p, 0 if there is no valid one. */
-static int utf8_bytes(const unsigned char *p)
-{
-  int n = p[0] < 0x80 ? 1 : p[0] < 0xc2 ? 0 : p[0] < 0xe0 ? 2 : p[0] < 0xf0 ? 3 : p[0] < 0xf5 ? 4 : 0;
-  for (int i = 1; i < n; i++)
-    if ((p[i] & 0xc0) != 0x80) return 0;
-  bool overlong = (p[0] == 0xe0 && p[1] < 0xa0) || (p[0] == 0xf0 && p[1] < 0x90);
-  bool outside = (p[0] == 0xed && p[1] > 0x9f) || (p[0] == 0xf4 && p[1] > 0x8f);
-  return overlong || outside ? 0 : n;
-}
-
 /* Control characters, and code points that are no characters, at which Cairo stops: U+FDD0..FDEF, U+xFFFE, U+xFFFF.
 ** p: a valid UTF-8 character of n bytes. */
 static bool is_no_glyph(const unsigned char *p, int n)
@@ -201,7 +192,7 @@ bool text_next(const char **text, char character[8])
 {
   const char *p = *text;
   if (!*p) return false;
-  int n = utf8_bytes((const unsigned char *)p);
+  int n = capl_text_char(p);
   if (n == 0 || is_no_glyph((const unsigned char *)p, n)) strcpy(character, "\xef\xbf\xbd");
   else memcpy(character, p, (size_t)n), character[n] = '\0';
   *text += n ? n : 1;

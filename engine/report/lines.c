@@ -4,7 +4,6 @@
 ** data, then the plot; below the last one the labels of x.
 ** SPDX-License-Identifier: Apache-2.0
 */
-#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -23,11 +22,12 @@ enum {
   TICK_EVERY = 38,  /* px between two ticks of a y axis, at least */
   SAMPLE = 22,      /* line in the legend */
   FEW_POINTS = 40,  /* so many are drawn as dots too */
-  CHUNK = 500,      /* points per stroke: the cost of one grows faster than its length */
+  CHUNK = 100,      /* points per stroke: the cost of one grows faster than its length */
 };
 
 static const double title_size = 17, text_size = 13, small_size = 12;
-static const double out_of_reach = 1e300; /* values beyond it count as infinite: their differences stay finite */
+/* Values beyond these count as infinite, or as 0 on a log axis: what is computed of the others stays finite. */
+static const double out_of_reach = 1e300, out_of_sight = 1e-300;
 
 static const uint32_t colours[] = {COLOUR_BLUE, COLOUR_RED, COLOUR_GREEN, COLOUR_PINK, COLOUR_ORANGE, COLOUR_SKY, COLOUR_BLACK};
 enum { COLOURS = sizeof colours / sizeof *colours };
@@ -49,7 +49,7 @@ typedef struct {
 
 static bool shown(const report_panel *panel, double y)
 {
-  return fabs(y) <= out_of_reach && !(panel->log && y < DBL_MIN);
+  return fabs(y) <= out_of_reach && !(panel->log && y < out_of_sight);
 }
 
 static capl_status check_series(const report_series *s, int panel, int number)
@@ -70,7 +70,7 @@ static capl_status check_limits(const report_panel *p, int panel)
   if (fabs(p->min) > out_of_reach || fabs(p->max) > out_of_reach)
     return CAPL_FAIL(CAPL_EVALUE, "panel %d: min and max are finite numbers up to %g", panel, out_of_reach);
   if (p->min >= p->max) return CAPL_FAIL(CAPL_EVALUE, "panel %d: min = %g is not below max = %g", panel, p->min, p->max);
-  if (p->log && (p->min < DBL_MIN || p->max < DBL_MIN))
+  if (p->log && (p->min < out_of_sight || p->max < out_of_sight))
     return CAPL_FAIL(CAPL_EVALUE, "panel %d: limits of a log axis are above 0, not %g", panel, fmin(p->min, p->max));
   return CAPL_OK;
 }

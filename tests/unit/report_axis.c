@@ -122,6 +122,9 @@ static void empty_ranges_are_widened(void **state)
   axis_limits(&none, INFINITY, -INFINITY, true);
   axis_limits(&log_none, INFINITY, -INFINITY, true);
   assert_true(none.lo < none.hi && log_none.lo > 0 && log_none.lo < log_none.hi);
+  axis all = {.log = true};
+  axis_limits(&all, 1e-300, 1e300, true);
+  assert_true(all.lo > 0 && isfinite(all.hi) && axis_place(&all, 1) > 0.49 && axis_place(&all, 1) < 0.51);
 }
 
 /* Whatever the range: at most so many ticks, inside, rising, with labels that differ. */
