@@ -1,6 +1,6 @@
 /* main.c -- the program: reads the command line and the recipe's header, starts one worker and watches it.
 **
-** The supervisor runs no Lua. It forks the worker (bind/worker.h), forwards SIGINT and SIGTERM to it, stops it
+** The supervisor runs no Lua. It forks the worker (bind/worker.h), forwards SIGINT, SIGTERM and SIGHUP to it, stops it
 ** when the minutes its recipe asked for are over, and ends with its exit status:
 **   0 done, 1 error, 2 wrong command line, 124 out of time, 130 Ctrl-C, 128+n ended by signal n.
 ** SPDX-License-Identifier: Apache-2.0
@@ -210,6 +210,8 @@ static int exit_status(int status, bool out_of_time)
   if (WIFEXITED(status)) return WEXITSTATUS(status);
   int n = WTERMSIG(status);
   if (n == SIGPIPE) return 128 + n; /* `capl ops | head`: nobody reads on, nothing to say */
+  if (n == SIGINT) return fputs("capl: interrupted\n", stderr), 128 + n; /* before it could take the signal itself */
+  if (n == SIGTERM || n == SIGHUP) return 128 + n;
   const char *why = n == SIGKILL ? "often the system ran out of memory"
                     : n == SIGSEGV || n == SIGBUS || n == SIGFPE || n == SIGILL || n == SIGABRT
                       ? "this is a bug in capl, please report it with the recipe"
@@ -242,7 +244,7 @@ static int watch(pid_t pid, double limit, const sigset_t *signals)
     siginfo_t info;
     int n = sigtimedwait(signals, &info, &timeout);
     /* The terminal sends Ctrl-C to the worker itself; only what was sent to us alone is passed on. */
-    if ((n == SIGINT || n == SIGTERM) && info.si_code <= 0) kill(pid, n);
+    if ((n == SIGINT || n == SIGTERM || n == SIGHUP) && info.si_code <= 0) kill(pid, n);
   }
 }
 
@@ -252,6 +254,7 @@ static int supervise(const capl_job *job, double minutes)
   sigemptyset(&signals);
   sigaddset(&signals, SIGINT);
   sigaddset(&signals, SIGTERM);
+  if (!capl_worker_ignored(SIGHUP)) sigaddset(&signals, SIGHUP); /* nohup's wish is respected */
   sigaddset(&signals, SIGCHLD);
   sigprocmask(SIG_BLOCK, &signals, &former);
   pid_t pid = start_worker(job, &former);

@@ -227,7 +227,7 @@ static int sys_write(lua_State *L)
   if (!file) return fail(L, "write", path);
   bool written = fwrite(text, 1, n, file) == n && fflush(file) == 0 && fsync(fileno(file)) == 0;
   int cause = errno;
-  written = fclose(file) == 0 && written;
+  if (fclose(file) != 0 && written) written = false, cause = errno;
   if (written && rename(temporary, path) == 0) return lua_pushboolean(L, true), 1;
   if (!written) errno = cause;
   fail(L, "write", path);

@@ -23,7 +23,7 @@
 /* ---- signals --------------------------------------------------------------------------------- */
 
 static pthread_t lua_thread;
-static volatile sig_atomic_t stop_signal; /* first SIGINT or SIGTERM since the last call began, 0 = none */
+static volatile sig_atomic_t stop_signal; /* first SIGINT, SIGTERM or SIGHUP since the last call began, 0 = none */
 static struct timespec stop_since;
 static volatile sig_atomic_t at_prompt;
 
@@ -55,6 +55,12 @@ static void on_signal(int signal)
   capl_interrupt_request();
 }
 
+bool capl_worker_ignored(int signal)
+{
+  struct sigaction action;
+  return sigaction(signal, NULL, &action) == 0 && action.sa_handler == SIG_IGN;
+}
+
 static void take_signals(lua_State *L)
 {
   lua_thread = pthread_self();
@@ -62,6 +68,8 @@ static void take_signals(lua_State *L)
   struct sigaction action = {.sa_handler = on_signal}; /* no SA_RESTART: a read at the prompt must end */
   sigaction(SIGINT, &action, NULL);
   sigaction(SIGTERM, &action, NULL);
+  if (!capl_worker_ignored(SIGHUP)) sigaction(SIGHUP, &action, NULL);
+  signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is a write that fails, and that has a message */
 }
 
 void capl_worker_prompt(bool waiting)

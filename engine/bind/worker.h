@@ -23,4 +23,7 @@ typedef struct {
 /* Does the job and returns the exit status of the process: 0, 1 after an error, 130 after Ctrl-C. */
 int capl_worker_run(const capl_job *job);
 
+/* Whether this process was started with the signal ignored, as nohup does with SIGHUP. */
+bool capl_worker_ignored(int signal);
+
 #endif

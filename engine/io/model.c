@@ -54,7 +54,8 @@ static capl_status write_members(const char *folder, const capl_graph *graph, co
 static capl_status put_in_place(const char *temporary, const char *path)
 {
   if (rename(temporary, path) == 0) return CAPL_OK;
-  if (syscall(SYS_renameat2, AT_FDCWD, temporary, AT_FDCWD, path, RENAME_EXCHANGE) == 0) {
+  bool taken = errno == EEXIST || errno == ENOTEMPTY;
+  if (taken && syscall(SYS_renameat2, AT_FDCWD, temporary, AT_FDCWD, path, RENAME_EXCHANGE) == 0) {
     remove_folder(temporary); /* now the older one */
     return CAPL_OK;
   }
