@@ -75,6 +75,11 @@ static const op_case cases[] = {
   {CAPL_OP_conv2d, "padding=0,1", {{DATA, S4(3, 48, 13, 9)}, {DATA, S4(16, 48, 3, 3)}, {0}}},
   {CAPL_OP_conv2d, "", {{DATA, S4(2, 32, 25, 33)}, {DATA, S4(32, 32, 3, 3)}, {SHIFT, S1(32)}}},
   {CAPL_OP_conv2d, "padding=1", {{DATA, S4(1, 16, 3, 3)}, {DATA, S4(16, 16, 3, 3)}, {SHIFT, S1(16)}}},
+  /* Winograd along rows: vertical strides, any kernel height, rows of x that no window reads */
+  {CAPL_OP_conv2d, "stride=2,1 padding=1", {{DATA, S4(9, 16, 8, 20)}, {DATA, S4(48, 16, 3, 3)}, {SHIFT, S1(48)}}},
+  {CAPL_OP_conv2d, "stride=2,1 padding=1", {{DATA, S4(3, 32, 7, 13)}, {DATA, S4(16, 32, 3, 3)}, {0}}},
+  {CAPL_OP_conv2d, "stride=3,1 padding=0,2", {{DATA, S4(2, 16, 9, 14)}, {DATA, S4(16, 16, 2, 3)}, {SHIFT, S1(16)}}},
+  {CAPL_OP_conv2d, "padding=2,0", {{DATA, S4(4, 16, 6, 41)}, {DATA, S4(32, 16, 5, 3)}, {SHIFT, S1(32)}}},
   /* stride, dilation, unequal padding, groups, depthwise, 1x1, odd channels */
   {CAPL_OP_conv2d, "stride=2 padding=1", {{DATA, S4(2, 17, 9, 8)}, {DATA, S4(19, 17, 3, 3)}, {SHIFT, S1(19)}}},
   {CAPL_OP_conv2d, "dilation=2 padding=2,1", {{DATA, S4(2, 6, 9, 11)}, {DATA, S4(5, 6, 3, 3)}, {SHIFT, S1(5)}}},

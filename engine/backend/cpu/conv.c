@@ -1,4 +1,4 @@
-/* conv.c -- convolution and its gradients: oneDNN, and an own kernel for the first layer's weights.
+/* conv.c -- convolution and its gradients: own kernels for shapes where they are faster, else oneDNN.
 **
 ** Images are NHWC, weights OHWI, both as oneDNN sees them NCHW and OIHW with strides. The layout of
 ** the (small) weights is left to the implementation, which costs a reorder of microseconds.
@@ -8,6 +8,7 @@
 
 #include "backend/cpu/conv_few.h"
 #include "backend/cpu/conv_winograd.h"
+#include "backend/cpu/conv_winoline.h"
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/product.h"
 #include "ops/attrs.h"
@@ -62,6 +63,7 @@ static capl_status cpu_conv2d(const capl_call *call)
 {
   const capl_tensor *x = call->in[0], *w = call->in[1], *bias = call_input(call, 2), *y = call->out[0];
   if (conv_winograd_fits(call, x->size, w->size)) return conv_winograd(call);
+  if (conv_winoline_fits(call, x->size, w->size)) return conv_winoline(call);
   conv_shape s = {cpu_image_of(x), cpu_image_of(w), cpu_image_of(y), x->dtype, w->dtype, y->dtype};
   dn_spec spec;
   conv_spec(&spec, DN_CONV, call->attr, &s);
@@ -74,6 +76,7 @@ static capl_status cpu_conv2d_grad_x(const capl_call *call)
 {
   const capl_tensor *dy = call->in[0], *w = call->in[1], *dx = call->out[0];
   if (conv_winograd_fits(call, dx->size, w->size)) return conv_winograd_grad_x(call);
+  if (conv_winoline_fits(call, dx->size, w->size)) return conv_winoline_grad_x(call);
   conv_shape s = {cpu_image_of(dx), cpu_image_of(w), cpu_image_of(dy), dx->dtype, w->dtype, dy->dtype};
   dn_spec spec;
   conv_spec(&spec, DN_CONV_GRAD_X, call->attr, &s);
@@ -86,6 +89,7 @@ static capl_status cpu_conv2d_grad_w(const capl_call *call)
   const capl_tensor *x = call->in[0], *dy = call->in[1], *dw = call->out[0], *db = call->out[1];
   if (conv_few_fits(call)) return conv_few_grad_w(call);
   if (conv_winograd_fits(call, x->size, dw->size)) return conv_winograd_grad_w(call);
+  if (conv_winoline_fits(call, x->size, dw->size)) return conv_winoline_grad_w(call);
   conv_shape s = {cpu_image_of(x), cpu_image_of(dw), cpu_image_of(dy), x->dtype, dw->dtype, dy->dtype};
   dn_spec spec;
   conv_spec(&spec, DN_CONV_GRAD_W, call->attr, &s);

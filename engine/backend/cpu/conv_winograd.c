@@ -13,6 +13,7 @@
 
 #include <string.h>
 
+#include "backend/cpu/conv_common.h"
 #include "backend/cpu/cpu.h"
 #include "ops/attrs.h"
 
@@ -33,16 +34,11 @@ typedef struct {
   float *y_data;      /* convolution: the result. Weight gradient: dy, read only */
   const float *bias;  /* or NULL */
   float *weights;     /* transformed, 36 times panels of (C, 2 * lanes) */
-  float *sums;        /* weight gradient: per thread 36 (C, O), then O sums of dy */
+  float *sums;        /* weight gradient: per thread 36 (C, O) */
   float *zeros;       /* a pixel outside the images */
   float *room;        /* per thread: transforms of x and of y */
   int64_t room_size, sums_size;
 } wino;
-
-static int64_t round_up(int64_t n, int64_t to)
-{
-  return (n + to - 1) / to * to;
-}
 
 static int64_t frequency_gap(int64_t block, int64_t channels)
 {
@@ -55,7 +51,7 @@ static void set_tiles(wino *w, int64_t block)
   w->tiles_w = (w->y.W + SIDE - 1) / SIDE;
   w->block = block;
   w->panel = 2 * cpu_now->lanes;
-  w->room_size = FREQUENCIES * (frequency_gap(block, w->x.C) + frequency_gap(block, w->y.C));
+  w->room_size = FREQUENCIES * (frequency_gap(block, w->x.C) + frequency_gap(block, w->y.C)); /* above 2 w->y.C */
 }
 
 static int64_t tile_count(const wino *w)
@@ -74,11 +70,6 @@ static tile_at locate(const wino *w, int64_t tile)
 {
   int64_t row = tile / w->tiles_w;
   return (tile_at){row / w->tiles_h, row % w->tiles_h * SIDE, tile % w->tiles_w * SIDE};
-}
-
-static int64_t least(int64_t a, int64_t b)
-{
-  return a < b ? a : b;
 }
 
 /* The size x size pixels of image n from row top and column left on: the first one, where all lie inside
@@ -126,7 +117,7 @@ static void multiply(const wino *w, int64_t count, int thread)
   vec_product p = {.rows = count, .columns = O, .segments = 1, .length = C, .a_row = C, .a_step = 1,
                    .b_row = w->panel, .b_panel = C * w->panel, .y_row = O};
   for (int f = 0; f < FREQUENCIES; f++)
-    cpu_now->product(&p, room_x(w, thread) + f * frequency_gap(w->block, C), w->weights + f * C * round_up(O, w->panel),
+    cpu_now->product(&p, room_x(w, thread) + f * frequency_gap(w->block, C), w->weights + f * C * conv_round_up(O, w->panel),
                      NULL, room_y(w, thread) + f * frequency_gap(w->block, O));
 }
 
@@ -137,8 +128,8 @@ static void transform_y(const wino *w, int64_t first, int64_t count, int thread)
   for (int64_t t = 0; t < count; t++) {
     tile_at at = locate(w, first + t);
     float *to = w->y_data + ((at.n * w->y.H + at.h) * w->y.W + at.w) * O;
-    cpu_now->winograd_y(&v, room_y(w, thread) + t * O, w->bias, false, (int)least(SIDE, w->y.H - at.h),
-                        (int)least(SIDE, w->y.W - at.w), to);
+    cpu_now->winograd_y(&v, room_y(w, thread) + t * O, w->bias, false, (int)conv_least(SIDE, w->y.H - at.h),
+                        (int)conv_least(SIDE, w->y.W - at.w), to);
   }
 }
 
@@ -146,7 +137,7 @@ static void convolve_part(void *arg, int64_t begin, int64_t end, int thread)
 {
   const wino *w = arg;
   for (int64_t first = begin; first < end; first += w->block) {
-    int64_t count = least(w->block, end - first);
+    int64_t count = conv_least(w->block, end - first);
     transform_x(w, first, count, thread);
     multiply(w, count, thread);
     transform_y(w, first, count, thread);
@@ -169,41 +160,17 @@ static void weight_part(void *arg, int64_t begin, int64_t end, int thread)
   for (int64_t c = begin; c < end; c++)
     for (int64_t o = 0; o < job->outputs; o += job->panel) {
       vec_winograd v = job->v;
-      v.channels = least(job->panel, job->outputs - o);
+      v.channels = conv_least(job->panel, job->outputs - o);
       cpu_now->winograd_w(&v, job->w + c * job->input + o, job->to + (o / job->panel * job->inputs + c) * job->panel);
     }
-}
-
-/* (O, taps * C) to (taps * C, O), sixteen rows at a time. */
-typedef struct {
-  const float *from;
-  float *to;
-  int64_t rows, columns; /* of `to` */
-} flip_job;
-
-enum { FLIP = 16 };
-
-static void flip_part(void *arg, int64_t begin, int64_t end, int thread)
-{
-  (void)thread;
-  const flip_job *job = arg;
-  for (int64_t r = begin * FLIP; r < least(end * FLIP, job->rows); r += FLIP)
-    for (int64_t c = 0; c < job->columns; c++)
-      for (int64_t i = r; i < least(r + FLIP, job->rows); i++) job->to[i * job->columns + c] = job->from[c * job->rows + i];
-}
-
-static void flip(const float *from, float *to, int64_t rows, int64_t columns)
-{
-  flip_job job = {from, to, rows, columns};
-  cpu_parallel((rows + FLIP - 1) / FLIP, CPU_GRAIN / (FLIP * columns) + 1, flip_part, &job);
 }
 
 /* x's transform of the weights (O,C,3,3), in memory (O,3,3,C), for a convolution over C. */
 static void weights_forward(const wino *w, const float *data, float *flipped)
 {
   int64_t C = w->x.C, O = w->y.C;
-  flip(data, flipped, TAPS * C, O);
-  weight_job job = {{0, KERNEL * C * O, C * O, C * round_up(O, w->panel)}, flipped, O, C, O, w->panel, w->weights};
+  conv_flip(data, flipped, TAPS * C, O);
+  weight_job job = {{0, KERNEL * C * O, C * O, C * conv_round_up(O, w->panel)}, flipped, O, C, O, w->panel, w->weights};
   cpu_parallel(C, CPU_GRAIN / (FREQUENCIES * O) + 1, weight_part, &job);
 }
 
@@ -211,7 +178,7 @@ static void weights_forward(const wino *w, const float *data, float *flipped)
 static void weights_backward(const wino *w, const float *data)
 {
   int64_t O = w->x.C, C = w->y.C;
-  weight_job job = {{0, -KERNEL * C, -C, O * round_up(C, w->panel)}, data + (TAPS - 1) * C, TAPS * C, O, C, w->panel,
+  weight_job job = {{0, -KERNEL * C, -C, O * conv_round_up(C, w->panel)}, data + (TAPS - 1) * C, TAPS * C, O, C, w->panel,
                     w->weights};
   cpu_parallel(O, CPU_GRAIN / (FREQUENCIES * C) + 1, weight_part, &job);
 }
@@ -220,7 +187,7 @@ static void weights_backward(const wino *w, const float *data)
 static capl_status convolve(wino *w, capl_device *device, const float *weights, bool backward)
 {
   set_tiles(w, TILES);
-  int64_t transformed = FREQUENCIES * w->x.C * round_up(w->y.C, w->panel), flipped = TAPS * w->x.C * w->y.C;
+  int64_t transformed = FREQUENCIES * w->x.C * conv_round_up(w->y.C, w->panel), flipped = TAPS * w->x.C * w->y.C;
   size_t floats = (size_t)(transformed + flipped + w->x.C + cpu_threads() * w->room_size);
   void *scratch;
   CAPL_TRY(capl_scratch_get(device, floats * sizeof(float), &scratch));
@@ -282,28 +249,10 @@ static void grad_part(void *arg, int64_t begin, int64_t end, int thread)
 {
   const wino *w = arg;
   for (int64_t first = begin; first < end; first += w->block) {
-    int64_t count = least(w->block, end - first);
+    int64_t count = conv_least(w->block, end - first);
     transform_x(w, first, count, thread);
     transform_dy(w, first, count, thread);
     add_products(w, count, thread);
-  }
-}
-
-enum { PIXELS_AT_ONCE = 256 }; /* in one f32 sum: the error stays that of some hundred additions */
-
-/* Sums of dy over pixels [begin, end): products with a row of ones. */
-static void bias_part(void *arg, int64_t begin, int64_t end, int thread)
-{
-  const wino *w = arg;
-  const float one = 1;
-  int64_t O = w->y.C;
-  vec_product p = {.rows = 1, .columns = O, .segments = 1, .a_row = 1, .a_step = 0, .b_row = O, .b_panel = w->panel,
-                   .y_row = O};
-  float *sums = w->sums + (thread + 1) * w->sums_size - O, *part = room_y(w, thread);
-  for (int64_t first = begin; first < end; first += PIXELS_AT_ONCE) {
-    p.length = least(PIXELS_AT_ONCE, end - first);
-    cpu_now->product(&p, &one, w->y_data + first * O, NULL, part);
-    for (int64_t o = 0; o < O; o++) sums[o] += part[o];
   }
 }
 
@@ -327,17 +276,12 @@ static void collect_part(void *arg, int64_t begin, int64_t end, int thread)
   }
 }
 
-static void collect(const wino *w, float *taps, float *dw, float *db)
+static void collect(const wino *w, float *taps, float *dw)
 {
   int64_t C = w->x.C, O = w->y.C;
   collect_job job = {w, taps};
   cpu_parallel(C, CPU_GRAIN / (FREQUENCIES * O) + 1, collect_part, &job);
-  flip(taps, dw, O, TAPS * C);
-  for (int64_t o = 0; o < O; o++) {
-    double sum = 0;
-    for (int t = 0; t < cpu_threads(); t++) sum += w->sums[(t + 1) * w->sums_size - O + o];
-    db[o] = (float)sum;
-  }
+  conv_flip(taps, dw, O, TAPS * C);
 }
 
 capl_status conv_winograd_grad_w(const capl_call *call)
@@ -346,7 +290,7 @@ capl_status conv_winograd_grad_w(const capl_call *call)
   wino w = {.x = cpu_image_of(x), .y = cpu_image_of(dy), .pad_h = call->attr[CONV_PADDING].v[0],
             .pad_w = call->attr[CONV_PADDING].v[1], .x_data = capl_tensor_data(x), .y_data = capl_tensor_data(dy)};
   set_tiles(&w, TILES_GRAD);
-  w.sums_size = FREQUENCIES * frequency_gap(w.x.C, w.y.C) + w.y.C;
+  w.sums_size = FREQUENCIES * frequency_gap(w.x.C, w.y.C);
   int64_t taps = TAPS * w.x.C * w.y.C, threads = cpu_threads(), zeros = w.x.C > w.y.C ? w.x.C : w.y.C;
   size_t floats = (size_t)(taps + zeros + threads * (w.sums_size + w.room_size));
   void *scratch;
@@ -356,8 +300,8 @@ capl_status conv_winograd_grad_w(const capl_call *call)
   w.room = w.sums + threads * w.sums_size;
   memset(w.zeros, 0, (size_t)(zeros + threads * w.sums_size) * sizeof(float));
   cpu_parallel(tile_count(&w), 1, grad_part, &w);
-  cpu_parallel(w.y.N * w.y.H * w.y.W, CPU_GRAIN / w.y.C + 1, bias_part, &w);
-  collect(&w, scratch, capl_tensor_data(call->out[0]), capl_tensor_data(call->out[1]));
+  collect(&w, scratch, capl_tensor_data(call->out[0]));
+  conv_bias_grad(w.y_data, w.y.N * w.y.H * w.y.W, w.y.C, w.room, capl_tensor_data(call->out[1]));
   capl_scratch_put(call->device, scratch);
   return CAPL_OK;
 }
@@ -367,13 +311,6 @@ capl_status conv_winograd_grad_w(const capl_call *call)
 /* Transformed weights that still fit the second-level cache beside the tiles. */
 enum { WEIGHTS_MAX = 256 * 128, LEAST_SIDE = 3 };
 
-static bool all_f32(const capl_call *call)
-{
-  for (int i = 0; i < call->n_in; i++)
-    if (call->in[i] && call->in[i]->dtype != CAPL_F32) return false;
-  return true;
-}
-
 bool conv_winograd_fits(const capl_call *call, const int64_t *x, const int64_t *weight)
 {
   const capl_attr *attr = call->attr;
@@ -382,6 +319,6 @@ bool conv_winograd_fits(const capl_call *call, const int64_t *x, const int64_t *
     if (attr[CONV_STRIDE].v[i] != 1 || attr[CONV_DILATION].v[i] != 1 || weight[2 + i] != KERNEL ||
         padding[i] >= KERNEL || x[2 + i] + 2 * padding[i] < LEAST_SIDE + KERNEL - 1)
       return false;
-  return all_f32(call) && attr[CONV_GROUPS].i == 1 && weight[0] % cpu_now->lanes == 0 && weight[1] % cpu_now->lanes == 0 &&
+  return conv_all_f32(call) && attr[CONV_GROUPS].i == 1 && weight[0] % cpu_now->lanes == 0 && weight[1] % cpu_now->lanes == 0 &&
          weight[0] * weight[1] <= WEIGHTS_MAX;
 }

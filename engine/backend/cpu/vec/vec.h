@@ -133,6 +133,12 @@ typedef struct {
   /* 3x3 weights -> v; sums of v, given in parts -> 3x3 weights */                                             \
   X(void, winograd_w, (const vec_winograd *p, const float *w, float *v))                                       \
   X(void, winograd_dw, (const vec_winograd *p, int parts, const float *const *v, float *dw))                   \
+  /* the same along lines, F(4,3): 6 pixels, 4 pixels, 3 weights, and 6 values of v per channel */              \
+  X(void, winoline_x, (const vec_winograd *p, const float *x, const float *const *each, float *v))             \
+  X(void, winoline_dy, (const vec_winograd *p, const float *dy, const float *const *each, float *v))           \
+  X(void, winoline_y, (const vec_winograd *p, const float *v, const float *bias, int columns, float *y))       \
+  X(void, winoline_w, (const vec_winograd *p, const float *w, float *v))                                       \
+  X(void, winoline_dw, (const vec_winograd *p, int parts, const float *const *v, float *dw))                   \
   /* y[i] = a[i * sa] op b[i * sb], sa and sb 0 or 1 */                                                        \
   X(void, binary, (vec_binary_kind kind, capl_dtype real, int64_t n, const void *a, int sa, const void *b,     \
                    int sb, void *y))                                                                           \

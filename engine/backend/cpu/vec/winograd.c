@@ -188,3 +188,56 @@ void VEC(winograd_dw)(const vec_winograd *p, int parts, const float *const *v, f
     }
   }
 }
+
+/* ---- along lines: one side only ---- */
+
+void VEC(winoline_x)(const vec_winograd *p, const float *x, const float *const *each, float *v)
+{
+  for (int64_t c = 0; c < p->channels; c += VN) {
+    vf t[6];
+    for (int j = 0; j < 6; j++) t[j] = pixel(p, x, each, 6, 0, j, c);
+    side_x(t, 1, t);
+    for (int j = 0; j < 6; j++) *(vf_at *)(v + j * p->frequency + c) = t[j];
+  }
+}
+
+void VEC(winoline_dy)(const vec_winograd *p, const float *dy, const float *const *each, float *v)
+{
+  for (int64_t c = 0; c < p->channels; c += VN) {
+    vf in[4], out[6];
+    for (int j = 0; j < 4; j++) in[j] = pixel(p, dy, each, 4, 0, j, c);
+    side_dy(in, 1, out, 1);
+    for (int j = 0; j < 6; j++) *(vf_at *)(v + j * p->frequency + c) = out[j];
+  }
+}
+
+void VEC(winoline_y)(const vec_winograd *p, const float *v, const float *bias, int columns, float *y)
+{
+  for (int64_t c = 0; c < p->channels; c += VN) {
+    vf in[6], out[4], shift = bias ? v_load_f32(bias + c) : (vf){0};
+    for (int j = 0; j < 6; j++) in[j] = v_load_f32(v + j * p->frequency + c);
+    side_y(in, 1, out, 1);
+    for (int j = 0; j < 4; j++)
+      if (j < columns) *(vf_at *)(y + j * p->pixel + c) = out[j] + shift;
+  }
+}
+
+void VEC(winoline_w)(const vec_winograd *p, const float *w, float *v)
+{
+  for (int64_t c = 0; c < p->channels; c += VN) {
+    vf in[3], out[6];
+    for (int j = 0; j < 3; j++) in[j] = v_load_f32(w + j * p->pixel + c);
+    side_w(in, 1, out, 1);
+    for (int j = 0; j < 6; j++) *(vf_at *)(v + j * p->frequency + c) = out[j];
+  }
+}
+
+void VEC(winoline_dw)(const vec_winograd *p, int parts, const float *const *v, float *dw)
+{
+  for (int64_t c = 0; c < p->channels; c += VN) {
+    vf in[6], out[3];
+    for (int j = 0; j < 6; j++) in[j] = total_of(parts, v, j * p->frequency + c);
+    side_dw(in, 1, out, 1);
+    for (int j = 0; j < 3; j++) *(vf_at *)(dw + j * p->pixel + c) = out[j];
+  }
+}
