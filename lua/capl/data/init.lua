@@ -21,6 +21,9 @@ end
 function Source:count() return self.box:count() end
 --- Path of sample i (from 0) below the folder; nil for generated images.
 function Source:name(i) return self.box:name(i) end
+--- Size of the images in px.
+function Source:width() return self.box:width() end
+function Source:height() return self.box:height() end
 
 local captcha_keys = {
   "preset", "charset", "length", "width", "height", "font", "often", "times", "count", "fixed", "seed", "channels",

@@ -1,0 +1,157 @@
+--- capl: 1
+--- needs: minutes=1440
+-- Learns to read your own captchas: a folder of PNG files whose names hold their text, all of one length and one size.
+--
+-- data      DIR/TEXT_17.png, in folders below too; --label='_(%w+)%.png$' is for names like 17_TEXT.png. A tenth of the
+--           images is kept for choosing the best weights and a tenth for the last figure, sorted by their bytes: no
+--           image is ever in two parts, not even under two names
+-- network   that of captcha.lua for images of any size: convolutions on 4x4 pixel blocks, then one attention map over
+--           the columns per character and one classifier for all
+-- expected  depends on the data, and on how much there is: some thousand images per style
+-- run       capl recipes/folder.lua --data=DIR
+-- SPDX-License-Identifier: Apache-2.0
+
+local p = capl.params {
+  data = "", -- folder of PNG files; must be given
+  label = "^(%w+)", -- Lua pattern whose capture in a file's name is its text
+  charset = "auto", -- such as 0-9A-Z; auto: the characters that occur
+  length = "auto", -- characters per captcha; auto: those of the first file
+  max_time = "5m", -- such as 90s or 2h: training ends then
+  batch = 64, -- images per step
+  lr = 4e-3, -- highest learning rate
+  warmup = 100, -- steps until it is reached; at most a quarter of the run
+  weight_decay = 0.05, -- of weights; none on biases and batch norm
+  dropout = 0.1, -- before the classifier
+  label_smoothing = 0.05, -- share of the target spread over all characters
+  rotate = 3, -- degrees by which training images are turned at most; other distortions go with it. 0 = none at all
+  val = 0.1, -- share of the images that chooses the best weights
+  test = 0.1, -- share of the images for the last figure
+  precision = "auto", -- fp32, bf16, or auto: the faster one here
+  workers = "auto", -- threads that read images
+  seed = 42,
+}
+capl.manual_seed(p.seed)
+if p.data == "" then error("--data=DIR is missing: a folder of PNG files named by their text, such as A1B2_17.png") end
+
+-- ---- data ----
+
+-- All texts, to see what they are made of.
+local function read_texts(source)
+  local texts, seen, characters = {}, {}, {}
+  for i = 0, source:count() - 1 do
+    local text = source:name(i):match("[^/]+$"):match(p.label)
+    texts[#texts + 1] = text
+    for character in (text or ""):gmatch(".") do
+      if not seen[character] then table.insert(characters, character) end
+      seen[character] = true
+    end
+  end
+  table.sort(characters)
+  return texts, table.concat(characters)
+end
+
+-- A '-' between two characters would be a range.
+local function as_charset(characters)
+  local rest, dashes = characters:gsub("%-", "")
+  return rest .. (dashes > 0 and "-" or "")
+end
+
+local texts, characters = read_texts(data.folder(p.data))
+local length = p.length == "auto" and #(texts[1] or "....") or tonumber(p.length)
+local charset = p.charset == "auto" and as_charset(characters) or p.charset
+if charset == "" then charset = "0-9A-Z" end -- no name fits: the next line says so
+local all = data.folder(p.data, {label = p.label, charset = charset, length = length})
+local parts = {}
+parts.train, parts.val, parts.test = data.split(all, {val = p.val, test = p.test})
+
+local distortions = p.rotate > 0 and {
+  rotate = p.rotate, scale = {0.93, 1.07}, translate_x = 0.03, translate_y = 0.05, shear = p.rotate,
+  contrast = {0.8, 1.2}, brightness = {0.9, 1.1},
+} or nil
+
+local function loader(role, batch, augment)
+  return data.loader {
+    source = parts[role], role = role, batch = batch, workers = p.workers, normalize = "standardize", augment = augment,
+    drop_last = role == "train" and parts.train:count() > batch,
+  }
+end
+
+local images, val, test = loader("train", p.batch, distortions), loader("val", 100), loader("test", 100)
+charset = images.charset
+local height, width = all:height(), all:width()
+print(("%d images of %dx%d px to train on, %d to choose the best weights, %d for the last figure"):format(
+  parts.train:count(), width, height, parts.val:count(), parts.test:count()))
+print(("%d characters each, out of %s"):format(length, charset))
+
+-- ---- network ----
+
+local function block(inputs, outputs, stride)
+  return nn.Sequential {
+    nn.Conv2d(inputs, outputs, 3, {stride = stride, padding = 1, bias = false}),
+    nn.BatchNorm2d(outputs),
+    nn.ReLU(),
+  }
+end
+
+-- Pixels left of a side: a quarter by the first layer, then half of that as often as a block has stride 2.
+local function left(side, halvings)
+  side = math.floor((side - 4) / 4) + 1
+  for _ = 1, halvings do side = math.floor((side + 1) / 2) end
+  return side
+end
+
+-- Each position of the text looks at the columns it wants: a softmax over columns mixes one vector per column.
+local Attention = nn.class("Attention")
+
+function Attention:init(channels, rows, columns)
+  self.channels, self.columns = channels, columns
+  self.query = nn.Sequential {
+    nn.Conv2d(channels, channels / 4, 1), nn.ReLU(), nn.Flatten(),
+    nn.Linear(channels / 4 * rows * columns, length * columns),
+  }
+  self.value = nn.Sequential {
+    nn.Conv2d(channels, channels, {rows, 1}, {bias = false}), nn.BatchNorm2d(channels), nn.ReLU(),
+  }
+  self.dropout = nn.Dropout(p.dropout)
+  self.read = nn.Linear(channels, #charset)
+end
+
+function Attention:forward(x)
+  local n = x:size(1)
+  local weights = self.query(x):view(n, length, self.columns):softmax(-1)
+  local columns = self.value(x):view(n, self.channels, self.columns)
+  local mixed = weights:matmul(columns:transpose(2, 3)) -- (N, length, channels)
+  return self.read(self.dropout(mixed)) -- (N, length, K)
+end
+
+if height < 16 or width < 16 then error(("the images are %dx%d px; this network needs at least 16x16"):format(width, height)) end
+local model = nn.Sequential { -- sizes for 60x160
+  nn.Conv2d(1, 32, 8, {stride = 4, padding = 2, bias = false}), nn.BatchNorm2d(32), nn.ReLU(), -- 15x40
+  block(32, 32, 1),
+  block(32, 64, 2), -- 8x20
+  block(64, 64, 1),
+  block(64, 128, {2, 1}), -- 4x20
+  Attention(128, left(height, 2), left(width, 1)),
+}
+capl.model(model, {output = "text", charset = charset, length = length})
+
+-- ---- optimizer ----
+
+local weights, others = {}, {}
+for _, parameter in ipairs(model:parameters()) do
+  table.insert(#parameter.shape > 1 and weights or others, parameter)
+end
+local opt = optim.AdamW({
+  {params = weights, weight_decay = p.weight_decay},
+  {params = others, weight_decay = 0},
+}, {lr = optim.schedule.warmup_cosine {lr = p.lr, warmup = p.warmup, total = "run"}, betas = {0.9, 0.99}})
+
+-- ---- training ----
+
+train.fit {
+  model = model, train = images, val = val, test = test,
+  loss = function(output, batch)
+    return nn.cross_entropy(output:view(-1, #charset), batch.target:view(-1), {label_smoothing = p.label_smoothing})
+  end,
+  optimizer = opt, precision = p.precision, max_time = p.max_time,
+}
