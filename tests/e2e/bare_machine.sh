@@ -1,0 +1,136 @@
+#!/usr/bin/env bash
+# A Debian release with nothing on it, in a chroot: quickstart, a prediction and unit tests, as root, sudoer and plain user.
+# Arguments: release (bookworm, trixie). Environment: CAPL_SOURCE_DIR; CAPL_DEBIAN_MIRROR, else debootstrap's own.
+# Needs root, debootstrap and the mirror. The base system is kept in $XDG_CACHE_HOME/capl, so that a second run is quick.
+# SPDX-License-Identifier: Apache-2.0
+set -euo pipefail
+
+release=$1
+work=$(mktemp -d)
+root=$work/root
+
+skip() { echo "skipped: $*" >&2; exit 77; }
+fail() { echo "FAILED: $*" >&2; [[ ! -s $work/out.txt ]] || tail -n 40 "$work/out.txt" >&2; exit 1; }
+ok() { echo "ok $*"; }
+trap 'rm -rf --one-file-system "$work"' EXIT
+
+# ---- the machine --------------------------------------------------------------------------------------------------
+
+[[ $(id -u) -eq 0 ]] || skip "a chroot of Debian $release can only be made by root"
+command -v debootstrap >/dev/null || skip "debootstrap is not installed"
+
+# In a mount namespace of its own: whatever is mounted below is gone with this process.
+if [[ ${CAPL_UNSHARED:-} != "$$" ]]; then
+  unshare -m true 2>/dev/null || skip "this root may not mount (a container without CAP_SYS_ADMIN)"
+  rm -rf "$work"
+  exec env -u CAPL_UNSHARED unshare -m bash -c 'CAPL_UNSHARED=$$ exec bash "$@"' bash "$0" "$@"
+fi
+
+cache=${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/capl
+base=$cache/debian-$release-$(dpkg --print-architecture).tar
+
+make_base() {
+  mkdir -p "$cache"
+  if ! debootstrap --variant=minbase "$release" "$root" ${CAPL_DEBIAN_MIRROR:+"$CAPL_DEBIAN_MIRROR"} >"$work/out.txt" 2>&1; then
+    skip "debootstrap of $release failed (no mirror?): $(grep -v '^I: ' "$work/out.txt" | tail -n 1)"
+  fi
+  chroot "$root" apt-get clean
+  tar -C "$root" --one-file-system -cf "$base.$$" . && mv "$base.$$" "$base"
+}
+
+# What a small container has: a few devices, 64 MB of shared memory, no sysfs.
+mount_system() {
+  mount -t proc proc "$root/proc"
+  mount -t tmpfs -o mode=755 tmpfs "$root/dev"
+  mkdir "$root/dev/shm" "$root/dev/pts"
+  local device
+  for device in null zero full random urandom tty; do
+    : >"$root/dev/$device"
+    mount --bind "/dev/$device" "$root/dev/$device"
+  done
+  ln -s /proc/self/fd "$root/dev/fd"
+  mount -t tmpfs -o size=64m,mode=1777 tmpfs "$root/dev/shm"
+  mount -t devpts -o newinstance,ptmxmode=666 devpts "$root/dev/pts"
+  ln -s pts/ptmx "$root/dev/ptmx"
+  cp -L /etc/resolv.conf "$root/etc/resolv.conf"
+}
+
+mkdir "$root"
+if [[ -f $base ]]; then tar -C "$root" -xpf "$base"; else make_base; fi
+mount_system
+
+proxies=()
+for name in http_proxy https_proxy no_proxy; do [[ -z ${!name:-} ]] || proxies+=("$name=${!name}"); done
+
+# Nothing of this machine's environment: no HOME, no LANG, no TERM.
+inside() { chroot "$root" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin "${proxies[@]}" "$@" </dev/null >"$work/out.txt" 2>&1; }
+as_user() { inside setpriv --reuid=1000 --regid=1000 --clear-groups "$@"; }
+said() { grep -q -- "$1" "$work/out.txt" || fail "$2"; }
+
+# The tree as a clone has it: what git knows, without what was built.
+clone() { # FOLDER
+  mkdir -p "$root$1"
+  (cd "$CAPL_SOURCE_DIR" && { git ls-files -z 2>/dev/null || find . -path './build*' -prune -o -type f -print0; } |
+    tar --null -T - --ignore-failed-read -cf - 2>/dev/null) | tar -C "$root$1" -xf -
+}
+
+clone /root/capl
+clone /home/user/capl
+chown -R 1000:1000 "$root/home/user"
+inside useradd -M -u 1000 -d /home/user user || fail "useradd"
+chmod 755 "$root/root"
+small=(--test=200 --files=50)
+
+# ---- what a newcomer does -----------------------------------------------------------------------------------------
+
+if as_user /home/user/capl/scripts/quickstart; then fail "a plain user gets on without a compiler"; fi
+said 'neither root nor has sudo' "quickstart does not say that it cannot install"
+said '^  apt-get update && apt-get install .*libdnnl-dev' "quickstart does not print the apt line"
+ok "a plain user is told the apt line"
+
+# Lists that are there are asked for the size; those of a container image are not there.
+[[ $release == bookworm ]] || rm -rf "$root"/var/lib/apt/lists/*
+inside /root/capl/scripts/quickstart --dry-run || fail "quickstart --dry-run"
+said ' to download' "the plan does not say how much is downloaded"
+said 'max_time=5m' "the plan does not say how long it trains"
+plan=$(sed -n 's/^  *with what they need //p' "$work/out.txt")
+inside sh -c '! command -v gcc' || fail "--dry-run installs"
+ok "the plan: $plan"
+
+start=$SECONDS
+if [[ $release == bookworm ]]; then
+  inside sh -c 'umask 077 && cd / && exec /root/capl/scripts/quickstart "$@"' sh --max_time=20s "${small[@]}" ||
+    fail "quickstart as root"
+  checkout=/root/capl run=inside
+else
+  { inside apt-get -q update && inside apt-get -q -y install --no-install-recommends sudo; } || fail "sudo"
+  echo 'user ALL=(ALL) NOPASSWD: ALL' >"$root/etc/sudoers.d/user"
+  as_user env HOME=/home/user /home/user/capl/scripts/quickstart --max_time=20s "${small[@]}" || fail "quickstart with sudo"
+  checkout=/home/user/capl run=as_user
+fi
+said '^  downloaded 100 %' "apt's progress"
+said '^final exact=[1-9]' "quickstart does not reach a result"
+ok "quickstart in $((SECONDS - start)) s: $(grep '^final ' "$work/out.txt")"
+
+model=$checkout/runs/captcha/best.capl
+$run "$checkout/build/capl" generate --out=/tmp/images --n=3 --charset=A --length=4 || fail "generate"
+images=("$root"/tmp/images/*.png)
+image=${images[0]#"$root"}
+$run "$checkout/build/capl" predict "$model" "$image" || fail "predict"
+said "^$image	[0-9A-Z]\{4\}	" "predict does not read the image"
+ok "predict: $(cat "$work/out.txt")"
+
+# With the packages there, a plain user without sudo needs nobody. A home that cannot be written is no hindrance.
+rm -f "$root/etc/sudoers.d/user"
+rm -rf "$root/home/user/capl"
+clone /home/user/capl
+chown -R 1000:1000 "$root/home/user/capl"
+chown 0:0 "$root/home/user"
+as_user env HOME=/home/user /home/user/capl/scripts/quickstart --max_time=2s "${small[@]}" || fail "quickstart as a plain user"
+said 'nothing, all packages are here' "quickstart wants packages that are there"
+ok "a plain user builds and trains"
+
+start=$SECONDS
+inside /root/capl/scripts/test unit || fail "scripts/test unit"
+said '^all passed' "scripts/test unit"
+ok "scripts/test unit in $((SECONDS - start)) s"
