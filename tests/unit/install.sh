@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Installs capl below the build folder, moves it, builds c_example.c against it with pkg-config, runs it, uninstalls.
+# Installs capl below the build folder, moves it, builds c_example.c against it with pkg-config, runs it, uninstalls; the
+# same below DESTDIR.
 # Arguments: build folder. Environment: CC, CFLAGS, CAPL_SOURCE_DIR.
 # SPDX-License-Identifier: Apache-2.0
 set -euo pipefail
@@ -8,6 +9,8 @@ build=$1
 prefix=$build/tests/prefix
 moved=$build/tests/moved
 rm -rf "$prefix" "$moved"
+
+fail() { echo "$*" >&2; exit 1; }
 
 # The manifest of the user's own install, if there is one, is put back at the end.
 manifest=$build/install_manifest.txt
@@ -29,16 +32,44 @@ LD_LIBRARY_PATH='' "$moved/c_example"
 [[ $(pkg-config --modversion capl) == $(sed -n 's/^project(capl VERSION \([0-9.]*\).*/\1/p' "$CAPL_SOURCE_DIR/CMakeLists.txt") ]]
 
 for file in bin/capl lib/capl/libcapl_cpu.so include/capl/ops.def share/capl/recipes/captcha.lua share/doc/capl/LICENSE; do
-  [[ -e $moved/capl/$file ]] || { echo "not installed: $file" >&2; exit 1; }
+  [[ -e $moved/capl/$file ]] || fail "not installed: $file"
 done
 # An empty entry in a run path is the current folder: nobody's library should be loaded from there.
 for file in "$moved"/capl/bin/capl "$moved"/capl/lib/libcapl.so "$moved"/capl/lib/capl/*.so "$build"/capl; do
   runpath=$(readelf -d "$file" | sed -n 's/.*runpath: \[\(.*\)\]/:\1:/p')
-  [[ $runpath != *::* ]] || { echo "$file: run path with an empty entry: $runpath" >&2; exit 1; }
+  [[ $runpath != *::* ]] || fail "$file: run path with an empty entry: $runpath"
 done
-"$moved/capl/bin/capl" -e 'print(1 + 1)' | grep -qx 2
+
+# From anywhere: by its path, through PATH and through a link, it finds its libraries, the backend and the font.
+installed=$moved/capl/bin/capl
+recipe=$moved/capl/share/capl/recipes/captcha.lua
+mkdir "$moved/bin" "$moved/away"
+ln -s ../capl/bin/capl "$moved/bin/capl"
+for command in "$installed" "$moved/bin/capl" "$build/capl"; do
+  (cd / && "$command" -e 'print(1 + 1)') | grep -qx 2 || fail "$command does not run in /"
+done
+(cd "$moved/away" && PATH=$moved/bin:$PATH capl info) | grep -q '^  cpu  *oneDNN' || fail "capl through PATH finds no cpu backend"
+(cd "$moved/away" && OMP_NUM_THREADS=1 "$installed" "$recipe" --samples=32 --batch=16 --test=4 --files=2 --warmup=1) >"$moved/run.txt" ||
+  { cat "$moved/run.txt" >&2; fail "the installed recipe does not run"; }
+grep -q '^final exact=' "$moved/run.txt" || fail "the installed recipe has no result"
+[[ -f $moved/away/runs/captcha/settings.json ]] || fail "a run does not write where it was started"
 
 cmake --build "$build" --target uninstall >/dev/null
-left=$(cd "$prefix" && find . ! -type d -o -name capl)
-[[ -z $left ]] || { echo "uninstall leaves: $left" >&2; exit 1; }
-[[ -d $prefix/lib && -d $prefix/share/doc ]] || { echo "uninstall removes folders that are not capl's" >&2; exit 1; }
+left_in() { (cd "$1" && find . ! -type d -o -name capl); }
+[[ -z $(left_in "$prefix") ]] || fail "uninstall leaves: $(left_in "$prefix")"
+[[ -d $prefix/lib && -d $prefix/share/doc ]] || fail "uninstall removes folders that are not capl's"
+
+# As a packager does it: a prefix that is not there yet, below DESTDIR. What others put beside it stays.
+stage=$build/tests/stage
+rm -rf "$stage"
+DESTDIR=$stage cmake --install "$build" --prefix /opt/somewhere >/dev/null
+[[ -x $stage/opt/somewhere/bin/capl && ! -e /opt/somewhere/bin/capl ]] || fail "DESTDIR is not where it installs"
+(cd / && "$stage/opt/somewhere/bin/capl" info) | grep -q '^  cpu  *oneDNN' || fail "capl below DESTDIR finds no cpu backend"
+mkdir -p "$stage/opt/somewhere/share/capl/recipes"
+echo '-- mine' >"$stage/opt/somewhere/share/capl/recipes/mine.lua"
+DESTDIR=$stage cmake --build "$build" --target uninstall >/dev/null
+[[ $(left_in "$stage" | sort | tr '\n' ' ') == './opt/somewhere/share/capl ./opt/somewhere/share/capl/recipes/mine.lua ' ]] ||
+  fail "uninstall below DESTDIR leaves: $(left_in "$stage")"
+if cmake --build "$build" --target uninstall >"$moved/out.txt" 2>&1; then fail "it uninstalls twice"; fi
+grep -q 'nothing to uninstall' "$moved/out.txt" || fail "uninstall does not say that there is nothing: $(cat "$moved/out.txt")"
+rm -rf "$prefix" "$moved" "$stage"
