@@ -234,6 +234,12 @@ local function report()
   run.print("report: " .. table.concat(parts, ", ") .. (", peak memory %.0f MB"):format(core.sys.peak_rss() / 1e6))
 end
 
+-- An image to try the model on: one that the run has written into its folder files, if any.
+local function an_image()
+  local names = core.sys.list(run.path .. "/files") or {}
+  return names[1] and names[1]:match("%.png$") and ("%s/files/%s"):format(run.path, names[1]) or "IMAGE.png"
+end
+
 --- Ends a run that returned: report, promises, last line.
 function run.finish()
   check_args()
@@ -246,7 +252,7 @@ function run.finish()
   end
   if run.kept then
     run.print("keep: " .. run.kept)
-    run.print(("next: %s predict %s IMAGE.png"):format(run.program, run.kept))
+    run.print(("next: %s predict %s %s"):format(run.program, run.kept, an_image()))
   end
   if run.final_line then core.sys.out(run.final_line .. "\n") end
 end

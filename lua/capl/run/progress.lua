@@ -41,7 +41,7 @@ local function new(opts)
   if has_utf8() then done, todo = "━", "─" end
   return setmetatable({
     steps = opts.steps, every = opts.every or 5, live = live, step_number = 0, images = 0, position = 0, done = done, todo = todo,
-    started = now, shown = now, shown_images = 0, next_show = now,
+    started = now, from = now, from_images = 0, shown = now, shown_images = 0, next_show = now,
   }, progress)
 end
 
@@ -83,13 +83,13 @@ local function live_line(self, f)
   return self.done:rep(filled) .. self.todo:rep(bar - filled) .. "  " .. table.concat(parts, "  ")
 end
 
--- Images per second: of the last few seconds, so that a slow start is forgotten.
+-- Images per second of the last five to ten seconds, so that a slow start is forgotten.
 function progress:recent_rate(now)
-  if now - self.shown >= self.every or not self.last_rate then
-    self.last_rate = (self.images - self.shown_images) / math.max(now - self.shown, 1e-9)
-    self.shown, self.shown_images = now, self.images
+  local rate = (self.images - self.from_images) / math.max(now - self.from, 1e-9)
+  if now - self.shown >= self.every then
+    self.from, self.from_images, self.shown, self.shown_images = self.shown, self.shown_images, now, self.images
   end
-  return self.last_rate
+  return rate
 end
 
 function progress:figures(now, loss, lr)

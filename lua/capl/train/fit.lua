@@ -15,13 +15,14 @@ local span = require "train.span"
 local OP = "train.fit"
 local EVALUATIONS, LOGS = 12, 200 -- of a run, for "auto"
 local EVALUATION_SHARE = 0.03 -- of a time box that "auto" evaluations may take
+local LOG_SECONDS = 5 -- between two points of the curve of a time box, at most
 
 local Fit = {}
 Fit.__index = Fit
 
 local function new(o)
   local self = setmetatable({
-    o = o, step = 0, images = 0, evaluating = 0, span = span.new(o), progress = progress.new{steps = o.steps}, record = record.new(),
+    o = o, step = 0, images = 0, evaluating = 0, logged = 0, span = span.new(o), progress = progress.new{steps = o.steps}, record = record.new(),
     log_due = span.marks(o.log_every, LOGS), eval_due = span.marks(o.eval_every, EVALUATIONS),
   }, Fit)
   if not hooks.model then
@@ -60,9 +61,9 @@ local function copy_weights(model)
 end
 
 -- A later evaluation that is as good as the best one wins: its weights have seen more.
-function Fit:keep_best(figures)
-  if self.best and figures.exact < self.best.exact then return end
-  self.best = {exact = figures.exact, step = self.step, figures = figures, weights = copy_weights(self.o.model)}
+function Fit:keep_best(figures, meter)
+  if self.best and figures.exact < self.best.figures.exact then return end
+  self.best = {step = self.step, figures = figures, meter = meter, weights = copy_weights(self.o.model)}
   if self.o.keep == "best" then self:save("best.capl", figures) end
 end
 
@@ -73,7 +74,7 @@ function Fit:evaluate()
   local figures = meter:result()
   self.val, self.val_step, self.val_meter = figures, self.step, meter
   self.record:evaluation(self:at(), figures, meter.loss)
-  self:keep_best(figures)
+  self:keep_best(figures, meter)
   run.print(("val  %6d  loss %.4f  %s"):format(self.step, meter.loss, meter:line()))
   self.progress:remember(("val %.1f %%"):format(100 * figures.exact))
   local took = core.clock() - started
@@ -100,6 +101,14 @@ local function check_loss(loss, step)
     hint = "try a lower lr, a longer warmup, clip_norm = 1 in the optimizer, or precision = \"fp32\""}
 end
 
+-- Whether this step is a point of the curve. Only a time box may ask the clock.
+function Fit:log_now(position)
+  local due = self.log_due(self.step, position) or self.step == 1
+  if not due and self.o.max_time then due = self.span:seconds() - self.logged >= LOG_SECONDS end
+  if due then self.logged = self.span:seconds() end
+  return due
+end
+
 function Fit:one_step(batch)
   local o = self.o
   local loss = capl.autocast(o.precision, function() return o.loss(o.model(batch.image), batch) end)
@@ -109,7 +118,7 @@ function Fit:one_step(batch)
   local position = self.span:advance(self.step)
   o.optimizer:set_position(position)
   local shown = self.progress:step(count, loss, lr, position)
-  local log = self.log_due(self.step, position)
+  local log = self:log_now(position)
   if not shown and not log then return end
   local value = shown or loss:item()
   check_loss(value, self.step)
@@ -141,12 +150,11 @@ end
 -- What result.json, the recipe and the last line are made of.
 function Fit:figures(ended)
   local at = self:at()
-  local out = {
+  return {
     ended = ended, steps = self.step, images = self.images, seconds = at.seconds, images_per_s = at.images_per_s,
-    evaluation_seconds = self.evaluating, val = self.val, best_step = self.best and self.best.step,
-    max_time = self.o.max_time,
+    evaluation_seconds = self.evaluating, val = self.val, best = self.best and self.best.figures,
+    best_step = self.best and self.best.step, max_time = self.o.max_time,
   }
-  return out
 end
 
 -- Puts the weights to keep into the model.
@@ -156,11 +164,12 @@ function Fit:restore_best()
 end
 
 local function print_figures(name, meter)
-  run.print(("%-14s %s"):format(name .. ":", meter:line()))
   local merged = meter:merged_line()
+  run.print(("%-14s %s"):format(name .. ":", meter:line()))
   if merged then run.print(("%-14s exact %s"):format("", merged)) end
-  run.print(("%-14s %s by position; mean confidence %.1f %%"):format("", meter:position_line(), 100 * (meter:result().confidence or 0)))
-  run.print("mistakes:      " .. meter:confusion_line())
+  run.print(("%-14s %s"):format("by position:", meter:position_line()))
+  run.print(("%-14s mean %.1f %%"):format("confidence:", 100 * (meter:result().confidence or 0)))
+  run.print(("%-14s %s"):format("mistakes:", meter:confusion_line()))
   if meter.replaced > 0 then
     run.print(("note: %d of these are unreadable files replaced by others"):format(meter.replaced))
   end
@@ -176,8 +185,9 @@ function Fit:finish()
   local o, result = self.o, self:figures(self.span:ended())
   self:end_line(result)
   self:save("last.capl", self.val_step == self.step and self.val or nil)
+  self.record:curves()
   self:restore_best()
-  local meter = self.val_meter
+  local meter = o.keep == "best" and self.best and self.best.meter or self.val_meter
   if o.test and run.mode ~= "bench" then
     meter = evaluate(o.model, o.test, {precision = o.precision, merge = o.merge, examples = record.CELLS})
     result.test = meter:result()
@@ -193,7 +203,6 @@ function Fit:write(result, meter)
   local metrics = result.test or (self.best and self.best.figures)
   local kept = self.o.keep == "best" and "best.capl" or "last.capl"
   self:save(kept, metrics)
-  self.record:curves()
   if meter then self.record:sheet(meter) end
   result.model = kept
   self.record:result(result)
@@ -229,8 +238,8 @@ end
 --       eval_every = "auto" (about 12 times) | steps; log_every = "auto" (200 points of the curve) | steps;
 --       keep = "best" (on val) | "last": which weights stay in the model and are tested;
 --       merge = {"0O"}: look-alikes counted as one beside the strict figure
--- out   {ended, steps, images, seconds, images_per_s, val, test, best_step, folder, …}; val and test as of
---       capl.text_meter
+-- out   {ended, steps, images, seconds, images_per_s, val (of the last weights), best (of the best ones), best_step, test,
+--       folder}; figures as of capl.text_meter
 -- errs  value: unknown or contradicting options; a loss that is not finite; what the parts raise
 -- Schedules may say total = "run". Evaluations count as time of the run, the final test does not.
 local function fit(given)

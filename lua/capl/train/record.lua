@@ -47,7 +47,7 @@ end
 
 --- curves.png: loss and accuracy over the images seen.
 function Record:curves()
-  if not self.on or #self.train.x == 0 or not core.has_module("plot") then return end
+  if not self.on or #self.train.x == 0 then return end
   local losses = {{name = "train", x = self.train.x, y = self.train.loss}}
   local panels = {{y_label = "loss", log = true, series = losses}}
   if #self.val.x > 0 then
@@ -76,7 +76,7 @@ end
 
 --- samples.png: the first wrong and the first right readings, with the confidence of each.
 function Record:sheet(meter)
-  if not self.on or meter.n == 0 or not core.has_module("plot") then return end
+  if not self.on or meter.n == 0 then return end
   local cells = chosen(meter.examples)
   for i, e in ipairs(cells) do cells[i] = cell(e) end
   require("plot").sheet{path = self:path("samples.png"), title = ("%s: %s"):format(run.name(), meter:line()), columns = 4, cells = cells}

@@ -1,0 +1,95 @@
+"""train.fit as a user meets it: what a run prints and leaves, the time box, the same run again, other commands.
+
+SPDX-License-Identifier: Apache-2.0
+"""
+import os
+import re
+import time
+
+from program import CAPL, capl, check, in_empty_folder
+from small import metrics, newest, read_json, write_recipe
+
+FINAL = r"final exact=[\d.]+ \[[\d.]+,[\d.]+\] chars=[\d.]+ n=50 images_per_s=\d+ seconds=[\d.]+ merged=[\d.]+"
+
+
+def is_png(path):
+    status, out, err = capl("-e", f'print(data.png_read("{path}"):size(3))')
+    check(status == 0 and int(out) > 100, path + " is a picture", out + err)
+
+
+def files():
+    status, out, err = capl("small.lua", "--steps=40")
+    check(status == 0, "a short run ends well", out + err)
+    folder = "runs/small"
+    lines = out.rstrip("\n").split("\n")
+    check(re.fullmatch(FINAL, lines[-1]), "its last line is the result", lines[-1])
+    check(lines[-3] == "keep: runs/small/best.capl", "before it, the file to keep", out)
+    check(lines[-2] == f"next: {CAPL} predict runs/small/best.capl IMAGE.png", "and the next command", out)
+    check("all steps are done: 40 steps, 400 images" in out, "it says why it ended", out)
+    expected = ["best.capl", "curves.png", "last.capl", "metrics.jsonl", "result.json", "samples.png", "settings.json"]
+    check(sorted(os.listdir(folder)) == expected, "the run's folder", str(os.listdir(folder)))
+    result = read_json(folder + "/result.json")
+    wanted = {"ended": "steps", "steps": 40, "images": 400, "seed": 42, "precision": "fp32", "recipe": "small.lua", "model": "best.capl"}
+    check({key: result[key] for key in wanted} == wanted, "result.json", str(result))
+    test = result["test"]
+    check(test["n"] == 50 and test["low"] <= test["exact"] <= test["high"] and len(test["positions"]) == 2, "its figures", str(test))
+    check(test["merged"]["sets"] == ["0O"] and test["merged"]["exact"] >= test["exact"], "look-alikes merged", str(test))
+    check(result["host"]["threads"] >= 1 and result["peak_memory_bytes"] > 1e6 and result["version"], "where it ran", str(result))
+    rows = metrics(folder)
+    steps = [row["step"] for row in rows if "loss" in row]
+    evaluations = [row for row in rows if "val_exact" in row]
+    check(steps == list(range(1, 41)), "a line for each step of a short run", str(steps))
+    check(len(evaluations) == 12 and evaluations[-1]["step"] == 40 and evaluations[0]["val_n"] == 30, "twelve evaluations", str(evaluations))
+    is_png(folder + "/curves.png")
+    is_png(folder + "/samples.png")
+    meta = read_json(folder + "/best.capl/meta.json")
+    check(meta["metrics"]["exact"] == test["exact"] and meta["metrics"]["n"] == 50, "best.capl knows how good it is", str(meta))
+
+
+def same_again():
+    """Two runs with one seed, whatever the machine does meanwhile: the same losses, figures and weights."""
+    seen = []
+    for _ in range(2):
+        capl("small.lua", "--steps=15", "--seed=7")
+        folder = newest()
+        with open(folder + "/best.capl/weights.safetensors", "rb") as file:
+            weights = file.read()
+        seen.append((weights, read_json(folder + "/result.json")["test"], [row.get("loss") for row in metrics(folder)]))
+    check(seen[0] == seen[1], "the same seed gives the same run")
+
+
+def time_box():
+    started = time.monotonic()
+    status, out, err = capl("small.lua", "--max_time=2s")
+    took = time.monotonic() - started
+    result = read_json(newest() + "/result.json")
+    check(status == 0 and result["ended"] == "max_time", "a time box ends the run", out + err)
+    check(1.8 < result["seconds"] < 2.5 and took < 12, "in time", f"{result['seconds']} {took}")
+    rows = [row for row in metrics(newest()) if "lr" in row]
+    check(rows[-1]["lr"] < 0.0005 < max(row["lr"] for row in rows), "and the rate has fallen by then", str(rows[-1]))
+    check("max_time = 0:02 is over" in out, "it says so", out)
+
+
+def not_finite():
+    status, out, err = capl("small.lua", "--steps=5", "--scale=1e39")
+    check(status == 1, "an infinite loss ends the run", out)
+    check(re.search(r"^small.lua:\d+: train.fit: the loss of step 1 is inf\n  hint: try a lower lr", err), "with advice", err)
+
+
+def other_modes():
+    status, out, err = capl("check", "small.lua", "--steps=5")
+    check(status == 0 and "small.lua: ok" in out, "check", out + err)
+    status, out, err = capl("bench", "small.lua", "--max_time=1h", "--steps=30", "--warmup=2")
+    check(status == 0 and "images/s" in out, "bench", out + err)
+
+
+def main():
+    write_recipe()
+    files()
+    same_again()
+    time_box()
+    not_finite()
+    other_modes()
+
+
+in_empty_folder(main)
