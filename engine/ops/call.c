@@ -29,8 +29,8 @@ static arity arities[CAPL_OP_COUNT];
 static const arity *arity_of(capl_op_id id, const capl_op *op)
 {
   arity *a = &arities[id];
-  if (a->known) return a;
-  arity fresh = {.known = true};
+  if (__atomic_load_n(&a->known, __ATOMIC_ACQUIRE)) return a;
+  arity fresh = {.known = false};
   for (const char *p = op->ins; p && *p;) {
     const char *end = strchr(p, ',');
     size_t n = end ? (size_t)(end - p) : strlen(p);
@@ -40,7 +40,11 @@ static const arity *arity_of(capl_op_id id, const capl_op *op)
     fresh.most++;
     p = end ? end + 1 : NULL;
   }
-  *a = fresh;
+  a->variadic = fresh.variadic; /* two threads may get here at once: both write the same */
+  a->most = fresh.most;
+  a->least = fresh.least;
+  a->optional = fresh.optional;
+  __atomic_store_n(&a->known, true, __ATOMIC_RELEASE);
   return a;
 }
 

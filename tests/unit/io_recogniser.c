@@ -6,6 +6,7 @@
 #include "recogniser.h"
 
 #include <math.h>
+#include <pthread.h>
 #include <string.h>
 
 static capl_device *cpu;
@@ -153,6 +154,55 @@ static void files_memory_and_threads_give_the_same(void **state)
   capl_model_close(m);
 }
 
+typedef struct {
+  const capl_reading *expected;
+  const capl_model_image *images;
+  int n, wrong;
+} thread_job;
+
+static void *read_again_and_again(void *arg)
+{
+  thread_job *job = arg;
+  capl_reading *r = calloc((size_t)job->n, sizeof *r);
+  for (int round = 0; round < 6; round++) {
+    capl_model *m;
+    if (capl_model_open(model_path, NULL, &m) != CAPL_OK || capl_model_run(m, job->images, job->n, r) != CAPL_OK) {
+      job->wrong = -1;
+      break;
+    }
+    for (int i = 0; i < job->n; i++) job->wrong += strcmp(r[i].text, job->expected[i].text) != 0;
+    capl_model_close(m);
+  }
+  free(r);
+  return NULL;
+}
+
+static void each_thread_may_have_a_model(void **state)
+{
+  (void)state;
+  enum { N = 20, THREADS = 3 };
+  static uint8_t levels[N][TINY_WIDTH * TINY_HEIGHT];
+  capl_model_image images[N];
+  capl_reading expected[N];
+  tiny_images(levels[0], N, 12);
+  for (int i = 0; i < N; i++)
+    images[i] = (capl_model_image){.pixels = levels[i], .width = TINY_WIDTH, .height = TINY_HEIGHT, .channels = 1};
+  capl_model *m;
+  assert_ok(capl_model_open(model_path, NULL, &m));
+  assert_ok(capl_model_run(m, images, N, expected));
+  capl_model_close(m);
+  pthread_t threads[THREADS];
+  thread_job jobs[THREADS];
+  for (int t = 0; t < THREADS; t++) {
+    jobs[t] = (thread_job){expected, images, N, 0};
+    assert_int_equal(pthread_create(&threads[t], NULL, read_again_and_again, &jobs[t]), 0);
+  }
+  for (int t = 0; t < THREADS; t++) {
+    pthread_join(threads[t], NULL);
+    assert_int_equal(jobs[t].wrong, 0);
+  }
+}
+
 static void a_bad_image_does_not_stop_the_others(void **state)
 {
   (void)state;
@@ -288,6 +338,7 @@ int main(void)
   const struct CMUnitTest tests[] = {
     cmocka_unit_test(the_text_is_the_best_class_and_confidence_the_product),
     cmocka_unit_test(files_memory_and_threads_give_the_same),
+    cmocka_unit_test(each_thread_may_have_a_model),
     cmocka_unit_test(a_bad_image_does_not_stop_the_others),
     cmocka_unit_test(golden_pairs_are_replayed),
     cmocka_unit_test(a_changed_weight_is_found_out),
