@@ -22,7 +22,7 @@ endforeach()
 
 install(DIRECTORY include/capl DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(DIRECTORY recipes DESTINATION ${CMAKE_INSTALL_DATADIR}/capl OPTIONAL FILES_MATCHING PATTERN "*.lua")
-install(FILES README.md LICENSE DESTINATION ${docdir})
+install(FILES README.md README.zh-CN.md LICENSE DESTINATION ${docdir})
 install(DIRECTORY docs DESTINATION ${docdir})
 
 # capl.pc lies in <libdir>/pkgconfig; ${pcfiledir} leads back to the prefix.
