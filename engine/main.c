@@ -280,5 +280,6 @@ int main(int argc, char **argv)
     if (capl_header_read(o.job.recipe, &o.job.header) != CAPL_OK) return print_error();
     if (settle_ranks(&o.job) != CAPL_OK) return print_error();
   }
-  return supervise(&o.job, o.minutes >= 0 ? o.minutes : o.job.header.minutes);
+  if (o.minutes >= 0) o.job.header.minutes = o.minutes;
+  return supervise(&o.job, o.job.header.minutes);
 }

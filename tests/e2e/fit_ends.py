@@ -58,9 +58,12 @@ def stopped():
 
 
 def out_of_time():
-    status, out, err = capl("--minutes=0.03", "small.lua", "--max_time=1h")
+    status, out, err = capl("--minutes=0.03", "small.lua", "--steps=100000000")
     check(status == 124 and "stopped after 0.03 minutes" in err, "the header's limit ends it too", f"{status} {err}")
     check(os.path.exists(newest() + "/last.capl"), "and what was learned is saved", out)
+    status, out, err = capl("--minutes=30", "small.lua", "--max_time=1h")
+    check(status == 1 and "max_time = 1:00:00 is no less than the 30 minutes after which this run is stopped" in err
+          and "hint: capl --minutes=73 small.lua" in err, "a time box that cannot end is refused", err)
 
 
 def killed():

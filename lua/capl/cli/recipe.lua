@@ -12,7 +12,7 @@ local recipe = {}
 function recipe.execute(job, opts)
   local text, why = core.sys.read(job.recipe)
   if not text then core.error{code = "io", message = why} end
-  opts.recipe, opts.text, opts.program = job.recipe, text, job.program
+  opts.recipe, opts.text, opts.program, opts.minutes = job.recipe, text, job.program, job.minutes
   run.start(opts)
   return core.sys.guard(core.sys.load(text, "@" .. job.recipe))
 end

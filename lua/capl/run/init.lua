@@ -23,6 +23,7 @@ local run = {
   final_line = nil,
   path = nil, -- of the run's folder, once it is made
   program = "capl", -- as it was called
+  minutes = 0, -- after which the run is stopped; 0 = never
   kept = nil, -- path of the model file to use
 }
 

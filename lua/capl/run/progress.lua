@@ -121,7 +121,17 @@ function progress:step(images, loss, lr, position)
   return f.loss
 end
 
+--- A function(done) that shows "what: done of all" on a terminal, from the second on in which it was made.
+local function counter(what, all)
+  local next_show = is_live() and core.clock() + 1 or math.huge
+  return function(done)
+    if core.clock() < next_show then return end
+    next_show = core.clock() + REDRAW
+    core.sys.bar(("%s: %d of %d"):format(what, done, all):sub(1, core.sys.columns() - 1))
+  end
+end
+
 --- A few words for the live line, such as the last accuracy.
 function progress:remember(note) self.note = note end
 
-return {new = new, duration = duration}
+return {new = new, counter = counter, duration = duration}

@@ -4,6 +4,7 @@ local core = ...
 
 local capl = require "init"
 local check = require "check"
+local progress = require "run.progress"
 local text_meter = require "run.text_meter"
 
 local OP = "train.evaluate"
@@ -108,9 +109,12 @@ local function evaluate(model, loader, opts)
   if loader:samples() > 1e8 then check.fail(OP, "the loader has no end", "give its source a count") end
   local meter = text_meter.new(loader.charset, {merge = o.merge})
   meter.examples = {wrong = {}, right = {}}
-  local replaced = loader:stats().substituted
+  local replaced, show = loader:stats().substituted, progress.counter(loader.role .. " images", loader:samples())
   in_eval_mode(model, function()
-    for batch in loader:epoch(1) do core.scope(add_batch, meter, model, loader, batch, o) end
+    for batch in loader:epoch(1) do
+      core.scope(add_batch, meter, model, loader, batch, o)
+      show(meter.n)
+    end
   end)
   check_count(meter, loader)
   meter.replaced = loader:stats().substituted - replaced

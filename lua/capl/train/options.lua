@@ -4,6 +4,8 @@ local core = ...
 
 local check = require "check"
 local classes = require "nn.class"
+local progress = require "run.progress"
+local run = require "run"
 local span = require "train.span"
 
 local OP = "train.fit"
@@ -69,6 +71,14 @@ local function steps_of(o)
   return math.floor(count)
 end
 
+-- A run that is stopped before its time box ends would never be tested.
+local function check_minutes(o)
+  if not o.max_time or run.minutes == 0 or o.max_time < 60 * run.minutes then return end
+  check.fail(OP, ("max_time = %s is no less than the %g minutes after which this run is stopped"):format(
+    progress.duration(o.max_time), run.minutes), ("capl --minutes=%d %s … allows more"):format(
+    math.ceil(o.max_time / 60 * 1.2) + 1, run.recipe))
+end
+
 --- The checked options; steps and max_time (seconds) settled.
 -- errs value: unknown key, wrong type, missing or wrong loader, no end, two ends
 local function read(given)
@@ -79,6 +89,7 @@ local function read(given)
   check_every(o, "log_every")
   o.max_time = span.seconds_of(OP, o.max_time)
   o.steps = steps_of(o)
+  check_minutes(o)
   return o
 end
 
