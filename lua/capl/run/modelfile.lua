@@ -19,11 +19,12 @@ local function main_loader()
   end
 end
 
--- The first images of a source as they are, u8 (N,C,H,W); nil when none can be read.
-local function first_images(source)
-  local images = {}
+-- The first images of a source as they are, u8 (N,C,H,W); nil when none can be read or the model takes another size.
+local function first_images(source, facts)
+  local images, box = {}, source.box
+  if box:width() ~= facts.width or box:height() ~= facts.height or box:channels() ~= facts.channels then return nil end
   for id = 0, math.min(GOLDEN, source:count()) - 1 do
-    local read, image = pcall(source.box.read, source.box, 0, id)
+    local read, image = pcall(box.read, box, 0, id)
     if read then images[#images + 1] = image end
   end
   return #images > 0 and core.op.concat(images, {dim = 1}) or nil
@@ -52,7 +53,7 @@ function modelfile.save(path, model, meta)
   local loader = main_loader()
   local facts = facts_of(loader)
   for key, value in pairs(meta or {}) do facts[key] = value end
-  local images = facts.output and first_images(loader.source) or nil
+  local images = facts.output and first_images(loader.source, facts) or nil
   local example = core.zeros(1, facts.channels, facts.height, facts.width)
   require("io").save_model(path, model, example, facts, images)
 end
