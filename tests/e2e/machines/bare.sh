@@ -26,7 +26,7 @@ if [[ ${CAPL_UNSHARED:-} != "$$" ]]; then
   exec env -u CAPL_UNSHARED unshare -m bash -c 'CAPL_UNSHARED=$$ exec bash "$@"' bash "$0" "$@"
 fi
 
-cache=${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/capl
+cache=${XDG_CACHE_HOME:-${HOME:-/tmp}/.cache}/capl
 base=$cache/debian-$release-$(dpkg --print-architecture).tar
 
 make_base() {
@@ -74,23 +74,23 @@ clone() { # FOLDER
     tar --null -T - --ignore-failed-read -cf - 2>/dev/null) | tar -C "$root$1" -xf -
 }
 
-clone /root/capl
-clone /home/user/capl
-chown -R 1000:1000 "$root/home/user"
-inside useradd -M -u 1000 -d /home/user user || fail "useradd"
-chmod 755 "$root/root"
+clone /srv/admin/capl
+clone /srv/user/capl
+chown -R 1000:1000 "$root/srv/user"
+inside useradd -M -u 1000 -d /srv/user user || fail "useradd"
+chmod 755 "$root/srv/admin"
 small=(--test=200 --files=50)
 
 # ---- what a newcomer does -----------------------------------------------------------------------------------------
 
-if as_user /home/user/capl/scripts/quickstart; then fail "a plain user gets on without a compiler"; fi
+if as_user /srv/user/capl/scripts/quickstart; then fail "a plain user gets on without a compiler"; fi
 said 'neither root nor has sudo' "quickstart does not say that it cannot install"
 said '^  apt-get update && apt-get install .*libdnnl-dev' "quickstart does not print the apt line"
 ok "a plain user is told the apt line"
 
 # Lists that are there are asked for the size; those of a container image are not there.
 [[ $release == bookworm ]] || rm -rf "$root"/var/lib/apt/lists/*
-inside /root/capl/scripts/quickstart --dry-run || fail "quickstart --dry-run"
+inside /srv/admin/capl/scripts/quickstart --dry-run || fail "quickstart --dry-run"
 said ' to download' "the plan does not say how much is downloaded"
 said 'max_time=5m' "the plan does not say how long it trains"
 plan=$(sed -n 's/^  *with what they need //p' "$work/out.txt")
@@ -99,14 +99,14 @@ ok "the plan: $plan"
 
 start=$SECONDS
 if [[ $release == bookworm ]]; then
-  inside sh -c 'umask 077 && cd / && exec /root/capl/scripts/quickstart "$@"' sh --max_time=20s "${small[@]}" ||
+  inside sh -c 'umask 077 && cd / && exec /srv/admin/capl/scripts/quickstart "$@"' sh --max_time=20s "${small[@]}" ||
     fail "quickstart as root"
-  checkout=/root/capl run=inside
+  checkout=/srv/admin/capl run=inside
 else
   { inside apt-get -q update && inside apt-get -q -y install --no-install-recommends sudo; } || fail "sudo"
   echo 'user ALL=(ALL) NOPASSWD: ALL' >"$root/etc/sudoers.d/user"
-  as_user env HOME=/home/user /home/user/capl/scripts/quickstart --max_time=20s "${small[@]}" || fail "quickstart with sudo"
-  checkout=/home/user/capl run=as_user
+  as_user env HOME=/srv/user /srv/user/capl/scripts/quickstart --max_time=20s "${small[@]}" || fail "quickstart with sudo"
+  checkout=/srv/user/capl run=as_user
 fi
 said '^  downloaded 100 %' "apt's progress"
 said '^final exact=' "quickstart does not reach a result"
@@ -122,15 +122,15 @@ ok "predict: $(cat "$work/out.txt")"
 
 # With the packages there, a plain user without sudo needs nobody. A home that cannot be written is no hindrance.
 rm -f "$root/etc/sudoers.d/user"
-rm -rf "$root/home/user/capl"
-clone /home/user/capl
-chown -R 1000:1000 "$root/home/user/capl"
-chown 0:0 "$root/home/user"
-as_user env HOME=/home/user /home/user/capl/scripts/quickstart --max_time=2s "${small[@]}" || fail "quickstart as a plain user"
+rm -rf "$root/srv/user/capl"
+clone /srv/user/capl
+chown -R 1000:1000 "$root/srv/user/capl"
+chown 0:0 "$root/srv/user"
+as_user env HOME=/srv/user /srv/user/capl/scripts/quickstart --max_time=2s "${small[@]}" || fail "quickstart as a plain user"
 said 'nothing, all packages are here' "quickstart wants packages that are there"
 ok "a plain user builds and trains"
 
 start=$SECONDS
-inside /root/capl/scripts/test unit || fail "scripts/test unit"
+inside /srv/admin/capl/scripts/test unit || fail "scripts/test unit"
 said '^all passed' "scripts/test unit"
 ok "scripts/test unit in $((SECONDS - start)) s"
