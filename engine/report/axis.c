@@ -171,7 +171,9 @@ void axis_ticks(axis *a, int most)
   if (most < 1) most = 1;
   if (most > AXIS_TICKS - 1) most = AXIS_TICKS - 1;
   double decades = a->log ? log10(a->hi) - log10(a->lo) : 0;
-  if (!a->log || decades < 0.5) ticks_linear(a, most);
-  else if (decades * 3 <= most) ticks_within_decades(a);
-  else ticks_decades(a, most);
+  if (a->log && decades * 3 <= most) ticks_within_decades(a);
+  else if (a->log && decades > 1.5) ticks_decades(a, most);
+  if (a->n >= 3 || (a->log && decades > 1.5)) return;
+  a->n = 0; /* a short stretch of a log axis: steps as if it were none */
+  ticks_linear(a, most);
 }

@@ -15,7 +15,8 @@
 
 enum { TEXT_BYTES = 1024 }; /* of one text; what is longer would be wider than any paper */
 
-static const char noto_mono[] = "/usr/share/fonts/truetype/noto/NotoMono-Regular.ttf";
+/* Its 0 has a stroke: confusions of 0 and O are what most sheets of readings are looked at for. */
+static const char noto_mono[] = "/usr/share/fonts/truetype/noto/NotoSansMono-Regular.ttf";
 
 /* FreeType's faces and Cairo's font caches serve one thread at a time. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;

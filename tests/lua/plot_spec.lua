@@ -56,9 +56,11 @@ describe("plot", function()
       assert.is_true(two > one + 200)
     end)
 
-    it("takes tensors for lists", function()
+    it("takes tensors, and tables that compute their values, for lists", function()
       plot.lines{path = path, panels = {{series = {{y = {0, 1, 2, 3}}}}}}
       local first = data.png_read(path):tolist()
+      plot.lines{path = path, panels = {{series = {{x = setmetatable({1, 2, 3, 4}, {__index = error}), y = {0, 1, 2, 3}}}}}}
+      assert.same(first, data.png_read(path):tolist())
       plot.lines{path = path, panels = {{series = {{x = capl.arange(1, 5), y = capl.arange(4)}}}}}
       assert.same(first, data.png_read(path):tolist())
     end)
@@ -105,6 +107,18 @@ describe("plot", function()
       local wanted = "font /no/such.ttf: No such file or directory\n  hint: install the Debian package fonts-noto-mono"
       assert.truthy(text:find(wanted, 1, true), text)
     end)
+  end)
+
+  it("says what is missing where Cairo is not installed", function()
+    local folder = path .. ".d"
+    local copied = os.execute(("mkdir %s && cd $CAPL_BUILD_DIR && cp -a capl libcapl.so* %s"):format(folder, folder))
+    assert.is_true(copied == true or copied == 0)
+    local pipe = io.popen(("%s/capl -e 'plot.lines{path = \"%s\", panels = {{series = {}}}}' 2>&1; rm -r %s"):format(folder, path, folder))
+    local text = pipe:read("*a")
+    pipe:close()
+    assert.truthy(text:find("plot.lines: pictures cannot be drawn here: ", 1, true), text)
+    assert.truthy(text:find("libcapl_report.so: cannot open shared object file", 1, true), text)
+    assert.truthy(text:find("hint: install the Debian package libcairo2", 1, true), text)
   end)
 
   describe("sheet", function()

@@ -87,6 +87,11 @@ static void a_log_axis_has_decades(void **state)
   a = (axis){.lo = 0.39, .hi = 0.45, .log = true};
   axis_ticks(&a, 5);
   assert_string_equal(labels(&a), "0.40 0.42 0.44");
+  a = (axis){.lo = 1.1, .hi = 3.8, .log = true};
+  axis_ticks(&a, 5);
+  assert_string_equal(labels(&a), "2 3");
+  axis_ticks(&a, 6);
+  assert_string_equal(labels(&a), "1.5 2.0 2.5 3.0 3.5");
   a = (axis){.lo = 1e-300, .hi = 1e300, .log = true};
   axis_ticks(&a, 5);
   assert_true(a.n >= 2 && a.n <= 6);

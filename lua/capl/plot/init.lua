@@ -35,18 +35,20 @@ local chart_spec = {
   {"width", "whole", default = 900}, {"height", "whole"}, {"font", "string"},
 }
 
--- A list of numbers, from a list or a tensor with one dim.
+-- A new list of numbers, from a list or a tensor with one dim.
 local function numbers(op, values)
   if core.is_tensor(values) then
-    if values:dim() ~= 1 then check.fail(op, ("values are a list or a tensor (N), got %s"):format(tostring(values:dim()) .. " dims")) end
+    if values:dim() ~= 1 then check.fail(op, ("values are a list or a tensor (N), got %d dims"):format(values:dim())) end
     return values:tolist()
   end
-  for i = 1, #values do
-    if type(values[i]) ~= "number" then
-      check.fail(op, ("value %d is a %s, not a number"):format(i, core.typename(values[i])), "write 0/0 where a value is missing")
+  local out = {}
+  for i = 1, #check_list(op, "the values", values) do
+    out[i] = values[i]
+    if type(out[i]) ~= "number" then
+      check.fail(op, ("value %d is a %s, not a number"):format(i, core.typename(out[i])), "write 0/0 where a value is missing")
     end
   end
-  return check_list(op, "the values", values)
+  return out
 end
 
 local function count_up(n)
