@@ -157,13 +157,24 @@ static void set_affine(norm_job *job, const float *weight, const float *bias, co
 
 /* ---- forward ---- */
 
+/* The second pass goes backwards, some rows at a time: what the first one read last is still in the cache,
+** and whoever reads the result from the front finds that there. */
+static int64_t rows_before(const norm_job *job, int64_t begin, int64_t end)
+{
+  int64_t rows = row_grain(job->p.channels);
+  return end - begin < rows ? end - begin : rows;
+}
+
 static void apply_part(void *arg, int64_t begin, int64_t end, int thread)
 {
   (void)thread;
   const norm_job *job = arg;
   vec_pixels part = job->p;
-  part.rows = end - begin;
-  cpu_now->norm_apply(&part, &job->n, pixel(job, job->x, begin), (void *)pixel(job, job->y, begin), job->stream);
+  for (; begin < end; end -= part.rows) {
+    part.rows = rows_before(job, begin, end);
+    int64_t at = end - part.rows;
+    cpu_now->norm_apply(&part, &job->n, pixel(job, job->x, at), (void *)pixel(job, job->y, at), job->stream);
+  }
 }
 
 static vec_pool_row pool_row_of(const norm_job *job)
@@ -251,9 +262,12 @@ static void grad_apply_part(void *arg, int64_t begin, int64_t end, int thread)
   (void)thread;
   const norm_job *job = arg;
   vec_pixels part = job->p;
-  part.rows = end - begin;
-  cpu_now->norm_grad_apply(&part, &job->n, pixel(job, job->x, begin), pixel(job, job->dy, begin),
-                           (void *)pixel(job, job->y, begin), job->stream);
+  for (; begin < end; end -= part.rows) {
+    part.rows = rows_before(job, begin, end);
+    int64_t at = end - part.rows;
+    cpu_now->norm_grad_apply(&part, &job->n, pixel(job, job->x, at), pixel(job, job->dy, at),
+                             (void *)pixel(job, job->y, at), job->stream);
+  }
 }
 
 /* Adds a row's f32 sums to doubles and clears them. */
