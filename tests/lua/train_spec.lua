@@ -41,11 +41,13 @@ local function fit_error(changes)
 end
 
 -- A loader that gives what it is told.
-local function fake_loader(texts, claims)
+local function fake_loader(texts, claims, replaces)
+  local substituted = 0
   return {
     charset = CHARSET, length = 2, role = "test", samples = function() return claims end,
-    stats = function() return {substituted = 0} end,
+    stats = function() return {substituted = substituted} end,
     epoch = function()
+      substituted = substituted + (replaces or 0)
       local given = false
       return function()
         if given then return nil end
@@ -83,6 +85,8 @@ describe("schedules over a run", function()
 
   it("warm up within a quarter of the run", function()
     assert.is_true(warm:lr(3, 0.25) > 0.99)
+    assert.is_true(close(0.4, warm:lr(1, 0.1))) -- a slow first step
+    assert.is_true(close(1, warm:lr(9, 0.001)))
     assert.is_true(close(0.1, warm:lr(0, 0)))
   end)
 
@@ -267,6 +271,11 @@ describe("train.evaluate", function()
       evaluate(4))
     assert.matches("the loader has no end\n  hint: give its source a count", evaluate(2 ^ 32), 1, true)
     assert.equal(3, train.evaluate(model, fake_loader({{0, 1}, {1, 2}, {2, 0}}, 3), {precision = "fp32"}).n)
+  end)
+
+  it("tells how many unreadable samples were replaced by others", function()
+    local lossy = fake_loader({{0, 1}, {1, 2}, {2, 0}}, 3, 2)
+    for _ = 1, 2 do assert.equal(2, train.evaluate(small_model(), lossy, {precision = "fp32"}).replaced) end
   end)
 
   it("says what output it wants", function()

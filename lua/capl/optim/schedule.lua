@@ -97,7 +97,7 @@ end
 
 --- Linear warm-up, then half a cosine that reaches eta_min at step total and stays there.
 -- opts lr, warmup (steps), total (steps, or "run": warm-up then ends after a quarter of the run at the latest), eta_min = 0
--- Warm-up: lr * (step + 1) / warmup.
+-- Warm-up: lr * (step + 1) / warmup; over the "run", lr * 4 * position when that is more.
 function schedule.warmup_cosine(opts)
   local o = check.options("schedule.warmup_cosine", {{"lr", "number", required = true}, {"warmup", "number", required = true},
     {"total", "number", "string", required = true}, {"eta_min", "number", default = 0}}, opts)
@@ -106,10 +106,10 @@ function schedule.warmup_cosine(opts)
     check.fail("schedule.warmup_cosine", ("total = %g must exceed warmup = %g"):format(o.total, o.warmup))
   end
   return new("warmup_cosine", o, function(step, position)
-    local total = length_of("warmup_cosine", o.total, step, position)
-    local warmup = o.total == "run" and math.min(o.warmup, total / 4) or o.warmup
-    if step < warmup then return o.lr * (step + 1) / warmup end
-    return cosine_between(o.lr, o.eta_min, math.min(1, (step - warmup) / (total - warmup)))
+    local total, warmup, warm = length_of("warmup_cosine", o.total, step, position), o.warmup, (step + 1) / o.warmup
+    if o.total == "run" then warmup, warm = math.min(warmup, total / 4), math.max(warm, 4 * (position or 0)) end
+    if warm < 1 then return o.lr * warm end
+    return cosine_between(o.lr, o.eta_min, math.max(0, math.min(1, (step - warmup) / (total - warmup))))
   end)
 end
 

@@ -60,8 +60,8 @@ end
 -- Parts of the live line, the least important last; those that do not fit the terminal are left out.
 local function live_parts(f)
   return {
-    ("%3.0f %%"):format(math.floor(100 * f.position)), "left " .. duration(f.left), ("loss %.3f"):format(f.loss),
-    ("%.0f images/s"):format(f.rate), f.note or "", ("step %d%s"):format(f.step, f.steps and "/" .. f.steps or ""),
+    ("%3.0f %%"):format(math.floor(100 * f.position)), ("left %5s"):format(duration(f.left)), ("loss %.3f"):format(f.loss),
+    ("%4.0f images/s"):format(f.rate), f.note or "", ("step %4d%s"):format(f.step, f.steps and "/" .. f.steps or ""),
     ("lr %.5f"):format(f.lr), ("%.0f MB"):format(f.memory / 1e6),
   }
 end

@@ -22,7 +22,8 @@ Fit.__index = Fit
 
 local function new(o)
   local self = setmetatable({
-    o = o, step = 0, images = 0, evaluating = 0, logged = 0, span = span.new(o), progress = progress.new{steps = o.steps}, record = record.new(),
+    o = o, step = 0, images = 0, evaluating = 0, logged = 0,
+    span = span.new(o), progress = progress.new{steps = o.steps}, record = record.new(),
     log_due = span.marks(o.log_every, LOGS), eval_due = span.marks(o.eval_every, EVALUATIONS),
   }, Fit)
   if not hooks.model then
