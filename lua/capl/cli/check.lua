@@ -2,6 +2,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
+local check_files = require "cli.check_files"
 local hooks = require "hooks"
 local recipe = require "cli.recipe"
 local run = require "run"
@@ -34,6 +35,7 @@ local function main(job)
       hint = "a step ends with opt:step() or opt:backward_step(loss)"}
   end
   print_summary()
+  for _, line in ipairs(check_files(run.loaders)) do core.sys.out(line .. "\n") end
   core.sys.out(job.recipe .. ": ok\n")
 end
 

@@ -86,7 +86,7 @@ function Loader.new(opts)
   local self = setmetatable({
     box = core.data.loader(o.source.box, low), source = o.source, role = o.role, charset = o.source.charset,
     length = o.source.length, batch = o.batch or 64, workers = low.workers, dtype = low.dtype,
-    normalize = o.normalize or "standardize",
+    normalize = o.normalize or "standardize", on_error = on_error,
   }, Loader)
   run.loader_made(self, o.role, o.augment)
   return self
