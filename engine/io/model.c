@@ -50,15 +50,40 @@ static capl_status write_members(const char *folder, const capl_graph *graph, co
   return golden ? golden_write(folder, golden) : CAPL_OK;
 }
 
-/* Puts the finished folder in place of an older one in one step. */
+static bool is_model(const char *folder)
+{
+  char path[PATH_ROOM + 64];
+  return access(member_path(folder, members[1], path), F_OK) == 0;
+}
+
+/* Where the file system cannot exchange two folders (network and some container ones), the older model steps aside
+** for a moment; it comes back if the new one cannot take its place. */
+static bool swap_in_turn(const char *temporary, const char *path)
+{
+  char aside[PATH_ROOM + 8];
+  snprintf(aside, sizeof aside, "%s.old", temporary);
+  if (rename(path, aside) != 0) return false;
+  if (rename(temporary, path) != 0) {
+    int cause = errno;
+    if (rename(aside, path) == 0) errno = cause;
+    return false;
+  }
+  remove_folder(aside);
+  return true;
+}
+
+/* Puts the finished folder in place of an older one, in one step if the file system can. */
 static capl_status put_in_place(const char *temporary, const char *path)
 {
   if (rename(temporary, path) == 0) return CAPL_OK;
   bool taken = errno == EEXIST || errno == ENOTEMPTY;
+  if (taken && !is_model(path)) return CAPL_FAIL(CAPL_EIO, "cannot put the model in place: %s is a folder with other things in it", path);
   if (taken && syscall(SYS_renameat2, AT_FDCWD, temporary, AT_FDCWD, path, RENAME_EXCHANGE) == 0) {
     remove_folder(temporary); /* now the older one */
     return CAPL_OK;
   }
+  bool unable = errno == EINVAL || errno == ENOSYS;
+  if (taken && unable && swap_in_turn(temporary, path)) return CAPL_OK;
   return CAPL_FAIL(CAPL_EIO, "cannot put %s in place: %s", path, capl_errno_text(errno));
 }
 

@@ -3,10 +3,17 @@
 */
 #include "unit.h"
 
+#include <dirent.h>
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "capl/capl.h"
@@ -256,6 +263,62 @@ static void a_cut_weights_file_is_named_with_the_reason(void **state)
   assert_string_equal(capl_error_last()->message, expected);
 }
 
+static void a_folder_of_other_things_is_not_replaced(void **state)
+{
+  (void)state;
+  net n = net_new();
+  capl_graph *g = trace(&n, 2);
+  char expected[256];
+  assert_int_equal(mkdir(path("things"), 0777), 0);
+  spill("things/mine", "x", 1);
+  snprintf(expected, sizeof expected, "cannot put the model in place: %s is a folder with other things in it", path("things"));
+  assert_fails(capl_model_save(path("things"), g, "{}", NULL), CAPL_EIO, expected);
+  assert_int_equal(access(path("things/mine"), F_OK), 0);
+  capl_graph_free(g);
+  net_free(&n);
+}
+
+/* From here on this process cannot exchange two files, as on many a network file system. */
+static void forbid_exchange(void)
+{
+  struct sock_filter filter[] = {
+    BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_renameat2, 0, 3),
+    BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[4])),
+    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0, 1, 0),
+    BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EINVAL),
+    BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  };
+  struct sock_fprog program = {sizeof filter / sizeof *filter, filter};
+  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0) _exit(77);
+}
+
+static void a_model_is_replaced_where_folders_cannot_be_exchanged(void **state)
+{
+  (void)state;
+  net n = net_new();
+  capl_graph *g = trace(&n, 2);
+  pid_t child = fork();
+  if (child == 0) {
+    forbid_exchange();
+    bool ok = capl_model_save(path("turns.capl"), g, "{\"turn\": 1}", NULL) == CAPL_OK &&
+              capl_model_save(path("turns.capl"), g, "{\"turn\": 2}", NULL) == CAPL_OK;
+    _exit(ok ? 0 : 1);
+  }
+  int status, files = 0;
+  assert_int_equal(waitpid(child, &status, 0), child);
+  if (WEXITSTATUS(status) == 77) skip();
+  assert_int_equal(status, 0);
+  size_t len;
+  assert_non_null(strstr(slurp("turns.capl/meta.json", &len), "\"turn\":\t2"));
+  DIR *dir = opendir(folder);
+  for (struct dirent *e; (e = readdir(dir));) files += strncmp(e->d_name, "turns.capl", 10) == 0;
+  closedir(dir);
+  assert_int_equal(files, 1);
+  capl_graph_free(g);
+  net_free(&n);
+}
+
 static void nothing_is_left_behind_when_saving_fails(void **state)
 {
   (void)state;
@@ -276,6 +339,8 @@ int main(void)
     cmocka_unit_test(tensors_come_back_with_names_dtypes_and_bits),
     cmocka_unit_test(damaged_model_files_are_refused_without_a_crash),
     cmocka_unit_test(a_cut_weights_file_is_named_with_the_reason),
+    cmocka_unit_test(a_folder_of_other_things_is_not_replaced),
+    cmocka_unit_test(a_model_is_replaced_where_folders_cannot_be_exchanged),
     cmocka_unit_test(nothing_is_left_behind_when_saving_fails),
   };
   return cmocka_run_group_tests(tests, open_ref, remove_all);
