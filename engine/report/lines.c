@@ -164,29 +164,26 @@ typedef struct {
   double width;
 } legend_line;
 
-/* The line that starts at series first, with room px: at least one entry, if any is left. */
-static legend_line next_line(plotter *p, const report_panel *panel, int first, double room)
+/* The number-th line, which starts at series first. The first one shares its room with the name of the axis and may stay
+** empty for that; others have at least one entry, if any is left. */
+static legend_line next_line(plotter *p, const report_panel *panel, int number, int first)
 {
+  double label = number == 0 ? canvas_text_width(&p->paper, text_size, panel->y_label) : 0;
+  double room = p->chart->width - 2 * PAD - (label > 0 ? label + 24 : 0);
   legend_line line = {first, first, 0};
   for (; line.last < panel->n_series; line.last++) {
     if (!has_name(&panel->series[line.last])) continue;
     double width = entry_width(p, &panel->series[line.last]);
-    if (line.width > 0 && line.width + width > room) break;
+    if ((line.width > 0 || label > 0) && line.width + width > room + 18) break; /* the last entry's gap is not seen */
     line.width += width;
   }
   return line;
 }
 
-static double line_room(plotter *p, const report_panel *panel, int line)
-{
-  double label = line == 0 ? canvas_text_width(&p->paper, text_size, panel->y_label) : 0;
-  return p->chart->width - 2 * PAD - (label > 0 ? label + 24 : 0);
-}
-
 static int head_lines(plotter *p, const report_panel *panel)
 {
   int lines = 0, first = 0;
-  while (first < panel->n_series) first = next_line(p, panel, first, line_room(p, panel, lines++)).last;
+  while (first < panel->n_series) first = next_line(p, panel, lines++, first).last;
   return lines > 0 ? lines : 1;
 }
 
@@ -379,27 +376,45 @@ static void draw_dots(plotter *p, int panel, const report_series *s)
   }
 }
 
-/* Adds to out half of the running mean of y, in which the past has the weight smooth; corrected for having started from
-** nothing. From the first value to the last for step 1, backwards for -1. */
-static void add_running_mean(const report_panel *panel, const report_series *s, int64_t first, int step, double *out)
+/* Weighted sums over neighbours at distance d: of 1, d, d^2, y and y d. */
+typedef struct {
+  double one, d, dd, y, yd;
+} sums;
+
+/* Adds to out, from the first value to the last for step 1 and backwards for -1, the sums over what lies behind: each place
+** further the weight is s->smooth times that of the one before. d is negative for what comes earlier. */
+static void add_running_sums(const report_panel *panel, const report_series *s, int64_t first, int step, sums *out)
 {
-  double mean = 0, weight = 0;
+  sums r = {0};
   for (int64_t i = first; i >= 0 && i < s->n; i += step) {
     if (!shown(panel, s->y[i])) continue;
-    mean = s->smooth * mean + (1 - s->smooth) * s->y[i];
-    weight = s->smooth * weight + (1 - s->smooth);
-    out[i] += mean / weight / 2;
+    r = (sums){s->smooth * r.one + 1, s->smooth * (r.d - step * r.one), s->smooth * (r.dd - 2 * step * r.d + r.one),
+               s->smooth * r.y + s->y[i], s->smooth * (r.yd - step * r.y)};
+    sums *o = &out[i];
+    *o = (sums){o->one + r.one, o->d + r.d, o->dd + r.dd, o->y + r.y, o->yd + r.yd};
   }
 }
 
-/* The mean of a running mean over the past and one over the future: unlike the first alone it does not lag behind. */
+/* Where the straight line through the neighbours passes the value y itself, which is in both sums. */
+static double fitted(const sums *r, double y)
+{
+  double one = r->one - 1, sum = r->y - y, determinant = one * r->dd - r->d * r->d;
+  return determinant > 1e-9 * one * r->dd ? (r->dd * sum - r->d * r->yd) / determinant : sum / one;
+}
+
+/* Local straight lines: unlike a running mean they do not lag behind, and keep to the values where a curve begins steeply.
+** Gaps stay. */
 static double *smoothed(const report_panel *panel, const report_series *s)
 {
+  sums *sum = calloc((size_t)s->n, sizeof *sum);
   double *out = malloc((size_t)s->n * sizeof *out);
-  if (!out) return NULL;
-  for (int64_t i = 0; i < s->n; i++) out[i] = shown(panel, s->y[i]) ? 0 : s->y[i];
-  add_running_mean(panel, s, 0, 1, out);
-  add_running_mean(panel, s, s->n - 1, -1, out);
+  if (sum && out) {
+    add_running_sums(panel, s, 0, 1, sum);
+    add_running_sums(panel, s, s->n - 1, -1, sum);
+    for (int64_t i = 0; i < s->n; i++) out[i] = shown(panel, s->y[i]) ? fitted(&sum[i], s->y[i]) : s->y[i];
+  }
+  if (!sum) free(out), out = NULL;
+  free(sum);
   return out;
 }
 
@@ -458,8 +473,8 @@ static void draw_head(plotter *p, int panel)
   double y = p->place[panel].head + 14;
   canvas_text(&p->paper, PAD, y, p->chart->width - 2 * PAD, TEXT_LEFT, text_size, COLOUR_TEXT, what->y_label);
   for (int first = 0, n = 0; first < what->n_series; n++, y += HEAD_ROW) {
-    legend_line line = next_line(p, what, first, line_room(p, what, n));
-    double x = p->chart->width - PAD - 8 - line.width + 18; /* the last entry's gap is not seen */
+    legend_line line = next_line(p, what, n, first);
+    double x = p->chart->width - PAD - 8 - line.width + 18;
     for (int k = line.first; k < line.last; k++)
       if (has_name(&what->series[k])) x = draw_entry(p, panel, k, x, y);
     first = line.last;

@@ -35,7 +35,7 @@ typedef struct {
   const char *name;    /* for the legend; NULL or "" = not there */
   const double *x, *y; /* n of each. y that is not finite, beyond 1e300, or <= 0 on a log axis, is a gap */
   int64_t n;
-  double smooth; /* 0..1, 0 = off: weight of the neighbours in a running mean, drawn over the pale values */
+  double smooth; /* 0..1, 0 = off: weight of the neighbours for a smooth line over the pale values */
 } report_series;
 
 typedef struct {

@@ -17,7 +17,9 @@ enum {
   FRAME = 3,          /* thickness */
   CAPTION_ROW = 20,
   NATURAL_WIDTH = 1120,
-  LEAST_CELL = 72,    /* px that a caption needs */
+  LEAST_CELL = 72,    /* px for texts below small images; up to the second number if there is that much text */
+  TEXT_CELL = 160,
+  HEADING_WIDTH = 420,
   SMALL_IMAGE = 160,  /* images are enlarged up to this width or height */
   LARGE_IMAGE = 480,  /* and shrunk down to this width */
   MAX_ZOOM = 12,
@@ -39,7 +41,7 @@ typedef struct {
   const report_sheet *sheet;
   double zoom;             /* one for all images */
   int cell_w, image_h;     /* px of the largest image as drawn, with its frame */
-  int columns;
+  int columns, width;      /* width: px of the sheet */
   bool texts, notes_below; /* any text at all; notes have a line of their own */
   int n[SECTIONS];         /* cells of each section */
   bool truths[SECTIONS];   /* which sections show the truth below what was read */
@@ -112,9 +114,13 @@ static void measure_images(layout *l)
   if (l->cell_w < LEAST_CELL) l->cell_w = LEAST_CELL;
 }
 
-/* A note stands right of its caption if that fits in all cells. */
+/* Cells are as wide as their texts if those are short. A note stands right of its caption if that fits in all cells. */
 static void measure_texts(layout *l)
 {
+  for (int i = 0; i < l->sheet->n_cells; i++) {
+    double caption = text_or_nothing(&l->paper, caption_size, l->sheet->cells[i].caption);
+    if (caption > l->cell_w && l->cell_w < TEXT_CELL) l->cell_w = caption < TEXT_CELL ? (int)caption + 1 : TEXT_CELL;
+  }
   for (int i = 0; i < l->sheet->n_cells; i++) {
     const report_cell *cell = &l->sheet->cells[i];
     double caption = text_or_nothing(&l->paper, caption_size, cell->caption);
@@ -298,6 +304,14 @@ static capl_status draw_sections(layout *l)
   return CAPL_OK;
 }
 
+static int natural_width(layout *l)
+{
+  double width = 2 * PAD - GAP + l->columns * (l->cell_w + GAP);
+  double title = 2 * PAD + text_or_nothing(&l->paper, title_size, l->sheet->title) + 1;
+  if (has_headings(l)) width = fmax(width, HEADING_WIDTH);
+  return (int)fmax(width, fmin(title, NATURAL_WIDTH));
+}
+
 /* Texts are measured on paper of one pixel: the size of the real one depends on them. */
 static capl_status make_layout(layout *l)
 {
@@ -306,6 +320,7 @@ static capl_status make_layout(layout *l)
   measure_texts(l);
   count_sections(l);
   choose_columns(l);
+  l->width = natural_width(l);
   return canvas_end(&l->paper, CAPL_OK, NULL);
 }
 
@@ -316,13 +331,12 @@ capl_status draw_sheet(const report_sheet *sheet, report_picture *out)
   CAPL_TRY(check_sheet(sheet));
   CAPL_TRY(make_layout(&l));
   int64_t height = natural_height(&l);
-  int width = 2 * PAD - GAP + l.columns * (l.cell_w + GAP);
-  if (height > REPORT_MAX_SIDE || width > REPORT_MAX_SIDE) {
+  if (height > REPORT_MAX_SIDE || l.width > REPORT_MAX_SIDE) {
     CAPL_FAIL(CAPL_EVALUE, "%d cells in %d columns make a picture of %d x %lld px; the limit is %d px per side",
-              sheet->n_cells, l.columns, width, (long long)height, REPORT_MAX_SIDE);
+              sheet->n_cells, l.columns, l.width, (long long)height, REPORT_MAX_SIDE);
     capl_error_hint("give fewer cells, or another number of columns");
     return CAPL_EVALUE;
   }
-  CAPL_TRY(canvas_begin(&l.paper, sheet->font, width, (int)height));
+  CAPL_TRY(canvas_begin(&l.paper, sheet->font, l.width, (int)height));
   return canvas_end(&l.paper, draw_sections(&l), out);
 }

@@ -109,6 +109,27 @@ describe("plot", function()
     end)
   end)
 
+  it("draws in real runs, not under check", function()
+    local recipe = path .. ".lua"
+    local file = io.open(recipe, "w")
+    file:write(("--- capl: 1\nlocal model = nn.Linear(4, 2)\nlocal x = capl.randn(3, 4)\n" ..
+      "plot.sheet{path = %q, cells = {{image = x}}}\nplot.lines{path = %q, panels = {{series = {}}}}\n" ..
+      "optim.SGD(model:parameters(), {lr = 0.1}):backward_step(model(x):sum())\n"):format(path, path .. "2"))
+    file:close()
+    local function files_after(command)
+      local pipe = io.popen(("cd /tmp && $CAPL_BIN %s %s 2>&1"):format(command, recipe))
+      local text = pipe:read("*a")
+      pipe:close()
+      assert.is_nil(text:find("plot", 1, true), text)
+      local sheet, lines = io.open(path), io.open(path .. "2")
+      os.remove(path .. "2")
+      return sheet ~= nil, lines ~= nil
+    end
+    assert.same({false, false}, {files_after("check")})
+    assert.same({true, true}, {files_after("")})
+    os.remove(recipe)
+  end)
+
   it("says what is missing where Cairo is not installed", function()
     local folder = path .. ".d"
     local copied = os.execute(("mkdir %s && cd $CAPL_BUILD_DIR && cp -a capl libcapl.so* %s"):format(folder, folder))

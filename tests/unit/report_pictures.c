@@ -176,6 +176,24 @@ static void a_smooth_line_lies_among_its_values(void **state)
   report_picture_fini(&p);
 }
 
+static void a_smooth_line_keeps_to_a_straight_one(void **state)
+{
+  (void)state;
+  report_series series = {.x = ten, .y = ten, .n = 10, .smooth = 0.8};
+  report_panel panel = panel_of(&series, 1);
+  panel.min = 0, panel.max = 10;
+  report_chart chart = chart_of(&panel, 1);
+  report_picture p;
+  assert_ok(drawing->lines(&chart, &p));
+  spots plot = find_axes(&p);
+  for (int k = 0; k < 10; k++) { /* at the ends too, where all neighbours are on one side */
+    int x = plot.x0 + (plot.x1 - plot.x0) * k / 9, y = plot.y1 - (plot.y1 - plot.y0) * k / 10;
+    spots near = find_line(&p, x - 1, x + 2);
+    if (near.n == 0 || near.y0 < y - 4 || near.y1 > y + 4) fail_msg("value %d is drawn at %d..%d, not %d", k, near.y0, near.y1, y);
+  }
+  report_picture_fini(&p);
+}
+
 static void a_series_without_values_or_a_panel_without_series_is_drawn(void **state)
 {
   (void)state;
@@ -509,6 +527,7 @@ int main(void)
     cmocka_unit_test(gaps_stay_white_and_single_points_are_dots),
     cmocka_unit_test(values_outside_the_limits_are_cut_off),
     cmocka_unit_test(a_smooth_line_lies_among_its_values),
+    cmocka_unit_test(a_smooth_line_keeps_to_a_straight_one),
     cmocka_unit_test(a_series_without_values_or_a_panel_without_series_is_drawn),
     cmocka_unit_test(drawing_again_gives_the_same_pixels),
     cmocka_unit_test(wrong_charts_are_refused_by_name),

@@ -14,6 +14,12 @@ local function check_path(op, path)
   return path
 end
 
+-- Whether pictures are drawn: `capl check` has no pixels on its device meta, and neither it nor bench leaves files.
+local function draws()
+  local mode = require("run").mode
+  return mode ~= "check" and mode ~= "bench"
+end
+
 local function check_list(op, name, list)
   for key in pairs(list) do
     if type(key) ~= "number" or key % 1 ~= 0 or key < 1 or key > #list then
@@ -76,10 +82,10 @@ local function read_panel(where, given)
   }
 end
 
---- Draws lines over a common x axis and writes them as a PNG file, whole or not at all.
+--- Draws lines over a common x axis and writes them as a PNG file, whole or not at all; not under check and bench.
 -- in   path; title; x_label; panels, one above the other: lists of
 --        {y_label =, percent = values are shares of 1, log =, min =, max = limits of y, series = {…}}, each of which is
---        {name = for the legend, x = {…}, y = {…}, smooth = 0 to 1, weight of the neighbours in a running mean}.
+--        {name = for the legend, x = {…}, y = {…}, smooth = 0 to 1, weight of the neighbours for a smooth line over the pale values}.
 --      x, y: lists or tensors (N); without x: 1, 2, 3, …; y that is NaN or infinite, or not above 0 on a log axis, is
 --      a gap; one point is a dot. width = 900, height (px) = by the number of panels; font = path of a TrueType file
 -- errs value: unknown key, x and y of different lengths, x not finite, a picture too large; io: path, font
@@ -90,7 +96,9 @@ function plot.lines(chart)
   for i, panel in ipairs(check_list("plot.lines", "panels", c.panels)) do
     panels[i] = read_panel(("plot.lines: panels[%d]"):format(i), panel)
   end
-  core.plot.lines(check_path("plot.lines", c.path), {
+  check_path("plot.lines", c.path)
+  if not draws() then return end
+  core.plot.lines(c.path, {
     title = text_of(c.title), x_label = text_of(c.x_label), width = c.width, height = c.height, font = c.font, panels = panels,
   })
 end
@@ -112,7 +120,7 @@ local function read_cell(where, given)
   }
 end
 
---- Draws images with captions in rows and writes them as a PNG file, whole or not at all.
+--- Draws images with captions in rows and writes them as a PNG file, whole or not at all; not under check and bench.
 -- in   path; title; columns = as many as fit on 1120 px; cells: a list of {image =, caption = below it, truth = what the
 --      caption should be (characters that differ are red, and the truth stands below), note = small text beside,
 --      good = true (green frame) or false (red frame)}; where there are both, the bad ones come first under a heading.
@@ -127,7 +135,9 @@ function plot.sheet(sheet)
     cells[i] = read_cell(("plot.sheet: cells[%d]"):format(i), cell)
   end
   if s.columns and s.columns < 1 then check.fail("plot.sheet", ("columns is at least 1, got %d"):format(s.columns)) end
-  core.plot.sheet(check_path("plot.sheet", s.path), {title = text_of(s.title), columns = s.columns, font = s.font, cells = cells})
+  check_path("plot.sheet", s.path)
+  if not draws() then return end
+  core.plot.sheet(s.path, {title = text_of(s.title), columns = s.columns, font = s.font, cells = cells})
 end
 
 return plot
