@@ -34,10 +34,10 @@ static capl_status list_read(capl_source *source, uint32_t epoch, uint32_t id, c
   (void)labels;
   list_source *s = (list_source *)source;
   if (read_file(s, id, scratch, pixels) == CAPL_OK) return CAPL_OK;
-  capl_error *kept = malloc(sizeof *kept);
-  if (!kept) return CAPL_FAIL(CAPL_ENOMEM, "%s: no memory to keep what is wrong with it", s->path[id]);
-  *kept = *capl_error_last();
-  s->note[id].error = kept;
+  list_note *note = &s->note[id];
+  note->status = capl_error_last()->code;
+  note->message = strdup(capl_error_last()->message);
+  if (!note->message) return CAPL_FAIL(CAPL_ENOMEM, "%s: no memory to keep what is wrong with it", s->path[id]);
   memset(pixels, 0, (size_t)source->width * (size_t)source->height * (size_t)source->channels);
   return CAPL_OK;
 }
@@ -51,7 +51,7 @@ static void list_close(capl_source *source)
 {
   list_source *s = (list_source *)source;
   for (uint32_t i = 0; s->path && i < source->count; i++) free(s->path[i]);
-  for (uint32_t i = 0; s->note && i < source->count; i++) free(s->note[i].error);
+  for (uint32_t i = 0; s->note && i < source->count; i++) free(s->note[i].message);
   free(s->path);
   free(s->note);
   free(s);

@@ -11,7 +11,8 @@
 
 typedef struct {
   int width, height;  /* px as found */
-  capl_error *error;  /* NULL: it was read */
+  capl_status status; /* CAPL_OK: it was read */
+  char *message;      /* what is wrong with it, the path first; NULL: nothing */
 } list_note;
 
 /* n paths, copied. ENOMEM. */

@@ -55,7 +55,7 @@ static void note_sizes(capl_model_files *f, const capl_batch *batch)
   for (int i = 0; i < batch->count; i++) {
     const list_note *note = list_source_note(f->source, batch->ids[i]);
     f->readings[i] = (capl_reading){.width = note->width, .height = note->height};
-    if (note->error) model_reading_fail(&f->readings[i], note->error);
+    if (note->message) model_reading_fail(&f->readings[i], note->status, note->message);
   }
 }
 

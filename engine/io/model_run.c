@@ -199,10 +199,10 @@ capl_status model_read_tensor(capl_model *m, capl_tensor *x, capl_reading *readi
 
 /* ---- images ------------------------------------------------------------------------------------ */
 
-void model_reading_fail(capl_reading *reading, const capl_error *error)
+void model_reading_fail(capl_reading *reading, capl_status status, const char *message)
 {
-  *reading = (capl_reading){.status = error->code};
-  snprintf(reading->error, sizeof reading->error, "%s", error->message);
+  *reading = (capl_reading){.status = status};
+  snprintf(reading->error, sizeof reading->error, "%s", message);
 }
 
 static capl_status read_pixels(capl_model *m, const capl_model_image *image, uint8_t *levels)
@@ -248,7 +248,7 @@ capl_status model_run_batch(capl_model *m, const capl_model_image *images, int n
   for (int i = 0; i < n; i++, row += values) {
     readings[i] = (capl_reading){.status = CAPL_OK};
     if (read_pixels(m, &images[i], levels) != CAPL_OK) {
-      model_reading_fail(&readings[i], capl_error_last());
+      model_reading_fail(&readings[i], capl_error_last()->code, capl_error_last()->message);
       memset(row, 0, values * sizeof *row);
       continue;
     }

@@ -26,7 +26,7 @@ capl_status model_run_batch(capl_model *model, const capl_model_image *images, i
                             double *output);
 /* A fresh (n,C,H,W) tensor in the model's input type. */
 capl_status model_new_input(const capl_model *model, int n, capl_tensor **x);
-/* Whole-image failure from the thread's error record. */
-void model_reading_fail(capl_reading *reading, const capl_error *error);
+/* A reading of an image that cannot be read. */
+void model_reading_fail(capl_reading *reading, capl_status status, const char *message);
 
 #endif
