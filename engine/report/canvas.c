@@ -31,7 +31,6 @@ typedef struct font_file {
 } font_file;
 
 static font_file *fonts;
-static FT_Library freetype;
 
 static const char *font_path(const char *font)
 {
@@ -40,36 +39,56 @@ static const char *font_path(const char *font)
   return access(noto_mono, R_OK) != 0 && env && *env ? env : noto_mono;
 }
 
-static capl_status open_face(const char *path, FT_Face *face)
+static capl_status check_font(const char *path)
 {
-  if (access(path, R_OK) != 0) {
-    CAPL_FAIL(CAPL_EIO, "cannot open the font %s: %s", path, strerror(errno));
-    capl_error_hint("install the Debian package fonts-noto-mono (it provides %s), or name another TrueType file with "
-                    "font = PATH or CAPL_FONT=PATH", noto_mono);
-    return CAPL_EIO;
+  if (access(path, R_OK) == 0) return CAPL_OK;
+  CAPL_FAIL(CAPL_EIO, "cannot open the font %s: %s", path, strerror(errno));
+  capl_error_hint("install the Debian package fonts-noto-mono (it provides %s), or name another TrueType file with "
+                  "font = PATH or CAPL_FONT=PATH", noto_mono);
+  return CAPL_EIO;
+}
+
+/* Each font has a FreeType of its own: one that met a lack of memory as it started lacks parts for good. */
+static capl_status open_face(const char *path, FT_Library *freetype, FT_Face *face)
+{
+  CAPL_TRY(check_font(path));
+  FT_Error error = FT_Init_FreeType(freetype);
+  if (error) return CAPL_FAIL(CAPL_ENOMEM, "no memory to start FreeType");
+  error = FT_New_Face(*freetype, path, 0, face);
+  if (!error) return CAPL_OK;
+  FT_Done_FreeType(*freetype);
+  if (error == FT_Err_Out_Of_Memory) return CAPL_FAIL(CAPL_ENOMEM, "no memory for the font %s", path);
+  return CAPL_FAIL(CAPL_EFORMAT, "%s is not a font FreeType can read", path);
+}
+
+static capl_status keep_font(const char *path, cairo_font_face_t *face)
+{
+  font_file *f = calloc(1, sizeof *f);
+  if (f) f->path = strdup(path);
+  if (!f || !f->path) {
+    free(f);
+    return CAPL_FAIL(CAPL_ENOMEM, "no memory for the font %s", path);
   }
-  if (!freetype && FT_Init_FreeType(&freetype)) return CAPL_FAIL(CAPL_EINTERNAL, "FreeType cannot be started");
-  if (FT_New_Face(freetype, path, 0, face))
-    return CAPL_FAIL(CAPL_EFORMAT, "%s is not a font FreeType can read", path);
+  f->face = face;
+  f->next = fonts;
+  fonts = f;
   return CAPL_OK;
 }
 
 static capl_status add_font(const char *path, cairo_font_face_t **out)
 {
+  FT_Library freetype;
   FT_Face face;
-  CAPL_TRY(open_face(path, &face));
-  font_file *f = calloc(1, sizeof *f);
-  if (f) f->path = strdup(path);
-  if (!f || !f->path) {
-    free(f);
-    FT_Done_Face(face);
-    return CAPL_FAIL(CAPL_ENOMEM, "no memory for the font %s", path);
-  }
-  f->face = cairo_ft_font_face_create_for_ft_face(face, 0);
-  f->next = fonts;
-  fonts = f;
-  *out = f->face;
-  return CAPL_OK;
+  CAPL_TRY(open_face(path, &freetype, &face));
+  *out = cairo_ft_font_face_create_for_ft_face(face, 0);
+  capl_status status = CAPL_OK;
+  if (cairo_font_face_status(*out) != CAIRO_STATUS_SUCCESS)
+    status = CAPL_FAIL(CAPL_ENOMEM, "no memory for the font %s", path);
+  if (status == CAPL_OK) status = keep_font(path, *out);
+  if (status == CAPL_OK) return CAPL_OK;
+  cairo_font_face_destroy(*out);
+  FT_Done_FreeType(freetype); /* and its face */
+  return status;
 }
 
 static capl_status find_font(const char *path, cairo_font_face_t **out)
