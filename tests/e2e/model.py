@@ -162,6 +162,8 @@ def verify():
     for command in ("predict", "verify"):
         status, _, err = capl(command)
         check(status == 1 and f"capl {command} MODEL" in err, f"{command} without words tells its usage", err)
+        status, out, _ = capl(command, "--help")
+        check(status == 0 and f"capl {command} MODEL" in out and "--json" in out, f"{command} --help lists its options", out)
 
 
 def install():
