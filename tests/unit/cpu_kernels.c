@@ -80,6 +80,12 @@ static const op_case cases[] = {
   {CAPL_OP_conv2d, "stride=2,1 padding=1", {{DATA, S4(3, 32, 7, 13)}, {DATA, S4(16, 32, 3, 3)}, {0}}},
   {CAPL_OP_conv2d, "stride=3,1 padding=0,2", {{DATA, S4(2, 16, 9, 14)}, {DATA, S4(16, 16, 2, 3)}, {SHIFT, S1(16)}}},
   {CAPL_OP_conv2d, "padding=2,0", {{DATA, S4(4, 16, 6, 41)}, {DATA, S4(32, 16, 5, 3)}, {SHIFT, S1(32)}}},
+  /* weight gradients over pixels: strides that leave a rest, one row of output, 1x1 */
+  {CAPL_OP_conv2d, "stride=2 padding=1", {{DATA, S4(5, 16, 9, 12)}, {DATA, S4(48, 16, 3, 3)}, {SHIFT, S1(48)}}},
+  {CAPL_OP_conv2d, "stride=3,2 padding=0,2", {{DATA, S4(3, 9, 11, 7)}, {DATA, S4(16, 9, 2, 5)}, {0}}},
+  {CAPL_OP_conv2d, "", {{DATA, S4(19, 32, 4, 10)}, {DATA, S4(32, 32, 4, 1)}, {SHIFT, S1(32)}}},
+  {CAPL_OP_conv2d, "padding=0,1", {{DATA, S4(11, 16, 3, 6)}, {DATA, S4(16, 16, 3, 2)}, {SHIFT, S1(16)}}},
+  {CAPL_OP_conv2d, "", {{DATA, S4(10, 40, 3, 5)}, {DATA, S4(32, 40, 1, 1)}, {SHIFT, S1(32)}}},
   /* stride, dilation, unequal padding, groups, depthwise, 1x1, odd channels */
   {CAPL_OP_conv2d, "stride=2 padding=1", {{DATA, S4(2, 17, 9, 8)}, {DATA, S4(19, 17, 3, 3)}, {SHIFT, S1(19)}}},
   {CAPL_OP_conv2d, "dilation=2 padding=2,1", {{DATA, S4(2, 6, 9, 11)}, {DATA, S4(5, 6, 3, 3)}, {SHIFT, S1(5)}}},

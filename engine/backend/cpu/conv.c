@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "backend/cpu/conv_few.h"
+#include "backend/cpu/conv_weights.h"
 #include "backend/cpu/conv_winograd.h"
 #include "backend/cpu/conv_winoline.h"
 #include "backend/cpu/cpu.h"
@@ -90,6 +91,7 @@ static capl_status cpu_conv2d_grad_w(const capl_call *call)
   if (conv_few_fits(call)) return conv_few_grad_w(call);
   if (conv_winograd_fits(call, x->size, dw->size)) return conv_winograd_grad_w(call);
   if (conv_winoline_fits(call, x->size, dw->size)) return conv_winoline_grad_w(call);
+  if (conv_weights_fits(call)) return conv_weights(call);
   conv_shape s = {cpu_image_of(x), cpu_image_of(dw), cpu_image_of(dy), x->dtype, dw->dtype, dy->dtype};
   dn_spec spec;
   conv_spec(&spec, DN_CONV_GRAD_W, call->attr, &s);
