@@ -222,8 +222,7 @@ static void count_fallback(const capl_call *call)
 {
   static bool told[CAPL_OP_COUNT];
   counter_add(COUNT_ref_fallbacks);
-  if (told[call->id]) return;
-  told[call->id] = true;
+  if (__atomic_exchange_n(&told[call->id], true, __ATOMIC_RELAXED)) return;
   char text[160];
   capl_log("%s: no %s kernel for %s, the slow reference runs instead", call->op->name, call->device->name,
            call->in[0] ? capl_tensor_describe(call->in[0], text, sizeof text) : "these inputs");
