@@ -444,7 +444,7 @@ static void odd_charts_are_drawn_or_refused(void **state)
   (void)state;
   double x[50], y[50];
   srand(11);
-  for (int round = 0; round < 400; round++) {
+  for (int round = 0; round < 150; round++) {
     for (int i = 0; i < 50; i++) x[i] = rand() % 10 ? i : odd_value(), y[i] = odd_value();
     report_series series[3];
     report_panel panels[2];
@@ -466,7 +466,7 @@ static void odd_sheets_are_drawn_or_refused(void **state)
   (void)state;
   static uint8_t pixels[100 * 100 * 3];
   srand(12);
-  for (int round = 0; round < 200; round++) {
+  for (int round = 0; round < 80; round++) {
     report_cell cells[8];
     for (int k = 0; k < 8; k++)
       cells[k] = (report_cell){.pixels = pixels, .width = 1 + rand() % 100, .height = 1 + rand() % 100, .channels = rand() % 2 ? 1 : 3,
