@@ -91,6 +91,9 @@ def check_one(call, at, since=False):
     if done.returncode == 1:
         check_message(done, where, "emory" if call == "malloc" else REASON[errno.ENOSPC])
     check_left(done, where)
+    if done.returncode == 1 and os.path.exists("runs/train/best.capl"):
+        verified = verify("runs/train/best.capl")
+        check(verified.returncode == 0, f"{where}: the model kept before the failure still reads", verified)
     return done.returncode
 
 
