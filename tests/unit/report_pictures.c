@@ -252,7 +252,7 @@ CHANGE(many_series, panel->n_series = 22)
 CHANGE(no_values, series->y = NULL)
 CHANGE(smooth_one, series->smooth = 1)
 CHANGE(font_missing, chart->font = "/no/such.ttf")
-CHANGE(font_no_font, chart->font = "/proc/self/exe")
+CHANGE(font_no_font, chart->font = "/etc/passwd")
 
 static void wrong_charts_are_refused_by_name(void **state)
 {
@@ -276,7 +276,7 @@ static void a_missing_font_names_its_package(void **state)
   (void)state;
   assert_fails(lines_with(font_missing), CAPL_EIO, "cannot open the font /no/such.ttf: No such file or directory");
   assert_non_null(strstr(capl_error_last()->hint, "install the Debian package fonts-noto-mono"));
-  assert_fails(lines_with(font_no_font), CAPL_EFORMAT, "/proc/self/exe is not a font FreeType can read");
+  assert_fails(lines_with(font_no_font), CAPL_EFORMAT, "/etc/passwd is not a font FreeType can read");
 }
 
 /* ---- sheets ---------------------------------------------------------------------------------- */
