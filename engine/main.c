@@ -35,22 +35,22 @@ typedef struct {
 
 /* Each has a module lua/capl/cli/NAME.lua, which states its options. */
 static const command commands[] = {
-  {"run", "capl RECIPE [--key=value…]", "runs a recipe; --help lists its settings", true},
+  {"run", "capl RECIPE [--key=value…]", "trains: runs a recipe, a whole experiment in one file; --help lists its settings", true},
   {"check", "capl check RECIPE [--key=value…]",
-   "runs a recipe without arithmetic up to the end of its first step and prints its layers", true},
-  {"bench", "capl bench RECIPE [--steps=N] [--precision=P] [--batch=N] [--ops] [--json] [--fixed] [--key=value…]",
-   "measures the training steps of a recipe", true},
-  {"info", "capl info", "versions, processors, devices and what is switched on here", false},
-  {"ops", "capl ops [NAME]", "the table of operations by backend and type, or the page of one", false},
-  {"generate", "capl generate --out=DIR [--preset=P] [--n=N] [--seed=S] [--charset=C] [--length=T]",
-   "writes captcha images as PNG files named by their text", false},
+   "shows the layers, parameters and memory of a recipe, and its mistakes, without computing anything", true},
   {"predict", "capl predict MODEL IMAGE… [--json]",
    "reads PNG files, folders of them or a list on standard input (-) with a trained model: path, text, confidence", false},
   {"eval", "capl eval MODEL --data=DIR [--label=PATTERN] [--errors=FILE] [--json]",
    "reads labelled PNG files with a trained model and counts what it gets right", false},
   {"verify", "capl verify MODEL [--json]", "checks that a model says here what it said when it was saved", false},
-  {"eval-code", "capl -e CODE", "runs one line of Lua", false},
-  {"repl", "capl", "a prompt", false},
+  {"generate", "capl generate --out=DIR [--preset=P] [--n=N] [--seed=S] [--charset=C] [--length=T]",
+   "writes captcha images as PNG files named by their text", false},
+  {"bench", "capl bench RECIPE [--steps=N] [--precision=P] [--batch=N] [--ops] [--json] [--fixed] [--key=value…]",
+   "measures how fast the training steps of a recipe are", true},
+  {"info", "capl info", "what this program finds on this machine: processors, devices, variables that change what it does", false},
+  {"ops", "capl ops [NAME]", "the table of operations by backend and type, or the page of one", false},
+  {"eval-code", "capl -e CODE", "runs one line of Lua, such as 'print(capl.randn({2, 3}))'", false},
+  {"repl", "capl", "a prompt for Lua; ?nn.Conv2d there explains a name", false},
 };
 enum { N_COMMANDS = sizeof commands / sizeof *commands };
 
@@ -65,7 +65,9 @@ static int print_help(void)
 {
   printf("capl %s: trains captcha recognisers\n\n", capl_version());
   for (int i = 0; i < N_COMMANDS; i++) printf("  %s\n      %s\n", commands[i].usage, commands[i].help);
-  printf("\nBefore the command: -v shows tracebacks; --minutes=N replaces the recipe's own time limit (0 = none).\n"
+  printf("\nBegin with:    capl recipes/captcha.lua --max_time=1m\n"
+         "Your captchas: capl recipes/folder.lua --data=DIR\n"
+         "Before the command: -v shows tracebacks; --minutes=N replaces the recipe's own time limit (0 = none).\n"
          "capl COMMAND --help lists the options of a command.\n");
   return EXIT_SUCCESS;
 }

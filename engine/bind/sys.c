@@ -144,10 +144,11 @@ static int sys_cpus(lua_State *L)
   return 1;
 }
 
-/* threads() -> compute threads: $OMP_NUM_THREADS, else the processors */
+/* threads() -> compute threads, by the rule of the cpu backend: $CAPL_THREADS, $OMP_NUM_THREADS, else the processors */
 static int sys_threads(lua_State *L)
 {
-  const char *text = getenv("OMP_NUM_THREADS");
+  const char *text = getenv("CAPL_THREADS");
+  if (!text || !*text) text = getenv("OMP_NUM_THREADS");
   int n = text ? atoi(text) : 0;
   lua_pushinteger(L, n > 0 ? n : capl_cpu_count());
   return 1;

@@ -4,6 +4,16 @@ local core = ...
 
 local devices = {"cpu", "ref", "meta", "cuda:0"}
 
+-- Variables that change what the program does, and what holds without them.
+local variables = {
+  {"CAPL_ISA", "the best instruction set here; avx512, avx2 and portable force one"},
+  {"CAPL_THREADS", "as many compute threads as OMP_NUM_THREADS says"},
+  {"OMP_NUM_THREADS", "one per processor that this process may use"},
+  {"CAPL_MEMORY_LIMIT", "tensors may take all memory; else a number of bytes"},
+  {"CAPL_FONT", "captchas are drawn with Debian's Noto Mono; else the path of a TrueType file"},
+  {"CAPL_LUA_PATH", "the Lua library inside the program; else the folder of another, for work on capl"},
+}
+
 local function device_line(name)
   local info, why = core.device_info(name)
   if not info then return ("  %-8s %s"):format(name, (why:gsub("^device [^ ]+ is ", ""))) end
@@ -16,13 +26,13 @@ local function main(job)
   if job.args[1] then core.error{code = "value", message = "capl info takes no words; '" .. job.args[1] .. "' is one"} end
   local lines = {
     ("capl %s"):format(core.version()),
-    ("  processors %d"):format(core.sys.cpus()),
+    ("  processors %d"):format(core.sys.cpus()), -- that this process may use
     "devices",
   }
   for _, name in ipairs(devices) do lines[#lines + 1] = device_line(name) end
   lines[#lines + 1] = "environment"
-  for _, name in ipairs{"CAPL_ISA", "CAPL_MEMORY_LIMIT", "CAPL_LUA_PATH", "CAPL_FONT", "OMP_NUM_THREADS"} do
-    lines[#lines + 1] = ("  %-18s %s"):format(name, core.sys.getenv(name) or "not set")
+  for _, one in ipairs(variables) do
+    lines[#lines + 1] = ("  %-18s %s"):format(one[1], core.sys.getenv(one[1]) or "not set: " .. one[2])
   end
   core.sys.out(table.concat(lines, "\n") .. "\n")
 end

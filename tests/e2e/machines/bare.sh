@@ -12,7 +12,11 @@ root=$work/root
 skip() { echo "skipped: $*" >&2; exit 77; }
 fail() { echo "FAILED: $*" >&2; [[ ! -s $work/out.txt ]] || tail -n 40 "$work/out.txt" >&2; exit 1; }
 ok() { echo "ok $*"; }
-trap 'rm -rf --one-file-system "$work"' EXIT
+clean() {
+  umount -R -l "$root/dev" "$root/proc" 2>/dev/null || true
+  rm -rf --one-file-system "$work"
+}
+trap clean EXIT
 
 # ---- the machine --------------------------------------------------------------------------------------------------
 
