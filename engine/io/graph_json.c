@@ -123,7 +123,7 @@ static capl_status read_numbers(const char *path, const capl_op *op, int k, cons
   const capl_attr_spec *spec = &op->attrs[k];
   bool list = spec->kind == CAPL_ATTR_INTS;
   int n = list ? cJSON_GetArraySize(item) : 1;
-  int64_t numbers[CAPL_MAX_NDIM] = {0}; /* gcc 14 does not see that it is read only where it was filled */
+  int64_t numbers[CAPL_MAX_NDIM] = {0}; /* 0 where the file has something else */
   double values[CAPL_MAX_NDIM];
   bool ok = (!list || cJSON_IsArray(item)) && n <= CAPL_MAX_NDIM && (!list || !spec->n || n == spec->n);
   for (int d = 0; ok && d < n; d++) {
