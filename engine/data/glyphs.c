@@ -12,6 +12,7 @@
 #include <ft2build.h>
 #include FT_FREETYPE_H
 
+enum { DROID_ASCENT = 2163, DROID_EM = 2048 }; /* units of Droid Sans Mono */
 static const char default_font[] = "/usr/share/fonts/truetype/noto/NotoMono-Regular.ttf";
 
 /* An unset or empty CAPL_FONT is no font. */
@@ -49,6 +50,13 @@ static uint8_t *padded_copy(const FT_Bitmap *bitmap)
   return copy;
 }
 
+/* px from the top of the line to the base of its letters. */
+static int line_ascent(FT_Face face, const char *path)
+{
+  if (strcmp(path, default_font) == 0) return (face->size->metrics.y_ppem * DROID_ASCENT + DROID_EM - 1) / DROID_EM;
+  return (int)((face->size->metrics.ascender + 63) >> 6);
+}
+
 static capl_status render(FT_Face face, char c, const char *path, capl_glyph *glyph)
 {
   if (!FT_Get_Char_Index(face, (FT_ULong)c)) return CAPL_FAIL(CAPL_EFORMAT, "font %s has no glyph for '%c'", path, c);
@@ -57,13 +65,12 @@ static capl_status render(FT_Face face, char c, const char *path, capl_glyph *gl
   if (slot->bitmap.pixel_mode != FT_PIXEL_MODE_GRAY || !slot->bitmap.width || !slot->bitmap.rows) {
     return CAPL_FAIL(CAPL_EFORMAT, "font %s: '%c' has no ink", path, c);
   }
-  int ascender = (int)((face->size->metrics.ascender + 63) >> 6);
   int advance = (int)(slot->advance.x >> 6);
   glyph->ink_w = (int)slot->bitmap.width;
   glyph->ink_h = (int)slot->bitmap.rows;
   int right = slot->bitmap_left + glyph->ink_w;
   glyph->cell_w = (advance > right ? advance : right) + 1;
-  glyph->cell_h = ascender - slot->bitmap_top + glyph->ink_h + 1;
+  glyph->cell_h = line_ascent(face, path) - slot->bitmap_top + glyph->ink_h + 1;
   glyph->ink = padded_copy(&slot->bitmap);
   return glyph->ink ? CAPL_OK : CAPL_FAIL(CAPL_ENOMEM, "no memory for the glyphs of %s", path);
 }
