@@ -318,6 +318,15 @@ static void hint_near_name(lua_State *L, const char *text)
   lua_pop(L, 1);
 }
 
+/* Sets the hint of the error table on top for what Lua itself runs out of. */
+static void hint_exhausted(lua_State *L, const char *text)
+{
+  const char *hint = NULL;
+  if (strstr(text, "stack overflow")) hint = "a function calls itself without end";
+  if (strcmp(text, "not enough memory") == 0) hint = "the recipe's own tables and texts, or the machine, are out of memory";
+  set_text(L, "hint", hint);
+}
+
 /* ---- any value as an error ------------------------------------------------------------------- */
 
 /* What is said of error(nil), error({}) and the like: their text is the recipe's to give. */
@@ -342,6 +351,7 @@ static void normalize(lua_State *L)
   luaL_setmetatable(L, ERROR_TYPE);
   if (!placed) locate(L, true);
   hint_near_name(L, text);
+  hint_exhausted(L, text);
 }
 
 static int on_error(lua_State *L)
