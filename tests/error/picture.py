@@ -28,7 +28,7 @@ KINDS = {
     "deep": lambda old: png(160, 60, b"\0" * 321 * 60, depth=16),
     "few_rows": lambda old: png(160, 60, b"\0" * 161 * 30),
     "cut": lambda old: old[: len(old) // 2],
-    "flipped": lambda old: old[:200] + bytes([old[200] ^ 1]) + old[201:],
+    "flipped": lambda old: old[:-20] + bytes([old[-20] ^ 1]) + old[-19:],
     "empty": lambda old: b"",
     "jpeg": lambda old: b"\xff\xd8\xff\xe0\0\x10JFIF\0",
     "gif": lambda old: b"GIF89a\x01\0\x01\0",
