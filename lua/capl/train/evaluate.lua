@@ -39,14 +39,24 @@ local function picture(images, i)
   return capl.tensor(flat, {dtype = "u8"}):reshape(size):keep()
 end
 
--- Collects the first wrong and the first right readings, at most `most` of each.
+-- Place of the k-th candidate in a list of at most `most` that shall hold each with the same chance; nil: it is left out.
+-- The choice is the same in every run.
+local function place_for(k, most)
+  if k <= most then return k end
+  local place = k * 48271 % 2147483647 % k + 1
+  return place <= most and place or nil
+end
+
+-- Collects wrong and right readings from all over the set, at most `most` of each.
 local function note_examples(meter, batch, ids, truth, confidence, length, most)
   for i = 1, #ids / length do
     local first = (i - 1) * length + 1
     local read, meant = meter:text(ids, first, length), meter:text(truth, first, length)
-    local list = read == meant and meter.examples.right or meter.examples.wrong
-    if #list < most then
-      list[#list + 1] = {image = picture(batch.image, i), truth = meant, read = read, confidence = confidence[i]}
+    local kind = read == meant and "right" or "wrong"
+    meter.candidates[kind] = meter.candidates[kind] + 1
+    local place = place_for(meter.candidates[kind], most)
+    if place then
+      meter.examples[kind][place] = {image = picture(batch.image, i), truth = meant, read = read, confidence = confidence[i]}
     end
   end
 end
@@ -108,7 +118,7 @@ local function evaluate(model, loader, opts)
   if not loader.charset or not loader.length then check.fail(OP, "the loader's images have no labels") end
   if loader:samples() > 1e8 then check.fail(OP, "the loader has no end", "give its source a count") end
   local meter = text_meter.new(loader.charset, {merge = o.merge})
-  meter.examples = {wrong = {}, right = {}}
+  meter.examples, meter.candidates = {wrong = {}, right = {}}, {wrong = 0, right = 0}
   local replaced, show = loader:stats().substituted, progress.counter(loader.role .. " images", loader:samples())
   in_eval_mode(model, function()
     for batch in loader:epoch(1) do
