@@ -48,7 +48,7 @@ end
 --- curves.png: loss and accuracy over the images seen.
 function Record:curves()
   if not self.on or #self.train.x == 0 then return end
-  local losses = {{name = "train", x = self.train.x, y = self.train.loss, smooth = 0.75}}
+  local losses = {{name = "train", x = self.train.x, y = self.train.loss, smooth = 0.5}}
   local panels = {{y_label = "loss", log = true, series = losses}}
   if #self.val.x > 0 then
     losses[2] = {name = "val", x = self.val.x, y = self.val.loss}
