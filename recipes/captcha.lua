@@ -28,7 +28,7 @@ local p = capl.params {
   workers = "auto", -- threads that make images
   charset = "0-9A-Z", -- what the captchas are made of
   length = 4, -- characters per captcha
-  often = "auto", -- characters that come more often in training; auto: 0 and O, which look alike, if there are both
+  often = "0O", -- characters that come more often in training: two that look alike (if the charset has both)
   times = 4, -- how much more often
   style = "lepture", -- of the generator: lepture, lepture-0.7.1
   val = 1000, -- fresh images for the curve, and to choose the best weights
@@ -53,7 +53,7 @@ end
 -- Training images, never the same one twice. Of two characters that look alike the network must see many.
 local function training_captchas(charset)
   local often = p.often
-  if often == "auto" then often = charset:find("0") and charset:find("O") and "0O" or "" end
+  if often == "0O" and not (charset:find("0") and charset:find("O")) then often = "" end
   return data.captcha {
     preset = p.style, charset = p.charset, length = p.length, seed = p.seed, often = often, times = p.times,
   }
