@@ -82,7 +82,8 @@ function Muon:update(group, batch, grads, how)
   for _, p in ipairs(batch) do
     local buffer = self:inputs({p}, grads, {"momentum_buffer"})[3]
     core.scope(function()
-      local step = direction(self, p, grads[p] * how.grad_scale, buffer, group)
+      local grad = how.grad_scale == 1 and grads[p] or grads[p] * how.grad_scale
+      local step = direction(self, p, grad, buffer, group)
       p:copy_(p * (1 - how.lr * group.weight_decay) - step * how.lr)
     end)
   end
