@@ -128,7 +128,7 @@ static void transform_y(const wino *w, int64_t first, int64_t count, int thread)
   for (int64_t t = 0; t < count; t++) {
     tile_at at = locate(w, first + t);
     float *to = w->y_data + ((at.n * w->y.H + at.h) * w->y.W + at.w) * O;
-    cpu_now->winograd_y(&v, room_y(w, thread) + t * O, w->bias, false, (int)conv_least(SIDE, w->y.H - at.h),
+    cpu_now->winograd_y(&v, room_y(w, thread) + t * O, w->bias, (int)conv_least(SIDE, w->y.H - at.h),
                         (int)conv_least(SIDE, w->y.W - at.w), to);
   }
 }

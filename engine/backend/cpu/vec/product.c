@@ -59,10 +59,7 @@ INLINE void tile(const vec_product *p, const float *a, const float *b, const flo
 #pragma GCC unroll 12
   for (int r = 0; r < rows; r++)
 #pragma GCC unroll 2
-    for (int k = 0; k < blocks; k++) {
-      vf v = acc[r * WIDE + k];
-      *(vf_at *)(y + r * p->y_row + k * VN) = p->relu ? v_relu(v) : v;
-    }
+    for (int k = 0; k < blocks; k++) *(vf_at *)(y + r * p->y_row + k * VN) = acc[r * WIDE + k];
 }
 
 /* Fewer rows than a whole tile. */

@@ -46,7 +46,7 @@ typedef struct {
 typedef struct {
   int64_t rows, columns, segments, length;
   int64_t a_row, a_segment, a_step, b_row, b_panel, y_row;
-  bool add, relu; /* relu: max(y, 0) is stored */
+  bool add;
 } vec_product;
 
 /* One tile of a Winograd convolution, F(4x4,3x3), for all channels; image pixels lie pixel floats apart,
@@ -128,8 +128,8 @@ typedef struct {
   ** Where x or dy is NULL, each lists its pixels in reading order. */                                          \
   X(void, winograd_x, (const vec_winograd *p, const float *x, const float *const *each, float *v))             \
   X(void, winograd_dy, (const vec_winograd *p, const float *dy, const float *const *each, float *v))           \
-  X(void, winograd_y, (const vec_winograd *p, const float *v, const float *bias, bool relu, int rows,          \
-                       int columns, float *y))                                                                 \
+  X(void, winograd_y, (const vec_winograd *p, const float *v, const float *bias, int rows, int columns,        \
+                       float *y))                                                                              \
   /* 3x3 weights -> v; sums of v, given in parts -> 3x3 weights */                                             \
   X(void, winograd_w, (const vec_winograd *p, const float *w, float *v))                                       \
   X(void, winograd_dw, (const vec_winograd *p, int parts, const float *const *v, float *dw))                   \

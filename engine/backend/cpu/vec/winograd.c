@@ -127,8 +127,7 @@ void VEC(winograd_dy)(const vec_winograd *p, const float *dy, const float *const
   else transform_dy(p, NULL, each, v);
 }
 
-void VEC(winograd_y)(const vec_winograd *p, const float *v, const float *bias, bool relu, int rows, int columns,
-                     float *y)
+void VEC(winograd_y)(const vec_winograd *p, const float *v, const float *bias, int rows, int columns, float *y)
 {
   for (int64_t c = 0; c < p->channels; c += VN) {
     vf in[6], t[24], out[4], shift = bias ? v_load_f32(bias + c) : (vf){0};
@@ -144,8 +143,7 @@ void VEC(winograd_y)(const vec_winograd *p, const float *v, const float *bias, b
       side_y(t + 6 * i, 1, out, 1);
 #pragma GCC unroll 4
       for (int j = 0; j < 4; j++) {
-        vf z = out[j] + shift;
-        if (j < columns) *(vf_at *)(y + i * p->row + j * p->pixel + c) = relu ? v_relu(z) : z;
+        if (j < columns) *(vf_at *)(y + i * p->row + j * p->pixel + c) = out[j] + shift;
       }
     }
   }
