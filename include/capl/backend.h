@@ -37,13 +37,25 @@ typedef struct capl_backend {
   bool arithmetic;  /* false: meta, shapes only */
   const capl_kernel *const *families; /* NULL-ended list of kernel lists, one per op family */
   const char *fallback; /* backend that may run what this one lacks, NULL = none */
-  capl_status (*open)(int index);         /* optional: once, before first use */
+  capl_status (*open)(int index);         /* optional: once, before first use; index as in "cuda:1" */
   capl_status (*mem_alloc)(size_t bytes, void **out); /* raw memory, 64-byte aligned at least */
   void (*mem_free)(void *p, size_t bytes);
   capl_status (*mem_fill)(void *p, int byte, size_t bytes);
-  capl_status (*sync)(void);               /* optional: waits for queued work */
+  capl_status (*sync)(void);               /* optional: waits for queued work, and reports what failed in it */
   const char *(*describe)(void);           /* optional: one line for `capl info` */
   capl_dtype (*auto_precision)(const char **why); /* optional: what precision "auto" is here, and the reason */
+
+  /* Devices whose memory the host cannot read have these three. All keep the order of the device's work. */
+  capl_status (*copy_in)(void *device, const void *host, size_t bytes);  /* host is free again on return */
+  capl_status (*copy_out)(void *host, const void *device, size_t bytes); /* waits for the values */
+  capl_status (*copy)(capl_tensor *dst, const capl_tensor *src); /* on one device: any strides and dtypes, same sizes */
+  capl_status (*fill)(capl_tensor *t, double value);             /* every element */
+
+  /* Optional: what this backend finds on the machine, a line or more for `capl info`. Works before open, and when
+  ** open would fail: then it says why. */
+  capl_status (*report)(char *text, size_t len);
+  /* Optional: "tf32", "deterministic", "autotune" on or off. EUNSUPPORTED names what it has. */
+  capl_status (*set_switch)(const char *name, bool on);
 } capl_backend;
 
 /* Stamp of the interface: a backend library of another build has other ops or other structs. */
@@ -66,9 +78,16 @@ struct capl_device {
   struct capl_allocator *allocator;
 };
 
-/* Opens a device by name, loading its backend when needed; "auto" = cpu. The pointer stays valid
-** until the process ends. EUNSUPPORTED says why a device is not available. */
+/* Opens a device by name, loading its backend when needed: "cpu", "ref", "meta", "cuda" (= "cuda:0"), "cuda:1", "auto".
+** auto is a GPU where there is one that works, else cpu. The pointer stays valid until the process ends. A process uses
+** one GPU. EUNSUPPORTED says why a device is not available. */
 CAPL_API capl_status capl_device_open(const char *name, capl_device **out);
+/* Why "auto" is what it is here: "an NVIDIA GPU", "no NVIDIA driver", ... Borrowed text. */
+CAPL_API const char *capl_device_auto_why(void);
+/* A backend's own report on the machine (its .report), without opening a device. EUNSUPPORTED as for opening. */
+CAPL_API capl_status capl_device_report(const char *backend, char *text, size_t len);
+/* Switches "tf32", "deterministic" or "autotune" of a device's backend. EUNSUPPORTED where it has no such switch. */
+CAPL_API capl_status capl_device_switch(capl_device *device, const char *name, bool on);
 CAPL_API void capl_memory_stats_get(const capl_device *device, capl_memory_stats *out);
 CAPL_API void capl_memory_peak_reset(capl_device *device);
 /* Gives cached free blocks back to the system. */

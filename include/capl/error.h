@@ -32,6 +32,7 @@ extern "C" {
   X(EFORMAT, "format", "a file is damaged or of another kind") \
   X(EUNSUPPORTED, "unsupported", "no backend here can do this") \
   X(ESTATE, "state", "the call does not fit the object's state") \
+  X(EDEVICE, "device", "the device failed or is lost")       \
   X(EINTERRUPT, "interrupt", "stopped by the user")          \
   X(EINTERNAL, "internal", "a bug in capl")
 
