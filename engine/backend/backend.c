@@ -27,21 +27,21 @@ enum { BACKENDS = sizeof backends / sizeof *backends };
 static capl_device *devices[BACKENDS];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-static uint64_t counters[COUNTER_COUNT]; /* of all threads */
-static const char *const counter_names[COUNTER_COUNT] = {
+static uint64_t counters[CAPL_COUNTER_COUNT]; /* of all threads */
+static const char *const counter_names[CAPL_COUNTER_COUNT] = {
 #define X(name) #name,
   CAPL_COUNTER_MAP(X)
 #undef X
 };
 
-void counter_add(capl_counter which)
+void capl_counter_add(capl_counter which)
 {
   __atomic_fetch_add(&counters[which], 1, __ATOMIC_RELAXED);
 }
 
 uint64_t capl_counter_get(const char *name)
 {
-  for (int k = 0; k < COUNTER_COUNT; k++)
+  for (int k = 0; k < CAPL_COUNTER_COUNT; k++)
     if (strcmp(counter_names[k], name) == 0) return __atomic_load_n(&counters[k], __ATOMIC_RELAXED);
   return 0;
 }

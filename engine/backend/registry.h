@@ -14,14 +14,4 @@ const capl_kernel *device_kernel(const capl_device *device, const capl_call *cal
 /* The device named by device->backend->fallback, NULL = none. */
 capl_device *device_fallback(const capl_device *device);
 
-/* Feature counters by number; capl_counter_get finds them by name. */
-#define CAPL_COUNTER_MAP(X) X(low_precision_ops) X(f32_ops) X(fused_ops) X(expanded_ops) X(ref_fallbacks) X(layout_copies)
-typedef enum {
-#define X(name) COUNT_##name,
-  CAPL_COUNTER_MAP(X)
-#undef X
-  COUNTER_COUNT
-} capl_counter;
-void counter_add(capl_counter which);
-
 #endif

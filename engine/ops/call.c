@@ -127,7 +127,7 @@ static capl_status copy_in_order(capl_tensor *x, const int *order, capl_tensor *
   for (int k = 0; k < x->ndim; k++) stride[order[k]] = copy->stride[k];
   status = capl_tensor_alias(copy, x->ndim, x->size, stride, copy->offset, out);
   capl_tensor_unref(copy);
-  counter_add(COUNT_layout_copies);
+  capl_counter_add(CAPL_COUNT_layout_copies);
   return status;
 }
 
@@ -221,7 +221,7 @@ static const capl_kernel *find_kernel(const capl_call *call, const char **name)
 static void count_fallback(const capl_call *call)
 {
   static bool told[CAPL_OP_COUNT];
-  counter_add(COUNT_ref_fallbacks);
+  capl_counter_add(CAPL_COUNT_ref_fallbacks);
   if (__atomic_exchange_n(&told[call->id], true, __ATOMIC_RELAXED)) return;
   char text[160];
   capl_log("%s: no %s kernel for %s, the slow reference runs instead", call->op->name, call->device->name,
@@ -230,10 +230,10 @@ static void count_fallback(const capl_call *call)
 
 static void count_features(const capl_call *call)
 {
-  if (call->op->expand) counter_add(COUNT_fused_ops);
+  if (call->op->expand) capl_counter_add(CAPL_COUNT_fused_ops);
   if (call->op->amp != CAPL_AMP_LOW || !call->in[0]) return;
   capl_dtype dtype = call->in[0]->dtype;
-  counter_add(dtype == CAPL_BF16 || dtype == CAPL_F16 ? COUNT_low_precision_ops : COUNT_f32_ops);
+  capl_counter_add(dtype == CAPL_BF16 || dtype == CAPL_F16 ? CAPL_COUNT_low_precision_ops : CAPL_COUNT_f32_ops);
 }
 
 static void bump_versions(const capl_call *call)
@@ -304,7 +304,7 @@ static void drop_outputs(const capl_call *call)
 
 static capl_status expand_call(const capl_call *call)
 {
-  counter_add(COUNT_expanded_ops);
+  capl_counter_add(CAPL_COUNT_expanded_ops);
   return call->op->expand(call);
 }
 

@@ -102,6 +102,19 @@ CAPL_API void capl_scratch_put(capl_device *device, void *p);
 /* Whether device has its own row for op (any dtype). For `capl ops`. */
 CAPL_API bool capl_device_has(const capl_device *device, capl_op_id op);
 
+/* How often each feature was really in force; capl_counter_get (op.h) reads them by name. *_kernels count products
+** (convolution, linear, matmul) that a backend really ran in that type. */
+#define CAPL_COUNTER_MAP(X)                                                                                       \
+  X(low_precision_ops) X(f32_ops) X(fused_ops) X(expanded_ops) X(ref_fallbacks) X(layout_copies) X(fp32_kernels)   \
+  X(tf32_kernels) X(fp16_kernels) X(bf16_kernels)
+typedef enum {
+#define X(name) CAPL_COUNT_##name,
+  CAPL_COUNTER_MAP(X)
+#undef X
+  CAPL_COUNTER_COUNT
+} capl_counter;
+CAPL_API void capl_counter_add(capl_counter which);
+
 /* Asked for when memory runs out, before failing: frees what it can (the binding collects garbage).
 ** Returns whether it is worth trying again. */
 CAPL_API void capl_memory_pressure_set(bool (*callback)(void *user), void *user);

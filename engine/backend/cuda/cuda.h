@@ -23,6 +23,7 @@ typedef struct {
   bool tf32;            /* f32 products may be rounded to tf32 */
   bool deterministic;   /* same seed, same bits: only engines and kernels that keep their order of sums */
   bool autotune;        /* the first call of a shape times its candidates */
+  int64_t *rng_delta;   /* device memory: what a replayed step adds to the dropout offsets recorded in it; 0 in eager steps */
   bool capturing;       /* the stream is being recorded into a graph: nothing may wait, build plans or ask the driver */
 } cu_context;
 
