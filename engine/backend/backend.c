@@ -7,24 +7,28 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "backend/registry.h"
 #include "base/library.h"
 #include "tensor/storage.h"
 
-/* Backends a build may have. library == NULL: linked in. */
+/* Backends a build may have. library == NULL: linked in. numbered: its devices are "cuda:0", "cuda:1", ... */
 static const struct {
   const char *name;
   const capl_backend *builtin;
   const char *library, *entry;
+  bool numbered;
 } backends[] = {
-  {"ref", &capl_backend_ref, NULL, NULL},
-  {"meta", &capl_backend_meta, NULL, NULL},
-  {"cpu", NULL, "libcapl_cpu.so", "capl_backend_cpu_entry"},
+  {"ref", &capl_backend_ref, NULL, NULL, false},
+  {"meta", &capl_backend_meta, NULL, NULL, false},
+  {"cpu", NULL, "libcapl_cpu.so", "capl_backend_cpu_entry", false},
+  {"cuda", NULL, "libcapl_cuda.so", "capl_backend_cuda_entry", true},
 };
 enum { BACKENDS = sizeof backends / sizeof *backends };
 
-static capl_device *devices[BACKENDS];
+static const capl_backend *loaded[BACKENDS];
+static capl_device *devices[BACKENDS]; /* one of each: a process uses one GPU */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static uint64_t counters[CAPL_COUNTER_COUNT]; /* of all threads */
@@ -46,15 +50,17 @@ uint64_t capl_counter_get(const char *name)
   return 0;
 }
 
-static capl_status load_backend(int which, const capl_backend **out)
+static capl_status load_library(int which, const capl_backend **out)
 {
-  *out = backends[which].builtin;
-  if (*out) return CAPL_OK;
   /* Spinning barriers make a step six times slower beside one busy process; 1000 spins cost nothing
   ** on an idle machine. libgomp reads this when it is loaded, which happens just below. */
   setenv("GOMP_SPINCOUNT", "1000", 0);
   char why[1024] = "";
   void *library = library_open(backends[which].library, why, sizeof why);
+  bool absent = strncmp(why, backends[which].library, strlen(backends[which].library)) == 0 || strstr(why, "No such file");
+  if (!library && absent && backends[which].numbered)
+    return CAPL_FAIL(CAPL_EUNSUPPORTED, "device %s is not available: this build has no %s (it was made without the CUDA toolkit)",
+                     backends[which].name, backends[which].library);
   if (!library) return CAPL_FAIL(CAPL_EUNSUPPORTED, "device %s is not available: %s", backends[which].name, why);
   const capl_backend *(*entry)(void);
   library_find(library, backends[which].entry, &entry);
@@ -68,21 +74,43 @@ static capl_status load_backend(int which, const capl_backend **out)
   return CAPL_OK;
 }
 
+/* Called locked. */
+static capl_status load_backend(int which, const capl_backend **out)
+{
+  *out = backends[which].builtin ? backends[which].builtin : loaded[which];
+  if (*out) return CAPL_OK;
+  CAPL_TRY(load_library(which, out));
+  loaded[which] = *out;
+  return CAPL_OK;
+}
+
 static void index_kernels(capl_device *device)
 {
   for (const capl_kernel *const *family = device->backend->families; *family; family++)
     for (const capl_kernel *k = *family; k->run; k++) device->kernels[k->op] = k;
 }
 
-static capl_status open_device(int which, capl_device **out)
+/* A device with room for its name behind it. */
+static capl_device *device_new(int which, int index, const capl_backend *backend)
+{
+  enum { NAME = 16 };
+  capl_device *device = calloc(1, sizeof *device + NAME);
+  if (!device) return NULL;
+  char *name = (char *)(device + 1);
+  snprintf(name, NAME, backends[which].numbered ? "%s:%d" : "%s", backends[which].name, index);
+  device->name = name;
+  device->index = index;
+  device->backend = backend;
+  return device;
+}
+
+static capl_status open_device(int which, int index, capl_device **out)
 {
   const capl_backend *backend;
   CAPL_TRY(load_backend(which, &backend));
-  if (backend->open) CAPL_TRY(backend->open(0));
-  capl_device *device = calloc(1, sizeof *device);
+  if (backend->open) CAPL_TRY(backend->open(index));
+  capl_device *device = device_new(which, index, backend);
   if (!device) return CAPL_FAIL(CAPL_ENOMEM, "no memory for device %s", backend->name);
-  device->name = backend->name;
-  device->backend = backend;
   capl_status status = capl_allocator_new(&device->allocator);
   if (status != CAPL_OK) {
     free(device);
@@ -93,22 +121,91 @@ static capl_status open_device(int which, capl_device **out)
   return CAPL_OK;
 }
 
+/* Number of the backend in "cpu" or "cuda:1" and, in *index, that of the device; -1 when there is none of the name. */
+static int find_backend(const char *name, int *index)
+{
+  size_t len = strcspn(name, ":");
+  *index = 0;
+  for (int k = 0; k < BACKENDS; k++) {
+    if (strlen(backends[k].name) != len || memcmp(backends[k].name, name, len) != 0) continue;
+    if (!name[len]) return k;
+    char *end;
+    long number = strtol(name + len + 1, &end, 10);
+    if (!backends[k].numbered || !name[len + 1] || *end || number < 0 || number > 1023) return -1;
+    *index = (int)number;
+    return k;
+  }
+  return -1;
+}
+
+static capl_status open_named(const char *name, capl_device **out)
+{
+  int index, k = find_backend(name, &index);
+  if (k < 0) {
+    CAPL_FAIL(CAPL_EUNSUPPORTED, "unknown device '%s'", name);
+    capl_error_hint("devices: auto, cpu, ref, meta, cuda, cuda:1 ...");
+    return CAPL_EUNSUPPORTED;
+  }
+  pthread_mutex_lock(&lock);
+  capl_status status = devices[k] ? CAPL_OK : open_device(k, index, &devices[k]);
+  *out = devices[k];
+  pthread_mutex_unlock(&lock);
+  if (status != CAPL_OK || (*out)->index == index) return status;
+  CAPL_FAIL(CAPL_EUNSUPPORTED, "device %s: this process uses %s already, and a process uses one GPU", name, (*out)->name);
+  capl_error_hint("one process per GPU: set the device once, or CUDA_VISIBLE_DEVICES");
+  return CAPL_EUNSUPPORTED;
+}
+
+/* ---- auto ------------------------------------------------------------------------------------ */
+
+static char auto_why[1024] = "nothing was asked for yet";
+
+/* Looks for a driver's device file before anything of CUDA is loaded, which takes a fifth of a second. */
+static bool may_have_gpu(void)
+{
+  return access("/dev/nvidiactl", F_OK) == 0 || access("/dev/dxg", F_OK) == 0 || getenv("CAPL_BACKEND_PATH");
+}
+
+static capl_status open_auto(capl_device **out)
+{
+  if (!may_have_gpu()) {
+    snprintf(auto_why, sizeof auto_why, "no NVIDIA driver on this machine");
+  } else if (open_named("cuda", out) == CAPL_OK) {
+    snprintf(auto_why, sizeof auto_why, "a GPU that works");
+    return CAPL_OK;
+  } else {
+    snprintf(auto_why, sizeof auto_why, "%s", capl_error_last()->message);
+  }
+  return open_named("cpu", out);
+}
+
+const char *capl_device_auto_why(void)
+{
+  return auto_why;
+}
+
 capl_status capl_device_open(const char *name, capl_device **out)
 {
-  if (strcmp(name, "auto") == 0) name = "cpu";
-  for (int k = 0; k < BACKENDS; k++) {
-    if (strcmp(name, backends[k].name) != 0) continue;
-    pthread_mutex_lock(&lock);
-    capl_status status = devices[k] ? CAPL_OK : open_device(k, &devices[k]);
-    *out = devices[k];
-    pthread_mutex_unlock(&lock);
-    return status;
-  }
-  if (strncmp(name, "cuda", 4) == 0)
-    return CAPL_FAIL(CAPL_EUNSUPPORTED, "device %s is not available: this build has no CUDA backend", name);
-  CAPL_FAIL(CAPL_EUNSUPPORTED, "unknown device '%s'", name);
-  capl_error_hint("devices of this build: auto, cpu, ref, meta");
-  return CAPL_EUNSUPPORTED;
+  return strcmp(name, "auto") == 0 ? open_auto(out) : open_named(name, out);
+}
+
+capl_status capl_device_report(const char *backend, char *text, size_t len)
+{
+  int index, k = find_backend(backend, &index);
+  if (k < 0) return CAPL_FAIL(CAPL_EUNSUPPORTED, "unknown device '%s'", backend);
+  const capl_backend *found;
+  pthread_mutex_lock(&lock);
+  capl_status status = load_backend(k, &found);
+  pthread_mutex_unlock(&lock);
+  CAPL_TRY(status);
+  snprintf(text, len, "%s", found->describe && devices[k] ? found->describe() : "");
+  return found->report ? found->report(text, len) : CAPL_OK;
+}
+
+capl_status capl_device_switch(capl_device *device, const char *name, bool on)
+{
+  if (device->backend->set_switch) return device->backend->set_switch(name, on);
+  return CAPL_FAIL(CAPL_EUNSUPPORTED, "device %s has no switch '%s'", device->name, name);
 }
 
 capl_device *device_fallback(const capl_device *device)

@@ -26,14 +26,13 @@ void *library_open(const char *name, char *why, size_t len)
 {
   char folder[2048], path[4096];
   own_folder(folder, sizeof folder);
-  const char *extra = getenv("CAPL_BACKEND_PATH");
-  for (int k = 0; k < 3; k++) {
-    if (k == 2 && !extra) break;
-    snprintf(path, sizeof path, k == 1 ? "%s/capl/%s" : "%s/%s", k == 2 ? extra : folder, name);
+  const char *first = getenv("CAPL_BACKEND_PATH");
+  for (int k = first ? 0 : 1; k < 3; k++) {
+    snprintf(path, sizeof path, k == 2 ? "%s/capl/%s" : "%s/%s", k == 0 ? first : folder, name);
     void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (handle) return handle;
     /* The file that is there tells more than those that are not: it may want a library that is missing. */
-    if (k == 0 || access(path, F_OK) == 0) snprintf(why, len, "%s", dlerror());
+    if (k == 1 || access(path, F_OK) == 0) snprintf(why, len, "%s", dlerror());
   }
   return NULL;
 }

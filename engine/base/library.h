@@ -6,7 +6,7 @@
 
 #include <stddef.h>
 
-/* Looks for the file name beside libcapl, in its folder capl/, then in $CAPL_BACKEND_PATH. -> dlopen's handle, or
+/* Looks for the file name in $CAPL_BACKEND_PATH, beside libcapl, then in its folder capl/. -> dlopen's handle, or
 ** NULL and the reason in why. */
 void *library_open(const char *name, char *why, size_t len);
 

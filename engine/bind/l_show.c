@@ -121,7 +121,7 @@ static int tensor_tostring(lua_State *L)
   OWNED *corner = NULL;
   const double *values = NULL;
   capl_tensor_describe(h->t, head, sizeof head);
-  if (h->t->device->backend->host_memory && h->t->device->backend->arithmetic &&
+  if (h->t->device->backend->arithmetic &&
       capl_tensor_numel(h->t) > 0) {
     corner_alias(L, h->t, &corner);
     values = push_values(L, corner, "tostring");

@@ -38,6 +38,7 @@ struct capl_allocator {
   pthread_mutex_t lock; /* loaders and the step may both allocate */
   free_block *free[CLASSES];
   free_block *spare; /* list cells without a block */
+  struct scratch_note *scratch; /* sizes of scratch blocks that are out, on devices the host cannot write to */
   capl_memory_stats stats;
   size_t limit;
 };
@@ -221,8 +222,60 @@ void capl_memory_limit_set(capl_device *device, size_t bytes)
   pthread_mutex_unlock(&device->allocator->lock);
 }
 
-/* Scratch blocks carry their size in front, a cache line long to keep the alignment. */
+/* ---- scratch --------------------------------------------------------------------------------- */
+
+/* A scratch block's size is written in front of it, a cache line long to keep the alignment; where the host cannot
+** write there, it is kept in a list: few blocks are out at a time. */
 enum { SCRATCH_HEAD = 64, SCRATCH_LARGE = 1 << 20 };
+
+typedef struct scratch_note {
+  struct scratch_note *next;
+  void *block;
+  size_t bytes;
+} scratch_note;
+
+static bool notes_apart(const capl_device *device)
+{
+  return !device->backend->host_memory;
+}
+
+static capl_status note_scratch(capl_device *device, void *block, size_t bytes)
+{
+  if (!notes_apart(device)) {
+    memcpy(block, &bytes, sizeof bytes);
+    return CAPL_OK;
+  }
+  scratch_note *note = malloc(sizeof *note);
+  if (!note) return CAPL_FAIL(CAPL_ENOMEM, "no memory for a note on scratch");
+  capl_allocator *a = device->allocator;
+  pthread_mutex_lock(&a->lock);
+  *note = (scratch_note){a->scratch, block, bytes};
+  a->scratch = note;
+  pthread_mutex_unlock(&a->lock);
+  return CAPL_OK;
+}
+
+/* The size noted for a block; the note is gone then. */
+static size_t scratch_noted(capl_device *device, void *block)
+{
+  size_t bytes = 0;
+  if (!notes_apart(device)) {
+    memcpy(&bytes, block, sizeof bytes);
+    return bytes;
+  }
+  capl_allocator *a = device->allocator;
+  pthread_mutex_lock(&a->lock);
+  scratch_note **at = &a->scratch;
+  while (*at && (*at)->block != block) at = &(*at)->next;
+  scratch_note *found = *at;
+  if (found) {
+    bytes = found->bytes;
+    *at = found->next;
+  }
+  pthread_mutex_unlock(&a->lock);
+  free(found);
+  return bytes;
+}
 
 /* Large scratch takes the smallest cached block that is big enough: scratch sizes differ from layer to
 ** layer, and a block kept for each was 400 MB of a batch-64 step that needs 92 MB at a time. */
@@ -240,22 +293,26 @@ static size_t scratch_size(capl_allocator *a, size_t bytes)
 capl_status capl_scratch_get(capl_device *device, size_t bytes, void **out)
 {
   void *block;
-  size_t whole = scratch_size(device->allocator, bytes + SCRATCH_HEAD);
+  size_t head = notes_apart(device) ? 0 : SCRATCH_HEAD;
+  size_t whole = scratch_size(device->allocator, bytes + head);
   capl_status status = capl_block_get(device, whole, &block);
-  if (status != CAPL_OK && whole > bytes + SCRATCH_HEAD) /* a limit may forbid the larger block */
-    status = capl_block_get(device, whole = bytes + SCRATCH_HEAD, &block);
+  if (status != CAPL_OK && whole > bytes + head) /* a limit may forbid the larger block */
+    status = capl_block_get(device, whole = bytes + head, &block);
   if (status != CAPL_OK) return status;
-  memcpy(block, &whole, sizeof whole);
-  *out = (char *)block + SCRATCH_HEAD;
+  status = note_scratch(device, block, whole);
+  if (status != CAPL_OK) {
+    capl_block_put(device, block, whole);
+    return status;
+  }
+  *out = (char *)block + head;
   return CAPL_OK;
 }
 
 void capl_scratch_put(capl_device *device, void *p)
 {
   if (!p) return;
-  char *block = (char *)p - SCRATCH_HEAD;
-  size_t bytes;
-  memcpy(&bytes, block, sizeof bytes);
+  char *block = (char *)p - (notes_apart(device) ? 0 : SCRATCH_HEAD);
+  size_t bytes = scratch_noted(device, block);
   capl_block_put(device, block, bytes);
 }
 

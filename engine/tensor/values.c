@@ -5,6 +5,7 @@
 ** SPDX-License-Identifier: Apache-2.0
 */
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/float16.h"
@@ -55,30 +56,69 @@ static int64_t advance(const capl_tensor *t, int64_t *index, int64_t offset)
   return offset;
 }
 
-static capl_status need_host(const capl_tensor *t)
+static capl_status need_values(const capl_tensor *t)
 {
   if (!t->storage) return CAPL_FAIL(CAPL_ESTATE, "the tensor's values were released");
   if (!t->device->backend->arithmetic)
     return CAPL_FAIL(CAPL_EUNSUPPORTED, "%s tensors have shapes but no values", t->device->name);
-  if (!t->device->backend->host_memory)
-    return CAPL_FAIL(CAPL_EUNSUPPORTED, "values of %s tensors cannot be read here: move them to cpu first",
-                     t->device->name);
-  return t->device->backend->sync ? t->device->backend->sync() : CAPL_OK;
+  return CAPL_OK;
+}
+
+/* ---- the host's view of a tensor ------------------------------------------------------------- */
+
+/* The bytes from a tensor's first element to its last, readable by the host: the memory itself, or a copy of it. */
+typedef struct {
+  void *data; /* first element */
+  void *copy; /* to free; NULL when data is the tensor's own memory */
+  size_t bytes;
+} host_view;
+
+static size_t span_bytes(const capl_tensor *t)
+{
+  int64_t last = 0;
+  if (capl_tensor_numel(t) == 0) return 0;
+  for (int d = 0; d < t->ndim; d++) last += (t->size[d] - 1) * t->stride[d];
+  return (size_t)(last + 1) * capl_dtype_size(t->dtype);
+}
+
+/* read: the values are wanted; else every byte of the span will be written. */
+static capl_status view_open(const capl_tensor *t, bool read, host_view *view)
+{
+  const capl_backend *backend = t->device->backend;
+  CAPL_TRY(need_values(t));
+  *view = (host_view){.data = capl_tensor_data(t), .bytes = span_bytes(t)};
+  if (backend->host_memory) return backend->sync ? backend->sync() : CAPL_OK;
+  view->copy = malloc(view->bytes ? view->bytes : 1);
+  if (!view->copy) return CAPL_FAIL(CAPL_ENOMEM, "no host memory for %zu bytes of a %s tensor", view->bytes, t->device->name);
+  capl_status status = read && view->bytes ? backend->copy_out(view->copy, view->data, view->bytes) : CAPL_OK;
+  view->data = view->copy;
+  if (status != CAPL_OK) free(view->copy);
+  return status;
+}
+
+/* written: the span goes back to the device. */
+static capl_status view_close(const capl_tensor *t, bool written, host_view *view)
+{
+  if (!view->copy) return CAPL_OK;
+  capl_status status = CAPL_OK;
+  if (written && view->bytes) status = t->device->backend->copy_in(capl_tensor_data(t), view->copy, view->bytes);
+  free(view->copy);
+  return status;
 }
 
 /* Calls value(user, i) for every element; a device without arithmetic has nothing to fill. */
 static capl_status fill_with(capl_tensor *t, double (*value)(void *user, int64_t i), void *user)
 {
   if (!t->device->backend->arithmetic) return CAPL_OK;
-  CAPL_TRY(need_host(t));
+  host_view view;
+  CAPL_TRY(view_open(t, !capl_tensor_is_dense(t), &view));
   t->storage->version++;
-  void *p = capl_tensor_data(t);
   int64_t index[CAPL_MAX_NDIM] = {0}, n = capl_tensor_numel(t), offset = 0;
   for (int64_t i = 0; i < n; i++) {
-    store(p, t->dtype, offset, value(user, i));
+    store(view.data, t->dtype, offset, value(user, i));
     offset = advance(t, index, offset);
   }
-  return CAPL_OK;
+  return view_close(t, true, &view);
 }
 
 static double value_from_list(void *user, int64_t i)
@@ -99,14 +139,14 @@ capl_status capl_tensor_from_doubles(capl_device *device, capl_dtype dtype, int 
 
 capl_status capl_tensor_to_doubles(const capl_tensor *t, double *values)
 {
-  CAPL_TRY(need_host(t));
-  const void *p = capl_tensor_data(t);
+  host_view view;
+  CAPL_TRY(view_open(t, true, &view));
   int64_t index[CAPL_MAX_NDIM] = {0}, n = capl_tensor_numel(t), offset = 0;
   for (int64_t i = 0; i < n; i++) {
-    values[i] = load(p, t->dtype, offset);
+    values[i] = load(view.data, t->dtype, offset);
     offset = advance(t, index, offset);
   }
-  return CAPL_OK;
+  return view_close(t, false, &view);
 }
 
 capl_status capl_tensor_item(const capl_tensor *t, double *value)
@@ -131,27 +171,56 @@ capl_status capl_tensor_fill(capl_tensor *t, double value)
     t->storage->version++;
     return t->device->backend->mem_fill(capl_tensor_data(t), 0, capl_tensor_bytes(t));
   }
+  if (t->device->backend->fill && t->storage) {
+    t->storage->version++;
+    return t->device->backend->fill(t, value);
+  }
   return fill_with(t, value_constant, &value);
+}
+
+static void copy_elements(const host_view *to, const capl_tensor *dst, const host_view *from, const capl_tensor *src)
+{
+  int64_t n = capl_tensor_numel(src);
+  if (src->dtype == dst->dtype && capl_tensor_same_layout(src, dst) && capl_tensor_is_dense(src)) {
+    if (n > 0) memmove(to->data, from->data, capl_tensor_bytes(src));
+    return;
+  }
+  int64_t i_from[CAPL_MAX_NDIM] = {0}, i_to[CAPL_MAX_NDIM] = {0}, o_from = 0, o_to = 0;
+  for (int64_t i = 0; i < n; i++) {
+    store(to->data, dst->dtype, o_to, load(from->data, src->dtype, o_from));
+    o_from = advance(src, i_from, o_from);
+    o_to = advance(dst, i_to, o_to);
+  }
+}
+
+static bool same_bytes(const capl_tensor *a, const capl_tensor *b)
+{
+  return a->dtype == b->dtype && capl_tensor_same_layout(a, b) && capl_tensor_is_dense(a);
+}
+
+/* Between a device's memory and the host's, or between two devices: through the host. */
+static capl_status copy_across(capl_tensor *dst, const capl_tensor *src)
+{
+  host_view to, from;
+  CAPL_TRY(view_open(src, true, &from));
+  if (from.copy == NULL && !dst->device->backend->host_memory && same_bytes(dst, src) && from.bytes)
+    return dst->device->backend->copy_in(capl_tensor_data(dst), from.data, from.bytes);
+  capl_status status = view_open(dst, !capl_tensor_is_dense(dst), &to);
+  if (status == CAPL_OK) {
+    copy_elements(&to, dst, &from, src);
+    status = view_close(dst, true, &to);
+  }
+  capl_status closed = view_close(src, false, &from);
+  return status != CAPL_OK ? status : closed;
 }
 
 static capl_status copy_values(capl_tensor *dst, const capl_tensor *src)
 {
-  CAPL_TRY(need_host(dst));
-  CAPL_TRY(need_host(src));
-  const void *from = capl_tensor_data(src);
-  void *to = capl_tensor_data(dst);
-  int64_t n = capl_tensor_numel(src);
-  if (src->dtype == dst->dtype && capl_tensor_same_layout(src, dst) && capl_tensor_is_dense(src)) {
-    if (n > 0) memmove(to, from, capl_tensor_bytes(src));
-    return CAPL_OK;
-  }
-  int64_t i_from[CAPL_MAX_NDIM] = {0}, i_to[CAPL_MAX_NDIM] = {0}, o_from = 0, o_to = 0;
-  for (int64_t i = 0; i < n; i++) {
-    store(to, dst->dtype, o_to, load(from, src->dtype, o_from));
-    o_from = advance(src, i_from, o_from);
-    o_to = advance(dst, i_to, o_to);
-  }
-  return CAPL_OK;
+  CAPL_TRY(need_values(dst));
+  CAPL_TRY(need_values(src));
+  if (capl_tensor_numel(src) == 0) return CAPL_OK;
+  if (dst->device == src->device && dst->device->backend->copy) return dst->device->backend->copy(dst, src);
+  return copy_across(dst, src);
 }
 
 capl_status capl_tensor_copy(capl_tensor *dst, const capl_tensor *src)

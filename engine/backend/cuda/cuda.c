@@ -1,0 +1,190 @@
+/* cuda.c -- libcapl_cuda's entry: opens the GPU, hands out its memory, moves values between it and the host.
+** SPDX-License-Identifier: Apache-2.0
+*/
+#include "backend/cuda/cuda.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "backend/cuda/device.h"
+
+cu_context cu = {.index = -1};
+
+static const capl_kernel *const families[] = {
+  cu_conv_kernels,  cu_matmul_kernels, cu_norm_kernels,    cu_pool_kernels, cu_elementwise_kernels,
+  cu_shape_kernels, cu_reduce_kernels, cu_softmax_kernels, cu_loss_kernels, cu_optim_kernels,
+  NULL,
+};
+
+/* ---- errors ---------------------------------------------------------------------------------- */
+
+/* After these every further call of this process fails too. */
+static bool is_lost(cudaError_t error)
+{
+  switch (error) {
+  case cudaErrorIllegalAddress:
+  case cudaErrorLaunchFailure:
+  case cudaErrorMisalignedAddress:
+  case cudaErrorIllegalInstruction:
+  case cudaErrorHardwareStackError:
+  case cudaErrorAssert:
+  case cudaErrorECCUncorrectable:
+  case cudaErrorLaunchTimeout:
+  case cudaErrorDevicesUnavailable: return true;
+  default: return false;
+  }
+}
+
+capl_status cu_status(cudaError_t error, const char *doing)
+{
+  if (error == cudaSuccess) return CAPL_OK;
+  cudaGetLastError(); /* what is not sticky must not be met again by the next call */
+  if (error == cudaErrorMemoryAllocation) {
+    CAPL_FAIL(CAPL_ENOMEM, "cuda:%d has no memory left (%s)", cu.index, doing);
+    return CAPL_ENOMEM;
+  }
+  CAPL_FAIL(CAPL_EDEVICE, "cuda:%d failed (%s): %s (CUDA error %d)", cu.index, doing, cudaGetErrorString(error), (int)error);
+  if (is_lost(error))
+    capl_error_hint("the GPU is lost to this process; start again from the last checkpoint. An earlier op may be the "
+                    "cause: CUDA_LAUNCH_BLOCKING=1 makes the failing one report");
+  return CAPL_EDEVICE;
+}
+
+/* ---- memory ---------------------------------------------------------------------------------- */
+
+static capl_status refuse_in_capture(const char *what)
+{
+  if (!cu.capturing) return CAPL_OK;
+  CAPL_FAIL(CAPL_ESTATE, "%s inside a captured step: a CUDA graph replays without the host", what);
+  capl_error_hint("take it out of the function given to capl.capture");
+  return CAPL_ESTATE;
+}
+
+static capl_status cuda_mem_alloc(size_t bytes, void **out)
+{
+  CAPL_TRY(refuse_in_capture("memory was asked of the driver"));
+  return cu_status(cudaMalloc(out, bytes ? bytes : 1), "allocating");
+}
+
+/* Waits first: work that is queued may still use the block. */
+static void cuda_mem_free(void *p, size_t bytes)
+{
+  (void)bytes;
+  cudaFree(p);
+}
+
+static capl_status cuda_mem_fill(void *p, int byte, size_t bytes)
+{
+  return bytes ? cu_status(cudaMemsetAsync(p, byte, bytes, cu.stream), "filling memory") : CAPL_OK;
+}
+
+static capl_status cuda_sync(void)
+{
+  CAPL_TRY(refuse_in_capture("waiting for the GPU"));
+  return cu_status(cudaStreamSynchronize(cu.stream), "waiting for queued work");
+}
+
+static capl_status cuda_copy_in(void *device, const void *host, size_t bytes)
+{
+  CAPL_TRY(refuse_in_capture("values were sent to the GPU"));
+  if (bytes == 0) return CAPL_OK;
+  CU_TRY(cudaMemcpyAsync(device, host, bytes, cudaMemcpyHostToDevice, cu.stream), "copying to the GPU");
+  return cu_status(cudaStreamSynchronize(cu.stream), "copying to the GPU");
+}
+
+static capl_status cuda_copy_out(void *host, const void *device, size_t bytes)
+{
+  CAPL_TRY(refuse_in_capture("values were read from the GPU"));
+  if (bytes == 0) return CAPL_OK;
+  CU_TRY(cudaMemcpyAsync(host, device, bytes, cudaMemcpyDeviceToHost, cu.stream), "copying from the GPU");
+  return cu_status(cudaStreamSynchronize(cu.stream), "copying from the GPU");
+}
+
+static capl_status cuda_copy(capl_tensor *dst, const capl_tensor *src)
+{
+  bool plain = src->dtype == dst->dtype && capl_tensor_same_layout(src, dst) && capl_tensor_is_dense(src);
+  if (!plain) return cu_copy_tensor(dst, src);
+  return cu_status(cudaMemcpyAsync(capl_tensor_data(dst), capl_tensor_data(src), capl_tensor_bytes(src),
+                                   cudaMemcpyDeviceToDevice, cu.stream),
+                   "copying on the GPU");
+}
+
+/* ---- the backend ----------------------------------------------------------------------------- */
+
+static capl_status open_streams(void)
+{
+  CU_TRY(cudaStreamCreateWithFlags(&cu.stream, cudaStreamNonBlocking), "making a stream");
+  CU_TRY(cudaStreamCreateWithFlags(&cu.copies, cudaStreamNonBlocking), "making a stream");
+  CU_TRY(cudaMalloc((void **)&cu.rng_delta, sizeof *cu.rng_delta), "allocating");
+  return cu_status(cudaMemsetAsync(cu.rng_delta, 0, sizeof *cu.rng_delta, cu.stream), "filling memory");
+}
+
+static capl_status cuda_open(int index)
+{
+  device_facts facts;
+  CAPL_TRY(device_choose(index, &facts));
+  cu.index = index;
+  cu.capability = facts.capability;
+  cu.multiprocessors = facts.multiprocessors;
+  cu.autotune = true;
+  return open_streams();
+}
+
+static const char *cuda_describe(void)
+{
+  static char text[256];
+  device_facts facts;
+  if (device_facts_get(cu.index, &facts) != CAPL_OK) return "lost";
+  device_describe(&facts, text, sizeof text);
+  return text;
+}
+
+static capl_dtype cuda_auto_precision(const char **why)
+{
+  *why = cu.capability >= 80   ? "this GPU multiplies bf16 at many times the rate of f32"
+         : cu.capability >= 70 ? "this GPU multiplies fp16 at many times the rate of f32, and has no bf16"
+                               : "this GPU has no tensor cores";
+  return cu.capability >= 80 ? CAPL_BF16 : cu.capability >= 70 ? CAPL_F16 : CAPL_F32;
+}
+
+static capl_status cuda_set_switch(const char *name, bool on)
+{
+  bool *which = !strcmp(name, "tf32")            ? &cu.tf32
+                : !strcmp(name, "deterministic") ? &cu.deterministic
+                : !strcmp(name, "autotune")      ? &cu.autotune
+                                                 : NULL;
+  if (!which) return CAPL_FAIL(CAPL_EUNSUPPORTED, "cuda has no switch '%s'; it has tf32, deterministic, autotune", name);
+  if (which == &cu.tf32 && on && cu.capability < 80)
+    return CAPL_FAIL(CAPL_EUNSUPPORTED, "this GPU has no tf32: its compute capability is %d.%d, tf32 needs 8.0",
+                     cu.capability / 10, cu.capability % 10);
+  *which = on;
+  return CAPL_OK;
+}
+
+static const capl_backend backend = {
+  .abi = CAPL_BACKEND_ABI,
+  .name = "cuda",
+  .host_memory = false,
+  .arithmetic = true,
+  .families = families,
+  .open = cuda_open,
+  .mem_alloc = cuda_mem_alloc,
+  .mem_free = cuda_mem_free,
+  .mem_fill = cuda_mem_fill,
+  .sync = cuda_sync,
+  .describe = cuda_describe,
+  .auto_precision = cuda_auto_precision,
+  .copy_in = cuda_copy_in,
+  .copy_out = cuda_copy_out,
+  .copy = cuda_copy,
+  .fill = cu_fill_tensor,
+  .report = device_report,
+  .set_switch = cuda_set_switch,
+};
+
+CAPL_API const capl_backend *capl_backend_cuda_entry(void);
+
+CAPL_API const capl_backend *capl_backend_cuda_entry(void)
+{
+  return &backend;
+}

@@ -1,0 +1,27 @@
+# The files of the cuda backend, one list for the real library and for the tests-only one (tests/cuda).
+# SPDX-License-Identifier: Apache-2.0
+
+# C that is the same in both.
+set(CUDA_C_SOURCES
+  cuda.c
+  device.c
+  launch.c
+  conv.c
+  matmul.c
+  norm.c
+  pool.c
+  elementwise.c
+  shape.c
+  reduce.c
+  softmax.c
+  loss.c
+  optim.c)
+
+# Kernels: nvcc for the card, g++ or clang++ for the tests.
+set(CUDA_KERNELS
+  )
+
+# Files that include a vendor library's headers beyond the runtime; the tests have their own instead.
+set(CUDA_VENDOR_SOURCES
+  dnn.c
+  blas.c)
