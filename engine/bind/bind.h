@@ -50,6 +50,8 @@ const char *capl_bind_error_code(lua_State *L, int index);
 
 /* Makes JIT-compiled loops of L stoppable. One state per process. Call it after fork. */
 void capl_interrupt_install(lua_State *L);
+/* Undone before L is closed: later requests do nothing. */
+void capl_interrupt_remove(void);
 /* Async-signal-safe: stops L at its next instruction or op with an "interrupt" error that no pcall of the
 ** recipe can hold. In force until capl_bind_call returns. */
 void capl_interrupt_request(void);

@@ -46,10 +46,21 @@ static void tick_every(long microseconds)
 /* "l": traces check at lines; with "f" most compiled loops would not stop. */
 void capl_interrupt_install(lua_State *L)
 {
+  signal(SIGPROF, SIG_IGN); /* what LuaJIT's profiler puts back when it ends: a late tick must not end the process */
   installed = L;
   requested = 0;
   luaJIT_profile_start(L, "li10", on_tick, NULL);
   tick_every(0);
+}
+
+void capl_interrupt_remove(void)
+{
+  lua_State *L = installed;
+  installed = NULL; /* first: from here on a signal finds nothing to stop */
+  requested = 0;
+  if (!L) return;
+  tick_every(0);
+  luaJIT_profile_stop(L);
 }
 
 void capl_interrupt_request(void)

@@ -263,6 +263,7 @@ int capl_worker_run(const capl_job *job)
   take_signals(L);
   bool prompt = strcmp(job->command, "repl") == 0;
   int status = prompt ? capl_repl_run(L, job->verbose) : run_command(L, job);
+  capl_interrupt_remove(); /* a signal that comes while the state is closed has nothing left to stop */
   capl_state_close(L);
   return status;
 }
