@@ -61,6 +61,8 @@ capl_device *bind_opt_device(lua_State *L, int i);
 
 const char *bind_typename(lua_State *L, int i); /* "tensor" for tensors */
 capl_tensor *bind_check_tensor(lua_State *L, int i);
+/* Likewise, and memory the CPU can read: where it is not, a copy takes the value's place on the stack. On meta: as is. */
+capl_tensor *bind_on_host(lua_State *L, int i);
 int64_t bind_check_int(lua_State *L, int i);
 double bind_check_number(lua_State *L, int i);
 bool bind_check_bool(lua_State *L, int i);

@@ -148,7 +148,7 @@ static const uint8_t *push_levels(lua_State *L, const capl_tensor *t)
 
 static capl_tensor *check_images(lua_State *L, int i)
 {
-  capl_tensor *t = bind_check_tensor(L, i);
+  capl_tensor *t = bind_on_host(L, i);
   char text[160];
   if (t->dtype != CAPL_U8 || t->ndim != 4 || t->size[0] < 1)
     bind_arg_error(L, i, "u8 images (N,C,H,W) expected, got %s", capl_tensor_describe(t, text, sizeof text));
@@ -162,11 +162,15 @@ static int core_model_input(lua_State *L)
   capl_tensor *images = check_images(L, 2);
   const int64_t *size = images->size;
   const uint8_t *levels = push_levels(L, images);
-  OWNED *t = NULL;
-  void *data;
-  data_new_images(L, CAPL_F32, (int)size[0], (int)size[1], (int)size[2], (int)size[3], &t, &data);
+  capl_device *device = bind_opt_device(L, 0), *host = device;
+  bool apart = device->backend->arithmetic && !device->backend->host_memory;
+  if (apart) bind_check(L, capl_device_open("ref", &host), NULL);
+  OWNED *t = NULL, *there = NULL;
+  bind_check(L, capl_tensor_new(host, CAPL_F32, 4, size, CAPL_AUTO, &t), "model_input");
+  void *data = capl_tensor_data(t);
   if (data) bind_check(L, capl_model_prepare(meta, levels, (int)size[0], (int)size[3], (int)size[2], (int)size[1], data), NULL);
-  data_push_owned(L, &t);
+  if (host != device) bind_check(L, capl_tensor_to(t, device, &there), "model_input");
+  data_push_owned(L, there ? &there : &t);
   return 1;
 }
 

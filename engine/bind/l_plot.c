@@ -193,7 +193,7 @@ static void stretch_levels(lua_State *L, const capl_tensor *t, int number, doubl
 static void read_image(lua_State *L, report_cell *cell, int number)
 {
   lua_getfield(L, -1, "image");
-  capl_tensor *t = bind_check_tensor(L, lua_gettop(L));
+  capl_tensor *t = bind_on_host(L, lua_gettop(L));
   image_view v;
   uint8_t *pixels = push_pixels(L, t, number, &v);
   if (t->dtype != CAPL_U8) {

@@ -350,6 +350,19 @@ static int core_copy_to(lua_State *L)
   return 1;
 }
 
+capl_tensor *bind_on_host(lua_State *L, int i)
+{
+  capl_tensor *t = bind_check_tensor(L, i);
+  if (t->device->backend->host_memory || !t->device->backend->arithmetic) return t;
+  OWNED *host = NULL;
+  bind_check(L, capl_tensor_on_host(t, &host), NULL);
+  capl_tensor *given = host;
+  host = NULL;
+  bind_push_tensor(L, given);
+  lua_replace(L, i);
+  return given;
+}
+
 /* core.swap(x, y): the two handles change tensors; whoever holds x now sees y's values. */
 static int core_swap(lua_State *L)
 {

@@ -181,13 +181,22 @@ static void decode_keeping_size(const capl_model *m, const double *output, capl_
   reading->height = height;
 }
 
+static capl_status run_graph(const capl_model *m, capl_tensor *x, capl_tensor **y)
+{
+  capl_tensor *there = NULL;
+  if (x->device != m->device) CAPL_TRY(capl_tensor_to(x, m->device, &there));
+  capl_dtype before = capl_autocast_set(m->low);
+  capl_status status = capl_graph_run(m->graph, there ? there : x, y);
+  capl_autocast_set(before);
+  capl_tensor_unref(there);
+  return status;
+}
+
 capl_status model_read_tensor(capl_model *m, capl_tensor *x, capl_reading *readings, double *output)
 {
   capl_tensor *y;
-  capl_dtype before = capl_autocast_set(m->low);
-  capl_status status = capl_graph_run(m->graph, x, &y);
-  capl_autocast_set(before);
-  CAPL_TRY(status);
+  capl_status status;
+  CAPL_TRY(run_graph(m, x, &y));
   double *values = output ? output : m->output;
   status = capl_tensor_to_doubles(y, values);
   int64_t n = y->size[0];
@@ -235,7 +244,9 @@ static void image_size(const capl_model *m, const capl_model_image *image, capl_
 capl_status model_new_input(const capl_model *m, int n, capl_tensor **x)
 {
   int64_t size[4] = {n, m->meta.channels, m->meta.height, m->meta.width};
-  return capl_tensor_new(m->device, CAPL_F32, 4, size, CAPL_AUTO, x);
+  capl_device *device = m->device;
+  if (device->backend->arithmetic && !device->backend->host_memory) CAPL_TRY(capl_device_open("ref", &device));
+  return capl_tensor_new(device, CAPL_F32, 4, size, CAPL_AUTO, x);
 }
 
 capl_status model_run_batch(capl_model *m, const capl_model_image *images, int n, capl_reading *readings, double *output)

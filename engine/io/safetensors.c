@@ -77,10 +77,9 @@ static capl_status make_header(const capl_named_tensor *list, int n, char **out,
   return CAPL_OK;
 }
 
-static capl_status append_tensor(file_writer *w, capl_tensor *t)
+/* Row-major, whatever t's own order is. */
+static capl_status append_host_tensor(file_writer *w, capl_tensor *t)
 {
-  if (!t->device->backend->host_memory)
-    return CAPL_FAIL(CAPL_EUNSUPPORTED, "%s tensors cannot be written: move them to cpu first", t->device->name);
   if (capl_tensor_is_row(t)) return file_append(w, capl_tensor_data(t), capl_tensor_bytes(t));
   capl_tensor *row;
   bool before = capl_grad_set_enabled(false);
@@ -89,6 +88,15 @@ static capl_status append_tensor(file_writer *w, capl_tensor *t)
   if (status != CAPL_OK) return status;
   status = file_append(w, capl_tensor_data(row), capl_tensor_bytes(row));
   capl_tensor_unref(row);
+  return status;
+}
+
+static capl_status append_tensor(file_writer *w, capl_tensor *t)
+{
+  capl_tensor *host;
+  CAPL_TRY(capl_tensor_on_host(t, &host));
+  capl_status status = append_host_tensor(w, host);
+  capl_tensor_unref(host);
   return status;
 }
 

@@ -235,6 +235,31 @@ capl_status capl_tensor_copy(capl_tensor *dst, const capl_tensor *src)
   return copy_values(dst, src);
 }
 
+capl_status capl_tensor_to(const capl_tensor *t, capl_device *device, capl_tensor **out)
+{
+  capl_tensor as_there = *t;
+  as_there.device = device;
+  if (capl_tensor_is_dense(t)) CAPL_TRY(capl_tensor_new_like(&as_there, out));
+  else CAPL_TRY(capl_tensor_new(device, t->dtype, t->ndim, t->size, CAPL_AUTO, out));
+  capl_status status = capl_tensor_copy(*out, t);
+  if (status == CAPL_OK) return CAPL_OK;
+  capl_tensor_unref(*out);
+  *out = NULL;
+  return status;
+}
+
+capl_status capl_tensor_on_host(capl_tensor *t, capl_tensor **out)
+{
+  capl_device *host;
+  CAPL_TRY(need_values(t));
+  if (t->device->backend->host_memory) {
+    *out = capl_tensor_ref(t);
+    return t->device->backend->sync ? t->device->backend->sync() : CAPL_OK;
+  }
+  CAPL_TRY(capl_device_open("ref", &host));
+  return capl_tensor_to(t, host, out);
+}
+
 typedef struct {
   capl_rng rng;
   double base, span;

@@ -119,6 +119,10 @@ CAPL_API capl_status capl_tensor_item(const capl_tensor *t, double *value);
 CAPL_API capl_status capl_tensor_fill(capl_tensor *t, double value);
 /* dst := src, any strides and dtypes, same device or host devices. ESHAPE unless sizes match. */
 CAPL_API capl_status capl_tensor_copy(capl_tensor *dst, const capl_tensor *src);
+/* A copy of t on device, in the same memory order where t is dense; outside the tape. */
+CAPL_API capl_status capl_tensor_to(const capl_tensor *t, capl_device *device, capl_tensor **out);
+/* t itself (one more reference) where the CPU can read its memory, else a copy that it can. Waits for the device. */
+CAPL_API capl_status capl_tensor_on_host(capl_tensor *t, capl_tensor **out);
 /* Element i (logical row-major) := lo + (hi - lo) * u with u the i-th number of stream (seed, a, b, c). */
 CAPL_API capl_status capl_tensor_fill_uniform(capl_tensor *t, double lo, double hi, uint64_t seed, uint32_t a,
                                               uint32_t b, uint32_t c);
