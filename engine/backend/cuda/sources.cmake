@@ -7,6 +7,7 @@ set(CUDA_C_SOURCES
   device.c
   launch.c
   conv.c
+  blas_record.c
   matmul.c
   norm.c
   pool.c
@@ -19,6 +20,7 @@ set(CUDA_C_SOURCES
 
 # Kernels: nvcc for the card, g++ or clang++ for the tests.
 set(CUDA_KERNELS
+  kernels/matmul.cu
   )
 
 # Files that include a vendor library's headers beyond the runtime; the tests have their own instead.

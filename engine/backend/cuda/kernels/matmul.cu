@@ -1,0 +1,92 @@
+/* matmul.cu -- a plain tiled matrix product for what cuBLASLt does not take, and sums of columns.
+** SPDX-License-Identifier: Apache-2.0
+*/
+#include "backend/cuda/kernels/kernel.h"
+
+#include "backend/cuda/kernels/matmul.h"
+
+/* ---- products -------------------------------------------------------------------------------- */
+
+/* Tiles of 64x64 results by 256 threads, each with 4x4 of them: rows ty, ty+16 ..., columns tx, tx+16 ..., so that
+** neighbouring threads read and write neighbouring elements. Both operands pass through shared memory in steps of
+** DEPTH along k. A row of a tile is one float longer than it holds: columns of it then lie in different banks. */
+#define DEPTH 16
+#define SIDE 16
+#define EACH (MATMUL_TILE / SIDE)
+
+/* tile[k][i] := element (first + i, k0 + k) of a matrix that has `size` times K of them, 0 outside. fast_k: k is the
+** direction in which memory runs, so neighbouring threads go along it. */
+template <class T>
+static __device__ void load_tile(float (*tile)[MATMUL_TILE + 1], const T *p, int64_t step, int64_t step_k,
+                                 int64_t first, int64_t size, int64_t k0, int64_t K)
+{
+  bool fast_k = step_k == 1;
+  for (int n = threadIdx.x; n < DEPTH * MATMUL_TILE; n += MATMUL_THREADS) {
+    int k = fast_k ? n % DEPTH : n / MATMUL_TILE;
+    int i = fast_k ? n / DEPTH : n % MATMUL_TILE;
+    bool inside = first + i < size && k0 + k < K;
+    tile[k][i] = inside ? cu_float(p[(first + i) * step + (k0 + k) * step_k]) : 0.0f;
+  }
+}
+
+static __device__ __forceinline__ void multiply_tiles(float (*a)[MATMUL_TILE + 1], float (*b)[MATMUL_TILE + 1],
+                                                      int ty, int tx, float (*sum)[EACH])
+{
+  for (int k = 0; k < DEPTH; k++)
+    for (int i = 0; i < EACH; i++)
+      for (int j = 0; j < EACH; j++) sum[i][j] += a[k][ty + i * SIDE] * b[k][tx + j * SIDE];
+}
+
+template <class T, class Y> __global__ void __launch_bounds__(MATMUL_THREADS) matmul(matmul_args g)
+{
+  __shared__ float a[DEPTH][MATMUL_TILE + 1], b[DEPTH][MATMUL_TILE + 1];
+  int64_t tiles_n = (g.N + MATMUL_TILE - 1) / MATMUL_TILE, tiles_m = (g.M + MATMUL_TILE - 1) / MATMUL_TILE;
+  int64_t tile = (int64_t)blockIdx.x;
+  int64_t n0 = tile % tiles_n * MATMUL_TILE, m0 = tile / tiles_n % tiles_m * MATMUL_TILE;
+  int64_t batch = tile / tiles_n / tiles_m;
+  const T *in_a = (const T *)g.a.p + batch * g.a.batch, *in_b = (const T *)g.b.p + batch * g.b.batch;
+  int tx = threadIdx.x % SIDE, ty = threadIdx.x / SIDE;
+  float sum[EACH][EACH] = {};
+  for (int64_t k0 = 0; k0 < g.K; k0 += DEPTH) {
+    load_tile(a, in_a, g.a.rows, g.a.columns, m0, g.M, k0, g.K);
+    load_tile(b, in_b, g.b.columns, g.b.rows, n0, g.N, k0, g.K);
+    __syncthreads();
+    multiply_tiles(a, b, ty, tx, sum);
+    __syncthreads();
+  }
+  Y *y = (Y *)g.y + batch * g.y_batch;
+  for (int i = 0; i < EACH; i++)
+    for (int j = 0; j < EACH; j++) {
+      int64_t m = m0 + ty + i * SIDE, n = n0 + tx + j * SIDE;
+      if (m >= g.M || n >= g.N) continue;
+      float v = sum[i][j] + (g.bias ? cu_float(((const Y *)g.bias)[n]) : 0.0f);
+      y[m * g.N + n] = cu_as<Y>(g.relu && v < 0.0f ? 0.0f : v);
+    }
+}
+
+/* ---- sums of columns ------------------------------------------------------------------------- */
+
+/* Blocks in x take 32 columns each, blocks in y a run of rows each; a warp reads 32 neighbours of a row. Two launches
+** sum everything in an order that never changes: this kernel over x, then over the sums of its blocks. */
+template <class T> __global__ void __launch_bounds__(COLUMN_SUMS_THREADS) column_sums(column_sums_args g)
+{
+  __shared__ float part[COLUMN_SUMS_THREADS / COLUMN_SUMS_WIDTH][COLUMN_SUMS_WIDTH];
+  int lane = threadIdx.x % COLUMN_SUMS_WIDTH, strip = threadIdx.x / COLUMN_SUMS_WIDTH;
+  const int strips = COLUMN_SUMS_THREADS / COLUMN_SUMS_WIDTH;
+  int64_t column = (int64_t)blockIdx.x * COLUMN_SUMS_WIDTH + lane;
+  int64_t first = (int64_t)blockIdx.y * g.rows_per_block, end = first + g.rows_per_block;
+  if (end > g.rows) end = g.rows;
+  float sum = 0.0f;
+  if (column < g.columns)
+    for (int64_t row = first + strip; row < end; row += strips)
+      sum += cu_float(((const T *)g.x)[row * g.columns + column]);
+  part[strip][lane] = sum;
+  __syncthreads();
+  if (strip != 0 || column >= g.columns) return;
+  for (int k = 1; k < strips; k++) sum += part[k][lane];
+  g.sums[(int64_t)blockIdx.y * g.columns + column] = sum;
+}
+
+CU_TABLE(cu_matmul_table, CU_ENTRY(matmul<float, float>), CU_ENTRY(matmul<cu_f16, cu_f16>),
+         CU_ENTRY(matmul<cu_bf16, cu_bf16>), CU_ENTRY(matmul<float, float>), CU_ENTRY(matmul<cu_f16, float>),
+         CU_ENTRY(matmul<cu_bf16, float>), CU_FLOATS(column_sums))

@@ -1,0 +1,52 @@
+/* matmul.h -- kernels of matrix products that cuBLASLt does not take, and sums of columns.
+** SPDX-License-Identifier: Apache-2.0
+*/
+#ifndef CAPL_CUDA_KERNELS_MATMUL_H
+#define CAPL_CUDA_KERNELS_MATMUL_H
+
+#include "backend/cuda/kernels/types.h"
+
+/* Where element (row, column) of matrix number i lies: p[i * batch + row * rows + column * columns]. */
+typedef struct {
+  const void *p;
+  int64_t rows, columns, batch;
+} matmul_operand;
+
+/* y (M,N) = a (M,K) * b (K,N) + bias (N) for each matrix of a batch; rows of y have no gaps. One block makes one tile of
+** one matrix. */
+typedef struct {
+  matmul_operand a, b;
+  void *y;
+  int64_t y_batch; /* elements from one y to the next */
+  const void *bias; /* of the dtype of y, or NULL */
+  bool relu;
+  int64_t M, N, K;
+} matmul_args;
+
+enum { MATMUL_TILE = 64, MATMUL_THREADS = 256 };
+
+/* sums[block_y * columns + c] = sum of x[r * columns + c] over this block's rows_per_block rows r. */
+typedef struct {
+  const void *x;
+  float *sums;
+  int64_t rows, columns, rows_per_block;
+} column_sums_args;
+
+enum { COLUMN_SUMS_WIDTH = 32, COLUMN_SUMS_THREADS = 256 };
+
+/* Each kernel of the three types in the order of cu_type. */
+enum {
+  MATMUL = 0,             /* y of the dtype of a and b */
+  MATMUL_TO_F32 = 3,      /* y f32 */
+  COLUMN_SUMS = 6,
+};
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+extern const cu_entry cu_matmul_table[];
+#ifdef __cplusplus
+}
+#endif
+
+#endif
