@@ -3,8 +3,10 @@
 ** The inputs are groups of equal length, one after the other: all params, all grads, all states of
 ** the first kind ... Everything but the gradients is written in place. A gradient that is absent
 ** (its parameter took no part in the loss) skips its parameter, states included, as in PyTorch.
+** One tensor more, the last one, is the step control (control.h) that step_control has written.
 ** SPDX-License-Identifier: Apache-2.0
 */
+#include "ops/control.h"
 #include "ops/rules.h"
 
 static const char *const sgd_groups[] = {"params", "grads", "momentum_buffers"};
@@ -24,12 +26,41 @@ static capl_status check_member(const capl_tensor *t, const capl_tensor *param, 
   return CAPL_OK;
 }
 
-/* needed: bit g is set if group g must be there for every parameter that has a gradient. */
-static capl_status check_groups(const capl_call *call, const char *const *names, int n_groups, unsigned needed)
+static capl_status check_control(const capl_tensor *control, const char *name)
+{
+  char have[96];
+  if (!control) return CAPL_FAIL(CAPL_EVALUE, "%s is missing", name);
+  bool fits = control->ndim == 1 && control->size[0] > CONTROL_LR && (control->size[0] == 1 || control->stride[0] == 1);
+  if (!fits)
+    return CAPL_FAIL(CAPL_ESHAPE, "%s is a row of at least %d numbers, this is %s", name, CONTROL_LR + 1,
+                     capl_shape_describe(control->ndim, control->size, have, sizeof have));
+  if (control->dtype != CAPL_F32 && control->dtype != CAPL_F64)
+    return CAPL_FAIL(CAPL_EDTYPE, "%s must be f32, it is %s", name, capl_dtype_name(control->dtype));
+  return CAPL_OK;
+}
+
+/* The step control after the groups, if there is one. */
+static capl_status check_last(const capl_call *call, int n_groups, const capl_attr *shared)
+{
+  if (call->n_in % n_groups == 0) return CAPL_OK;
+  if (call->n_in % n_groups != 1)
+    return CAPL_FAIL(CAPL_EVALUE, "%d tensors cannot be cut into %d groups of equal length", call->n_in, n_groups);
+  const capl_tensor *control = call->in[call->n_in - 1];
+  CAPL_TRY(check_control(control, "control"));
+  int64_t rates = control->size[0] - CONTROL_LR;
+  if (shared[STEP_GROUP].i >= rates)
+    return CAPL_FAIL(CAPL_EVALUE, "group is %lld, the control holds the rates of %lld groups",
+                     (long long)shared[STEP_GROUP].i, (long long)rates);
+  return CAPL_OK;
+}
+
+/* needed: bit g is set if group g must be there for every parameter that has a gradient. shared: grad_scale and what
+** follows it. */
+static capl_status check_groups(const capl_call *call, const char *const *names, int n_groups, unsigned needed,
+                                const capl_attr *shared)
 {
   int n = call->n_in / n_groups;
-  if (n * n_groups != call->n_in)
-    return CAPL_FAIL(CAPL_EVALUE, "%d tensors cannot be cut into %d groups of equal length", call->n_in, n_groups);
+  CAPL_TRY(check_last(call, n_groups, shared));
   for (int i = 0; i < n; i++) {
     const capl_tensor *param = call->in[i];
     if (!param) return CAPL_FAIL(CAPL_EVALUE, "params[%d] is missing", i + 1);
@@ -44,19 +75,24 @@ static capl_status check_groups(const capl_call *call, const char *const *names,
 }
 
 #define GROUPS(names) names, (int)(sizeof(names) / sizeof *(names))
-#define GRAD_SCALE_ATTR {"grad_scale", CAPL_ATTR_REAL, .def = 1}
+#define SHARED_ATTRS                                                                         \
+  {"grad_scale", CAPL_ATTR_REAL, .def = 1}, {"group", CAPL_ATTR_INT, .min = 0, .max = 0x1p31}, \
+  {"behind", CAPL_ATTR_INT, .min = 0, .max = 0x1p53}
 #define WEIGHT_DECAY_ATTR {"weight_decay", CAPL_ATTR_REAL, .def = 0}
 #define STEP_DOC                                                                                       \
   "All tensors f32 (f64 on ref), any shapes, alike across the groups; no outputs. A missing gradient skips its\n" \
   "parameter. grad_scale multiplies the gradients first: for clipping and loss scaling.\n"             \
+  "One more tensor at the end is the control of step_control: lr is then that of group (from 0) in it, the number of\n" \
+  "this step is the control's less behind, grad_scale is multiplied by the control's; a skipped step changes nothing.\n" \
   "Errors: value, for groups of unequal length or a missing state; shape, dtype."
 
-enum { SGD_MOMENTUM = 1 };
+enum { SGD_MOMENTUM = 1, SGD_GRAD_SCALE = 6 };
 
 static capl_status sgd_shape(const capl_call *call, capl_out_spec *out)
 {
   (void)out;
-  return check_groups(call, GROUPS(sgd_groups), call->attr[SGD_MOMENTUM].f != 0 ? 1u << 2 : 0);
+  return check_groups(call, GROUPS(sgd_groups), call->attr[SGD_MOMENTUM].f != 0 ? 1u << 2 : 0,
+                      &call->attr[SGD_GRAD_SCALE]);
 }
 
 const capl_op capl_op_sgd_step = {
@@ -69,7 +105,7 @@ const capl_op capl_op_sgd_step = {
             {"nesterov", CAPL_ATTR_BOOL, .def = false},
             WEIGHT_DECAY_ATTR,
             {"first_step", CAPL_ATTR_BOOL, .def = false},
-            GRAD_SCALE_ATTR},
+            SHARED_ATTRS},
   .layout = CAPL_LAYOUT_ANY,
   .variadic_mutates = true,
   .shape = sgd_shape,
@@ -78,10 +114,12 @@ const capl_op capl_op_sgd_step = {
          "b = g on the first step; p -= lr * (nesterov: g + momentum * b, else b). Without momentum no buffers.\n" STEP_DOC,
 };
 
+enum { ADAM_GRAD_SCALE = 7 };
+
 static capl_status adam_shape(const capl_call *call, capl_out_spec *out)
 {
   (void)out;
-  return check_groups(call, GROUPS(adam_groups), 1u << 2 | 1u << 3);
+  return check_groups(call, GROUPS(adam_groups), 1u << 2 | 1u << 3, &call->attr[ADAM_GRAD_SCALE]);
 }
 
 const capl_op capl_op_adam_step = {
@@ -95,7 +133,7 @@ const capl_op capl_op_adam_step = {
             WEIGHT_DECAY_ATTR,
             {"decoupled", CAPL_ATTR_BOOL, .def = false},
             {"step", CAPL_ATTR_INT, .min = 1, .max = 0x1p53, .required = true},
-            GRAD_SCALE_ATTR},
+            SHARED_ATTRS},
   .layout = CAPL_LAYOUT_ANY,
   .variadic_mutates = true,
   .shape = adam_shape,
@@ -105,7 +143,7 @@ const capl_op capl_op_adam_step = {
          "p -= lr / (1 - beta1^step) * m / (sqrt(v / (1 - beta2^step)) + eps). step counts from 1.\n" STEP_DOC,
 };
 
-enum { RMSPROP_MOMENTUM = 4, RMSPROP_CENTERED = 5 };
+enum { RMSPROP_MOMENTUM = 4, RMSPROP_CENTERED = 5, RMSPROP_GRAD_SCALE = 6 };
 
 static capl_status rmsprop_shape(const capl_call *call, capl_out_spec *out)
 {
@@ -113,7 +151,7 @@ static capl_status rmsprop_shape(const capl_call *call, capl_out_spec *out)
   unsigned needed = 1u << 2;
   if (call->attr[RMSPROP_MOMENTUM].f != 0) needed |= 1u << 3;
   if (call->attr[RMSPROP_CENTERED].i) needed |= 1u << 4;
-  return check_groups(call, GROUPS(rmsprop_groups), needed);
+  return check_groups(call, GROUPS(rmsprop_groups), needed, &call->attr[RMSPROP_GRAD_SCALE]);
 }
 
 const capl_op capl_op_rmsprop_step = {
@@ -126,7 +164,7 @@ const capl_op capl_op_rmsprop_step = {
             WEIGHT_DECAY_ATTR,
             {"momentum", CAPL_ATTR_REAL, .def = 0},
             {"centered", CAPL_ATTR_BOOL, .def = false},
-            GRAD_SCALE_ATTR},
+            SHARED_ATTRS},
   .layout = CAPL_LAYOUT_ANY,
   .variadic_mutates = true,
   .shape = rmsprop_shape,
@@ -159,4 +197,45 @@ const capl_op capl_op_grad_norm = {
   .doc = "L2 norm over all elements of all tensors together, for clipping.\n"
          "grads: any shapes, floating point, missing ones are skipped -> norm, a scalar f32 (f64 if all are f64).\n"
          "Not differentiable.",
+};
+
+static capl_status step_control_shape(const capl_call *call, capl_out_spec *out)
+{
+  (void)out;
+  const capl_tensor *state = call->in[0], *norm = call->n_in > 1 ? call->in[1] : NULL;
+  const capl_tensor *common = call->n_in > 2 ? call->in[2] : NULL;
+  CAPL_TRY(check_control(state, "state"));
+  if (norm) {
+    CAPL_TRY(need_same_dtype(state, "state", norm, "norm"));
+    if (capl_tensor_numel(norm) != 1) return CAPL_FAIL(CAPL_ESHAPE, "norm is one number, as grad_norm gives it");
+  }
+  if (common) CAPL_TRY(check_control(common, "common"));
+  bool needs_norm = call->attr[CONTROL_MAX_NORM].f > 0 || call->attr[CONTROL_SCALING].i;
+  if (needs_norm && !norm) return CAPL_FAIL(CAPL_EVALUE, "max_norm and scaling need the norm of the gradients");
+  if (call->attr[CONTROL_SCALING].i && common)
+    return CAPL_FAIL(CAPL_EVALUE, "scaling: with a common control that one scales, not each of its parts");
+  return CAPL_OK;
+}
+
+const capl_op capl_op_step_control = {
+  .name = "step_control",
+  .ins = "state, norm?, common?",
+  .outs = "",
+  .attrs = {{"max_norm", CAPL_ATTR_REAL, .def = 0, .min = 0, .max = 1e30},
+            {"scaling", CAPL_ATTR_BOOL, .def = false},
+            {"growth_factor", CAPL_ATTR_REAL, .def = 2, .min = 1, .max = 1e6},
+            {"backoff_factor", CAPL_ATTR_REAL, .def = 0.5, .min = 0, .max = 1},
+            {"growth_interval", CAPL_ATTR_INT, .def = 2000, .min = 1, .max = 0x1p24}},
+  .layout = CAPL_LAYOUT_ANY,
+  .mutates = 1u << 0,
+  .shape = step_control_shape,
+  .doc = "Decides about one step of an optimiser, on the device: are the gradients finite, what multiplies them.\n"
+         "state f32 (8 + groups), written: loss scale, finite steps since it changed, steps made, steps skipped, multiplier\n"
+         "of the gradients, whether this step is skipped, norm, growths of the scale, then the rate of each group, which\n"
+         "are left alone. norm: of all gradients as grad_norm gives it, still with the scale in it. With scaling the\n"
+         "multiplier is 1 / scale, and the scale changes as PyTorch's GradScaler changes it: times backoff_factor when the\n"
+         "norm is not finite, times growth_factor after growth_interval finite steps in a row. With max_norm above 0 the\n"
+         "multiplier also brings the norm to at most that. A step whose norm is not finite is skipped: it does not count.\n"
+         "common: the control of several optimisers that step together; its skip and its multiplier hold here too.\n"
+         "No outputs. Errors: value, shape, dtype.",
 };

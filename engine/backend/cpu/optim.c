@@ -8,6 +8,8 @@
 #include <string.h>
 
 #include "backend/cpu/cpu.h"
+#include "ops/attrs.h"
+#include "ops/control.h"
 
 enum { MAX_GROUPS = 5, PARAM = 0, GRAD = 1 };
 
@@ -74,6 +76,28 @@ static void run_step(optim_job *job, const capl_call *call, int n_groups,
   cpu_parallel(active_total(job), CPU_GRAIN, step_part, job);
 }
 
+/* ---- the numbers that change from step to step ---- */
+
+typedef struct {
+  double lr, step, grad_scale;
+  bool skip;
+} step_numbers;
+
+/* From the control after the groups, or from the attributes. scale: position of grad_scale. step: number of the step
+** as the attributes say it. */
+static step_numbers numbers_of(const capl_call *call, int n_groups, int scale, double step)
+{
+  const capl_attr *shared = call->attr + scale;
+  step_numbers s = {call->attr[STEP_LR].f, step, shared[STEP_GRAD_SCALE].f, false};
+  if (call->n_in % n_groups == 0) return s;
+  const float *control = capl_tensor_data(call->in[call->n_in - 1]);
+  s.lr = control[CONTROL_LR + shared[STEP_GROUP].i];
+  s.step = fmax(1, control[CONTROL_STEPS] - (double)shared[STEP_BEHIND].i);
+  s.grad_scale *= control[CONTROL_MULTIPLIER];
+  s.skip = control[CONTROL_SKIP] != 0;
+  return s;
+}
+
 /* ---- adam: lr, beta1, beta2, eps, weight_decay, decoupled, step, grad_scale ---- */
 
 static void adam_piece(const void *p, int64_t n, float *const *at)
@@ -83,12 +107,14 @@ static void adam_piece(const void *p, int64_t n, float *const *at)
 
 static capl_status cpu_adam_step(const capl_call *call)
 {
-  enum { LR, BETA1, BETA2, EPS, DECAY, DECOUPLED, STEP, GRAD_SCALE };
+  enum { BETA1 = STEP_LR + 1, BETA2, EPS, DECAY, DECOUPLED, STEP, GRAD_SCALE };
   const capl_attr *a = call->attr;
-  double lr = a[LR].f, step = (double)a[STEP].i;
+  step_numbers now = numbers_of(call, 4, GRAD_SCALE, (double)a[STEP].i);
+  if (now.skip) return CAPL_OK;
+  double lr = now.lr, step = now.step;
   bool decoupled = a[DECOUPLED].i;
   optim_job job;
-  job.adam = (vec_adam){.grad_scale = (float)a[GRAD_SCALE].f, .beta1 = (float)a[BETA1].f, .beta2 = (float)a[BETA2].f,
+  job.adam = (vec_adam){.grad_scale = (float)now.grad_scale, .beta1 = (float)a[BETA1].f, .beta2 = (float)a[BETA2].f,
                         .eps = (float)a[EPS].f, .decay_grad = decoupled ? 0 : (float)a[DECAY].f,
                         .keep_weight = decoupled ? (float)(1 - lr * a[DECAY].f) : 1,
                         .rate = (float)(lr / (1 - pow(a[BETA1].f, step))),
@@ -106,11 +132,13 @@ static void sgd_piece(const void *p, int64_t n, float *const *at)
 
 static capl_status cpu_sgd_step(const capl_call *call)
 {
-  enum { LR, MOMENTUM, DAMPENING, NESTEROV, DECAY, FIRST, GRAD_SCALE };
+  enum { MOMENTUM = STEP_LR + 1, DAMPENING, NESTEROV, DECAY, FIRST, GRAD_SCALE };
   const capl_attr *a = call->attr;
+  step_numbers now = numbers_of(call, 3, GRAD_SCALE, a[FIRST].i ? 1 : 2);
+  if (now.skip) return CAPL_OK;
   optim_job job;
-  job.sgd = (vec_sgd){(float)a[GRAD_SCALE].f, (float)a[LR].f, (float)a[MOMENTUM].f, (float)a[DAMPENING].f,
-                      (float)a[DECAY].f, a[NESTEROV].i, a[FIRST].i};
+  job.sgd = (vec_sgd){(float)now.grad_scale, (float)now.lr,    (float)a[MOMENTUM].f, (float)a[DAMPENING].f,
+                      (float)a[DECAY].f,     a[NESTEROV].i, now.step <= 1};
   run_step(&job, call, 3, sgd_piece);
   return CAPL_OK;
 }
@@ -124,11 +152,13 @@ static void rmsprop_piece(const void *p, int64_t n, float *const *at)
 
 static capl_status cpu_rmsprop_step(const capl_call *call)
 {
-  enum { LR, ALPHA, EPS, DECAY, MOMENTUM, CENTERED, GRAD_SCALE };
+  enum { ALPHA = STEP_LR + 1, EPS, DECAY, MOMENTUM, CENTERED, GRAD_SCALE };
   const capl_attr *a = call->attr;
+  step_numbers now = numbers_of(call, 5, GRAD_SCALE, 1);
+  if (now.skip) return CAPL_OK;
   optim_job job;
-  job.rmsprop = (vec_rmsprop){(float)a[GRAD_SCALE].f, (float)a[LR].f,       (float)a[ALPHA].f, (float)a[EPS].f,
-                              (float)a[DECAY].f,      (float)a[MOMENTUM].f, a[CENTERED].i};
+  job.rmsprop = (vec_rmsprop){(float)now.grad_scale, (float)now.lr,        (float)a[ALPHA].f, (float)a[EPS].f,
+                              (float)a[DECAY].f,     (float)a[MOMENTUM].f, a[CENTERED].i};
   run_step(&job, call, 5, rmsprop_piece);
   return CAPL_OK;
 }
@@ -161,11 +191,46 @@ static capl_status cpu_grad_norm(const capl_call *call)
   return CAPL_OK;
 }
 
+/* ---- step_control ---- */
+
+/* The loss scale of the next step, as PyTorch's GradScaler finds it. */
+static void next_scale(float *state, const capl_attr *attr, bool finite)
+{
+  float grown = state[CONTROL_SCALE] * (float)attr[CONTROL_GROWTH].f;
+  state[CONTROL_TRACKER] = finite ? state[CONTROL_TRACKER] + 1 : 0;
+  if (!finite) state[CONTROL_SCALE] *= (float)attr[CONTROL_BACKOFF].f;
+  if (state[CONTROL_TRACKER] < (float)attr[CONTROL_INTERVAL].i) return;
+  state[CONTROL_TRACKER] = 0;
+  if (!isfinite(grown)) return;
+  state[CONTROL_SCALE] = grown;
+  state[CONTROL_GROWTHS]++;
+}
+
+static capl_status cpu_step_control(const capl_call *call)
+{
+  const capl_attr *attr = call->attr;
+  const capl_tensor *norm = call_input(call, 1), *common = call_input(call, 2);
+  float *state = capl_tensor_data(call->in[0]);
+  const float *leader = common ? capl_tensor_data(common) : NULL;
+  double multiplier = attr[CONTROL_SCALING].i ? 1 / (double)state[CONTROL_SCALE] : leader ? leader[CONTROL_MULTIPLIER] : 1;
+  double length = norm ? *(float *)capl_tensor_data(norm) * multiplier : 0;
+  bool finite = isfinite(length), skip = !finite || (leader && leader[CONTROL_SKIP] != 0);
+  if (finite && attr[CONTROL_MAX_NORM].f > 0) multiplier *= fmin(1, attr[CONTROL_MAX_NORM].f / (length + 1e-6));
+  if (attr[CONTROL_SCALING].i) next_scale(state, attr, finite);
+  state[CONTROL_NORM] = (float)length;
+  state[CONTROL_MULTIPLIER] = skip ? 0 : (float)multiplier;
+  state[CONTROL_SKIP] = skip;
+  state[skip ? CONTROL_SKIPPED : CONTROL_STEPS]++;
+  return CAPL_OK;
+}
+
 /* ---- rows ---- */
 
 /* Everything f32 without gaps, in one order per parameter. */
 static bool supports_groups(const capl_call *call, int n_groups)
 {
+  bool control = call->n_in % n_groups != 0;
+  if (control && call->in[call->n_in - 1]->dtype != CAPL_F32) return false;
   int n = call->n_in / n_groups;
   for (int i = 0; i < n; i++)
     for (int g = 0; g < n_groups; g++) {
@@ -191,6 +256,11 @@ static bool supports_rmsprop(const capl_call *call)
   return supports_groups(call, 5);
 }
 
+static bool supports_control(const capl_call *call)
+{
+  return call->in[0]->dtype == CAPL_F32 && (!call_input(call, 2) || call->in[2]->dtype == CAPL_F32);
+}
+
 static bool supports_norm(const capl_call *call)
 {
   return supports_groups(call, 1);
@@ -201,5 +271,6 @@ const capl_kernel cpu_optim_kernels[] = {
   {CAPL_OP_adam_step, cpu_adam_step, supports_adam, CPU_F32},
   {CAPL_OP_rmsprop_step, cpu_rmsprop_step, supports_rmsprop, CPU_F32},
   {CAPL_OP_grad_norm, cpu_grad_norm, supports_norm, CPU_F32},
+  {CAPL_OP_step_control, cpu_step_control, supports_control, CPU_F32},
   {0},
 };

@@ -3,7 +3,10 @@
 */
 #include <math.h>
 
+#include <string.h>
+
 #include "backend/ref/ref.h"
+#include "ops/control.h"
 
 enum { MAX_GROUPS = 5, PARAM = 0, GRAD = 1 };
 
@@ -14,7 +17,27 @@ typedef struct {
 
 typedef void (*step_fn)(const capl_attr *attr, element *e);
 
-static void step_tensor(const capl_call *call, int i, int n, int n_groups, double grad_scale, step_fn step)
+/* Where a method keeps the attributes that change from step to step; -1 = it has none. */
+typedef struct {
+  int step, first_step, grad_scale;
+} places;
+
+/* Attributes of the call, those that the control knows taken from it. Returns whether the step is to be made. */
+static bool read_control(const capl_call *call, int n_groups, places at, capl_attr *attr)
+{
+  memcpy(attr, call->attr, CAPL_MAX_ATTR * sizeof *attr);
+  if (call->n_in % n_groups == 0) return true;
+  const capl_tensor *control = call->in[call->n_in - 1];
+  int64_t number = (int64_t)ref_get(control, CONTROL_STEPS) - attr[at.grad_scale + STEP_BEHIND].i;
+  attr[STEP_LR].f = ref_get(control, CONTROL_LR + attr[at.grad_scale + STEP_GROUP].i);
+  attr[at.grad_scale].f *= ref_get(control, CONTROL_MULTIPLIER);
+  if (at.step >= 0) attr[at.step].i = number < 1 ? 1 : number;
+  if (at.first_step >= 0) attr[at.first_step].i = number <= 1;
+  return ref_get(control, CONTROL_SKIP) == 0;
+}
+
+static void step_tensor(const capl_call *call, int i, int n, int n_groups, double grad_scale, const capl_attr *attr,
+                        step_fn step)
 {
   capl_tensor *member[MAX_GROUPS] = {NULL};
   const capl_tensor *walked[MAX_GROUPS];
@@ -28,18 +51,19 @@ static void step_tensor(const capl_call *call, int i, int n, int n_groups, doubl
     for (int g = 0; g < n_groups; g++)
       if (member[g]) e.v[g] = ref_get(member[g], w.at[g]);
     e.v[GRAD] *= grad_scale;
-    step(call->attr, &e);
+    step(attr, &e);
     for (int g = 0; g < n_groups; g++)
       if (member[g] && g != GRAD) ref_set(member[g], w.at[g], e.v[g]);
   }
 }
 
-/* scale_index: position of attribute grad_scale, the last one. */
-static capl_status step_all(const capl_call *call, int n_groups, int scale_index, step_fn step)
+static capl_status step_all(const capl_call *call, int n_groups, places at, step_fn step)
 {
   int n = call->n_in / n_groups;
+  capl_attr attr[CAPL_MAX_ATTR];
+  if (!read_control(call, n_groups, at, attr)) return CAPL_OK;
   for (int i = 0; i < n; i++)
-    if (call->in[n + i]) step_tensor(call, i, n, n_groups, call->attr[scale_index].f, step);
+    if (call->in[n + i]) step_tensor(call, i, n, n_groups, attr[at.grad_scale].f, attr, step);
   return CAPL_OK;
 }
 
@@ -59,7 +83,7 @@ static void sgd(const capl_attr *attr, element *e)
 
 static capl_status ref_sgd_step(const capl_call *call)
 {
-  return step_all(call, 3, 6, sgd);
+  return step_all(call, 3, (places){.step = -1, .first_step = 5, .grad_scale = 6}, sgd);
 }
 
 /* lr, beta1, beta2, eps, weight_decay, decoupled, step, grad_scale; v: p, g, m, v */
@@ -81,7 +105,7 @@ static void adam(const capl_attr *attr, element *e)
 
 static capl_status ref_adam_step(const capl_call *call)
 {
-  return step_all(call, 4, 7, adam);
+  return step_all(call, 4, (places){.step = 6, .first_step = -1, .grad_scale = 7}, adam);
 }
 
 /* lr, alpha, eps, weight_decay, momentum, centered, grad_scale; v: p, g, square_avg, buffer, grad_avg */
@@ -102,7 +126,7 @@ static void rmsprop(const capl_attr *attr, element *e)
 
 static capl_status ref_rmsprop_step(const capl_call *call)
 {
-  return step_all(call, 5, 6, rmsprop);
+  return step_all(call, 5, (places){.step = -1, .first_step = -1, .grad_scale = 6}, rmsprop);
 }
 
 static capl_status ref_grad_norm(const capl_call *call)
@@ -121,10 +145,52 @@ static capl_status ref_grad_norm(const capl_call *call)
   return CAPL_OK;
 }
 
+/* ---- step_control ---- */
+
+static void control_add(capl_tensor *state, int which, double amount)
+{
+  ref_set(state, which, ref_get(state, which) + amount);
+}
+
+/* The loss scale of the next step, as PyTorch's GradScaler finds it. */
+static void next_scale(capl_tensor *state, const capl_attr *attr, bool finite)
+{
+  double scale = ref_get(state, CONTROL_SCALE), tracker = finite ? ref_get(state, CONTROL_TRACKER) + 1 : 0;
+  if (!finite) ref_set(state, CONTROL_SCALE, scale * attr[CONTROL_BACKOFF].f);
+  if (tracker >= (double)attr[CONTROL_INTERVAL].i) {
+    tracker = 0;
+    if (isfinite((float)(scale * attr[CONTROL_GROWTH].f))) {
+      ref_set(state, CONTROL_SCALE, scale * attr[CONTROL_GROWTH].f);
+      control_add(state, CONTROL_GROWTHS, 1);
+    }
+  }
+  ref_set(state, CONTROL_TRACKER, tracker);
+}
+
+static capl_status ref_step_control(const capl_call *call)
+{
+  const capl_attr *attr = call->attr;
+  capl_tensor *state = call->in[0], *norm = call->n_in > 1 ? call->in[1] : NULL;
+  const capl_tensor *common = call->n_in > 2 ? call->in[2] : NULL;
+  double multiplier = 1;
+  if (common) multiplier = ref_get(common, CONTROL_MULTIPLIER);
+  if (attr[CONTROL_SCALING].i) multiplier = 1 / ref_get(state, CONTROL_SCALE);
+  double length = norm ? ref_get(norm, 0) * multiplier : 0;
+  bool finite = isfinite(length), skip = !finite || (common && ref_get(common, CONTROL_SKIP) != 0);
+  if (finite && attr[CONTROL_MAX_NORM].f > 0) multiplier *= fmin(1, attr[CONTROL_MAX_NORM].f / (length + 1e-6));
+  if (attr[CONTROL_SCALING].i) next_scale(state, attr, finite);
+  ref_set(state, CONTROL_NORM, length);
+  ref_set(state, CONTROL_MULTIPLIER, skip ? 0 : multiplier);
+  ref_set(state, CONTROL_SKIP, skip);
+  control_add(state, skip ? CONTROL_SKIPPED : CONTROL_STEPS, 1);
+  return CAPL_OK;
+}
+
 const capl_kernel ref_optim_kernels[] = {
   {CAPL_OP_sgd_step, ref_sgd_step, ref_supports_any, 0},
   {CAPL_OP_adam_step, ref_adam_step, ref_supports_any, 0},
   {CAPL_OP_rmsprop_step, ref_rmsprop_step, ref_supports_any, 0},
   {CAPL_OP_grad_norm, ref_grad_norm, ref_supports_any, 0},
+  {CAPL_OP_step_control, ref_step_control, ref_supports_any, 0},
   {0},
 };
