@@ -54,9 +54,33 @@ typedef struct capl_backend {
   /* Optional: what this backend finds on the machine, a line or more for `capl info`. Works before open, and when
   ** open would fail: then it says why. */
   capl_status (*report)(char *text, size_t len);
+  /* Optional, all or none: a step as one launch (capl/capture.h). From begin to end the calling thread's work is recorded,
+  ** not run. end: *graph becomes launchable; graph == NULL throws the recording away. launch: offset is added to the dropout
+  ** offsets recorded. free waits for launches still running. */
+  capl_status (*capture_begin)(void);
+  capl_status (*capture_end)(void **graph);
+  capl_status (*capture_launch)(void *graph, int64_t offset);
+  void (*capture_free)(void *graph);
+
+  /* Optional, all or none: a few bytes read without waiting (tensor.h, capl_fetch). begin queues the copy of at most
+  ** CAPL_FETCH_BYTES; done asks; end waits and hands them over, or drops them when host is NULL. */
+  capl_status (*fetch_begin)(const void *device, size_t bytes, int *ticket);
+  capl_status (*fetch_done)(int ticket, bool *done);
+  capl_status (*fetch_end)(int ticket, void *host, size_t bytes);
+
+  /* Optional: waits until at most `ahead` of the calls of pace before this one have work unfinished: so that a program does
+  ** not run ahead of its device by more than that many steps. */
+  capl_status (*pace)(int ahead);
+  /* Optional: bytes free and in all on the device, other processes' use included. */
+  capl_status (*mem_info)(size_t *free, size_t *total);
+
   /* Optional: "tf32", "deterministic", "autotune" on or off. EUNSUPPORTED names what it has. */
   capl_status (*set_switch)(const char *name, bool on);
+  /* Optional: makes a loader's batches on the device (feed.h). */
+  const struct capl_feed_ops *feed;
 } capl_backend;
+
+enum { CAPL_FETCH_BYTES = 64 };
 
 /* Stamp of the interface: a backend library of another build has other ops or other structs. */
 enum {
@@ -64,9 +88,10 @@ enum {
                      17 * (int)sizeof(capl_call) + (int)sizeof(capl_backend)
 };
 
-/* Memory of one device, in bytes. cached = free blocks kept for reuse. */
+/* Memory of one device, in bytes. cached = free blocks kept for reuse; captured = free blocks that belong to captured
+** steps. */
 typedef struct {
-  size_t live, peak, cached;
+  size_t live, peak, cached, captured;
   uint64_t allocations, reuses;
 } capl_memory_stats;
 

@@ -10,6 +10,7 @@
 #include "capl/backend.h"
 #include "capl/data.h"
 #include "capl/error.h"
+#include "capl/feed.h"
 #include "capl/io.h"
 #include "capl/model.h"
 #include "capl/op.h"
