@@ -88,6 +88,12 @@ const char *dnn_describe(const dnn_record *record, char *buf, size_t len);
 /* The record of a text form. EVALUE names the word that is wrong. */
 capl_status dnn_parse(const char *text, dnn_record *out);
 
+/* For tables of records. */
+uint64_t dnn_hash(const dnn_record *record);
+bool dnn_same(const dnn_record *a, const dnn_record *b);
+/* Counts a product that ran (fp32_kernels and so on). tensor_cores: its engine uses them, which for f32 means tf32. */
+void dnn_count(const dnn_record *record, bool tensor_cores);
+
 /* One tensor of a record: sizes in cuDNN's order N,C,H,W; memory is N,H,W,C without gaps. */
 typedef struct {
   bool used, written, read; /* running_* are read and written */
