@@ -78,10 +78,10 @@ static void option_channels(lua_State *L, int i, const char *key, float *out, fl
 /* data.loader(source, options): see lua/capl/data for what each means */
 static int data_loader(lua_State *L)
 {
-  static const char *const types[] = {"f32", "bf16", "u8", NULL};               /* ORDER capl_pixel_type */
+  static const char *const types[] = {"f32", "bf16", "u8", "f16", NULL};        /* ORDER capl_pixel_type */
   static const char *const norms[] = {"standardise", "unit", "mean_std", NULL}; /* ORDER capl_norm */
   static const char *const on_errors[] = {"stop", "skip", NULL};                /* ORDER capl_on_error */
-  _Static_assert(CAPL_PIXEL_U8 == 2 && CAPL_NORM_MEAN_STD == 2 && CAPL_ON_ERROR_SKIP == 1,
+  _Static_assert(CAPL_PIXEL_F16 == 3 && CAPL_NORM_MEAN_STD == 2 && CAPL_ON_ERROR_SKIP == 1,
                  "orders match data.h");
   capl_source *source = data_check_box(L, 1, SOURCE_TYPE);
   capl_augment_options augment;
@@ -123,7 +123,7 @@ static int loader_epoch(lua_State *L)
  */
 static int loader_next(lua_State *L)
 {
-  static const capl_dtype dtypes[] = {CAPL_F32, CAPL_BF16, CAPL_U8}; /* ORDER capl_pixel_type */
+  static const capl_dtype dtypes[] = {CAPL_F32, CAPL_BF16, CAPL_U8, CAPL_F16}; /* ORDER capl_pixel_type */
   capl_loader *loader = data_check_box(L, 1, LOADER_TYPE);
   const capl_source *source = capl_loader_source(loader);
   capl_batch batch;

@@ -19,14 +19,7 @@ typedef enum { ROTATE, SCALE, TRANSLATE_X, TRANSLATE_Y, SHEAR, CONTRAST, BRIGHTN
 
 enum { FRACTION = 16, ONE = 1 << FRACTION };
 
-/* What was drawn for one sample. */
-typedef struct {
-  bool any, moves; /* moves: the affine map is not the identity */
-  double map[6];   /* source x = map[0] * x + map[1] * y + map[2], y alike, about pixel centres */
-  float gain, lift; /* level * gain + lift */
-  float noise;      /* standard deviation, levels */
-  uint32_t noise_key;
-} draw;
+typedef capl_augment_draw draw;
 
 /* ---- options --------------------------------------------------------------------------------- */
 
@@ -138,8 +131,7 @@ static uint64_t sum_of(const uint8_t *level, size_t n)
   return sum;
 }
 
-/* Mean luma of n pixels. */
-static float mean_level(const uint8_t *in, size_t n, int channels)
+float capl_augment_mean(const uint8_t *in, size_t n, int channels)
 {
   if (channels == 1) return (float)((double)sum_of(in, n) / (double)n);
   uint64_t red = 0, green = 0, blue = 0;
@@ -151,12 +143,16 @@ static float mean_level(const uint8_t *in, size_t n, int channels)
   return (float)((0.299 * (double)red + 0.587 * (double)green + 0.114 * (double)blue) / (double)n);
 }
 
-static void draw_colour(const origin *from, const uint8_t *in, size_t n, int channels, draw *d)
+bool capl_augment_needs_mean(const capl_augment_options *options)
+{
+  return is_on(options->contrast);
+}
+
+static void draw_colour(const origin *from, float mean, draw *d)
 {
   float contrast = pick(from, CONTRAST, 1), brightness = pick(from, BRIGHTNESS, 1);
-  float mean = contrast != 1 ? mean_level(in, n, channels) : 0;
   d->gain = contrast * brightness;
-  d->lift = (1 - contrast) * mean * brightness;
+  d->lift = contrast != 1 ? (1 - contrast) * mean * brightness : 0;
   capl_rng rng = stream(from, INVERT);
   if (from->options->invert > 0 && capl_rng_float(&rng) < from->options->invert) {
     d->gain = -d->gain;
@@ -168,11 +164,13 @@ static void draw_colour(const origin *from, const uint8_t *in, size_t n, int cha
   d->noise_key = capl_rng_u32(&rng);
 }
 
-static draw draw_parameters(const origin *from, const uint8_t *in, const capl_augment_scratch *size)
+draw capl_augment_roll(const capl_augment_options *options, uint64_t seed, uint32_t epoch, uint32_t sample, int height,
+                       int width, float mean)
 {
+  origin from = {options, seed, epoch, sample};
   draw d = {0};
-  draw_geometry(from, size->height, size->width, &d);
-  draw_colour(from, in, (size_t)size->height * (size_t)size->width, size->channels, &d);
+  draw_geometry(&from, height, width, &d);
+  draw_colour(&from, mean, &d);
   d.any = d.moves || d.gain != 1 || d.lift != 0 || d.noise > 0;
   return d;
 }
@@ -349,8 +347,9 @@ static void noisy_row(const draw *d, const int32_t *restrict value, int n, uint3
 bool capl_augment_run(const capl_augment_options *options, uint64_t seed, uint32_t epoch, uint32_t sample, const uint8_t *in,
                       capl_augment_scratch *s, uint8_t *out)
 {
-  origin from = {options, seed, epoch, sample};
-  draw d = draw_parameters(&from, in, s);
+  size_t n_pixels = (size_t)s->height * (size_t)s->width;
+  float mean = capl_augment_needs_mean(options) ? capl_augment_mean(in, n_pixels, s->channels) : 0;
+  draw d = capl_augment_roll(options, seed, epoch, sample, s->height, s->width, mean);
   int row = s->width * s->channels;
   if (!d.any) {
     memcpy(out, in, (size_t)s->height * (size_t)row);

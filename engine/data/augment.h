@@ -6,6 +6,23 @@
 
 #include "capl/data.h"
 
+/* What was drawn for one sample. */
+typedef struct {
+  bool any, moves;  /* any: something changes; moves: the map is not the identity */
+  double map[6];    /* source x = map[0] * x + map[1] * y + map[2], y alike, about pixel centres */
+  float gain, lift; /* level * gain + lift */
+  float noise;      /* standard deviation, levels */
+  uint32_t noise_key;
+} capl_augment_draw;
+
+/* Rolls the dice for one image of the given size. mean: its capl_augment_mean, read if the options need it. */
+capl_augment_draw capl_augment_roll(const capl_augment_options *options, uint64_t seed, uint32_t epoch, uint32_t sample,
+                                    int height, int width, float mean);
+/* Whether the dice need the mean of an image. */
+bool capl_augment_needs_mean(const capl_augment_options *options);
+/* Mean luma of n_pixels. */
+float capl_augment_mean(const uint8_t *in, size_t n_pixels, int channels);
+
 /* One thread's memory for images of one size. */
 typedef struct {
   int width, height, channels;

@@ -1,4 +1,4 @@
-/* convert.c -- normalises levels to f32 or bf16, or copies them.
+/* convert.c -- normalises levels to f32, bf16 or f16, or copies them.
 **
 ** Every normalisation is value = level * scale + shift, one pair per channel; standardising finds its pair from
 ** exact integer sums, so the result does not depend on the order of summation.
@@ -9,18 +9,18 @@
 #include <math.h>
 #include <string.h>
 
-typedef struct {
-  float scale[3], shift[3];
-} affine;
+#include "base/float16.h"
+
+typedef capl_affine affine;
 
 size_t capl_pixel_bytes(capl_pixel_type type)
 {
-  static const size_t bytes[] = {[CAPL_PIXEL_F32] = 4, [CAPL_PIXEL_BF16] = 2, [CAPL_PIXEL_U8] = 1};
+  static const size_t bytes[] = {[CAPL_PIXEL_F32] = 4, [CAPL_PIXEL_BF16] = 2, [CAPL_PIXEL_U8] = 1, [CAPL_PIXEL_F16] = 2};
   return bytes[type];
 }
 
-/* Sums in blocks whose 32-bit sums cannot overflow, so that the inner loop vectorises. */
-static void add_up(const uint8_t *level, size_t n, uint64_t *sum, uint64_t *squares)
+/* In blocks whose 32-bit sums cannot overflow, so that the inner loop vectorises. */
+void capl_level_sums(const uint8_t *level, size_t n, uint64_t *sum, uint64_t *squares)
 {
   enum { BLOCK = 16384 };
   *sum = *squares = 0;
@@ -37,10 +37,8 @@ static void add_up(const uint8_t *level, size_t n, uint64_t *sum, uint64_t *squa
 }
 
 /* An image of one level has no deviation; it becomes zeros. */
-static affine standardise(const uint8_t *levels, size_t n)
+static affine standardise(uint64_t sum, uint64_t squares, size_t n)
 {
-  uint64_t sum, squares;
-  add_up(levels, n, &sum, &squares);
   double mean = (double)sum / (double)n;
   double variance = (double)squares / (double)n - mean * mean;
   double scale = variance > 1e-9 ? 1 / sqrt(variance) : 1;
@@ -52,10 +50,10 @@ static affine standardise(const uint8_t *levels, size_t n)
   return a;
 }
 
-static affine find_affine(const capl_conversion *conversion, const uint8_t *levels, size_t n)
+affine capl_conversion_affine(const capl_conversion *conversion, uint64_t sum, uint64_t squares, size_t n)
 {
   affine a = {{0}, {0}};
-  if (conversion->norm == CAPL_NORM_STANDARDISE) return standardise(levels, n);
+  if (conversion->norm == CAPL_NORM_STANDARDISE) return standardise(sum, squares, n);
   for (int c = 0; c < 3; c++) {
     bool plain = conversion->norm == CAPL_NORM_UNIT;
     float mean = plain ? 0 : conversion->mean[c], std = plain ? 1 : conversion->std[c];
@@ -63,6 +61,19 @@ static affine find_affine(const capl_conversion *conversion, const uint8_t *leve
     a.shift[c] = -mean / std;
   }
   return a;
+}
+
+/* Values i < n with one pair for all, or one per channel of three. */
+static void one_pair_f32(affine a, const uint8_t *restrict level, size_t n, float *restrict out)
+{
+  for (size_t i = 0; i < n; i++) out[i] = (float)level[i] * a.scale[0] + a.shift[0];
+}
+
+static void rgb_f32(affine a, const uint8_t *restrict level, size_t n, float *restrict out)
+{
+  for (size_t i = 0; i + 2 < n; i += 3) {
+    for (int c = 0; c < 3; c++) out[i + (size_t)c] = (float)level[i + (size_t)c] * a.scale[c] + a.shift[c];
+  }
 }
 
 /* Rounds to nearest, ties to even. The values here are finite. */
@@ -73,27 +84,21 @@ static inline uint16_t to_bf16(float value)
   return (uint16_t)((bits + 0x7fffu + (bits >> 16 & 1)) >> 16);
 }
 
-static void gray_f32(affine a, const uint8_t *restrict level, size_t n, float *restrict out)
-{
-  for (size_t i = 0; i < n; i++) out[i] = (float)level[i] * a.scale[0] + a.shift[0];
-}
+/* Through a few f32 values at a time, which stay in the cache: both loops vectorise. A multiple of three. */
+enum { CHUNK = 3 * 256 };
 
-static void gray_bf16(affine a, const uint8_t *restrict level, size_t n, uint16_t *restrict out)
+static void to_16_bits(affine a, bool one_pair, bool bf16, const uint8_t *level, size_t n, uint16_t *out)
 {
-  for (size_t i = 0; i < n; i++) out[i] = to_bf16((float)level[i] * a.scale[0] + a.shift[0]);
-}
-
-static void rgb_f32(affine a, const uint8_t *restrict level, size_t n_pixels, float *restrict out)
-{
-  for (size_t i = 0; i < n_pixels; i++) {
-    for (int c = 0; c < 3; c++) out[3 * i + c] = (float)level[3 * i + c] * a.scale[c] + a.shift[c];
-  }
-}
-
-static void rgb_bf16(affine a, const uint8_t *restrict level, size_t n_pixels, uint16_t *restrict out)
-{
-  for (size_t i = 0; i < n_pixels; i++) {
-    for (int c = 0; c < 3; c++) out[3 * i + c] = to_bf16((float)level[3 * i + c] * a.scale[c] + a.shift[c]);
+  float value[CHUNK];
+  for (size_t from = 0; from < n; from += CHUNK) {
+    size_t count = n - from < CHUNK ? n - from : CHUNK;
+    if (one_pair) one_pair_f32(a, level + from, count, value);
+    else rgb_f32(a, level + from, count, value);
+    if (bf16) {
+      for (size_t i = 0; i < count; i++) out[from + i] = to_bf16(value[i]);
+    } else {
+      for (size_t i = 0; i < count; i++) out[from + i] = capl_f16_from_float(value[i]);
+    }
   }
 }
 
@@ -104,11 +109,11 @@ void capl_convert(const capl_conversion *conversion, const uint8_t *levels, size
     memcpy(out, levels, n);
     return;
   }
-  affine a = find_affine(conversion, levels, n);
-  bool f32 = conversion->type == CAPL_PIXEL_F32;
+  uint64_t sum = 0, squares = 0;
+  if (conversion->norm == CAPL_NORM_STANDARDISE) capl_level_sums(levels, n, &sum, &squares);
+  affine a = capl_conversion_affine(conversion, sum, squares, n);
   bool one_pair = channels == 1 || conversion->norm != CAPL_NORM_MEAN_STD;
-  if (one_pair && f32) gray_f32(a, levels, n, out);
-  if (one_pair && !f32) gray_bf16(a, levels, n, out);
-  if (!one_pair && f32) rgb_f32(a, levels, n_pixels, out);
-  if (!one_pair && !f32) rgb_bf16(a, levels, n_pixels, out);
+  if (conversion->type != CAPL_PIXEL_F32) to_16_bits(a, one_pair, conversion->type == CAPL_PIXEL_BF16, levels, n, out);
+  else if (one_pair) one_pair_f32(a, levels, n, out);
+  else rgb_f32(a, levels, n, out);
 }

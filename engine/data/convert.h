@@ -15,6 +15,16 @@ typedef struct {
 /* Bytes of one value. */
 size_t capl_pixel_bytes(capl_pixel_type type);
 
+/* value = level * scale[c] + shift[c]. */
+typedef struct {
+  float scale[3], shift[3];
+} capl_affine;
+
+/* Sum of n levels, and of their squares. */
+void capl_level_sums(const uint8_t *levels, size_t n, uint64_t *sum, uint64_t *squares);
+/* What a conversion does to an image; sums of its n levels are read if it standardises. */
+capl_affine capl_conversion_affine(const capl_conversion *conversion, uint64_t sum, uint64_t squares, size_t n);
+
 /* One image of n_pixels * channels levels. */
 void capl_convert(const capl_conversion *conversion, const uint8_t *levels, size_t n_pixels, int channels, void *out);
 

@@ -242,7 +242,7 @@ static capl_status check_numbers(const capl_loader_options *o)
   if (o->world < 0 || (o->world ? o->rank < 0 || o->rank >= o->world : o->rank != 0)) {
     return CAPL_FAIL(CAPL_EVALUE, "rank %d of %d does not exist", o->rank, o->world);
   }
-  if (o->type < CAPL_PIXEL_F32 || o->type > CAPL_PIXEL_U8) return CAPL_FAIL(CAPL_EVALUE, "no pixel type %d", (int)o->type);
+  if (o->type < CAPL_PIXEL_F32 || o->type > CAPL_PIXEL_F16) return CAPL_FAIL(CAPL_EVALUE, "no pixel type %d", (int)o->type);
   if (o->norm < CAPL_NORM_STANDARDISE || o->norm > CAPL_NORM_MEAN_STD) return CAPL_FAIL(CAPL_EVALUE, "no normalisation %d", (int)o->norm);
   return CAPL_OK;
 }

@@ -176,7 +176,7 @@ CAPL_API capl_status capl_augment_image(const capl_augment_options *options, uin
 
 /* ---- loader ---------------------------------------------------------------------------------- */
 
-typedef enum { CAPL_PIXEL_F32, CAPL_PIXEL_BF16, CAPL_PIXEL_U8 } capl_pixel_type;
+typedef enum { CAPL_PIXEL_F32, CAPL_PIXEL_BF16, CAPL_PIXEL_U8, CAPL_PIXEL_F16 } capl_pixel_type;
 
 typedef enum {
   CAPL_NORM_STANDARDISE, /* per image: (x - mean) / deviation over all its values */
