@@ -21,6 +21,7 @@ set(CUDA_C_SOURCES
 # Kernels: nvcc for the card, g++ or clang++ for the tests.
 set(CUDA_KERNELS
   kernels/matmul.cu
+  kernels/norm.cu
   )
 
 # Files that include a vendor library's headers beyond the runtime; the tests have their own instead.

@@ -1,0 +1,92 @@
+/* vector.h -- for kernels over pixels: several values in one load, a thread's place, walking over images.
+**
+** The wide instance of a kernel moves 4 values per thread and load; it needs channels in multiples of 4 and tensors
+** that begin at a multiple of 4 elements. The narrow one moves single values and takes any number of channels. (8 values
+** of 16 bits at once would be 16 bytes a load, but then the backward kernels spill registers.)
+** SPDX-License-Identifier: Apache-2.0
+*/
+#ifndef CAPL_CUDA_VECTOR_H
+#define CAPL_CUDA_VECTOR_H
+
+#include "backend/cuda/kernels/kernel.h"
+#include "backend/cuda/kernels/pixels.h"
+
+/* V values that are loaded and stored at once. */
+template <class T, int V> struct alignas(sizeof(T) * V) cu_vector {
+  T v[V];
+};
+
+template <class T, int V> static __device__ __forceinline__ cu_vector<T, V> cu_load(const T *p)
+{
+  return *reinterpret_cast<const cu_vector<T, V> *>(p);
+}
+
+template <class T, int V> static __device__ __forceinline__ void cu_store(T *p, const cu_vector<T, V> &v)
+{
+  *reinterpret_cast<cu_vector<T, V> *>(p) = v;
+}
+
+/* V floats of a per-channel vector, which is read rarely: no demands on its alignment. */
+template <int V> static __device__ __forceinline__ void cu_channels(const float *p, int64_t channel, float out[V])
+{
+#pragma unroll
+  for (int i = 0; i < V; i++) out[i] = p[channel + i];
+}
+
+/* The instances of a kernel<T, V>, where cu_wide_entry (pixels.h) finds them. */
+#define CU_WIDE(kernel)                                                                            \
+  CU_ENTRY(kernel<float, 1>), CU_ENTRY(kernel<cu_f16, 1>), CU_ENTRY(kernel<cu_bf16, 1>),           \
+      CU_ENTRY(kernel<float, CU_WIDE_VALUES>), CU_ENTRY(kernel<cu_f16, CU_WIDE_VALUES>),           \
+      CU_ENTRY(kernel<cu_bf16, CU_WIDE_VALUES>)
+
+/* ---- a thread's place (pixels.h) ------------------------------------------------------------- */
+
+struct cu_place {
+  int64_t channel;     /* first of its channels */
+  int64_t first, last; /* its pixels: first, first + height, ... below last */
+  int lane;            /* row of the block: pixel number among those read at a time */
+  bool works;          /* has channels at all */
+};
+
+template <int V> static __device__ __forceinline__ cu_place cu_place_of(const cu_pixels &p)
+{
+  cu_place at;
+  int column = (int)threadIdx.x % p.width;
+  int64_t group = (int64_t)blockIdx.y * p.width + column, begin = (int64_t)blockIdx.x * p.chunk;
+  at.lane = (int)threadIdx.x / p.width;
+  at.works = at.lane < p.height && group < p.groups;
+  at.channel = group * V;
+  at.first = begin + at.lane;
+  at.last = begin + p.chunk < p.pixels ? begin + p.chunk : p.pixels;
+  return at;
+}
+
+/* ---- walking over images --------------------------------------------------------------------- */
+
+/* Position in (N,H,W), moved on by a fixed number of pixels without a division. */
+struct cu_cursor {
+  int64_t n;
+  int h, w;
+};
+
+static __device__ __forceinline__ cu_cursor cu_cursor_at(int64_t pixel, int H, int W)
+{
+  cu_cursor at;
+  int64_t row = pixel / W;
+  at.w = (int)(pixel - row * W);
+  at.n = row / H;
+  at.h = (int)(row - at.n * H);
+  return at;
+}
+
+/* step: the cursor at the number of pixels to move by. */
+static __device__ __forceinline__ void cu_cursor_move(cu_cursor &at, const cu_cursor &step, int H, int W)
+{
+  at.w += step.w;
+  at.h += step.h;
+  at.n += step.n;
+  if (at.w >= W) at.w -= W, at.h++;
+  if (at.h >= H) at.h -= H, at.n++;
+}
+
+#endif

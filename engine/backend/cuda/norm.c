@@ -1,0 +1,252 @@
+/* norm.c -- batch norm, alone and fused with relu and 2x2 max pooling, forward and backward.
+**
+** Own kernels take every number of channels, and the fused ops, which cuDNN has only without the pooling. cuDNN has
+** one-kernel batch norms that keep x on the chip between the statistics and the result; prefers_dnn says where those
+** should win.
+** SPDX-License-Identifier: Apache-2.0
+*/
+#include "backend/cuda/kernels/norm.h"
+
+#include "backend/cuda/cuda.h"
+#include "ops/attrs.h"
+
+/* ---- how a call is cut into threads ---- */
+
+/* x seen as rows of C values: pixels, or entries of (N,C). */
+static int64_t pixels_of(const capl_tensor *x)
+{
+  return capl_tensor_numel(x) / x->size[1];
+}
+
+static bool starts_at(const void *p, size_t bytes)
+{
+  return (uintptr_t)p % bytes == 0;
+}
+
+/* Whether all of these allow CU_WIDE_VALUES at a time; NULLs do. index: u8. */
+static bool is_wide(const capl_tensor *x, const void *a, const void *b, const void *index)
+{
+  size_t bytes = CU_WIDE_VALUES * capl_dtype_size(x->dtype);
+  return x->size[1] % CU_WIDE_VALUES == 0 && starts_at(capl_tensor_data(x), bytes) && starts_at(a, bytes) &&
+         starts_at(b, bytes) && starts_at(index, CU_WIDE_VALUES);
+}
+
+static cu_pixels cut(int64_t pixels, const capl_tensor *x, bool wide, int per_multiprocessor)
+{
+  return cu_pixels_of(pixels, x->size[1], wide ? CU_WIDE_VALUES : 1, (int64_t)per_multiprocessor * cu.multiprocessors);
+}
+
+/* One of the kernels with wide instances. */
+static capl_status launch(int kernel, const capl_tensor *x, bool wide, const cu_pixels *p, const void *args)
+{
+  cu_entry entry = cu_norm_table[cu_wide_entry(kernel, wide, cu_type_of(x->dtype))];
+  return cu_launch_2d(entry, cu_pixel_blocks(p), cu_pixel_tiles(p), CU_PIXEL_THREADS, 0, args);
+}
+
+static int64_t total_blocks(int64_t channels)
+{
+  return cu_divide_up(channels, NORM_TOTAL_CHANNELS);
+}
+
+static capl_status partial_get(const capl_call *call, const cu_pixels *p, float **partial)
+{
+  void *memory;
+  CAPL_TRY(capl_scratch_get(call->device, (size_t)(cu_pixel_blocks(p) * 2 * p->channels) * sizeof(float), &memory));
+  *partial = memory;
+  return CAPL_OK;
+}
+
+static norm_windows windows_of(const capl_tensor *x, bool cut_ones_too)
+{
+  int H = (int)x->size[2], W = (int)x->size[3], more = cut_ones_too ? 1 : 0;
+  return (norm_windows){H, W, (H + more) / 2, (W + more) / 2};
+}
+
+/* ---- forward ---- */
+
+static float *data_or_null(const capl_tensor *t)
+{
+  return t ? capl_tensor_data(t) : NULL;
+}
+
+static capl_status running_statistics(const capl_call *call, int64_t channels)
+{
+  norm_running_args args = {channels, capl_tensor_data(call->in[NORM_RUNNING_MEAN]),
+                            capl_tensor_data(call->in[NORM_RUNNING_VAR]), capl_tensor_data(call->out[NORM_MEAN]),
+                            capl_tensor_data(call->out[NORM_INVSTD]), (float)call->attr[NORM_EPS].f};
+  return cu_launch(cu_norm_table[NORM_RUNNING_ENTRY], cu_divide_up(channels, CU_THREADS), CU_THREADS, 0, &args);
+}
+
+static capl_status join_moments(const capl_call *call, const cu_pixels *p, const float *partial)
+{
+  norm_statistics_args args = {.pixels = p->pixels, .channels = p->channels, .chunk = p->chunk, .partial = partial,
+                               .mean = capl_tensor_data(call->out[NORM_MEAN]),
+                               .invstd = capl_tensor_data(call->out[NORM_INVSTD]),
+                               .running_mean = data_or_null(call_input(call, NORM_RUNNING_MEAN)),
+                               .running_var = data_or_null(call_input(call, NORM_RUNNING_VAR)),
+                               .eps = (float)call->attr[NORM_EPS].f, .momentum = (float)call->attr[NORM_MOMENTUM].f};
+  return cu_launch(cu_norm_table[NORM_STATISTICS_ENTRY], total_blocks(p->channels),
+                   NORM_TOTAL_CHANNELS * NORM_TOTAL_LANES, 0, &args);
+}
+
+static capl_status batch_statistics(const capl_call *call, const capl_tensor *x)
+{
+  bool wide = is_wide(x, NULL, NULL, NULL);
+  cu_pixels p = cut(pixels_of(x), x, wide, CU_PIXEL_BLOCKS);
+  norm_moments_args args = {.p = p, .x = capl_tensor_data(x)};
+  CAPL_TRY(partial_get(call, &p, &args.partial));
+  capl_status status = launch(NORM_MOMENTS, x, wide, &p, &args);
+  if (status == CAPL_OK) status = join_moments(call, &p, args.partial);
+  capl_scratch_put(call->device, args.partial); /* work on it is queued before that of its next owner */
+  return status;
+}
+
+static norm_channels channels_of(const capl_call *call)
+{
+  return (norm_channels){capl_tensor_data(call->in[NORM_WEIGHT]), capl_tensor_data(call->in[NORM_BIAS]),
+                         capl_tensor_data(call->out[NORM_MEAN]), capl_tensor_data(call->out[NORM_INVSTD])};
+}
+
+static capl_status apply(const capl_call *call, const capl_tensor *x, bool relu)
+{
+  void *y = capl_tensor_data(call->out[NORM_Y]);
+  bool wide = is_wide(x, y, NULL, NULL);
+  norm_apply_args args = {.p = cut(pixels_of(x), x, wide, CU_PIXEL_BLOCKS), .c = channels_of(call),
+                          .x = capl_tensor_data(x), .y = y, .relu = relu};
+  return launch(NORM_APPLY, x, wide, &args.p, &args);
+}
+
+static capl_status apply_pool(const capl_call *call, const capl_tensor *x)
+{
+  void *y = capl_tensor_data(call->out[NORM_Y]);
+  uint8_t *index = capl_tensor_data(call->out[NORM_INDEX]);
+  bool wide = is_wide(x, y, NULL, index);
+  norm_pool_args args = {.p = cut(pixels_of(call->out[NORM_Y]), x, wide, CU_PIXEL_BLOCKS), .c = channels_of(call),
+                         .w = windows_of(x, false), .x = capl_tensor_data(x), .y = y, .index = index};
+  return launch(NORM_POOL, x, wide, &args.p, &args);
+}
+
+static capl_status statistics(const capl_call *call)
+{
+  const capl_tensor *x = call->in[NORM_X];
+  return call->attr[NORM_TRAINING].i ? batch_statistics(call, x) : running_statistics(call, x->size[1]);
+}
+
+/* Nothing to normalise: in training the shape rule has refused that. */
+static capl_status normalise(const capl_call *call, bool relu)
+{
+  const capl_tensor *x = call->in[NORM_X];
+  if (x->size[1] == 0) return CAPL_OK;
+  CAPL_TRY(statistics(call));
+  return capl_tensor_numel(x) ? apply(call, x, relu) : CAPL_OK;
+}
+
+static capl_status cu_batch_norm(const capl_call *call)
+{
+  return normalise(call, false);
+}
+
+static capl_status cu_bn_act(const capl_call *call)
+{
+  return normalise(call, true);
+}
+
+static capl_status cu_bn_act_pool(const capl_call *call)
+{
+  const capl_tensor *x = call->in[NORM_X];
+  if (x->size[1] == 0) return CAPL_OK;
+  CAPL_TRY(statistics(call));
+  return capl_tensor_numel(x) ? apply_pool(call, x) : CAPL_OK;
+}
+
+/* ---- backward ---- */
+
+/* Where a gradient op has its inputs: in batch_norm_grad there is no bias before mean. */
+static norm_channels grad_channels(const capl_call *call, bool fused)
+{
+  int mean = fused ? 4 : 3;
+  return (norm_channels){.weight = capl_tensor_data(call->in[2]), .bias = fused ? capl_tensor_data(call->in[3]) : NULL,
+                         .mean = capl_tensor_data(call->in[mean]), .invstd = capl_tensor_data(call->in[mean + 1])};
+}
+
+static capl_status join_sums(const capl_call *call, const norm_grad_args *args)
+{
+  norm_totals_args totals = {args->p.channels, cu_pixel_blocks(&args->p), args->partial, args->c.invstd,
+                             capl_tensor_data(call->out[1]), capl_tensor_data(call->out[2])};
+  return cu_launch(cu_norm_table[NORM_TOTALS_ENTRY], total_blocks(args->p.channels),
+                   NORM_TOTAL_CHANNELS * NORM_TOTAL_LANES, 0, &totals);
+}
+
+/* dweight and dbias, then dx, which needs them in training. sums, apply: numbers of the two kernels. */
+static capl_status two_passes(const capl_call *call, norm_grad_args *args, bool wide, int sums, int apply_kernel)
+{
+  const capl_tensor *x = call->in[0];
+  CAPL_TRY(partial_get(call, &args->p, &args->partial));
+  capl_status status = launch(sums, x, wide, &args->p, args);
+  if (status == CAPL_OK) status = join_sums(call, args);
+  capl_scratch_put(call->device, args->partial);
+  CAPL_TRY(status);
+  if (call->attr[NORM_GRAD_TRAINING].i) {
+    args->dweight = capl_tensor_data(call->out[1]);
+    args->dbias = capl_tensor_data(call->out[2]);
+  }
+  return launch(apply_kernel, x, wide, &args->p, args);
+}
+
+/* Gradients of parameters that saw no value. */
+static capl_status no_gradient(const capl_call *call)
+{
+  CAPL_TRY(cu_fill_tensor(call->out[1], 0));
+  return cu_fill_tensor(call->out[2], 0);
+}
+
+static norm_grad_args grad_args(const capl_call *call, bool fused)
+{
+  const capl_tensor *x = call->in[0];
+  return (norm_grad_args){.c = grad_channels(call, fused), .x = capl_tensor_data(x), .dy = capl_tensor_data(call->in[1]),
+                          .dx = capl_tensor_data(call->out[0]), .share = (float)(1 / (double)pixels_of(x)), .relu = fused};
+}
+
+static capl_status differentiate(const capl_call *call, bool fused)
+{
+  const capl_tensor *x = call->in[0];
+  if (capl_tensor_numel(x) == 0) return no_gradient(call);
+  norm_grad_args args = grad_args(call, fused);
+  bool wide = is_wide(x, args.dy, args.dx, NULL);
+  args.p = cut(pixels_of(x), x, wide, CU_PIXEL_BLOCKS);
+  return two_passes(call, &args, wide, NORM_GRAD_SUMS, NORM_GRAD_APPLY);
+}
+
+static capl_status cu_batch_norm_grad(const capl_call *call)
+{
+  return differentiate(call, false);
+}
+
+static capl_status cu_bn_act_grad(const capl_call *call)
+{
+  return differentiate(call, true);
+}
+
+static capl_status cu_bn_act_pool_grad(const capl_call *call)
+{
+  const capl_tensor *x = call->in[0];
+  if (capl_tensor_numel(x) == 0) return no_gradient(call);
+  norm_grad_args args = grad_args(call, true);
+  args.index = capl_tensor_data(call->in[6]);
+  args.w = windows_of(x, true);
+  bool wide = is_wide(x, args.dy, args.dx, args.index);
+  args.p = cut(x->size[0] * args.w.windows_h * args.w.windows_w, x, wide, CU_WINDOW_BLOCKS);
+  return two_passes(call, &args, wide, NORM_POOL_GRAD_SUMS, NORM_POOL_GRAD_APPLY);
+}
+
+/* ---- rows ---- */
+
+const capl_kernel cu_norm_kernels[] = {
+  {CAPL_OP_batch_norm, cu_batch_norm, NULL, CU_REAL},
+  {CAPL_OP_batch_norm_grad, cu_batch_norm_grad, NULL, CU_REAL},
+  {CAPL_OP_bn_act, cu_bn_act, NULL, CU_REAL},
+  {CAPL_OP_bn_act_grad, cu_bn_act_grad, NULL, CU_REAL},
+  {CAPL_OP_bn_act_pool, cu_bn_act_pool, NULL, CU_REAL},
+  {CAPL_OP_bn_act_pool_grad, cu_bn_act_pool_grad, NULL, CU_REAL},
+  {0},
+};
