@@ -168,6 +168,11 @@ static bool may_have_gpu(void)
 
 static capl_status open_auto(capl_device **out)
 {
+  const char *wish = getenv("CAPL_DEVICE");
+  if (wish && *wish && strcmp(wish, "auto") != 0) {
+    snprintf(auto_why, sizeof auto_why, "CAPL_DEVICE=%s", wish);
+    return open_named(wish, out);
+  }
   if (!may_have_gpu()) {
     snprintf(auto_why, sizeof auto_why, "no NVIDIA driver on this machine");
   } else if (open_named("cuda", out) == CAPL_OK) {

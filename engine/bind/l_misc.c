@@ -32,12 +32,30 @@ capl_device *bind_opt_device(lua_State *L, int i)
   return device;
 }
 
-/* core.device([name]) -> name of the default device, set first if given */
+/* core.device([name]) -> name of the default device, set first if given; why "auto" is what it is here */
 static int core_device(lua_State *L)
 {
   bind_current.device = bind_opt_device(L, 1);
   lua_pushstring(L, bind_current.device->name);
-  return 1;
+  lua_pushstring(L, capl_device_auto_why());
+  return 2;
+}
+
+/* core.device_report(backend) -> text, what it finds on this machine; or nil, why not */
+static int core_device_report(lua_State *L)
+{
+  char text[8192] = "";
+  if (capl_device_report(bind_check_string(L, 1), text, sizeof text) == CAPL_OK) return lua_pushstring(L, text), 1;
+  lua_pushnil(L);
+  lua_pushstring(L, capl_error_last()->message);
+  return 2;
+}
+
+/* core.device_switch(name, on) of the default device: "tf32", "deterministic", "autotune" */
+static int core_device_switch(lua_State *L)
+{
+  bind_check(L, capl_device_switch(default_device(L), bind_check_string(L, 1), bind_check_bool(L, 2)), NULL);
+  return 0;
 }
 
 /* core.device_info(name) -> {name, arithmetic, description, precision, why} or nil, why not.
@@ -296,6 +314,8 @@ void bind_open_misc(lua_State *L)
 {
   static const luaL_Reg functions[] = {{"device", core_device},
                                        {"device_info", core_device_info},
+                                       {"device_report", core_device_report},
+                                       {"device_switch", core_device_switch},
                                        {"rng", core_rng},
                                        {"next_stream", core_next_stream},
                                        {"memory", core_memory},

@@ -104,7 +104,7 @@ struct capl_device {
 };
 
 /* Opens a device by name, loading its backend when needed: "cpu", "ref", "meta", "cuda" (= "cuda:0"), "cuda:1", "auto".
-** auto is a GPU where there is one that works, else cpu. The pointer stays valid until the process ends. A process uses
+** auto is $CAPL_DEVICE if set, else a GPU where there is one that works, else cpu. The pointer stays valid until the process ends. A process uses
 ** one GPU. EUNSUPPORTED says why a device is not available. */
 CAPL_API capl_status capl_device_open(const char *name, capl_device **out);
 /* Why "auto" is what it is here: "an NVIDIA GPU", "no NVIDIA driver", ... Borrowed text. */

@@ -28,13 +28,14 @@ for name, fn in pairs(tensor) do capl[name] = fn end
 
 -- ---- settings ----
 
---- capl.device([name]): the default device, set if given: "cpu", "ref" (slow, exact), "meta" (shapes only), "auto".
-capl.device = core.device
+--- capl.device([name]): the default device, set if given: "cpu", "cuda:0", "ref" (slow, exact), "meta" (shapes only),
+-- "auto" (a GPU where one works, else cpu).
+function capl.device(name) return (core.device(name)) end
 
 --- capl.devices() -> list of {name, available, description or why}
 function capl.devices()
   local out = {}
-  for i, name in ipairs{"cpu", "ref", "meta"} do
+  for i, name in ipairs{"cpu", "cuda", "ref", "meta"} do
     local info, why = core.device_info(name)
     out[i] = {name = name, available = info ~= nil, why = why, description = info and info.description}
   end

@@ -6,6 +6,7 @@ local devices = {"cpu", "ref", "meta", "cuda:0"}
 
 -- Variables that change what the program does, and what holds without them.
 local variables = {
+  {"CAPL_DEVICE", "a GPU where there is one that works, else cpu; what device = \"auto\" means"},
   {"CAPL_ISA", "the best instruction set here; avx512, avx2 and portable force one"},
   {"CAPL_THREADS", "as many compute threads as OMP_NUM_THREADS says"},
   {"OMP_NUM_THREADS", "one per processor that this process may use"},

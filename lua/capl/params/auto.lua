@@ -4,8 +4,11 @@ local core = ...
 
 local auto = {}
 
---- Device of this run.
-function auto.device() return "cpu" end
+--- Device of this run: "cpu", "cuda:0" …
+function auto.device() return (core.device()) end
+
+--- Its kind, by which settings may differ: "cuda" or "cpu" (ref and meta count as cpu).
+function auto.kind() return auto.device():match("^cuda") or "cpu" end
 
 local precisions = {cpu = {"fp32", "bf16"}, cuda = {"fp32", "tf32", "fp16", "bf16"}}
 
@@ -17,7 +20,6 @@ end
 
 --- Names by which a chosen value is known: ORDER of the list is that of the documentation.
 local choose = {
-  device = function() return "cpu", "the only device of this build" end,
   precision = best_precision,
   workers = function()
     local cpus = core.sys.cpus()
@@ -28,7 +30,7 @@ local choose = {
 }
 
 local function check_precision(value)
-  local kind = auto.device():match("^%a+")
+  local kind = auto.kind()
   local list = precisions[kind]
   for _, known in ipairs(list) do
     if known == value or (known == "fp32" and value == "f32") then return end
@@ -42,14 +44,7 @@ local function check_precision(value)
   }
 end
 
-local check = {
-  precision = check_precision,
-  device = function(value)
-    if value ~= "cpu" then
-      core.error{code = "unsupported", message = ("device = %s: this build has cpu only"):format(tostring(value))}
-    end
-  end,
-}
+local check = {precision = check_precision}
 
 --- Replaces "auto" of a known setting by the choice, with its reason; checks explicit values.
 function auto.settle(setting)

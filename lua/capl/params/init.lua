@@ -4,6 +4,7 @@ local core = ...
 
 local auto = require "params.auto"
 local docs = require "params.docs"
+local every = require "params.every"
 local options = require "cli.options"
 local run = require "run"
 
@@ -33,7 +34,7 @@ local function is_per_device(value)
   return true
 end
 
-local function device_kind() return (auto.device():match("^%a+")) end
+local device_kind = auto.kind
 
 -- ---- types ----
 
@@ -181,17 +182,42 @@ local function read_preset(name, presets, definition, keys)
   return presets[name]
 end
 
+--- The definition with the settings of every recipe that it does not name itself.
+local function with_every(definition)
+  local all = {}
+  for key, value in pairs(definition) do all[key] = value end
+  for _, setting in ipairs(every) do
+    if all[setting.key] == nil then all[setting.key] = setting.default end
+  end
+  return all
+end
+
+local function settle_every(by_key)
+  for _, known in ipairs(every) do
+    local setting = by_key[known.key]
+    local was_auto = setting.value == "auto"
+    local value, why, usual = known.apply(setting.value)
+    setting.value, setting.read, setting.usual = value, true, usual
+    if was_auto then setting.origin, setting.why = "auto", why end
+  end
+end
+
 local function resolve(definition, keys)
   local flags, preset = read_flags(run.take_args(), definition, keys)
   local from_preset = read_preset(preset, definition.presets, definition, keys)
-  local settings = {}
-  for i, key in ipairs(keys) do
+  local function lookup(key)
     local value, origin = definition[key], "recipe"
     if from_preset[key] ~= nil then value, origin = from_preset[key], "preset " .. preset end
     if flags[key] ~= nil then value, origin = from_text(key, definition[key], flags[key]), "flag" end
-    settings[i] = {key = key, value = plain(key, value), origin = origin}
+    return {key = key, value = plain(key, value), origin = origin}
   end
-  for _, setting in ipairs(settings) do auto.settle(setting) end
+  local by_key, settings = {}, {}
+  for _, known in ipairs(every) do by_key[known.key] = lookup(known.key) end
+  settle_every(by_key)
+  for i, key in ipairs(keys) do
+    settings[i] = by_key[key] or lookup(key)
+    if not by_key[key] then auto.settle(settings[i]) end
+  end
   return settings
 end
 
@@ -219,6 +245,7 @@ local function show(value) return type(value) == "string" and value or tostring(
 local function help_page(definition, keys)
   local text = run.text and docs.page(run.text) or ""
   local about = run.text and docs.settings(run.text) or {}
+  for _, known in ipairs(every) do about[known.key] = about[known.key] or known.doc end
   local lines = {("capl %s [--key=value…]"):format(run.recipe or "RECIPE")}
   if text ~= "" then lines[#lines + 1] = text end
   lines[#lines + 1] = "\nsettings:"
@@ -245,6 +272,7 @@ end
 -- errs value: unknown key, wrong type, unknown preset; each names the nearest valid one
 local function params(definition)
   if type(definition) ~= "table" then fail("capl.params takes a table: capl.params{epochs = 3}") end
+  definition = with_every(definition)
   local keys = docs.in_order(sorted_keys(definition), run.text)
   if run.help then
     core.sys.out(help_page(definition, keys))

@@ -58,11 +58,16 @@ function run.take_args()
   return run.args
 end
 
+--- Settings of every recipe (params/every.lua) are told when something was chosen or asked for, not when all is as ever.
 local function settings_lines()
-  local wide = 0
-  for _, s in ipairs(run.settings) do wide = math.max(wide, #s.key) end
-  local lines = {}
-  for i, s in ipairs(run.settings) do
+  local wide, shown, lines = 0, {}, {}
+  for _, s in ipairs(run.settings) do
+    if not s.usual then
+      wide = math.max(wide, #s.key)
+      shown[#shown + 1] = s
+    end
+  end
+  for i, s in ipairs(shown) do
     lines[i] = ("  %-" .. wide .. "s  %-12s  %s"):format(s.key, tostring(s.value), s.why and "auto: " .. s.why or s.origin)
   end
   return table.concat(lines, "\n")
@@ -71,8 +76,9 @@ end
 function run.set_settings(settings)
   run.settings = settings
   if run.mode == "none" then return end
-  run.print(("%s on cpu"):format(run.recipe))
-  if #settings > 0 then run.print(settings_lines()) end
+  run.print(("%s on %s"):format(run.recipe, (core.device())))
+  local lines = settings_lines()
+  if lines ~= "" then run.print(lines) end
 end
 
 --- Value and origin of a setting, nil when the recipe has none of that name.

@@ -1,0 +1,18 @@
+-- every.lua: the settings that every recipe has without naming them; capl itself reads them.
+--
+-- A recipe may give its own default by naming one in capl.params. They are settled in this order, before all others:
+-- {cuda = …, cpu = …} and "auto" of other settings depend on the device.
+-- SPDX-License-Identifier: Apache-2.0
+local core = ...
+
+local function apply_device(value)
+  local name, why = core.device() -- capl check runs recipes on device meta whatever they ask for
+  if name == "meta" then return name, "capl check", true end
+  name, why = core.device(value)
+  return name, why, value == "auto" and name == "cpu" and (why:match("^no NVIDIA driver") or why:match("^CAPL_DEVICE")) ~= nil
+end
+
+--- key, default, doc for --help, apply(value) -> value in force, why if it was chosen, whether the header may leave it out
+return {
+  {key = "device", default = "auto", doc = "auto, cpu, cuda, cuda:1 …", apply = apply_device},
+}
