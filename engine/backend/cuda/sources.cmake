@@ -6,6 +6,7 @@ set(CUDA_C_SOURCES
   cuda.c
   device.c
   launch.c
+  loop.c
   conv.c
   blas_record.c
   matmul.c
@@ -20,6 +21,8 @@ set(CUDA_C_SOURCES
 
 # Kernels: nvcc for the card, g++ or clang++ for the tests.
 set(CUDA_KERNELS
+  kernels/elementwise.cu
+  kernels/shape.cu
   kernels/matmul.cu
   kernels/norm.cu
   )
