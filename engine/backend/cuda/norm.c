@@ -5,9 +5,8 @@
 ** should win.
 ** SPDX-License-Identifier: Apache-2.0
 */
+#include "backend/cuda/cut.h"
 #include "backend/cuda/kernels/norm.h"
-
-#include "backend/cuda/cuda.h"
 #include "ops/attrs.h"
 
 /* ---- how a call is cut into threads ---- */
@@ -16,31 +15,6 @@
 static int64_t pixels_of(const capl_tensor *x)
 {
   return capl_tensor_numel(x) / x->size[1];
-}
-
-static bool starts_at(const void *p, size_t bytes)
-{
-  return (uintptr_t)p % bytes == 0;
-}
-
-/* Whether all of these allow CU_WIDE_VALUES at a time; NULLs do. index: u8. */
-static bool is_wide(const capl_tensor *x, const void *a, const void *b, const void *index)
-{
-  size_t bytes = CU_WIDE_VALUES * capl_dtype_size(x->dtype);
-  return x->size[1] % CU_WIDE_VALUES == 0 && starts_at(capl_tensor_data(x), bytes) && starts_at(a, bytes) &&
-         starts_at(b, bytes) && starts_at(index, CU_WIDE_VALUES);
-}
-
-static cu_pixels cut(int64_t pixels, const capl_tensor *x, bool wide, int per_multiprocessor)
-{
-  return cu_pixels_of(pixels, x->size[1], wide ? CU_WIDE_VALUES : 1, (int64_t)per_multiprocessor * cu.multiprocessors);
-}
-
-/* One of the kernels with wide instances. */
-static capl_status launch(int kernel, const capl_tensor *x, bool wide, const cu_pixels *p, const void *args)
-{
-  cu_entry entry = cu_norm_table[cu_wide_entry(kernel, wide, cu_type_of(x->dtype))];
-  return cu_launch_2d(entry, cu_pixel_blocks(p), cu_pixel_tiles(p), CU_PIXEL_THREADS, 0, args);
 }
 
 static int64_t total_blocks(int64_t channels)
@@ -91,11 +65,11 @@ static capl_status join_moments(const capl_call *call, const cu_pixels *p, const
 
 static capl_status batch_statistics(const capl_call *call, const capl_tensor *x)
 {
-  bool wide = is_wide(x, NULL, NULL, NULL);
-  cu_pixels p = cut(pixels_of(x), x, wide, CU_PIXEL_BLOCKS);
+  bool wide = cu_is_wide(x, NULL);
+  cu_pixels p = cu_cut(pixels_of(x), x, wide, CU_PIXEL_BLOCKS);
   norm_moments_args args = {.p = p, .x = capl_tensor_data(x)};
   CAPL_TRY(partial_get(call, &p, &args.partial));
-  capl_status status = launch(NORM_MOMENTS, x, wide, &p, &args);
+  capl_status status = cu_launch_cut(cu_norm_table, NORM_MOMENTS, x->dtype, wide, &p, &args);
   if (status == CAPL_OK) status = join_moments(call, &p, args.partial);
   capl_scratch_put(call->device, args.partial); /* work on it is queued before that of its next owner */
   return status;
@@ -110,20 +84,20 @@ static norm_channels channels_of(const capl_call *call)
 static capl_status apply(const capl_call *call, const capl_tensor *x, bool relu)
 {
   void *y = capl_tensor_data(call->out[NORM_Y]);
-  bool wide = is_wide(x, y, NULL, NULL);
-  norm_apply_args args = {.p = cut(pixels_of(x), x, wide, CU_PIXEL_BLOCKS), .c = channels_of(call),
+  bool wide = cu_is_wide(x, y);
+  norm_apply_args args = {.p = cu_cut(pixels_of(x), x, wide, CU_PIXEL_BLOCKS), .c = channels_of(call),
                           .x = capl_tensor_data(x), .y = y, .relu = relu};
-  return launch(NORM_APPLY, x, wide, &args.p, &args);
+  return cu_launch_cut(cu_norm_table, NORM_APPLY, x->dtype, wide, &args.p, &args);
 }
 
 static capl_status apply_pool(const capl_call *call, const capl_tensor *x)
 {
   void *y = capl_tensor_data(call->out[NORM_Y]);
   uint8_t *index = capl_tensor_data(call->out[NORM_INDEX]);
-  bool wide = is_wide(x, y, NULL, index);
-  norm_pool_args args = {.p = cut(pixels_of(call->out[NORM_Y]), x, wide, CU_PIXEL_BLOCKS), .c = channels_of(call),
+  bool wide = cu_is_wide(x, y) && cu_starts_wide(index, CAPL_U8);
+  norm_pool_args args = {.p = cu_cut(pixels_of(call->out[NORM_Y]), x, wide, CU_PIXEL_BLOCKS), .c = channels_of(call),
                          .w = windows_of(x, false), .x = capl_tensor_data(x), .y = y, .index = index};
-  return launch(NORM_POOL, x, wide, &args.p, &args);
+  return cu_launch_cut(cu_norm_table, NORM_POOL, x->dtype, wide, &args.p, &args);
 }
 
 static capl_status statistics(const capl_call *call)
@@ -182,7 +156,7 @@ static capl_status two_passes(const capl_call *call, norm_grad_args *args, bool 
 {
   const capl_tensor *x = call->in[0];
   CAPL_TRY(partial_get(call, &args->p, &args->partial));
-  capl_status status = launch(sums, x, wide, &args->p, args);
+  capl_status status = cu_launch_cut(cu_norm_table, sums, x->dtype, wide, &args->p, args);
   if (status == CAPL_OK) status = join_sums(call, args);
   capl_scratch_put(call->device, args->partial);
   CAPL_TRY(status);
@@ -190,7 +164,7 @@ static capl_status two_passes(const capl_call *call, norm_grad_args *args, bool 
     args->dweight = capl_tensor_data(call->out[1]);
     args->dbias = capl_tensor_data(call->out[2]);
   }
-  return launch(apply_kernel, x, wide, &args->p, args);
+  return cu_launch_cut(cu_norm_table, apply_kernel, x->dtype, wide, &args->p, args);
 }
 
 /* Gradients of parameters that saw no value. */
@@ -212,8 +186,8 @@ static capl_status differentiate(const capl_call *call, bool fused)
   const capl_tensor *x = call->in[0];
   if (capl_tensor_numel(x) == 0) return no_gradient(call);
   norm_grad_args args = grad_args(call, fused);
-  bool wide = is_wide(x, args.dy, args.dx, NULL);
-  args.p = cut(pixels_of(x), x, wide, CU_PIXEL_BLOCKS);
+  bool wide = cu_is_wide(x, args.dy) && cu_starts_wide(args.dx, x->dtype);
+  args.p = cu_cut(pixels_of(x), x, wide, CU_PIXEL_BLOCKS);
   return two_passes(call, &args, wide, NORM_GRAD_SUMS, NORM_GRAD_APPLY);
 }
 
@@ -234,8 +208,9 @@ static capl_status cu_bn_act_pool_grad(const capl_call *call)
   norm_grad_args args = grad_args(call, true);
   args.index = capl_tensor_data(call->in[6]);
   args.w = windows_of(x, true);
-  bool wide = is_wide(x, args.dy, args.dx, args.index);
-  args.p = cut(x->size[0] * args.w.windows_h * args.w.windows_w, x, wide, CU_WINDOW_BLOCKS);
+  bool wide = cu_is_wide(x, args.dy) && cu_starts_wide(args.dx, x->dtype) &&
+              cu_starts_wide(args.index, CAPL_U8);
+  args.p = cu_cut(x->size[0] * args.w.windows_h * args.w.windows_w, x, wide, CU_WINDOW_BLOCKS);
   return two_passes(call, &args, wide, NORM_POOL_GRAD_SUMS, NORM_POOL_GRAD_APPLY);
 }
 

@@ -5,6 +5,7 @@
 set(CUDA_C_SOURCES
   cuda.c
   device.c
+  report.c
   launch.c
   loop.c
   conv.c
@@ -25,6 +26,7 @@ set(CUDA_KERNELS
   kernels/shape.cu
   kernels/matmul.cu
   kernels/norm.cu
+  kernels/pool.cu
   )
 
 # Files that include a vendor library's headers beyond the runtime; the tests have their own instead.
