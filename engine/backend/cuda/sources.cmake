@@ -26,6 +26,7 @@ set(CUDA_KERNELS
   kernels/shape.cu
   kernels/matmul.cu
   kernels/norm.cu
+  kernels/optim.cu
   kernels/pool.cu
   )
 
