@@ -1,4 +1,4 @@
-/* device.c -- looks at driver, toolkit and GPUs; names what is missing.
+/* device.c -- looks for a driver and a GPU that this build has code for; names what is missing.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #include "backend/cuda/device.h"
@@ -128,22 +128,4 @@ void device_describe(const device_facts *facts, char *text, size_t len)
 {
   snprintf(text, len, "%s, compute capability %d.%d, %d SMs, %.1f GB", facts->name, facts->capability / 10,
            facts->capability % 10, facts->multiprocessors, (double)facts->memory / 1e9);
-}
-
-capl_status device_report(char *text, size_t len)
-{
-  int count;
-  char line[256];
-  if (device_count(&count) != CAPL_OK) {
-    snprintf(text, len, "%s\n", capl_error_last()->message);
-    return CAPL_OK;
-  }
-  size_t used = 0;
-  for (int k = 0; k < count && used < len; k++) {
-    device_facts facts;
-    CAPL_TRY(device_facts_get(k, &facts));
-    device_describe(&facts, line, sizeof line);
-    used += (size_t)snprintf(text + used, len - used, "cuda:%d  %s\n", k, line);
-  }
-  return CAPL_OK;
 }

@@ -25,7 +25,7 @@ capl_status device_facts_get(int index, device_facts *out);
 capl_status device_choose(int index, device_facts *out);
 /* One line: "NVIDIA H200, compute capability 9.0, 132 SMs, 150.1 GB". */
 void device_describe(const device_facts *facts, char *text, size_t len);
-/* The environment report of `capl info`, a line per fact; OK also when there is no GPU: then it says why. */
+/* The environment report of `capl info`, a line per fact (report.c); OK also when there is no GPU: then it says why. */
 capl_status device_report(char *text, size_t len);
 
 #endif

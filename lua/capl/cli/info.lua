@@ -2,7 +2,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
-local devices = {"cpu", "ref", "meta", "cuda:0"}
+local devices = {"cpu", "ref", "meta"}
 
 -- Variables that change what the program does, and what holds without them.
 local variables = {
@@ -23,6 +23,15 @@ local function device_line(name)
   return line .. ("\n           precision auto: %s (%s)"):format(info.precision, info.why)
 end
 
+--- What CUDA finds here, or exactly why it is off.
+local function cuda_lines(lines)
+  local text, why = core.device_report("cuda")
+  lines[#lines + 1] = "cuda"
+  for part in (text or "off       " .. why:gsub("^device cuda is not available: ", "")):gmatch("[^\n]+") do
+    lines[#lines + 1] = "  " .. part:gsub("device cuda is not available: ", "")
+  end
+end
+
 local function main(job)
   if job.args[1] then core.error{code = "value", message = "capl info takes no words; '" .. job.args[1] .. "' is one"} end
   local lines = {
@@ -31,6 +40,7 @@ local function main(job)
     "devices",
   }
   for _, name in ipairs(devices) do lines[#lines + 1] = device_line(name) end
+  cuda_lines(lines)
   lines[#lines + 1] = "environment"
   for _, one in ipairs(variables) do
     lines[#lines + 1] = ("  %-18s %s"):format(one[1], core.sys.getenv(one[1]) or "not set: " .. one[2])

@@ -1,0 +1,124 @@
+/* report.c -- what `capl info` prints of CUDA: driver, libraries, and what each GPU can do.
+** SPDX-License-Identifier: Apache-2.0
+*/
+#include <dlfcn.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "backend/cuda/blas.h"
+#include "backend/cuda/cuda.h"
+#include "backend/cuda/device.h"
+#include "backend/cuda/dnn.h"
+
+typedef struct {
+  char *at;
+  size_t room;
+} text_out;
+
+static void line(text_out *out, const char *name, const char *format, ...) CAPL_PRINTF(3, 4);
+
+static void line(text_out *out, const char *name, const char *format, ...)
+{
+  char value[512];
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(value, sizeof value, format, arguments);
+  va_end(arguments);
+  int used = snprintf(out->at, out->room, "%-9s %s\n", name, value);
+  size_t step = used < 0 ? 0 : (size_t)used < out->room ? (size_t)used : out->room - 1;
+  out->at += step;
+  out->room -= step;
+}
+
+/* ---- driver and libraries -------------------------------------------------------------------- */
+
+/* "580.65.06" out of the kernel module's own page; "" where there is none. */
+static void kernel_module(char *version, size_t len)
+{
+  version[0] = '\0';
+  FILE *file = fopen("/proc/driver/nvidia/version", "r");
+  if (!file) return;
+  char first[256] = "";
+  if (fgets(first, sizeof first, file))
+    for (char *word = strtok(first, " \t\n"); word && !version[0]; word = strtok(NULL, " \t\n"))
+      if (strspn(word, "0123456789.") == strlen(word) && strchr(word, '.')) snprintf(version, len, "%s", word);
+  fclose(file);
+}
+
+static void driver_line(text_out *out)
+{
+  int driver = 0;
+  char module[32];
+  if (cudaDriverGetVersion(&driver) != cudaSuccess) cudaGetLastError();
+  kernel_module(module, sizeof module);
+  if (driver == 0) line(out, "driver", "none");
+  else line(out, "driver", "%s%sfor CUDA %d.%d", module, module[0] ? ", " : "", driver / 1000, driver % 1000 / 10);
+}
+
+/* NCCL is only loaded for several GPUs; here it is asked for its version and let go. */
+static void nccl_line(text_out *out)
+{
+  void *library = dlopen("libnccl.so.2", RTLD_NOW | RTLD_LOCAL);
+  int (*get_version)(int *);
+  int version = 0;
+  if (!library) {
+    line(out, "NCCL", "not found (several GPUs need libnccl.so.2)");
+    return;
+  }
+  *(void **)&get_version = dlsym(library, "ncclGetVersion");
+  if (get_version) get_version(&version);
+  line(out, "NCCL", "%d.%d.%d", version / 10000, version % 10000 / 100, version % 100);
+  dlclose(library);
+}
+
+static void library_lines(text_out *out)
+{
+  int runtime = 0;
+  if (cudaRuntimeGetVersion(&runtime) != cudaSuccess) cudaGetLastError();
+  line(out, "CUDA", "%d.%d", runtime / 1000, runtime % 1000 / 10);
+  line(out, "cuDNN", "%s", dnn_version());
+  line(out, "cuBLASLt", "%s", blas_version());
+  nccl_line(out);
+}
+
+/* ---- GPUs ------------------------------------------------------------------------------------ */
+
+/* Images per step that keep a GPU of this memory busy with the captcha networks; found to fit with room to spare. */
+static int recommended_batch(size_t memory)
+{
+  static const struct {
+    double gigabytes;
+    int batch;
+  } table[] = {{70, 1024}, {36, 512}, {22, 256}, {11, 128}, {0, 64}};
+  int k = 0;
+  while ((double)memory / 1e9 < table[k].gigabytes) k++;
+  return table[k].batch;
+}
+
+static void gpu_lines(text_out *out, int index, const device_facts *facts)
+{
+  char name[16], text[256];
+  snprintf(name, sizeof name, "cuda:%d", index);
+  device_describe(facts, text, sizeof text);
+  line(out, name, "%s", text);
+  line(out, "", "tf32 %s, bf16 %s, fp16 %s, %.0f MB L2, bus %s; recommended batch %d", facts->capability >= 80 ? "yes" : "no",
+       facts->capability >= 80 ? "yes" : "no", facts->capability >= 70 ? "yes" : "no", (double)facts->l2_bytes / 1e6,
+       facts->bus, recommended_batch(facts->memory));
+}
+
+capl_status device_report(char *text, size_t len)
+{
+  text_out out = {text, len};
+  int count;
+  text[0] = '\0';
+  if (device_count(&count) != CAPL_OK) line(&out, "off", "%s", capl_error_last()->message);
+  driver_line(&out);
+  library_lines(&out);
+  for (int k = 0; k < count; k++) {
+    device_facts facts;
+    if (device_facts_get(k, &facts) == CAPL_OK) gpu_lines(&out, k, &facts);
+    else line(&out, "cuda", "number %d: %s", k, capl_error_last()->message);
+  }
+  return CAPL_OK;
+}
