@@ -66,8 +66,8 @@ static capl_status sum_strips(int type, const void *x, int64_t rows, int64_t col
 
 /* sums (columns) f32 := x (rows, columns) summed over its rows, rows >= 1. Enough strips of rows to keep the GPU busy,
 ** of at least 64 rows; the same number for the same shape, so that the order of the sums never changes. */
-static capl_status column_sums(capl_device *device, capl_dtype dtype, const void *x, int64_t rows, int64_t columns,
-                               float *sums)
+capl_status cu_column_sums(capl_device *device, capl_dtype dtype, const void *x, int64_t rows, int64_t columns,
+                           float *sums)
 {
   int64_t strips = ceil_div(rows, 64), busy = ceil_div(1024, ceil_div(columns, COLUMN_SUMS_WIDTH));
   if (strips > busy) strips = busy;
@@ -164,7 +164,7 @@ static capl_status cu_linear_grad_w(const capl_call *call)
     CAPL_TRY(cu_fill_tensor(dw, 0));
     return cu_fill_tensor(db, 0);
   }
-  if (inputs == 0) return column_sums(dy->device, dy->dtype, capl_tensor_data(dy), rows, outputs, capl_tensor_data(db));
+  if (inputs == 0) return cu_column_sums(dy->device, dy->dtype, capl_tensor_data(dy), rows, outputs, capl_tensor_data(db));
   blas_record record = blas_begin(x->dtype, outputs, inputs, rows, true, false);
   record.y.dtype = CAPL_F32;
   record.epilogue = BLAS_ROW_SUMS;
@@ -173,7 +173,7 @@ static capl_status cu_linear_grad_w(const capl_call *call)
   bool both;
   CAPL_TRY(blas_supports(&record, &both));
   if (!both) {
-    CAPL_TRY(column_sums(dy->device, dy->dtype, p.a, rows, outputs, p.vector));
+    CAPL_TRY(cu_column_sums(dy->device, dy->dtype, p.a, rows, outputs, p.vector));
     record.epilogue = BLAS_PLAIN;
     p.vector = NULL;
   }
