@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "backend/cuda/device.h"
+#include "backend/cuda/stage.h"
 
 cu_context cu = {.index = -1};
 
@@ -180,6 +181,7 @@ static const capl_backend backend = {
   .fill = cu_fill_tensor,
   .report = device_report,
   .set_switch = cuda_set_switch,
+  .feed = &cu_feed_ops,
 };
 
 CAPL_API const capl_backend *capl_backend_cuda_entry(void);

@@ -7,6 +7,8 @@ set(CUDA_C_SOURCES
   device.c
   report.c
   launch.c
+  stage.c
+  data.c
   loop.c
   conv.c
   blas_record.c
@@ -22,6 +24,8 @@ set(CUDA_C_SOURCES
 
 # Kernels: nvcc for the card, g++ or clang++ for the tests.
 set(CUDA_KERNELS
+  kernels/augment.cu
+  kernels/gather.cu
   kernels/elementwise.cu
   kernels/shape.cu
   kernels/matmul.cu
