@@ -88,6 +88,8 @@ int bind_fail(lua_State *L, capl_status code, const char *op, const char *hint, 
     CAPL_PRINTF(5, 6);
 int bind_arg_error(lua_State *L, int i, const char *fmt, ...) CAPL_PRINTF(3, 4);
 int bind_type_error(lua_State *L, int i, const char *expected);
+/* "recipe.lua:41" into buf, "" when no recipe is running. */
+void bind_where(lua_State *L, char *buf, size_t len);
 
 static inline void bind_check(lua_State *L, capl_status status, const char *op)
 {
@@ -108,6 +110,7 @@ void bind_open_data(lua_State *L);
 void bind_open_io(lua_State *L);
 void bind_open_plot(lua_State *L);
 void bind_open_model(lua_State *L);
+void bind_open_capture(lua_State *L);
 
 /* core.model_save with the graph at 2 (l_model.c). */
 int bind_model_save(lua_State *L, const capl_graph *graph);

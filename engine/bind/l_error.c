@@ -36,6 +36,14 @@ static void push_where(lua_State *L)
   lua_pushnil(L);
 }
 
+void bind_where(lua_State *L, char *buf, size_t len)
+{
+  luaL_checkstack(L, 4, "where");
+  push_where(L);
+  snprintf(buf, len, "%s", lua_isnil(L, -1) ? "" : lua_tostring(L, -1));
+  lua_pop(L, 1);
+}
+
 static bool is_module(lua_State *L, int i)
 {
   if (!lua_istable(L, i) || !lua_getmetatable(L, i)) return false;

@@ -80,6 +80,13 @@ static int core_device_info(lua_State *L)
   return 1;
 }
 
+/* core.profiling() -> whether every kernel is timed now */
+static int core_profiling(lua_State *L)
+{
+  lua_pushboolean(L, capl_profile_on());
+  return 1;
+}
+
 /* ---- random numbers -------------------------------------------------------------------------- */
 
 /* core.rng([seed[, streams]]) -> seed and number of streams opened, set first if given */
@@ -114,17 +121,24 @@ static void set_number(lua_State *L, const char *key, double value)
   lua_setfield(L, -2, key);
 }
 
-/* core.memory([device]) -> {live, peak, cached, allocations, reuses} */
+/* core.memory([device]) -> {live, peak, cached, captured, allocations, reuses; card_free, card_total where the device can
+** tell} */
 static int core_memory(lua_State *L)
 {
   capl_memory_stats m;
-  capl_memory_stats_get(bind_opt_device(L, 1), &m);
+  size_t card_free, total;
+  capl_device *device = bind_opt_device(L, 1);
+  capl_memory_stats_get(device, &m);
   lua_newtable(L);
   set_number(L, "live", (double)m.live);
   set_number(L, "peak", (double)m.peak);
   set_number(L, "cached", (double)m.cached);
+  set_number(L, "captured", (double)m.captured);
   set_number(L, "allocations", (double)m.allocations);
   set_number(L, "reuses", (double)m.reuses);
+  if (!device->backend->mem_info || device->backend->mem_info(&card_free, &total) != CAPL_OK) return 1;
+  set_number(L, "card_free", (double)card_free);
+  set_number(L, "card_total", (double)total);
   return 1;
 }
 
@@ -314,6 +328,7 @@ void bind_open_misc(lua_State *L)
 {
   static const luaL_Reg functions[] = {{"device", core_device},
                                        {"device_info", core_device_info},
+                                       {"profiling", core_profiling},
                                        {"device_report", core_device_report},
                                        {"device_switch", core_device_switch},
                                        {"rng", core_rng},

@@ -16,6 +16,7 @@
 #include "ops/autocast.h"
 #include "tape/tape.h"
 #include "tensor/storage.h"
+#include "tensor/watch.h"
 
 /* How many inputs an op takes, read once from its .ins text. */
 typedef struct {
@@ -254,6 +255,11 @@ void capl_profile_set(void (*callback)(void *user, const capl_profile_event *eve
   profiler_user = user;
 }
 
+bool capl_profile_on(void)
+{
+  return profiler != NULL;
+}
+
 void capl_profile_label_set(const char *label)
 {
   layer = label;
@@ -404,6 +410,7 @@ capl_status capl_op_call(capl_op_id id, capl_tensor *const *in, int n_in, const 
   for (int k = 0; k < op->n_out; k++) out[k] = NULL;
   capl_call call = {.op = op, .in = in, .n_in = n_in, .out = out, .attr = attr, .id = id};
   CAPL_TRY(check_inputs(id, op, in, n_in, &call.device));
+  if (depth == 0) CAPL_TRY(watch_call(&call));
   depth++;
   capl_status status = call_with_lists(&call);
   depth--;

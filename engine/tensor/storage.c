@@ -9,8 +9,11 @@
 #include "tensor/storage.h"
 
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "tensor/pool.h"
 
 /* Under AddressSanitizer cached blocks, and the slack behind a block's last byte, are out of bounds:
 ** without this the cache would hide every overrun and use after free. Only host memory is so marked. */
@@ -39,9 +42,14 @@ struct capl_allocator {
   free_block *free[CLASSES];
   free_block *spare; /* list cells without a block */
   struct scratch_note *scratch; /* sizes of scratch blocks that are out, on devices the host cannot write to */
+  capl_pool *pools; /* blocks that belong to captured steps */
   capl_memory_stats stats;
   size_t limit;
 };
+
+/* The capture this thread is making, if any: its blocks come from there. */
+static _Thread_local capl_pool *pool_now;
+static _Thread_local capl_device *pool_device;
 
 static bool (*pressure_)(void *user);
 static void *pressure_user_;
@@ -94,18 +102,33 @@ static void count_live(capl_allocator *a, size_t rounded)
   if (a->stats.live > a->stats.peak) a->stats.peak = a->stats.live;
 }
 
+/* ", 3000.0 of 85000.0 MB free on the card (other programs use 900.0 MB)", where the device can tell. */
+static const char *card_text(capl_device *device, const capl_memory_stats *s, char *text, size_t len)
+{
+  size_t card_free = 0, total = 0;
+  *text = '\0';
+  if (!device->backend->mem_info || device->backend->mem_info(&card_free, &total) != CAPL_OK) return text;
+  size_t ours = s->live + s->cached + s->captured, used = total - card_free;
+  snprintf(text, len, ", %.1f MB cached; %.1f of %.1f MB free on the card (other programs and the driver use %.1f MB)",
+           (double)(s->cached + s->captured) / 1e6, (double)card_free / 1e6, (double)total / 1e6,
+           (double)(used > ours ? used - ours : 0) / 1e6);
+  return text;
+}
+
 static capl_status out_of_memory(capl_device *device, size_t bytes)
 {
   capl_memory_stats s;
+  char card[200];
   capl_memory_stats_get(device, &s);
-  CAPL_FAIL(CAPL_ENOMEM, "%s is out of memory: asked for %.1f MB, %.1f MB in use, peak %.1f MB", device->name,
-            (double)bytes / 1e6, (double)s.live / 1e6, (double)s.peak / 1e6);
+  card_text(device, &s, card, sizeof card);
+  CAPL_FAIL(CAPL_ENOMEM, "%s is out of memory: asked for %.1f MB, %.1f MB in use, peak %.1f MB%s", device->name,
+            (double)bytes / 1e6, (double)s.live / 1e6, (double)s.peak / 1e6, card);
   capl_error_hint("use a smaller batch, or release tensors earlier with capl.scope");
   return CAPL_ENOMEM;
 }
 
-/* One attempt: the cache, then the system. Sets *p, NULL when there is no memory. */
-static void try_get(capl_device *device, int class, size_t rounded, void **p)
+/* One attempt: the cache, then the system. ENOMEM when there is no memory; a device may fail in other ways too. */
+static capl_status try_get(capl_device *device, int class, size_t rounded, void **p)
 {
   capl_allocator *a = device->allocator;
   pthread_mutex_lock(&a->lock);
@@ -116,29 +139,49 @@ static void try_get(capl_device *device, int class, size_t rounded, void **p)
     if (*p) count_live(a, rounded);
   }
   pthread_mutex_unlock(&a->lock);
-  if (*p || !allowed) return;
-  if (device->backend->mem_alloc(rounded, p) != CAPL_OK || !*p) {
-    *p = NULL;
-    return;
-  }
+  if (*p) return CAPL_OK;
+  if (!allowed) return CAPL_ENOMEM;
+  CAPL_TRY(device->backend->mem_alloc(rounded, p));
+  if (!*p) return CAPL_ENOMEM;
   pthread_mutex_lock(&a->lock);
   a->stats.allocations++;
   count_live(a, rounded);
   pthread_mutex_unlock(&a->lock);
+  return CAPL_OK;
+}
+
+/* A block of the capture's pool, which takes what it lacks. Nothing can be given back to the driver meanwhile. */
+static capl_status get_pooled(capl_device *device, int class, size_t rounded, void **out)
+{
+  capl_allocator *a = device->allocator;
+  pthread_mutex_lock(&a->lock);
+  *out = pool_take(pool_now, class);
+  if (*out) {
+    a->stats.captured -= rounded;
+    a->stats.reuses++;
+    count_live(a, rounded);
+  }
+  pthread_mutex_unlock(&a->lock);
+  if (*out) return CAPL_OK;
+  CAPL_TRY(try_get(device, class, rounded, out));
+  pthread_mutex_lock(&a->lock);
+  capl_status status = pool_adopt(pool_now, *out, class);
+  pthread_mutex_unlock(&a->lock);
+  return status;
 }
 
 /* The cache, the system, the system after giving the cache back, and again after freeing what the program can. */
-static bool get_somehow(capl_device *device, int class, size_t rounded, void **out)
+static capl_status get_somehow(capl_device *device, int class, size_t rounded, void **out)
 {
-  try_get(device, class, rounded, out);
-  if (*out) return true;
+  if (pool_now && pool_device == device) return get_pooled(device, class, rounded, out);
+  capl_status status = try_get(device, class, rounded, out);
+  if (status != CAPL_ENOMEM) return status;
   capl_memory_trim(device);
-  try_get(device, class, rounded, out);
-  if (*out) return true;
-  if (!pressure_ || !pressure_(pressure_user_)) return false;
+  status = try_get(device, class, rounded, out);
+  if (status != CAPL_ENOMEM) return status;
+  if (!pressure_ || !pressure_(pressure_user_)) return status;
   capl_memory_trim(device);
-  try_get(device, class, rounded, out);
-  return *out != NULL;
+  return try_get(device, class, rounded, out);
 }
 
 capl_status capl_block_get(capl_device *device, size_t bytes, void **out)
@@ -147,10 +190,37 @@ capl_status capl_block_get(capl_device *device, size_t bytes, void **out)
   if (bytes >> 48) return out_of_memory(device, bytes);
   size_t rounded;
   int class = size_class(bytes, &rounded);
-  if (!get_somehow(device, class, rounded, out)) return out_of_memory(device, bytes);
+  capl_status status = get_somehow(device, class, rounded, out);
+  if (status != CAPL_OK) return status == CAPL_ENOMEM ? out_of_memory(device, bytes) : status;
   PERMIT(device, *out, bytes);
   FORBID(device, (char *)*out + bytes, rounded - bytes);
   return CAPL_OK;
+}
+
+/* Whether p went back to the captured step that owns it. Called locked. */
+static bool put_pooled(capl_allocator *a, void *p, size_t rounded)
+{
+  for (capl_pool *pool = a->pools; pool; pool = pool->next)
+    if (pool_put(pool, p)) {
+      a->stats.captured += rounded;
+      return true;
+    }
+  return false;
+}
+
+/* Puts a block on its free list; false when there is no memory for the list. Called locked. */
+static bool put_cached(capl_device *device, void *p, int class, size_t rounded)
+{
+  capl_allocator *a = device->allocator;
+  free_block *cell = a->spare;
+  if (cell) a->spare = cell->next;
+  else cell = malloc(sizeof *cell);
+  if (!cell) return false;
+  *cell = (free_block){.next = a->free[class], .data = p};
+  a->free[class] = cell;
+  a->stats.cached += rounded;
+  FORBID(device, p, rounded);
+  return true;
 }
 
 void capl_block_put(capl_device *device, void *p, size_t bytes)
@@ -161,17 +231,9 @@ void capl_block_put(capl_device *device, void *p, size_t bytes)
   int class = size_class(bytes, &rounded);
   pthread_mutex_lock(&a->lock);
   a->stats.live -= rounded;
-  free_block *cell = a->spare;
-  if (cell) a->spare = cell->next;
-  else cell = malloc(sizeof *cell);
-  if (cell) {
-    *cell = (free_block){.next = a->free[class], .data = p};
-    a->free[class] = cell;
-    a->stats.cached += rounded;
-    FORBID(device, p, rounded);
-  }
+  bool kept = put_pooled(a, p, rounded) || put_cached(device, p, class, rounded);
   pthread_mutex_unlock(&a->lock);
-  if (cell) return;
+  if (kept) return;
   PERMIT(device, p, rounded);
   device->backend->mem_free(p, rounded);
 }
@@ -187,6 +249,7 @@ static size_t class_bytes(int class)
 void capl_memory_trim(capl_device *device)
 {
   capl_allocator *a = device->allocator;
+  if (pool_now && pool_device == device) return; /* freeing waits for the device, which a capture must not */
   pthread_mutex_lock(&a->lock);
   for (int class = 0; class < CLASSES; class++) {
     while (a->free[class]) {
@@ -200,6 +263,51 @@ void capl_memory_trim(capl_device *device)
   a->stats.cached = 0;
   pthread_mutex_unlock(&a->lock);
 }
+
+/* ---- pools of captured steps ----------------------------------------------------------------- */
+
+capl_status capl_pool_begin(capl_device *device, capl_pool **out)
+{
+  if (pool_now) return CAPL_FAIL(CAPL_ESTATE, "a step is being captured already");
+  *out = calloc(1, sizeof **out);
+  if (!*out) return CAPL_FAIL(CAPL_ENOMEM, "no memory for the list of a captured step's blocks");
+  capl_allocator *a = device->allocator;
+  pthread_mutex_lock(&a->lock);
+  (*out)->next = a->pools;
+  a->pools = *out;
+  pthread_mutex_unlock(&a->lock);
+  pool_now = *out;
+  pool_device = device;
+  return CAPL_OK;
+}
+
+void capl_pool_end(capl_pool *pool)
+{
+  if (pool_now == pool) pool_now = NULL;
+}
+
+/* Called locked. A block that no list can hold is lost to the process: freeing here would wait for the device. */
+static void give_back(void *user, void *p, int class)
+{
+  capl_device *device = user;
+  device->allocator->stats.captured -= class_bytes(class);
+  put_cached(device, p, class, class_bytes(class));
+}
+
+void capl_pool_free(capl_device *device, capl_pool *pool)
+{
+  if (!pool) return;
+  capl_allocator *a = device->allocator;
+  capl_pool_end(pool);
+  pthread_mutex_lock(&a->lock);
+  capl_pool **at = &a->pools;
+  while (*at != pool) at = &(*at)->next;
+  *at = pool->next;
+  pool_drain(pool, give_back, device);
+  pthread_mutex_unlock(&a->lock);
+}
+
+/* ---- figures --------------------------------------------------------------------------------- */
 
 void capl_memory_stats_get(const capl_device *device, capl_memory_stats *out)
 {
@@ -285,7 +393,8 @@ static size_t scratch_size(capl_allocator *a, size_t bytes)
   if (bytes < SCRATCH_LARGE || bytes >> 48) return bytes;
   int class = size_class(bytes, &rounded);
   pthread_mutex_lock(&a->lock);
-  while (class < CLASSES && !a->free[class]) class++;
+  bool pooled = pool_now && pool_device->allocator == a;
+  while (class < CLASSES && !a->free[class] && !(pooled && pool_has(pool_now, class))) class++;
   pthread_mutex_unlock(&a->lock);
   return class < CLASSES ? class_bytes(class) : bytes;
 }
@@ -320,7 +429,9 @@ capl_status capl_storage_new(capl_device *device, size_t bytes, capl_storage **o
 {
   capl_storage *s = calloc(1, sizeof *s);
   if (!s) return CAPL_FAIL(CAPL_ENOMEM, "no memory for a tensor's header");
-  *s = (capl_storage){.refs = 1, .device = device, .bytes = bytes};
+  static uint64_t made;
+  uint64_t serial = __atomic_add_fetch(&made, 1, __ATOMIC_RELAXED);
+  *s = (capl_storage){.refs = 1, .device = device, .bytes = bytes, .serial = serial};
   if (bytes > 0) {
     capl_status status = capl_block_get(device, bytes, &s->data);
     if (status != CAPL_OK) {

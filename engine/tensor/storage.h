@@ -9,6 +9,7 @@
 struct capl_storage {
   int refs;
   uint64_t version; /* grows with every write in place; the tape compares it */
+  uint64_t serial;  /* storages are numbered as they are made; no number comes twice */
   capl_device *device;
   void *data; /* NULL on devices without arithmetic and for 0 bytes */
   size_t bytes;
@@ -18,6 +19,9 @@ struct capl_storage {
 capl_status capl_storage_new(capl_device *device, size_t bytes, capl_storage **out);
 capl_storage *capl_storage_ref(capl_storage *s);
 void capl_storage_unref(capl_storage *s); /* NULL-safe */
+
+/* The number at p in host memory (values.c). */
+double value_load(const void *p, capl_dtype dtype);
 
 typedef struct capl_allocator capl_allocator;
 capl_status capl_allocator_new(capl_allocator **out);

@@ -13,6 +13,7 @@
 #include "capl/rng.h"
 #include "capl/tape.h"
 #include "tensor/storage.h"
+#include "tensor/watch.h"
 
 static double load(const void *p, capl_dtype dtype, int64_t i)
 {
@@ -130,7 +131,8 @@ capl_status capl_tensor_from_doubles(capl_device *device, capl_dtype dtype, int 
                                      const double *values, capl_tensor **out)
 {
   CAPL_TRY(capl_tensor_new(device, dtype, ndim, size, CAPL_AUTO, out));
-  capl_status status = fill_with(*out, value_from_list, (void *)values);
+  capl_status status = watch_write(*out);
+  if (status == CAPL_OK) status = fill_with(*out, value_from_list, (void *)values);
   if (status == CAPL_OK) return CAPL_OK;
   capl_tensor_unref(*out);
   *out = NULL;
@@ -140,6 +142,7 @@ capl_status capl_tensor_from_doubles(capl_device *device, capl_dtype dtype, int 
 capl_status capl_tensor_to_doubles(const capl_tensor *t, double *values)
 {
   host_view view;
+  CAPL_TRY(watch_read(t));
   CAPL_TRY(view_open(t, true, &view));
   int64_t index[CAPL_MAX_NDIM] = {0}, n = capl_tensor_numel(t), offset = 0;
   for (int64_t i = 0; i < n; i++) {
@@ -167,6 +170,7 @@ static double value_constant(void *user, int64_t i)
 
 capl_status capl_tensor_fill(capl_tensor *t, double value)
 {
+  CAPL_TRY(watch_fill(t, value));
   if (value == 0 && t->storage && t->storage->data && capl_tensor_is_dense(t)) {
     t->storage->version++;
     return t->device->backend->mem_fill(capl_tensor_data(t), 0, capl_tensor_bytes(t));
@@ -231,6 +235,7 @@ capl_status capl_tensor_copy(capl_tensor *dst, const capl_tensor *src)
                      capl_tensor_describe(dst, b, sizeof b));
   }
   if (!dst->device->backend->arithmetic || !src->device->backend->arithmetic) return CAPL_OK;
+  CAPL_TRY(watch_copy(dst, src));
   if (dst->storage) dst->storage->version++;
   return copy_values(dst, src);
 }
@@ -284,6 +289,7 @@ capl_status capl_tensor_fill_uniform(capl_tensor *t, double lo, double hi, uint6
 {
   stream s = {.base = lo, .span = hi - lo};
   capl_rng_init(&s.rng, seed, a, b, c);
+  CAPL_TRY(watch_write(t));
   return fill_with(t, value_uniform, &s);
 }
 
@@ -292,5 +298,11 @@ capl_status capl_tensor_fill_normal(capl_tensor *t, double mean, double std, uin
 {
   stream s = {.base = mean, .span = std};
   capl_rng_init(&s.rng, seed, a, b, c);
+  CAPL_TRY(watch_write(t));
   return fill_with(t, value_normal, &s);
+}
+
+double value_load(const void *p, capl_dtype dtype)
+{
+  return load(p, dtype, 0);
 }

@@ -165,6 +165,8 @@ typedef struct {
   const char *backend;
 } capl_profile_event;
 CAPL_API void capl_profile_set(void (*callback)(void *user, const capl_profile_event *event), void *user);
+/* Whether a profiler is set. */
+CAPL_API bool capl_profile_on(void);
 /* Borrowed text that names the layer now running; NULL = none. Remembered for its backward ops. */
 CAPL_API void capl_profile_label_set(const char *label);
 CAPL_API const char *capl_profile_label_get(void);
