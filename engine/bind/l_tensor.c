@@ -246,14 +246,25 @@ static int tensor_zero_grad(lua_State *L)
   return 0;
 }
 
-/* loss:backward([seed]) */
+/* loss:backward([seed]): seed is a number or a tensor of one */
 static int tensor_backward(lua_State *L)
 {
   capl_tensor *t = bind_check_tensor(L, 1);
-  double seed = lua_isnoneornil(L, 2) ? 1 : bind_check_number(L, 2);
+  capl_handle *seed = bind_to_handle(L, 2);
+  double number = seed || lua_isnoneornil(L, 2) ? 1 : bind_check_number(L, 2);
+  capl_tensor *start = seed ? bind_check_tensor(L, 2) : NULL;
   bind_collect_if_due(L);
-  bind_check(L, capl_backward(t, seed), "backward");
+  bind_check(L, start ? capl_backward_from(t, start) : capl_backward(t, number), "backward");
   return 0;
+}
+
+/* core.history_has(tensor, dtype) -> whether a recorded call that led to it read or made a tensor of dtype */
+static int core_history_has(lua_State *L)
+{
+  bool has;
+  bind_check(L, capl_history_has(bind_check_tensor(L, 1), bind_check_dtype(L, 2), &has), "backward");
+  lua_pushboolean(L, has);
+  return 1;
 }
 
 static int tensor_detach(lua_State *L)
@@ -431,7 +442,8 @@ void bind_open_tensors(lua_State *L)
   static const luaL_Reg functions[] = {
       {"copy_to", core_copy_to},   {"swap", core_swap},         {"is_tensor", core_is_tensor},
       {"typename", core_typename}, {"describe", core_describe}, {"is_callable", core_is_callable},
-      {"is_dtype", core_is_dtype}, {"step_end", core_step_end}, {NULL, NULL}};
+      {"is_dtype", core_is_dtype}, {"step_end", core_step_end}, {"history_has", core_history_has},
+      {NULL, NULL}};
   luaL_newmetatable(L, TENSOR_TYPE);
   lua_newtable(L);
   luaL_setfuncs(L, methods, 0);

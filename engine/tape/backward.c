@@ -154,13 +154,25 @@ static capl_status run_rule(capl_node *node)
   return status;
 }
 
-static capl_status seed_gradient(capl_tensor *loss, double seed, capl_tensor **out)
+/* Where backward starts: a number, or a tensor whose value may still be on its way. */
+typedef struct {
+  double number;
+  capl_tensor *tensor; /* NULL = the number */
+} seed_value;
+
+static capl_status seed_gradient(capl_tensor *loss, seed_value seed, capl_tensor **out)
 {
   CAPL_TRY(capl_tensor_new(loss->device, loss->dtype, loss->ndim, loss->size, CAPL_AUTO, out));
-  return capl_tensor_fill(*out, seed);
+  if (!seed.tensor) return capl_tensor_fill(*out, seed.number);
+  capl_tensor *shaped;
+  int64_t stride[CAPL_MAX_NDIM] = {0};
+  CAPL_TRY(capl_tensor_alias(seed.tensor, loss->ndim, loss->size, stride, seed.tensor->offset, &shaped));
+  capl_status status = capl_tensor_copy(*out, shaped);
+  capl_tensor_unref(shaped);
+  return status;
 }
 
-static capl_status walk(node_list *list, capl_tensor *loss, double seed)
+static capl_status walk(node_list *list, capl_tensor *loss, seed_value seed)
 {
   CAPL_TRY(collect(list, loss->node));
   if (list->count > 1) qsort(list->items, list->count, sizeof *list->items, newest_first);
@@ -185,7 +197,7 @@ static void free_list(node_list *list)
   free(list->items);
 }
 
-capl_status capl_backward(capl_tensor *loss, double seed)
+static capl_status backward(capl_tensor *loss, seed_value seed)
 {
   char text[160];
   if (capl_tensor_numel(loss) != 1)
@@ -201,5 +213,40 @@ capl_status capl_backward(capl_tensor *loss, double seed)
   free_list(&list);
   capl_autocast_set(low);
   capl_grad_set_enabled(before);
+  return status;
+}
+
+capl_status capl_backward(capl_tensor *loss, double seed)
+{
+  return backward(loss, (seed_value){.number = seed});
+}
+
+capl_status capl_backward_from(capl_tensor *loss, capl_tensor *seed)
+{
+  char text[160];
+  if (capl_tensor_numel(seed) != 1 || !capl_dtype_is_float(seed->dtype))
+    return CAPL_FAIL(CAPL_ESHAPE, "backward: the seed is one floating-point number, not %s",
+                     capl_tensor_describe(seed, text, sizeof text));
+  if (seed->device != loss->device)
+    return CAPL_FAIL(CAPL_EVALUE, "backward: the seed is on %s, the loss on %s", seed->device->name, loss->device->name);
+  return backward(loss, (seed_value){.tensor = seed});
+}
+
+static bool node_has(const capl_node *node, capl_dtype dtype)
+{
+  for (int i = 0; i < node->n_in; i++)
+    if (node->in[i] && node->in[i]->dtype == dtype) return true;
+  for (int k = 0; k < node->op->n_out; k++)
+    if (node->out[k] && node->out[k]->dtype == dtype) return true;
+  return false;
+}
+
+capl_status capl_history_has(const capl_tensor *t, capl_dtype dtype, bool *out)
+{
+  node_list list = {0};
+  *out = false;
+  capl_status status = collect(&list, t->node);
+  for (size_t k = 0; status == CAPL_OK && k < list.count && !*out; k++) *out = node_has(list.items[k], dtype);
+  free_list(&list);
   return status;
 }

@@ -48,6 +48,12 @@ CAPL_API bool capl_grad_enabled(void);
 ** (f32; f64 for f64 leaves). seed: gradient of loss itself, e.g. a loss scale; 1 usually.
 ** ESHAPE if loss is no scalar; ESTATE if it has no history or its history was used already. */
 CAPL_API capl_status capl_backward(capl_tensor *loss, double seed);
+/* The same from a seed in the memory of loss's device, one floating-point number of any dtype: nothing waits for it, and
+** a step that is replayed starts from what it holds then. */
+CAPL_API capl_status capl_backward_from(capl_tensor *loss, capl_tensor *seed);
+
+/* Whether a call among those recorded for t read or made a tensor of dtype: with f16 gradients want a loss scale. */
+CAPL_API capl_status capl_history_has(const capl_tensor *t, capl_dtype dtype, bool *out);
 
 /* A new tensor sharing t's storage, outside the tape. */
 CAPL_API capl_status capl_tensor_detach(capl_tensor *t, capl_tensor **out);

@@ -99,6 +99,38 @@ static void the_seed_scales_every_gradient(void **state)
   UNREF(a, loss);
 }
 
+static void a_seed_can_be_a_tensor(void **state)
+{
+  (void)state;
+  capl_tensor *x = leaf(2, (double[]){3, 4}), *loss = run(CAPL_OP_sum, &x, 1, NULL);
+  capl_tensor *seed = vector(CAPL_F64, 1, (double[]){0.5}), *two = vector(CAPL_F32, 2, (double[]){1, 1});
+  capl_tensor *whole = vector(CAPL_I32, 1, (double[]){1});
+  assert_fails(capl_backward_from(loss, two), CAPL_ESHAPE,
+               "backward: the seed is one floating-point number, not (2) f32 ref");
+  assert_fails(capl_backward_from(loss, whole), CAPL_ESHAPE,
+               "backward: the seed is one floating-point number, not (1) i32 ref");
+  assert_ok(capl_backward_from(loss, seed));
+  check(x->grad, 2, (double[]){0.5, 0.5});
+  UNREF(x, loss, seed, two, whole);
+}
+
+static void a_history_knows_its_dtypes(void **state)
+{
+  (void)state;
+  bool has;
+  capl_tensor *x = leaf(2, (double[]){3, 4}), *low = run(CAPL_OP_cast, &x, 1, "dtype=f16");
+  capl_tensor *back = run(CAPL_OP_cast, &low, 1, "dtype=f32"), *loss = run(CAPL_OP_sum, &back, 1, NULL);
+  assert_ok(capl_history_has(loss, CAPL_F16, &has));
+  assert_true(has);
+  assert_ok(capl_history_has(loss, CAPL_BF16, &has));
+  assert_false(has);
+  assert_ok(capl_history_has(x, CAPL_F32, &has)); /* nothing was recorded for a leaf */
+  assert_false(has);
+  assert_ok(capl_backward(loss, 1)); /* asking changed nothing */
+  check(x->grad, 2, (double[]){1, 1});
+  UNREF(x, low, back, loss);
+}
+
 static void broadcast_inputs_get_summed_gradients(void **state)
 {
   (void)state;
@@ -251,6 +283,8 @@ int main(void)
     TEST(gradients_follow_the_product_rule),
     TEST(gradients_of_every_use_and_every_run_add_up),
     TEST(the_seed_scales_every_gradient),
+    TEST(a_seed_can_be_a_tensor),
+    TEST(a_history_knows_its_dtypes),
     TEST(broadcast_inputs_get_summed_gradients),
     TEST(gradients_of_16_bit_leaves_are_f32_and_of_f64_leaves_f64),
     TEST(leaves_without_requires_grad_get_none),
