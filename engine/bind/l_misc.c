@@ -80,6 +80,55 @@ static int core_device_info(lua_State *L)
   return 1;
 }
 
+/* ---- the device's time ----------------------------------------------------------------------- */
+
+static double seconds_now(void)
+{
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static int check_mark(lua_State *L, int i)
+{
+  int64_t slot = bind_check_int(L, i);
+  if (slot < 0 || slot >= CAPL_MARKS) bind_arg_error(L, i, "a slot from 0 to %d expected, got %lld", CAPL_MARKS - 1, (long long)slot);
+  return (int)slot;
+}
+
+static double host_marks[CAPL_MARKS];
+
+/* core.mark(slot): notes the moment that the default device's queued work reaches; the host's clock where the device
+** has none, after waiting for the work. */
+static int core_mark(lua_State *L)
+{
+  const capl_backend *backend = default_device(L)->backend;
+  int slot = check_mark(L, 1);
+  if (backend->mark) return bind_check(L, backend->mark(slot), NULL), 0;
+  if (backend->sync) bind_check(L, backend->sync(), NULL);
+  host_marks[slot] = seconds_now();
+  return 0;
+}
+
+/* core.between(from, to) -> seconds from one mark to another */
+static int core_between(lua_State *L)
+{
+  const capl_backend *backend = default_device(L)->backend;
+  int from = check_mark(L, 1), to = check_mark(L, 2);
+  double seconds = host_marks[to] - host_marks[from];
+  if (backend->between) bind_check(L, backend->between(from, to, &seconds), NULL);
+  lua_pushnumber(L, seconds);
+  return 1;
+}
+
+/* core.sync(): waits for the default device */
+static int core_sync(lua_State *L)
+{
+  const capl_backend *backend = default_device(L)->backend;
+  if (backend->sync) bind_check(L, backend->sync(), NULL);
+  return 0;
+}
+
 /* core.profiling() -> whether every kernel is timed now */
 static int core_profiling(lua_State *L)
 {
@@ -178,9 +227,7 @@ static int core_counters(lua_State *L)
 /* core.clock() -> seconds from some fixed moment, monotonic */
 static int core_clock(lua_State *L)
 {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  lua_pushnumber(L, (double)t.tv_sec + 1e-9 * (double)t.tv_nsec);
+  lua_pushnumber(L, seconds_now());
   return 1;
 }
 
@@ -329,6 +376,9 @@ void bind_open_misc(lua_State *L)
   static const luaL_Reg functions[] = {{"device", core_device},
                                        {"device_info", core_device_info},
                                        {"profiling", core_profiling},
+                                       {"mark", core_mark},
+                                       {"between", core_between},
+                                       {"sync", core_sync},
                                        {"device_report", core_device_report},
                                        {"device_switch", core_device_switch},
                                        {"rng", core_rng},

@@ -30,6 +30,8 @@ typedef struct {
   uint32_t dtypes; /* CAPL_BIT per dtype of the first floating input (of the first, if none is); 0 = every dtype */
 } capl_kernel;
 
+enum { CAPL_MARKS = 4096 };
+
 typedef struct capl_backend {
   int abi; /* CAPL_BACKEND_ABI, always first */
   const char *name;
@@ -71,6 +73,10 @@ typedef struct capl_backend {
   /* Optional: waits until at most `ahead` of the calls of pace before this one have work unfinished: so that a program does
   ** not run ahead of its device by more than that many steps. */
   capl_status (*pace)(int ahead);
+  /* Optional, both or none: the device's own clock. mark notes the moment its work reaches in slot 0..CAPL_MARKS-1;
+  ** between waits for both and gives the seconds from one to the other. */
+  capl_status (*mark)(int slot);
+  capl_status (*between)(int from, int to, double *seconds);
   /* Optional: bytes free and in all on the device, other processes' use included. */
   capl_status (*mem_info)(size_t *free, size_t *total);
 
@@ -104,8 +110,8 @@ struct capl_device {
 };
 
 /* Opens a device by name, loading its backend when needed: "cpu", "ref", "meta", "cuda" (= "cuda:0"), "cuda:1", "auto".
-** auto is $CAPL_DEVICE if set, else a GPU where there is one that works, else cpu. The pointer stays valid until the process ends. A process uses
-** one GPU. EUNSUPPORTED says why a device is not available. */
+** auto is $CAPL_DEVICE if set, else a GPU where there is one that works, else cpu. The pointer stays valid until the
+** process ends. A process uses one GPU. EUNSUPPORTED says why a device is not available. */
 CAPL_API capl_status capl_device_open(const char *name, capl_device **out);
 /* Why "auto" is what it is here: "an NVIDIA GPU", "no NVIDIA driver", ... Borrowed text. */
 CAPL_API const char *capl_device_auto_why(void);

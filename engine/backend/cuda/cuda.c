@@ -110,6 +110,26 @@ static capl_status cuda_copy(capl_tensor *dst, const capl_tensor *src)
                    "copying on the GPU");
 }
 
+/* ---- the GPU's clock ------------------------------------------------------------------------- */
+
+static cudaEvent_t marks[CAPL_MARKS];
+
+static capl_status cuda_mark(int slot)
+{
+  if (!marks[slot]) CU_TRY(cudaEventCreate(&marks[slot]), "making an event");
+  return cu_status(cudaEventRecord(marks[slot], cu.stream), "taking the time");
+}
+
+static capl_status cuda_between(int from, int to, double *seconds)
+{
+  float milliseconds = 0;
+  if (!marks[from] || !marks[to]) return CAPL_FAIL(CAPL_ESTATE, "mark %d was not taken", marks[from] ? to : from);
+  CU_TRY(cudaEventSynchronize(marks[to]), "waiting for queued work");
+  CU_TRY(cudaEventElapsedTime(&milliseconds, marks[from], marks[to]), "taking the time");
+  *seconds = 1e-3 * milliseconds;
+  return CAPL_OK;
+}
+
 /* ---- the backend ----------------------------------------------------------------------------- */
 
 static capl_status open_streams(void)
@@ -180,6 +200,8 @@ static const capl_backend backend = {
   .copy = cuda_copy,
   .fill = cu_fill_tensor,
   .report = device_report,
+  .mark = cuda_mark,
+  .between = cuda_between,
   .set_switch = cuda_set_switch,
   .feed = &cu_feed_ops,
 };
