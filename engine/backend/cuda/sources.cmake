@@ -32,6 +32,7 @@ set(CUDA_KERNELS
   kernels/norm.cu
   kernels/optim.cu
   kernels/pool.cu
+  kernels/loss.cu
   )
 
 # Files that include a vendor library's headers beyond the runtime; the tests have their own instead.

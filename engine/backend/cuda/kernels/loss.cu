@@ -1,0 +1,226 @@
+/* loss.cu -- cross-entropy of classes (a warp per row) and element by element losses, with their gradients.
+**
+** The device cannot raise an error about a label that is no class: the loss and the gradient of such a row are NaN,
+** so that it is seen.
+** SPDX-License-Identifier: Apache-2.0
+*/
+#include "backend/cuda/kernels/loss.h"
+
+#include "backend/cuda/kernels/any.h"
+#include "backend/cuda/kernels/kernel.h"
+
+enum { WARPS = LOSS_THREADS / 32 };
+
+static __device__ __forceinline__ float real_at(int dtype, const void *p, int64_t i)
+{
+  return dtype == CAPL_F32 ? ((const float *)p)[i] : (float)cu_get_real(dtype, p, i);
+}
+
+/* ---- sums in two steps ----------------------------------------------------------------------- */
+
+/* Adds two numbers over a block and stores them as its part. */
+static __device__ __forceinline__ void store_part(float *partial, float sum, float counted)
+{
+  __shared__ float room[2][32];
+  sum = cu_block_sum(sum, room[0]);
+  counted = cu_block_sum(counted, room[1]);
+  if (threadIdx.x > 0) return;
+  partial[2 * (int64_t)blockIdx.x] = sum;
+  partial[2 * (int64_t)blockIdx.x + 1] = counted;
+}
+
+/* One block: the loss from all parts. */
+__global__ void loss_total(loss_total_args a)
+{
+  __shared__ float room[2][32];
+  float sum = 0, counted = 0;
+  for (int64_t b = threadIdx.x; b < a.blocks; b += LOSS_THREADS) {
+    sum += a.partial[2 * b];
+    counted += a.partial[2 * b + 1];
+  }
+  sum = cu_block_sum(sum, room[0]);
+  counted = cu_block_sum(counted, room[1]);
+  if (threadIdx.x == 0) a.loss[0] = a.by_count ? sum / counted : sum * a.factor;
+}
+
+/* ---- rows of classes ------------------------------------------------------------------------- */
+
+/* This warp's first row, and how far its next one is. */
+static __device__ __forceinline__ int64_t first_row()
+{
+  return (int64_t)blockIdx.x * WARPS + threadIdx.x / 32;
+}
+
+static __device__ __forceinline__ int64_t row_step()
+{
+  return (int64_t)gridDim.x * WARPS;
+}
+
+static __device__ __forceinline__ int lane_of()
+{
+  return (int)threadIdx.x % 32;
+}
+
+static __device__ __forceinline__ int64_t label_of(const loss_rows &r, int64_t row)
+{
+  return cu_get_whole(r.label_dtype, r.labels, row);
+}
+
+static __device__ __forceinline__ bool is_class(const loss_rows &r, int64_t label)
+{
+  return label >= 0 && label < r.classes;
+}
+
+/* What softmax needs of a row, in all lanes. */
+struct row_sums {
+  float max;
+  float exponentials; /* sum of exp(x - max) */
+  float below;        /* sum of x - max */
+};
+
+template <class T> static __device__ __forceinline__ row_sums sums_of(const T *x, int64_t classes)
+{
+  row_sums s = {-INFINITY, 0, 0};
+  for (int64_t k = lane_of(); k < classes; k += 32) s.max = fmaxf(s.max, cu_float(x[k]));
+  s.max = cu_warp_max(s.max);
+  for (int64_t k = lane_of(); k < classes; k += 32) {
+    float below = cu_float(x[k]) - s.max;
+    s.exponentials += expf(below);
+    s.below += below;
+  }
+  s.exponentials = cu_warp_sum(s.exponentials);
+  s.below = cu_warp_sum(s.below);
+  return s;
+}
+
+/* Terms of weight 0 are left out: a logit of -inf off the target costs nothing. */
+template <class T> static __device__ __forceinline__ float row_loss(const loss_rows &r, int64_t row, int64_t label)
+{
+  if (!is_class(r, label)) return NAN;
+  const T *x = (const T *)r.logits + row * r.classes;
+  row_sums s = sums_of(x, r.classes);
+  float all = logf(s.exponentials), loss = all - (cu_float(x[label]) - s.max);
+  if (r.smoothing > 0) loss = (1.0f - r.smoothing) * loss + r.smoothing * (all - s.below / (float)r.classes);
+  return loss;
+}
+
+template <class T> __global__ void __launch_bounds__(LOSS_THREADS) cross_entropy(cross_entropy_args a)
+{
+  float sum = 0, counted = 0;
+  for (int64_t row = first_row(); row < a.r.rows; row += row_step()) {
+    int64_t label = label_of(a.r, row);
+    bool ignored = label == a.r.ignore;
+    float loss = ignored ? 0.0f : row_loss<T>(a.r, row, label);
+    if (a.each && lane_of() == 0) a.each[row] = loss;
+    sum += loss;
+    counted += ignored ? 0.0f : 1.0f;
+  }
+  bool speaks = lane_of() == 0; /* all lanes of a warp have the same numbers */
+  if (!a.each) store_part(a.partial, speaks ? sum : 0.0f, speaks ? counted : 0.0f);
+}
+
+__global__ void __launch_bounds__(LOSS_THREADS) count_labels(count_labels_args a)
+{
+  __shared__ float room[32];
+  int64_t step = (int64_t)gridDim.x * LOSS_THREADS, counted = 0;
+  for (int64_t row = (int64_t)blockIdx.x * LOSS_THREADS + threadIdx.x; row < a.r.rows; row += step)
+    counted += label_of(a.r, row) != a.r.ignore;
+  /* floats hold whole numbers up to 2^24: low and high halves apart */
+  float low = cu_block_sum((float)(counted & 0xffff), room);
+  __syncthreads();
+  float high = cu_block_sum((float)(counted >> 16), room);
+  if (threadIdx.x == 0) a.partial[blockIdx.x] = (int64_t)low + ((int64_t)high << 16);
+}
+
+/* dloss of a row, shared by the counted rows for a mean. */
+static __device__ __forceinline__ float row_dloss(const cross_entropy_grad_args &a, int64_t row, float counted)
+{
+  float d = real_at(a.dloss_dtype, a.dloss, a.each ? row : 0);
+  return a.counted ? d / counted : d;
+}
+
+template <class T>
+static __device__ __forceinline__ void row_slope(const loss_rows &r, int64_t row, int64_t label, float dloss, T *dx)
+{
+  const T *x = (const T *)r.logits + row * r.classes;
+  row_sums s = sums_of(x, r.classes);
+  float even = r.smoothing / (float)r.classes, whole = 1.0f - r.smoothing, by = 1.0f / s.exponentials;
+  if (!is_class(r, label)) dloss = NAN;
+  for (int64_t k = lane_of(); k < r.classes; k += 32) {
+    float target = k == label ? even + whole : even;
+    dx[k] = cu_as<T>((expf(cu_float(x[k]) - s.max) * by - target) * dloss);
+  }
+}
+
+template <class T> __global__ void __launch_bounds__(LOSS_THREADS) cross_entropy_grad(cross_entropy_grad_args a)
+{
+  int64_t counted = 0;
+  for (int k = 0; a.counted && k < a.parts; k++) counted += a.counted[k];
+  for (int64_t row = first_row(); row < a.r.rows; row += row_step()) {
+    int64_t label = label_of(a.r, row);
+    T *dx = (T *)a.dx + row * a.r.classes;
+    if (label != a.r.ignore) {
+      row_slope<T>(a.r, row, label, row_dloss(a, row, (float)counted), dx);
+      continue;
+    }
+    for (int64_t k = lane_of(); k < a.r.classes; k += 32) dx[k] = cu_as<T>(0.0f);
+  }
+}
+
+/* ---- element by element ---------------------------------------------------------------------- */
+
+/* -(t log s + (1 - t) log(1 - s)) with s = sigmoid(x), without overflow */
+static __device__ __forceinline__ float bce(float x, float target)
+{
+  return fmaxf(x, 0.0f) - x * target + log1pf(expf(-fabsf(x)));
+}
+
+static __device__ __forceinline__ float sigmoid(float x)
+{
+  float e = expf(-fabsf(x)), small = 1.0f / (1.0f + e);
+  return x >= 0 ? small : e * small;
+}
+
+template <class T> static __device__ __forceinline__ float term_at(const elements_args &a, int64_t i)
+{
+  float x = cu_float(((const T *)a.x)[i]), target = real_at(a.target_dtype, a.target, i), away = x - target;
+  return a.term == LOSS_BCE ? bce(x, target) : away * away;
+}
+
+template <class T> __global__ void __launch_bounds__(LOSS_THREADS) elements(elements_args a)
+{
+  int64_t step = (int64_t)gridDim.x * LOSS_THREADS;
+  float sum = 0;
+  for (int64_t i = (int64_t)blockIdx.x * LOSS_THREADS + threadIdx.x; i < a.n; i += step) {
+    float loss = term_at<T>(a, i);
+    if (a.each) a.each[i] = loss;
+    sum += loss;
+  }
+  if (!a.each) store_part(a.partial, sum, 0);
+}
+
+template <class T> __global__ void __launch_bounds__(LOSS_THREADS) margin(margin_args a)
+{
+  for (int64_t row = first_row(); row < a.rows; row += row_step()) {
+    float sum = 0;
+    for (int64_t k = row * a.classes + lane_of(); k < (row + 1) * a.classes; k += 32)
+      sum += bce(cu_float(((const T *)a.x)[k]), real_at(a.target_dtype, a.target, k));
+    sum = cu_warp_sum(sum);
+    if (lane_of() == 0) a.each[row] = sum / (float)a.classes;
+  }
+}
+
+template <class T> __global__ void __launch_bounds__(LOSS_THREADS) bce_grad(bce_grad_args a)
+{
+  int64_t step = (int64_t)gridDim.x * LOSS_THREADS;
+  float all = a.each ? 0.0f : real_at(a.dloss_dtype, a.dloss, 0);
+  for (int64_t i = (int64_t)blockIdx.x * LOSS_THREADS + threadIdx.x; i < a.n; i += step) {
+    float dloss = (a.each ? real_at(a.dloss_dtype, a.dloss, i) : all) * a.share;
+    float slope = sigmoid(cu_float(((const T *)a.x)[i])) - real_at(a.target_dtype, a.target, i);
+    ((T *)a.dx)[i] = cu_as<T>(slope * dloss);
+  }
+}
+
+/* ORDER loss kernels */
+CU_TABLE(cu_loss_table, CU_FLOATS(cross_entropy), CU_FLOATS(cross_entropy_grad), CU_FLOATS(elements), CU_FLOATS(margin),
+         CU_FLOATS(bce_grad), CU_ENTRY(count_labels), CU_ENTRY(loss_total))

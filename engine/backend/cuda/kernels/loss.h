@@ -1,0 +1,93 @@
+/* loss.h -- what loss.c and loss.cu share: arguments and numbers of the loss kernels.
+**
+** A loss is taken in two steps: blocks add up what they see, two numbers each (the sum, and how many rows counted), and
+** one block adds those up. Losses are f32, predictions any float, targets anything.
+** SPDX-License-Identifier: Apache-2.0
+*/
+#ifndef CAPL_CUDA_KERNELS_LOSS_H
+#define CAPL_CUDA_KERNELS_LOSS_H
+
+#include "backend/cuda/kernels/types.h"
+
+/* Classes of rows; also of the gradient. */
+typedef struct {
+  int64_t rows, classes;
+  const void *logits, *labels;
+  int label_dtype; /* capl_dtype: i32 or i64 */
+  float smoothing;
+  int64_t ignore;
+} loss_rows;
+
+typedef struct {
+  loss_rows r;
+  float *each;    /* reduction none: a loss per row; else NULL */
+  float *partial; /* [blocks][2] */
+} cross_entropy_args;
+
+/* partial: here [blocks] numbers of rows that are not ignored. */
+typedef struct {
+  loss_rows r;
+  int64_t *partial;
+} count_labels_args;
+
+typedef struct {
+  loss_rows r;
+  const void *dloss;
+  int dloss_dtype;
+  bool each;              /* dloss of every row */
+  const int64_t *counted; /* reduction mean: to divide by, in parts; else NULL */
+  int parts;
+  void *dx;
+} cross_entropy_grad_args;
+
+typedef enum { LOSS_BCE, LOSS_SQUARED } loss_term;
+
+/* x and target in the same order. */
+typedef struct {
+  int64_t n;
+  loss_term term;
+  const void *x, *target;
+  int target_dtype;
+  float *each, *partial; /* as in cross_entropy_args */
+} elements_args;
+
+/* The mean over every row's elements. */
+typedef struct {
+  int64_t rows, classes;
+  const void *x, *target;
+  int target_dtype;
+  float *each;
+} margin_args;
+
+typedef struct {
+  int64_t n;
+  const void *x, *target, *dloss;
+  int target_dtype, dloss_dtype;
+  bool each;   /* dloss of every element */
+  float share; /* 1, or 1 / n */
+  void *dx;
+} bce_grad_args;
+
+typedef struct {
+  const float *partial;
+  int64_t blocks;
+  bool by_count; /* the mean over the counted rows */
+  float factor;  /* else */
+  float *loss;
+} loss_total_args;
+
+/* Kernels of the table; those before LOSS_SINGLE have three types. */
+enum { LOSS_CROSS_ENTROPY, LOSS_CROSS_ENTROPY_GRAD, LOSS_ELEMENTS, LOSS_MARGIN, LOSS_BCE_GRAD, LOSS_SINGLE };
+enum { LOSS_COUNT_LABELS_ENTRY = CU_TYPES * LOSS_SINGLE, LOSS_TOTAL_ENTRY };
+
+enum { LOSS_THREADS = 256, LOSS_COUNT_BLOCKS = 64 };
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+extern const cu_entry cu_loss_table[];
+#ifdef __cplusplus
+}
+#endif
+
+#endif
