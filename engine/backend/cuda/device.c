@@ -76,7 +76,7 @@ capl_status device_facts_get(int index, device_facts *out)
   struct cudaDeviceProp properties;
   memset(out, 0, sizeof *out);
   CU_TRY(cudaGetDeviceProperties(&properties, index), "asking about the GPU");
-  snprintf(out->name, sizeof out->name, "%s", properties.name);
+  snprintf(out->name, sizeof out->name, "%.127s", properties.name);
   out->capability = 10 * attribute(index, cudaDevAttrComputeCapabilityMajor) +
                     attribute(index, cudaDevAttrComputeCapabilityMinor);
   out->multiprocessors = attribute(index, cudaDevAttrMultiProcessorCount);

@@ -1,0 +1,40 @@
+/* shim.h -- what tests and stand-ins may ask of the shim beyond CUDA's own interface.
+** SPDX-License-Identifier: Apache-2.0
+*/
+#ifndef SHIM_H
+#define SHIM_H
+
+#include <stdint.h>
+
+#include <cuda_runtime_api.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Queues work that a vendor library would do: run(record) is called when the stream gets there, with device memory
+** readable and writable; later for each replay when the stream is being captured. record: bytes that are copied now.
+** run returns 0, or the CUDA error that the GPU is lost with; it must not call the runtime. */
+SHIM_API cudaError_t shim_enqueue(cudaStream_t stream, int (*run)(const void *record), const void *record, size_t bytes);
+
+/* How often the runtime was asked since the process started. */
+typedef struct {
+  uint64_t calls;    /* all of them, as CAPL_SHIM_FAIL counts */
+  uint64_t launches; /* kernels, and work by shim_enqueue */
+  uint64_t waits;    /* the host waited for a stream, an event or the device, or read device memory directly */
+  uint64_t allocations, frees; /* cudaMalloc, cudaFree */
+  uint64_t live_bytes;         /* of cudaMalloc */
+  uint64_t graph_launches;
+} shim_counts;
+SHIM_API void shim_counts_get(shim_counts *out);
+
+/* Text of the last fault the shim found in a kernel (deadlock, ...); "" = none. */
+SHIM_API const char *shim_fault(void);
+
+/* The settings of the environment again, and no sticky error any more: a test starts afresh. Queued work is dropped. */
+SHIM_API void shim_reset(void);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,126 @@
+/* runtime.h -- what the shim's files share: settings, errors, streams, memory.
+**
+** One lock guards everything; kernels run under it, on the thread that waits for them.
+** SPDX-License-Identifier: Apache-2.0
+*/
+#ifndef SHIM_RUNTIME_H
+#define SHIM_RUNTIME_H
+
+#include <stdint.h>
+
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "include/cuda_runtime_api.h"
+#include "include/shim.h"
+
+/* ---- settings, from the environment (README.md) ---------------------------------------------- */
+
+/* When queued work runs. */
+enum shim_async {
+  AT_ONCE, /* when it is queued */
+  LATE,    /* when somebody waits for it */
+  FIRST_LATE, /* that of the stream made first when somebody waits for it, others at once */
+};
+
+struct shim_settings {
+  shim_async async;
+  bool backwards;      /* threads and blocks from the last to the first */
+  int devices;
+  int driver;          /* version, 0 = none */
+  int capability;      /* 90 */
+  size_t memory;       /* bytes of the device */
+  int fail_code;       /* 0 = never */
+  uint64_t fail_at;    /* the call to fail, counted from 1 */
+  bool fail_on;        /* also all later ones */
+};
+extern shim_settings settings;
+extern shim_counts counts;
+
+/* ---- entering and leaving a call ------------------------------------------------------------- */
+
+enum shim_call { ORDINARY, ALLOCATES };
+
+/* Locks, counts, and says whether the call may go on (result() == cudaSuccess). Its end remembers the last error. */
+class call {
+public:
+  explicit call(shim_call kind = ORDINARY);
+  ~call();
+  bool refused() const { return error != cudaSuccess; }
+  cudaError_t result() const { return error; }
+  cudaError_t leave(cudaError_t e) { return error = e; }
+
+private:
+  std::lock_guard<std::recursive_mutex> guard;
+  cudaError_t error;
+};
+
+/* The GPU is lost: every later call fails with this. */
+void become_lost(cudaError_t why);
+bool is_lost();
+
+/* ---- memory (memory.cc) ---------------------------------------------------------------------- */
+
+/* Whether all of it is in one cudaMalloc block; in one page-locked block. */
+bool on_device(const void *p, size_t bytes);
+bool page_locked(const void *p, size_t bytes);
+bool begins_on_device(const void *p);
+/* The host can read and write device memory only while work of a stream runs. */
+void device_memory_open(bool open);
+void memory_reset();
+
+/* ---- streams (stream.cc) --------------------------------------------------------------------- */
+
+struct event_state {
+  uint64_t recorded = 0, done = 0; /* number of the last record queued, of the last one reached */
+  struct shim_stream *stream = nullptr; /* of the last record */
+  double seconds = 0;
+  struct capture *captured = nullptr; /* the capture it was recorded in, if that was the last */
+  uint64_t captured_at = 0;           /* work queued on its stream when recorded there */
+};
+
+/* One piece of queued work. */
+struct work {
+  enum { RUN, RECORD, WAIT } kind = RUN;
+  std::function<cudaError_t()> run;
+  std::shared_ptr<event_state> event;
+  uint64_t version = 0;
+  struct shim_stream *source = nullptr; /* WAIT: where the record is queued */
+};
+
+struct shim_stream {
+  std::deque<work> queue;
+  bool blocking = false; /* ordered with the legacy stream */
+  bool first = false;
+  struct capture *capturing = nullptr;
+  uint64_t captured_work = 0, joined_work = 0; /* queued in the capture; seen by its origin */
+};
+
+struct shim_event {
+  std::shared_ptr<event_state> state = std::make_shared<event_state>();
+};
+
+/* The stream behind a handle (NULL is the legacy stream), nullptr if it was never made or is destroyed. */
+shim_stream *stream_of(cudaStream_t handle);
+/* Queues work, or records it in the stream's capture. */
+cudaError_t queue_work(shim_stream *s, work w);
+/* Runs all that is queued. */
+cudaError_t run_all(shim_stream *s);
+cudaError_t run_everything();
+void streams_reset();
+
+/* ---- capture (graph.cc) ---------------------------------------------------------------------- */
+
+void capture_add(shim_stream *s, work w);
+/* For calls that would break a capture: cudaErrorStreamCaptureUnsupported if this thread has one, which is then void. */
+cudaError_t refuse_in_capture();
+/* Likewise if this stream is being captured. */
+cudaError_t refuse_captured(shim_stream *s);
+cudaError_t capture_record(shim_stream *s, event_state *e);
+cudaError_t capture_wait(shim_stream *s, event_state *e);
+void capture_reset();
+
+#endif

@@ -1,0 +1,386 @@
+/* stream.cc -- queues of work, events between them, and launching kernels.
+**
+** Work does not run when it is queued but when somebody waits for it (or when the queue gets long), and one stream knows
+** nothing of another but through events: what was not ordered really comes in the wrong order. CAPL_SHIM_ASYNC chooses.
+** SPDX-License-Identifier: Apache-2.0
+*/
+#include <string.h>
+#include <time.h>
+
+#include <cstddef>
+#include <map>
+#include <set>
+
+#include "block.h"
+#include "runtime.h"
+#include "shared.h"
+
+enum { LONG_QUEUE = 512 };
+
+static std::set<shim_stream *> &streams = *new std::set<shim_stream *>;
+static shim_stream &legacy = *new shim_stream;
+
+shim_stream *stream_of(cudaStream_t handle)
+{
+  if (!handle) return &legacy;
+  return streams.count(handle) ? handle : nullptr;
+}
+
+/* ---- running --------------------------------------------------------------------------------- */
+
+static double seconds_now()
+{
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static cudaError_t run_to_record(shim_stream *s, const event_state *e, uint64_t version);
+
+static cudaError_t run_one(shim_stream *s)
+{
+  work w = std::move(s->queue.front());
+  s->queue.pop_front();
+  if (w.kind == work::RECORD) {
+    w.event->done = w.version;
+    w.event->seconds = seconds_now();
+    return cudaSuccess;
+  }
+  if (w.kind == work::WAIT) return run_to_record(w.source, w.event.get(), w.version);
+  return w.run();
+}
+
+/* A GPU that is lost runs nothing more. */
+static cudaError_t lose(cudaError_t why)
+{
+  become_lost(why);
+  for (shim_stream *s : streams) s->queue.clear();
+  legacy.queue.clear();
+  return why;
+}
+
+/* Runs the oldest work until `until` says that it is enough. */
+template <class Until> static cudaError_t run_until(shim_stream *s, Until until)
+{
+  cudaError_t error = cudaSuccess;
+  device_memory_open(true);
+  while (error == cudaSuccess && !s->queue.empty() && !until()) error = run_one(s);
+  device_memory_open(false);
+  return error == cudaSuccess ? error : lose(error);
+}
+
+static cudaError_t run_to_record(shim_stream *s, const event_state *e, uint64_t version)
+{
+  return run_until(s, [=] { return e->done >= version; });
+}
+
+/* The legacy stream and blocking streams wait for each other. */
+cudaError_t run_all(shim_stream *s)
+{
+  if (s == &legacy)
+    for (shim_stream *other : streams)
+      if (other->blocking) {
+        cudaError_t error = run_until(other, [] { return false; });
+        if (error != cudaSuccess) return error;
+      }
+  return run_until(s, [] { return false; });
+}
+
+cudaError_t run_everything()
+{
+  cudaError_t error = run_all(&legacy);
+  for (shim_stream *s : streams)
+    if (error == cudaSuccess) error = run_all(s);
+  return error;
+}
+
+static bool runs_at_once(const shim_stream *s)
+{
+  return settings.async == AT_ONCE || (settings.async == FIRST_LATE && !s->first);
+}
+
+cudaError_t queue_work(shim_stream *s, work w)
+{
+  if (s->capturing) {
+    capture_add(s, std::move(w));
+    return cudaSuccess;
+  }
+  s->queue.push_back(std::move(w));
+  if (runs_at_once(s)) return run_all(s);
+  if (s->queue.size() < LONG_QUEUE) return cudaSuccess;
+  return run_until(s, [=] { return s->queue.size() <= LONG_QUEUE / 2; });
+}
+
+/* ---- streams --------------------------------------------------------------------------------- */
+
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t *out, unsigned int flags)
+{
+  call c;
+  if (c.refused()) return c.result();
+  shim_stream *s = new shim_stream;
+  s->blocking = !(flags & cudaStreamNonBlocking);
+  s->first = streams.empty();
+  streams.insert(s);
+  *out = s;
+  return cudaSuccess;
+}
+
+cudaError_t cudaStreamCreate(cudaStream_t *out)
+{
+  return cudaStreamCreateWithFlags(out, cudaStreamDefault);
+}
+
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t *out, unsigned int flags, int)
+{
+  return cudaStreamCreateWithFlags(out, flags);
+}
+
+/* Queued work is still done, as CUDA has it. */
+cudaError_t cudaStreamDestroy(cudaStream_t stream)
+{
+  call c;
+  if (c.refused()) return c.result();
+  shim_stream *s = stream_of(stream);
+  if (!s || s == &legacy) return c.leave(cudaErrorInvalidResourceHandle);
+  cudaError_t error = run_all(s);
+  streams.erase(s);
+  delete s;
+  return c.leave(error);
+}
+
+cudaError_t cudaStreamSynchronize(cudaStream_t stream)
+{
+  call c;
+  if (c.refused()) return c.result();
+  shim_stream *s = stream_of(stream);
+  if (!s) return c.leave(cudaErrorInvalidResourceHandle);
+  cudaError_t error = refuse_captured(s);
+  if (error != cudaSuccess) return c.leave(error);
+  counts.waits++;
+  return c.leave(run_all(s));
+}
+
+/* Not ready the first time somebody asks; the work is done by the next. */
+cudaError_t cudaStreamQuery(cudaStream_t stream)
+{
+  call c;
+  if (c.refused()) return c.result();
+  shim_stream *s = stream_of(stream);
+  if (!s) return c.leave(cudaErrorInvalidResourceHandle);
+  cudaError_t error = refuse_captured(s);
+  if (error != cudaSuccess || s->queue.empty()) return c.leave(error);
+  error = run_all(s);
+  return c.leave(error == cudaSuccess ? cudaErrorNotReady : error);
+}
+
+void streams_reset()
+{
+  for (shim_stream *s : streams) delete s;
+  streams.clear();
+  legacy.queue.clear();
+}
+
+/* ---- events ---------------------------------------------------------------------------------- */
+
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t *out, unsigned int)
+{
+  call c;
+  if (!c.refused()) *out = new shim_event;
+  return c.result();
+}
+
+cudaError_t cudaEventCreate(cudaEvent_t *out)
+{
+  return cudaEventCreateWithFlags(out, cudaEventDefault);
+}
+
+cudaError_t cudaEventDestroy(cudaEvent_t event)
+{
+  call c;
+  if (!c.refused()) delete event;
+  return c.result();
+}
+
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
+{
+  call c;
+  if (c.refused()) return c.result();
+  shim_stream *s = stream_of(stream);
+  if (!s || !event) return c.leave(cudaErrorInvalidResourceHandle);
+  event_state *e = event->state.get();
+  if (s->capturing) return c.leave(capture_record(s, e));
+  e->captured = nullptr;
+  e->stream = s;
+  work w;
+  w.kind = work::RECORD;
+  w.event = event->state;
+  w.version = ++e->recorded;
+  return c.leave(queue_work(s, std::move(w)));
+}
+
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned int)
+{
+  call c;
+  if (c.refused()) return c.result();
+  shim_stream *s = stream_of(stream);
+  if (!s || !event) return c.leave(cudaErrorInvalidResourceHandle);
+  event_state *e = event->state.get();
+  if (s->capturing || e->captured) return c.leave(capture_wait(s, e));
+  if (e->recorded == 0 || e->done >= e->recorded) return cudaSuccess;
+  work w;
+  w.kind = work::WAIT;
+  w.event = event->state;
+  w.version = e->recorded;
+  w.source = e->stream;
+  return c.leave(queue_work(s, std::move(w)));
+}
+
+static cudaError_t reach(const event_state *e)
+{
+  if (e->captured) return cudaErrorCapturedEvent;
+  return e->done >= e->recorded ? cudaSuccess : run_to_record(e->stream, e, e->recorded);
+}
+
+/* Not ready the first time somebody asks; reached by the next. */
+cudaError_t cudaEventQuery(cudaEvent_t event)
+{
+  call c;
+  if (c.refused()) return c.result();
+  const event_state *e = event->state.get();
+  bool was_done = e->done >= e->recorded;
+  cudaError_t error = reach(e);
+  return c.leave(error == cudaSuccess && !was_done ? cudaErrorNotReady : error);
+}
+
+cudaError_t cudaEventSynchronize(cudaEvent_t event)
+{
+  call c;
+  if (c.refused()) return c.result();
+  counts.waits++;
+  return c.leave(reach(event->state.get()));
+}
+
+cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t start, cudaEvent_t end)
+{
+  call c;
+  if (c.refused()) return c.result();
+  const event_state *a = start->state.get(), *b = end->state.get();
+  if (!a->recorded || !b->recorded) return c.leave(cudaErrorInvalidResourceHandle);
+  if (a->done < a->recorded || b->done < b->recorded) return c.leave(cudaErrorNotReady);
+  *ms = (float)(1e3 * (b->seconds - a->seconds));
+  return cudaSuccess;
+}
+
+/* ---- launching ------------------------------------------------------------------------------- */
+
+static std::map<const void *, size_t> &allowed_shared = *new std::map<const void *, size_t>; /* cudaFuncSetAttribute */
+enum { USUAL_SHARED = 48 << 10 };
+
+static cudaError_t check_launch(const shim_kernel *kernel, dim3 grid, dim3 block, size_t shared)
+{
+  if (!kernel) return cudaErrorInvalidDeviceFunction;
+  uint64_t threads = (uint64_t)block.x * block.y * block.z;
+  if (threads == 0 || threads > MAX_THREADS || block.z > 64) return cudaErrorInvalidConfiguration;
+  if (!grid.x || !grid.y || !grid.z || grid.x > 2147483647u || grid.y > 65535 || grid.z > 65535)
+    return cudaErrorInvalidConfiguration;
+  auto raised = allowed_shared.find(kernel);
+  size_t own = shared_bytes(shared_of_kernel(kernel->code));
+  size_t most = raised == allowed_shared.end() ? USUAL_SHARED - own : raised->second;
+  return own > USUAL_SHARED || shared > most ? cudaErrorInvalidValue : cudaSuccess;
+}
+
+/* Room for the arguments, aligned for any type. */
+typedef std::vector<std::max_align_t> arguments;
+
+static std::shared_ptr<arguments> keep(const void *bytes, size_t n)
+{
+  auto kept = std::make_shared<arguments>(n / sizeof(std::max_align_t) + 1);
+  if (n) memcpy(kept->data(), bytes, n);
+  return kept;
+}
+
+cudaError_t cudaLaunchKernel(const void *entry, dim3 grid, dim3 block, void **args, size_t shared, cudaStream_t stream)
+{
+  call c;
+  if (c.refused()) return c.result();
+  const shim_kernel *kernel = (const shim_kernel *)entry;
+  shim_stream *s = stream_of(stream);
+  if (!s) return c.leave(cudaErrorInvalidResourceHandle);
+  cudaError_t error = check_launch(kernel, grid, block, shared);
+  if (error != cudaSuccess) return c.leave(error);
+  auto kept = keep(args[0], kernel->args_bytes);
+  work w;
+  w.run = [=] {
+    counts.launches++;
+    launch l = {kernel, grid, block, shared, kept->data()};
+    return block_run_all(l, settings.backwards) ? cudaSuccess : cudaErrorLaunchFailure;
+  };
+  return c.leave(queue_work(s, std::move(w)));
+}
+
+cudaError_t cudaFuncSetAttribute(const void *kernel, enum cudaFuncAttribute which, int value)
+{
+  call c;
+  if (c.refused()) return c.result();
+  if (which != cudaFuncAttributeMaxDynamicSharedMemorySize) return cudaSuccess;
+  size_t own = shared_bytes(shared_of_kernel(((const shim_kernel *)kernel)->code));
+  if (value < 0 || (size_t)value + own > MAX_SHARED) return c.leave(cudaErrorInvalidValue);
+  allowed_shared[kernel] = (size_t)value;
+  return cudaSuccess;
+}
+
+cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *out, const void *kernel)
+{
+  call c;
+  if (c.refused()) return c.result();
+  *out = {};
+  out->sharedSizeBytes = shared_bytes(shared_of_kernel(((const shim_kernel *)kernel)->code));
+  out->maxThreadsPerBlock = MAX_THREADS;
+  out->numRegs = 32;
+  out->maxDynamicSharedSizeBytes = USUAL_SHARED - (int)out->sharedSizeBytes;
+  return cudaSuccess;
+}
+
+/* By threads and shared memory alone. */
+cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, const void *kernel, int threads, size_t shared)
+{
+  call c;
+  if (c.refused()) return c.result();
+  size_t own = shared_bytes(shared_of_kernel(((const shim_kernel *)kernel)->code)) + shared + 1024;
+  int by_threads = 2048 / (threads > 0 ? threads : 1), by_shared = (int)((228u << 10) / own);
+  *blocks = by_threads < by_shared ? by_threads : by_shared;
+  if (*blocks > 32) *blocks = 32;
+  return cudaSuccess;
+}
+
+/* ---- other work ------------------------------------------------------------------------------ */
+
+cudaError_t shim_enqueue(cudaStream_t stream, int (*run)(const void *record), const void *record, size_t bytes)
+{
+  call c;
+  if (c.refused()) return c.result();
+  shim_stream *s = stream_of(stream);
+  if (!s) return c.leave(cudaErrorInvalidResourceHandle);
+  auto kept = keep(record, bytes);
+  work w;
+  w.run = [=] {
+    counts.launches++;
+    return (cudaError_t)run(kept->data());
+  };
+  return c.leave(queue_work(s, std::move(w)));
+}
+
+/* A host function cannot touch device memory. */
+cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t fn, void *user)
+{
+  call c;
+  if (c.refused()) return c.result();
+  shim_stream *s = stream_of(stream);
+  if (!s) return c.leave(cudaErrorInvalidResourceHandle);
+  work w;
+  w.run = [=] {
+    fn(user);
+    return cudaSuccess;
+  };
+  return c.leave(queue_work(s, std::move(w)));
+}
