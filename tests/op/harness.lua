@@ -217,7 +217,10 @@ local function compare_runs(got, want, tolerance, fail)
   end
 end
 
-local function tolerance_of(case, dtype)
+-- f16 keeps three bits more than bf16.
+local tolerance_of
+function tolerance_of(case, dtype)
+  if dtype == "f16" and not (case.tolerance and case.tolerance.f16) then return tolerance_of(case, "bf16") / 8 end
   return case.tolerance and case.tolerance[dtype] or TOLERANCE[dtype]
 end
 
@@ -390,6 +393,14 @@ local function has_gradient(case)
   return false
 end
 
+-- Where bf16 is tried, f16 is too, on backends that have it.
+local function dtypes_on(device, dtypes)
+  if not device:match("^cuda") or not set_of(dtypes).bf16 or set_of(dtypes).f16 then return dtypes end
+  local all = {unpack(dtypes)}
+  all[#all + 1] = "f16"
+  return all
+end
+
 --- The tests of one prepared case: calls test(title, fn(fail)) for each.
 function harness.tests(case, test)
   local function add(title, check, ...)
@@ -415,7 +426,7 @@ function harness.tests(case, test)
   add("takes any layout on ref", "any_layout", "ref", has_floats(case) and "f64" or "whole")
   if case.batch ~= false then add("takes an empty batch on ref", "empty_batch", "ref") end
   for _, device in ipairs((harness.backends())) do
-    for _, dtype in ipairs(dtypes) do
+    for _, dtype in ipairs(dtypes_on(device, dtypes)) do
       add(("agrees with ref on %s in %s"):format(device, dtype), "against_ref", device, dtype)
       add(("gives the same bits twice on %s in %s"):format(device, dtype), "twice_the_same", device, dtype)
       add(("takes any layout on %s in %s"):format(device, dtype), "any_layout", device, dtype)

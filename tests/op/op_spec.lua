@@ -6,7 +6,7 @@ package.path = folder .. "/?.lua;" .. package.path
 local lfs = require("lfs")
 local harness = require("harness")
 
-local NO_CASES = {harness = true, gen = true, op_spec = true}
+local NO_CASES = {harness = true, gen = true, op_spec = true, run = true}
 
 local function case_files()
   local names = {}
