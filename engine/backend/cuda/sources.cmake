@@ -11,6 +11,8 @@ set(CUDA_C_SOURCES
   data.c
   loop.c
   conv.c
+  dnn_record.c
+  plan_cache.c
   blas_record.c
   matmul.c
   norm.c
@@ -33,9 +35,15 @@ set(CUDA_KERNELS
   kernels/optim.cu
   kernels/pool.cu
   kernels/loss.cu
+  kernels/conv.cu
   )
 
 # Files that include a vendor library's headers beyond the runtime; the tests have their own instead.
 set(CUDA_VENDOR_SOURCES
   dnn.c
   blas.c)
+
+# What those are made of, in the real library only.
+set(CUDA_VENDOR_PARTS
+  dnn_graph.c
+  dnn_plan.c)

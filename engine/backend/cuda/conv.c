@@ -1,0 +1,164 @@
+/* conv.c -- convolution and its gradients: cuDNN, or own kernels for what it has no engine for.
+**
+** Images are NHWC, weights OHWI, both as cuDNN sees them N,C,H,W with strides. Weight gradients of 16-bit images come
+** from cuDNN in 16 bits, summed in f32 and rounded once, and are widened then: the engines that write f32 directly are
+** compiled for a second each and are few. Gradients of the bias are sums of columns.
+** SPDX-License-Identifier: Apache-2.0
+*/
+#include <string.h>
+
+#include "backend/cuda/dnn.h"
+#include "backend/cuda/kernels/conv.h"
+#include "ops/attrs.h"
+
+/* ---- one convolution, as cuDNN and as the own kernels see it ------------------------------------------ */
+
+static conv_sizes sizes_of(const capl_attr *attr, const capl_tensor *x, const capl_tensor *w, const capl_tensor *y)
+{
+  conv_sizes s = {.N = x->size[0], .C = x->size[1], .H = x->size[2], .W = x->size[3],
+                  .O = w->size[0], .out_H = y->size[2], .out_W = y->size[3],
+                  .groups = attr[CONV_GROUPS].i};
+  for (int i = 0; i < 2; i++) {
+    s.kernel[i] = w->size[2 + i];
+    s.stride[i] = attr[CONV_STRIDE].v[i];
+    s.padding[i] = attr[CONV_PADDING].v[i];
+    s.dilation[i] = attr[CONV_DILATION].v[i];
+  }
+  return s;
+}
+
+static dnn_record record_of(dnn_kind kind, capl_dtype dtype, const conv_sizes *s)
+{
+  dnn_record r = dnn_begin(kind, dtype);
+  memcpy(r.x, (int64_t[4]){s->N, s->C, s->H, s->W}, sizeof r.x);
+  memcpy(r.y, (int64_t[4]){s->N, s->O, s->out_H, s->out_W}, sizeof r.y);
+  memcpy(r.kernel, s->kernel, sizeof r.kernel);
+  memcpy(r.stride, s->stride, sizeof r.stride);
+  memcpy(r.padding, s->padding, sizeof r.padding);
+  memcpy(r.dilation, s->dilation, sizeof r.dilation);
+  r.groups = s->groups;
+  return r;
+}
+
+/* Runs the record, unless cuDNN has no engine for it: then *done is false. */
+static capl_status try_dnn(capl_device *device, const dnn_record *record, const dnn_pointers *p, bool *done)
+{
+  *done = false;
+  if (!dnn_supports(record)) return CAPL_OK;
+  capl_status status = dnn_run(device, record, p);
+  *done = status == CAPL_OK;
+  return status == CAPL_EUNSUPPORTED ? CAPL_OK : status;
+}
+
+/* What takes the place of an engine counts as its product does. */
+static capl_status launch_own(int kernel, const dnn_record *record, int64_t blocks, const void *args)
+{
+  CAPL_TRY(cu_launch(cu_conv_table[kernel + (int)cu_type_of(record->dtype)], blocks, CU_THREADS, 0, args));
+  dnn_count(record, false);
+  return CAPL_OK;
+}
+
+/* ---- forward ------------------------------------------------------------------------------------------ */
+
+static capl_status cu_conv2d(const capl_call *call)
+{
+  const capl_tensor *x = call->in[0], *w = call->in[1], *bias = call_input(call, 2), *y = call->out[0];
+  if (capl_tensor_numel(y) == 0) return CAPL_OK;
+  conv_sizes s = sizes_of(call->attr, x, w, y);
+  dnn_record record = record_of(DNN_CONV, x->dtype, &s);
+  dnn_pointers p = {.at = {[DNN_X] = capl_tensor_data(x), [DNN_W] = capl_tensor_data(w), [DNN_Y] = capl_tensor_data(y)}};
+  if (bias) {
+    record.bias = true;
+    record.bias_dtype = bias->dtype;
+    p.at[DNN_BIAS] = capl_tensor_data(bias);
+  }
+  bool done;
+  CAPL_TRY(try_dnn(call->device, &record, &p, &done));
+  if (done) return CAPL_OK;
+  conv_args args = {.s = s, .x = p.at[DNN_X], .w = p.at[DNN_W], .bias = p.at[DNN_BIAS],
+                    .bias_f32 = record.bias_dtype == CAPL_F32, .y = p.at[DNN_Y]};
+  return launch_own(CONV, &record, cu_blocks(capl_tensor_numel(y), CU_THREADS), &args);
+}
+
+/* ---- gradients ---------------------------------------------------------------------------------------- */
+
+static capl_status cu_conv2d_grad_x(const capl_call *call)
+{
+  const capl_tensor *dy = call->in[0], *w = call->in[1], *dx = call->out[0];
+  if (capl_tensor_numel(dx) == 0) return CAPL_OK;
+  conv_sizes s = sizes_of(call->attr, dx, w, dy);
+  dnn_record record = record_of(DNN_CONV_GRAD_X, dy->dtype, &s);
+  dnn_pointers p = {.at = {[DNN_DY] = capl_tensor_data(dy), [DNN_W] = capl_tensor_data(w),
+                           [DNN_DX] = capl_tensor_data(dx)}};
+  bool done;
+  CAPL_TRY(try_dnn(call->device, &record, &p, &done));
+  if (done) return CAPL_OK;
+  conv_grad_x_args args = {.s = s, .dy = p.at[DNN_DY], .w = p.at[DNN_W], .dx = p.at[DNN_DX]};
+  return launch_own(CONV_GRAD_X, &record, cu_blocks(capl_tensor_numel(dx), CU_THREADS), &args);
+}
+
+static capl_status widen(capl_dtype dtype, const void *from, capl_tensor *to)
+{
+  conv_widen_args args = {.from = from, .to = capl_tensor_data(to), .n = capl_tensor_numel(to)};
+  return cu_launch(cu_conv_table[CONV_WIDEN + (int)cu_type_of(dtype)], cu_blocks(args.n, CU_THREADS), CU_THREADS, 0,
+                   &args);
+}
+
+/* dw by cuDNN, through 16-bit scratch memory unless all is f32. */
+static capl_status weights_by_dnn(const dnn_record *record, dnn_pointers *p, capl_tensor *dw, bool *done)
+{
+  bool wide = record->dtype == CAPL_F32;
+  void *narrow = NULL;
+  *done = false;
+  if (!dnn_supports(record)) return CAPL_OK;
+  if (!wide)
+    CAPL_TRY(capl_scratch_get(dw->device, (size_t)capl_tensor_numel(dw) * capl_dtype_size(record->dtype), &narrow));
+  p->at[DNN_DW] = wide ? capl_tensor_data(dw) : narrow;
+  capl_status status = try_dnn(dw->device, record, p, done);
+  if (status == CAPL_OK && *done && !wide) status = widen(record->dtype, narrow, dw);
+  if (narrow) capl_scratch_put(dw->device, narrow);
+  return status;
+}
+
+static capl_status grad_weights(const capl_attr *attr, const capl_tensor *x, const capl_tensor *dy, capl_tensor *dw)
+{
+  if (capl_tensor_numel(dw) == 0) return CAPL_OK;
+  conv_sizes s = sizes_of(attr, x, dw, dy);
+  dnn_record record = record_of(DNN_CONV_GRAD_W, x->dtype, &s);
+  dnn_pointers p = {.at = {[DNN_X] = capl_tensor_data(x), [DNN_DY] = capl_tensor_data(dy)}};
+  bool done;
+  CAPL_TRY(weights_by_dnn(&record, &p, dw, &done));
+  if (done) return CAPL_OK;
+  conv_grad_w_args args = {.s = s, .x = p.at[DNN_X], .dy = p.at[DNN_DY], .dw = capl_tensor_data(dw)};
+  return launch_own(CONV_GRAD_W, &record, capl_tensor_numel(dw), &args);
+}
+
+static capl_status grad_bias(const capl_tensor *dy, capl_tensor *db)
+{
+  int64_t channels = dy->size[1];
+  if (channels == 0) return CAPL_OK;
+  int64_t rows = capl_tensor_numel(dy) / channels;
+  if (rows == 0) return cu_fill_tensor(db, 0);
+  return cu_column_sums(dy->device, dy->dtype, capl_tensor_data(dy), rows, channels, capl_tensor_data(db));
+}
+
+static capl_status cu_conv2d_grad_w(const capl_call *call)
+{
+  CAPL_TRY(grad_weights(call->attr, call->in[0], call->in[1], call->out[0]));
+  return grad_bias(call->in[1], call->out[1]);
+}
+
+/* Factors of one dtype; a bias of that or f32. */
+static bool supports_conv(const capl_call *call)
+{
+  const capl_tensor *bias = call->id == CAPL_OP_conv2d ? call_input(call, 2) : NULL;
+  return call->in[1]->dtype == call->in[0]->dtype &&
+         (!bias || bias->dtype == CAPL_F32 || bias->dtype == call->in[0]->dtype);
+}
+
+const capl_kernel cu_conv_kernels[] = {
+  {CAPL_OP_conv2d, cu_conv2d, supports_conv, CU_REAL},
+  {CAPL_OP_conv2d_grad_x, cu_conv2d_grad_x, supports_conv, CU_REAL},
+  {CAPL_OP_conv2d_grad_w, cu_conv2d_grad_w, supports_conv, CU_REAL},
+  {0},
+};

@@ -1,0 +1,142 @@
+/* conv.cu -- convolution and its gradients as plain sums, for what cuDNN has no engine for (bf16 before sm_80, weights
+** without input channels), and 16-bit weight gradients made f32.
+**
+** One thread for each element of y or dx, neighbours along the channels, so that warps read and write whole lines; one
+** block for each weight. Correct for every shape, and slow beside a real engine: cuDNN is asked first.
+** SPDX-License-Identifier: Apache-2.0
+*/
+#include "backend/cuda/kernels/kernel.h"
+
+#include "backend/cuda/kernels/conv.h"
+
+/* Position in x that tap `tap` of output position `out` reads; may lie in the padding. */
+static __device__ __forceinline__ int64_t input_of(const conv_sizes &s, int axis, int64_t out, int64_t tap)
+{
+  return out * s.stride[axis] - s.padding[axis] + tap * s.dilation[axis];
+}
+
+/* Output position whose tap `tap` reads input position `in`, -1 if there is none. */
+static __device__ __forceinline__ int64_t output_of(const conv_sizes &s, int axis, int64_t size, int64_t in, int64_t tap)
+{
+  int64_t from = in + s.padding[axis] - tap * s.dilation[axis];
+  if (from < 0 || from % s.stride[axis] != 0) return -1;
+  int64_t out = from / s.stride[axis];
+  return out < size ? out : -1;
+}
+
+/* Splits element i of an N,H,W,C image into its coordinates. */
+struct place {
+  int64_t n, h, w, c;
+};
+
+static __device__ __forceinline__ place place_of(int64_t i, int64_t H, int64_t W, int64_t C)
+{
+  place p;
+  p.c = i % C;
+  p.w = i / C % W;
+  p.h = i / C / W % H;
+  p.n = i / C / W / H;
+  return p;
+}
+
+/* ---- forward --------------------------------------------------------------------------------- */
+
+template <class T> static __device__ float output_sum(const conv_args &g, const place &at)
+{
+  const conv_sizes &s = g.s;
+  int64_t inputs = s.C / s.groups, first = at.c / (s.O / s.groups) * inputs;
+  const T *x = (const T *)g.x, *w = (const T *)g.w + at.c * s.kernel[0] * s.kernel[1] * inputs;
+  float sum = 0.0f;
+  for (int64_t i = 0; i < s.kernel[0]; i++) {
+    int64_t row = input_of(s, 0, at.h, i);
+    if (row < 0 || row >= s.H) continue;
+    for (int64_t j = 0; j < s.kernel[1]; j++) {
+      int64_t column = input_of(s, 1, at.w, j);
+      if (column < 0 || column >= s.W) continue;
+      const T *pixel = x + ((at.n * s.H + row) * s.W + column) * s.C + first;
+      const T *tap = w + (i * s.kernel[1] + j) * inputs;
+      for (int64_t k = 0; k < inputs; k++) sum += cu_float(pixel[k]) * cu_float(tap[k]);
+    }
+  }
+  return sum;
+}
+
+template <class T> __global__ void conv(conv_args g)
+{
+  int64_t total = g.s.N * g.s.out_H * g.s.out_W * g.s.O, step = (int64_t)gridDim.x * blockDim.x;
+  for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < total; i += step) {
+    place at = place_of(i, g.s.out_H, g.s.out_W, g.s.O);
+    float sum = output_sum<T>(g, at);
+    if (g.bias) sum += g.bias_f32 ? ((const float *)g.bias)[at.c] : cu_float(((const T *)g.bias)[at.c]);
+    ((T *)g.y)[i] = cu_as<T>(sum);
+  }
+}
+
+/* ---- gradient of x --------------------------------------------------------------------------- */
+
+template <class T> static __device__ float input_sum(const conv_grad_x_args &g, const place &at)
+{
+  const conv_sizes &s = g.s;
+  int64_t inputs = s.C / s.groups, outputs = s.O / s.groups;
+  int64_t k = at.c % inputs, first = at.c / inputs * outputs, taps = s.kernel[0] * s.kernel[1];
+  const T *dy = (const T *)g.dy, *w = (const T *)g.w;
+  float sum = 0.0f;
+  for (int64_t i = 0; i < s.kernel[0]; i++) {
+    int64_t row = output_of(s, 0, s.out_H, at.h, i);
+    if (row < 0) continue;
+    for (int64_t j = 0; j < s.kernel[1]; j++) {
+      int64_t column = output_of(s, 1, s.out_W, at.w, j);
+      if (column < 0) continue;
+      const T *pixel = dy + ((at.n * s.out_H + row) * s.out_W + column) * s.O;
+      const T *tap = w + (i * s.kernel[1] + j) * inputs + k;
+      for (int64_t o = first; o < first + outputs; o++) sum += cu_float(pixel[o]) * cu_float(tap[o * taps * inputs]);
+    }
+  }
+  return sum;
+}
+
+template <class T> __global__ void conv_grad_x(conv_grad_x_args g)
+{
+  int64_t total = g.s.N * g.s.H * g.s.W * g.s.C, step = (int64_t)gridDim.x * blockDim.x;
+  for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < total; i += step)
+    ((T *)g.dx)[i] = cu_as<T>(input_sum<T>(g, place_of(i, g.s.H, g.s.W, g.s.C)));
+}
+
+/* ---- gradient of the weights ----------------------------------------------------------------- */
+
+/* This thread's share of the sum over all output pixels for the weight at o, i, j, k. */
+template <class T> static __device__ float weight_share(const conv_grad_w_args &g, int64_t o, int64_t i, int64_t j, int64_t k)
+{
+  const conv_sizes &s = g.s;
+  int64_t channel = o / (s.O / s.groups) * (s.C / s.groups) + k, pixels = s.N * s.out_H * s.out_W;
+  const T *x = (const T *)g.x, *dy = (const T *)g.dy;
+  float sum = 0.0f;
+  for (int64_t p = threadIdx.x; p < pixels; p += blockDim.x) {
+    int64_t n = p / s.out_W / s.out_H;
+    int64_t row = input_of(s, 0, p / s.out_W % s.out_H, i), column = input_of(s, 1, p % s.out_W, j);
+    if (row < 0 || row >= s.H || column < 0 || column >= s.W) continue;
+    sum += cu_float(x[((n * s.H + row) * s.W + column) * s.C + channel]) * cu_float(dy[p * s.O + o]);
+  }
+  return sum;
+}
+
+template <class T> __global__ void conv_grad_w(conv_grad_w_args g)
+{
+  __shared__ float room[32];
+  int64_t inputs = g.s.C / g.s.groups, weight = blockIdx.x;
+  int64_t k = weight % inputs, j = weight / inputs % g.s.kernel[1];
+  int64_t i = weight / inputs / g.s.kernel[1] % g.s.kernel[0], o = weight / inputs / g.s.kernel[1] / g.s.kernel[0];
+  float sum = cu_block_sum(weight_share<T>(g, o, i, j, k), room);
+  if (threadIdx.x == 0) g.dw[weight] = sum;
+}
+
+/* ---- wider ----------------------------------------------------------------------------------- */
+
+template <class T> __global__ void conv_widen(conv_widen_args g)
+{
+  int64_t step = (int64_t)gridDim.x * blockDim.x;
+  for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < g.n; i += step)
+    g.to[i] = cu_float(((const T *)g.from)[i]);
+}
+
+CU_TABLE(cu_conv_table, CU_FLOATS(conv), CU_FLOATS(conv_grad_x), CU_FLOATS(conv_grad_w), CU_FLOATS(conv_widen))
