@@ -30,6 +30,8 @@ set(CUDA_KERNELS
   kernels/gather.cu
   kernels/elementwise.cu
   kernels/shape.cu
+  kernels/reduce.cu
+  kernels/softmax.cu
   kernels/matmul.cu
   kernels/norm.cu
   kernels/optim.cu

@@ -1,0 +1,56 @@
+/* reduce.h -- kernels of sums, means, extremes and where they are.
+**
+** Every element of y is a fold over steps of x. The steps may be cut into splits, whose results (parts) a second kernel
+** folds: that keeps the whole GPU busy when y is small, in an order that never changes.
+** SPDX-License-Identifier: Apache-2.0
+*/
+#ifndef CAPL_CUDA_KERNELS_REDUCE_H
+#define CAPL_CUDA_KERNELS_REDUCE_H
+
+#include "backend/cuda/kernels/loop.h"
+#include "backend/cuda/kernels/team.h"
+
+typedef enum { REDUCE_SUM, REDUCE_MEAN, REDUCE_MAX } reduce_op;
+
+typedef struct {
+  cu_loop kept; /* operands x, y: elements of y; of reduce_columns all its dims but the innermost */
+  cu_loop over; /* operand x: what is folded */
+  cu_team team;
+  reduce_op op;
+  const void *x;
+  void *y;
+  void *parts; /* room for every output's splits in turn, used if there is more than one */
+  int64_t splits, chunk; /* split s folds steps s * chunk ... of over */
+  int64_t count;   /* elements in a mean */
+  int from, to;    /* capl_dtype of x and y */
+  int64_t columns, x_column, y_column, tiles; /* reduce_columns: the innermost kept dim, in tiles of the team's width */
+} reduce_args;
+
+/* Bytes that a part takes at most. */
+enum { REDUCE_PART = 16 };
+
+/* Of floats: + cu_type, single elements first, then + 3 for vectors of 16 bytes. WHOLE: integers of any dtype. */
+enum {
+  REDUCE_ROWS = 0,       /* outputs take a team each, which runs along the folded dims */
+  REDUCE_COLUMNS = 6,    /* neighbouring outputs take a team, which runs along them and across the folded dims */
+  ARGMAX_ROWS = 12,      /* likewise, without vectors */
+  ARGMAX_COLUMNS = 15,
+  REDUCE_ROWS_WHOLE = 18,
+  REDUCE_COLUMNS_WHOLE,
+  ARGMAX_ROWS_WHOLE,
+  ARGMAX_COLUMNS_WHOLE,
+  REDUCE_PARTS,          /* the second kernel: of floats, of integers; */
+  REDUCE_PARTS_WHOLE,
+  ARGMAX_PARTS,
+  ARGMAX_PARTS_WHOLE,
+};
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+extern const cu_entry cu_reduce_table[];
+#ifdef __cplusplus
+}
+#endif
+
+#endif
