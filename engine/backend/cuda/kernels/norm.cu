@@ -39,11 +39,11 @@ static __device__ __forceinline__ void own_moments(const cu_pixels &p, const cu_
   float pivot[V] = {}, sum[V] = {}, square[V] = {}, n = 0;
   const T *from = x + at.channel;
   if (at.first < at.last) {
-    cu_vector<T, V> head = cu_load<T, V>(from + at.first * p.channels);
+    cu_pack<T, V> head = cu_load<T, V>(from + at.first * p.channels);
     for (int i = 0; i < V; i++) pivot[i] = cu_float(head.v[i]);
   }
   for (int64_t pixel = at.first; pixel < at.last; pixel += AHEAD * p.height) {
-    cu_vector<T, V> part[AHEAD];
+    cu_pack<T, V> part[AHEAD];
 #pragma unroll
     for (int k = 0; k < AHEAD; k++)
       if (pixel + k * p.height < at.last) part[k] = cu_load<T, V>(from + (pixel + k * p.height) * p.channels);
@@ -218,7 +218,7 @@ template <class T, int V> __global__ void __launch_bounds__(CU_PIXEL_THREADS, CU
   T *__restrict__ y = (T *)a.y + at.channel;
   int64_t steps = (at.last - at.first - 1) / a.p.height;
   for (int64_t step = steps; step >= 0; step -= AHEAD) {
-    cu_vector<T, V> v[AHEAD];
+    cu_pack<T, V> v[AHEAD];
 #pragma unroll
     for (int k = 0; k < AHEAD; k++)
       if (step >= k) v[k] = cu_load<T, V>(x + pixel_at(a.p, at, step - k));
@@ -251,7 +251,7 @@ static __device__ __forceinline__ int64_t window_pixel(const norm_windows &w, in
 
 /* Largest of the window after relu, and the first place that has it; NaN beats everything. */
 template <class T, int V>
-static __device__ __forceinline__ void window_best(const affine<V> &f, const cu_vector<T, V> part[4], float best[V],
+static __device__ __forceinline__ void window_best(const affine<V> &f, const cu_pack<T, V> part[4], float best[V],
                                                    uint8_t place[V])
 {
 #pragma unroll
@@ -276,11 +276,11 @@ template <class T, int V> __global__ void __launch_bounds__(CU_PIXEL_THREADS, CU
   const T *x = (const T *)a.x + at.channel;
   for (int64_t pixel = at.first; pixel < at.last; pixel += a.p.height) {
     int64_t corner = window_corner(a.w, window), to = pixel * a.p.channels + at.channel;
-    cu_vector<T, V> part[4];
+    cu_pack<T, V> part[4];
 #pragma unroll
     for (int k = 0; k < 4; k++) part[k] = cu_load<T, V>(x + (corner + window_pixel(a.w, k)) * a.p.channels);
     float best[V];
-    cu_vector<uint8_t, V> place;
+    cu_pack<uint8_t, V> place;
     window_best<T, V>(f, part, best, place.v);
     for (int i = 0; i < V; i++) part[0].v[i] = cu_as<T>(best[i]);
     cu_store((T *)a.y + to, part[0]);
@@ -332,7 +332,7 @@ static __device__ __forceinline__ void own_sums(const norm_grad_args &a, const c
   affine<V> f = affine_of<V>(a.c, at.channel);
   const T *x = (const T *)a.x + at.channel, *dy = (const T *)a.dy + at.channel;
   for (int64_t pixel = at.first; pixel < at.last; pixel += GRAD_AHEAD * a.p.height) {
-    cu_vector<T, V> v[GRAD_AHEAD], g[GRAD_AHEAD];
+    cu_pack<T, V> v[GRAD_AHEAD], g[GRAD_AHEAD];
 #pragma unroll
     for (int k = 0; k < GRAD_AHEAD; k++) {
       int64_t from = (pixel + k * a.p.height) * a.p.channels;
@@ -408,10 +408,10 @@ static __device__ __forceinline__ float slope_of(const affine<V> &f, const feedb
 }
 
 template <class T, int V>
-static __device__ __forceinline__ cu_vector<T, V> slopes_of(const affine<V> &f, const feedback<V> &b, bool relu,
-                                                            const cu_vector<T, V> &x, const cu_vector<T, V> &dy)
+static __device__ __forceinline__ cu_pack<T, V> slopes_of(const affine<V> &f, const feedback<V> &b, bool relu,
+                                                            const cu_pack<T, V> &x, const cu_pack<T, V> &dy)
 {
-  cu_vector<T, V> dx;
+  cu_pack<T, V> dx;
 #pragma unroll
   for (int i = 0; i < V; i++) {
     float value = cu_float(x.v[i]), dz = masked(f, i, relu, value, cu_float(dy.v[i]));
@@ -430,7 +430,7 @@ template <class T, int V> __global__ void __launch_bounds__(CU_PIXEL_THREADS, CU
   T *__restrict__ dx = (T *)a.dx + at.channel;
   int64_t steps = (at.last - at.first - 1) / a.p.height;
   for (int64_t step = steps; step >= 0; step -= GRAD_AHEAD) { /* from the back, as norm_apply */
-    cu_vector<T, V> v[GRAD_AHEAD], g[GRAD_AHEAD];
+    cu_pack<T, V> v[GRAD_AHEAD], g[GRAD_AHEAD];
 #pragma unroll
     for (int k = 0; k < GRAD_AHEAD; k++) {
       if (step < k) break;
@@ -447,8 +447,8 @@ template <class T, int V> __global__ void __launch_bounds__(CU_PIXEL_THREADS, CU
 
 /* A window of x, perhaps cut by the edge (then no pooling saw it: dy and index are zeros), and what came back for it. */
 template <class T, int V> struct window_data {
-  cu_vector<T, V> x[4], dy;
-  cu_vector<uint8_t, V> index;
+  cu_pack<T, V> x[4], dy;
+  cu_pack<uint8_t, V> index;
   bool whole, has[4];
 };
 

@@ -80,7 +80,7 @@ static __device__ __forceinline__ bool beats(float a, float b)
 }
 
 /* The winners of one window so far, for values that come in the order of their indices. */
-template <class T, int V> static __device__ __forceinline__ void challenge(winners<V> &best, const cu_vector<T, V> &x, int index)
+template <class T, int V> static __device__ __forceinline__ void challenge(winners<V> &best, const cu_pack<T, V> &x, int index)
 {
 #pragma unroll
   for (int i = 0; i < V; i++) {
@@ -100,9 +100,9 @@ template <int V> static __device__ __forceinline__ winners<V> nobody(int index)
 
 template <class T, int V> static __device__ __forceinline__ void store_winners(const pool_args &a, int64_t at, const winners<V> &best)
 {
-  cu_vector<T, V> y;
-  cu_vector<int32_t, V> wide;
-  cu_vector<uint8_t, V> byte;
+  cu_pack<T, V> y;
+  cu_pack<int32_t, V> wide;
+  cu_pack<uint8_t, V> byte;
   for (int i = 0; i < V; i++) {
     y.v[i] = cu_as<T>(best.value[i]);
     wide.v[i] = best.index[i];
@@ -141,14 +141,14 @@ template <class T, int V> __global__ void __launch_bounds__(CU_PIXEL_THREADS, CU
 
 template <class T, int V> static __device__ __forceinline__ void gather(float sum[V], const T *from, float factor)
 {
-  cu_vector<T, V> v = cu_load<T, V>(from);
+  cu_pack<T, V> v = cu_load<T, V>(from);
 #pragma unroll
   for (int i = 0; i < V; i++) sum[i] += cu_float(v.v[i]) * factor;
 }
 
 template <class T, int V> static __device__ __forceinline__ void store_sum(T *to, const float sum[V], float by)
 {
-  cu_vector<T, V> v;
+  cu_pack<T, V> v;
   for (int i = 0; i < V; i++) v.v[i] = cu_as<T>(sum[i] / by);
   cu_store(to, v);
 }
@@ -282,8 +282,8 @@ static __device__ __forceinline__ int64_t pooled_pixel(const pool_shape &s, int6
 template <class T, class I, int V>
 static __device__ __forceinline__ void gather_winners(float sum[V], const T *dy, const I *index, int wanted)
 {
-  cu_vector<T, V> v = cu_load<T, V>(dy);
-  cu_vector<I, V> won = cu_load<I, V>(index);
+  cu_pack<T, V> v = cu_load<T, V>(dy);
+  cu_pack<I, V> won = cu_load<I, V>(index);
 #pragma unroll
   for (int i = 0; i < V; i++) sum[i] += (int)won.v[i] == wanted ? cu_float(v.v[i]) : 0.0f;
 }

@@ -9,22 +9,9 @@
 #define CAPL_CUDA_VECTOR_H
 
 #include "backend/cuda/kernels/kernel.h"
+/* cu_load and cu_store of several values need what kernel.h declares. */
+#include "backend/cuda/kernels/loop.h"
 #include "backend/cuda/kernels/pixels.h"
-
-/* V values that are loaded and stored at once. */
-template <class T, int V> struct alignas(sizeof(T) * V) cu_vector {
-  T v[V];
-};
-
-template <class T, int V> static __device__ __forceinline__ cu_vector<T, V> cu_load(const T *p)
-{
-  return *reinterpret_cast<const cu_vector<T, V> *>(p);
-}
-
-template <class T, int V> static __device__ __forceinline__ void cu_store(T *p, const cu_vector<T, V> &v)
-{
-  *reinterpret_cast<cu_vector<T, V> *>(p) = v;
-}
 
 /* V floats of a per-channel vector, which is read rarely: no demands on its alignment. */
 template <int V> static __device__ __forceinline__ void cu_channels(const float *p, int64_t channel, float out[V])
