@@ -58,7 +58,7 @@ local function figures(o, seen, path)
   local counters = core.counters()
   local workers = run.setting("workers")
   return {
-    recipe = path, version = core.version(), images_per_s = per_step / step, step_ms = 1000 * step,
+    recipe = path, version = core.version(), device = (core.device()), images_per_s = per_step / step, step_ms = 1000 * step,
     images_per_s_mean = seen.images / seen.seconds, peak_bytes = seen.peak, peak_rss_bytes = core.sys.peak_rss(),
     precision = run.setting("precision") or "fp32", batch = per_step, threads = core.sys.threads(),
     workers = workers, steps = #seen.times, fixed = o.fixed, low_precision_ops = counters.low_precision_ops,
@@ -92,7 +92,11 @@ local function main(job)
       job.recipe, run.steps, o.warmup, o.steps)}
   end
   local f = figures(o, seen, job.recipe)
-  if o.ops then f.ops = bench_ops.rows(seen.rows, #seen.times, f.precision) end
+  if o.ops then
+    f.ops, f.rates = bench_ops.rows(seen.rows, #seen.times, f.precision)
+    f.floor_ms = 0
+    for _, row in ipairs(f.ops) do f.floor_ms = f.floor_ms + row.floor_ms end
+  end
   if o.json then core.sys.out(json.encode(f, true) .. "\n") return end
   print_figures(f)
   if o.ops then core.sys.out(bench_ops.table(f.ops, f.step_ms)) end

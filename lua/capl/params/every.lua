@@ -6,9 +6,9 @@
 local core = ...
 
 local function apply_device(value)
-  local name, why = core.device() -- capl check runs recipes on device meta whatever they ask for
-  if name == "meta" then return name, "capl check", true end
-  name, why = core.device(value)
+  -- capl check runs recipes on device meta whatever they ask for.
+  if (core.device()) == "meta" then return "meta", "capl check", true end
+  local name, why = core.device(value)
   return name, why, value == "auto" and name == "cpu" and (why:match("^no NVIDIA driver") or why:match("^CAPL_DEVICE")) ~= nil
 end
 
