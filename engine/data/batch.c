@@ -4,8 +4,11 @@
 #include "data/batch.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 enum { SUBSTITUTES = 16 };
+
+_Static_assert(sizeof(capl_feed_row) == 96, "host and device see the same rows");
 
 capl_status row_scratch_init(row_scratch *scratch, const capl_source *source)
 {
@@ -25,14 +28,28 @@ void row_scratch_fini(row_scratch *scratch)
   capl_augment_scratch_fini(&scratch->augment);
 }
 
+/* ---- reading --------------------------------------------------------------------------------- */
+
 static uint32_t sample_at(const row_maker *maker, uint32_t epoch, uint32_t position)
 {
   return maker->shuffle ? capl_shuffle(maker->seed, epoch, maker->source->count, position) : position;
 }
 
-static capl_status read_sample(const row_maker *maker, row_scratch *scratch, uint32_t epoch, uint32_t id, int32_t *labels)
+static capl_status read_levels(const row_maker *maker, row_scratch *scratch, uint32_t epoch, uint32_t id, uint8_t *levels,
+                               int32_t *labels)
 {
-  capl_status status = capl_source_read_with(maker->source, epoch, id, &scratch->decoded, scratch->levels, labels);
+  capl_status status = capl_source_read_with(maker->source, epoch, id, &scratch->decoded, levels, labels ? labels : scratch->labels);
+  if (status != CAPL_OK || maker->kind != ROW_RESIDENT) return status;
+  const char *name = capl_source_name(maker->source, id);
+  return CAPL_FAIL(CAPL_EIO, "%s: could not be read when the set was made, and now can", name ? name : "sample");
+}
+
+/* Levels that are on the device already are not read; those that could not be are, for the error. */
+static capl_status read_sample(const row_maker *maker, row_scratch *scratch, uint32_t epoch, uint32_t id, uint8_t *levels,
+                               int32_t *labels)
+{
+  if (maker->kind == ROW_RESIDENT && !maker->set->facts[id].bad) return CAPL_OK;
+  capl_status status = read_levels(maker, scratch, epoch, id, levels, labels);
   if (status == CAPL_OK) return CAPL_OK;
   maker->on_bad(maker->context, id);
   capl_error_context("sample %u, epoch %u", id, epoch);
@@ -49,33 +66,112 @@ static uint32_t substitute(const row_maker *maker, uint32_t epoch, uint32_t posi
 }
 
 static capl_status read_or_replace(const row_maker *maker, row_scratch *scratch, uint32_t epoch, uint32_t position,
-                                   int32_t *labels, row_note *note)
+                                   uint8_t *levels, int32_t *labels, row_note *note)
 {
   note->id = sample_at(maker, epoch, position);
   note->substituted = false;
-  capl_status status = read_sample(maker, scratch, epoch, note->id, labels);
+  capl_status status = read_sample(maker, scratch, epoch, note->id, levels, labels);
   if (!maker->skip) return status;
   for (uint32_t attempt = 1; status != CAPL_OK && attempt <= SUBSTITUTES; attempt++) {
     note->id = substitute(maker, epoch, position, attempt);
     note->substituted = true;
-    status = read_sample(maker, scratch, epoch, note->id, labels);
+    status = read_sample(maker, scratch, epoch, note->id, levels, labels);
   }
   if (status != CAPL_OK) capl_error_hint("%d samples in a row were tried in place of a bad one; all are bad", SUBSTITUTES);
   return status;
 }
 
-capl_status row_make(const row_maker *maker, row_scratch *scratch, uint32_t epoch, uint32_t position, void *image,
-                     int32_t *labels, row_note *note)
+/* ---- images that a device makes -------------------------------------------------------------- */
+
+static size_t pixels_of(const capl_source *source)
 {
-  CAPL_TRY(read_or_replace(maker, scratch, epoch, position, labels, note));
+  return (size_t)source->width * (size_t)source->height;
+}
+
+/* A set serves every option, so all is known of its samples; a batch needs less. */
+static sample_facts facts_of(const row_maker *maker, const uint8_t *levels, bool all)
+{
+  const capl_source *source = maker->source;
+  sample_facts facts = {0};
+  if (all || (maker->augments && capl_augment_needs_mean(&maker->augment)))
+    facts.mean = capl_augment_mean(levels, pixels_of(source), source->channels);
+  if (all || (!maker->augments && maker->conversion.norm == CAPL_NORM_STANDARDISE))
+    capl_level_sums(levels, pixels_of(source) * (size_t)source->channels, &facts.sum, &facts.squares);
+  return facts;
+}
+
+/* image: the sample's place among those on the device. Returns whether the augmentation changes it. */
+static bool describe(const row_maker *maker, uint32_t epoch, uint32_t id, const sample_facts *facts, uint32_t image,
+                     capl_feed_row *row)
+{
+  const capl_source *source = maker->source;
+  capl_augment_draw d = {.gain = 1};
+  if (maker->augments)
+    d = capl_augment_roll(&maker->augment, maker->seed, epoch, id, source->height, source->width, facts->mean);
+  capl_affine to = capl_conversion_affine(&maker->conversion, facts->sum, facts->squares,
+                                          pixels_of(source) * (size_t)source->channels);
+  *row = (capl_feed_row){
+    .gain = d.gain, .lift = d.lift, .noise = d.noise, .noise_key = d.noise_key, .image = image, .moves = d.moves};
+  memcpy(row->map, d.map, sizeof row->map);
+  memcpy(row->scale, to.scale, sizeof row->scale);
+  memcpy(row->shift, to.shift, sizeof row->shift);
+  return d.any;
+}
+
+/* (H,W,3) -> (H,W,4) */
+static void spread(const uint8_t *in, size_t n_pixels, uint8_t *out)
+{
+  for (size_t i = 0; i < n_pixels; i++) {
+    for (int c = 0; c < 3; c++) out[4 * i + (size_t)c] = in[3 * i + (size_t)c];
+    out[4 * i + 3] = 0;
+  }
+}
+
+/* A bad sample leaves zeros and a mark: which batch meets it, and what then happens, is the owner's business. */
+static capl_status add_to_set(const row_maker *maker, row_scratch *scratch, uint32_t id, const row_place *to, row_note *note)
+{
+  capl_source *source = maker->source;
+  size_t n = pixels_of(source);
+  *note = (row_note){.id = id};
+  if (capl_source_read_with(source, 0, id, &scratch->decoded, scratch->levels, to->labels ? to->labels : scratch->labels) == CAPL_OK) {
+    *to->facts = facts_of(maker, scratch->levels, true);
+  } else {
+    *to->facts = (sample_facts){.bad = true};
+    memset(scratch->levels, 0, n * (size_t)source->channels);
+    for (int t = 0; to->labels && t < source->length; t++) to->labels[t] = -1;
+  }
+  if (maker->set->pixel_bytes == source->channels) memcpy(to->image, scratch->levels, n * (size_t)source->channels);
+  else spread(scratch->levels, n, to->image);
+  return CAPL_OK;
+}
+
+/* ---- rows ------------------------------------------------------------------------------------ */
+
+static void finish_image(const row_maker *maker, row_scratch *scratch, uint32_t epoch, void *image, row_note *note)
+{
   const capl_source *source = maker->source;
   const uint8_t *levels = scratch->levels;
-  note->augmented = false;
   if (maker->augments) {
     note->augmented = capl_augment_run(&maker->augment, maker->seed, epoch, note->id, levels, &scratch->augment, scratch->augmented);
     levels = scratch->augmented;
   }
-  size_t n_pixels = (size_t)source->width * (size_t)source->height;
-  capl_convert(&maker->conversion, levels, n_pixels, source->channels, image);
+  capl_convert(&maker->conversion, levels, pixels_of(source), source->channels, image);
+}
+
+capl_status row_make(const row_maker *maker, row_scratch *scratch, uint32_t epoch, uint32_t position, const row_place *to,
+                     row_note *note)
+{
+  if (maker->kind == ROW_OF_SET) return add_to_set(maker, scratch, position, to, note);
+  uint8_t *levels = maker->kind == ROW_LEVELS ? to->image : scratch->levels;
+  CAPL_TRY(read_or_replace(maker, scratch, epoch, position, levels, to->labels, note));
+  note->augmented = false;
+  if (maker->kind == ROW_FINISHED) {
+    finish_image(maker, scratch, epoch, to->image, note);
+  } else if (maker->kind == ROW_RESIDENT) {
+    note->augmented = describe(maker, epoch, note->id, &maker->set->facts[note->id], note->id, to->row);
+  } else {
+    sample_facts facts = facts_of(maker, levels, false);
+    note->augmented = describe(maker, epoch, note->id, &facts, (uint32_t)to->index, to->row);
+  }
   return CAPL_OK;
 }

@@ -6,9 +6,30 @@
 #ifndef CAPL_DATA_BATCH_H
 #define CAPL_DATA_BATCH_H
 
+#include "capl/feed.h"
 #include "data/augment.h"
 #include "data/convert.h"
 #include "data/source.h"
+
+/* What becomes of a sample: the finished image; its levels and how a device makes the image; only the latter, because
+** the levels are on the device; or the levels for a set that is being filled, whatever their state. */
+typedef enum { ROW_FINISHED, ROW_LEVELS, ROW_RESIDENT, ROW_OF_SET } row_kind;
+
+/* What the dice and the normalisation need to know of a sample's levels. */
+typedef struct {
+  uint64_t sum, squares;
+  float mean;
+  bool bad; /* it could not be read */
+} sample_facts;
+
+/* The samples of a source on a device. */
+typedef struct {
+  uint8_t *images; /* device memory: (count,H,W,pixel_bytes), (count,T) */
+  int32_t *labels;
+  size_t bytes; /* of both */
+  int pixel_bytes; /* C, or 4 for three channels: one aligned load reads a pixel */
+  sample_facts *facts; /* [count], host memory */
+} resident_set;
 
 /* The loader's options as its threads need them; constant while they run but for seed. */
 typedef struct {
@@ -18,7 +39,9 @@ typedef struct {
   bool augments;
   capl_augment_options augment;
   capl_conversion conversion;
-  size_t image_bytes; /* of one converted image */
+  row_kind kind;
+  const resident_set *set; /* of ROW_RESIDENT and ROW_OF_SET */
+  size_t image_bytes; /* of one image as it is made here */
   /* Told of each bad sample, with the thread's error record set; may be called by several threads. */
   void (*on_bad)(void *context, uint32_t id);
   void *context;
@@ -27,11 +50,21 @@ typedef struct {
 typedef struct {
   capl_image decoded;
   uint8_t *levels, *augmented; /* H*W*C */
+  int32_t labels[CAPL_LABEL_MAX]; /* for rows that need none */
   capl_augment_scratch augment;
 } row_scratch;
 
 capl_status row_scratch_init(row_scratch *scratch, const capl_source *source);
 void row_scratch_fini(row_scratch *scratch);
+
+/* Where a row goes; what its kind has no use for is NULL. */
+typedef struct {
+  int index; /* in the batch */
+  void *image;
+  int32_t *labels;
+  capl_feed_row *row;
+  sample_facts *facts;
+} row_place;
 
 typedef struct {
   uint32_t id; /* of the sample used */
@@ -39,7 +72,7 @@ typedef struct {
 } row_note;
 
 /* Makes the row at a position of the epoch's global order. */
-capl_status row_make(const row_maker *maker, row_scratch *scratch, uint32_t epoch, uint32_t position, void *image,
-                     int32_t *labels, row_note *note);
+capl_status row_make(const row_maker *maker, row_scratch *scratch, uint32_t epoch, uint32_t position, const row_place *to,
+                     row_note *note);
 
 #endif

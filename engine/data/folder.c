@@ -212,6 +212,7 @@ static capl_status set_options(folder_source *s, const capl_folder_options *opti
   base->width = options->width;
   base->height = options->height;
   base->channels = options->channels ? options->channels : 1;
+  base->fixed = true;
   s->variable = options->variable;
   s->resize = options->resize;
   if (base->width < 0 || base->height < 0 || !base->width != !base->height) {

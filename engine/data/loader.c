@@ -4,34 +4,22 @@
 ** Batches live in a ring of prefetch + 1 slots: batch b in slot b mod n. A ticket of batch b is given out once the
 ** batch n places before it is no longer borrowed. One mutex guards everything that changes; threads without work
 ** sleep. With workers = 0 the consumer takes the same tickets itself, so the bytes are the same.
+** Batches for a device are taken further by feed.c.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #define _GNU_SOURCE
+#include "data/loader.h"
+
 #include <math.h>
-#include <pthread.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "base/thread.h"
-#include "data/batch.h"
 
 enum { TICKET_ROWS = 16, WORKERS_MAX = 256, PREFETCH_MAX = 1024 };
 
 static const uint64_t no_batch = UINT64_MAX;
-
-typedef struct {
-  uint8_t *images;
-  int32_t *labels;
-  uint32_t *ids;
-  uint64_t batch; /* which one is being made here, or no_batch */
-  int count, padded;
-  int rows_left; /* 0 = complete */
-  int substituted, augmented;
-  int failed_row; /* the first that failed, or -1 */
-  capl_error error;
-} slot;
 
 /* Some rows of one batch, to be made by one thread. */
 typedef struct {
@@ -41,39 +29,6 @@ typedef struct {
   int substituted, augmented;
   int failed_row;
 } ticket;
-
-typedef struct {
-  uint32_t id;
-  char *message;
-} bad_sample;
-
-struct capl_loader {
-  row_maker maker;
-  int batch, n_workers, n_scratch, n_slots;
-  uint32_t rank, world;
-  bool drop_last;
-  slot *slots;
-  row_scratch *scratch; /* [n_scratch]: one per worker, or one for the consumer */
-  pthread_t *threads;
-  int n_threads; /* started so far */
-  atomic_bool hurry; /* rows in work are no longer wanted: threads give up after their current one */
-
-  pthread_mutex_t lock; /* of all that follows */
-  pthread_cond_t work;  /* tickets have become available, or stop */
-  pthread_cond_t done;  /* a batch is complete, or nobody is busy */
-  bool stop;
-  bool began;           /* an epoch has been chosen */
-  uint64_t epoch;
-  uint64_t start;       /* position at which this run of the epoch began */
-  uint64_t n_batches;   /* of this run */
-  uint64_t next_batch;  /* the next ticket's */
-  int next_row;
-  uint64_t delivered;   /* batches handed out; the last of them may still be borrowed */
-  uint64_t released;    /* batches whose slot is free again */
-  int busy;             /* tickets in work */
-  capl_loader_stats stats;
-  bad_sample *bad; /* [stats.bad], by id */
-};
 
 /* ---- arithmetic of an epoch ------------------------------------------------------------------ */
 
@@ -140,6 +95,11 @@ bool capl_loader_bad_get(capl_loader *l, uint32_t i, uint32_t *id, const char **
 
 /* ---- tickets (the lock is held by the caller unless said otherwise) -------------------------- */
 
+slot *loader_slot(capl_loader *l, uint64_t batch)
+{
+  return &l->slots[batch % (uint64_t)l->n_slots];
+}
+
 static void open_slot(capl_loader *l, slot *s)
 {
   s->batch = l->next_batch;
@@ -152,7 +112,7 @@ static void open_slot(capl_loader *l, slot *s)
 static bool take_ticket(capl_loader *l, ticket *t)
 {
   if (l->next_batch >= l->n_batches || l->next_batch >= l->released + (uint64_t)l->n_slots) return false;
-  slot *s = &l->slots[l->next_batch % (uint64_t)l->n_slots];
+  slot *s = loader_slot(l, l->next_batch);
   if (l->next_row == 0) open_slot(l, s);
   int end = l->next_row + TICKET_ROWS < s->count ? l->next_row + TICKET_ROWS : s->count;
   *t = (ticket){.slot = s, .batch = l->next_batch, .first = l->next_row, .end = end, .failed_row = -1};
@@ -165,17 +125,27 @@ static bool take_ticket(capl_loader *l, ticket *t)
   return true;
 }
 
+static row_place place_of(const capl_loader *l, const slot *s, int row)
+{
+  size_t length = (size_t)l->maker.source->length, at = (size_t)row;
+  return (row_place){
+    .index = row,
+    .image = s->images ? s->images + at * l->maker.image_bytes : NULL,
+    .labels = length && s->labels ? s->labels + at * length : NULL,
+    .row = s->rows ? s->rows + at : NULL,
+    .facts = s->facts ? s->facts + at : NULL,
+  };
+}
+
 /* Makes the ticket's rows, without the lock. Ends at the first that fails; its error is the thread's last. */
 static void do_ticket(capl_loader *l, ticket *t, row_scratch *scratch)
 {
   uint32_t count = l->maker.source->count;
-  int length = l->maker.source->length;
   for (int row = t->first; row < t->end && !atomic_load(&l->hurry); row++) {
     uint32_t position = (uint32_t)(position_of(l, t->batch, row) % count);
-    uint8_t *image = t->slot->images + (size_t)row * l->maker.image_bytes;
-    int32_t *labels = length ? t->slot->labels + (size_t)row * (size_t)length : NULL;
+    row_place to = place_of(l, t->slot, row);
     row_note note;
-    if (row_make(&l->maker, scratch, (uint32_t)l->epoch, position, image, labels, &note) != CAPL_OK) {
+    if (row_make(&l->maker, scratch, (uint32_t)l->epoch, position, &to, &note) != CAPL_OK) {
       t->failed_row = row;
       return;
     }
@@ -257,11 +227,26 @@ static capl_status check_norm(const capl_loader_options *o, int channels)
   return CAPL_OK;
 }
 
+static capl_status check_cache(const capl_source *source, const capl_loader_options *o)
+{
+  if (o->cache != CAPL_CACHE_DEVICE) return CAPL_OK;
+  if (!o->feed) {
+    CAPL_FAIL(CAPL_EUNSUPPORTED, "cache is device, but batches are made on the host");
+    capl_error_hint("it needs a GPU; cache = \"auto\" uses one where there is one");
+    return CAPL_EUNSUPPORTED;
+  }
+  if (source->fixed) return CAPL_OK;
+  CAPL_FAIL(CAPL_EVALUE, "cache is device, but the source gives other images in every epoch");
+  capl_error_hint("fixed = true of a generator makes them the same; cache = \"auto\" keeps what can be kept");
+  return CAPL_EVALUE;
+}
+
 static capl_status check_options(const capl_source *source, const capl_loader_options *o)
 {
   CAPL_TRY(check_numbers(o));
   CAPL_TRY(check_norm(o, source->channels));
   if (o->augment) CAPL_TRY(capl_augment_check(o->augment));
+  CAPL_TRY(check_cache(source, o));
   uint32_t share = source->count / (uint32_t)(o->world ? o->world : 1);
   if (!o->drop_last || share >= (uint32_t)o->batch) return CAPL_OK;
   CAPL_FAIL(CAPL_EVALUE, "batch is %d but there are only %u samples, so drop_last leaves no batch at all", o->batch, share);
@@ -288,7 +273,9 @@ static void set_options(capl_loader *l, capl_source *source, const capl_loader_o
   m->conversion = (capl_conversion){.type = o->type, .norm = o->norm};
   memcpy(m->conversion.mean, o->mean, sizeof o->mean);
   memcpy(m->conversion.std, o->std, sizeof o->std);
-  m->image_bytes = (size_t)source->width * (size_t)source->height * (size_t)source->channels * capl_pixel_bytes(o->type);
+  m->kind = o->feed ? ROW_LEVELS : ROW_FINISHED;
+  m->image_bytes = (size_t)source->width * (size_t)source->height * (size_t)source->channels;
+  if (!o->feed) m->image_bytes *= capl_pixel_bytes(o->type);
   m->on_bad = note_bad;
   m->context = l;
 }
@@ -297,9 +284,10 @@ static capl_status allocate_slot(const capl_loader *l, slot *s)
 {
   size_t rows = (size_t)l->batch, bytes = rows * l->maker.image_bytes;
   s->batch = no_batch;
+  s->ids = malloc(rows * sizeof *s->ids);
+  if (s->ids && l->feed) return CAPL_OK; /* the rest when it is known what travels (feed_begin) */
   s->images = aligned_alloc(64, (bytes + 63) / 64 * 64);
   s->labels = malloc(rows * (size_t)(l->maker.source->length + 1) * sizeof *s->labels);
-  s->ids = malloc(rows * sizeof *s->ids);
   if (s->images && s->labels && s->ids) return CAPL_OK;
   return CAPL_FAIL(CAPL_ENOMEM, "no memory for %d batches of %zu bytes", l->n_slots, bytes);
 }
@@ -339,13 +327,27 @@ capl_status capl_loader_new(capl_source *source, const capl_loader_options *opti
   pthread_cond_init(&l->work, NULL);
   pthread_cond_init(&l->done, NULL);
   set_options(l, source, options);
-  capl_status status = build(l);
+  capl_status status = options->feed ? feed_new(l, options) : CAPL_OK;
+  if (status == CAPL_OK) status = build(l);
   if (status == CAPL_OK) {
     *loader = l;
   } else {
     capl_loader_free(l);
   }
   return status;
+}
+
+capl_status loader_new_filler(const capl_loader *owner, resident_set *set, int batch, capl_loader **filler)
+{
+  const row_maker *m = &owner->maker;
+  capl_loader_options o = {.batch = batch, .workers = owner->n_workers, .type = CAPL_PIXEL_U8};
+  feed_options_of(owner, &o);
+  CAPL_TRY(capl_loader_new(m->source, &o, filler));
+  (*filler)->maker.kind = ROW_OF_SET;
+  (*filler)->maker.set = set;
+  (*filler)->maker.image_bytes =
+    (size_t)m->source->width * (size_t)m->source->height * (size_t)set->pixel_bytes;
+  return CAPL_OK;
 }
 
 static void stop_workers(capl_loader *l)
@@ -362,11 +364,12 @@ void capl_loader_free(capl_loader *l)
 {
   if (!l) return;
   stop_workers(l);
-  for (int i = 0; l->slots && i < l->n_slots; i++) {
+  for (int i = 0; l->slots && !l->feed && i < l->n_slots; i++) {
     free(l->slots[i].images);
     free(l->slots[i].labels);
-    free(l->slots[i].ids);
   }
+  for (int i = 0; l->slots && i < l->n_slots; i++) free(l->slots[i].ids);
+  feed_free(l);
   for (int i = 0; l->scratch && i < l->n_scratch; i++) row_scratch_fini(&l->scratch[i]);
   for (uint32_t i = 0; i < l->stats.bad; i++) free(l->bad[i].message);
   free(l->bad);
@@ -392,10 +395,11 @@ static void quiesce(capl_loader *l)
   for (int i = 0; i < l->n_slots; i++) l->slots[i].batch = no_batch;
 }
 
-static void begin(capl_loader *l, const capl_loader_state *state)
+static capl_status begin_locked(capl_loader *l, const capl_loader_state *state)
 {
-  pthread_mutex_lock(&l->lock);
   quiesce(l);
+  l->began = false;
+  if (l->feed) CAPL_TRY(feed_begin(l));
   l->maker.seed = state->seed;
   l->epoch = state->epoch;
   l->start = state->position;
@@ -403,8 +407,17 @@ static void begin(capl_loader *l, const capl_loader_state *state)
   l->next_row = 0;
   l->n_batches = batches_from(l, l->start);
   l->began = true;
+  l->last_call = loader_seconds();
   pthread_cond_broadcast(&l->work);
+  return CAPL_OK;
+}
+
+static capl_status begin(capl_loader *l, const capl_loader_state *state)
+{
+  pthread_mutex_lock(&l->lock);
+  capl_status status = begin_locked(l, state);
   pthread_mutex_unlock(&l->lock);
+  return status;
 }
 
 static capl_status check_epoch(uint64_t epoch)
@@ -416,8 +429,7 @@ static capl_status check_epoch(uint64_t epoch)
 capl_status capl_loader_epoch(capl_loader *l, uint64_t epoch)
 {
   CAPL_TRY(check_epoch(epoch));
-  begin(l, &(capl_loader_state){.seed = l->maker.seed, .epoch = epoch});
-  return CAPL_OK;
+  return begin(l, &(capl_loader_state){.seed = l->maker.seed, .epoch = epoch});
 }
 
 capl_status capl_loader_state_set(capl_loader *l, const capl_loader_state *state)
@@ -427,8 +439,7 @@ capl_status capl_loader_state_set(capl_loader *l, const capl_loader_state *state
     return CAPL_FAIL(CAPL_EVALUE, "the state is at sample %llu of an epoch of %u; it was taken from another source",
                      (unsigned long long)state->position, l->maker.source->count);
   }
-  begin(l, state);
-  return CAPL_OK;
+  return begin(l, state);
 }
 
 void capl_loader_state_get(const capl_loader *l, capl_loader_state *state)
@@ -440,23 +451,23 @@ void capl_loader_state_get(const capl_loader *l, capl_loader_state *state)
 
 /* ---- handing out ----------------------------------------------------------------------------- */
 
-static double seconds(void)
+double loader_seconds(void)
 {
   struct timespec t;
   clock_gettime(CLOCK_MONOTONIC, &t);
   return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-static bool is_complete(const slot *s, uint64_t batch)
+bool loader_complete(const slot *s, uint64_t batch)
 {
   return s->batch == batch && s->rows_left == 0;
 }
 
-static void wait_for(capl_loader *l, const slot *s, uint64_t batch)
+void loader_wait(capl_loader *l, const slot *s, uint64_t batch)
 {
-  if (is_complete(s, batch)) return;
-  double since = seconds();
-  while (!is_complete(s, batch)) {
+  if (loader_complete(s, batch)) return;
+  double since = loader_seconds();
+  while (!loader_complete(s, batch)) {
     ticket t;
     if (l->n_workers == 0 && take_ticket(l, &t)) {
       work_once(l, &t, &l->scratch[0]);
@@ -464,14 +475,14 @@ static void wait_for(capl_loader *l, const slot *s, uint64_t batch)
       pthread_cond_wait(&l->done, &l->lock);
     }
   }
-  l->stats.wait_seconds += seconds() - since;
+  l->stats.wait_seconds += loader_seconds() - since;
 }
 
-static void hand_out(capl_loader *l, const slot *s, capl_batch *batch)
+void loader_hand_out(capl_loader *l, const slot *s, capl_batch *batch)
 {
   *batch = (capl_batch){
-    .images = s->images,
-    .labels = l->maker.source->length ? s->labels : NULL,
+    .images = l->feed ? NULL : s->images,
+    .labels = l->maker.source->length && !l->feed ? s->labels : NULL,
     .ids = s->ids,
     .count = s->count,
     .padded = s->padded,
@@ -484,21 +495,34 @@ static void hand_out(capl_loader *l, const slot *s, capl_batch *batch)
   l->stats.substituted += (uint64_t)s->substituted;
 }
 
-/* A batch with a bad sample stays where it is, so that the next call meets the same error. */
-static capl_status next_locked(capl_loader *l, capl_batch *batch)
+capl_status loader_check(const slot *s)
 {
-  if (!l->began) return CAPL_FAIL(CAPL_ESTATE, "no epoch has been begun; call capl_loader_epoch first");
+  if (s->failed_row < 0) return CAPL_OK;
+  capl_error_restore(&s->error);
+  return s->error.code;
+}
+
+/* A batch with a bad sample stays where it is, so that the next call meets the same error. */
+static capl_status next_on_host(capl_loader *l, capl_batch *batch)
+{
   l->released = l->delivered;
   pthread_cond_broadcast(&l->work);
   if (l->delivered >= l->n_batches) return CAPL_OK;
-  const slot *s = &l->slots[l->delivered % (uint64_t)l->n_slots];
-  wait_for(l, s, l->delivered);
-  if (s->failed_row >= 0) {
-    capl_error_restore(&s->error);
-    return s->error.code;
-  }
-  hand_out(l, s, batch);
+  const slot *s = loader_slot(l, l->delivered);
+  loader_wait(l, s, l->delivered);
+  CAPL_TRY(loader_check(s));
+  loader_hand_out(l, s, batch);
   return CAPL_OK;
+}
+
+static capl_status next_locked(capl_loader *l, capl_batch *batch)
+{
+  if (!l->began) return CAPL_FAIL(CAPL_ESTATE, "no epoch has been begun; call capl_loader_epoch first");
+  capl_status status = l->feed ? feed_next(l, batch) : next_on_host(l, batch);
+  double now = loader_seconds();
+  if (batch->count > 0) l->stats.seconds += now - l->last_call;
+  l->last_call = now;
+  return status;
 }
 
 capl_status capl_loader_next(capl_loader *l, capl_batch *batch)

@@ -26,6 +26,7 @@ struct capl_source {
   uint32_t count;
   int width, height, channels;
   int length; /* T, 0 = no labels */
+  bool fixed; /* a sample is the same in every epoch */
   char charset[CAPL_CHARSET_MAX + 1];
 };
 

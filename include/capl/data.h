@@ -184,6 +184,10 @@ typedef enum {
   CAPL_NORM_MEAN_STD,    /* (x / 255 - mean[c]) / std[c] */
 } capl_norm;
 
+/* Where a loader on a device keeps the levels: nowhere, on the device, or auto: there when they are the same in every
+** epoch and take at most a quarter of its free memory. */
+typedef enum { CAPL_CACHE_AUTO, CAPL_CACHE_NONE, CAPL_CACHE_DEVICE } capl_cache;
+
 typedef enum { CAPL_ON_ERROR_STOP, CAPL_ON_ERROR_SKIP } capl_on_error;
 
 typedef struct {
@@ -199,14 +203,18 @@ typedef struct {
   capl_norm norm; /* not for u8, which keeps its levels */
   float mean[3], std[3];
   const capl_augment_options *augment; /* copied; NULL = none */
+  struct capl_device *device;          /* makes the batches (capl_loader_make); NULL = the host does */
+  const struct capl_feed_ops *feed;    /* how it does that (feed.h), constant; NULL = the host makes them */
+  const char *device_name;             /* for reports, constant */
+  capl_cache cache;
 } capl_loader_options;
 
 typedef struct capl_loader capl_loader;
 
 /* Borrowed from the loader until its next call that is not a getter. */
 typedef struct {
-  const void *images;    /* (N,H,W,C) of the loader's pixel type, 64-byte aligned */
-  const int32_t *labels; /* (N,T); NULL if T = 0 */
+  const void *images;    /* (N,H,W,C) of the loader's pixel type, 64-byte aligned; NULL if a device makes them */
+  const int32_t *labels; /* (N,T); NULL if T = 0, or a device makes them */
   const uint32_t *ids;   /* (N) sample numbers in the source, after substitution */
   int count;             /* N; 0 = the epoch has ended */
   int padded;            /* rows at the end that repeat a sample so that all ranks have equally many */
@@ -225,6 +233,7 @@ typedef struct {
   uint64_t substituted;      /* of those samples, how many stand in for a bad one */
   uint32_t bad;              /* different bad samples met so far */
   double wait_seconds;       /* time capl_loader_next spent waiting or, without workers, working */
+  double seconds;            /* time from the beginning of each epoch to its last batch: what wait_seconds is a share of */
 } capl_loader_stats;
 
 /* Starts the threads. Holds a reference to source. *loader: caller frees. EVALUE, ENOMEM. */
@@ -238,6 +247,13 @@ CAPL_API capl_status capl_loader_epoch(capl_loader *loader, uint64_t epoch);
 /* The next batch of the epoch; batch->count is 0 after the last. When a sample is bad and on_error is stop, all
 ** batches before it come first, then its error, again at each call. ESTATE before the first epoch. */
 CAPL_API capl_status capl_loader_next(capl_loader *loader, capl_batch *batch);
+
+/* Of a loader with a device, after each batch that has rows: queues the making of that batch in the device's memory.
+** images: (N,H,W,C) of the loader's pixel type; labels: (N,T), NULL if T = 0. ESTATE without such a batch. */
+CAPL_API capl_status capl_loader_make(capl_loader *loader, void *images, int32_t *labels);
+/* How the batches come to be: "made on the host", "resident on cuda:0, 458 MB", "streamed to cuda:0, page-locked: why".
+** Known from the first epoch on, "" before. Borrowed until the loader's next call. */
+CAPL_API const char *capl_loader_path(const capl_loader *loader);
 
 /* Samples this rank gets per epoch, and batches. */
 CAPL_API uint64_t capl_loader_samples(const capl_loader *loader);

@@ -1,0 +1,94 @@
+/* loader.h -- the inside of a loader: loader.c makes batches on the host, feed.c takes them on to a device.
+** SPDX-License-Identifier: Apache-2.0
+*/
+#ifndef CAPL_DATA_LOADER_H
+#define CAPL_DATA_LOADER_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "data/batch.h"
+
+typedef struct feeder feeder; /* feed.c */
+
+/* A batch in the making, or made. */
+typedef struct {
+  uint8_t *images;
+  int32_t *labels;
+  uint32_t *ids;
+  capl_feed_row *rows; /* of loaders with a device */
+  sample_facts *facts; /* of loaders that fill a set */
+  uint8_t *block;      /* page-locked memory that holds rows, labels and images; NULL = they have their own */
+  int buffer;          /* staging buffer that it was last sent through */
+  uint64_t batch;      /* which one is being made here, or no_batch */
+  int count, padded;
+  int rows_left; /* 0 = complete */
+  int substituted, augmented;
+  int failed_row; /* the first that failed, or -1 */
+  capl_error error;
+} slot;
+
+typedef struct {
+  uint32_t id;
+  char *message;
+} bad_sample;
+
+struct capl_loader {
+  row_maker maker;
+  int batch, n_workers, n_scratch, n_slots;
+  uint32_t rank, world;
+  bool drop_last;
+  slot *slots;
+  row_scratch *scratch; /* [n_scratch]: one per worker, or one for the consumer */
+  pthread_t *threads;
+  int n_threads; /* started so far */
+  atomic_bool hurry; /* rows in work are no longer wanted: threads give up after their current one */
+  feeder *feed;      /* NULL = batches are made on the host */
+
+  pthread_mutex_t lock; /* of all that follows */
+  pthread_cond_t work;  /* tickets have become available, or stop */
+  pthread_cond_t done;  /* a batch is complete, or nobody is busy */
+  bool stop;
+  bool began;           /* an epoch has been chosen */
+  uint64_t epoch;
+  uint64_t start;       /* position at which this run of the epoch began */
+  uint64_t n_batches;   /* of this run */
+  uint64_t next_batch;  /* the next ticket's */
+  int next_row;
+  uint64_t delivered;   /* batches handed out; the last of them may still be borrowed */
+  uint64_t released;    /* batches whose slot is free again */
+  int busy;             /* tickets in work */
+  double last_call;     /* seconds; of capl_loader_next or the epoch's beginning */
+  capl_loader_stats stats;
+  bad_sample *bad; /* [stats.bad], by id */
+};
+
+/* ---- loader.c, for feed.c; the lock is held ---------------------------------------------------- */
+
+slot *loader_slot(capl_loader *loader, uint64_t batch);
+/* Whether a slot holds all rows of a batch. */
+bool loader_complete(const slot *s, uint64_t batch);
+/* Until it does; lets go of the lock meanwhile. */
+void loader_wait(capl_loader *loader, const slot *s, uint64_t batch);
+/* The batch's error, if one of its rows failed; it stays where it is. */
+capl_status loader_check(const slot *s);
+void loader_hand_out(capl_loader *loader, const slot *s, capl_batch *batch);
+double loader_seconds(void);
+
+/* ---- feed.c, for loader.c ---------------------------------------------------------------------- */
+
+/* A loader's way to the device of its options. ENOMEM, EVALUE. */
+capl_status feed_new(capl_loader *loader, const capl_loader_options *options);
+/* Waits for copies in flight; nothing is left. NULL is fine. */
+void feed_free(capl_loader *loader);
+/* At the beginning of an epoch, with idle threads: at the first, decides how the levels travel and makes room for that. */
+capl_status feed_begin(capl_loader *loader);
+/* Gives options the device of another loader. */
+void feed_options_of(const capl_loader *loader, capl_loader_options *options);
+/* capl_loader_next of a loader with a device; the lock is held. */
+capl_status feed_next(capl_loader *loader, capl_batch *batch);
+
+/* A loader that fills a set on behalf of another one: each sample once, in order, no matter which are bad. */
+capl_status loader_new_filler(const capl_loader *owner, resident_set *set, int batch, capl_loader **filler);
+
+#endif
