@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "backend/cuda/device.h"
+#include "backend/cuda/graph.h"
 #include "backend/cuda/stage.h"
 
 cu_context cu = {.index = -1};
@@ -63,7 +64,8 @@ static capl_status refuse_in_capture(const char *what)
 
 static capl_status cuda_mem_alloc(size_t bytes, void **out)
 {
-  CAPL_TRY(refuse_in_capture("memory was asked of the driver"));
+  /* The plain steps before left enough in the cache; if they did not, another one will. */
+  if (cu.capturing) return CAPL_FAIL(CAPL_ENOMEM, "cuda:%d cannot allocate while a step is being recorded", cu.index);
   return cu_status(cudaMalloc(out, bytes ? bytes : 1), "allocating");
 }
 
@@ -72,6 +74,11 @@ static void cuda_mem_free(void *p, size_t bytes)
 {
   (void)bytes;
   cudaFree(p);
+}
+
+static capl_status cuda_mem_info(size_t *card_free, size_t *total)
+{
+  return cu_status(cudaMemGetInfo(card_free, total), "asking for free memory");
 }
 
 static capl_status cuda_mem_fill(void *p, int byte, size_t bytes)
@@ -199,6 +206,15 @@ static const capl_backend backend = {
   .copy_out = cuda_copy_out,
   .copy = cuda_copy,
   .fill = cu_fill_tensor,
+  .capture_begin = cu_capture_begin,
+  .capture_end = cu_capture_end,
+  .capture_launch = cu_capture_launch,
+  .capture_free = cu_capture_free,
+  .fetch_begin = cu_fetch_begin,
+  .fetch_done = cu_fetch_done,
+  .fetch_end = cu_fetch_end,
+  .pace = cu_pace,
+  .mem_info = cuda_mem_info,
   .report = device_report,
   .mark = cuda_mark,
   .between = cuda_between,

@@ -7,6 +7,8 @@ set(CUDA_C_SOURCES
   device.c
   report.c
   launch.c
+  graph.c
+  fetch.c
   stage.c
   data.c
   loop.c
@@ -26,6 +28,7 @@ set(CUDA_C_SOURCES
 
 # Kernels: nvcc for the card, g++ or clang++ for the tests.
 set(CUDA_KERNELS
+  kernels/graph.cu
   kernels/augment.cu
   kernels/gather.cu
   kernels/elementwise.cu

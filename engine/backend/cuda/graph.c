@@ -1,0 +1,58 @@
+/* graph.c -- a step recorded from the stream into a CUDA graph, and launched again and again.
+**
+** Capture is thread-local: loader threads may go on talking to the driver. What a graph cannot hold (waiting, copies from
+** ordinary host memory, asking for memory) the backend's own functions refuse while cu.capturing is set; the driver would
+** refuse it too, and void the capture.
+** SPDX-License-Identifier: Apache-2.0
+*/
+#include "backend/cuda/graph.h"
+
+#include "backend/cuda/cuda.h"
+#include "backend/cuda/kernels/graph.h"
+
+capl_status cu_capture_begin(void)
+{
+  CU_TRY(cudaStreamBeginCapture(cu.stream, cudaStreamCaptureModeThreadLocal), "beginning to record a step");
+  cu.capturing = true;
+  return CAPL_OK;
+}
+
+/* The recording as something launchable. */
+static capl_status instantiate(cudaGraph_t recorded, void **graph)
+{
+  cudaGraphExec_t exec;
+  capl_status status = cu_status(cudaGraphInstantiate(&exec, recorded, 0), "making a recorded step launchable");
+  if (status == CAPL_OK) status = cu_status(cudaGraphUpload(exec, cu.stream), "uploading a recorded step");
+  if (status == CAPL_OK) *graph = exec;
+  return status;
+}
+
+capl_status cu_capture_end(void **graph)
+{
+  cudaGraph_t recorded = NULL;
+  cu.capturing = false;
+  capl_status status = cu_status(cudaStreamEndCapture(cu.stream, &recorded), "ending the recording of a step");
+  if (status == CAPL_OK && graph) status = instantiate(recorded, graph);
+  if (recorded) cudaGraphDestroy(recorded);
+  return graph ? status : CAPL_OK;
+}
+
+static capl_status set_offset(int64_t offset)
+{
+  set_number_args args = {cu.rng_delta, offset};
+  return cu_launch(cu_graph_kernels_table[GRAPH_SET_NUMBER], 1, 32, 0, &args);
+}
+
+/* Plain steps find 0 there, so it is put back behind the graph. */
+capl_status cu_capture_launch(void *graph, int64_t offset)
+{
+  if (offset) CAPL_TRY(set_offset(offset));
+  CU_TRY(cudaGraphLaunch(graph, cu.stream), "launching a recorded step");
+  return offset ? set_offset(0) : CAPL_OK;
+}
+
+void cu_capture_free(void *graph)
+{
+  cudaStreamSynchronize(cu.stream); /* launches still queued use it */
+  cudaGraphExecDestroy(graph);
+}
