@@ -1,11 +1,12 @@
 /* norm.c -- batch norm, alone and fused with relu and 2x2 max pooling, forward and backward.
 **
-** Own kernels take every number of channels, and the fused ops, which cuDNN has only without the pooling. cuDNN has
-** one-kernel batch norms that keep x on the chip between the statistics and the result; prefers_dnn says where those
-** should win.
+** Own kernels take every number of channels, and the fused ops, of which cuDNN has few; they read x twice, which is what
+** any implementation does whose x is larger than the chip. cuDNN also has batch norms of one kernel that keep x on the
+** chip between the statistics and the result: prefers_dnn says where those are asked.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #include "backend/cuda/cut.h"
+#include "backend/cuda/dnn.h"
 #include "backend/cuda/kernels/norm.h"
 #include "ops/attrs.h"
 
@@ -36,12 +37,71 @@ static norm_windows windows_of(const capl_tensor *x, bool cut_ones_too)
   return (norm_windows){H, W, (H + more) / 2, (W + more) / 2};
 }
 
-/* ---- forward ---- */
+/* ---- cuDNN ---- */
+
+/* What a multiprocessor keeps in its registers and shared memory of x, at most: half of 128 KiB. */
+enum { ON_CHIP_BYTES = 64 << 10 };
+
+/* The only place that chooses between cuDNN and own kernels. */
+static bool prefers_dnn(const capl_tensor *x, const dnn_record *record)
+{
+  return capl_tensor_bytes(x) <= (size_t)cu.multiprocessors * ON_CHIP_BYTES && dnn_supports(record);
+}
+
+static dnn_record record_of(dnn_kind kind, const capl_tensor *x)
+{
+  dnn_record r = dnn_begin(kind, x->dtype);
+  for (int d = 0; d < 4; d++) r.x[d] = r.y[d] = d < x->ndim ? x->size[d] : 1; /* (N,C) is (N,C,1,1) */
+  return r;
+}
+
+/* Runs the record where cuDNN is preferred and has an engine; else *done is false. */
+static capl_status try_dnn(const capl_call *call, const dnn_record *record, const dnn_pointers *p, bool *done)
+{
+  *done = false;
+  if (!prefers_dnn(call->in[0], record)) return CAPL_OK;
+  capl_status status = dnn_run(call->device, record, p);
+  *done = status == CAPL_OK;
+  return status == CAPL_EUNSUPPORTED ? CAPL_OK : status;
+}
 
 static float *data_or_null(const capl_tensor *t)
 {
   return t ? capl_tensor_data(t) : NULL;
 }
+
+/* batch_norm and bn_act in training. */
+static capl_status train_by_dnn(const capl_call *call, bool relu, bool *done)
+{
+  const capl_tensor *x = call->in[NORM_X];
+  dnn_record record = record_of(DNN_NORM, x);
+  dnn_pointers p = {.at = {[DNN_X] = capl_tensor_data(x), [DNN_Y] = capl_tensor_data(call->out[NORM_Y]),
+                           [DNN_SCALE] = capl_tensor_data(call->in[NORM_WEIGHT]),
+                           [DNN_SHIFT] = capl_tensor_data(call->in[NORM_BIAS]),
+                           [DNN_MEAN] = capl_tensor_data(call->out[NORM_MEAN]),
+                           [DNN_INVSTD] = capl_tensor_data(call->out[NORM_INVSTD]),
+                           [DNN_RUNNING_MEAN] = data_or_null(call_input(call, NORM_RUNNING_MEAN)),
+                           [DNN_RUNNING_VAR] = data_or_null(call_input(call, NORM_RUNNING_VAR))},
+                    .eps = (float)call->attr[NORM_EPS].f, .momentum = (float)call->attr[NORM_MOMENTUM].f};
+  record.relu = relu;
+  record.running = p.at[DNN_RUNNING_MEAN] != NULL;
+  return try_dnn(call, &record, &p, done);
+}
+
+/* batch_norm_grad in training. */
+static capl_status differentiate_by_dnn(const capl_call *call, bool *done)
+{
+  const capl_tensor *x = call->in[0];
+  dnn_record record = record_of(DNN_NORM_GRAD, x);
+  dnn_pointers p = {.at = {[DNN_X] = capl_tensor_data(x), [DNN_DY] = capl_tensor_data(call->in[1]),
+                           [DNN_SCALE] = capl_tensor_data(call->in[2]), [DNN_MEAN] = capl_tensor_data(call->in[3]),
+                           [DNN_INVSTD] = capl_tensor_data(call->in[4]), [DNN_DX] = capl_tensor_data(call->out[0]),
+                           [DNN_DSCALE] = capl_tensor_data(call->out[1]),
+                           [DNN_DSHIFT] = capl_tensor_data(call->out[2])}};
+  return try_dnn(call, &record, &p, done);
+}
+
+/* ---- forward ---- */
 
 static capl_status running_statistics(const capl_call *call, int64_t channels)
 {
@@ -110,7 +170,10 @@ static capl_status statistics(const capl_call *call)
 static capl_status normalise(const capl_call *call, bool relu)
 {
   const capl_tensor *x = call->in[NORM_X];
+  bool done = false;
   if (x->size[1] == 0) return CAPL_OK;
+  if (call->attr[NORM_TRAINING].i) CAPL_TRY(train_by_dnn(call, relu, &done));
+  if (done) return CAPL_OK;
   CAPL_TRY(statistics(call));
   return capl_tensor_numel(x) ? apply(call, x, relu) : CAPL_OK;
 }
@@ -193,6 +256,9 @@ static capl_status differentiate(const capl_call *call, bool fused)
 
 static capl_status cu_batch_norm_grad(const capl_call *call)
 {
+  bool done = false;
+  if (call->attr[NORM_GRAD_TRAINING].i) CAPL_TRY(differentiate_by_dnn(call, &done));
+  if (done) return CAPL_OK;
   return differentiate(call, false);
 }
 
