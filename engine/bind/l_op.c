@@ -195,7 +195,7 @@ static void push_default(lua_State *L, const capl_attr_spec *spec)
 
 static void push_attributes(lua_State *L, const capl_op *op)
 {
-  static const char *const kinds[] = {"int", "real", "bool", "enum", "ints", "dtype"};
+  static const char *const kinds[] = {"int", "real", "bool", "enum", "ints", "dtype", "program"};
   lua_newtable(L);
   for (int k = 0; k < CAPL_MAX_ATTR && op->attrs[k].name; k++) {
     const capl_attr_spec *spec = &op->attrs[k];

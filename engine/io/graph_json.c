@@ -44,6 +44,7 @@ static cJSON *attr_json(const capl_attr_spec *spec, const capl_attr *a, uint8_t 
   case CAPL_ATTR_BOOL: return cJSON_CreateBool(a->i != 0);
   case CAPL_ATTR_ENUM: return choice_json(spec->choices, a->i);
   case CAPL_ATTR_DTYPE: return cJSON_CreateString(capl_dtype_name((capl_dtype)a->i));
+  case CAPL_ATTR_PROGRAM: return cJSON_CreateString(capl_attr_program_text(a));
   case CAPL_ATTR_INT: return number_json(a->i, follows & 1);
   default: break;
   }
@@ -144,7 +145,8 @@ static capl_status read_numbers(const char *path, const capl_op *op, int k, cons
 static capl_status read_attr(const char *path, const capl_op *op, int k, const cJSON *item, graph_node *node)
 {
   const capl_attr_spec *spec = &op->attrs[k];
-  bool word = spec->kind == CAPL_ATTR_ENUM || spec->kind == CAPL_ATTR_DTYPE, real = spec->kind == CAPL_ATTR_REAL;
+  bool word = spec->kind == CAPL_ATTR_ENUM || spec->kind == CAPL_ATTR_DTYPE || spec->kind == CAPL_ATTR_PROGRAM;
+  bool real = spec->kind == CAPL_ATTR_REAL;
   capl_status status = CAPL_OK;
   if (spec->kind == CAPL_ATTR_INTS || spec->kind == CAPL_ATTR_INT) return read_numbers(path, op, k, item, node);
   if (real && cJSON_IsNumber(item)) status = capl_attr_set(op, node->attr, spec->name, 1, &item->valuedouble);

@@ -9,6 +9,7 @@
 
 #include "base/names.h"
 #include "capl/op.h"
+#include "ops/program.h"
 
 void capl_attr_defaults(const capl_op *op, capl_attr *attr)
 {
@@ -39,6 +40,11 @@ static capl_status find_spec(const capl_op *op, const char *name, int *index)
   CAPL_FAIL(CAPL_EVALUE, "%s has no attribute '%s'", op->name, name);
   if (near.nearest) capl_error_hint("did you mean '%s'?", near.nearest);
   return CAPL_EVALUE;
+}
+
+static bool is_word(capl_attr_kind kind)
+{
+  return kind == CAPL_ATTR_ENUM || kind == CAPL_ATTR_DTYPE || kind == CAPL_ATTR_PROGRAM;
 }
 
 static capl_status check_number(const capl_op *op, const capl_attr_spec *spec, double v)
@@ -72,7 +78,7 @@ capl_status capl_attr_set(const capl_op *op, capl_attr *attr, const char *name, 
   const capl_attr_spec *spec = &op->attrs[index];
   capl_attr *a = &attr[index];
   if (spec->kind == CAPL_ATTR_INTS) return set_ints(op, spec, a, n, values);
-  if (spec->kind == CAPL_ATTR_ENUM || spec->kind == CAPL_ATTR_DTYPE)
+  if (is_word(spec->kind))
     return CAPL_FAIL(CAPL_EVALUE, "%s: %s is a word%s%s, not a number", op->name, spec->name,
                      spec->choices ? ", one of " : "", spec->choices ? spec->choices : "");
   if (n != 1) return CAPL_FAIL(CAPL_EVALUE, "%s: %s is one number, not %d", op->name, spec->name, n);
@@ -98,6 +104,12 @@ static int choice_index(const char *choices, const char *word)
   return -1;
 }
 
+const char *capl_attr_program_text(const capl_attr *attr)
+{
+  const program *p = program_get(attr->i);
+  return p ? p->text : NULL;
+}
+
 capl_status capl_attr_set_word(const capl_op *op, capl_attr *attr, const char *name, const char *word)
 {
   int index;
@@ -107,6 +119,12 @@ capl_status capl_attr_set_word(const capl_op *op, capl_attr *attr, const char *n
     capl_dtype dtype;
     CAPL_TRY(capl_dtype_parse(word, &dtype));
     attr[index].i = dtype;
+    return CAPL_OK;
+  }
+  if (spec->kind == CAPL_ATTR_PROGRAM) {
+    const program *p;
+    CAPL_TRY(program_parse(word, &p));
+    attr[index].i = p->id;
     return CAPL_OK;
   }
   if (spec->kind != CAPL_ATTR_ENUM)
@@ -123,7 +141,7 @@ capl_status capl_attr_parse(const capl_op *op, capl_attr *attr, const char *name
   int index;
   CAPL_TRY(find_spec(op, name, &index));
   capl_attr_kind kind = op->attrs[index].kind;
-  if (kind == CAPL_ATTR_ENUM || kind == CAPL_ATTR_DTYPE) return capl_attr_set_word(op, attr, name, text);
+  if (is_word(kind)) return capl_attr_set_word(op, attr, name, text);
   if (kind == CAPL_ATTR_BOOL && strcmp(text, "true") == 0) return capl_attr_set(op, attr, name, 1, &(double){1});
   if (kind == CAPL_ATTR_BOOL && strcmp(text, "false") == 0) return capl_attr_set(op, attr, name, 1, &(double){0});
   double values[CAPL_MAX_NDIM];

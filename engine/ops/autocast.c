@@ -114,6 +114,12 @@ static capl_dtype wanted(const capl_op *op, capl_dtype widest, const capl_tensor
   }
 }
 
+capl_dtype autocast_dtype(const capl_op *op, capl_tensor *const *in, int n_in, int i)
+{
+  if (op->amp == CAPL_AMP_KEEP) return in[i]->dtype;
+  return wanted(op, op->amp == CAPL_AMP_WIDEST ? widest_of(op, in, n_in) : CAPL_F32, in[i], i);
+}
+
 capl_status autocast_inputs(const capl_op *op, capl_tensor *const *in, int n_in, capl_tensor **cast)
 {
   capl_dtype widest = op->amp == CAPL_AMP_WIDEST ? widest_of(op, in, n_in) : CAPL_F32;

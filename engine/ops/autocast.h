@@ -9,4 +9,7 @@
 /* cast[i] := new reference to in[i] or to its cast (recorded); NULL stays NULL. */
 capl_status autocast_inputs(const capl_op *op, capl_tensor *const *in, int n_in, capl_tensor **cast);
 
+/* The dtype that input i of a call of op is computed in. in: shells will do. */
+capl_dtype autocast_dtype(const capl_op *op, capl_tensor *const *in, int n_in, int i);
+
 #endif

@@ -32,6 +32,7 @@ typedef enum {
   CAPL_ATTR_ENUM,  /* one of choices -> .i, its position */
   CAPL_ATTR_INTS,  /* a list of whole numbers -> .n, .v; a single number is repeated to spec.n */
   CAPL_ATTR_DTYPE, /* a dtype's name -> .i */
+  CAPL_ATTR_PROGRAM, /* text of a pointwise program (capl ops pointwise) -> .i, its number in this process */
 } capl_attr_kind;
 
 typedef struct {
@@ -142,8 +143,11 @@ CAPL_API capl_status capl_attr_parse(const capl_op *op, capl_attr *attr, const c
 /* Likewise from numbers (booleans as 0 and 1). */
 CAPL_API capl_status capl_attr_set(const capl_op *op, capl_attr *attr, const char *name, int n,
                                    const double *values);
-/* Sets an ENUM or DTYPE attribute by its word. */
+/* Sets an ENUM or DTYPE attribute by its word, a PROGRAM by its text. */
 CAPL_API capl_status capl_attr_set_word(const capl_op *op, capl_attr *attr, const char *name, const char *word);
+
+/* The text of a PROGRAM attribute, NULL if there is no such program. Borrowed for the life of the process. */
+CAPL_API const char *capl_attr_program_text(const capl_attr *attr);
 
 /* Attributes of a call in order, for rules and kernels: */
 #define CAPL_A_INT(x) ((capl_attr){.i = (x)})

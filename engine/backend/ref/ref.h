@@ -17,6 +17,7 @@ extern const capl_kernel ref_matmul_kernels[];
 extern const capl_kernel ref_norm_kernels[];
 extern const capl_kernel ref_pool_kernels[];
 extern const capl_kernel ref_elementwise_kernels[];
+extern const capl_kernel ref_pointwise_kernels[];
 extern const capl_kernel ref_shape_kernels[];
 extern const capl_kernel ref_reduce_kernels[];
 extern const capl_kernel ref_softmax_kernels[];
