@@ -3,12 +3,33 @@
 -- A step ends at opt:step or opt:backward_step; an epoch when its loader has given the last batch.
 -- SPDX-License-Identifier: Apache-2.0
 local hooks = {
+  on_gradients = {}, -- functions(opt)
   on_step = {}, -- functions(opt)
   on_epoch = {}, -- functions(loader, epoch)
   on_model = {}, -- functions(model, opts)
   model = nil, -- the model given to capl.model
   model_options = nil,
+  on_device = false, -- in a step that is to be captured: optimisers keep its numbers in device memory, whatever the device
+  before = nil, -- function(fn, a, b) instead of fn(a, b), in such a step
+  again = nil, -- while a step is being captured: list of {fn, a, b} that its replays have to do in Lua
 }
+
+--- Does fn(a, b), which counts something of a step in Lua; in a step that is being captured it is done when the step has
+--- really run, and at every replay.
+function hooks.each_time(fn, a, b)
+  if hooks.again then table.insert(hooks.again, {fn, a, b}) else fn(a, b) end
+end
+
+--- Does fn(a, b), which writes numbers that change from step to step into device memory: no part of a step that is watched
+--- or captured, but done before each launch of it.
+function hooks.before_launch(fn, a, b)
+  if hooks.before then hooks.before(fn, a, b) else fn(a, b) end
+end
+
+--- Called by optimisers when the gradients of a step are there and no weight has changed yet.
+function hooks.gradients(opt)
+  for _, fn in ipairs(hooks.on_gradients) do fn(opt) end
+end
 
 --- Called by optimisers when a step has ended.
 function hooks.step(opt)

@@ -1,4 +1,7 @@
 -- algorithms.lua: SGD, Adam, AdamW, RMSprop: options, state, and the fused op of each.
+--
+-- All take clip_norm = 0 (off) and loss_scale = "auto" (where gradients pass through fp16), "none", or a table (always):
+-- {init_scale = 65536, growth_factor = 2, backoff_factor = 0.5, growth_interval = 2000}.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
@@ -21,9 +24,9 @@ optim.SGD = Optimizer.class("SGD", {
 
 function optim.SGD:update(group, batch, grads, how)
   local buffer = group.momentum ~= 0 and "momentum_buffer"
-  op.sgd_step(self:inputs(batch, grads, {buffer}), {lr = how.lr, momentum = group.momentum,
+  op.sgd_step(self:inputs(batch, grads, {buffer}, how), {lr = how.lr, momentum = group.momentum,
     dampening = group.dampening, nesterov = group.nesterov, weight_decay = group.weight_decay,
-    first_step = how.age == 0, grad_scale = how.grad_scale})
+    first_step = how.first, group = how.group, behind = how.behind})
 end
 
 -- ---- Adam ----
@@ -37,9 +40,9 @@ local function adam_update(decoupled)
   return function(self, group, batch, grads, how)
     local beta1, beta2 = group.betas[1], group.betas[2]
     if type(beta1) ~= "number" or type(beta2) ~= "number" then check.fail(self.name, "betas is a list of two numbers") end
-    op.adam_step(self:inputs(batch, grads, {"exp_avg", "exp_avg_sq"}), {lr = how.lr, beta1 = beta1, beta2 = beta2,
-      eps = group.eps, weight_decay = group.weight_decay, decoupled = decoupled, step = how.age + 1,
-      grad_scale = how.grad_scale})
+    op.adam_step(self:inputs(batch, grads, {"exp_avg", "exp_avg_sq"}, how), {lr = how.lr, beta1 = beta1, beta2 = beta2,
+      eps = group.eps, weight_decay = group.weight_decay, decoupled = decoupled, step = how.step,
+      group = how.group, behind = how.behind})
   end
 end
 
@@ -64,8 +67,9 @@ optim.RMSprop = Optimizer.class("RMSprop", {
 
 function optim.RMSprop:update(group, batch, grads, how)
   local names = {"square_avg", group.momentum ~= 0 and "momentum_buffer", group.centered and "grad_avg"}
-  op.rmsprop_step(self:inputs(batch, grads, names), {lr = how.lr, alpha = group.alpha, eps = group.eps,
-    weight_decay = group.weight_decay, momentum = group.momentum, centered = group.centered, grad_scale = how.grad_scale})
+  op.rmsprop_step(self:inputs(batch, grads, names, how), {lr = how.lr, alpha = group.alpha, eps = group.eps,
+    weight_decay = group.weight_decay, momentum = group.momentum, centered = group.centered,
+    group = how.group, behind = how.behind})
 end
 
 return optim

@@ -2,11 +2,26 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
+local Control = require "optim.control"
 local check = require "check"
 local hooks = require "hooks"
 
 local Joined = {name = "optim.join"}
-Joined.__index = Joined
+
+-- Figures that live on the device until somebody asks.
+local figures = {
+  skipped = function(self)
+    if self.control then return self.control:read().skipped end
+    local sum = 0
+    for _, opt in ipairs(self.optimizers) do sum = sum + opt.skipped end
+    return sum
+  end,
+  loss_scale = function(self) return self.control and self.control:read().loss_scale or self.former.loss_scale end,
+}
+Joined.__index = function(self, key)
+  if figures[key] then return figures[key](self) end
+  return Joined[key]
+end
 
 local function no_shared_parameters(optimizers)
   local owner = {}
@@ -24,9 +39,12 @@ end
 
 --- Several optimisers that step together, e.g. Muon for the matrices and AdamW for everything else.
 -- in   a list of optimisers without common parameters; lr of the whole is that of the first
--- out  an optimiser: step, backward_step, zero_grad, set_lr(lr, index of the optimiser), state_dict, load_state_dict
+-- opts loss_scale = "auto" (where gradients pass through fp16), "none", or a table as of any optimiser: one scale for all.
+--      A gradient that is not finite, whosever it is, then skips the step of all.
+-- out  an optimiser: step, backward, backward_step, zero_grad, set_lr(lr, index of the optimiser), state_dict,
+--      load_state_dict
 -- errs value: not a list of optimisers; a parameter in two of them
-local function join(optimizers)
+local function join(optimizers, opts)
   check.arg(1, "join", "table", optimizers)
   if #optimizers == 0 then check.fail("optim.join", "the list of optimisers is empty") end
   for i, opt in ipairs(optimizers) do
@@ -35,7 +53,9 @@ local function join(optimizers)
     end
   end
   no_shared_parameters(optimizers)
-  local self = setmetatable({optimizers = optimizers, groups = {}, steps = 0, skipped = 0}, Joined)
+  local o = check.options("optim.join", {{"loss_scale", "string", "table", default = "auto"}}, opts)
+  local self = setmetatable({optimizers = optimizers, groups = {}, steps = 0, former = {},
+    scale = Control.read_option("optim.join", o.loss_scale)}, Joined)
   for _, opt in ipairs(optimizers) do
     for _, group in ipairs(opt.groups) do self.groups[#self.groups + 1] = group end
   end
@@ -48,7 +68,10 @@ local function each(self, method, ...)
   self.lr = self.optimizers[1].lr
 end
 
-function Joined:zero_grad() each(self, "zero_grad") end
+function Joined:zero_grad()
+  each(self, "zero_grad")
+  self.scaled, self.unscaled = false, false
+end
 function Joined:set_position(share) each(self, "set_position", share) end
 
 --- Sets the learning rate of one of the optimisers; of all of them without index.
@@ -59,32 +82,67 @@ function Joined:set_lr(lr, index)
   self.lr = self.optimizers[1].lr
 end
 
-function Joined:apply()
-  local skipped = 0
-  for _, opt in ipairs(self.optimizers) do
-    opt:apply()
-    skipped = skipped + opt.skipped
+local function make_control(self)
+  local f = self.former
+  self.control = Control.new{device = self.groups[1].params[1].device, groups = 1, scale = self.scale, steps = self.steps,
+    skipped = f.skipped, loss_scale = f.loss_scale, tracker = f.tracker, growths = f.growths}
+end
+
+--- The control that all of them share, made at first use: it holds the loss scale.
+function Joined:ensure_control()
+  if not self.control then hooks.before_launch(make_control, self) end
+  return self.control
+end
+
+-- One decision for all, from the gradients of all.
+local function decide(self)
+  local list = {}
+  for _, group in ipairs(self.groups) do
+    for _, p in ipairs(group.params) do list[#list + 1] = p.grad end
   end
-  self.steps, self.skipped, self.lr = self.steps + 1, skipped, self.optimizers[1].lr
+  if #list == 0 then return end
+  local norm = core.op.grad_norm(list)
+  self.control:decide(norm, {scaled = true})
+  norm:free()
+  for _, grad in ipairs(list) do grad:free() end
+end
+
+local function count(self)
+  self.steps, self.scaled, self.unscaled, self.lr = self.steps + 1, false, false, self.optimizers[1].lr
+end
+
+function Joined:apply()
+  hooks.gradients(self)
+  if self.scaled then core.no_grad(decide, self) end
+  for _, opt in ipairs(self.optimizers) do opt:apply_with(self.scaled and self.control or nil) end
+  hooks.each_time(count, self)
+end
+
+local function tell(self)
+  core.step_end()
+  hooks.step(self)
 end
 
 function Joined:step()
   self:apply()
-  core.step_end()
-  hooks.step(self)
+  hooks.each_time(tell, self)
 end
+
+--- As of any optimiser, see capl.optim.SGD: for sums of gradients, and for both at once.
+function Joined:backward(loss) Control.backward(self, check.arg(1, "backward", "tensor", loss)) end
 
 function Joined:backward_step(loss)
-  check.arg(1, "backward_step", "tensor", loss):backward()
+  Control.backward(self, check.arg(1, "backward_step", "tensor", loss))
   self:apply()
   self:zero_grad()
-  core.step_end()
-  hooks.step(self)
+  hooks.each_time(tell, self)
 end
 
---- {steps, optimizers = the state_dict of each}
+--- {steps, optimizers = the state_dict of each, and after fp16: skipped, loss_scale, tracker, growths}
 function Joined:state_dict()
-  local out = {steps = self.steps, optimizers = {}}
+  local f = self.control and self.control:read() or self.former
+  local out = {steps = self.steps, optimizers = {}, skipped = f.skipped, loss_scale = f.loss_scale, tracker = f.tracker,
+    growths = f.growths}
   for i, opt in ipairs(self.optimizers) do out.optimizers[i] = opt:state_dict() end
   return out
 end
@@ -95,7 +153,8 @@ function Joined:load_state_dict(state)
       type(state.optimizers) == "table" and #state.optimizers or 1, #self.optimizers))
   end
   for i, opt in ipairs(self.optimizers) do opt:load_state_dict(state.optimizers[i]) end
-  self.steps, self.lr = state.steps, self.optimizers[1].lr
+  self.steps, self.lr, self.control = state.steps, self.optimizers[1].lr, nil
+  self.former = {skipped = state.skipped, loss_scale = state.loss_scale, tracker = state.tracker, growths = state.growths}
 end
 
 Joined.__tostring = function(self)

@@ -55,9 +55,8 @@ local function identity_of(self, n, device)
   return self.identities[key]
 end
 
--- The step of one weight, before lr. buffer: its momentum, updated here.
+-- The step of one weight, before lr. grad and buffer: its gradient and its momentum, up to date.
 local function direction(self, p, grad, buffer, group)
-  buffer:copy_(buffer * group.momentum + grad)
   local m = as_matrix(group.nesterov and grad + buffer * group.momentum or buffer)
   local rows, columns = m.shape[1], m.shape[2]
   local tall = rows > columns
@@ -78,12 +77,36 @@ function Muon.check_parameters(groups)
   end
 end
 
-function Muon:update(group, batch, grads, how)
+local function buffer_of(self, p, grads, how) return self:inputs({p}, grads, {"momentum_buffer"}, how)[3] end
+
+-- The step with numbers that only the device knows: a skipped one leaves momentum and weights as they are.
+local function update_by_control(self, group, batch, grads, how)
+  local control = how.control
+  local multiplier, skip = control:multiplier(), control:skip()
+  local directions = {}
   for _, p in ipairs(batch) do
-    local buffer = self:inputs({p}, grads, {"momentum_buffer"})[3]
+    local buffer = buffer_of(self, p, grads, how)
+    directions[p] = core.scope(function()
+      local grad = grads[p] * multiplier
+      buffer:copy_(core.op.where(skip, buffer, buffer * group.momentum + grad))
+      return direction(self, p, grad, buffer, group)
+    end)
+  end
+  local plain = {control = {vector = control:without_multiplier()}}
+  core.op.sgd_step(self:inputs(batch, directions, {false}, plain), {lr = 0, weight_decay = group.weight_decay,
+    group = how.group, behind = how.behind})
+end
+
+function Muon:update(group, batch, grads, how)
+  if how.control then
+    core.scope(update_by_control, self, group, batch, grads, how)
+    return
+  end
+  for _, p in ipairs(batch) do
+    local buffer = buffer_of(self, p, grads, how)
     core.scope(function()
-      local grad = how.grad_scale == 1 and grads[p] or grads[p] * how.grad_scale
-      local step = direction(self, p, grad, buffer, group)
+      buffer:copy_(buffer * group.momentum + grads[p])
+      local step = direction(self, p, grads[p], buffer, group)
       p:copy_(p * (1 - how.lr * group.weight_decay) - step * how.lr)
     end)
   end

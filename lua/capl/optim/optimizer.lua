@@ -4,15 +4,22 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
+local Control = require "optim.control"
 local check = require "check"
 local hooks = require "hooks"
 local schedule = require "optim.schedule"
 
 local Optimizer = {}
-Optimizer.__index = Optimizer
 
 -- Options that are valid for every optimiser as a whole, not per group.
-local common = {{"clip_norm", "number", default = 0}}
+local common = {{"clip_norm", "number", default = 0}, {"loss_scale", "string", "table", default = "auto"}}
+
+-- Figures that live on the device until somebody asks.
+local figures = {
+  skipped = function(self) return self.control and self.control:read().skipped or self.former.skipped or 0 end,
+  grad_norm = function(self) return self.control and self.control:read().norm end,
+  loss_scale = function(self) return self.control and self.control:read().loss_scale or self.former.loss_scale end,
+}
 
 local function read_lr(lr)
   if schedule.is(lr) then return lr end
@@ -64,17 +71,21 @@ end
 --- A class of optimisers. spec: its options as in check.arguments. update(self, group, batch, attrs): runs the op.
 function Optimizer.class(name, spec)
   local class = {name = "optim." .. name, spec = spec}
-  class.__index = class
+  class.__index = function(self, key)
+    local figure = figures[key]
+    if figure then return figure(self) end
+    return class[key]
+  end
   class.__tostring = Optimizer.__tostring
   return setmetatable(class, {
     __index = Optimizer,
     __call = function(_, params, opts)
-      local self = setmetatable({state = {}, steps = 0, skipped = 0}, class)
+      local self = setmetatable({state = {}, steps = 0, former = {}}, class)
       local all = {}
       for i, entry in ipairs(spec) do all[i] = {default = entry.default, unpack(entry)} end -- required of each group only
       for _, entry in ipairs(common) do all[#all + 1] = entry end
       local options = check.options(class.name, all, opts)
-      self.clip_norm = options.clip_norm
+      self.clip_norm, self.scale = options.clip_norm, Control.read_option(class.name, options.loss_scale)
       self.groups = read_groups(self, params, options)
       if class.check_parameters then class.check_parameters(self.groups) end
       self.lr = self:lr_of(self.groups[1])
@@ -111,46 +122,67 @@ function Optimizer:zero_grad()
   for _, group in ipairs(self.groups) do
     for _, p in ipairs(group.params) do p:zero_grad() end
   end
+  self.scaled, self.unscaled = false, false
 end
 
 -- ---- the step ----
 
--- Handles of all gradients by parameter.
+-- Handles of all gradients: by parameter, and as a list.
 local function take_grads(self)
-  local grads = {}
+  local grads, list = {}, {}
   for _, group in ipairs(self.groups) do
-    for _, p in ipairs(group.params) do grads[p] = p.grad end
+    for _, p in ipairs(group.params) do
+      grads[p] = p.grad
+      list[#list + 1] = grads[p]
+    end
   end
-  return grads
+  return grads, list
 end
 
--- Factor that brings the norm of all gradients to at most clip_norm; nil when the norm is not finite.
-local function clip_factor(self, grads)
-  local list = {}
-  for _, group in ipairs(self.groups) do
-    for _, p in ipairs(group.params) do list[#list + 1] = grads[p] end
-  end
-  if #list == 0 then return 1 end
-  local norm_tensor = core.op.grad_norm(list)
-  local norm = norm_tensor:item()
-  norm_tensor:free()
-  self.grad_norm = norm
-  if norm ~= norm or norm == math.huge then return nil end
-  return math.min(1, self.clip_norm / (norm + 1e-6))
+-- The numbers of a step are kept on the device where the host must not wait for them, and where they decide something.
+local function wants_control(self, with)
+  return self.control or with or self.scaled or self.clip_norm > 0 or hooks.on_device or
+    self.groups[1].params[1].device:match("^cuda") ~= nil
 end
 
--- Parameters with a gradient, by the number of steps they have made: {count = {params}}.
-local function by_age(self, group, grads)
-  local batches = {}
+-- From now on the state of a parameter says by how many steps it is behind the control.
+local function make_control(self)
+  local f, steps = self.former, 0
+  for _, s in pairs(self.state) do steps = math.max(steps, s.step) end
+  self.control = Control.new{device = self.groups[1].params[1].device, groups = #self.groups, scale = self.scale,
+    steps = steps, skipped = f.skipped, loss_scale = f.loss_scale, tracker = f.tracker, growths = f.growths}
+end
+
+--- The step control, made at first use.
+function Optimizer:ensure_control()
+  if not self.control then hooks.before_launch(make_control, self) end
+  return self.control
+end
+
+-- Steps a parameter has made, if that is known without its control.
+local function state_of(self, p)
+  local s = self.state[p]
+  if not s then
+    s = {step = 0}
+    self.state[p] = s
+  end
+  return s
+end
+
+-- Parameters with a gradient by the number of steps they have made, or with a control: that they are behind.
+-- -> {number = {params}}. Only a parameter that comes or goes may make the host ask the device.
+local function batches_of(self, group, grads)
+  local batches, control = {}, self.control
   for _, p in ipairs(group.params) do
+    local s = self.state[p]
     if grads[p] then
-      local s = self.state[p]
-      if not s then
-        s = {step = 0}
-        self.state[p] = s
-      end
-      batches[s.step] = batches[s.step] or {}
-      table.insert(batches[s.step], p)
+      s = state_of(self, p)
+      if control and not s.behind then s.behind, s.step = control:steps() - s.step, nil end
+      local key = control and s.behind or s.step
+      batches[key] = batches[key] or {}
+      table.insert(batches[key], p)
+    elseif s and s.behind then
+      s.step, s.behind = control:steps() - s.behind, nil
     end
   end
   return batches
@@ -165,8 +197,8 @@ local function state_tensor(self, p, name)
   return s[name]
 end
 
---- For subclasses: params, grads and states of a batch in the order the op wants.
-function Optimizer:inputs(batch, grads, names)
+--- For subclasses: params, grads and states of a batch in the order the op wants, then the control if there is one.
+function Optimizer:inputs(batch, grads, names, how)
   local list, n = {}, #batch
   for i, p in ipairs(batch) do
     list[i], list[n + i] = p, grads[p]
@@ -174,37 +206,82 @@ function Optimizer:inputs(batch, grads, names)
       list[(k + 1) * n + i] = name and state_tensor(self, p, name) or false
     end
   end
+  list[(#names + 2) * n + 1] = how.control and how.control.vector
   return list
 end
 
--- Returns whether the step was done.
-local function update(self)
-  local grads = take_grads(self)
-  local scale = self.clip_norm > 0 and clip_factor(self, grads) or (self.clip_norm <= 0 and 1 or nil)
-  if scale then
-    for _, group in ipairs(self.groups) do
-      local lr = self:lr_of(group)
-      for age, batch in pairs(by_age(self, group, grads)) do
-        self:update(group, batch, grads, {lr = lr, age = age, grad_scale = scale})
-        for _, p in ipairs(batch) do self.state[p].step = age + 1 end
-      end
-    end
-  else
-    self.skipped = self.skipped + 1
-  end
-  for _, grad in pairs(grads) do grad:free() end
-  self.steps = self.steps + 1
-  if not self.position then self.lr = self:lr_of(self.groups[1]) end -- of the next step; set_position does it otherwise
-  return scale ~= nil
+local function rates(self)
+  local out = {}
+  for i, group in ipairs(self.groups) do out[i] = self:lr_of(group) end
+  return out
 end
 
---- The arithmetic of a step alone: for loops over several optimisers, whose common step ends elsewhere.
-function Optimizer:apply() return core.no_grad(update, self) end
+-- Writes the rates of this step to the device. A recorded step does not do it: it is done before each of its launches.
+local function write_rates(self) core.no_grad(Control.set_rates, self.control, rates(self)) end
 
-local function ended(self)
+-- Decides on the device whether and how this step is made.
+local function decide(self, list, with)
+  local norm = (self.clip_norm > 0 or self.scaled) and core.op.grad_norm(list) or nil
+  self.control:decide(norm, {max_norm = self.clip_norm, scaled = self.scaled, common = with})
+  if norm then norm:free() end
+end
+
+-- What a batch's op wants to know: the numbers themselves, or the control and where in it they are.
+local function numbers(self, i, key)
+  if self.control then
+    return {lr = 0, step = 1, first = false, control = self.control, group = i - 1, behind = key}
+  end
+  return {lr = self:lr_of(self.groups[i]), step = key + 1, first = key == 0, group = 0, behind = 0}
+end
+
+local function update_groups(self, grads, batches)
+  for i, group in ipairs(self.groups) do
+    for key, batch in pairs(batches[i]) do
+      self:update(group, batch, grads, numbers(self, i, key))
+      if not self.control then
+        for _, p in ipairs(batch) do self.state[p].step = key + 1 end
+      end
+    end
+  end
+end
+
+-- Counts a step and forgets how its gradients were made.
+local function count(self)
+  self.steps, self.scaled, self.unscaled = self.steps + 1, false, false
+  if not self.position then self.lr = self:lr_of(self.groups[1]) end -- of the next step; set_position does it otherwise
+end
+
+-- with: the control of several optimisers that step together
+local function update(self, with)
+  local grads, list = take_grads(self)
+  if wants_control(self, with) then
+    self:ensure_control()
+    hooks.before_launch(write_rates, self)
+  end
+  if #list > 0 then
+    local batches = {}
+    for i, group in ipairs(self.groups) do batches[i] = batches_of(self, group, grads) end
+    if self.control then decide(self, list, with) end
+    update_groups(self, grads, batches)
+  end
+  for _, grad in ipairs(list) do grad:free() end
+  hooks.each_time(count, self)
+end
+
+--- For optim.join: the arithmetic of a step that several optimisers make together; with: their common control, if any.
+function Optimizer:apply_with(with) core.no_grad(update, self, with) end
+
+--- The arithmetic of a step alone: for loops over several optimisers, whose common step ends elsewhere.
+function Optimizer:apply()
+  hooks.gradients(self)
+  self:apply_with(nil)
+end
+
+local function tell(self)
   core.step_end()
   hooks.step(self)
 end
+local function ended(self) hooks.each_time(tell, self) end
 
 --- One step with the gradients as they are; the training step ends here. With clip_norm the gradients' common norm is
 -- held to it, and a step whose norm is not finite is skipped and counted in opt.skipped.
@@ -213,9 +290,14 @@ function Optimizer:step()
   ended(self)
 end
 
---- loss:backward(), step, zero_grad.
+--- loss:backward() in the step's manner: where gradients pass through fp16 it starts from the loss scale, which the
+-- next opt:step() takes out again. For loops that sum the gradients of several losses before a step.
+function Optimizer:backward(loss) Control.backward(self, check.arg(1, "backward", "tensor", loss)) end
+
+--- loss:backward(), step, zero_grad. Gradients that pass through fp16 are scaled: opt.loss_scale doubles after 2000 good
+-- steps and halves when a gradient is not finite; such a step changes nothing and is counted in opt.skipped.
 function Optimizer:backward_step(loss)
-  check.arg(1, "backward_step", "tensor", loss):backward()
+  Control.backward(self, check.arg(1, "backward_step", "tensor", loss))
   self:apply()
   self:zero_grad()
   ended(self)
@@ -231,16 +313,27 @@ local function ordered_params(self)
   return out
 end
 
---- {steps, groups = options of each, state = by number of the parameter: {step, name = tensor}}
+-- State of a parameter with the number of its steps.
+local function saved_state(self, p)
+  local out = {step = 0}
+  for key, value in pairs(self.state[p] or {}) do out[key] = value end
+  if out.behind then out.step, out.behind = self.control:steps() - out.behind, nil end
+  return out
+end
+
+--- {steps, groups = options of each, state = by number of the parameter: {step, name = tensor}, skipped, and after fp16
+-- loss_scale, tracker = good steps since it changed, growths}
 function Optimizer:state_dict()
-  local out = {steps = self.steps, groups = {}, state = {}}
+  local f = self.control and self.control:read() or self.former
+  local out = {steps = self.steps, groups = {}, state = {}, skipped = f.skipped or 0, loss_scale = f.loss_scale,
+    tracker = f.loss_scale and f.tracker, growths = f.loss_scale and f.growths}
   for i, group in ipairs(self.groups) do
     out.groups[i] = {}
     for key, value in pairs(group) do
       if key ~= "params" and not schedule.is(value) then out.groups[i][key] = value end
     end
   end
-  for i, p in ipairs(ordered_params(self)) do out.state[i] = self.state[p] or {step = 0} end
+  for i, p in ipairs(ordered_params(self)) do out.state[i] = saved_state(self, p) end
   return out
 end
 
@@ -258,7 +351,8 @@ function Optimizer:load_state_dict(state)
       if not (key == "lr" and schedule.is(group.lr)) then group[key] = value end
     end
   end
-  self.steps, self.state = state.steps, {}
+  self.steps, self.state, self.control = state.steps, {}, nil
+  self.former = {skipped = state.skipped, loss_scale = state.loss_scale, tracker = state.tracker, growths = state.growths}
   for i, p in ipairs(params) do
     local s = {}
     for key, value in pairs(state.state[i]) do s[key] = core.is_tensor(value) and value:clone():keep() or value end
