@@ -11,7 +11,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backend/cuda/cuda.h"
+#include "shim.h"
 #include "tensor/storage.h"
+
+/* What the stream runs later. */
+typedef struct {
+  blas_record record;
+  blas_pointers pointers;
+  capl_device *ref;
+} job;
 
 /* ---- tensors over given memory ---------------------------------------------------------------- */
 
@@ -98,6 +107,17 @@ static capl_status execute(capl_device *ref, const blas_record *r, const blas_po
   return REF_CALL(cast, NULL, y, exact);
 }
 
+/* shim.h: 0, or the CUDA error that the GPU is lost with. */
+static int run_job(const void *queued)
+{
+  const job *j = queued;
+  double *room = malloc((size_t)(j->record.batch * j->record.M * j->record.N) * sizeof *room);
+  if (!room) return cudaErrorUnknown;
+  capl_status status = execute(j->ref, &j->record, &j->pointers, room);
+  free(room);
+  return status == CAPL_OK ? cudaSuccess : cudaErrorUnknown;
+}
+
 /* ---- blas.h ----------------------------------------------------------------------------------- */
 
 static bool refuses(const char *what)
@@ -118,13 +138,9 @@ capl_status blas_run(const blas_record *record, const blas_pointers *p)
   char text[BLAS_TEXT];
   CAPL_TRY(blas_supports(record, &found));
   if (!found) return CAPL_FAIL(CAPL_EUNSUPPORTED, "no algorithm for %s", blas_describe(record, text, sizeof text));
-  capl_device *ref;
-  CAPL_TRY(capl_device_open("ref", &ref));
-  double *room = malloc((size_t)(record->batch * record->M * record->N) * sizeof *room);
-  if (!room) return CAPL_FAIL(CAPL_ENOMEM, "no memory for a product by ref");
-  capl_status status = execute(ref, record, p, room);
-  free(room);
-  return status;
+  job j = {.record = *record, .pointers = *p};
+  CAPL_TRY(capl_device_open("ref", &j.ref));
+  return cu_status(shim_enqueue(cu.stream, run_job, &j, sizeof j), "a product by ref");
 }
 
 capl_status blas_read_back(const blas_record *record, char *text, size_t len)
