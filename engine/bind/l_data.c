@@ -103,14 +103,26 @@ int data_option_word(lua_State *L, int i, const char *key, const char *const *wo
 
 static const double LIMIT_32 = 4294967295.0;
 
-/* A fresh (N,C,H,W) tensor, N,H,W,C in memory, on the default device; *data NULL where it has no memory. */
+/* Memory for the values of t that the host can write; NULL if t has none. */
+static void *room_for(lua_State *L, const capl_tensor *t)
+{
+  const capl_backend *backend = t->device->backend;
+  if (!backend->arithmetic) return NULL;
+  return backend->host_memory ? capl_tensor_data(t) : lua_newuserdata(L, capl_tensor_bytes(t) + 1);
+}
+
 void data_new_images(lua_State *L, capl_dtype dtype, int n, int c, int h, int w, capl_tensor **out,
                      void **data)
 {
-  capl_device *device = bind_opt_device(L, 0);
   int64_t size[4] = {n, c, h, w};
-  bind_check(L, capl_tensor_new(device, dtype, 4, size, CAPL_AUTO, out), "data");
-  *data = device->backend->arithmetic ? capl_tensor_data(*out) : NULL;
+  bind_check(L, capl_tensor_new(bind_opt_device(L, 0), dtype, 4, size, CAPL_AUTO, out), "data");
+  *data = room_for(L, *out);
+}
+
+void data_sent(lua_State *L, capl_tensor *t, const void *data)
+{
+  if (!data || t->device->backend->host_memory) return;
+  bind_check(L, t->device->backend->copy_in(capl_tensor_data(t), data, capl_tensor_bytes(t)), "data");
 }
 
 void data_push_owned(lua_State *L, capl_tensor **t)
@@ -131,6 +143,7 @@ static int data_png_read(lua_State *L)
   bind_check(L, capl_png_read(path, (int)channels, &image), NULL);
   data_new_images(L, CAPL_U8, 1, image.channels, image.height, image.width, &t, &data);
   if (data) memcpy(data, image.pixels, (size_t)image.channels * (size_t)image.height * (size_t)image.width);
+  data_sent(L, t, data);
   data_push_owned(L, &t);
   return 1;
 }
@@ -139,7 +152,7 @@ static int data_png_read(lua_State *L)
 static int data_png_write(lua_State *L)
 {
   const char *path = bind_check_string(L, 1);
-  capl_tensor *t = bind_check_tensor(L, 2);
+  capl_tensor *t = bind_on_host(L, 2);
   int lead = t->ndim - 3;
   if (t->dtype != CAPL_U8 || lead < 0 || lead > 1 || (lead == 1 && t->size[0] != 1)) {
     char text[160];
@@ -156,6 +169,29 @@ static int data_png_write(lua_State *L)
   return 0;
 }
 
+/* Ones into zeros, on devices whose memory the host writes. Returns a label that is none of the classes, else 0. */
+static int32_t write_ones(const capl_tensor *labels, int64_t K, float *to)
+{
+  const int32_t *from = capl_tensor_data(labels);
+  int64_t N = labels->size[0], T = labels->size[1];
+  for (int64_t n = 0; n < N; n++)
+    for (int64_t t = 0; t < T; t++) {
+      int32_t k = from[n * labels->stride[0] + t * labels->stride[1]];
+      if (k >= K) return k;
+      if (k >= 0) to[n * T * K + t * K + k] = 1;
+    }
+  return 0;
+}
+
+/* Queued on the device, which cannot tell of labels outside the classes: a loader's labels never are. */
+static void queue_ones(lua_State *L, const capl_tensor *labels, int64_t K, capl_tensor *out)
+{
+  const capl_feed_ops *feed = labels->device->backend->feed;
+  if (!feed || !capl_tensor_is_row(labels))
+    bind_fail(L, CAPL_EUNSUPPORTED, "one_hot", NULL, "labels on %s that are not in one piece", labels->device->name);
+  bind_check(L, feed->one_hot(capl_tensor_data(labels), labels->size[0], labels->size[1], K, capl_tensor_data(out)), "one_hot");
+}
+
 /* data.one_hot(labels (N,T), K) -> (N,T*K) f32: 1 at t*K + label; labels below 0 mark nothing */
 static int data_one_hot(lua_State *L)
 {
@@ -167,19 +203,18 @@ static int data_one_hot(lua_State *L)
                           capl_tensor_describe(labels, text, sizeof text));
   }
   if (K < 1) return bind_arg_error(L, 2, "at least one class, got %lld", (long long)K);
-  int64_t N = labels->size[0], T = labels->size[1], size[2] = {N, T * K};
+  int64_t size[2] = {labels->size[0], labels->size[1] * K};
+  const capl_backend *backend = labels->device->backend;
   OWNED *out = NULL;
   bind_check(L, capl_tensor_new(labels->device, CAPL_F32, 2, size, CAPL_ROW, &out), "one_hot");
-  bind_check(L, capl_tensor_fill(out, 0), "one_hot");
-  const int32_t *from = capl_tensor_data(labels);
-  float *to = capl_tensor_data(out);
-  for (int64_t n = 0; from && to && n < N; n++)
-    for (int64_t t = 0; t < T; t++) {
-      int32_t k = from[n * labels->stride[0] + t * labels->stride[1]];
-      if (k >= K)
-        return bind_fail(L, CAPL_EVALUE, "one_hot", NULL, "label %d is outside 0..%lld", k, (long long)K - 1);
-      if (k >= 0) to[n * T * K + t * K + k] = 1;
-    }
+  if (backend->arithmetic && !backend->host_memory) {
+    queue_ones(L, labels, K, out);
+  } else if (backend->arithmetic) {
+    bind_check(L, capl_tensor_fill(out, 0), "one_hot");
+    int32_t wrong = write_ones(labels, K, capl_tensor_data(out));
+    if (wrong)
+      return bind_fail(L, CAPL_EVALUE, "one_hot", NULL, "label %d is outside 0..%lld", wrong, (long long)K - 1);
+  }
   data_push_owned(L, &out);
   return 1;
 }
@@ -263,6 +298,7 @@ static int captcha_draw(lua_State *L)
   void *data;
   data_new_images(L, CAPL_U8, 1, (int)channels, capl_captcha_height(gen), capl_captcha_width(gen), &t, &data);
   if (data) bind_check(L, capl_captcha_draw(gen, seed, index, (int)channels, data, labels), NULL);
+  data_sent(L, t, data);
   for (int i = 0; data && i < capl_captcha_length(gen); i++) text[i] = capl_captcha_charset(gen)[labels[i]];
   data_push_owned(L, &t);
   lua_pushlstring(L, text, data ? (size_t)capl_captcha_length(gen) : 0);
@@ -385,12 +421,12 @@ static int source_set_label(lua_State *L)
 
 void data_push_labels(lua_State *L, const int32_t *labels, int n, int T)
 {
-  capl_device *device = bind_opt_device(L, 0);
   int64_t size[2] = {n, T};
   OWNED *t = NULL;
-  bind_check(L, capl_tensor_new(device, CAPL_I32, 2, size, CAPL_ROW, &t), "data");
-  if (device->backend->arithmetic)
-    memcpy(capl_tensor_data(t), labels, (size_t)n * (size_t)T * sizeof *labels);
+  bind_check(L, capl_tensor_new(bind_opt_device(L, 0), CAPL_I32, 2, size, CAPL_ROW, &t), "data");
+  const capl_backend *backend = t->device->backend;
+  if (backend->arithmetic && backend->host_memory) memcpy(capl_tensor_data(t), labels, capl_tensor_bytes(t));
+  else if (backend->arithmetic) data_sent(L, t, labels);
   data_push_owned(L, &t);
 }
 
@@ -408,6 +444,7 @@ static int source_read(lua_State *L)
   data_new_images(L, CAPL_U8, 1, capl_source_channels(source), capl_source_height(source),
                   capl_source_width(source), &t, &data);
   if (data) bind_check(L, capl_source_read(source, (uint32_t)epoch, id, data, labels), NULL);
+  data_sent(L, t, data);
   data_push_owned(L, &t);
   if (!data || capl_source_length(source) == 0) return 1;
   data_push_labels(L, labels, 1, capl_source_length(source));

@@ -1,5 +1,4 @@
-/* l_data.h -- what the data parts of the binding share: userdata with one pointer, options, batches as
-*tensors.
+/* l_data.h -- what the data parts of the binding share: userdata with one pointer, options, batches as tensors.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #ifndef CAPL_BIND_L_DATA_H
@@ -25,9 +24,12 @@ const char *data_option_string(lua_State *L, int i,
 /* Position of the given word in words (ended by NULL). */
 int data_option_word(lua_State *L, int i, const char *key, const char *const *words, int otherwise);
 
-/* A fresh (N,C,H,W) tensor, N,H,W,C in memory, on the default device; *data NULL where it has no memory. */
+/* A fresh (N,C,H,W) tensor, N,H,W,C in memory, on the default device. *data: what to fill in for data_sent, the
+** tensor's own memory where the host can write it, else memory that lives on the Lua stack; NULL where it has none. */
 void data_new_images(lua_State *L, capl_dtype dtype, int n, int c, int h, int w, capl_tensor **out,
                      void **data);
+/* Brings what was filled in to the tensor. */
+void data_sent(lua_State *L, capl_tensor *t, const void *data);
 /* Pushes *t and sets it to NULL, so that the caller's OWNED lets go. */
 void data_push_owned(lua_State *L, capl_tensor **t);
 /* Pushes labels as a tensor (n,T) i32. */

@@ -59,7 +59,7 @@ static capl_augment_options read_augment(lua_State *L, int i)
 
 static const char *const loader_names[] = {"batch",     "workers", "prefetch", "seed",     "shuffle",
                                            "drop_last", "rank",    "world",    "on_error", "dtype",
-                                           "norm",      "mean",    "std",      "augment",  NULL};
+                                           "norm",      "mean",    "std",      "augment",  "cache", NULL};
 
 static void option_channels(lua_State *L, int i, const char *key, float *out, float otherwise)
 {
@@ -75,13 +75,24 @@ static void option_channels(lua_State *L, int i, const char *key, float *out, fl
   lua_pop(L, 1);
 }
 
+/* Batches are made where tensors are made by default, if that device can. */
+static void use_device(lua_State *L, capl_loader_options *o)
+{
+  capl_device *device = bind_opt_device(L, 0);
+  o->device = device;
+  o->feed = device->backend->feed;
+  o->device_name = device->name;
+}
+
 /* data.loader(source, options): see lua/capl/data for what each means */
 static int data_loader(lua_State *L)
 {
   static const char *const types[] = {"f32", "bf16", "u8", "f16", NULL};        /* ORDER capl_pixel_type */
   static const char *const norms[] = {"standardise", "unit", "mean_std", NULL}; /* ORDER capl_norm */
   static const char *const on_errors[] = {"stop", "skip", NULL};                /* ORDER capl_on_error */
-  _Static_assert(CAPL_PIXEL_F16 == 3 && CAPL_NORM_MEAN_STD == 2 && CAPL_ON_ERROR_SKIP == 1,
+  static const char *const caches[] = {"auto", "none", "device", NULL};         /* ORDER capl_cache */
+  _Static_assert(CAPL_PIXEL_F16 == 3 && CAPL_NORM_MEAN_STD == 2 && CAPL_ON_ERROR_SKIP == 1 &&
+                   CAPL_CACHE_DEVICE == 2,
                  "orders match data.h");
   capl_source *source = data_check_box(L, 1, SOURCE_TYPE);
   capl_augment_options augment;
@@ -97,7 +108,9 @@ static int data_loader(lua_State *L)
       .world = (int)data_option_whole(L, 2, "world", 0, 0, 65536),
       .on_error = (capl_on_error)data_option_word(L, 2, "on_error", on_errors, 0),
       .type = (capl_pixel_type)data_option_word(L, 2, "dtype", types, 0),
-      .norm = (capl_norm)data_option_word(L, 2, "norm", norms, 0)};
+      .norm = (capl_norm)data_option_word(L, 2, "norm", norms, 0),
+      .cache = (capl_cache)data_option_word(L, 2, "cache", caches, 0)};
+  use_device(L, &o);
   option_channels(L, 2, "mean", o.mean, 0);
   option_channels(L, 2, "std", o.std, 1);
   if (bind_option(L, 2, "augment")) {
@@ -119,29 +132,61 @@ static int loader_epoch(lua_State *L)
   return 0;
 }
 
+/* A batch made on the loader's device: pushes images and labels, or nil for none. */
+static void push_made(lua_State *L, capl_loader *loader, const capl_batch *batch, capl_dtype dtype)
+{
+  const capl_source *source = capl_loader_source(loader);
+  capl_device *device = capl_loader_device(loader);
+  int T = capl_source_length(source);
+  int64_t size[4] = {batch->count, capl_source_channels(source), capl_source_height(source), capl_source_width(source)};
+  int64_t label_size[2] = {batch->count, T};
+  OWNED *images = NULL, *labels = NULL;
+  bind_check(L, capl_tensor_new(device, dtype, 4, size, CAPL_AUTO, &images), "data");
+  if (T > 0) bind_check(L, capl_tensor_new(device, CAPL_I32, 2, label_size, CAPL_ROW, &labels), "data");
+  bind_check(L, capl_loader_make(loader, capl_tensor_data(images), labels ? capl_tensor_data(labels) : NULL), "data");
+  data_push_owned(L, &images);
+  if (T > 0) data_push_owned(L, &labels);
+  else lua_pushnil(L);
+}
+
+/* A batch made on the host: likewise. */
+static void push_copied(lua_State *L, capl_loader *loader, const capl_batch *batch, capl_dtype dtype)
+{
+  const capl_source *source = capl_loader_source(loader);
+  OWNED *t = NULL;
+  void *data;
+  data_new_images(L, dtype, batch->count, capl_source_channels(source), capl_source_height(source),
+                  capl_source_width(source), &t, &data);
+  if (data && t->device->backend->host_memory) memcpy(data, batch->images, capl_tensor_bytes(t));
+  else if (data) data_sent(L, t, batch->images);
+  data_push_owned(L, &t);
+  if (batch->labels)
+    data_push_labels(L, batch->labels, batch->count, capl_source_length(source));
+  else
+    lua_pushnil(L);
+}
+
 /* loader:next() -> images (N,C,H,W), labels (N,T) i32 or nil, rows repeated for equal ranks; nil at the end
  */
 static int loader_next(lua_State *L)
 {
   static const capl_dtype dtypes[] = {CAPL_F32, CAPL_BF16, CAPL_U8, CAPL_F16}; /* ORDER capl_pixel_type */
   capl_loader *loader = data_check_box(L, 1, LOADER_TYPE);
-  const capl_source *source = capl_loader_source(loader);
+  capl_dtype dtype = dtypes[capl_loader_type(loader)];
   capl_batch batch;
-  OWNED *t = NULL;
-  void *data;
   bind_check(L, capl_loader_next(loader, &batch), NULL);
   if (batch.count == 0) return lua_pushnil(L), 1;
-  capl_dtype dtype = dtypes[capl_loader_type(loader)];
-  data_new_images(L, dtype, batch.count, capl_source_channels(source), capl_source_height(source),
-                  capl_source_width(source), &t, &data);
-  if (data) memcpy(data, batch.images, capl_tensor_bytes(t));
-  data_push_owned(L, &t);
-  if (batch.labels)
-    data_push_labels(L, batch.labels, batch.count, capl_source_length(source));
-  else
-    lua_pushnil(L);
+  if (capl_loader_device(loader)) push_made(L, loader, &batch, dtype);
+  else push_copied(L, loader, &batch, dtype);
   lua_pushinteger(L, batch.padded);
   return 3;
+}
+
+/* loader:path() -> how its batches come to be; "" before the first epoch of a loader with a device */
+static int loader_path(lua_State *L)
+{
+  lua_pushstring(L, capl_loader_path(data_check_box(L, 1, LOADER_TYPE)));
+  return 1;
 }
 
 static int loader_samples(lua_State *L)
@@ -186,7 +231,7 @@ static int loader_set_state(lua_State *L)
   return 0;
 }
 
-/* loader:stats() -> {batches, samples, augmented, substituted, bad, wait_seconds} */
+/* loader:stats() -> {batches, samples, augmented, substituted, bad, wait_seconds, seconds} */
 static int loader_stats(lua_State *L)
 {
   capl_loader_stats s;
@@ -198,6 +243,7 @@ static int loader_stats(lua_State *L)
   set_number(L, "substituted", (double)s.substituted);
   set_number(L, "bad", (double)s.bad);
   set_number(L, "wait_seconds", s.wait_seconds);
+  set_number(L, "seconds", s.seconds);
   return 1;
 }
 
@@ -232,7 +278,8 @@ void bind_open_loader(lua_State *L)
   static const luaL_Reg loader[] = {
       {"epoch", loader_epoch},     {"next", loader_next},   {"samples", loader_samples},
       {"batches", loader_batches}, {"state", loader_state}, {"set_state", loader_set_state},
-      {"stats", loader_stats},     {"bad", loader_bad},     {NULL, NULL}};
+      {"stats", loader_stats},     {"bad", loader_bad},     {"path", loader_path},
+      {NULL, NULL}};
   data_open_type(L, LOADER_TYPE, loader, loader_release);
   lua_pushcfunction(L, data_loader);
   lua_setfield(L, -2, "loader");

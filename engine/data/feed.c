@@ -373,6 +373,11 @@ capl_status capl_loader_make(capl_loader *l, void *images, int32_t *labels)
   return status;
 }
 
+capl_device *capl_loader_device(const capl_loader *l)
+{
+  return l->feed ? l->feed->device : NULL;
+}
+
 const char *capl_loader_path(const capl_loader *l)
 {
   return l->feed ? l->feed->path : "made on the host";

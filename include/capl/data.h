@@ -260,6 +260,7 @@ CAPL_API uint64_t capl_loader_samples(const capl_loader *loader);
 CAPL_API uint64_t capl_loader_batches(const capl_loader *loader);
 CAPL_API capl_source *capl_loader_source(const capl_loader *loader); /* borrowed */
 CAPL_API capl_pixel_type capl_loader_type(const capl_loader *loader);
+CAPL_API struct capl_device *capl_loader_device(const capl_loader *loader); /* that makes its batches; NULL = the host does */
 CAPL_API void capl_loader_state_get(const capl_loader *loader, capl_loader_state *state);
 /* Continues exactly where the state was taken, under the same source and options. EVALUE if the position is past
 ** the epoch's end. */

@@ -15,7 +15,7 @@ Loader.__index = Loader
 
 local known = {
   "source", "role", "batch", "workers", "prefetch", "shuffle", "drop_last", "augment", "normalize", "on_error", "dtype",
-  "seed",
+  "seed", "cache",
 }
 
 local always_on = {
@@ -40,10 +40,14 @@ local function read_normalize(value, into)
   end
 end
 
---- Type of the images: bf16 right away when the run computes in it, which saves the cast.
+-- What a run computes in, as a type of images.
+local types = {bf16 = "bf16", fp16 = "f16"}
+
+--- Type of the images: 16 bits right away when the run computes in them, which saves the cast.
 local function image_dtype(wanted)
   if wanted and wanted ~= "auto" then return wanted end
-  return run.setting("precision") == "bf16" and "bf16" or "f32"
+  local low = types[run.setting("precision") or ""]
+  return (low == "bf16" or low == "f16" and core.device():match("^cuda")) and low or "f32"
 end
 
 local function refuse_bad_labels(source, on_error)
@@ -63,7 +67,9 @@ end
 --       threads (0 = none); prefetch = 2 batches; shuffle = true for train, else false; drop_last = false;
 --       augment = {rotate = degrees, scale =, translate_x =, translate_y =, shear =, contrast =, brightness =, noise =,
 --       invert =, fill =}, ranges {lo, hi} or one number; normalize = "standardize" | "unit" | {mean = {…}, std = {…}};
---       on_error = "stop" | "skip" for unreadable or unlabelled files; dtype = "auto" | "f32" | "bf16" | "u8"; seed
+--       on_error = "stop" | "skip" for unreadable or unlabelled files; dtype = "auto" | "f32" | "bf16" | "f16" | "u8"; seed;
+--       cache = "auto" | "none" | "device": whether a GPU keeps all images as u8; auto does when every epoch has the same
+--       ones and they take at most a quarter of its free memory
 -- out   loader: for batch in loader:epoch(n) do … end gives {image = (N,C,H,W), target = (N,T) i32, onehot = (N,T*K)}
 -- errs  value: unknown option, role or range; what reading the source raises
 function Loader.new(opts)
@@ -81,6 +87,7 @@ function Loader.new(opts)
   local low = {
     batch = o.batch, workers = auto.value("workers", o.workers or "auto"), prefetch = o.prefetch, shuffle = shuffle,
     drop_last = o.drop_last, augment = o.augment, on_error = on_error, dtype = image_dtype(o.dtype), seed = o.seed,
+    cache = o.cache,
   }
   read_normalize(o.normalize, low)
   local self = setmetatable({
@@ -96,8 +103,11 @@ end
 function Loader:batches() return self.box:batches() end
 --- Samples per epoch.
 function Loader:samples() return self.box:samples() end
---- {batches, samples, augmented, substituted, bad, wait_seconds} since the loader was made.
+--- {batches, samples, augmented, substituted, bad, wait_seconds, seconds} since the loader was made: wait_seconds of
+-- seconds the caller waited for a batch (a GPU may have had queued work to do meanwhile).
 function Loader:stats() return self.box:stats() end
+--- How the batches come to be: "made on the host", "resident on cuda:0, 458 MB", "streamed to cuda:0, page-locked: why".
+function Loader:path() return self.box:path() end
 --- List of {id, message} of the bad samples met so far.
 function Loader:bad() return self.box:bad() end
 --- {seed, epoch, position}: where it stands; set_state continues there.
@@ -133,10 +143,26 @@ local function repeat_first(self)
   end
 end
 
+--- Says once how the batches come to a GPU.
+local function tell_path(self)
+  if self.told then return end
+  self.told = true
+  local path = self:path()
+  if run.mode == "run" and path ~= "made on the host" then run.print(("%s data: %s"):format(self.role, path)) end
+end
+
+--- Line of the final report: how the batches came to be, and how long the run waited for them.
+function Loader:report()
+  local s = self:stats()
+  local share = s.seconds > 0 and 100 * s.wait_seconds / s.seconds or 0
+  return ("%s data: %s; %d images, waited for them %.1f %% of the time"):format(self.role, self:path(), s.samples, share)
+end
+
 --- Iterates over one epoch. number: 1, 2, …; the same number gives the same batches again.
 function Loader:epoch(number)
   check.kind("loader:epoch", "its number", number, "number")
   self.box:epoch(number)
+  tell_path(self)
   if run.fixed and self.role == "train" then return repeat_first(self) end
   return function()
     local batch = next_batch(self)

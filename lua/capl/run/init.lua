@@ -239,6 +239,9 @@ local function report()
     if entry.augment then parts[#parts + 1] = ("augmented %d"):format(entry.loader:stats().augmented) end
   end
   run.print("report: " .. table.concat(parts, ", ") .. (", peak memory %.0f MB"):format(core.sys.peak_rss() / 1e6))
+  for _, entry in ipairs(run.loaders) do
+    if entry.loader:stats().samples > 0 then run.print("report: " .. entry.loader:report()) end
+  end
 end
 
 -- An image to try the model on: one that the run has written into its folder files, if any.
