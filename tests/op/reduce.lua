@@ -17,6 +17,40 @@ for _, op in ipairs {"sum", "mean", "amax"} do
   case {op = op, name = "long rows", inputs = {x {2, 1000, scale = 0.01}}, attrs = {dims = {2}}}
   case {op = op, name = "a dim that is not there", inputs = {x {3, 5}}, attrs = {dims = 3}, fails = {"value", "dim"}}
 end
+-- Many elements in few sums, few in many, along and across memory, in numbers that do and do not fill vectors.
+local DEVICES = {"against_ref", "twice_the_same", "any_layout"}
+local function long(size, attrs, name)
+  for _, op in ipairs {"sum", "mean", "amax"} do
+    local x = op == "amax" and gen.distinct or gen.float
+    size.scale = 0.01
+    case {op = op, name = name, inputs = {x(size)}, attrs = attrs, only = DEVICES}
+  end
+end
+long({9001}, {}, "9001 to one")
+long({40, 8, 6, 16}, {}, "an image batch to one")
+long({40, 16, 7, 9}, {dims = {1, 3, 4}}, "channels")
+long({20, 33, 7, 9}, {dims = {1, 3, 4}, keepdim = true}, "odd channels")
+long({3, 3, 40, 41}, {dims = {1, 3, 4}}, "colours")
+long({3, 40, 12, 10}, {dims = {3, 4}}, "planes")
+long({3000, 5}, {dims = {2}}, "many short rows")
+long({3000, 5}, {dims = {1}}, "few long columns")
+long({5, 3000}, {dims = {1}}, "many short columns")
+long({6, 40, 5, 8}, {dims = {1, 3}}, "every other dim")
+for _, dtype in ipairs {"u8", "i32", "i64", "bool"} do
+  local function whole(size)
+    size.lo, size.hi, size.dtype = 0, dtype == "bool" and 1 or 200, dtype
+    return gen.int(size)
+  end
+  for _, op in ipairs {"sum", "amax"} do
+    case {op = op, name = dtype .. " along and across", inputs = {whole {30, 70}}, attrs = {dims = {1}}, batch = false}
+    case {op = op, name = dtype .. " along", inputs = {whole {30, 70}}, attrs = {dims = {2}}}
+    case {op = op, name = dtype .. " to one", inputs = {whole {50, 70}}, batch = false}
+  end
+  case {op = "argmax", name = dtype .. " across", inputs = {whole {40, 70}}, attrs = {dim = 1}, batch = false}
+end
+case {op = "argmax", name = "of many", inputs = {gen.distinct {9001}}, batch = false}
+case {op = "argmax", name = "across many rows", inputs = {gen.distinct {2000, 6}}, attrs = {dim = 1}, batch = false}
+case {op = "argmax", name = "of many equals the first", inputs = {gen.int {3, 4000, lo = 0, hi = 3}}, attrs = {dim = 2}}
 case {op = "sum", name = "bytes do not overflow", inputs = {gen.values {3, values = {200, 200, 200}, dtype = "u8"}}, expect = {{600}}}
 case {op = "sum", name = "true counts as 1", inputs = {gen.values {3, values = {1, 0, 1}, dtype = "bool"}}, expect = {{2}}}
 case {op = "mean", name = "integers are refused", inputs = {gen.int {3}}, fails = {"dtype", "x must be floating point"}}

@@ -4,7 +4,7 @@ local gen = require("gen")
 
 local twelve = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}
 
-return {
+local cases = {
   covers = {},
   {op = "reshape", inputs = {{4, 6}}, attrs = {size = {2, 12}}, batch = false},
   {op = "reshape", name = "one size left open", inputs = {{4, 6}}, attrs = {size = {3, -1}}, batch = false},
@@ -46,3 +46,16 @@ return {
   {op = "contiguous", name = "images", inputs = {{2, 3, 4, 5}}},
   {op = "contiguous", name = "large integers stay exact", inputs = {gen.values {2, values = {2 ^ 53 - 1, -2 ^ 53 + 1}, dtype = "i64"}}, expect = {{2 ^ 53 - 1, -2 ^ 53 + 1}}},
 }
+
+-- Copies that turn memory around, in whole and in cut tiles, of elements of every size.
+for _, size in ipairs {{2, 8, 8, 9}, {1, 33, 5, 8}, {3, 40, 37}, {32, 64}} do
+  local name = table.concat(size, "x")
+  cases[#cases + 1] = {op = "contiguous", name = "float " .. name, inputs = {gen.float(size)}}
+  for _, dtype in ipairs {"u8", "i32", "i64", "bool"} do
+    local values = {unpack(size)}
+    values.lo, values.hi, values.dtype = 0, dtype == "bool" and 1 or 100, dtype
+    cases[#cases + 1] = {op = "contiguous", name = dtype .. " " .. name, inputs = {gen.int(values)}}
+  end
+end
+
+return cases
