@@ -74,7 +74,7 @@ extern const capl_kernel cu_softmax_kernels[];
 extern const capl_kernel cu_loss_kernels[];
 extern const capl_kernel cu_optim_kernels[];
 
-/* dst := src on this GPU, any strides, any of the dtypes f32 f16 bf16 u8 i32 i64 bool (shape.c). */
+/* dst := src on this GPU, any strides and dtypes (shape.c). */
 capl_status cu_copy_tensor(capl_tensor *dst, const capl_tensor *src);
 /* Every element of t := value (shape.c). */
 capl_status cu_fill_tensor(capl_tensor *t, double value);

@@ -26,7 +26,7 @@ static capl_status launch(int kernel, const cu_loop *loop, int64_t tail, const v
   return cu_launch(cu_elementwise_table[kernel], loop_blocks(loop, tail), CU_THREADS, 0, args);
 }
 
-/* supports(): no f64, neither in nor out. */
+/* supports(): no f64, which is moved and converted but not computed with. */
 static bool supports_all(const capl_call *call)
 {
   for (int i = 0; i < call->n_in; i++)
@@ -147,11 +147,6 @@ static capl_status cu_cast(const capl_call *call)
   return cu_copy_tensor(call->out[0], call->in[0]);
 }
 
-static bool supports_cast(const capl_call *call)
-{
-  return call->attr[0].i != CAPL_F64 && supports_all(call);
-}
-
 /* ---- dropout --------------------------------------------------------------------------------- */
 
 enum { DROPOUT_P, DROPOUT_SEED, DROPOUT_OFFSET };
@@ -175,6 +170,6 @@ static capl_status cu_dropout(const capl_call *call)
 const capl_kernel cu_elementwise_kernels[] = {
   ROW(relu),    ROW(affine),    ROW(abs), ROW(sign), ROW(pow), ROW(exp), ROW(log), ROW(sqrt), ROW(sigmoid), ROW(tanh),
   ROW(add),     ROW(sub),       ROW(mul), ROW(div),  ROW(eq),  ROW(ne),  ROW(lt),  ROW(le),   ROW(gt),      ROW(ge),
-  ROW(maximum), ROW(minimum),   ROW(relu_grad),      ROW(where),         {CAPL_OP_cast, cu_cast, supports_cast, 0},
+  ROW(maximum), ROW(minimum),   ROW(relu_grad),      ROW(where),         {CAPL_OP_cast, cu_cast, NULL, 0},
   {CAPL_OP_dropout, cu_dropout, supports_all, CU_REAL}, {0},
 };

@@ -105,21 +105,10 @@ static capl_status copy_bits(const capl_tensor *dst, const capl_tensor *src)
   return cu_launch(cu_shape_table[COPY + log2_unit], loop_blocks(&g.loop, 0), CU_THREADS, 0, &g);
 }
 
-static capl_status need_supported(const capl_tensor *t)
-{
-  if (t->dtype != CAPL_F64) return CAPL_OK;
-  CAPL_FAIL(CAPL_EUNSUPPORTED, "cuda tensors have no arithmetic in f64");
-  capl_error_hint("convert to f32 first, or use device ref");
-  return CAPL_EUNSUPPORTED;
-}
-
 capl_status cu_copy_tensor(capl_tensor *dst, const capl_tensor *src)
 {
   if (capl_tensor_numel(dst) == 0) return CAPL_OK;
-  if (dst->dtype == src->dtype) return copy_bits(dst, src);
-  CAPL_TRY(need_supported(dst));
-  CAPL_TRY(need_supported(src));
-  return cu_cast_tensor(dst, src);
+  return dst->dtype == src->dtype ? copy_bits(dst, src) : cu_cast_tensor(dst, src);
 }
 
 /* ---- filling --------------------------------------------------------------------------------- */
@@ -199,16 +188,9 @@ static capl_status cu_narrow_grad(const capl_call *call)
   return cu_copy_tensor(&part, call->in[0]);
 }
 
-static bool supports_all(const capl_call *call)
-{
-  for (int i = 0; i < call->n_in; i++)
-    if (call->in[i]->dtype == CAPL_F64) return false;
-  return true;
-}
-
 const capl_kernel cu_shape_kernels[] = {
-  {CAPL_OP_contiguous, cu_contiguous, supports_all, 0},
-  {CAPL_OP_concat, cu_concat, supports_all, 0},
-  {CAPL_OP_narrow_grad, cu_narrow_grad, supports_all, 0},
+  {CAPL_OP_contiguous, cu_contiguous, NULL, 0},
+  {CAPL_OP_concat, cu_concat, NULL, 0},
+  {CAPL_OP_narrow_grad, cu_narrow_grad, NULL, 0},
   {0},
 };

@@ -54,6 +54,7 @@ static __device__ __forceinline__ double cu_get_real(int dtype, const void *p, i
   case CAPL_F32: return ((const float *)p)[i];
   case CAPL_F16: return cu_float(((const cu_f16 *)p)[i]);
   case CAPL_BF16: return cu_float(((const cu_bf16 *)p)[i]);
+  case CAPL_F64: return ((const double *)p)[i];
   default: return (double)cu_get_whole(dtype, p, i);
   }
 }
@@ -64,6 +65,7 @@ static __device__ __forceinline__ void cu_set_real(int dtype, void *p, int64_t i
   case CAPL_F32: ((float *)p)[i] = (float)v; break;
   case CAPL_F16: ((cu_f16 *)p)[i] = cu_as<cu_f16>(cu_to_odd(v)); break;
   case CAPL_BF16: ((cu_bf16 *)p)[i] = cu_as<cu_bf16>(cu_to_odd(v)); break;
+  case CAPL_F64: ((double *)p)[i] = v; break;
   case CAPL_BOOL: ((uint8_t *)p)[i] = v != 0; break;
   case CAPL_U8: ((uint8_t *)p)[i] = (uint8_t)cu_cut(v, 0, UINT8_MAX); break;
   case CAPL_I32: ((int32_t *)p)[i] = (int32_t)cu_cut(v, INT32_MIN, INT32_MAX); break;

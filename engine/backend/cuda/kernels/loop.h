@@ -24,6 +24,7 @@ typedef struct {
 } cu_loop;
 
 #ifdef __cplusplus
+#include "backend/cuda/kernels/kernel.h"
 
 static __device__ __forceinline__ int64_t cu_divide(const cu_loop &loop, int64_t i, int d)
 {
