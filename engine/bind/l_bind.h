@@ -50,6 +50,7 @@ typedef struct {
   capl_device *device; /* where tensors are made unless said otherwise */
   uint64_t seed;       /* of capl.manual_seed */
   uint64_t streams;    /* random streams opened since */
+  uint64_t structure;  /* grows when parameters are exchanged, frozen or let go: captured steps are then recorded anew */
 } bind_settings;
 
 extern bind_settings bind_current;

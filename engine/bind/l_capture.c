@@ -7,6 +7,7 @@
 
 #include "capl/capture.h"
 #include "capl/fetch.h"
+#include "capl/tape.h"
 
 #define WATCH_TYPE "capl.watch"
 #define CAPTURE_TYPE "capl.captured"
@@ -65,6 +66,13 @@ static int watch_finish(lua_State *L)
   return 1;
 }
 
+/* watch:pause(on): what is done meanwhile is not part of the step */
+static int watch_pause(lua_State *L)
+{
+  capl_watch_pause(*watch_box(L), bind_check_bool(L, 2));
+  return 0;
+}
+
 /* watch:cancel(): the step failed; what was watched is forgotten */
 static int watch_cancel(lua_State *L)
 {
@@ -72,15 +80,16 @@ static int watch_cancel(lua_State *L)
   return 0;
 }
 
-/* watch:state() -> {steps, alike, calls, refused, stale, difference or nil} */
+/* watch:state() -> {steps, alike, calls, refused, differs, stale, difference or nil} */
 static int watch_state(lua_State *L)
 {
   const capl_watch *w = *watch_box(L);
-  lua_createtable(L, 0, 6);
+  lua_createtable(L, 0, 7);
   lua_pushinteger(L, capl_watch_steps(w)), lua_setfield(L, -2, "steps");
   lua_pushinteger(L, capl_watch_alike(w)), lua_setfield(L, -2, "alike");
   lua_pushinteger(L, (lua_Integer)capl_watch_calls(w)), lua_setfield(L, -2, "calls");
   lua_pushboolean(L, capl_watch_refused(w)), lua_setfield(L, -2, "refused");
+  lua_pushboolean(L, capl_watch_differs(w)), lua_setfield(L, -2, "differs");
   lua_pushboolean(L, capl_watch_stale(w)), lua_setfield(L, -2, "stale");
   if (*capl_watch_difference(w)) lua_pushstring(L, capl_watch_difference(w)), lua_setfield(L, -2, "difference");
   return 1;
@@ -123,6 +132,8 @@ static int core_capture_begin(lua_State *L)
   capl_capture **box = lua_newuserdata(L, sizeof *box);
   *box = NULL;
   luaL_setmetatable(L, CAPTURE_TYPE);
+  lua_gc(L, LUA_GCCOLLECT, 0); /* what old garbage does when it goes, such as waiting for the device, would void a recording */
+  lua_gc(L, LUA_GCCOLLECT, 0);
   return capl_capture_begin(device, box) == CAPL_OK ? 1 : push_refusal(L);
 }
 
@@ -149,6 +160,21 @@ static int capture_free(lua_State *L)
   capl_capture_free(*box);
   *box = NULL;
   return 0;
+}
+
+/* core.modes() -> "bf16 grad": what autocast computes in, and whether calls are recorded for gradients */
+static int core_modes(lua_State *L)
+{
+  lua_pushfstring(L, "%s%s", capl_dtype_name(capl_autocast_get()), capl_grad_enabled() ? " grad" : "");
+  return 1;
+}
+
+/* core.structure([changed]) -> how often parameters were exchanged or frozen so far; true: now again */
+static int core_structure(lua_State *L)
+{
+  if (lua_toboolean(L, 1)) bind_current.structure++;
+  lua_pushnumber(L, (lua_Number)bind_current.structure);
+  return 1;
 }
 
 /* ---- fetch ----------------------------------------------------------------------------------- */
@@ -219,13 +245,14 @@ static void make_type(lua_State *L, const char *name, const luaL_Reg *methods, l
 
 void bind_open_capture(lua_State *L)
 {
-  static const luaL_Reg of_watch[] = {{"begin", watch_begin}, {"finish", watch_finish}, {"cancel", watch_cancel},
+  static const luaL_Reg of_watch[] = {{"begin", watch_begin}, {"finish", watch_finish}, {"cancel", watch_cancel}, {"pause", watch_pause},
                                       {"state", watch_state}, {"stale", watch_stale},   {NULL, NULL}};
   static const luaL_Reg of_capture[] = {
       {"finish", capture_finish}, {"launch", capture_launch}, {"free", capture_free}, {NULL, NULL}};
   static const luaL_Reg of_fetch[] = {{"ready", fetch_ready}, {"value", fetch_value}, {NULL, NULL}};
   static const luaL_Reg functions[] = {{"watch", core_watch}, {"can_capture", core_can_capture},
-                                       {"capture_begin", core_capture_begin}, {"fetch", core_fetch},
+                                       {"capture_begin", core_capture_begin}, {"modes", core_modes},
+                                       {"structure", core_structure}, {"fetch", core_fetch},
                                        {"pace", core_pace}, {NULL, NULL}};
   make_type(L, WATCH_TYPE, of_watch, watch_gc);
   make_type(L, CAPTURE_TYPE, of_capture, capture_free);

@@ -232,6 +232,7 @@ static int tensor_requires_grad_(lua_State *L)
   if (t->node)
     return bind_fail(L, CAPL_ESTATE, NULL, "call it on x:detach()",
                      "requires_grad_ is for leaves, this tensor was computed");
+  if (t->requires_grad != want) bind_current.structure++;
   t->requires_grad = want;
   lua_settop(L, 1);
   return 1;
@@ -382,6 +383,7 @@ static int core_swap(lua_State *L)
   capl_tensor *t = a->t;
   a->t = b->t;
   b->t = t;
+  bind_current.structure++;
   return 0;
 }
 

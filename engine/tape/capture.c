@@ -402,6 +402,11 @@ capl_status capl_watch_end(capl_watch *w)
   return status;
 }
 
+void capl_watch_pause(capl_watch *w, bool on)
+{
+  watch_now = on ? NULL : w;
+}
+
 void capl_watch_cancel(capl_watch *w)
 {
   if (watch_now == w) watch_now = NULL;
@@ -413,6 +418,7 @@ void capl_watch_cancel(capl_watch *w)
 int capl_watch_alike(const capl_watch *w) { return w->alike; }
 int capl_watch_steps(const capl_watch *w) { return w->steps; }
 const char *capl_watch_difference(const capl_watch *w) { return w->difference; }
+bool capl_watch_differs(const capl_watch *w) { return !w->same; }
 bool capl_watch_refused(const capl_watch *w) { return w->refused; }
 size_t capl_watch_calls(const capl_watch *w) { return w->count; }
 

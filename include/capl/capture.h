@@ -35,6 +35,8 @@ CAPL_API void capl_watch_free(capl_watch *watch); /* NULL-safe */
 CAPL_API capl_status capl_watch_begin(capl_watch *watch, capl_tensor *const *args, int n, uint64_t streams, bool strict);
 /* Ends the step. ESTATE when strict and the step ended earlier than the one before. */
 CAPL_API capl_status capl_watch_end(capl_watch *watch);
+/* What this thread does until it is called with false is no part of the step. */
+CAPL_API void capl_watch_pause(capl_watch *watch, bool on);
 /* Ends a step that failed: it counts for nothing. */
 CAPL_API void capl_watch_cancel(capl_watch *watch);
 
@@ -42,6 +44,8 @@ CAPL_API void capl_watch_cancel(capl_watch *watch);
 CAPL_API int capl_watch_alike(const capl_watch *watch);
 /* Steps watched. */
 CAPL_API int capl_watch_steps(const capl_watch *watch);
+/* Whether this step, or the last one, was not like the one before. */
+CAPL_API bool capl_watch_differs(const capl_watch *watch);
 /* What differed last, or what cannot be captured; "" = nothing. Borrowed. */
 CAPL_API const char *capl_watch_difference(const capl_watch *watch);
 /* Something no graph can hold was done in the last step: a host read, values from the host. */

@@ -9,7 +9,6 @@ local hooks = {
   on_model = {}, -- functions(model, opts)
   model = nil, -- the model given to capl.model
   model_options = nil,
-  on_device = false, -- in a step that is to be captured: optimisers keep its numbers in device memory, whatever the device
   before = nil, -- function(fn, a, b) instead of fn(a, b), in such a step
   again = nil, -- while a step is being captured: list of {fn, a, b} that its replays have to do in Lua
 }

@@ -64,9 +64,13 @@ static capl_status refuse_in_capture(const char *what)
 
 static capl_status cuda_mem_alloc(size_t bytes, void **out)
 {
-  /* The plain steps before left enough in the cache; if they did not, another one will. */
-  if (cu.capturing) return CAPL_FAIL(CAPL_ENOMEM, "cuda:%d cannot allocate while a step is being recorded", cu.index);
-  return cu_status(cudaMalloc(out, bytes ? bytes : 1), "allocating");
+  /* While a step is being recorded the driver allocates for a thread that says it knows what it does: memory of graphs is
+  ** never given back before they are. */
+  enum cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
+  if (cu.capturing) CU_TRY(cudaThreadExchangeStreamCaptureMode(&mode), "allocating");
+  capl_status status = cu_status(cudaMalloc(out, bytes ? bytes : 1), "allocating");
+  if (cu.capturing) CU_TRY(cudaThreadExchangeStreamCaptureMode(&mode), "allocating");
+  return status;
 }
 
 /* Waits first: work that is queued may still use the block. */

@@ -4,6 +4,7 @@ local core = ...
 
 local check = require "check"
 local classes = require "nn.class"
+local hooks = require "hooks"
 local parameter = require "nn.parameter"
 
 local op = core.op
@@ -15,6 +16,7 @@ local spec = {
 
 local BatchNorm = classes.class("BatchNorm", require "nn.module")
 BatchNorm.keeps_f32 = true -- statistics need the bits
+BatchNorm.counters = {batches = true} -- fields that change without the layer doing anything else than before
 
 function BatchNorm:init(...)
   local o = check.arguments("nn." .. self.__name, spec, ...)
@@ -32,9 +34,11 @@ function BatchNorm:before_save() self.num_batches_tracked:fill_(self.batches) en
 
 function BatchNorm:after_load() self.batches = self.num_batches_tracked:item() end
 
+local function count_batch(self) self.batches = self.batches + 1 end
+
 -- Runs batch_norm or an op that begins with it; only its first output matters outside.
 function BatchNorm:fused(x, name)
-  if self.training then self.batches = self.batches + 1 end
+  if self.training then hooks.each_time(count_batch, self) end
   local y, mean, invstd, index = op[name](x, self.weight, self.bias, self.running_mean, self.running_var,
     {eps = self.eps, momentum = self.momentum, training = self.training})
   mean:free()

@@ -153,6 +153,7 @@ function Joined:load_state_dict(state)
       type(state.optimizers) == "table" and #state.optimizers or 1, #self.optimizers))
   end
   for i, opt in ipairs(self.optimizers) do opt:load_state_dict(state.optimizers[i]) end
+  core.structure(true)
   self.steps, self.lr, self.control = state.steps, self.optimizers[1].lr, nil
   self.former = {skipped = state.skipped, loss_scale = state.loss_scale, tracker = state.tracker, growths = state.growths}
 end

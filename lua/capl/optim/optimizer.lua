@@ -234,7 +234,8 @@ local function numbers(self, i, key)
   return {lr = self:lr_of(self.groups[i]), step = key + 1, first = key == 0, group = 0, behind = 0}
 end
 
-local function update_groups(self, grads, batches)
+local function update_groups(self, gradients)
+  local grads, batches = unpack(gradients)
   for i, group in ipairs(self.groups) do
     for key, batch in pairs(batches[i]) do
       self:update(group, batch, grads, numbers(self, i, key))
@@ -261,8 +262,12 @@ local function update(self, with)
   if #list > 0 then
     local batches = {}
     for i, group in ipairs(self.groups) do batches[i] = batches_of(self, group, grads) end
-    if self.control then decide(self, list, with) end
-    update_groups(self, grads, batches)
+    if self.control then
+      decide(self, list, with)
+      update_groups(self, {grads, batches})
+    else -- the numbers of the step are in its ops, so no device can repeat them
+      hooks.before_launch(update_groups, self, {grads, batches})
+    end
   end
   for _, grad in ipairs(list) do grad:free() end
   hooks.each_time(count, self)
@@ -351,6 +356,7 @@ function Optimizer:load_state_dict(state)
       if not (key == "lr" and schedule.is(group.lr)) then group[key] = value end
     end
   end
+  core.structure(true)
   self.steps, self.state, self.control = state.steps, {}, nil
   self.former = {skipped = state.skipped, loss_scale = state.loss_scale, tracker = state.tracker, growths = state.growths}
   for i, p in ipairs(params) do

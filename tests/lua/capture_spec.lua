@@ -1,0 +1,276 @@
+-- capl.capture: what it watches and refuses, what it replays, and that captured steps equal plain ones bit for bit.
+-- On a device that records (CAPL_DEVICE=cuda, also the stand-in of tests/cuda) the same tests replay graphs.
+-- SPDX-License-Identifier: Apache-2.0
+local capl = require "capl"
+local support = require "lua.support"
+
+local nn, optim = capl.nn, capl.optim
+local error_text = support.error_text
+
+local records = capl.device():match("^cuda") ~= nil
+
+local function small_net()
+  capl.manual_seed(3)
+  return nn.Sequential{
+    nn.Conv2d(1, 8, 3, {padding = 1}), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2),
+    nn.Conv2d(8, 16, 3, {padding = 1}), nn.BatchNorm2d(16), nn.ReLU(), nn.Dropout(0.25),
+    nn.Flatten(), nn.Linear(16 * 4 * 6, 10),
+  }
+end
+
+-- Batches of one shape, made before the steps.
+local function batches(count)
+  local out = {}
+  for i = 1, count do
+    out[i] = {capl.randn(4, 1, 8, 12, {seed = 7, stream = {i, 0, 0}}),
+      capl.tensor({i % 10, (i + 3) % 10, (i + 5) % 10, (2 * i) % 10}, {dtype = "i32"})}
+  end
+  return out
+end
+
+-- Losses and final state of a training of `count` steps.
+local function train(count, captured, change)
+  local o = {optimizer = function(p) return optim.AdamW(p, {lr = optim.schedule.cosine{lr = 0.01, T_max = count}}) end, precision = "fp32"}
+  for key, value in pairs(change or {}) do o[key] = value end
+  local model, data = small_net(), batches(count)
+  local opt = o.optimizer(model:parameters())
+  local function step(image, label)
+    local loss = capl.autocast(o.precision, function() return nn.cross_entropy(model(image), label) end)
+    opt:backward_step(loss)
+    return loss
+  end
+  local run, losses = captured and capl.capture(step) or step, {}
+  for i, batch in ipairs(data) do
+    if o.between then o.between(i, model, opt) end
+    losses[i] = run(batch[1], batch[2])
+  end
+  for i, loss in ipairs(losses) do losses[i] = loss:item() end
+  local state = {}
+  for name, tensor in pairs(model:state_dict()) do state[name] = tensor:tolist() end
+  return {losses = losses, state = state, steps = opt.steps, lr = opt.lr, skipped = opt.skipped, rng = {capl.rand(2):tolist()}}, run
+end
+
+local function equals_plain(count, change)
+  local plain, captured = train(count, false, change), nil
+  local got, run = train(count, true, change)
+  captured = got
+  assert.same(plain.losses, captured.losses)
+  assert.same(plain, captured)
+  return run
+end
+
+describe("a captured step equals the plain one", function()
+  it("with dropout, batch norm, a schedule and AdamW, over 10 steps", function()
+    local run = equals_plain(10)
+    local state = run:state()
+    assert.same(records and {1, 1, 8} or {1, 0, 0}, {state.kinds, state.captured, state.replays})
+  end)
+
+  it("with SGD, momentum and clipping", function()
+    equals_plain(7, {optimizer = function(p) return optim.SGD(p, {lr = 0.05, momentum = 0.9, clip_norm = 0.5}) end})
+  end)
+
+  it("with Muon and AdamW joined", function()
+    equals_plain(7, {optimizer = function(p)
+      local matrices, others = {}, {}
+      for _, x in ipairs(p) do table.insert(#x.shape > 1 and matrices or others, x) end
+      return optim.join{optim.Muon(matrices, {lr = optim.schedule.cosine{lr = 0.02, T_max = 7}}), optim.AdamW(others, {lr = 0.003})}
+    end})
+  end)
+
+  it("when the rate is set between steps", function()
+    equals_plain(8, {optimizer = function(p) return optim.Adam(p, {lr = 0.01}) end,
+      between = function(i, _, opt) opt:set_lr(0.01 / i) end})
+  end)
+
+  it("when the state of model and optimiser is replaced between steps", function()
+    local saved
+    equals_plain(9, {between = function(i, model, opt)
+      if i == 3 then
+        saved = {{}, opt:state_dict()}
+        for name, t in pairs(model:state_dict()) do saved[1][name] = t:clone():keep() end
+        for _, s in ipairs(saved[2].state) do
+          for name, t in pairs(s) do s[name] = capl.is_tensor(t) and t:clone():keep() or t end
+        end
+      elseif i == 6 then
+        model:load_state_dict(saved[1])
+        opt:load_state_dict(saved[2])
+      end
+    end})
+  end)
+end)
+
+describe("capl.capture", function()
+  it("hands out results that the next call does not change", function()
+    local step = capl.capture(function(x) return x * 2, {not_a_tensor = true}, 5 end)
+    local results = {}
+    for i = 1, 6 do
+      local y, t, n = step(capl.full({2}, i))
+      assert.same({true, 5}, {t.not_a_tensor, n})
+      results[i] = y
+    end
+    for i = 1, 6 do assert.same({2 * i, 2 * i}, results[i]:tolist()) end
+  end)
+
+  it("takes tensors inside tables", function()
+    local step = capl.capture(function(batch, scale) return batch.a + batch.list[1] * scale end)
+    for i = 1, 5 do
+      local y = step({a = capl.full({2}, i), list = {capl.ones(2)}, name = "x"}, 3)
+      assert.same({i + 3, i + 3}, y:tolist())
+    end
+  end)
+
+  it("makes one recording for each shape and mode", function()
+    local model = small_net()
+    local step = capl.capture(function(x) return capl.no_grad(model, x) end)
+    local x, y = capl.randn(4, 1, 8, 12), capl.randn(2, 1, 8, 12)
+    for _ = 1, 4 do
+      model:train()
+      step(x)
+      model:eval()
+      assert.same(capl.no_grad(model, x):tolist(), step(x):tolist())
+      assert.same(capl.no_grad(model, y):tolist(), step(y):tolist())
+    end
+    local state = step:state()
+    assert.same({3, records and 3 or 0}, {state.kinds, state.captured})
+  end)
+
+  it("refuses a fifth kind of call", function()
+    local step = capl.capture(function(x) return x * 2 end)
+    for n = 1, 4 do step(capl.ones(n)) end
+    local text = error_text(function() local y = step(capl.ones(5)) return y end)
+    assert.matches("a captured step has met 4 kinds of calls and this is another one", text, 1, true)
+    assert.matches("hint: give it batches of one size (drop_last = true in data.loader)", text, 1, true)
+  end)
+
+  local function nth_error(step, ...)
+    for _ = 1, 4 do
+      local ok, err = pcall(step, ...)
+      if not ok then return tostring(err) end
+    end
+    return "no error"
+  end
+
+  it("refuses other ops, numbers and shapes than in the step before, and names the line", function()
+    local n = 0
+    local where = debug.getinfo(1, "l").currentline + 3
+    local numbers = capl.capture(function(x)
+      n = n + 1
+      return x * (1 + n)
+    end)
+    local text = nth_error(numbers, capl.ones(2))
+    assert.matches(("capture_spec.lua:%d: affine: the captured step is not the same every time: scale was 3, now 4"):format(where),
+      text, 1, true)
+    assert.matches("hint: a captured step is replayed without its Lua code", text, 1, true)
+    local ops = capl.capture(function(x)
+      n = n + 1
+      return n % 2 == 0 and x:exp() or x:abs()
+    end)
+    assert.matches("the captured step is not the same every time: the step before had", nth_error(ops, capl.ones(2)), 1, true)
+    local shapes = capl.capture(function(x)
+      n = n + 1
+      return x:narrow(1, 1, 1 + n % 3):exp()
+    end)
+    assert.matches("not the same every time: length was", nth_error(shapes, capl.ones(4)), 1, true)
+    local fills = capl.capture(function(x)
+      n = n + 1
+      return x + capl.full({2}, n)
+    end)
+    assert.matches("fill_: the captured step is not the same every time: the value was", nth_error(fills, capl.ones(2)), 1, true)
+    local shorter = capl.capture(function(x)
+      n = n + 1
+      if n % 2 == 0 then return x * 2 end
+      return (x * 2):exp()
+    end)
+    assert.matches("not the same every time: the step ", nth_error(shorter, capl.ones(2)), 1, true)
+  end)
+
+  it("refuses another tensor that is no argument", function()
+    local x
+    local step = capl.capture(function() return x * 2 end)
+    local text
+    for i = 1, 4 do
+      x = capl.full({2}, i)
+      local ok, err = pcall(step)
+      if not ok then text = tostring(err) break end
+    end
+    assert.matches("input 1 is another tensor than in the step before; pass what changes as an argument", text or "no error", 1, true)
+  end)
+
+  it("refuses reads by the host, and values from it", function()
+    for _, read in ipairs{"item", "tolist"} do
+      local step = capl.capture(function(x)
+        local y = x:sum()
+        return y[read](y)
+      end)
+      local text = nth_error(step, capl.ones(2))
+      assert.matches("values are read by the host inside a captured step, which is replayed without it", text, 1, true)
+      assert.matches("hint: read them after the step, from what it returns", text, 1, true)
+    end
+    local constant = capl.capture(function(x) return x + capl.tensor{1, 2} end)
+    assert.matches("values come from the host inside a captured step", nth_error(constant, capl.ones(2)), 1, true)
+    local random = capl.capture(function(x) return x + capl.rand(2) end)
+    assert.matches("values come from the host inside a captured step", nth_error(random, capl.ones(2)), 1, true)
+  end)
+
+  it("lets the first call make what the others only use", function()
+    local made
+    local step = capl.capture(function(x)
+      made = made or capl.tensor({1, 2}):keep()
+      return x + made
+    end)
+    for _ = 1, 5 do assert.same({2, 3}, step(capl.ones(2)):tolist()) end
+  end)
+
+  it("runs on as it is when it may not be captured and strict is off", function()
+    local step = capl.capture(function(x) return x:sum():item() end, {strict = false})
+    for i = 1, 5 do assert.equal(2 * i, step(capl.full({2}, i))) end
+    assert.matches("values are read by the host inside a captured step", step:state().eager, 1, true)
+    local n = 0
+    local changing = capl.capture(function(x)
+      n = n + 1
+      return x * n
+    end, {strict = false})
+    for i = 1, 6 do assert.same({i}, changing(capl.ones(1)):tolist()) end
+    assert.matches("scale was", changing:state().eager, 1, true)
+  end)
+
+  it("passes errors of the step on, and goes on after them", function()
+    local bad
+    local step = capl.capture(function(x)
+      if bad then return x:matmul(capl.ones(3, 3)) end
+      return x * 2
+    end)
+    for i = 1, 6 do
+      bad = i == 2
+      local ok, y = pcall(step, capl.ones(1, 2))
+      assert.equal(i ~= 2, ok)
+      if ok then assert.same({{2, 2}}, y:tolist()) end
+    end
+  end)
+
+  it("refuses a step inside a step, and arguments on another device", function()
+    local inner = capl.capture(function(x) return x * 2 end)
+    local outer = capl.capture(function(x) return inner(x) end)
+    assert.matches("a captured step runs inside another", nth_error(outer, capl.ones(1)), 1, true)
+    local other = records and "cpu" or "ref"
+    assert.matches(("tensor 1 of the arguments is on %s, the step works on %s"):format(other, capl.device()),
+      error_text(function() local y = inner(capl.ones(1, {device = other})) return y end), 1, true)
+  end)
+
+  it("gives its memory back", function()
+    support.no_leak(function()
+      local step = capl.capture(function(x) return (x:matmul(x) * 2):sum() end)
+      local x = capl.ones(64, 64)
+      for _ = 1, 5 do step(x) end
+    end)
+  end)
+
+  it("is not used while kernels are timed", function()
+    local step = capl.capture(function(x) return x:exp() end)
+    local x = capl.ones(3)
+    for _ = 1, 4 do step(x) end
+    local events = capl.profile(function() step(x) end)
+    assert.equal("exp", events[1].op)
+  end)
+end)
