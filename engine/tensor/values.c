@@ -182,6 +182,15 @@ capl_status capl_tensor_fill(capl_tensor *t, double value)
   return fill_with(t, value_constant, &value);
 }
 
+/* Exact between tensors of one dtype: doubles do not hold every i64. */
+static void copy_element(const host_view *to, const capl_tensor *dst, int64_t i, const host_view *from,
+                         const capl_tensor *src, int64_t j)
+{
+  size_t bytes = capl_dtype_size(dst->dtype);
+  if (src->dtype != dst->dtype) store(to->data, dst->dtype, i, load(from->data, src->dtype, j));
+  else memcpy((char *)to->data + i * (int64_t)bytes, (const char *)from->data + j * (int64_t)bytes, bytes);
+}
+
 static void copy_elements(const host_view *to, const capl_tensor *dst, const host_view *from, const capl_tensor *src)
 {
   int64_t n = capl_tensor_numel(src);
@@ -191,7 +200,7 @@ static void copy_elements(const host_view *to, const capl_tensor *dst, const hos
   }
   int64_t i_from[CAPL_MAX_NDIM] = {0}, i_to[CAPL_MAX_NDIM] = {0}, o_from = 0, o_to = 0;
   for (int64_t i = 0; i < n; i++) {
-    store(to->data, dst->dtype, o_to, load(from->data, src->dtype, o_from));
+    copy_element(to, dst, o_to, from, src, o_from);
     o_from = advance(src, i_from, o_from);
     o_to = advance(dst, i_to, o_to);
   }
