@@ -7,6 +7,7 @@ local core = ...
 
 local auto = require "params.auto"
 local check = require "data.check"
+local distributed = require "distributed"
 local hooks = require "hooks"
 local run = require "run"
 
@@ -15,7 +16,7 @@ Loader.__index = Loader
 
 local known = {
   "source", "role", "batch", "workers", "prefetch", "shuffle", "drop_last", "augment", "normalize", "on_error", "dtype",
-  "seed", "cache",
+  "seed", "cache", "shard",
 }
 
 local always_on = {
@@ -69,7 +70,7 @@ end
 --       invert =, fill =}, ranges {lo, hi} or one number; normalize = "standardize" | "unit" | {mean = {…}, std = {…}};
 --       on_error = "stop" | "skip" for unreadable or unlabelled files; dtype = "auto" | "f32" | "bf16" | "f16" | "u8"; seed;
 --       cache = "auto" | "none" | "device": whether a GPU keeps all images as u8; auto does when every epoch has the same
---       ones and they take at most a quarter of its free memory
+--       ones and they take at most a quarter of its free memory; shard = capl.distributed(): this rank's part of the source
 -- out   loader: for batch in loader:epoch(n) do … end gives {image = (N,C,H,W), target = (N,T) i32, onehot = (N,T*K)}
 -- errs  value: unknown option, role or range; what reading the source raises
 function Loader.new(opts)
@@ -82,12 +83,15 @@ function Loader.new(opts)
   end
   local on_error = o.on_error or "stop"
   refuse_bad_labels(o.source, on_error)
+  if o.shard ~= nil and not distributed.is_world(o.shard) then
+    check.fail("data.loader: shard is a " .. core.typename(o.shard) .. "; capl.distributed() gives one")
+  end
   local shuffle = o.shuffle
   if shuffle == nil then shuffle = o.role == "train" and o.source.dir ~= nil end -- generated images have no order
   local low = {
     batch = o.batch, workers = auto.value("workers", o.workers or "auto"), prefetch = o.prefetch, shuffle = shuffle,
     drop_last = o.drop_last, augment = o.augment, on_error = on_error, dtype = image_dtype(o.dtype), seed = o.seed,
-    cache = o.cache,
+    cache = o.cache, rank = o.shard and o.shard.rank, world = o.shard and o.shard.size,
   }
   read_normalize(o.normalize, low)
   local self = setmetatable({

@@ -27,6 +27,10 @@ local choose = {
     local workers = math.max(1, math.floor(cpus / 2))
     return workers, ("%d processors"):format(cpus)
   end,
+  capture = function()
+    local gpu = auto.kind() == "cuda"
+    return gpu, gpu and "a GPU replays the step as one launch" or "a CPU gains nothing by it"
+  end,
 }
 
 local function check_precision(value)

@@ -1,0 +1,185 @@
+#!/usr/bin/env python3
+"""captcha_cnn's training step on a GPU in PyTorch, in each of the ways its users would try: the peer to beat.
+
+usage: torch_peer.py [--batches=512,1024] [--precisions=fp32,tf32,fp16,bf16] [--modes=eager,compile] [--steps=50]
+                     [--rounds=5] [--data] [--device=cuda]
+Prints one line of JSON per case: mode, precision, batch, step_ms (median of the rounds, device events), images_per_s,
+peak_bytes; a case that fails has "error" instead. --data: also with a data set of u8 images on the GPU, shuffled, and
+augmented by a compiled affine warp (grid_sample) with contrast, brightness and noise.
+Everything PyTorch offers is on: channels_last, fused AdamW, cudnn.benchmark, autocast with GradScaler for fp16;
+"compile" is torch.compile with mode max-autotune, which captures CUDA graphs itself.
+SPDX-License-Identifier: Apache-2.0
+"""
+import argparse
+import json
+import math
+import statistics
+import time
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+POSITIONS, CLASSES = 4, 36
+HEIGHT, WIDTH = 60, 160
+WARM_UP = 15
+
+
+def block(c_in, c_out, pool=False):
+    layers = [nn.Conv2d(c_in, c_out, 3, padding=1), nn.BatchNorm2d(c_out), nn.ReLU()]
+    return layers + ([nn.MaxPool2d(2)] if pool else [])
+
+
+def captcha_cnn():
+    return nn.Sequential(
+        *block(1, 32, pool=True), *block(32, 64), *block(64, 64, pool=True), *block(64, 128),
+        *block(128, 128), *block(128, 128, pool=True), *block(128, 128),
+        nn.Flatten(), nn.Linear(17920, 1024), nn.Dropout(0.5), nn.ReLU(),
+        nn.Linear(1024, POSITIONS * CLASSES))
+
+
+def make_step(device, precision, compiled):
+    """step(images, target) -> loss; the model and its optimiser live in it."""
+    cuda = device.type == "cuda"
+    model = captcha_cnn().to(device).to(memory_format=torch.channels_last).train()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=6e-4, weight_decay=1e-4, **({"fused": True} if cuda else {}))
+    criterion = nn.MultiLabelSoftMarginLoss()
+    low = {"fp16": torch.float16, "bf16": torch.bfloat16}.get(precision)
+    scaler = torch.amp.GradScaler("cuda") if precision == "fp16" and cuda else None
+
+    def forward(images, target):
+        with torch.autocast(device.type, dtype=low or torch.bfloat16, enabled=low is not None):
+            logits = model(images)
+        return criterion(logits.float(), target)
+
+    if compiled:
+        forward = torch.compile(forward, mode="max-autotune")
+
+    def step(images, target):
+        optimizer.zero_grad(set_to_none=True)
+        loss = forward(images, target)
+        if scaler is None:
+            loss.backward()
+            optimizer.step()
+        else:
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)
+            scaler.update()
+        return loss
+
+    return step
+
+
+def one_hot(labels):
+    return F.one_hot(labels, CLASSES).float().reshape(labels.shape[0], -1)
+
+
+def fixed_batch(device, batch):
+    images = torch.rand(batch, 1, HEIGHT, WIDTH, device=device).to(memory_format=torch.channels_last)
+    target = one_hot(torch.randint(CLASSES, (batch, POSITIONS), device=device))
+    return lambda: (images, target)
+
+
+def augment(levels, noise):
+    """u8 (N,1,H,W) -> float, each image with its own rotation, scale, shear, shift, contrast, brightness and noise."""
+    n = levels.shape[0]
+    draw = torch.rand(n, 7, device=levels.device) * 2 - 1
+    angle, shear = draw[:, 0] * math.radians(8), draw[:, 1] * 0.1
+    scale = 1 + 0.1 * draw[:, 2]
+    ratio = WIDTH / HEIGHT
+    cos, sin = torch.cos(angle) * scale, torch.sin(angle) * scale
+    theta = torch.stack([
+        torch.stack([cos, (shear * cos - sin) / ratio, draw[:, 3] * 0.05], 1),
+        torch.stack([sin * ratio, cos + shear * sin, draw[:, 4] * 0.05], 1)], 1)
+    grid = F.affine_grid(theta, levels.shape, align_corners=False)
+    images = F.grid_sample(levels.float() / 255, grid, padding_mode="border", align_corners=False)
+    images = (images - 0.5) * (1 + 0.3 * draw[:, 5]).view(-1, 1, 1, 1) + 0.5 + 0.2 * draw[:, 6].view(-1, 1, 1, 1)
+    return (images + noise * torch.randn_like(images)).clamp(0, 1)
+
+
+def resident_batches(device, batch, count=50030):
+    """Batches of a data set on the device, in another order every epoch."""
+    images = torch.randint(256, (count, 1, HEIGHT, WIDTH), device=device, dtype=torch.uint8)
+    labels = torch.randint(CLASSES, (count, POSITIONS), device=device)
+    warp = torch.compile(augment) if hasattr(torch, "compile") and device.type == "cuda" else augment
+    state = {"order": None, "at": count}
+
+    def next_batch():
+        if state["at"] + batch > count:
+            state.update(order=torch.randperm(count, device=device), at=0)
+        rows = state["order"][state["at"]:state["at"] + batch]
+        state["at"] += batch
+        return warp(images[rows], 0.05).to(memory_format=torch.channels_last), one_hot(labels[rows])
+
+    return next_batch
+
+
+class Clock:
+    """Seconds between two moments of the device."""
+
+    def __init__(self, device):
+        self.cuda = device.type == "cuda"
+
+    def now(self):
+        if not self.cuda:
+            return time.perf_counter()
+        event = torch.cuda.Event(enable_timing=True)
+        event.record()
+        return event
+
+    def between(self, a, b):
+        if not self.cuda:
+            return b - a
+        b.synchronize()
+        return a.elapsed_time(b) / 1e3
+
+
+def measure(args, device, mode, precision, batch, data):
+    torch.manual_seed(0)
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = precision == "tf32"
+    step = make_step(device, precision, mode == "compile")
+    batches = resident_batches(device, batch) if data else fixed_batch(device, batch)
+    clock, times = Clock(device), []
+    for _ in range(min(WARM_UP, args.steps)):
+        step(*batches())
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats()
+    for _ in range(args.rounds):
+        began = clock.now()
+        for _ in range(args.steps):
+            step(*batches())
+        times.append(clock.between(began, clock.now()) / args.steps)
+    seconds = statistics.median(times)
+    peak = torch.cuda.max_memory_allocated() if device.type == "cuda" else 0
+    return {"step_ms": round(1e3 * seconds, 4), "min_ms": round(1e3 * min(times), 4),
+            "images_per_s": round(batch / seconds, 1), "peak_bytes": peak}
+
+
+def main():
+    parser = argparse.ArgumentParser(usage=__doc__)
+    parser.add_argument("--batches", default="512,1024")
+    parser.add_argument("--precisions", default="fp32,tf32,fp16,bf16")
+    parser.add_argument("--modes", default="eager,compile")
+    parser.add_argument("--steps", type=int, default=50)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--data", action="store_true")
+    parser.add_argument("--device", default="cuda")
+    args = parser.parse_args()
+    device = torch.device(args.device)
+    torch.backends.cudnn.benchmark = True
+    name = torch.cuda.get_device_name() if device.type == "cuda" else "cpu"
+    for precision in args.precisions.split(","):
+        for batch in map(int, args.batches.split(",")):
+            for mode in args.modes.split(","):
+                for data in ([False, True] if args.data else [False]):
+                    case = {"torch": torch.__version__, "device": name, "mode": mode, "precision": precision,
+                            "batch": batch, "data": data}
+                    try:
+                        case.update(measure(args, device, mode, precision, batch, data))
+                    except Exception as error:  # the next case may still work
+                        case["error"] = f"{type(error).__name__}: {error}".splitlines()[0][:200]
+                    print(json.dumps(case), flush=True)
+
+
+if __name__ == "__main__":
+    main()
