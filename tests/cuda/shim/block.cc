@@ -54,6 +54,7 @@ static bool from_last;
 static const launch *running;
 static unsigned char *dynamic_shared;
 static char fault[1024];
+static unsigned char *stacks, *shared_room;
 
 const char *block_fault()
 {
@@ -96,15 +97,14 @@ static void fiber_main()
 /* All stacks in one piece, a page that faults below each. */
 static unsigned char *stack_of(int k)
 {
-  static unsigned char *all;
   const size_t each = STACK + GUARD;
-  if (!all) {
+  if (!stacks) {
     void *p = mmap(nullptr, each * MAX_THREADS, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (p == MAP_FAILED) abort();
-    all = (unsigned char *)p;
-    for (int i = 0; i < MAX_THREADS; i++) mprotect(all + i * each, GUARD, PROT_NONE);
+    stacks = (unsigned char *)p;
+    for (int i = 0; i < MAX_THREADS; i++) mprotect(stacks + i * each, GUARD, PROT_NONE);
   }
-  return all + (size_t)k * each + GUARD;
+  return stacks + (size_t)k * each + GUARD;
 }
 
 /* A fiber at its beginning. One that has finished its last thread waits in its loop and goes on from there; one that was
@@ -248,8 +248,9 @@ static bool release_barrier()
       return false;
     }
     first = f;
-    f->now = READY;
   }
+  for (int k = 0; k < used_fibers; k++)
+    if (fibers[k].now == AT_BARRIER) fibers[k].now = READY;
   return true;
 }
 
@@ -303,14 +304,13 @@ static bool run_block()
 /* Room that ends exactly where the kernel's dynamic shared memory ends, for AddressSanitizer. */
 static void take_dynamic_shared([[maybe_unused]] size_t bytes)
 {
-  static unsigned char *room;
   const size_t all = MAX_SHARED + 4096;
-  if (!room) room = (unsigned char *)aligned_alloc(4096, (all + 4095) / 4096 * 4096);
-  if (!room) abort();
-  dynamic_shared = room;
+  if (!shared_room) shared_room = (unsigned char *)aligned_alloc(4096, (all + 4095) / 4096 * 4096);
+  if (!shared_room) abort();
+  dynamic_shared = shared_room;
 #ifdef SHIM_ASAN
-  __asan_unpoison_memory_region(room, all);
-  __asan_poison_memory_region(room + bytes, all - bytes);
+  __asan_unpoison_memory_region(shared_room, all);
+  __asan_poison_memory_region(shared_room + bytes, all - bytes);
 #endif
 }
 

@@ -105,9 +105,12 @@ static void read_library(library *into, const char *path, char *base)
   close(fd);
 }
 
+/* Not inside the functions: a static variable in there would be taken for a shared array. */
+static std::map<void *, library> &libraries = *new std::map<void *, library>;
+static std::map<const void *, shared_list> &lists = *new std::map<const void *, shared_list>;
+
 static library *library_of(const void *code)
 {
-  static std::map<void *, library> &libraries = *new std::map<void *, library>;
   Dl_info where;
   if (!dladdr(code, &where)) abort();
   auto found = libraries.find(where.dli_fbase);
@@ -121,7 +124,6 @@ static library *library_of(const void *code)
 
 const shared_list *shared_of_kernel(const void *code)
 {
-  static std::map<const void *, shared_list> &lists = *new std::map<const void *, shared_list>;
   auto found = lists.find(code);
   if (found != lists.end()) return &found->second;
   library *from = library_of(code);
