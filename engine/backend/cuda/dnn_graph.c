@@ -291,6 +291,8 @@ static descriptor pool_window(dnn_graph *g, const dnn_record *r)
   SET_ENUM(g, d, CUDNN_ATTR_RESAMPLE_PADDING_MODE, CUDNN_TYPE_PADDING_MODE, cudnnPaddingMode_t,
            max ? CUDNN_NEG_INF_PAD : CUDNN_ZERO_PAD);
   SET_INT(g, d, CUDNN_ATTR_RESAMPLE_SPATIAL_DIMS, 2);
+  if (max) SET_ENUM(g, d, CUDNN_ATTR_RESAMPLE_NAN_PROPAGATION, CUDNN_TYPE_NAN_PROPOGATION, cudnnNanPropagation_t,
+                    CUDNN_PROPAGATE_NAN);
   set_fractions(g, d, CUDNN_ATTR_RESAMPLE_WINDOW_DIMS, r->kernel[0], r->kernel[1]);
   set_fractions(g, d, CUDNN_ATTR_RESAMPLE_PRE_PADDINGS, r->padding[0], r->padding[1]);
   set_fractions(g, d, CUDNN_ATTR_RESAMPLE_POST_PADDINGS, padding_behind(r, 0), padding_behind(r, 1));
