@@ -20,6 +20,8 @@ set(CUDA_C_SOURCES
   norm.c
   pool.c
   elementwise.c
+  pointwise.c
+  pointwise_source.c
   shape.c
   reduce.c
   softmax.c
@@ -46,9 +48,11 @@ set(CUDA_KERNELS
 # Files that include a vendor library's headers beyond the runtime; the tests have their own instead.
 set(CUDA_VENDOR_SOURCES
   dnn.c
-  blas.c)
+  blas.c
+  rtc.c)
 
 # What those are made of, in the real library only.
 set(CUDA_VENDOR_PARTS
   dnn_graph.c
-  dnn_plan.c)
+  dnn_plan.c
+  rtc_nvrtc.c)
