@@ -177,6 +177,15 @@ static int core_structure(lua_State *L)
   return 1;
 }
 
+/* core.collect(): garbage goes, and free blocks of the default device with it */
+static int core_collect(lua_State *L)
+{
+  lua_gc(L, LUA_GCCOLLECT, 0);
+  lua_gc(L, LUA_GCCOLLECT, 0);
+  capl_memory_trim(bind_opt_device(L, 0));
+  return 0;
+}
+
 /* ---- fetch ----------------------------------------------------------------------------------- */
 
 static capl_fetch *fetch_box(lua_State *L) { return luaL_checkudata(L, 1, FETCH_TYPE); }
@@ -252,7 +261,7 @@ void bind_open_capture(lua_State *L)
   static const luaL_Reg of_fetch[] = {{"ready", fetch_ready}, {"value", fetch_value}, {NULL, NULL}};
   static const luaL_Reg functions[] = {{"watch", core_watch}, {"can_capture", core_can_capture},
                                        {"capture_begin", core_capture_begin}, {"modes", core_modes},
-                                       {"structure", core_structure}, {"fetch", core_fetch},
+                                       {"structure", core_structure}, {"collect", core_collect}, {"fetch", core_fetch},
                                        {"pace", core_pace}, {NULL, NULL}};
   make_type(L, WATCH_TYPE, of_watch, watch_gc);
   make_type(L, CAPTURE_TYPE, of_capture, capture_free);

@@ -170,8 +170,8 @@ static void set_number(lua_State *L, const char *key, double value)
   lua_setfield(L, -2, key);
 }
 
-/* core.memory([device]) -> {live, peak, cached, captured, allocations, reuses; card_free, card_total where the device can
-** tell} */
+/* core.memory([device]) -> {live, peak, cached, captured, limit (0 = none), allocations, reuses; card_free, card_total
+** where the device can tell} */
 static int core_memory(lua_State *L)
 {
   capl_memory_stats m;
@@ -183,6 +183,7 @@ static int core_memory(lua_State *L)
   set_number(L, "peak", (double)m.peak);
   set_number(L, "cached", (double)m.cached);
   set_number(L, "captured", (double)m.captured);
+  set_number(L, "limit", (double)capl_memory_limit_get(device));
   set_number(L, "allocations", (double)m.allocations);
   set_number(L, "reuses", (double)m.reuses);
   if (!device->backend->mem_info || device->backend->mem_info(&card_free, &total) != CAPL_OK) return 1;

@@ -323,6 +323,14 @@ void capl_memory_peak_reset(capl_device *device)
   pthread_mutex_unlock(&device->allocator->lock);
 }
 
+size_t capl_memory_limit_get(const capl_device *device)
+{
+  pthread_mutex_lock(&device->allocator->lock);
+  size_t limit = device->allocator->limit;
+  pthread_mutex_unlock(&device->allocator->lock);
+  return limit;
+}
+
 void capl_memory_limit_set(capl_device *device, size_t bytes)
 {
   pthread_mutex_lock(&device->allocator->lock);

@@ -125,6 +125,7 @@ CAPL_API void capl_memory_peak_reset(capl_device *device);
 CAPL_API void capl_memory_trim(capl_device *device);
 /* Live bytes above this fail with ENOMEM; 0 = no limit. For tests and small machines. */
 CAPL_API void capl_memory_limit_set(capl_device *device, size_t bytes);
+CAPL_API size_t capl_memory_limit_get(const capl_device *device);
 
 /* Temporary memory for one kernel call, 64-byte aligned. */
 CAPL_API capl_status capl_scratch_get(capl_device *device, size_t bytes, void **out);

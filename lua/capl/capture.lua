@@ -152,13 +152,19 @@ end
 
 -- ---- giving up ----
 
+--- Lets all recordings go, and their memory. Later calls begin anew.
+function Captured:free()
+  for _, kind in ipairs(self.kinds) do
+    if kind.recording then kind.recording:free() end
+    kind.watch:cancel()
+  end
+  self.kinds = {}
+end
+
 -- From here on every call runs as it is.
 function Captured:give_up(why)
   self.eager = why
-  for _, kind in ipairs(self.kinds) do
-    if kind.recording then kind.recording:free() end
-  end
-  self.kinds = {}
+  self:free()
   run.print("note: the step is not captured: " .. why)
 end
 

@@ -86,11 +86,14 @@ end
 
 -- ---- figures ----
 
---- capl.memory([device]) -> {live, peak, cached, allocations, reuses} in bytes
+--- capl.memory([device]) -> {live, peak, cached (free, kept for reuse), captured (free, of captured steps), limit (0 = none),
+-- allocations, reuses} in bytes; on a GPU card_free and card_total too, as the driver says: other programs count
 capl.memory = core.memory
+--- capl.memory_reset_peak([device]): peak counts from what is in use now.
+capl.memory_reset_peak = core.memory_reset_peak
 --- capl.memory_limit(bytes[, device]): tensors beyond it raise a "nomem" error; 0 = no limit.
 capl.memory_limit = core.memory_limit
---- capl.counters() -> how often each feature was in force: low_precision_ops, f32_ops, fused_ops, ref_fallbacks …
+--- capl.counters() -> how often each feature was in force: bf16_kernels, fp32_kernels, fused_ops, ref_fallbacks …
 capl.counters = core.counters
 --- capl.clock() -> seconds, for differences
 capl.clock = core.clock
@@ -124,7 +127,8 @@ capl.is_error = core.is_error
 
 local later = {
   data = {"data"}, plot = {"plot"}, train = {"train"}, io = {"io"}, params = {"params", "params"}, choice = {"params", "choice"},
-  capture = {"capture"}, distributed = {"distributed", "distributed"}, text_meter = {"run.text_meter", "new"}, progress = {"run.progress", "new"}, final = {"run", "final"},
+  capture = {"capture"}, distributed = {"distributed", "distributed"}, text_meter = {"run.text_meter", "new"},
+  progress = {"run.progress", "new"}, final = {"run", "final"},
   run_folder = {"run", "folder"}, save_model = {"run.modelfile", "save"},
 }
 

@@ -22,9 +22,10 @@ optim.SGD = Optimizer.class("SGD", {
   {"nesterov", "boolean", default = false}, {"weight_decay", "number", default = 0},
 })
 
+function optim.SGD:state_names(group) return {group.momentum ~= 0 and "momentum_buffer"} end -- luacheck: no self
+
 function optim.SGD:update(group, batch, grads, how)
-  local buffer = group.momentum ~= 0 and "momentum_buffer"
-  op.sgd_step(self:inputs(batch, grads, {buffer}, how), {lr = how.lr, momentum = group.momentum,
+  op.sgd_step(self:inputs(batch, grads, self:state_names(group), how), {lr = how.lr, momentum = group.momentum,
     dampening = group.dampening, nesterov = group.nesterov, weight_decay = group.weight_decay,
     first_step = how.first, group = how.group, behind = how.behind})
 end
@@ -36,11 +37,13 @@ local function adam_spec(weight_decay)
     {"eps", "number", default = 1e-8}, {"weight_decay", "number", default = weight_decay}}
 end
 
+local function adam_states() return {"exp_avg", "exp_avg_sq"} end
+
 local function adam_update(decoupled)
   return function(self, group, batch, grads, how)
     local beta1, beta2 = group.betas[1], group.betas[2]
     if type(beta1) ~= "number" or type(beta2) ~= "number" then check.fail(self.name, "betas is a list of two numbers") end
-    op.adam_step(self:inputs(batch, grads, {"exp_avg", "exp_avg_sq"}, how), {lr = how.lr, beta1 = beta1, beta2 = beta2,
+    op.adam_step(self:inputs(batch, grads, self:state_names(group), how), {lr = how.lr, beta1 = beta1, beta2 = beta2,
       eps = group.eps, weight_decay = group.weight_decay, decoupled = decoupled, step = how.step,
       group = how.group, behind = how.behind})
   end
@@ -49,12 +52,12 @@ end
 --- Adam.
 -- opts lr = 1e-3, betas = {0.9, 0.999}, eps = 1e-8, weight_decay = 0 (added to the gradient), clip_norm = 0 (off)
 optim.Adam = Optimizer.class("Adam", adam_spec(0))
-optim.Adam.update = adam_update(false)
+optim.Adam.update, optim.Adam.state_names = adam_update(false), adam_states
 
 --- Adam with weight decay applied to the weights themselves.
 -- opts lr = 1e-3, betas = {0.9, 0.999}, eps = 1e-8, weight_decay = 0.01, clip_norm = 0 (off)
 optim.AdamW = Optimizer.class("AdamW", adam_spec(0.01))
-optim.AdamW.update = adam_update(true)
+optim.AdamW.update, optim.AdamW.state_names = adam_update(true), adam_states
 
 -- ---- RMSprop ----
 
@@ -65,9 +68,12 @@ optim.RMSprop = Optimizer.class("RMSprop", {
   {"weight_decay", "number", default = 0}, {"momentum", "number", default = 0}, {"centered", "boolean", default = false},
 })
 
+function optim.RMSprop:state_names(group) -- luacheck: no self
+  return {"square_avg", group.momentum ~= 0 and "momentum_buffer", group.centered and "grad_avg"}
+end
+
 function optim.RMSprop:update(group, batch, grads, how)
-  local names = {"square_avg", group.momentum ~= 0 and "momentum_buffer", group.centered and "grad_avg"}
-  op.rmsprop_step(self:inputs(batch, grads, names, how), {lr = how.lr, alpha = group.alpha, eps = group.eps,
+  op.rmsprop_step(self:inputs(batch, grads, self:state_names(group), how), {lr = how.lr, alpha = group.alpha, eps = group.eps,
     weight_decay = group.weight_decay, momentum = group.momentum, centered = group.centered,
     group = how.group, behind = how.behind})
 end

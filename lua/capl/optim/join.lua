@@ -73,6 +73,7 @@ function Joined:zero_grad()
   self.scaled, self.unscaled = false, false
 end
 function Joined:set_position(share) each(self, "set_position", share) end
+function Joined:make_states() each(self, "make_states") end
 
 --- Sets the learning rate of one of the optimisers; of all of them without index.
 function Joined:set_lr(lr, index)

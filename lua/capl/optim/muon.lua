@@ -77,7 +77,9 @@ function Muon.check_parameters(groups)
   end
 end
 
-local function buffer_of(self, p, grads, how) return self:inputs({p}, grads, {"momentum_buffer"}, how)[3] end
+function Muon:state_names() return {"momentum_buffer"} end -- luacheck: no self
+
+local function buffer_of(self, p, grads, how) return self:inputs({p}, grads, self:state_names(), how)[3] end
 
 -- The step with numbers that only the device knows: a skipped one leaves momentum and weights as they are.
 local function update_by_control(self, group, batch, grads, how)

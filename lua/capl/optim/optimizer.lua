@@ -198,6 +198,20 @@ local function state_tensor(self, p, name)
 end
 
 --- For subclasses: params, grads and states of a batch in the order the op wants, then the control if there is one.
+--- Makes the states of all parameters now and not at the first step, which then takes no memory for them half-way.
+function Optimizer:make_states()
+  for _, group in ipairs(self.groups) do
+    for _, p in ipairs(group.params) do
+      if p.requires_grad then
+        state_of(self, p)
+        for _, name in pairs(self:state_names(group)) do
+          if name then state_tensor(self, p, name) end
+        end
+      end
+    end
+  end
+end
+
 function Optimizer:inputs(batch, grads, names, how)
   local list, n = {}, #batch
   for i, p in ipairs(batch) do

@@ -1,6 +1,7 @@
 -- progress.lua: how far training is: one line at the bottom of a terminal, or a line every few seconds elsewhere.
 --
--- The loss is read only when it is shown: reading it makes the program wait for the step.
+-- The loss is read only when it is shown, and without waiting: the line is drawn when the number has arrived, on a GPU a
+-- step or two later.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
@@ -50,7 +51,17 @@ function progress:seconds() return core.clock() - self.started end
 --- Images per second since the start.
 function progress:rate() return self.images / math.max(self:seconds(), 1e-9) end
 
-local function value(x) return type(x) == "number" and x or x:item() end
+-- A number as what core.fetch gives.
+local function known(x)
+  return {ready = function() return true end, value = function() return x end}
+end
+
+-- Memory to show: what a GPU's program has taken of the card, else the most this process had.
+local function memory_in_use()
+  local m = core.memory()
+  if m.card_total then return m.live + m.cached + m.captured, " on the GPU" end
+  return core.sys.peak_rss(), ""
+end
 
 local function plain_line(f)
   return ("step %6d%s  loss %.4f  lr %.5f  %5.0f images/s  left %s"):format(
@@ -62,7 +73,7 @@ local function live_parts(f)
   return {
     ("%3.0f %%"):format(math.floor(100 * f.position)), ("left %5s"):format(duration(f.left)), ("loss %.3f"):format(f.loss),
     ("%4.0f images/s"):format(f.rate), f.note or "", ("step %4d%s"):format(f.step, f.steps and "/" .. f.steps or ""),
-    ("lr %.5f"):format(f.lr), ("%.0f MB"):format(f.memory / 1e6),
+    ("lr %.5f"):format(f.lr), ("%.0f MB%s"):format(f.memory / 1e6, f.where),
   }
 end
 
@@ -92,27 +103,32 @@ function progress:recent_rate(now)
   return rate
 end
 
-function progress:figures(now, loss, lr)
+function progress:figures(now, due)
   local over = math.max(self.position, 1e-9)
+  local memory, where = memory_in_use()
   return {
-    step = self.step_number, steps = self.steps, loss = value(loss), lr = lr, rate = self:recent_rate(now),
+    step = due.step, steps = self.steps, loss = due.loss:value(), lr = due.lr, rate = self:recent_rate(now),
     left = (1 - self.position) / over * (now - self.started), position = self.position,
-    memory = core.sys.peak_rss(), note = self.note,
+    memory = memory, where = where, note = self.note,
   }
 end
 
---- Counts a step of `images` images; shows it when it is time. loss: a number or a scalar tensor, read only then; lr: a
--- number; position: share of the run that is over (that of the steps unless said).
--- out  the loss when it was shown, else nil
+--- Counts a step of `images` images; shows it when it is time and its loss has arrived. loss: a number or a scalar tensor,
+-- read only then; lr: a number; position: share of the run that is over (that of the steps unless said).
+-- out  the loss that was shown, of step meter.shown_step; else nil
 function progress:step(images, loss, lr, position)
   self.step_number = self.step_number + 1
   self.images = self.images + images
   self.position = position or self.step_number / self.steps
   local now = core.clock()
   local ends = self.position >= 1
-  if now < self.next_show and not ends then return nil end
+  if ends or (now >= self.next_show and not self.due) then
+    self.due = {step = self.step_number, lr = lr, loss = type(loss) == "number" and known(loss) or core.fetch(loss)}
+  end
+  if not self.due or not (ends or self.due.loss:ready()) then return nil end
   self.next_show = now + (self.live and REDRAW or self.every)
-  local f = self:figures(now, loss, lr)
+  local f = self:figures(now, self.due)
+  self.shown_step, self.due = self.due.step, nil
   if self.live and not ends then
     core.sys.bar(live_line(self, f))
   else

@@ -11,18 +11,20 @@ local progress = require "run.progress"
 local record = require "train.record"
 local run = require "run"
 local span = require "train.span"
+local steps = require "train.step"
 
 local OP = "train.fit"
 local EVALUATIONS, LOGS = 12, 200 -- of a run, for "auto"
 local EVALUATION_SHARE = 0.03 -- of a time box that "auto" evaluations may take
 local LOG_SECONDS = 5 -- between two points of the curve of a time box, at most
+local AHEAD = 2 -- steps that may be queued on a GPU beside the one it does
 
 local Fit = {}
 Fit.__index = Fit
 
 local function new(o)
   local self = setmetatable({
-    o = o, step = 0, images = 0, evaluating = 0, logged = 0,
+    o = o, step = 0, images = 0, evaluating = 0, logged = 0, make_step = steps.new(o), fetches = {},
     span = span.new(o), progress = progress.new{steps = o.steps}, record = record.new(),
     log_due = span.marks(o.log_every, LOGS), eval_due = span.marks(o.eval_every, EVALUATIONS),
   }, Fit)
@@ -70,6 +72,7 @@ end
 
 function Fit:evaluate()
   local o, started = self.o, core.clock()
+  self:note_losses(true)
   local meter = evaluate(o.model, o.val, {precision = o.precision, merge = o.merge, loss = o.loss,
     examples = not o.test and record.CELLS or 0})
   local figures = meter:result()
@@ -110,20 +113,29 @@ function Fit:log_now(position)
   return due
 end
 
+-- Losses of earlier steps become points of the curve as soon as they are known; all of them when `all` is set.
+function Fit:note_losses(all)
+  local list = self.fetches
+  while list[1] and (all or list[1].loss:ready()) do
+    local first = table.remove(list, 1)
+    local value = first.loss:value()
+    check_loss(value, first.at.step)
+    self.record:step(first.at, value, first.lr)
+  end
+end
+
 function Fit:one_step(batch)
   local o = self.o
-  local loss = capl.autocast(o.precision, function() return o.loss(o.model(batch.image), batch) end)
-  o.optimizer:backward_step(loss)
+  local loss = self.make_step:run(batch)
   local count, lr = batch.image:size(1), o.optimizer.lr
   self.step, self.images = self.step + 1, self.images + count
   local position = self.span:advance(self.step)
   o.optimizer:set_position(position)
   local shown = self.progress:step(count, loss, lr, position)
-  local log = self:log_now(position)
-  if not shown and not log then return end
-  local value = shown or loss:item()
-  check_loss(value, self.step)
-  if log then self.record:step(self:at(), value, lr) end
+  if shown then check_loss(shown, self.progress.shown_step) end
+  if self:log_now(position) then table.insert(self.fetches, {loss = core.fetch(loss), at = self:at(), lr = lr}) end
+  self:note_losses(false)
+  core.pace(AHEAD)
 end
 
 -- Epoch after epoch until the span is over.
@@ -141,6 +153,7 @@ function Fit:steps()
       core.error{code = "value", op = OP, message = ("epoch %d of the train loader has no batch"):format(epoch), path = false}
     end
   end
+  self:note_losses(true)
   self.epochs = epoch
 end
 
@@ -154,7 +167,8 @@ function Fit:figures(ended)
   return {
     ended = ended, steps = self.step, images = self.images, seconds = at.seconds, images_per_s = at.images_per_s,
     evaluation_seconds = self.evaluating, val = self.val, best = self.best and self.best.figures,
-    best_step = self.best and self.best.step, max_time = self.o.max_time,
+    best_step = self.best and self.best.step, max_time = self.o.max_time, micro_batch = self.make_step:state().size,
+    captured_steps = core.counters().captured_steps,
   }
 end
 
@@ -218,6 +232,7 @@ end
 function Fit:stopped()
   if self.step == 0 or run.mode ~= "run" then return end
   run.print(("stopped at step %d, after %d images in %s; saving"):format(self.step, self.images, progress.duration(self.span:seconds())))
+  self:note_losses(true)
   self:save("last.capl", self.val_step == self.step and self.val or nil)
   self.record:curves()
   local result = self:figures("interrupted")
@@ -238,9 +253,12 @@ end
 --       the end: steps | samples | epochs, and max_time = "5m", "90s", "1h30m", seconds or "none";
 --       eval_every = "auto" (about 12 times) | steps; log_every = "auto" (200 points of the curve) | steps;
 --       keep = "best" (on val) | "last": which weights stay in the model and are tested;
---       merge = {"0O"}: look-alikes counted as one beside the strict figure
+--       merge = {"0O"}: look-alikes counted as one beside the strict figure;
+--       capture = "auto" (where the device can and the step lets it) | true (or an error) | false: the step as one graph;
+--       on_oom = "stop" (an error that says which batch would fit) | "split": out of memory, a batch is done in halves,
+--       quarters … whose gradients are summed; batch norm then sees the parts. The loss has to be a mean over the batch
 -- out   {ended, steps, images, seconds, images_per_s, val (of the last weights), best (of the best ones), best_step, test,
---       folder}; figures as of capl.text_meter
+--       micro_batch (after a split), captured_steps, folder}; figures as of capl.text_meter
 -- errs  value: unknown or contradicting options; a loss that is not finite; what the parts raise
 -- Schedules may say total = "run". Evaluations count as time of the run, the final test does not.
 local function fit(given)

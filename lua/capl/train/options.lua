@@ -16,7 +16,8 @@ local spec = {
   {"precision", "string", "table", default = "auto"},
   {"steps", "whole"}, {"epochs", "number"}, {"samples", "number"}, {"max_time", "string", "number"},
   {"eval_every", "whole", "string", default = "auto"}, {"log_every", "whole", "string", default = "auto"},
-  {"keep", "string", default = "best"}, {"merge", "table"},
+  {"keep", "string", default = "best"}, {"merge", "table"}, {"capture", "boolean", "string", default = "auto"},
+  {"on_oom", "string", default = "stop"},
 }
 
 local roles = {train = {train = true}, val = {val = true, test = true}, test = {test = true, val = true}}
@@ -43,6 +44,8 @@ local function check_parts(o)
   end
   for _, name in ipairs{"train", "val", "test"} do check_loader(o, name) end
   if o.keep ~= "best" and o.keep ~= "last" then check.unknown(OP, "keep", o.keep, {"best", "last"}) end
+  if type(o.capture) == "string" and o.capture ~= "auto" then check.unknown(OP, "capture", o.capture, {"auto", "true", "false"}) end
+  if o.on_oom ~= "stop" and o.on_oom ~= "split" then check.unknown(OP, "on_oom", o.on_oom, {"stop", "split"}) end
 end
 
 local function check_every(o, name)

@@ -1,0 +1,213 @@
+-- step.lua: the training step of train.fit: plain or captured, whole or in micro-batches when memory runs out.
+--
+-- A step that ran out of memory is undone before anything is done again: gradients are forgotten, running statistics and
+-- counters of layers put back, and so are the random streams. The optimiser's own step comes last and, once its state is
+-- there, takes no memory of its own; where one does all the same (Muon), it may not be cut short and made again.
+-- SPDX-License-Identifier: Apache-2.0
+local core = ...
+
+local capl = require "init"
+local capture = require "capture"
+local check = require "check"
+local hooks = require "hooks"
+local run = require "run"
+local tensor = require "tensor"
+
+local OP = "train.fit"
+
+local Step = {}
+Step.__index = Step
+
+-- ---- what a step does ----
+
+local function loss_of(o, batch)
+  return capl.autocast(o.precision, function() return o.loss(o.model(batch.image), batch) end)
+end
+
+local function whole(o)
+  return function(batch)
+    local loss = loss_of(o, batch)
+    o.optimizer:backward_step(loss)
+    return loss
+  end
+end
+
+-- Samples first to first + count - 1 of a batch.
+local function part_of(batch, first, count, samples)
+  local out = {}
+  for key, value in pairs(batch) do
+    local cut = core.is_tensor(value) and value.ndim > 0 and value.shape[1] == samples
+    out[key] = cut and value:narrow(1, first, count) or value
+  end
+  return setmetatable(out, getmetatable(batch))
+end
+
+-- The same step in micro-batches of `size` samples; the loss is a mean over the batch, so each part counts by its share.
+local function in_parts(o, size)
+  return function(batch)
+    local samples, total = batch.image.shape[1], nil
+    for first = 1, samples, size do
+      local count = math.min(size, samples - first + 1)
+      local loss = loss_of(o, part_of(batch, first, count, samples)) * (count / samples)
+      o.optimizer:backward(loss)
+      local value = loss:detach()
+      total = total and core.no_grad(function() return total + value end) or value
+    end
+    o.optimizer:step()
+    o.optimizer:zero_grad()
+    return total
+  end
+end
+
+-- ---- capture ----
+
+-- The step as it is to be called. "auto" captures where the device can, and goes on as it is where the step cannot.
+function Step:make()
+  local plain = self.size and in_parts(self.o, self.size) or whole(self.o)
+  local wanted = self.o.capture
+  if wanted == false or (wanted == "auto" and not core.can_capture(core.device())) then return plain end
+  return capture(plain, {strict = wanted == true})
+end
+
+-- ---- undoing ----
+
+-- Running statistics and counters of the model, so that a step can be undone. The copies are made once.
+function Step:save_statistics()
+  local saved = self.saved or {buffers = {}, counters = {}}
+  core.no_grad(function()
+    for name, buffer in self.o.model:named_buffers() do
+      saved.buffers[name] = (saved.buffers[name] or tensor.empty_like(buffer):keep()):copy_(buffer)
+    end
+  end)
+  for _, module in self.o.model:named_modules() do
+    for key in pairs(module.counters or {}) do
+      saved.counters[module] = saved.counters[module] or {}
+      saved.counters[module][key] = module[key]
+    end
+  end
+  saved.seed, saved.streams = core.rng()
+  self.saved = saved
+end
+
+function Step:undo()
+  local saved = self.saved
+  self.o.optimizer:zero_grad()
+  core.no_grad(function()
+    for name, buffer in self.o.model:named_buffers() do buffer:copy_(saved.buffers[name]) end
+  end)
+  for module, values in pairs(saved.counters) do
+    for key, value in pairs(values) do module[key] = value end
+  end
+  core.rng(saved.seed, saved.streams)
+  core.collect()
+end
+
+-- ---- memory ----
+
+local function megabytes(bytes) return ("%.0f MB"):format(bytes / 1e6) end
+
+-- Bytes that the device could give to a step that finds `live` bytes in use; nil when nobody can tell.
+local function capacity()
+  local m = core.memory()
+  if m.limit > 0 then return m.limit end
+  return m.card_free and m.card_free + m.cached + m.captured + m.live or nil
+end
+
+-- Bytes a sample takes in forward and backward, measured with a few samples; nil when even those do not fit.
+local function bytes_per_sample(o, batch)
+  local samples = batch.image.shape[1]
+  local count = math.max(1, math.floor(samples / 16))
+  local live = core.memory().live
+  core.memory_reset_peak()
+  local ok = pcall(function() o.optimizer:backward(loss_of(o, part_of(batch, 1, count, samples))) end)
+  o.optimizer:zero_grad()
+  local peak = core.memory().peak
+  core.collect()
+  return ok and (peak - live) / count or nil
+end
+
+--- The largest batch that fits beside what is in use, measured; nil when it cannot be told.
+function Step:fitting(batch)
+  local each, all = bytes_per_sample(self.o, batch), capacity()
+  if not each or not all then return nil end
+  return math.floor((all - core.memory().live) / each * 0.95), each -- a twentieth is left to rounding
+end
+
+-- The error of a step that does not fit, with what would.
+function Step:explain(err, batch)
+  local ok, count, each = pcall(self.fitting, self, batch)
+  local samples = batch.image.shape[1]
+  local hint = "use a smaller batch"
+  if ok and count and count >= 1 and count < samples then
+    hint = ("a batch of about %d would fit (%s a sample)"):format(count, megabytes(each))
+  end
+  if self.o.on_oom == "stop" then hint = hint .. '; on_oom = "split" in train.fit makes smaller steps of a batch' end
+  core.error{code = "nomem", op = OP, path = false, context = err.context, hint = hint,
+    message = ("a batch of %d does not fit: %s"):format(samples, err.message)}
+end
+
+local function is_nomem(err) return core.is_error(err) and err.code == "nomem" end
+
+-- Halves the micro-batch.
+function Step:split(batch)
+  local samples = batch.image.shape[1]
+  local size = math.ceil((self.size and math.min(self.size, samples) or samples) / 2)
+  if type(self.call) == "table" then self.call:free() end
+  self.size = size
+  self.call = self:make()
+  run.print(("note: out of memory: split %d -> %d x %d, BN per micro-batch"):format(samples, math.ceil(samples / size), size))
+end
+
+-- -> whether it went well, and the loss or the error. self.updating: the optimiser had begun to change weights.
+function Step:try(batch)
+  local listeners, optimizer = hooks.on_gradients, self.o.optimizer
+  local place = #listeners + 1
+  self.updating = false
+  listeners[place] = function(opt)
+    if opt == optimizer then self.updating = true end
+  end
+  local ok, loss = pcall(function()
+    if self.o.on_oom == "split" then optimizer:make_states() end
+    return self.call(batch)
+  end)
+  table.remove(listeners, place)
+  return ok, loss
+end
+
+--- One step on a batch -> its loss, on the device.
+-- errs nomem: it does not fit, and on_oom does not allow smaller steps or they are down to one sample
+function Step:run(batch)
+  local undoable = self.o.on_oom == "split"
+  if undoable then self:save_statistics() end
+  local ok, loss = self:try(batch)
+  if ok then return loss end
+  if not is_nomem(loss) then error(loss, 0) end
+  if self.updating then
+    core.error{code = "nomem", op = OP, path = false, message = "the optimiser's own step ran out of memory: " .. loss.message,
+      hint = "the weights are between two steps; go on from the last saved ones, with a smaller batch or model"}
+  end
+  local one = batch.image.shape[1] == 1 or self.size == 1
+  if not undoable or one then
+    self.o.optimizer:zero_grad()
+    core.collect()
+    self:explain(loss, batch)
+  end
+  self:undo()
+  self:split(batch)
+  return self:run(batch)
+end
+
+--- {size = of a micro-batch or nil, captured = state of the captured step or nil}
+function Step:state()
+  return {size = self.size, captured = type(self.call) == "table" and self.call:state() or nil}
+end
+
+--- The step that train.fit makes. o: its options.
+local function new(o)
+  check.arg(1, OP, "table", o)
+  local self = setmetatable({o = o}, Step)
+  self.call = self:make()
+  return self
+end
+
+return {new = new}
