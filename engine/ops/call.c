@@ -232,9 +232,6 @@ static void count_fallback(const capl_call *call)
 static void count_features(const capl_call *call)
 {
   if (call->op->expand) capl_counter_add(CAPL_COUNT_fused_ops);
-  if (call->op->amp != CAPL_AMP_LOW || !call->in[0]) return;
-  capl_dtype dtype = call->in[0]->dtype;
-  capl_counter_add(dtype == CAPL_BF16 || dtype == CAPL_F16 ? CAPL_COUNT_low_precision_ops : CAPL_COUNT_f32_ops);
 }
 
 static void bump_versions(const capl_call *call)

@@ -137,8 +137,8 @@ CAPL_API bool capl_device_has(const capl_device *device, capl_op_id op);
 /* How often each feature was really in force; capl_counter_get (op.h) reads them by name. *_kernels count products
 ** (convolution, linear, matmul) that a backend really ran in that type. */
 #define CAPL_COUNTER_MAP(X)                                                                                       \
-  X(low_precision_ops) X(f32_ops) X(fused_ops) X(expanded_ops) X(ref_fallbacks) X(layout_copies) X(fp32_kernels)   \
-  X(tf32_kernels) X(fp16_kernels) X(bf16_kernels)
+  X(fused_ops) X(expanded_ops) X(ref_fallbacks) X(layout_copies) X(fp32_kernels) X(tf32_kernels) X(fp16_kernels)   \
+  X(bf16_kernels) X(captured_steps)
 typedef enum {
 #define X(name) CAPL_COUNT_##name,
   CAPL_COUNTER_MAP(X)

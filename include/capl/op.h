@@ -179,7 +179,7 @@ CAPL_API const char *capl_profile_label_get(void);
 CAPL_API void capl_observe_set(void (*callback)(void *user, const capl_call *call), void *user);
 
 /* How often each feature was really in force, since the process started. */
-CAPL_API uint64_t capl_counter_get(const char *name); /* "low_precision_ops", "f32_ops", "fused_ops", "ref_fallbacks" … */
+CAPL_API uint64_t capl_counter_get(const char *name); /* "bf16_kernels", "fused_ops", "ref_fallbacks" … */
 
 #ifdef __cplusplus
 }

@@ -37,7 +37,8 @@ local function check_run(run, device, each_step)
   end
   assert.equal(#golden.push, opt.steps)
   for i, value in ipairs(x:tolist()) do
-    assert.is_true(math.abs(value - run.x[i]) <= 5e-4, ("%s: weight %d is %.9g, PyTorch has %.9g"):format(run.optimizer, i, value, run.x[i]))
+    assert.is_true(math.abs(value - run.x[i]) <= 5e-4,
+      ("%s: weight %d is %.9g, PyTorch has %.9g"):format(run.optimizer, i, value, run.x[i]))
   end
 end
 

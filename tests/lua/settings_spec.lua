@@ -52,11 +52,11 @@ describe("precision", function()
 
   it("autocast computes products in 16 bit, leaves parameters f32, and is counted", function()
     local model = nn.Linear(8, 4)
-    local before = capl.counters().low_precision_ops
+    local before = capl.counters().bf16_kernels
     local y, extra = capl.autocast("bf16", function(x) return model(x), "more" end, capl.randn(2, 8))
     assert.equal("bf16", y.dtype)
     assert.equal("more", extra)
-    assert.equal(before + 1, capl.counters().low_precision_ops)
+    assert.equal(before + 1, capl.counters().bf16_kernels)
     y:float():sum():backward()
     assert.equal("f32", model.weight.dtype)
     assert.equal("f32", model.weight.grad.dtype)
@@ -102,7 +102,7 @@ describe("figures", function()
   end)
 
   it("count features", function()
-    for _, key in ipairs{"low_precision_ops", "f32_ops", "fused_ops", "expanded_ops", "ref_fallbacks", "layout_copies"} do
+    for _, key in ipairs{"bf16_kernels", "fp16_kernels", "tf32_kernels", "fp32_kernels", "fused_ops", "expanded_ops", "ref_fallbacks", "layout_copies"} do
       assert.is_number(capl.counters()[key], key)
     end
   end)

@@ -394,6 +394,38 @@ static void optimiser_steps_agree_with_ref(void **state)
   }
 }
 
+/* Twelve decisions in a row, among them three overflows and three growths of the loss scale; a step after each. */
+static void controlled_steps_agree_with_ref(void **state)
+{
+  (void)state;
+  enum { CONTROL = 10, GROUPS = 4, IN = TENSORS * GROUPS + 1 };
+  const int64_t size = CONTROL;
+  const double begin[CONTROL] = {65536, 0, 0, 0, 1, 0, 0, 0, 0.1, 0.02};
+  const double norms[] = {1e5, INFINITY, 3e4, 2e4, 1e5, NAN, 5, 7e6, 0, 3, INFINITY, 1};
+  capl_tensor *t[2][IN], *norm;
+  capl_device *devices[2] = {cpu, ref};
+  for (int d = 0; d < 2; d++) {
+    make_groups(devices[d], GROUPS, t[d]);
+    OK(capl_tensor_from_doubles(devices[d], CAPL_F32, 1, &size, begin, &t[d][IN - 1]));
+    for (size_t s = 0; s < sizeof norms / sizeof *norms; s++) {
+      OK(capl_tensor_from_doubles(devices[d], CAPL_F32, 0, NULL, &norms[s], &norm));
+      OK(capl_run(CAPL_OP_step_control, (capl_tensor *[]){t[d][IN - 1], norm}, 2,
+                  "max_norm=0.5 scaling=true growth_interval=2 growth_factor=4 backoff_factor=0.25", NULL));
+      OK(capl_run(CAPL_OP_adam_step, t[d], IN, "lr=9 step=9 group=1 behind=1 weight_decay=0.1 decoupled=true", NULL));
+      capl_tensor_unref(norm);
+    }
+  }
+  double now[CONTROL];
+  OK(capl_tensor_to_doubles(t[0][IN - 1], now));
+  assert_true(now[2] == 9 && now[3] == 3 && now[7] == 3); /* steps, skipped, growths */
+  for (int i = 0; i < IN; i++) {
+    double d = distance(t[0][i], t[1][i]);
+    if (!(d < 2e-6)) fail_msg("tensor %d is off by %.3g", i, d);
+    capl_tensor_unref(t[0][i]);
+    capl_tensor_unref(t[1][i]);
+  }
+}
+
 static void missing_gradients_skip_their_parameter(void **state)
 {
   (void)state;
@@ -642,7 +674,7 @@ static void every_kernel_has_a_case(void **state)
 {
   (void)state;
   static const capl_op_id elsewhere[] = {
-    CAPL_OP_sgd_step, CAPL_OP_adam_step, CAPL_OP_rmsprop_step, CAPL_OP_grad_norm, CAPL_OP_cast,
+    CAPL_OP_sgd_step, CAPL_OP_adam_step, CAPL_OP_rmsprop_step, CAPL_OP_grad_norm, CAPL_OP_step_control, CAPL_OP_cast,
     /* through the gradients of their op */
     CAPL_OP_conv2d_grad_x, CAPL_OP_conv2d_grad_w, CAPL_OP_linear_grad_x, CAPL_OP_linear_grad_w,
     CAPL_OP_batch_norm_grad, CAPL_OP_bn_act_grad, CAPL_OP_bn_act_pool_grad, CAPL_OP_max_pool2d_grad,
@@ -664,6 +696,7 @@ int main(void)
     cmocka_unit_test(kernels_agree_with_ref_in_f32),
     cmocka_unit_test(kernels_agree_with_ref_in_bf16),
     cmocka_unit_test(optimiser_steps_agree_with_ref),
+    cmocka_unit_test(controlled_steps_agree_with_ref),
     cmocka_unit_test(missing_gradients_skip_their_parameter),
     cmocka_unit_test(grad_norm_agrees_with_ref),
     cmocka_unit_test(a_large_mean_does_not_hurt_the_variance),

@@ -274,10 +274,8 @@ static void autocast_lowers_products_and_keeps_losses(void **state)
   capl_tensor *labels = make(CAPL_I32, 1, SIZE(2), (double[]){0, 1}), *y, *loss;
   assert_int_equal(capl_autocast_set(CAPL_BF16), CAPL_F32);
   assert_int_equal(capl_autocast_get(), CAPL_BF16);
-  uint64_t before = capl_counter_get("low_precision_ops");
   assert_ok(capl_run(CAPL_OP_linear, IN(x, w), 2, NULL, &y));
   assert_int_equal(y->dtype, CAPL_BF16);
-  assert_int_equal(capl_counter_get("low_precision_ops"), before + 1);
   assert_ok(capl_run(CAPL_OP_cross_entropy, IN(y, labels), 2, NULL, &loss));
   assert_int_equal(loss->dtype, CAPL_F32);
   assert_int_equal(capl_autocast_set(CAPL_F32), CAPL_BF16);

@@ -63,6 +63,7 @@ static void layout_bias(dn_spec *spec, const capl_tensor *bias)
 static capl_status cpu_conv2d(const capl_call *call)
 {
   const capl_tensor *x = call->in[0], *w = call->in[1], *bias = call_input(call, 2), *y = call->out[0];
+  cpu_count_product(call);
   if (conv_winograd_fits(call, x->size, w->size)) return conv_winograd(call);
   if (conv_winoline_fits(call, x->size, w->size)) return conv_winoline(call);
   conv_shape s = {cpu_image_of(x), cpu_image_of(w), cpu_image_of(y), x->dtype, w->dtype, y->dtype};
@@ -76,6 +77,7 @@ static capl_status cpu_conv2d(const capl_call *call)
 static capl_status cpu_conv2d_grad_x(const capl_call *call)
 {
   const capl_tensor *dy = call->in[0], *w = call->in[1], *dx = call->out[0];
+  cpu_count_product(call);
   if (conv_winograd_fits(call, dx->size, w->size)) return conv_winograd_grad_x(call);
   if (conv_winoline_fits(call, dx->size, w->size)) return conv_winoline_grad_x(call);
   conv_shape s = {cpu_image_of(dx), cpu_image_of(w), cpu_image_of(dy), dx->dtype, w->dtype, dy->dtype};
@@ -88,6 +90,7 @@ static capl_status cpu_conv2d_grad_x(const capl_call *call)
 static capl_status cpu_conv2d_grad_w(const capl_call *call)
 {
   const capl_tensor *x = call->in[0], *dy = call->in[1], *dw = call->out[0], *db = call->out[1];
+  cpu_count_product(call);
   if (conv_few_fits(call)) return conv_few_grad_w(call);
   if (conv_winograd_fits(call, x->size, dw->size)) return conv_winograd_grad_w(call);
   if (conv_winoline_fits(call, x->size, dw->size)) return conv_winoline_grad_w(call);

@@ -30,6 +30,7 @@ static capl_status cpu_linear(const capl_call *call)
 {
   const capl_tensor *x = call->in[0], *w = call->in[1], *bias = call_input(call, 2), *y = call->out[0];
   int64_t rows = rows_of(x), inputs = last_size(x), outputs = last_size(y);
+  cpu_count_product(call);
   dn_spec spec;
   dn_spec_init(&spec, DN_LINEAR);
   layout_matrix(&spec.arg[DN_X], x->dtype, rows, inputs);
@@ -48,6 +49,7 @@ static capl_status cpu_linear_grad_x(const capl_call *call)
 {
   const capl_tensor *dy = call->in[0], *w = call->in[1], *dx = call->out[0];
   int64_t rows = rows_of(dy), inputs = last_size(dx), outputs = last_size(dy);
+  cpu_count_product(call);
   dn_spec spec;
   dn_spec_init(&spec, DN_LINEAR_GRAD_X);
   layout_matrix(&spec.arg[DN_X], dx->dtype, rows, inputs);
@@ -62,6 +64,7 @@ static capl_status cpu_linear_grad_w(const capl_call *call)
 {
   const capl_tensor *x = call->in[0], *dy = call->in[1], *dw = call->out[0], *db = call->out[1];
   int64_t rows = rows_of(x), inputs = last_size(x), outputs = last_size(dy);
+  cpu_count_product(call);
   dn_spec spec;
   dn_spec_init(&spec, DN_LINEAR_GRAD_W);
   layout_matrix(&spec.arg[DN_X], x->dtype, rows, inputs);
@@ -97,6 +100,7 @@ static void layout_batch(dn_layout *layout, const capl_tensor *t, bool flip, int
 static capl_status cpu_matmul(const capl_call *call)
 {
   const capl_tensor *a = call->in[0], *b = call->in[1], *y = call->out[0];
+  cpu_count_product(call);
   dn_spec spec;
   dn_spec_init(&spec, DN_MATMUL);
   layout_batch(&spec.arg[DN_X], a, call->attr[MATMUL_TRANSPOSE_A].i, y->ndim);

@@ -10,4 +10,10 @@
 ** EUNSUPPORTED if it has none in f32 either. */
 capl_status cpu_product(const dn_spec *spec, capl_device *device, void *const data[DN_ARGS]);
 
+/* Counts a product by the type of its factors. A processor without bf16 multiplies them, exactly, in f32. */
+static inline void cpu_count_product(const capl_call *call)
+{
+  capl_counter_add(call->in[0]->dtype == CAPL_BF16 ? CAPL_COUNT_bf16_kernels : CAPL_COUNT_fp32_kernels);
+}
+
 #endif

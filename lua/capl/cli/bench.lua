@@ -8,6 +8,7 @@ local core = ...
 local bench_ops = require "cli.bench_ops"
 local json = require "run.json"
 local options = require "cli.options"
+local products = require "run.products"
 local recipe = require "cli.recipe"
 local run = require "run"
 
@@ -61,7 +62,7 @@ local function figures(o, seen, path)
     recipe = path, version = core.version(), device = (core.device()), images_per_s = per_step / step, step_ms = 1000 * step,
     images_per_s_mean = seen.images / seen.seconds, peak_bytes = seen.peak, peak_rss_bytes = core.sys.peak_rss(),
     precision = run.setting("precision") or "fp32", batch = per_step, threads = core.sys.threads(),
-    workers = workers, steps = #seen.times, fixed = o.fixed, low_precision_ops = counters.low_precision_ops,
+    workers = workers, steps = #seen.times, fixed = o.fixed, products = run.step_products,
     fused_ops = counters.fused_ops, ref_fallbacks = counters.ref_fallbacks,
   }
 end
@@ -71,8 +72,8 @@ local function print_figures(f)
     f.recipe, f.images_per_s, f.step_ms, f.steps, f.images_per_s_mean))
   core.sys.out(("  batch %d, precision %s, threads %d, data %s; peak %.0f MB of tensors, %.0f MB of process\n"):format(
     f.batch, f.precision, f.threads, f.fixed and "fixed" or "loaded", f.peak_bytes / 1e6, f.peak_rss_bytes / 1e6))
-  core.sys.out(("  low-precision ops %d, fused ops %d, ref fallbacks %d\n"):format(
-    f.low_precision_ops, f.fused_ops, f.ref_fallbacks))
+  core.sys.out(("  a step: %s; fused ops %d, ref fallbacks %d\n"):format(
+    products.text(f.products) or "no products", f.fused_ops, f.ref_fallbacks))
 end
 
 local function main(job)

@@ -17,6 +17,7 @@ local figures = {
     return sum
   end,
   loss_scale = function(self) return self.control and self.control:read().loss_scale or self.former.loss_scale end,
+  growths = function(self) return self.control and self.control:read().growths or self.former.growths or 0 end,
 }
 Joined.__index = function(self, key)
   if figures[key] then return figures[key](self) end
@@ -72,8 +73,8 @@ function Joined:zero_grad()
   each(self, "zero_grad")
   self.scaled, self.unscaled = false, false
 end
-function Joined:set_position(share) each(self, "set_position", share) end
 function Joined:make_states() each(self, "make_states") end
+function Joined:set_position(share) each(self, "set_position", share) end
 
 --- Sets the learning rate of one of the optimisers; of all of them without index.
 function Joined:set_lr(lr, index)

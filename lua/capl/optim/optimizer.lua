@@ -19,6 +19,7 @@ local figures = {
   skipped = function(self) return self.control and self.control:read().skipped or self.former.skipped or 0 end,
   grad_norm = function(self) return self.control and self.control:read().norm end,
   loss_scale = function(self) return self.control and self.control:read().loss_scale or self.former.loss_scale end,
+  growths = function(self) return self.control and self.control:read().growths or self.former.growths or 0 end,
 }
 
 local function read_lr(lr)
@@ -141,7 +142,7 @@ end
 
 -- The numbers of a step are kept on the device where the host must not wait for them, and where they decide something.
 local function wants_control(self, with)
-  return self.control or with or self.scaled or self.clip_norm > 0 or hooks.on_device or
+  return self.control or with or self.scaled or self.clip_norm > 0 or
     self.groups[1].params[1].device:match("^cuda") ~= nil
 end
 
@@ -197,7 +198,6 @@ local function state_tensor(self, p, name)
   return s[name]
 end
 
---- For subclasses: params, grads and states of a batch in the order the op wants, then the control if there is one.
 --- Makes the states of all parameters now and not at the first step, which then takes no memory for them half-way.
 function Optimizer:make_states()
   for _, group in ipairs(self.groups) do
@@ -212,6 +212,7 @@ function Optimizer:make_states()
   end
 end
 
+--- For subclasses: params, grads and states of a batch in the order the op wants, then the control if there is one.
 function Optimizer:inputs(batch, grads, names, how)
   local list, n = {}, #batch
   for i, p in ipairs(batch) do

@@ -6,6 +6,7 @@ local core = ...
 
 local hooks = require "hooks"
 local json = require "run.json"
+local products = require "run.products"
 
 local run = {
   mode = "none", -- "run", "check", "bench"; "none" at the prompt and under -e
@@ -18,6 +19,7 @@ local run = {
   loaders = {}, -- in order of their making: {loader=, role=, augment=}
   steps = 0,
   epochs = 0,
+  optimizers = {}, -- that have made a step, in order
   step_images = 0, -- images of the training batches handed out since the last step
   fixed = false, -- loaders repeat their first training batch
   final_line = nil,
@@ -39,6 +41,8 @@ end
 --- Begins a run. opts: mode, recipe, text, args, help, quiet
 function run.start(opts)
   for key, value in pairs(opts) do run[key] = value end
+  products.begin()
+  table.insert(hooks.on_gradients, run.gradients_ready)
   table.insert(hooks.on_step, run.step_ended)
   table.insert(hooks.on_epoch, run.epoch_ended)
 end
@@ -129,9 +133,9 @@ end
 function run.features()
   local out = {}
   local precision, origin = run.setting("precision")
-  if precision == "bf16" or precision == "fp16" then
-    out[#out + 1] = {name = "precision = " .. precision, what = "low-precision ops",
-      count = core.counters().low_precision_ops, explicit = origin ~= "auto"}
+  if precision == "bf16" or precision == "fp16" or precision == "tf32" then
+    out[#out + 1] = {name = "precision = " .. precision, what = precision .. " products",
+      count = products.all()[precision], explicit = origin ~= "auto"}
   end
   for _, entry in ipairs(run.loaders) do
     if entry.augment then
@@ -167,22 +171,40 @@ local function check_args()
   core.error{code = "value", message = ("'%s' has no effect: %s has no capl.params"):format(run.args[1], run.recipe)}
 end
 
---- The first step is where promises are checked: nothing long has been wasted yet.
+--- The first gradients are where promises about precision are checked: no weight has changed yet.
+function run.gradients_ready()
+  local precision, origin = run.setting("precision")
+  local is_real = run.mode == "run" or run.mode == "bench"
+  if run.steps == 0 and is_real and precision and origin ~= "auto" then products.check(precision) end
+end
+
+--- "precision bf16: 22 bf16 products, 2 fp32 products a step"
+local function precision_line()
+  local precision = run.setting("precision")
+  local text = products.text(run.step_products)
+  if precision and text then return ("precision %s: %s a step"):format(precision, text) end
+end
+
+--- The first step: nothing long has been wasted yet.
 local function first_step()
   check_args()
-  if run.mode == "run" then
-    local precision, origin = run.setting("precision")
-    local low = precision == "bf16" or precision == "fp16"
-    if low and origin ~= "auto" and core.counters().low_precision_ops == 0 then
-      core.error{code = "state", message = ("precision = %s was asked for, but the first step ran no op in it"):format(precision),
-        hint = "put the forward pass into capl.autocast(p.precision, function() … end)"}
-    end
-    save_settings()
+  run.step_products = products.of_step()
+  if run.mode ~= "run" then return end
+  local line = precision_line()
+  if line then run.print(line) end
+  save_settings()
+end
+
+local function remember(opt)
+  for _, known in ipairs(run.optimizers) do
+    if known == opt then return end
   end
+  run.optimizers[#run.optimizers + 1] = opt
 end
 
 function run.step_ended(opt)
   run.steps = run.steps + 1
+  remember(opt)
   if run.steps == 1 and run.mode ~= "none" then first_step() end
   tell("step", opt)
 end
@@ -203,7 +225,9 @@ end
 --- A loader hands out a batch.
 function run.saw_batch(loader, image)
   run.image_shape = image.shape
-  if loader.role == "train" then run.step_images = run.step_images + image.shape[1] end
+  if loader.role ~= "train" then return end
+  run.step_images = run.step_images + image.shape[1]
+  if run.steps == 0 then products.begin() end
 end
 
 --- Width, height and channels of the images of this run.
@@ -230,15 +254,26 @@ function run.final(result, extra)
   if result.merged then run.final_line = run.final_line .. (" merged=%.2f"):format(100 * result.merged.exact) end
 end
 
-local counters = {"low_precision_ops", "f32_ops", "fused_ops", "ref_fallbacks"}
+local counters = {"fused_ops", "ref_fallbacks"}
+
+-- "loss scale 65536, 3 steps skipped" of each optimiser that scaled its loss or skipped a step.
+local function scaling_lines()
+  for _, opt in ipairs(run.optimizers) do
+    local scale, skipped = opt.loss_scale, opt.skipped or 0
+    local what = scale and ("loss scale %.12g (it grew %d times), "):format(scale, opt.growths) or ""
+    if scale or skipped > 0 then run.print(("report: %s%d steps skipped"):format(what, skipped)) end
+  end
+end
 
 local function report()
-  local parts = {("steps %d"):format(run.steps)}
+  local parts = {("steps %d"):format(run.steps), products.text(run.step_products)}
+  if parts[2] then parts[2] = parts[2] .. " a step" end
   for _, name in ipairs(counters) do parts[#parts + 1] = ("%s %d"):format(name, core.counters()[name]) end
   for _, entry in ipairs(run.loaders) do
     if entry.augment then parts[#parts + 1] = ("augmented %d"):format(entry.loader:stats().augmented) end
   end
   run.print("report: " .. table.concat(parts, ", ") .. (", peak memory %.0f MB"):format(core.sys.peak_rss() / 1e6))
+  scaling_lines()
   for _, entry in ipairs(run.loaders) do
     if entry.loader:stats().samples > 0 then run.print("report: " .. entry.loader:report()) end
   end

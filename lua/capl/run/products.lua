@@ -1,0 +1,59 @@
+-- products.lua: in which types the products of a step (convolutions, linear layers, matmul) really ran.
+--
+-- Backends count each product by the type they ran it in. What a run asked for is compared with that before its first
+-- step changes a weight, and told after it.
+-- SPDX-License-Identifier: Apache-2.0
+local core = ...
+
+local products = {}
+
+local types = {"bf16", "fp16", "tf32", "fp32"}
+local base = {} -- counts when the step began
+
+--- Products since the process started, by type: {bf16 =, fp16 =, tf32 =, fp32 =}
+function products.all()
+  local counters, out = core.counters(), {}
+  for _, name in ipairs(types) do out[name] = counters[name .. "_kernels"] end
+  return out
+end
+
+--- A step begins.
+function products.begin() base = products.all() end
+
+--- Products since then.
+function products.of_step()
+  local out = products.all()
+  for name, count in pairs(out) do out[name] = count - (base[name] or 0) end
+  return out
+end
+
+--- "22 bf16 products, 2 fp32 products"; nil when there were none.
+function products.text(counts)
+  local parts = {}
+  for _, name in ipairs(types) do
+    if counts[name] > 0 then parts[#parts + 1] = ("%d %s product%s"):format(counts[name], name, counts[name] > 1 and "s" or "") end
+  end
+  return parts[1] and table.concat(parts, ", ")
+end
+
+local function hint(precision, counts)
+  if precision == "tf32" and counts.fp32 > 0 then
+    return 'these layers have no TF32 implementation on this GPU; precision = "auto" chooses what has'
+  end
+  return "put the forward pass into capl.autocast(p.precision, function() … end)"
+end
+
+--- Raises an error when the step has used no product of the type that was asked for.
+-- in   precision: "fp32", "tf32", "fp16" or "bf16"
+function products.check(precision)
+  local counts = products.of_step()
+  local count = counts[precision == "f32" and "fp32" or precision]
+  local none = precision ~= "fp32" and precision ~= "f32"
+  if count ~= 0 or not (none or products.text(counts)) then return end
+  local instead = products.text(counts)
+  core.error{code = "state", hint = hint(precision, counts),
+    message = ("precision = %s was asked for, but the first step ran no product in it%s; no weight has been changed"):format(
+      precision, instead and (" (it ran %s)"):format(instead) or "")}
+end
+
+return products
