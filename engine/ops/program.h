@@ -80,6 +80,6 @@ typedef enum {
 } gradient_kind;
 
 /* The gradient of p with respect to input i as a program of p's n_in inputs and then dy. */
-capl_status program_gradient(const program *p, int n_in, int i, gradient_kind *kind, const program **out);
+CAPL_API capl_status program_gradient(const program *p, int n_in, int i, gradient_kind *kind, const program **out);
 
 #endif
