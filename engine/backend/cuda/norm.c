@@ -18,15 +18,19 @@ static int64_t pixels_of(const capl_tensor *x)
   return capl_tensor_numel(x) / x->size[1];
 }
 
-static int64_t total_blocks(int64_t channels)
+/* One of the kernels that add up what `parts` blocks left, four parts a thread or more. */
+static capl_status launch_total(int entry, int64_t channels, int64_t parts, const void *args)
 {
-  return cu_divide_up(channels, NORM_TOTAL_CHANNELS);
+  int lanes = 4;
+  while (lanes < NORM_TOTAL_LANES && 4 * lanes < parts) lanes *= 2;
+  return cu_launch(cu_norm_table[entry], cu_divide_up(channels, NORM_TOTAL_CHANNELS), NORM_TOTAL_CHANNELS * lanes, 0, args);
 }
 
+/* Two rows per block, and one more. */
 static capl_status partial_get(const capl_call *call, const cu_pixels *p, float **partial)
 {
   void *memory;
-  CAPL_TRY(capl_scratch_get(call->device, (size_t)(cu_pixel_blocks(p) * 2 * p->channels) * sizeof(float), &memory));
+  CAPL_TRY(capl_scratch_get(call->device, (size_t)((cu_pixel_blocks(p) * 2 + 1) * p->channels) * sizeof(float), &memory));
   *partial = memory;
   return CAPL_OK;
 }
@@ -111,16 +115,16 @@ static capl_status running_statistics(const capl_call *call, int64_t channels)
   return cu_launch(cu_norm_table[NORM_RUNNING_ENTRY], cu_divide_up(channels, CU_THREADS), CU_THREADS, 0, &args);
 }
 
-static capl_status join_moments(const capl_call *call, const cu_pixels *p, const float *partial)
+static capl_status join_moments(const capl_call *call, const cu_pixels *p, const norm_moments_args *from)
 {
-  norm_statistics_args args = {.pixels = p->pixels, .channels = p->channels, .chunk = p->chunk, .partial = partial,
+  norm_statistics_args args = {.pixels = p->pixels, .channels = p->channels, .chunk = p->chunk,
+                               .partial = from->partial, .origin = from->origin,
                                .mean = capl_tensor_data(call->out[NORM_MEAN]),
                                .invstd = capl_tensor_data(call->out[NORM_INVSTD]),
                                .running_mean = data_or_null(call_input(call, NORM_RUNNING_MEAN)),
                                .running_var = data_or_null(call_input(call, NORM_RUNNING_VAR)),
                                .eps = (float)call->attr[NORM_EPS].f, .momentum = (float)call->attr[NORM_MOMENTUM].f};
-  return cu_launch(cu_norm_table[NORM_STATISTICS_ENTRY], total_blocks(p->channels),
-                   NORM_TOTAL_CHANNELS * NORM_TOTAL_LANES, 0, &args);
+  return launch_total(NORM_STATISTICS_ENTRY, p->channels, cu_pixel_blocks(p), &args);
 }
 
 static capl_status batch_statistics(const capl_call *call, const capl_tensor *x)
@@ -129,8 +133,9 @@ static capl_status batch_statistics(const capl_call *call, const capl_tensor *x)
   cu_pixels p = cu_cut(pixels_of(x), x, wide, CU_PIXEL_BLOCKS);
   norm_moments_args args = {.p = p, .x = capl_tensor_data(x)};
   CAPL_TRY(partial_get(call, &p, &args.partial));
+  args.origin = args.partial + cu_pixel_blocks(&p) * 2 * p.channels;
   capl_status status = cu_launch_cut(cu_norm_table, NORM_MOMENTS, x->dtype, wide, &p, &args);
-  if (status == CAPL_OK) status = join_moments(call, &p, args.partial);
+  if (status == CAPL_OK) status = join_moments(call, &p, &args);
   capl_scratch_put(call->device, args.partial); /* work on it is queued before that of its next owner */
   return status;
 }
@@ -210,8 +215,7 @@ static capl_status join_sums(const capl_call *call, const norm_grad_args *args)
 {
   norm_totals_args totals = {args->p.channels, cu_pixel_blocks(&args->p), args->partial, args->c.invstd,
                              capl_tensor_data(call->out[1]), capl_tensor_data(call->out[2])};
-  return cu_launch(cu_norm_table[NORM_TOTALS_ENTRY], total_blocks(args->p.channels),
-                   NORM_TOTAL_CHANNELS * NORM_TOTAL_LANES, 0, &totals);
+  return launch_total(NORM_TOTALS_ENTRY, totals.channels, totals.blocks, &totals);
 }
 
 /* dweight and dbias, then dx, which needs them in training. sums, apply: numbers of the two kernels. */

@@ -3,7 +3,8 @@
 ** Bytes decide the time: the forward pass reads x twice and writes y, the backward one reads x and dy (and index)
 ** twice and writes dx. Statistics are taken without cancellation: every thread sums around its own first value, then
 ** (count, mean, sum of squares) triples are merged pairwise in a fixed order (T. Chan et al., "Algorithms for computing
-** the sample variance", 1983). So no result depends on which block runs first.
+** the sample variance", 1983), with means counted from the first pixel of the channel, which keeps their digits where
+** all values are far from 0. So no result depends on which block runs first.
 ** The relu mask of the backward pass is computed again from x by the forward pass's own expression.
 ** SPDX-License-Identifier: Apache-2.0
 */
@@ -16,7 +17,7 @@ enum { AHEAD = 4, GRAD_AHEAD = 2 };
 
 /* ---- statistics ------------------------------------------------------------------------------ */
 
-/* Count, mean and sum of squared distances from the mean of some values. */
+/* Count, mean (from the channel's first value) and sum of squared distances from the mean of some values. */
 struct moments {
   float n, mean, m2;
 };
@@ -59,10 +60,11 @@ static __device__ __forceinline__ void own_moments(const cu_pixels &p, const cu_
       }
     }
   }
+  cu_pack<T, V> origin = cu_load<T, V>(from);
   for (int i = 0; i < V; i++) {
     float shift = n > 0 ? sum[i] / n : 0.0f;
     own[i].n = n;
-    own[i].mean = pivot[i] + shift;
+    own[i].mean = pivot[i] - cu_float(origin.v[i]) + shift;
     own[i].m2 = fmaxf(square[i] - sum[i] * shift, 0.0f);
   }
 }
@@ -114,6 +116,7 @@ template <class T, int V> __global__ void __launch_bounds__(CU_PIXEL_THREADS, CU
   for (int i = 0; i < V; i++) {
     out[i] = own[i].mean;
     out[a.p.channels + i] = own[i].m2;
+    if (blockIdx.x == 0) a.origin[at.channel + i] = cu_float(((const T *)a.x)[at.channel + i]);
   }
 }
 
@@ -121,7 +124,7 @@ template <class T, int V> __global__ void __launch_bounds__(CU_PIXEL_THREADS, CU
 ** blocks. */
 struct total_place {
   int64_t channel;
-  int lane;
+  int lane, lanes; /* lanes: a power of two */
 };
 
 static __device__ __forceinline__ total_place total_place_of()
@@ -129,17 +132,18 @@ static __device__ __forceinline__ total_place total_place_of()
   total_place at;
   at.channel = (int64_t)blockIdx.x * NORM_TOTAL_CHANNELS + threadIdx.x % NORM_TOTAL_CHANNELS;
   at.lane = threadIdx.x / NORM_TOTAL_CHANNELS;
+  at.lanes = blockDim.x / NORM_TOTAL_CHANNELS;
   return at;
 }
 
 static __device__ void store_statistics(const norm_statistics_args &a, int64_t c, const moments &all)
 {
-  float variance = all.m2 / all.n;
-  a.mean[c] = all.mean;
+  float variance = all.m2 / all.n, mean = a.origin[c] + all.mean;
+  a.mean[c] = mean;
   a.invstd[c] = 1.0f / sqrtf(variance + a.eps);
   if (!a.running_mean) return;
   float kept = 1.0f - a.momentum;
-  a.running_mean[c] = kept * a.running_mean[c] + a.momentum * all.mean;
+  a.running_mean[c] = kept * a.running_mean[c] + a.momentum * mean;
   a.running_var[c] = kept * a.running_var[c] + a.momentum * (all.m2 / (all.n - 1.0f));
 }
 
@@ -149,12 +153,12 @@ __global__ void norm_statistics(norm_statistics_args a)
   total_place at = total_place_of();
   moments own = {0, 0, 0};
   int64_t blocks = (a.pixels + a.chunk - 1) / a.chunk;
-  for (int64_t b = at.lane; b < blocks && at.channel < a.channels; b += NORM_TOTAL_LANES) {
+  for (int64_t b = at.lane; b < blocks && at.channel < a.channels; b += at.lanes) {
     const float *from = a.partial + b * 2 * a.channels + at.channel;
     float n = (float)(b + 1 < blocks ? a.chunk : a.pixels - b * a.chunk);
     own = merged(own, {n, from[0], from[a.channels]});
   }
-  for (int step = NORM_TOTAL_LANES / 2; step > 0; step /= 2) {
+  for (int step = at.lanes / 2; step > 0; step /= 2) {
     room[threadIdx.x] = own;
     __syncthreads();
     if (at.lane < step) own = merged(own, room[threadIdx.x + step * NORM_TOTAL_CHANNELS]);
@@ -366,12 +370,12 @@ __global__ void norm_totals(norm_totals_args a)
   __shared__ float room[2][NORM_TOTAL_CHANNELS * NORM_TOTAL_LANES];
   total_place at = total_place_of();
   float dz = 0, dzx = 0;
-  for (int64_t b = at.lane; b < a.blocks && at.channel < a.channels; b += NORM_TOTAL_LANES) {
+  for (int64_t b = at.lane; b < a.blocks && at.channel < a.channels; b += at.lanes) {
     const float *from = a.partial + b * 2 * a.channels + at.channel;
     dz += from[0];
     dzx += from[a.channels];
   }
-  for (int step = NORM_TOTAL_LANES / 2; step > 0; step /= 2) {
+  for (int step = at.lanes / 2; step > 0; step /= 2) {
     room[0][threadIdx.x] = dz;
     room[1][threadIdx.x] = dzx;
     __syncthreads();

@@ -13,12 +13,13 @@ typedef struct {
   cu_pixels p;
   const void *x;
   float *partial; /* [blocks][2][C] */
+  float *origin;  /* [C] from where means are counted: the first pixel */
 } norm_moments_args;
 
 /* Several blocks' sums become the statistics. */
 typedef struct {
   int64_t pixels, channels, chunk;
-  const float *partial;
+  const float *partial, *origin;
   float *mean, *invstd;
   float *running_mean, *running_var; /* NULL: none to update */
   float eps, momentum;
@@ -98,7 +99,8 @@ enum {
   NORM_TOTALS_ENTRY,
 };
 
-/* Threads of the two kernels that add up the blocks' sums: a block has NORM_TOTAL_CHANNELS channels. */
+/* Threads of the two kernels that add up the blocks' sums: a block has NORM_TOTAL_CHANNELS channels, and for each a
+** power of two of lanes, at most NORM_TOTAL_LANES. */
 enum { NORM_TOTAL_CHANNELS = 8, NORM_TOTAL_LANES = 128 };
 
 #ifdef __cplusplus

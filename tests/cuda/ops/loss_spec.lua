@@ -1,0 +1,73 @@
+-- Losses on a GPU: many rows, many classes, every reduction, and labels that are no class.
+-- SPDX-License-Identifier: Apache-2.0
+local capl = require "capl"
+local support = require "cuda.ops.support"
+
+local normal, whole, same, text = support.normal, support.whole, support.same, support.text
+
+local function number(t) return t:to("ref"):item() end
+
+for i, size in ipairs {{600, 36}, {3, 1500}, {300, 33}, {500, 1}} do
+  local label_dtype = i % 2 == 0 and "i64" or "i32"
+  for _, reduction in ipairs {"mean", "sum", "none"} do
+    it(("cross-entropy of %s rows, %s labels, %s"):format(text(size), label_dtype, reduction), function()
+      local attrs = {reduction = reduction, label_smoothing = i % 2 == 0 and 0.1 or 0, ignore_index = 2}
+      local labels = whole({size[1]}, label_dtype, 3, 0, size[2] - 1)
+      local dloss = reduction == "none" and normal({size[1]}, "f32", 4) or normal({}, "f32", 4)
+      for _, dtype in ipairs {"f32", i % 2 == 0 and "f16" or "bf16"} do
+        local logits = normal(size, dtype, 1, 0, 3)
+        same("cross_entropy", {logits, labels}, attrs)
+        same("cross_entropy_grad", {logits, labels, dloss}, attrs)
+      end
+    end)
+  end
+end
+
+describe("cross-entropy", function()
+  it("is NaN for a label that is no class, in that row alone", function()
+    local logits, labels = normal({40, 7}, "f32"), whole({40}, "i64", 3, 0, 6)
+    for row, label in pairs {[5] = 7, [9] = -1, [30] = 2 ^ 40} do labels:set(row, label) end
+    logits, labels = logits:to("cuda"), labels:to("cuda")
+    local each = capl.op.cross_entropy(logits, labels, {reduction = "none"}):to("ref"):tolist()
+    local dloss = capl.ones(40, {device = "cuda"})
+    local slopes = capl.op.cross_entropy_grad(logits, labels, dloss, {reduction = "none"}):to("ref"):tolist()
+    for row = 1, 40 do
+      local bad = row == 5 or row == 9 or row == 30
+      assert.equal(bad, each[row] ~= each[row], "row " .. row)
+      for k = 1, 7 do assert.equal(bad, slopes[row][k] ~= slopes[row][k], ("row %d, class %d"):format(row, k)) end
+    end
+    local mean = number(capl.op.cross_entropy(logits, labels))
+    assert.is_true(mean ~= mean)
+  end)
+
+  it("of nothing but ignored rows is NaN as a mean and 0 as a sum", function()
+    local logits, labels = normal({300, 4}, "f32"), whole({300}, "i32", 1, 0, 0) - 100
+    same("cross_entropy", {logits, labels}, {reduction = "mean"})
+    same("cross_entropy", {logits, labels}, {reduction = "sum"})
+    same("cross_entropy_grad", {logits, labels, capl.ones({}, {device = "ref"})}, {reduction = "mean"})
+  end)
+
+  it("charges nothing for a logit of -inf off the target", function()
+    local logits = normal({50, 9}, "f32")
+    for row = 1, 50 do logits:set(row, 9, -math.huge) end
+    same("cross_entropy", {logits, whole({50}, "i32", 3, 0, 7)}, {})
+  end)
+end)
+
+for i, size in ipairs {{200, 144}, {33, 7, 5}, {6000}} do
+  for _, reduction in ipairs {"mean", "sum", "none"} do
+    it(("losses of %s elements, %s"):format(text(size), reduction), function()
+      local attrs = {reduction = reduction}
+      local dloss = reduction == "none" and normal(size, "f32", 4) or normal({}, "f32", 4)
+      for _, dtype in ipairs {"f32", i % 2 == 0 and "f16" or "bf16"} do
+        local x = normal(size, dtype, 1, 0, 4)
+        for _, target in ipairs {normal(size, "f32", 2):sigmoid(), whole(size, ({"u8", "i64", "bool"})[i], 2, 0, 1)} do
+          same("bce_with_logits", {x, target}, attrs)
+          same("bce_with_logits_grad", {x, target, dloss}, attrs)
+          if target.dtype ~= "bool" then same("mse", {x, target}, attrs) end
+          if #size == 2 then same("multilabel_soft_margin", {x, target}, attrs) end
+        end
+      end
+    end)
+  end
+end
