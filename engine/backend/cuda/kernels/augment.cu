@@ -1,14 +1,16 @@
 /* augment.cu -- makes images from u8 levels: inverse affine map, colour, noise, normalisation, one pass.
 **
 ** The arithmetic is that of engine/data/augment.c and convert.c, in the same order and without fused multiply-adds
-** where they round differently, so the values are the same bit for bit. The bilinear sum is done in float: its terms are
-** whole numbers below 2^24, hence exact in any order. A warp makes one row, a lane one pixel with all its channels; where
-** a row starts and how fast it moves is known once, so a pixel costs no division and no 64-bit arithmetic.
+** where they round differently, so the values are the same bit for bit. A warp makes one row, a lane one pixel with all
+** its channels; where a row starts and how fast it moves is known once, so a pixel costs no division and no 64-bit
+** arithmetic. Instructions, not bytes, bound the plainer way of writing this: hence the path for pixels inside the source,
+** the dot products of bytes, and rounding without the slow conversion unit.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #include "backend/cuda/kernels/augment.h"
 
 #include "backend/cuda/kernels/kernel.h"
+#include "backend/cuda/kernels/loop.h"
 
 enum { FRACTION = 16, ONE = 1 << FRACTION };
 
@@ -19,12 +21,17 @@ static inline double times(double a, double b) { return a * b; }
 static inline double plus(double a, double b) { return a + b; }
 static inline long long nearest(double v) { return llrint(v); }
 static inline float whole_part(float v) { return floorf(v); }
+static inline unsigned dot_low(unsigned pair, unsigned bytes) { return (pair & 0xffff) * (bytes & 255) + (pair >> 16) * (bytes >> 8 & 255); }
+static inline unsigned dot_high(unsigned pair, unsigned bytes) { return dot_low(pair, bytes >> 16); }
 #else
 static __device__ __forceinline__ double times(double a, double b) { return __dmul_rn(a, b); }
 static __device__ __forceinline__ double plus(double a, double b) { return __dadd_rn(a, b); }
 static __device__ __forceinline__ long long nearest(double v) { return __double2ll_rn(v); }
 /* For 0 <= v < 2^22: at 2^23 the last bit is 1, and adding rounds down. A floor would go through the slow unit. */
 static __device__ __forceinline__ float whole_part(float v) { return __fadd_rd(v, 8388608.0f) - 8388608.0f; }
+/* Two numbers of 16 bits times two bytes, the lower or the upper ones, summed. */
+static __device__ __forceinline__ unsigned dot_low(unsigned pair, unsigned bytes) { return __dp2a_lo(pair, bytes, 0u); }
+static __device__ __forceinline__ unsigned dot_high(unsigned pair, unsigned bytes) { return __dp2a_hi(pair, bytes, 0u); }
 #endif
 
 /* v * gain + lift, rounded twice. */
@@ -36,12 +43,6 @@ static __device__ __forceinline__ float linear(float v, float gain, float lift)
 static __device__ __forceinline__ float clip(float level)
 {
   return fminf(fmaxf(level, 0.0f), 255.0f);
-}
-
-/* Byte k of a word as a float: put behind 2^23, which is then taken away. Conversions would be slower. */
-static __device__ __forceinline__ float byte_of(unsigned word, int k)
-{
-  return __uint_as_float(__byte_perm(word, 0x4B000000u, 0x7650u | (unsigned)k)) - 8388608.0f;
 }
 
 /* ---- where a row reads from ------------------------------------------------------------------ */
@@ -108,50 +109,87 @@ static __device__ __forceinline__ painter begin_row(const augment_args &a, const
   return p;
 }
 
-/* Levels of the source pixel (x,y), which exists. */
-template <int C, int BYTES> static __device__ __forceinline__ void load(const painter &p, int x, int y, float level[C])
+/* A source pixel: one word with a byte for each channel, or a byte in a word for each. */
+template <int C, int BYTES> struct texel {
+  unsigned v[BYTES == 4 ? 1 : C];
+};
+
+template <int C, int BYTES> static __device__ __forceinline__ texel<C, BYTES> load(const uint8_t *at)
 {
-  const uint8_t *at = p.image + (unsigned)(y * p.width + x) * (unsigned)BYTES;
-  if (BYTES == 4) {
-    unsigned word = __ldg((const unsigned *)at);
-#pragma unroll
-    for (int c = 0; c < C; c++) level[c] = byte_of(word, c);
+  texel<C, BYTES> t;
+  if constexpr (BYTES == 4) {
+    t.v[0] = __ldg((const unsigned *)at);
   } else {
 #pragma unroll
-    for (int c = 0; c < C; c++) level[c] = byte_of(__ldg(at + c), 0);
+    for (int c = 0; c < C; c++) t.v[c] = __ldg(at + c);
   }
+  return t;
 }
 
-/* value[c] += weight * level of source pixel (x,y), which may lie outside. */
-template <int C, int BYTES>
-static __device__ __forceinline__ void add_corner(const painter &p, int x, int y, float weight, float value[C])
+static __device__ __forceinline__ const uint8_t *address(const painter &p, int x, int y, int pixel_bytes)
+{
+  return p.image + (unsigned)(y * p.width + x) * (unsigned)pixel_bytes;
+}
+
+/* The pixel (x,y), which may lie outside the source. */
+template <int C, int BYTES> static __device__ __forceinline__ texel<C, BYTES> load_anywhere(const painter &p, int x, int y)
 {
   int in_x = min(max(x, 0), p.width - 1), in_y = min(max(y, 0), p.height - 1);
-  bool outside = p.fill >= 0 && (in_x != x || in_y != y);
-  float level[C];
-  load<C, BYTES>(p, in_x, in_y, level);
-#pragma unroll
-  for (int c = 0; c < C; c++) value[c] += weight * (outside ? (float)p.fill : level[c]);
+  texel<C, BYTES> t = load<C, BYTES>(address(p, in_x, in_y, BYTES));
+  if (p.fill < 0 || (in_x == x && in_y == y)) return t;
+  for (unsigned &v : t.v) v = BYTES == 4 ? (unsigned)p.fill * 0x01010101u : (unsigned)p.fill;
+  return t;
 }
 
-/* Levels times 65536 of output pixel x. */
+/* out[c] = left * a's level + right * b's; at most 255 * 256. */
+template <int C, int BYTES>
+static __device__ __forceinline__ void mix(const texel<C, BYTES> &a, const texel<C, BYTES> &b, unsigned left, unsigned right,
+                                           unsigned out[C])
+{
+  if constexpr (BYTES == 4) {
+    unsigned pair = left | right << 16;
+    unsigned red_green = __byte_perm(a.v[0], b.v[0], 0x5140), blue = __byte_perm(a.v[0], b.v[0], 0x7362);
+    out[0] = dot_low(pair, red_green);
+    out[1] = dot_high(pair, red_green);
+    out[2] = dot_low(pair, blue);
+  } else {
+#pragma unroll
+    for (int c = 0; c < C; c++) out[c] = left * a.v[c] + right * b.v[c];
+  }
+}
+
+/* Levels of the source pixel in the same place, times 65536. */
+template <int C, int BYTES> static __device__ __forceinline__ void copy(const painter &p, int x, float value[C])
+{
+  texel<C, BYTES> t = load<C, BYTES>(address(p, x, p.y, BYTES));
+#pragma unroll
+  for (int c = 0; c < C; c++) value[c] = (float)(BYTES == 4 ? (t.v[0] >> 8 * c & 255u) << FRACTION : t.v[BYTES == 4 ? 0 : c] << FRACTION);
+}
+
+/* Levels of output pixel x, times 65536: four pixels of the source by the 8-bit fractions of its place. Whole numbers
+** below 2^24, which a float holds. */
 template <int C, int BYTES> static __device__ __forceinline__ void sample(const painter &p, int x, float value[C])
 {
-  if (!p.moves) {
-    load<C, BYTES>(p, x, p.y, value);
-#pragma unroll
-    for (int c = 0; c < C; c++) value[c] *= ONE;
-    return;
-  }
   int u = place(p.across, x), v = place(p.down, x);
   int from_x = (u >> FRACTION) - 1, from_y = (v >> FRACTION) - 1;
-  float right = (float)(u >> 8 & 255), below = (float)(v >> 8 & 255), left = 256.0f - right, above = 256.0f - below;
+  unsigned right = u >> 8 & 255, low = v >> 8 & 255, upper[C], lower[C];
+  texel<C, BYTES> a, b, c, d;
+  if ((unsigned)from_x < (unsigned)(p.width - 1) && (unsigned)from_y < (unsigned)(p.height - 1)) {
+    const uint8_t *at = address(p, from_x, from_y, BYTES), *below = at + p.width * BYTES;
+    a = load<C, BYTES>(at);
+    b = load<C, BYTES>(at + BYTES);
+    c = load<C, BYTES>(below);
+    d = load<C, BYTES>(below + BYTES);
+  } else {
+    a = load_anywhere<C, BYTES>(p, from_x, from_y);
+    b = load_anywhere<C, BYTES>(p, from_x + 1, from_y);
+    c = load_anywhere<C, BYTES>(p, from_x, from_y + 1);
+    d = load_anywhere<C, BYTES>(p, from_x + 1, from_y + 1);
+  }
+  mix<C, BYTES>(a, b, 256 - right, right, upper);
+  mix<C, BYTES>(c, d, 256 - right, right, lower);
 #pragma unroll
-  for (int c = 0; c < C; c++) value[c] = 0.0f;
-  add_corner<C, BYTES>(p, from_x, from_y, left * above, value);
-  add_corner<C, BYTES>(p, from_x + 1, from_y, right * above, value);
-  add_corner<C, BYTES>(p, from_x, from_y + 1, left * below, value);
-  add_corner<C, BYTES>(p, from_x + 1, from_y + 1, right * below, value);
+  for (int k = 0; k < C; k++) value[k] = (float)(upper[k] * (256 - low) + lower[k] * low);
 }
 
 /* A counter well stirred, and the sum of four random bytes (augment.c). */
@@ -175,7 +213,8 @@ static __device__ __forceinline__ float bell(unsigned counter, unsigned key)
 /* The augmented levels of output pixel x: whole numbers 0..255. */
 template <int C, int BYTES> static __device__ __forceinline__ void paint(const painter &p, int x, float level[C])
 {
-  sample<C, BYTES>(p, x, level);
+  if (p.moves) sample<C, BYTES>(p, x, level);
+  else copy<C, BYTES>(p, x, level);
 #pragma unroll
   for (int c = 0; c < C; c++) {
     float v = clip(linear(level[c], p.gain, p.lift));
@@ -241,23 +280,28 @@ static __device__ __forceinline__ unsigned long long block_sum(unsigned long lon
 
 /* ---- kernels --------------------------------------------------------------------------------- */
 
+enum { STORE_BYTES = 16 };
+
 /* Writes 32 neighbouring pixels, `there` of them real, as one run of values: three channels go through shared memory,
-** because stores with gaps would each cost a whole transfer. */
+** because stores with gaps would each cost a whole transfer. wide: runs of 32 begin at multiples of 16 bytes. */
 template <class T, int C>
-static __device__ __forceinline__ void store_run(const T value[C], int there, T *out, T *room)
+static __device__ __forceinline__ void store_run(const T value[C], int there, bool wide, T *out, T *room)
 {
   int lane = threadIdx.x % 32;
   if constexpr (C == 1) {
-    (void)room;
+    (void)room, (void)wide;
     if (lane < there) out[lane] = value[0];
   } else {
+    constexpr int V = STORE_BYTES / sizeof(T);
 #pragma unroll
     for (int c = 0; c < C; c++) room[lane * C + c] = value[c];
     __syncwarp();
+    if (wide && there == 32) {
+      if (lane < 32 * C / V) cu_store<T, V>(out + lane * V, cu_load<T, V>(room + lane * V));
+    } else {
 #pragma unroll
-    for (int k = 0; k < C; k++) {
-      int i = lane + 32 * k;
-      if (i < there * C) out[i] = room[i];
+      for (int k = 0; k < C; k++)
+        if (lane + 32 * k < there * C) out[lane + 32 * k] = room[lane + 32 * k];
     }
     __syncwarp();
   }
@@ -281,20 +325,21 @@ static __device__ __forceinline__ affine affine_of_strips(const augment_args &a,
 template <class T, int C, int BYTES>
 __global__ void __launch_bounds__(AUGMENT_THREADS) augment_strips(augment_args a)
 {
-  __shared__ T room[AUGMENT_STRIP][C == 1 ? 1 : 32 * C];
+  alignas(STORE_BYTES) __shared__ T room[AUGMENT_STRIP][C == 1 ? 1 : 32 * C];
   const capl_feed_row &row = a.rows[blockIdx.y];
   affine to = a.sums ? affine_of_strips(a, (double)a.height * a.width * C) : affine_of(row);
   int lane = threadIdx.x % 32, warp = threadIdx.x / 32, y = blockIdx.x * AUGMENT_STRIP + warp;
   if (y >= a.height) return;
   painter p = begin_row(a, row, y, BYTES);
   T *out = (T *)a.out + ((size_t)blockIdx.y * (size_t)a.height + (size_t)y) * (size_t)a.width * C;
+  bool wide = (size_t)out % STORE_BYTES == 0;
   for (int x = 0; x < a.width; x += 32) {
     float level[C];
     T value[C];
     paint<C, BYTES>(p, min(x + lane, a.width - 1), level);
 #pragma unroll
     for (int c = 0; c < C; c++) value[c] = value_of<T>(level[c], to, c);
-    store_run<T, C>(value, min(a.width - x, 32), out + (size_t)x * C, room[warp]);
+    store_run<T, C>(value, min(a.width - x, 32), wide, out + x * C, room[warp]);
   }
 }
 
@@ -333,10 +378,28 @@ template <int C, int BYTES> __global__ void __launch_bounds__(AUGMENT_THREADS) a
   to[1] = squares;
 }
 
+/* A whole block writes n levels as values; four at a time where images have a multiple of four. */
+template <class T> static __device__ __forceinline__ void write_values(const uint8_t *levels, int n, const affine &to, T *out)
+{
+  enum { V = 4 };
+  if (n % V != 0) {
+    for (int i = threadIdx.x; i < n; i += AUGMENT_THREADS) out[i] = value_of<T>((float)levels[i], to, 0);
+    return;
+  }
+  for (int i = threadIdx.x; i < n / V; i += AUGMENT_THREADS) {
+    cu_pack<uint8_t, V> level = cu_load<uint8_t, V>(levels + i * V);
+    cu_pack<T, V> value;
+#pragma unroll
+    for (int k = 0; k < V; k++) value.v[k] = value_of<T>((float)level.v[k], to, 0);
+    cu_store<T, V>(out + i * V, value);
+  }
+}
+
 template <class T, int C, int BYTES>
 __global__ void __launch_bounds__(AUGMENT_THREADS) augment_whole(augment_args a)
 {
   __shared__ unsigned long long room[2][32];
+  static_assert(sizeof room + AUGMENT_WHOLE_BYTES <= 48 * 1024, "more shared memory would have to be asked for");
   CU_SHARED(uint8_t, levels);
   const capl_feed_row &row = a.rows[blockIdx.y];
   unsigned long long sum = 0, squares = 0;
@@ -347,7 +410,7 @@ __global__ void __launch_bounds__(AUGMENT_THREADS) augment_whole(augment_args a)
   squares = block_sum(squares, room[1]); /* its barrier also makes all levels visible */
   affine to = affine_of_sums(sum, squares, (double)n);
   T *out = (T *)a.out + (size_t)blockIdx.y * (size_t)n;
-  for (int i = threadIdx.x; i < n; i += AUGMENT_THREADS) out[i] = value_of<T>(byte_of(levels[i], 0), to, 0);
+  write_values<T>(levels, n, to, out);
 }
 
 /* ORDER augment_kernel */
