@@ -476,6 +476,7 @@ capl_status capl_capture_end(capl_capture *c)
 
 capl_status capl_capture_launch(capl_capture *c, int64_t offset)
 {
+  capl_counter_add(CAPL_COUNT_captured_steps);
   return c->device->backend->capture_launch(c->graph, offset);
 }
 

@@ -6,6 +6,7 @@ local core = ...
 
 local check = require "check"
 local hooks = require "hooks"
+local precision = require "precision"
 local tensor = require "tensor"
 
 local capl = {version = core.version(), op = core.op, nn = require "nn", optim = require "optim"}
@@ -42,43 +43,38 @@ function capl.devices()
   return out
 end
 
+--- capl.deterministic([on]) -> whether the same seed gives the same bits on the same device; set if given. Off at start: a
+-- GPU may then take what is fastest. The CPU is always so. Also a setting of every recipe: --deterministic.
+function capl.deterministic(on)
+  if on ~= nil then check.arg(1, "deterministic", "boolean", on) end
+  return require("switches").deterministic(on)
+end
+
 --- capl.manual_seed(n): every random number from here on follows from n. 42 at start.
 function capl.manual_seed(seed) core.rng(check.arg(1, "manual_seed", "number", seed)) end
 
-local low_types = {bf16 = "bf16", fp16 = "f16", fp32 = "f32", f16 = "f16", f32 = "f32"}
-local precision_names = {"auto", "bf16", "fp16", "fp32"}
-
---- capl.precision(p) -> the type that autocast(p, …) computes in, and why.
--- in   "bf16", "fp16", "fp32", "auto" (bf16 where it is faster), or {cpu = …, cuda = …}
--- errs value: unknown name; unsupported: fp16 on a CPU
-function capl.precision(precision)
-  local device = core.device()
-  local kind = device:match("^%a+")
-  if type(precision) == "table" then precision = precision[kind] or "auto" end
-  if precision == "auto" then
-    local info = core.device_info(device)
-    return info.precision, "auto: " .. info.why
-  end
-  if not low_types[precision] then check.unknown("precision", "precision", precision, precision_names) end
-  if low_types[precision] == "f16" and kind == "cpu" then
-    core.error{code = "unsupported", op = "precision", message = "fp16 has no kernels on cpu; available: bf16, fp32",
-      hint = 'use "bf16" or "auto"'}
-  end
-  return low_types[precision], "asked for"
-end
-
---- capl.autocast(precision, fn, …) -> fn's results: matrix products and convolutions in 16 bit, sums in f32.
-function capl.autocast(precision, fn, ...)
-  return core.autocast(capl.precision(precision), check.arg(2, "autocast", "function", fn), ...)
-end
+--- capl.precision(p) -> the type that autocast(p, …) computes in, why, and the name of the precision.
+-- in   "bf16", "fp16", "fp32", "tf32", "auto", or {cpu = …, cuda = …}
+-- errs value: unknown name; unsupported: one that this device does not have
+capl.precision = precision.read
+--- capl.autocast(precision, fn, …) -> fn's results: matrix products and convolutions in 16 bit, sums in f32. With "tf32"
+-- they stay f32 and GPUs round their factors to TF32; without, they never do.
+capl.autocast = precision.autocast
 
 --- capl.no_grad(fn, …) -> fn's results, computed without keeping a graph
 capl.no_grad = core.no_grad
 --- capl.scope(fn, …) -> fn's results; every other tensor made meanwhile is released at once, unless :keep()ed
 capl.scope = core.scope
 
---- capl.fuse([on]) -> whether Sequential joins batch norm, ReLU and pooling into one op; set if given.
+--- capl.fuse(fn) -> a function of up to 7 tensors that gives what fn gives, gradients included, in one pass over memory:
+-- one kernel on a GPU, op by op elsewhere. fn may have elementwise ops and numbers only; it is looked at once per dtypes
+-- and shapes. A number that changes from call to call belongs into a tensor without dims.
+-- capl.fuse([on]) -> whether Sequential joins batch norm, ReLU and pooling into one op; set if given.
+-- in   fn: e.g. a weighted loss: capl.fuse(function(x, y, w) return (x - y) ^ 2 * w end)(x, y, w):mean()
+-- errs value: another op, or a tensor that is no argument, with the recipe's line
+-- eg   capl.fuse(function(x) return x * x:sigmoid() end)(capl.zeros(2, 3)):size(2)  --> 3
 function capl.fuse(on)
+  if type(on) == "function" then return require("fuse").new(on) end
   local settings = require "nn.settings"
   if on ~= nil then settings.fuse = check.arg(1, "fuse", "boolean", on) end
   return settings.fuse

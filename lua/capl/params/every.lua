@@ -5,6 +5,8 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
+local switches = require "switches"
+
 local function apply_device(value)
   -- capl check runs recipes on device meta whatever they ask for.
   if (core.device()) == "meta" then return "meta", "capl check", true end
@@ -12,7 +14,26 @@ local function apply_device(value)
   return name, why, value == "auto" and name == "cpu" and (why:match("^no NVIDIA driver") or why:match("^CAPL_DEVICE")) ~= nil
 end
 
+local function apply_deterministic(value)
+  if type(value) ~= "boolean" then
+    core.error{code = "value", message = ("deterministic is true or false, not '%s'"):format(tostring(value))}
+  end
+  return switches.deterministic(value), nil, not value
+end
+
+local function apply_autotune(value)
+  local asked = value
+  if value == "true" or value == "false" then value = value == "true" end
+  if value ~= "auto" and type(value) ~= "boolean" then
+    core.error{code = "value", message = ("autotune is auto, true or false, not '%s'"):format(tostring(value))}
+  end
+  local on, why = switches.autotune(value)
+  return on, why, asked == "auto"
+end
+
 --- key, default, doc for --help, apply(value) -> value in force, why if it was chosen, whether the header may leave it out
 return {
   {key = "device", default = "auto", doc = "auto, cpu, cuda, cuda:1 …", apply = apply_device},
+  {key = "deterministic", default = false, doc = "same seed, same bits", apply = apply_deterministic},
+  {key = "autotune", default = "auto", doc = "auto, true, false: time the candidates of a GPU's ops", apply = apply_autotune},
 }
