@@ -1,6 +1,8 @@
 /* conv.c -- convolution and its gradients: cuDNN, or own kernels for what it has no engine for.
 **
-** Images are NHWC, weights OHWI, both as cuDNN sees them N,C,H,W with strides. Weight gradients of 16-bit images come
+** Images are NHWC, weights OHWI, both as cuDNN sees them N,C,H,W with strides. An f32 bias of 16-bit images is rounded to
+** 16 bits before cuDNN adds it, as PyTorch's autocast does: engines with that sum built in are ready made, those for an
+** f32 bias are compiled for half a second each. Weight gradients of 16-bit images come
 ** from cuDNN in 16 bits, summed in f32 and rounded once, and are widened then: the engines that write f32 directly are
 ** compiled for a second each and are few. Gradients of the bias are sums of columns.
 ** SPDX-License-Identifier: Apache-2.0
@@ -60,23 +62,41 @@ static capl_status launch_own(int kernel, const dnn_record *record, int64_t bloc
 
 /* ---- forward ------------------------------------------------------------------------------------------ */
 
+/* The record with a bias of the images' type, in scratch memory where it has another one. */
+static capl_status forward_by_dnn(const capl_tensor *x, const capl_tensor *bias, dnn_record *record, dnn_pointers *p,
+                                  bool *done)
+{
+  capl_status status = CAPL_OK;
+  void *narrow = NULL;
+  *done = false;
+  if (!dnn_supports(record)) return CAPL_OK;
+  if (bias && bias->dtype != x->dtype) {
+    int64_t n = capl_tensor_numel(bias);
+    CAPL_TRY(capl_scratch_get(x->device, (size_t)n * capl_dtype_size(x->dtype), &narrow));
+    conv_narrow_args args = {.from = capl_tensor_data(bias), .to = narrow, .n = n};
+    status = cu_launch(cu_conv_table[CONV_NARROW + (int)cu_type_of(x->dtype)], cu_blocks(n, CU_THREADS), CU_THREADS, 0,
+                       &args);
+    p->at[DNN_BIAS] = narrow;
+  }
+  if (status == CAPL_OK) status = try_dnn(x->device, record, p, done);
+  if (narrow) capl_scratch_put(x->device, narrow);
+  return status;
+}
+
 static capl_status cu_conv2d(const capl_call *call)
 {
   const capl_tensor *x = call->in[0], *w = call->in[1], *bias = call_input(call, 2), *y = call->out[0];
   if (capl_tensor_numel(y) == 0) return CAPL_OK;
   conv_sizes s = sizes_of(call->attr, x, w, y);
   dnn_record record = record_of(DNN_CONV, x->dtype, &s);
-  dnn_pointers p = {.at = {[DNN_X] = capl_tensor_data(x), [DNN_W] = capl_tensor_data(w), [DNN_Y] = capl_tensor_data(y)}};
-  if (bias) {
-    record.bias = true;
-    record.bias_dtype = bias->dtype;
-    p.at[DNN_BIAS] = capl_tensor_data(bias);
-  }
+  record.bias = bias != NULL;
+  dnn_pointers p = {.at = {[DNN_X] = capl_tensor_data(x), [DNN_W] = capl_tensor_data(w), [DNN_Y] = capl_tensor_data(y),
+                           [DNN_BIAS] = bias ? capl_tensor_data(bias) : NULL}};
   bool done;
-  CAPL_TRY(try_dnn(call->device, &record, &p, &done));
+  CAPL_TRY(forward_by_dnn(x, bias, &record, &p, &done));
   if (done) return CAPL_OK;
-  conv_args args = {.s = s, .x = p.at[DNN_X], .w = p.at[DNN_W], .bias = p.at[DNN_BIAS],
-                    .bias_f32 = record.bias_dtype == CAPL_F32, .y = p.at[DNN_Y]};
+  conv_args args = {.s = s, .x = p.at[DNN_X], .w = p.at[DNN_W], .bias = bias ? capl_tensor_data(bias) : NULL,
+                    .bias_f32 = bias && bias->dtype == CAPL_F32, .y = p.at[DNN_Y]};
   return launch_own(CONV, &record, cu_blocks(capl_tensor_numel(y), CU_THREADS), &args);
 }
 

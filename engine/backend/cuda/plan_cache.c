@@ -81,7 +81,7 @@ static void tell(const char *path, const char *what, const char *why)
 static char *read_all(const char *path, size_t *len)
 {
   struct stat about;
-  int file = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+  int file = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
   if (file < 0) return NULL;
   char *text = NULL;
   size_t got = 0;

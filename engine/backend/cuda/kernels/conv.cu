@@ -130,7 +130,7 @@ template <class T> __global__ void conv_grad_w(conv_grad_w_args g)
   if (threadIdx.x == 0) g.dw[weight] = sum;
 }
 
-/* ---- wider ----------------------------------------------------------------------------------- */
+/* ---- f32 to and from the type of the images --------------------------------------------------- */
 
 template <class T> __global__ void conv_widen(conv_widen_args g)
 {
@@ -139,4 +139,11 @@ template <class T> __global__ void conv_widen(conv_widen_args g)
     g.to[i] = cu_float(((const T *)g.from)[i]);
 }
 
-CU_TABLE(cu_conv_table, CU_FLOATS(conv), CU_FLOATS(conv_grad_x), CU_FLOATS(conv_grad_w), CU_FLOATS(conv_widen))
+template <class T> __global__ void conv_narrow(conv_narrow_args g)
+{
+  int64_t step = (int64_t)gridDim.x * blockDim.x;
+  for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < g.n; i += step) ((T *)g.to)[i] = cu_as<T>(g.from[i]);
+}
+
+CU_TABLE(cu_conv_table, CU_FLOATS(conv), CU_FLOATS(conv_grad_x), CU_FLOATS(conv_grad_w), CU_FLOATS(conv_widen),
+         CU_FLOATS(conv_narrow))
