@@ -58,6 +58,15 @@ extern bind_settings bind_current;
 /* The device at i: a name; nil or none = the default device. */
 capl_device *bind_opt_device(lua_State *L, int i);
 
+/* ---- functions being fused (l_fuse.c) -------------------------------------------------------- */
+
+/* All of these do nothing unless a function is being traced. An op about to be called: raises if it cannot be fused. */
+void bind_fuse_check(lua_State *L, const capl_op *op, capl_tensor *const *in, int n);
+/* The op was called. */
+void bind_fuse_note(lua_State *L, capl_op_id id, capl_tensor *const *in, const capl_attr *attr, capl_tensor *out);
+/* For functions that write into tensors. */
+void bind_fuse_refuse(lua_State *L);
+
 /* ---- arguments (l_args.c) -------------------------------------------------------------------- */
 
 const char *bind_typename(lua_State *L, int i); /* "tensor" for tensors */
@@ -105,6 +114,7 @@ void bind_open_tensors(lua_State *L);
 void bind_open_create(lua_State *L);
 void bind_open_show(lua_State *L);
 void bind_open_ops(lua_State *L);
+void bind_open_fuse(lua_State *L);
 void bind_open_scopes(lua_State *L);
 void bind_open_misc(lua_State *L);
 void bind_open_data(lua_State *L);

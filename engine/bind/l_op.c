@@ -154,6 +154,7 @@ static int op_call(lua_State *L)
     return bind_raise(L, NULL);
   }
   bind_current.L = L;
+  bind_fuse_check(L, op, in, n);
   bind_check(L, capl_op_call(id, in, n, attr, out), op->name);
   luaL_checkstack(L, CAPL_MAX_OUT + 4, "op");
   for (int k = 0; k < op->n_out; k++) {
@@ -162,6 +163,7 @@ static int op_call(lua_State *L)
     else
       lua_pushnil(L);
   }
+  if (op->n_out == 1) bind_fuse_note(L, id, in, attr, out[0]); /* out[0] is Lua's now, should it raise */
   return op->n_out;
 }
 

@@ -345,6 +345,7 @@ static void open_core(lua_State *L)
   bind_open_create(L);
   bind_open_show(L);
   bind_open_ops(L);
+  bind_open_fuse(L);
   bind_open_scopes(L);
   bind_open_misc(L);
   bind_open_data(L);

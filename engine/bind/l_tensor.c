@@ -281,6 +281,7 @@ static int tensor_detach(lua_State *L)
 static capl_tensor *check_writable(lua_State *L, int i)
 {
   capl_tensor *t = bind_check_tensor(L, i);
+  bind_fuse_refuse(L);
   if (capl_grad_enabled() && (t->requires_grad || t->node))
     bind_fail(L, CAPL_ESTATE, NULL, "wrap it in capl.no_grad(function() … end)",
               "a tensor that takes part in a gradient cannot be changed in place");

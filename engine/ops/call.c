@@ -385,11 +385,19 @@ static capl_status call_with_lists(capl_call *call)
 static void (*observer)(void *user, const capl_call *call);
 static void *observer_user;
 static _Thread_local int depth; /* calls made by calls (casts, copies, expansions) are not observed */
+static _Thread_local bool paused;
 
 void capl_observe_set(void (*callback)(void *user, const capl_call *call), void *user)
 {
   observer = callback;
   observer_user = user;
+}
+
+bool capl_observe_pause(bool on)
+{
+  bool before = paused;
+  paused = on;
+  return before;
 }
 
 capl_status capl_op_call(capl_op_id id, capl_tensor *const *in, int n_in, const capl_attr *attr,
@@ -412,7 +420,7 @@ capl_status capl_op_call(capl_op_id id, capl_tensor *const *in, int n_in, const 
   capl_status status = call_with_lists(&call);
   depth--;
   CAPL_TRY(status);
-  if (observer && depth == 0) {
+  if (observer && depth == 0 && !paused) {
     call.in = in;
     observer(observer_user, &call);
   }

@@ -177,6 +177,8 @@ CAPL_API const char *capl_profile_label_get(void);
 
 /* Called after every op call when set, with the inputs as given: for tracing a model into a graph. */
 CAPL_API void capl_observe_set(void (*callback)(void *user, const capl_call *call), void *user);
+/* Calls of this thread are not observed until it is called with false. Returns the former value. */
+CAPL_API bool capl_observe_pause(bool on);
 
 /* How often each feature was really in force, since the process started. */
 CAPL_API uint64_t capl_counter_get(const char *name); /* "bf16_kernels", "fused_ops", "ref_fallbacks" … */

@@ -156,7 +156,7 @@ end
 -- ---- arithmetic ----
 
 local function scalar_like(x, value)
-  return core.full({}, value, {dtype = x.dtype, device = x.device})
+  return core.fuse_constant(core.full({}, value, {dtype = x.dtype, device = x.device}), value)
 end
 
 local function operand(fname, value)
@@ -336,7 +336,7 @@ function tensor.where(condition, a, b)
   local like = is_tensor(a) and a or is_tensor(b) and b
   local function side(v)
     if is_tensor(v) then return v end
-    return core.full({}, v, {dtype = like and like.dtype or "f32", device = condition.device})
+    return core.fuse_constant(core.full({}, v, {dtype = like and like.dtype or "f32", device = condition.device}), v)
   end
   return op.where(condition, side(a), side(b))
 end
