@@ -20,6 +20,8 @@ enum { FRESH = 0xFF };
 static char *arena;
 static size_t high; /* bytes from the arena's begin that were ever in use, whole pages */
 static int opened;
+static bool reachable;     /* as the pages are protected now */
+static uint64_t closings;
 static std::map<size_t, size_t> &blocks = *new std::map<size_t, size_t>; /* offset -> bytes */
 static std::map<const char *, size_t> &locked = *new std::map<const char *, size_t>;
 static std::map<const char *, size_t> &made_locked = *new std::map<const char *, size_t>; /* of those, by cudaMallocHost */
@@ -34,16 +36,23 @@ static void forbid(size_t, size_t) {}
 static void permit(size_t, size_t) {}
 #endif
 
-static void protect()
+static void protect(bool open)
 {
-  if (high) mprotect(arena, high, opened ? PROT_READ | PROT_WRITE : PROT_NONE);
+  reachable = open;
+  if (high) mprotect(arena, high, open ? PROT_READ | PROT_WRITE : PROT_NONE);
 }
 
+/* Closing costs a walk over all pages. After the first thousand times, which see every kind of step, it is done one time
+** in 16: a host that touches device memory does so again and again. */
 void device_memory_open(bool open)
 {
-  int before = opened;
   opened += open ? 1 : -1;
-  if ((before > 0) != (opened > 0)) protect();
+  if (opened > 0) {
+    if (!reachable) protect(true);
+    return;
+  }
+  closings++;
+  if (closings < 1000 || closings % 16 == 0) protect(false);
 }
 
 static bool inside(const std::map<const char *, size_t> &map, const void *p, size_t bytes)
@@ -122,7 +131,7 @@ cudaError_t cudaMalloc(void **out, size_t bytes)
   blocks[at] = bytes;
   permit(at, bytes);
   device_memory_open(true);
-  protect(); /* it may have grown while open */
+  protect(true); /* it may have grown */
   memset(arena + at, FRESH, bytes);
   device_memory_open(false);
   counts.allocations++;
