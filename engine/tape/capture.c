@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "capl/backend.h"
+#include "capl/capture.h"
 #include "tensor/pool.h"
 #include "tensor/storage.h"
 #include "tensor/watch.h"

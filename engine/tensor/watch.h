@@ -6,8 +6,9 @@
 #ifndef CAPL_TENSOR_WATCH_H
 #define CAPL_TENSOR_WATCH_H
 
-#include "capl/capture.h"
+#include "capl/op.h"
 
+typedef struct capl_watch capl_watch;
 extern _Thread_local capl_watch *watch_now;
 
 capl_status watch_note_call(const capl_call *call);

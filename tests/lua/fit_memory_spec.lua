@@ -87,11 +87,7 @@ describe("a batch that does not fit", function()
     limited(true, 0.7, train.fit)(o)
     -- The same by hand, from the same beginning.
     local model = network(true)
-    local opt, step_batch = optim.SGD(model:parameters(), {lr = 0.01}), nil
-    for batch in loader("train", 4 * BATCH):epoch(1) do
-      step_batch = batch
-      break
-    end
+    local opt, step_batch = optim.SGD(model:parameters(), {lr = 0.01}), loader("train", 4 * BATCH):epoch(1)()
     for part = 0, 1 do
       local image = step_batch.image:narrow(1, 1 + part * BATCH / 2, BATCH / 2)
       local target = step_batch.target:narrow(1, 1 + part * BATCH / 2, BATCH / 2)

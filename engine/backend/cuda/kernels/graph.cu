@@ -1,5 +1,6 @@
-// graph.cu -- writes the number that a replayed step adds to its dropout offsets.
-// SPDX-License-Identifier: Apache-2.0
+/* graph.cu -- writes the number that a replayed step adds to its dropout offsets.
+** SPDX-License-Identifier: Apache-2.0
+*/
 #include "backend/cuda/kernels/graph.h"
 #include "backend/cuda/kernels/kernel.h"
 
