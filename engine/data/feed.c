@@ -243,7 +243,11 @@ capl_status feed_begin(capl_loader *l)
   f->current = NULL;
   f->taken = 0;
   if (f->stage) return arrive_all(f);
+  double since = loader_seconds();
   if (!f->path[0]) CAPL_TRY(choose(l)); /* once, even if there was no room then */
+  double took = loader_seconds() - since;
+  l->stats.wait_seconds += took; /* reading a whole set is waiting for data too */
+  l->stats.seconds += took;
   return make_room(l);
 }
 

@@ -15,7 +15,7 @@
 
 typedef struct {
   uint8_t *memory;
-  cudaEvent_t arrived, made;
+  cudaEvent_t arrived, made; /* a host that waits for arrived sleeps: loader threads need the cores */
 } buffer;
 
 struct capl_feed_stage {
@@ -79,7 +79,7 @@ static capl_status open_buffer(capl_feed_stage *stage, buffer *b, size_t bytes)
   void *memory;
   CAPL_TRY(capl_scratch_get(stage->device, bytes, &memory));
   b->memory = memory;
-  CU_TRY(cudaEventCreateWithFlags(&b->arrived, cudaEventDisableTiming), "making an event");
+  CU_TRY(cudaEventCreateWithFlags(&b->arrived, cudaEventDisableTiming | cudaEventBlockingSync), "making an event");
   CU_TRY(cudaEventCreateWithFlags(&b->made, cudaEventDisableTiming), "making an event");
   CU_TRY(cudaEventRecord(b->arrived, cu.copies), "recording an event");
   return cu_status(cudaEventRecord(b->made, cu.stream), "recording an event");

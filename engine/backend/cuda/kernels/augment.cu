@@ -23,6 +23,7 @@ static inline long long nearest(double v) { return llrint(v); }
 static inline float whole_part(float v) { return floorf(v); }
 static inline unsigned dot_low(unsigned pair, unsigned bytes) { return (pair & 0xffff) * (bytes & 255) + (pair >> 16) * (bytes >> 8 & 255); }
 static inline unsigned dot_high(unsigned pair, unsigned bytes) { return dot_low(pair, bytes >> 16); }
+static inline void copy_16(void *to, const void *from) { memcpy(to, from, 16); }
 #else
 static __device__ __forceinline__ double times(double a, double b) { return __dmul_rn(a, b); }
 static __device__ __forceinline__ double plus(double a, double b) { return __dadd_rn(a, b); }
@@ -32,6 +33,8 @@ static __device__ __forceinline__ float whole_part(float v) { return __fadd_rd(v
 /* Two numbers of 16 bits times two bytes, the lower or the upper ones, summed. */
 static __device__ __forceinline__ unsigned dot_low(unsigned pair, unsigned bytes) { return __dp2a_lo(pair, bytes, 0u); }
 static __device__ __forceinline__ unsigned dot_high(unsigned pair, unsigned bytes) { return __dp2a_hi(pair, bytes, 0u); }
+/* In one transfer; both begin at a multiple of 16 bytes. */
+static __device__ __forceinline__ void copy_16(void *to, const void *from) { *(uint4 *)to = *(const uint4 *)from; }
 #endif
 
 /* v * gain + lift, rounded twice. */
@@ -126,16 +129,17 @@ template <int C, int BYTES> static __device__ __forceinline__ texel<C, BYTES> lo
   return t;
 }
 
-static __device__ __forceinline__ const uint8_t *address(const painter &p, int x, int y, int pixel_bytes)
+/* One multiplication and addition: images have fewer than 2^28 pixels. */
+static __device__ __forceinline__ const uint8_t *address(const painter &p, int pixel, int pixel_bytes)
 {
-  return p.image + (unsigned)(y * p.width + x) * (unsigned)pixel_bytes;
+  return p.image + (ptrdiff_t)pixel * pixel_bytes;
 }
 
 /* The pixel (x,y), which may lie outside the source. */
 template <int C, int BYTES> static __device__ __forceinline__ texel<C, BYTES> load_anywhere(const painter &p, int x, int y)
 {
   int in_x = min(max(x, 0), p.width - 1), in_y = min(max(y, 0), p.height - 1);
-  texel<C, BYTES> t = load<C, BYTES>(address(p, in_x, in_y, BYTES));
+  texel<C, BYTES> t = load<C, BYTES>(address(p, in_y * p.width + in_x, BYTES));
   if (p.fill < 0 || (in_x == x && in_y == y)) return t;
   for (unsigned &v : t.v) v = BYTES == 4 ? (unsigned)p.fill * 0x01010101u : (unsigned)p.fill;
   return t;
@@ -161,7 +165,7 @@ static __device__ __forceinline__ void mix(const texel<C, BYTES> &a, const texel
 /* Levels of the source pixel in the same place, times 65536. */
 template <int C, int BYTES> static __device__ __forceinline__ void copy(const painter &p, int x, float value[C])
 {
-  texel<C, BYTES> t = load<C, BYTES>(address(p, x, p.y, BYTES));
+  texel<C, BYTES> t = load<C, BYTES>(address(p, p.y * p.width + x, BYTES));
 #pragma unroll
   for (int c = 0; c < C; c++) value[c] = (float)(BYTES == 4 ? (t.v[0] >> 8 * c & 255u) << FRACTION : t.v[BYTES == 4 ? 0 : c] << FRACTION);
 }
@@ -175,7 +179,8 @@ template <int C, int BYTES> static __device__ __forceinline__ void sample(const 
   unsigned right = u >> 8 & 255, low = v >> 8 & 255, upper[C], lower[C];
   texel<C, BYTES> a, b, c, d;
   if ((unsigned)from_x < (unsigned)(p.width - 1) && (unsigned)from_y < (unsigned)(p.height - 1)) {
-    const uint8_t *at = address(p, from_x, from_y, BYTES), *below = at + p.width * BYTES;
+    int pixel = from_y * p.width + from_x;
+    const uint8_t *at = address(p, pixel, BYTES), *below = address(p, pixel + p.width, BYTES);
     a = load<C, BYTES>(at);
     b = load<C, BYTES>(at + BYTES);
     c = load<C, BYTES>(below);
@@ -210,11 +215,12 @@ static __device__ __forceinline__ float bell(unsigned counter, unsigned key)
   return __fmul_rn((float)(sum - 510), 1 / 147.8f);
 }
 
-/* The augmented levels of output pixel x: whole numbers 0..255. */
+/* The augmented levels of output pixel x: whole numbers 0..255. Pixels up to 31 behind the row's end cost less than a test
+** for them; they get some level. */
 template <int C, int BYTES> static __device__ __forceinline__ void paint(const painter &p, int x, float level[C])
 {
   if (p.moves) sample<C, BYTES>(p, x, level);
-  else copy<C, BYTES>(p, x, level);
+  else copy<C, BYTES>(p, min(x, p.width - 1), level);
 #pragma unroll
   for (int c = 0; c < C; c++) {
     float v = clip(linear(level[c], p.gain, p.lift));
@@ -282,7 +288,7 @@ static __device__ __forceinline__ unsigned long long block_sum(unsigned long lon
 
 enum { STORE_BYTES = 16 };
 
-/* Writes 32 neighbouring pixels, `there` of them real, as one run of values: three channels go through shared memory,
+/* Writes 32 neighbouring pixels, or as many as there are, as one run of values: three channels go through shared memory,
 ** because stores with gaps would each cost a whole transfer. wide: runs of 32 begin at multiples of 16 bytes. */
 template <class T, int C>
 static __device__ __forceinline__ void store_run(const T value[C], int there, bool wide, T *out, T *room)
@@ -296,8 +302,8 @@ static __device__ __forceinline__ void store_run(const T value[C], int there, bo
 #pragma unroll
     for (int c = 0; c < C; c++) room[lane * C + c] = value[c];
     __syncwarp();
-    if (wide && there == 32) {
-      if (lane < 32 * C / V) cu_store<T, V>(out + lane * V, cu_load<T, V>(room + lane * V));
+    if (wide && there >= 32) {
+      if (lane < 32 * C / V) copy_16(out + lane * V, room + lane * V);
     } else {
 #pragma unroll
       for (int k = 0; k < C; k++)
@@ -333,13 +339,13 @@ __global__ void __launch_bounds__(AUGMENT_THREADS) augment_strips(augment_args a
   painter p = begin_row(a, row, y, BYTES);
   T *out = (T *)a.out + ((size_t)blockIdx.y * (size_t)a.height + (size_t)y) * (size_t)a.width * C;
   bool wide = (size_t)out % STORE_BYTES == 0;
-  for (int x = 0; x < a.width; x += 32) {
+  for (int x = 0; x < a.width; x += 32, out += 32 * C) {
     float level[C];
     T value[C];
-    paint<C, BYTES>(p, min(x + lane, a.width - 1), level);
+    paint<C, BYTES>(p, x + lane, level);
 #pragma unroll
     for (int c = 0; c < C; c++) value[c] = value_of<T>(level[c], to, c);
-    store_run<T, C>(value, min(a.width - x, 32), wide, out + x * C, room[warp]);
+    store_run<T, C>(value, a.width - x, wide, out, room[warp]);
   }
 }
 
