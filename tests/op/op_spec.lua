@@ -70,11 +70,12 @@ describe("every op", function()
   -- Comparing backends then compares the fused kernel with the expansion, gradients included.
   it("runs fused on one backend and expanded on another, if it is a fused op", function()
     for name, op in pairs(harness.ops) do
-      local fused, expanded = op.has.ref, not op.has.ref
+      local fused, expanded, known = op.has.ref, not op.has.ref, false
       for _, device in ipairs((harness.backends())) do
+        known = known or op.has[device] ~= nil -- capl.ops does not open a GPU to ask it; tests/cuda/kernels does
         fused, expanded = fused or op.has[device], expanded or not op.has[device]
       end
-      if op.fused and #(harness.backends()) > 0 then
+      if op.fused and known then
         assert.is_true(fused and expanded, name .. (fused and " never runs expanded" or " never runs fused"))
       end
     end
