@@ -272,7 +272,11 @@ local function report()
   for _, entry in ipairs(run.loaders) do
     if entry.augment then parts[#parts + 1] = ("augmented %d"):format(entry.loader:stats().augmented) end
   end
-  run.print("report: " .. table.concat(parts, ", ") .. (", peak memory %.0f MB"):format(core.sys.peak_rss() / 1e6))
+  local captured, m = core.counters().captured_steps, core.memory()
+  if captured > 0 then parts[#parts + 1] = ("captured_steps %d"):format(captured) end
+  parts[#parts + 1] = ("peak memory %.0f MB"):format(core.sys.peak_rss() / 1e6)
+  if m.card_total then parts[#parts + 1] = ("on the GPU %.0f MB"):format((m.peak + m.captured) / 1e6) end
+  run.print("report: " .. table.concat(parts, ", "))
   scaling_lines()
   for _, entry in ipairs(run.loaders) do
     if entry.loader:stats().samples > 0 then run.print("report: " .. entry.loader:report()) end

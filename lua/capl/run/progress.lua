@@ -10,6 +10,7 @@ local run = require "run"
 local progress = {}
 progress.__index = progress
 
+local AHEAD = 2 -- steps that may be queued on a GPU beside the one it does: what is shown is about now
 local REDRAW = 0.1 -- seconds between two drawings of the live line, at least
 
 local function duration(seconds)
@@ -120,6 +121,7 @@ function progress:step(images, loss, lr, position)
   self.step_number = self.step_number + 1
   self.images = self.images + images
   self.position = position or self.step_number / self.steps
+  core.pace(AHEAD)
   local now = core.clock()
   local ends = self.position >= 1
   if ends or (now >= self.next_show and not self.due) then

@@ -17,7 +17,6 @@ local OP = "train.fit"
 local EVALUATIONS, LOGS = 12, 200 -- of a run, for "auto"
 local EVALUATION_SHARE = 0.03 -- of a time box that "auto" evaluations may take
 local LOG_SECONDS = 5 -- between two points of the curve of a time box, at most
-local AHEAD = 2 -- steps that may be queued on a GPU beside the one it does
 
 local Fit = {}
 Fit.__index = Fit
@@ -135,7 +134,6 @@ function Fit:one_step(batch)
   if shown then check_loss(shown, self.progress.shown_step) end
   if self:log_now(position) then table.insert(self.fetches, {loss = core.fetch(loss), at = self:at(), lr = lr}) end
   self:note_losses(false)
-  core.pace(AHEAD)
 end
 
 -- Epoch after epoch until the span is over.

@@ -91,12 +91,13 @@ end
 function Record:result(values)
   if not self.on then return end
   local precision = run.setting("precision")
-  local seed = core.rng()
+  local seed, memory = core.rng(), core.memory()
   local out = {
     recipe = run.recipe:match("[^/]+$"), ended_at = core.sys.date(), seed = run.setting("seed") or seed, precision = precision,
-    peak_memory_bytes = core.sys.peak_rss(), version = core.version(),
+    peak_memory_bytes = core.sys.peak_rss(), peak_gpu_memory_bytes = memory.card_total and memory.peak + memory.captured,
+    version = core.version(), device = core.device(),
     host = {processor = processor(), processors = core.sys.cpus(), threads = core.sys.threads(),
-      backend = core.device_info("cpu").description},
+      backend = core.device_info(core.device()).description},
   }
   for key, value in pairs(values) do out[key] = value end
   must(core.sys.write(self:path("result.json"), json.encode(out, true) .. "\n"))
