@@ -47,6 +47,12 @@ static capl_status blas_status(cublasStatus_t status, const char *doing)
   capl_status code = status == CUBLAS_STATUS_ALLOC_FAILED ? CAPL_ENOMEM : CAPL_EDEVICE;
   return CAPL_FAIL(code, "cuBLASLt failed %s: %s", doing, cublasLtGetStatusString(status));
 }
+/* The library has nothing for this combination of types, sizes and epilogue, and nothing was done. */
+static bool is_refusal(cublasStatus_t status)
+{
+  return status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE ||
+         status == CUBLAS_STATUS_ARCH_MISMATCH;
+}
 #define BLAS_TRY(call, doing) CAPL_TRY(blas_status((call), (doing)))
 
 const char *blas_version(void)
@@ -193,8 +199,7 @@ static capl_status find_candidates(const plan *p, cublasLtMatmulHeuristicResult_
   if (status == CAPL_OK) {
     cublasStatus_t asked = cublasLtMatmulAlgoGetHeuristic(lib.handle, p->d.product, p->d.b, p->d.a, p->d.y, p->d.y,
                                                           preference, CANDIDATES, list, &returned);
-    bool none = asked == CUBLAS_STATUS_NOT_SUPPORTED;
-    status = none ? CAPL_OK : blas_status(asked, "to choose an algorithm");
+    status = is_refusal(asked) ? CAPL_OK : blas_status(asked, "to choose an algorithm");
   }
   for (int k = 0; status == CAPL_OK && k < returned; k++)
     if (list[k].state == CUBLAS_STATUS_SUCCESS && list[k].workspaceSize <= lib.workspace_bytes) list[(*n)++] = list[k];
@@ -315,21 +320,37 @@ capl_status blas_supports(const blas_record *record, bool *found)
   return CAPL_OK;
 }
 
+static capl_status fail_refused(const blas_record *record)
+{
+  char text[BLAS_TEXT];
+  return CAPL_FAIL(CAPL_EUNSUPPORTED, "cuBLASLt %s has no algorithm for %s", blas_version(),
+                   blas_describe(record, text, sizeof text));
+}
+
+/* Timing waits for the GPU, so never in a captured step; two runs of one seed may choose differently. */
+static bool wants_tuning(const plan *p)
+{
+  return cu.autotune && !p->record.deterministic && !p->tuned && !cu.capturing;
+}
+
 capl_status blas_run(const blas_record *record, const blas_pointers *at)
 {
   char text[BLAS_TEXT];
   plan *p;
   CAPL_TRY(plan_of(record, &p));
-  if (!p->found)
-    return CAPL_FAIL(CAPL_EUNSUPPORTED, "cuBLASLt %s has no algorithm for %s", blas_version(),
-                     blas_describe(record, text, sizeof text));
+  if (!p->found) return fail_refused(record);
   if (record->epilogue != BLAS_PLAIN)
     BLAS_TRY(SET(p->d.product, CUBLASLT_MATMUL_DESC_BIAS_POINTER, at->vector), "to take a bias");
-  if (cu.autotune && !record->deterministic && !p->tuned && !cu.capturing) {
+  if (wants_tuning(p)) {
     p->tuned = true;
     CAPL_TRY(tune(p, at));
   }
-  capl_status status = blas_status(queue(p, at, &p->algo), "to run a product");
+  cublasStatus_t queued = queue(p, at, &p->algo);
+  if (is_refusal(queued)) { /* the heuristics were wrong: never again */
+    p->found = false;
+    return fail_refused(record);
+  }
+  capl_status status = blas_status(queued, "to run a product");
   if (status != CAPL_OK) capl_error_context("%s", blas_describe(record, text, sizeof text));
   return status;
 }

@@ -69,7 +69,8 @@ void blas_count(const blas_record *record);
 /* Whether the library has an algorithm for the record. *found is set with CAPL_OK only. ESTATE for a new record while
 ** cu.capturing; EDEVICE with the library's own words. */
 capl_status blas_supports(const blas_record *record, bool *found);
-/* Queues the product on cu.stream. EUNSUPPORTED where blas_supports says no; else as there. */
+/* Queues the product on cu.stream. EUNSUPPORTED where blas_supports says no, or would now: then nothing was queued. Else as
+** there. */
 capl_status blas_run(const blas_record *record, const blas_pointers *p);
 
 /* What the library itself holds of the record, read back attribute by attribute: "m=3 n=5 ..." into text; for tests, and

@@ -8,6 +8,7 @@
 
 #include "backend/cuda/blas.h"
 #include "backend/cuda/kernels/matmul.h"
+#include "base/log.h"
 #include "ops/attrs.h"
 
 /* ---- one product ------------------------------------------------------------------------------ */
@@ -43,14 +44,37 @@ static capl_status run_own(const blas_record *r, const blas_pointers *p)
   return cu_launch(cu_matmul_table[kernel], tiles, MATMUL_THREADS, 0, &args);
 }
 
-/* Runs the record by the library where it can, else by the own kernel, which has no row_sums. */
+/* By the library: *done is false where it has no algorithm, and nothing happened. */
+static capl_status run_library(blas_record *r, const blas_pointers *p, bool *done)
+{
+  blas_align(r, p);
+  CAPL_TRY(blas_supports(r, done));
+  if (!*done) return CAPL_OK;
+  capl_status status = blas_run(r, p);
+  *done = status == CAPL_OK;
+  if (status == CAPL_EUNSUPPORTED) return CAPL_OK;
+  if (*done) blas_count(r);
+  return status;
+}
+
+/* Told once: own kernels are many times slower than the library's. */
+static void tell_own(const blas_record *r)
+{
+  static bool told;
+  char text[BLAS_TEXT];
+  if (!told) capl_log("cuBLASLt has no algorithm for %s: a plain kernel runs", blas_describe(r, text, sizeof text));
+  told = true;
+}
+
+/* By the library where it can, else by the own kernel, which has no row_sums. */
 static capl_status run_product(blas_record *r, const blas_pointers *p)
 {
-  bool found;
-  blas_align(r, p);
-  CAPL_TRY(blas_supports(r, &found));
-  CAPL_TRY(found ? blas_run(r, p) : run_own(r, p));
-  if (!found) r->tf32 = false;
+  bool done;
+  CAPL_TRY(run_library(r, p, &done));
+  if (done) return CAPL_OK;
+  tell_own(r);
+  CAPL_TRY(run_own(r, p));
+  r->tf32 = false;
   blas_count(r);
   return CAPL_OK;
 }
