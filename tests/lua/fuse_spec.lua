@@ -74,6 +74,30 @@ describe("a fused function", function()
     os.execute("rm -r '" .. path .. "'")
   end)
 
+  it("is the same in a captured step, bit for bit", function()
+    local function weights(captured)
+      local silu = capl.fuse(function(x) return x * x:sigmoid() end)
+      local far = capl.fuse(function(x, y) return (x - y):abs() ^ 1.5 end)
+      capl.manual_seed(4)
+      local model = nn.Sequential{nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 3)}
+      if device ~= "cpu" then model:to(device) end
+      local opt = capl.optim.SGD(model:parameters(), {lr = 0.1})
+      local function step(x, y)
+        local loss = far(silu(model(x)), y):mean()
+        opt:backward_step(loss)
+        return loss
+      end
+      local run = captured and capl.capture(step) or step
+      for i = 1, 6 do
+        run(capl.randn({4, 6}, {seed = 1, stream = {i, 0, 0}, device = device}), capl.randn({4, 3}, {seed = 1, stream = {i, 1, 0}, device = device}))
+      end
+      local all = {}
+      for i, p in ipairs(model:parameters()) do all[i] = p:tolist() end
+      return all
+    end
+    assert.same(weights(false), weights(true))
+  end)
+
   it("leaks nothing", function()
     if device ~= "cpu" then return end
     support.no_leak(function()
