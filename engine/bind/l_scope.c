@@ -65,15 +65,31 @@ static int core_no_grad(lua_State *L)
   return status ? lua_error(L) : lua_gettop(L);
 }
 
-/* core.autocast(dtype, fn, …) -> fn's results; dtype: "bf16", "f16", or "f32" for off */
+/* Whether f32 products of the default device may be rounded to TF32. Devices without that switch never do. */
+static void set_tf32(lua_State *L, bool on)
+{
+  capl_device *device = bind_opt_device(L, 0);
+  if (device->backend->set_switch) bind_check(L, capl_device_switch(device, "tf32", on), "autocast");
+}
+
+/* core.autocast(dtype, tf32, fn, …) -> fn's results; dtype: "bf16", "f16", or "f32" for off. tf32 holds on after fn, for
+** its backward pass, until the next autocast; inside another autocast that one's comes back. */
 static int core_autocast(lua_State *L)
 {
+  static int nested;
+  static bool tf32_now;
   capl_dtype low = bind_check_dtype(L, 1);
-  bind_check_function(L, 2);
+  bool tf32 = bind_check_bool(L, 2), outer = tf32_now;
+  bind_check_function(L, 3);
+  set_tf32(L, tf32);
+  tf32_now = tf32;
   capl_dtype former = capl_autocast_set(low);
-  int status = lua_pcall(L, lua_gettop(L) - 2, LUA_MULTRET, 0);
+  nested++;
+  int status = lua_pcall(L, lua_gettop(L) - 3, LUA_MULTRET, 0);
+  nested--;
   capl_autocast_set(former);
-  return status ? lua_error(L) : lua_gettop(L) - 1;
+  if (nested > 0) set_tf32(L, tf32_now = outer);
+  return status ? lua_error(L) : lua_gettop(L) - 2;
 }
 
 void bind_open_scopes(lua_State *L)

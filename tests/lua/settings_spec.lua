@@ -44,8 +44,13 @@ describe("precision", function()
     assert.equal("f32", (capl.precision("fp32")))
     assert.equal("bf16", (capl.precision{cpu = "bf16", cuda = "fp16"}))
     assert.equal(chosen, (capl.precision{cuda = "fp16"}))
-    assert.equal("LINE: precision: fp16 has no kernels on cpu; available: bf16, fp32\n  hint: use \"bf16\" or \"auto\"",
-      error_text(function() return (capl.precision("fp16")) end))
+    for _, name in ipairs{"fp16", "tf32"} do
+      assert.equal("LINE: precision: " .. name .. " has no kernels on cpu; available: bf16, fp32\n  hint: use \"auto\", or say "
+        .. "it for one kind of device: {cuda = \"" .. name .. "\", cpu = \"auto\"}",
+        error_text(function() return (capl.precision(name)) end))
+    end
+    assert.same({"bf16", "asked for", "bf16"}, {capl.precision("bf16")})
+    assert.equal("fp32", (select(3, capl.precision("f32"))))
     assert.equal("LINE: precision: unknown precision 'bf61'; did you mean 'bf16'?",
       error_text(function() return (capl.precision("bf61")) end))
   end)
@@ -102,7 +107,8 @@ describe("figures", function()
   end)
 
   it("count features", function()
-    for _, key in ipairs{"bf16_kernels", "fp16_kernels", "tf32_kernels", "fp32_kernels", "fused_ops", "expanded_ops", "ref_fallbacks", "layout_copies"} do
+    for _, key in ipairs{"bf16_kernels", "fp16_kernels", "tf32_kernels", "fp32_kernels", "fused_ops", "expanded_ops",
+      "ref_fallbacks", "layout_copies"} do
       assert.is_number(capl.counters()[key], key)
     end
   end)

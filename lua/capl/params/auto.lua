@@ -2,6 +2,8 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
+local precision = require "precision"
+
 local auto = {}
 
 --- Device of this run: "cpu", "cuda:0" …
@@ -10,17 +12,9 @@ function auto.device() return (core.device()) end
 --- Its kind, by which settings may differ: "cuda" or "cpu" (ref and meta count as cpu).
 function auto.kind() return auto.device():match("^cuda") or "cpu" end
 
-local precisions = {cpu = {"fp32", "bf16"}, cuda = {"fp32", "tf32", "fp16", "bf16"}}
-
-local function best_precision()
-  local info = core.device_info(auto.device())
-  if not info then return "fp32", "the device is not available" end
-  return info.precision == "f32" and "fp32" or info.precision, info.why
-end
-
 --- Names by which a chosen value is known: ORDER of the list is that of the documentation.
 local choose = {
-  precision = best_precision,
+  precision = precision.best,
   workers = function()
     local cpus = core.sys.cpus()
     -- Compute threads do the step, loader threads fill the gaps it leaves: one per two processors is enough.
@@ -34,16 +28,13 @@ local choose = {
 }
 
 local function check_precision(value)
-  local kind = auto.kind()
-  local list = precisions[kind]
-  for _, known in ipairs(list) do
-    if known == value or (known == "fp32" and value == "f32") then return end
-  end
+  local offered, list = precision.is_offered(value, auto.kind())
+  if offered then return end
   local known_elsewhere = value == "tf32" or value == "fp16"
   core.error{
     code = "unsupported",
     message = ("precision = %s cannot be in force on %s, which offers %s"):format(
-      tostring(value), kind, table.concat(list, ", ")),
+      tostring(value), auto.kind(), list),
     hint = known_elsewhere and 'write precision = {cuda = "' .. value .. '", cpu = "auto"}' or nil,
   }
 end
