@@ -1,0 +1,42 @@
+#!/usr/bin/env bash
+# The bundle: complete, small enough, and its gpu-check says what it should with and without a GPU (shim: FOLDER).
+# SPDX-License-Identifier: Apache-2.0
+set -euo pipefail
+
+shim=$1
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+fail() { echo "FAILED: $*" >&2; [[ ! -s $work/out.txt ]] || tail -n 30 "$work/out.txt" >&2; exit 1; }
+ok() { echo "ok $*"; }
+
+scripts/bundle --out="$work/capl-bundle.tar.xz" >"$work/out.txt" 2>&1 || fail 'scripts/bundle'
+tar -C "$work" -xf "$work/capl-bundle.tar.xz"
+bundle=$work/capl-bundle
+ok "$(tail -n 1 "$work/out.txt" | sed 's/.*(/(/')"
+
+# Every library is in it, but glibc's and NVIDIA's.
+for file in "$bundle"/bin/* "$bundle"/lib/*.so* "$bundle"/lib/capl/*.so "$bundle"/lib/deps/*; do
+  missing=$(LD_LIBRARY_PATH=$bundle/lib:$bundle/lib/deps ldd "$file" 2>/dev/null | awk '/=> / { print $1, $3 }' |
+    grep -Ev "^(libc|libm|libdl|librt|libpthread|libresolv)\\.so|^(libcuda|libcudnn|libcublas|libnv|libnccl)| $bundle/" || true)
+  [[ -z $missing ]] || fail "${file##*/} needs what the bundle lacks: $missing"
+done
+ok 'complete'
+
+bare() { (cd / && env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin "$@") >"$work/out.txt" 2>&1; }
+bare "$bundle/capl" -e 'print(capl.ones(2, 2):sum():item())' || fail 'capl'
+grep -qx 4 "$work/out.txt" || fail 'capl computes'
+bare "$bundle/capl" check "$bundle/recipes/captcha.lua" || fail 'capl check of a recipe'
+ok 'runs without this environment'
+
+if bare "$bundle/scripts/gpu-check" --out="$work/none" --quick info; then
+  [[ -e /dev/nvidiactl ]] || fail 'gpu-check passes without a GPU'
+else
+  grep -q 'device cuda is not available: ' "$work/out.txt" || fail 'gpu-check says why there is no GPU'
+fi
+grep -q '"failed": "' "$work/none/report.json" || fail 'gpu-check writes a report'
+ok 'says why there is no GPU'
+
+bare CAPL_BACKEND_PATH="$shim" "$bundle/scripts/gpu-check" --out="$work/some" --quick info twice graph || fail 'gpu-check with a GPU'
+grep -q '^all passed' "$work/out.txt" || fail 'gpu-check passes'
+python3 -m json.tool "$work/some/report.json" >/dev/null || fail 'report.json is no JSON'
+ok 'gpu-check passes'
