@@ -414,6 +414,17 @@ static void save(const char *key, const dnn_plan *plan)
   free(text);
 }
 
+/* One line for each kind and type: a network has dozens of such records, or none. */
+static void tell_no_engine(const dnn_record *record)
+{
+  static bool told[DNN_KINDS][CAPL_DTYPE_COUNT];
+  char text[DNN_TEXT];
+  if (told[record->kind][record->dtype]) return;
+  told[record->kind][record->dtype] = true;
+  capl_log("cuDNN has no engine on this GPU for %s: own kernels take its place, and that of others like it",
+           dnn_describe(record, text, sizeof text));
+}
+
 /* Makes the record's entry. Only a failure of the GPU or of memory is an error: no engine is an answer. */
 static capl_status make(const dnn_record *record, const slots *s)
 {
@@ -424,7 +435,7 @@ static capl_status make(const dnn_record *record, const slots *s)
     capl_status status = build(record, s, &plan);
     if (status != CAPL_OK && status != CAPL_EUNSUPPORTED) return status;
     if (plan.plan) save(key, &plan);
-    else capl_log("cuDNN has no engine on this GPU for %s", key);
+    else tell_no_engine(record);
   }
   capl_status status = keep(record, &plan);
   if (status != CAPL_OK) dnn_plan_free(&plan);
@@ -451,6 +462,15 @@ static capl_status need_engine(const dnn_record *record, const char *refusal)
   return CAPL_FAIL(CAPL_EUNSUPPORTED, "cuDNN has no engine for %s: %s", dnn_describe(record, text, sizeof text), refusal);
 }
 
+/* dnn_refusal, and what only newer GPUs have: asking costs a graph for each record. */
+static const char *refusal_here(const dnn_record *record)
+{
+  enum { NORMS_SINCE = 80 };
+  bool norm = record->kind == DNN_NORM || record->kind == DNN_NORM_GRAD;
+  if (norm && cu.capability < NORMS_SINCE) return "norms have engines since sm_80";
+  return dnn_refusal(record);
+}
+
 /* Everything between staging and unstaging. */
 static capl_status run_staged(const dnn_record *record, const slots *s)
 {
@@ -470,7 +490,7 @@ static capl_status run_staged(const dnn_record *record, const slots *s)
 capl_status dnn_run(capl_device *device, const dnn_record *record, const dnn_pointers *p)
 {
   slots s;
-  CAPL_TRY(need_engine(record, dnn_refusal(record)));
+  CAPL_TRY(need_engine(record, refusal_here(record)));
   CAPL_TRY(dnn_open());
   list_slots(&s, device, record, p);
   CAPL_TRY(stage(&s));

@@ -213,8 +213,8 @@ capl_status dnn_parse(const char *text, dnn_record *out)
   if (strlen(text) >= sizeof copy) return CAPL_FAIL(CAPL_EVALUE, "a record of %zu characters", strlen(text));
   strcpy(copy, text);
   char *rest = NULL, *word = strtok_r(copy, " \n", &rest);
-  dnn_kind kind;
-  capl_dtype dtype;
+  dnn_kind kind = DNN_CONV;
+  capl_dtype dtype = CAPL_F32;
   CAPL_TRY(parse_kind(word ? word : "", &kind));
   word = strtok_r(NULL, " \n", &rest);
   CAPL_TRY(capl_dtype_parse(word ? word : "", &dtype));
