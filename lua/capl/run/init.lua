@@ -261,7 +261,8 @@ local function scaling_lines()
   for _, opt in ipairs(run.optimizers) do
     local scale, skipped = opt.loss_scale, opt.skipped or 0
     local what = scale and ("loss scale %.12g (it grew %d times), "):format(scale, opt.growths) or ""
-    if scale or skipped > 0 then run.print(("report: %s%d steps skipped"):format(what, skipped)) end
+    local count = skipped == 1 and "1 step" or ("%d steps"):format(skipped)
+    if scale or skipped > 0 then run.print(("report: %s%s skipped"):format(what, count)) end
   end
 end
 
