@@ -78,15 +78,15 @@ static capl_status linear_grad_w_shape(const capl_call *call, capl_out_spec *out
   return CAPL_OK;
 }
 
-static capl_status linear_grad(const capl_node *node, capl_tensor *const *dy, capl_tensor **dx)
+/* dy: the gradient of x * weight' + bias. */
+static capl_status product_gradients(const capl_node *node, capl_tensor *dy, capl_tensor **dx)
 {
-  if (!dy[0]) return CAPL_OK;
   capl_tensor *x = node->in[0], *weight = node->in[1];
   bool bias_needs = node->n_in > 2 && node->needs[2];
-  if (node->needs[0]) CAPL_TRY(GRAD_CALL(CAPL_OP_linear_grad_x, NULL, &dx[0], dy[0], weight));
+  if (node->needs[0]) CAPL_TRY(GRAD_CALL(CAPL_OP_linear_grad_x, NULL, &dx[0], dy, weight));
   if (node->needs[1] || bias_needs) {
     capl_tensor *got[2];
-    CAPL_TRY(GRAD_CALL(CAPL_OP_linear_grad_w, NULL, got, x, dy[0]));
+    CAPL_TRY(GRAD_CALL(CAPL_OP_linear_grad_w, NULL, got, x, dy));
     if (node->needs[1])
       dx[1] = got[0];
     else
@@ -97,6 +97,27 @@ static capl_status linear_grad(const capl_node *node, capl_tensor *const *dy, ca
       capl_tensor_unref(got[1]);
   }
   return CAPL_OK;
+}
+
+static capl_status linear_grad(const capl_node *node, capl_tensor *const *dy, capl_tensor **dx)
+{
+  return dy[0] ? product_gradients(node, dy[0], dx) : CAPL_OK;
+}
+
+/* y tells where relu let the product pass. */
+static capl_status linear_act_grad(const capl_node *node, capl_tensor *const *dy, capl_tensor **dx)
+{
+  TEMP capl_tensor *passed = NULL;
+  if (!dy[0]) return CAPL_OK;
+  CAPL_TRY(GRAD_CALL(CAPL_OP_relu_grad, NULL, &passed, node->out[0], dy[0]));
+  return product_gradients(node, passed, dx);
+}
+
+static capl_status linear_act_expand(const capl_call *call)
+{
+  TEMP capl_tensor *product = NULL;
+  CAPL_TRY(capl_op_call(CAPL_OP_linear, call->in, call->n_in, NULL, &product));
+  return capl_op_call(CAPL_OP_relu, &product, 1, NULL, call->out);
 }
 
 /* linear: each of y's elements takes I products. */
@@ -217,6 +238,26 @@ const capl_op capl_op_linear = {
            "x (...,I), weight (O,I), bias (O), all of one floating dtype -> y (...,O) of that dtype. bias\n"
            "may be f32 beside 16-bit factors. Sums are f32 or wider.\n"
            "Errors: shape if x has other than I features or bias is not (O); dtype if x and weight differ.",
+};
+
+const capl_op capl_op_linear_act = {
+    .name = "linear_act",
+    .ins = "x, weight, bias?",
+    .outs = "y",
+    .n_out = 1,
+    .attrs = {{"act", CAPL_ATTR_ENUM, .choices = "relu"}},
+    .amp = CAPL_AMP_LOW,
+    .layout = CAPL_LAYOUT_ROW,
+    .save_in = 1u << 0 | 1u << 1,
+    .save_out = 1u << 0,
+    .shape = linear_shape,
+    .grad = linear_act_grad,
+    .expand = linear_act_expand,
+    .macs = linear_macs,
+    .doc = "Fully connected layer and activation in one: y = act(x * weight' + bias).\n"
+           "x (...,I), weight (O,I), bias (O), all of one floating dtype -> y (...,O) of that dtype. bias\n"
+           "may be f32 beside 16-bit factors. act: relu.\n"
+           "Errors: as linear.",
 };
 
 const capl_op capl_op_linear_grad_x = {

@@ -174,6 +174,29 @@ describe("Sequential", function()
     end
   end)
 
+  it("joins Linear and ReLU with the same results", function()
+    finally(function() capl.fuse(true) end)
+    for _, bias in ipairs{true, false} do
+      local model = nn.Sequential{nn.Linear(5, 4, {bias = bias}), nn.ReLU(), nn.Linear(4, 2)}
+      local x = capl.randn({3, 5}, {requires_grad = true})
+      local function run(fuse)
+        capl.fuse(fuse)
+        x:zero_grad()
+        model:zero_grad()
+        local before = capl.counters()
+        local y = model(x)
+        local after = capl.counters()
+        ;(y * y):sum():backward()
+        return {y:tolist(), x.grad:tolist(), model[1].weight.grad:tolist(), bias and model[1].bias.grad:tolist()},
+          after.fused_ops + after.expanded_ops - before.fused_ops - before.expanded_ops
+      end
+      local plain, none = run(false)
+      local joined, one = run(true)
+      assert.same({0, 1}, {none, one})
+      assert.same(plain, joined)
+    end
+  end)
+
   it("is not confused by lists", function()
     local list = nn.ModuleList{nn.Linear(1, 2), nn.Linear(2, 1)}
     assert.equal(4, #list:parameters())

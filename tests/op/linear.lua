@@ -24,6 +24,11 @@ return {
   {op = "linear_grad_w", inputs = {{5, 7}, {5, 3}}, batch = {1, 2}},
   {op = "linear_grad_w", inputs = {{2, 3, 7}, {2, 3, 5}}, batch = {1, 2}},
 
+  {op = "linear_act", name = "and relu", inputs = {{5, 7}, {3, 7}, {3}}},
+  {op = "linear_act", name = "and relu, no bias", inputs = {{2, 3, 17}, {5, 17}}},
+  {op = "linear_act", name = "and relu, worked out by hand", inputs = {gen.values {1, 2, values = {1, 2}},
+    gen.values {2, 2, values = {1, 10, -100, 10}}, gen.values {2, values = {0.5, 0}}}, expect = {{21.5, 0}}, only = {"expected"}},
+
   {inputs = {{2, 3}, {4, 5}}, fails = {"shape", "weight expects 5 input features, x has 3"}},
   {inputs = {{2, 3}, {4, 3}, {3}}, fails = {"shape", "bias must be (4), one per output feature; it is (3)"}},
   {inputs = {{2, 3}, {4, 3, 1}}, fails = {"shape", "weight must have 2 dims, it has 3"}},

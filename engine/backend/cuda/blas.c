@@ -94,23 +94,25 @@ static cudaDataType_t type_of(capl_dtype dtype)
 static const uint32_t epilogues[BLAS_EPILOGUES] = {
   [BLAS_PLAIN] = CUBLASLT_EPILOGUE_DEFAULT,
   [BLAS_BIAS] = CUBLASLT_EPILOGUE_BIAS,
+  [BLAS_RELU] = CUBLASLT_EPILOGUE_RELU,
   [BLAS_BIAS_RELU] = CUBLASLT_EPILOGUE_RELU_BIAS,
   [BLAS_ROW_SUMS] = CUBLASLT_EPILOGUE_BGRADB,
 };
 
 #define SET(descriptor, attribute, value) cublasLtMatmulDescSetAttribute(descriptor, attribute, &(value), sizeof(value))
 
-/* The vector's address is set before each run; heuristics only look at how it is aligned. */
+/* The vector's address is set before each run; heuristics only look at how it is aligned, so any will do that is aligned
+** the same. The workspace is aligned to 256 bytes. */
 static capl_status describe_product(const blas_record *r, cublasLtMatmulDesc_t product)
 {
   int32_t turn_a = r->b.turned ? CUBLAS_OP_T : CUBLAS_OP_N, turn_b = r->a.turned ? CUBLAS_OP_T : CUBLAS_OP_N;
   uint32_t epilogue = epilogues[r->epilogue];
   int32_t vector_type = type_of(r->y.dtype);
-  void *vector = lib.workspace;
+  void *vector = (void *)((uintptr_t)lib.workspace + (uintptr_t)r->vector_alignment);
   BLAS_TRY(SET(product, CUBLASLT_MATMUL_DESC_TRANSA, turn_a), "to take a transposition");
   BLAS_TRY(SET(product, CUBLASLT_MATMUL_DESC_TRANSB, turn_b), "to take a transposition");
   BLAS_TRY(SET(product, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue), "to take an epilogue");
-  if (r->epilogue == BLAS_PLAIN) return CAPL_OK;
+  if (!blas_has_vector(r->epilogue)) return CAPL_OK;
   BLAS_TRY(SET(product, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, vector_type), "to take a bias type");
   return blas_status(SET(product, CUBLASLT_MATMUL_DESC_BIAS_POINTER, vector), "to take a bias");
 }
@@ -339,7 +341,7 @@ capl_status blas_run(const blas_record *record, const blas_pointers *at)
   plan *p;
   CAPL_TRY(plan_of(record, &p));
   if (!p->found) return fail_refused(record);
-  if (record->epilogue != BLAS_PLAIN)
+  if (blas_has_vector(record->epilogue))
     BLAS_TRY(SET(p->d.product, CUBLASLT_MATMUL_DESC_BIAS_POINTER, at->vector), "to take a bias");
   if (wants_tuning(p)) {
     p->tuned = true;

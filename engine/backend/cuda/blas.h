@@ -18,6 +18,7 @@
 #define BLAS_EPILOGUE_MAP(X)                                                                  \
   X(PLAIN, "")                                                                                \
   X(BIAS, "bias")           /* y + vector (N), of the dtype of y */                           \
+  X(RELU, "relu")           /* the larger of 0 and y */                                       \
   X(BIAS_RELU, "bias_relu") /* the larger of 0 and y + vector (N) */                          \
   X(ROW_SUMS, "row_sums")   /* also: vector (M), of the dtype of y := sums over k of a (M,K) */
 
@@ -42,6 +43,7 @@ typedef struct {
   int64_t M, N, K, batch; /* all at least 1 */
   blas_matrix a, b, y;    /* y is of the dtype of a and b, or f32 */
   blas_epilogue epilogue;
+  int vector_alignment;   /* bytes, as for matrices */
   bool tf32;              /* f32 products may be rounded to tf32 */
   bool deterministic;     /* no split sums */
 } blas_record;
@@ -54,6 +56,8 @@ typedef struct {
 
 /* ---- records (blas_record.c) ------------------------------------------------------------------ */
 
+/* Whether an epilogue reads or writes blas_pointers.vector. */
+bool blas_has_vector(blas_epilogue epilogue);
 /* A record of dense matrices in one dtype with the switches in force now (cu.tf32, cu.deterministic). */
 blas_record blas_begin(capl_dtype dtype, int64_t M, int64_t N, int64_t K, bool a_turned, bool b_turned);
 /* Notes how p's addresses are aligned. */

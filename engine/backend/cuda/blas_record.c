@@ -9,6 +9,11 @@
 
 enum { WIDEST = 64 }; /* no algorithm asks for more than this; the allocator's blocks have it */
 
+bool blas_has_vector(blas_epilogue epilogue)
+{
+  return epilogue == BLAS_BIAS || epilogue == BLAS_BIAS_RELU || epilogue == BLAS_ROW_SUMS;
+}
+
 static blas_matrix dense(capl_dtype dtype, bool turned, int64_t rows, int64_t columns)
 {
   blas_matrix m;
@@ -33,6 +38,7 @@ blas_record blas_begin(capl_dtype dtype, int64_t M, int64_t N, int64_t K, bool a
   memcpy(&record.a, &a, sizeof a);
   memcpy(&record.b, &b, sizeof b);
   memcpy(&record.y, &y, sizeof y);
+  record.vector_alignment = WIDEST;
   record.tf32 = cu.tf32 && dtype == CAPL_F32 && cu.capability >= 80;
   record.deterministic = cu.deterministic;
   return record;
@@ -49,6 +55,7 @@ void blas_align(blas_record *record, const blas_pointers *p)
   record->a.alignment = alignment_of(p->a);
   record->b.alignment = alignment_of(p->b);
   record->y.alignment = alignment_of(p->y);
+  record->vector_alignment = alignment_of(p->vector); /* widest for NULL */
 }
 
 const char *blas_describe(const blas_record *record, char *buf, size_t len)
@@ -66,10 +73,10 @@ const char *blas_describe(const blas_record *record, char *buf, size_t len)
   snprintf(steps, sizeof steps, " rows=%" PRId64 ",%" PRId64 ",%" PRId64, record->a.row_step, record->b.row_step,
            record->y.row_step);
   if (record->y.dtype != record->a.dtype) snprintf(out, sizeof out, " y=%s", capl_dtype_name(record->y.dtype));
-  snprintf(buf, len, "%s %" PRId64 "x%" PRId64 "x%" PRId64 "%s%s%s%s%s aligned=%d,%d,%d%s%s%s%s",
+  snprintf(buf, len, "%s %" PRId64 "x%" PRId64 "x%" PRId64 "%s%s%s%s%s aligned=%d,%d,%d,%d%s%s%s%s",
            capl_dtype_name(record->a.dtype), record->M, record->N, record->K, batch, record->a.turned ? " a=turned" : "",
            record->b.turned ? " b=turned" : "", steps, out, record->a.alignment, record->b.alignment,
-           record->y.alignment, *epilogue ? " " : "", epilogue, record->tf32 ? " tf32" : "",
+           record->y.alignment, record->vector_alignment, *epilogue ? " " : "", epilogue, record->tf32 ? " tf32" : "",
            record->deterministic ? " deterministic" : "");
   return buf;
 }

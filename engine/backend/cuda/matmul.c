@@ -1,7 +1,7 @@
 /* matmul.c -- fully connected layers and batched matrix products: as records for cuBLASLt, else by an own kernel.
 **
 ** Tensors come row-major, so everything before the last dim of a layer's x is one dim of rows. Products without terms
-** (an inner size of 0) are filled here; products without results are no work.
+** (an inner size of 0) never reach the library; those without results are no work.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #include <string.h>
@@ -35,7 +35,7 @@ static capl_status run_own(const blas_record *r, const blas_pointers *p)
                       .y = p->y,
                       .y_batch = r->y.batch_step,
                       .bias = r->epilogue == BLAS_BIAS || r->epilogue == BLAS_BIAS_RELU ? p->vector : NULL,
-                      .relu = r->epilogue == BLAS_BIAS_RELU,
+                      .relu = r->epilogue == BLAS_RELU || r->epilogue == BLAS_BIAS_RELU,
                       .M = r->M,
                       .N = r->N,
                       .K = r->K};
@@ -120,18 +120,6 @@ static int64_t rows_of(const capl_tensor *t)
   return rows;
 }
 
-/* y (rows, O) := bias (O) in every row, or 0. */
-static capl_status fill_rows(capl_tensor *y, const capl_tensor *bias)
-{
-  if (!bias) return cu_fill_tensor(y, 0);
-  capl_tensor wide = *bias;
-  wide.ndim = y->ndim;
-  memcpy(wide.size, y->size, sizeof wide.size);
-  memset(wide.stride, 0, sizeof wide.stride);
-  wide.stride[y->ndim - 1] = 1;
-  return cu_copy_tensor(y, &wide);
-}
-
 /* cuBLASLt adds a bias of y's dtype only: *out := bias in that dtype, a new reference. */
 static capl_status convert_bias(capl_tensor *bias, capl_dtype dtype, capl_tensor **out)
 {
@@ -145,24 +133,24 @@ static capl_status convert_bias(capl_tensor *bias, capl_dtype dtype, capl_tensor
   return status;
 }
 
-/* y (rows, O) = x (rows, I) * weight' (I, O) + bias */
-static capl_status cu_linear(const capl_call *call)
+/* y (rows, O) = x (rows, I) * weight' (I, O) + bias, then relu if asked for */
+static capl_status linear(const capl_call *call, bool relu)
 {
   const capl_tensor *x = call->in[0], *weight = call->in[1];
   capl_tensor *given = call_input(call, 2), *y = call->out[0], *bias;
   if (capl_tensor_numel(y) == 0) return CAPL_OK;
-  if (last_size(x) == 0) return fill_rows(y, given);
   CAPL_TRY(convert_bias(given, y->dtype, &bias));
   blas_record record = blas_begin(x->dtype, rows_of(x), last_size(y), last_size(x), false, true);
   blas_pointers p = {capl_tensor_data(x), capl_tensor_data(weight), capl_tensor_data(y), NULL};
-  if (bias) {
-    record.epilogue = BLAS_BIAS;
-    p.vector = capl_tensor_data(bias);
-  }
-  capl_status status = run_product(&record, &p);
+  record.epilogue = bias ? (relu ? BLAS_BIAS_RELU : BLAS_BIAS) : (relu ? BLAS_RELU : BLAS_PLAIN);
+  if (bias) p.vector = capl_tensor_data(bias);
+  capl_status status = last_size(x) ? run_product(&record, &p) : run_own(&record, &p); /* no terms: bias only */
   capl_tensor_unref(bias);
   return status;
 }
+
+static capl_status cu_linear(const capl_call *call) { return linear(call, false); }
+static capl_status cu_linear_act(const capl_call *call) { return linear(call, true); }
 
 /* dx (rows, I) = dy (rows, O) * weight (O, I) */
 static capl_status cu_linear_grad_x(const capl_call *call)
@@ -321,6 +309,7 @@ static bool supports_product(const capl_call *call)
 
 const capl_kernel cu_matmul_kernels[] = {
   {CAPL_OP_linear, cu_linear, supports_product, CU_REAL},
+  {CAPL_OP_linear_act, cu_linear_act, supports_product, CU_REAL},
   {CAPL_OP_linear_grad_x, cu_linear_grad_x, supports_product, CU_REAL},
   {CAPL_OP_linear_grad_w, cu_linear_grad_w, supports_product, CU_REAL},
   {CAPL_OP_matmul, cu_matmul, supports_product, CU_REAL},

@@ -36,6 +36,9 @@ function Linear:forward(x)
   return y
 end
 
+-- Runs an op that begins with linear.
+function Linear:fused(x, name) return (core.op[name](x, self.weight, self.bias)) end
+
 function Linear:extra()
   return ("%d -> %d%s"):format(self.in_features, self.out_features, self.bias and "" or ", no bias")
 end

@@ -1,7 +1,7 @@
 -- sequential.lua: layers one after the other, and the one place where layers are joined into a fused op.
 --
 -- BatchNorm2d, ReLU, MaxPool2d(2) in a row run as bn_act_pool, BatchNorm2d and ReLU as bn_act: the same numbers,
--- one pass over memory instead of three. capl.fuse(false) switches it off.
+-- one pass over memory instead of three. Linear and ReLU run as linear_act. capl.fuse(false) switches it off.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
@@ -10,6 +10,7 @@ local classes = require "nn.class"
 local settings = require "nn.settings"
 local Module = require "nn.module"
 local BatchNorm = require "nn.batchnorm"
+local Linear = require "nn.linear"
 local activation = require "nn.activation"
 local pooling = require "nn.pooling"
 
@@ -58,8 +59,10 @@ end
 
 -- The fused op that covers the layers from i on, and how many they are; nil for none.
 local function fusable(layers, i)
-  if not settings.fuse or getmetatable(layers[i]) ~= BatchNorm.BatchNorm2d then return nil end
+  local class = getmetatable(layers[i])
+  if not settings.fuse or (class ~= BatchNorm.BatchNorm2d and class ~= Linear) then return nil end
   if not layers[i + 1] or getmetatable(layers[i + 1]) ~= activation.ReLU then return nil end
+  if class == Linear then return "linear_act", 2 end
   if layers[i + 2] and is_plain_pool(layers[i + 2]) then return "bn_act_pool", 3 end
   return "bn_act", 2
 end

@@ -23,8 +23,8 @@ capl_status cu_status(cudaError_t error, const char *doing)
   return error == cudaSuccess ? CAPL_OK : CAPL_FAIL(CAPL_EDEVICE, "%s", doing);
 }
 
-/* In the expected texts: compute 68 is f32, 77 is f32 through tf32; types 0 f32, 2 f16, 14 bf16; epilogues 1 none, 4 bias,
-** 6 bias and relu, 512 sums of B. */
+/* In the expected texts: compute 68 is f32, 77 is f32 through tf32; types 0 f32, 2 f16, 14 bf16; epilogues 1 none, 2 relu,
+** 4 bias, 6 bias and relu, 512 sums of B. */
 enum { COMPUTE_32F = 68, COMPUTE_TF32 = 77 };
 
 static void expect(const blas_record *record, const char *wanted)
@@ -46,6 +46,15 @@ static void a_layer_is_its_weight_turned_times_x(void **state)
   expect(&r, "compute=68 scale=0 turn=1,0 epilogue=6 vector=14"
              " A=bf16 300x10 ld=300 batch=1:0 order=0 B=bf16 300x64 ld=300 batch=1:0 order=0"
              " D=bf16 10x64 ld=10 batch=1:0 order=0");
+}
+
+static void relu_alone_has_no_vector(void **state)
+{
+  (void)state;
+  blas_record r = blas_begin(CAPL_F32, 5, 3, 7, false, false);
+  r.epilogue = BLAS_RELU;
+  expect(&r, "compute=68 scale=0 turn=0,0 epilogue=2 vector=4294967295"
+             " A=f32 3x7 ld=3 batch=1:0 order=0 B=f32 7x5 ld=7 batch=1:0 order=0 D=f32 3x5 ld=3 batch=1:0 order=0");
 }
 
 static void weight_gradients_are_f32_and_sum_the_rows_of_a(void **state)
@@ -97,9 +106,9 @@ static void records_are_described_in_one_line(void **state)
   blas_record r = blas_begin(CAPL_BF16, 10, 300, 64, true, false);
   r.y.dtype = CAPL_F32;
   r.epilogue = BLAS_ROW_SUMS;
-  blas_align(&r, &(blas_pointers){(void *)0x1002, (void *)0x1010, (void *)0x1100, NULL});
+  blas_align(&r, &(blas_pointers){(void *)0x1002, (void *)0x1010, (void *)0x1100, (void *)0x1004});
   assert_string_equal(blas_describe(&r, text, sizeof text),
-                      "bf16 10x300x64 a=turned rows=10,300,300 y=f32 aligned=2,16,64 row_sums");
+                      "bf16 10x300x64 a=turned rows=10,300,300 y=f32 aligned=2,16,64,4 row_sums");
 }
 
 static void without_a_gpu_a_product_fails_with_words(void **state)
@@ -123,6 +132,7 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_layer_is_its_weight_turned_times_x),
+    cmocka_unit_test(relu_alone_has_no_vector),
     cmocka_unit_test(weight_gradients_are_f32_and_sum_the_rows_of_a),
     cmocka_unit_test(tf32_is_in_force_only_where_the_record_says_so),
     cmocka_unit_test(batches_have_their_steps_and_may_repeat_a_matrix),

@@ -90,8 +90,9 @@ static capl_status epilogue(capl_device *ref, const blas_record *r, const blas_p
   view v;
   if (r->epilogue == BLAS_PLAIN) return CAPL_OK;
   if (r->epilogue == BLAS_ROW_SUMS) return row_sums(ref, r, p, a);
-  CAPL_TRY(REF_CALL(add, NULL, exact, exact, view_of(&v, ref, p->vector, r->y.dtype, 1, &r->N, NULL)));
-  return r->epilogue == BLAS_BIAS_RELU ? REF_CALL(relu, NULL, exact, exact) : CAPL_OK;
+  if (blas_has_vector(r->epilogue))
+    CAPL_TRY(REF_CALL(add, NULL, exact, exact, view_of(&v, ref, p->vector, r->y.dtype, 1, &r->N, NULL)));
+  return r->epilogue == BLAS_BIAS ? CAPL_OK : REF_CALL(relu, NULL, exact, exact);
 }
 
 static capl_status execute(capl_device *ref, const blas_record *r, const blas_pointers *p, double *room)

@@ -21,6 +21,8 @@ for i, sizes in ipairs(LAYERS) do
         same("linear", {x, weight})
         same("linear", {x, weight, normal({outputs}, dtype, 4)})
         same("linear", {x, weight, normal({outputs}, "f32", 4)}, nil, {dtype == "bf16" and 1.6e-2 or nil})
+        same("linear_act", {x, weight})
+        same("linear_act", {x, weight, normal({outputs}, dtype, 4)})
         same("linear_grad_x", {dy, weight})
         same("linear_grad_w", {x, dy}, nil, {1e-5, 1e-5})
       end)
