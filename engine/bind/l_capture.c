@@ -169,6 +169,15 @@ static int core_modes(lua_State *L)
   return 1;
 }
 
+/* core.set_grad(x, gradient or nil): as it was before */
+static int core_set_grad(lua_State *L)
+{
+  capl_tensor *t = bind_check_tensor(L, 1), *former = t->grad;
+  t->grad = lua_isnoneornil(L, 2) ? NULL : capl_tensor_ref(bind_check_tensor(L, 2));
+  capl_tensor_unref(former);
+  return 0;
+}
+
 /* core.structure([changed]) -> how often parameters were exchanged or frozen so far; true: now again */
 static int core_structure(lua_State *L)
 {
@@ -261,7 +270,7 @@ void bind_open_capture(lua_State *L)
   static const luaL_Reg of_fetch[] = {{"ready", fetch_ready}, {"value", fetch_value}, {NULL, NULL}};
   static const luaL_Reg functions[] = {{"watch", core_watch}, {"can_capture", core_can_capture},
                                        {"capture_begin", core_capture_begin}, {"modes", core_modes},
-                                       {"structure", core_structure}, {"collect", core_collect}, {"fetch", core_fetch},
+                                       {"structure", core_structure}, {"set_grad", core_set_grad}, {"collect", core_collect}, {"fetch", core_fetch},
                                        {"pace", core_pace}, {NULL, NULL}};
   make_type(L, WATCH_TYPE, of_watch, watch_gc);
   make_type(L, CAPTURE_TYPE, of_capture, capture_free);

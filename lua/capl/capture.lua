@@ -221,6 +221,20 @@ local function held(results)
   return results
 end
 
+-- Gradients of all parameters that take part; false: none. A recording that fails leaves them as they were.
+local function gradients_of(kind)
+  local out = {}
+  for object in pairs(kind.objects) do
+    local list = object.params or object.parameters and object:parameters() or {}
+    for _, p in ipairs(list) do out[p] = p.grad or false end
+  end
+  return out
+end
+
+local function restore_gradients(gradients)
+  for p, grad in pairs(gradients) do core.set_grad(p, grad or nil) end
+end
+
 local function fill_buffers(kind, tensors)
   core.no_grad(function()
     for i, t in ipairs(tensors) do kind.buffers[i]:copy_(t) end
@@ -262,6 +276,7 @@ function Captured:capture(kind, args)
   local recording, why = core.capture_begin(self.device)
   if not recording then return self:give_up(why) end
   local seed, streams = core.rng()
+  local gradients = gradients_of(kind)
   kind.again, kind.before = {}, {}
   hooks.again = kind.again
   local results, err = record(self, kind, replaced(args, kind.buffers), recording)
@@ -270,6 +285,7 @@ function Captured:capture(kind, args)
   if not results then
     recording:free()
     core.rng(seed, streams)
+    restore_gradients(gradients)
     return self:not_captured(kind, err)
   end
   kind.recording, kind.results, kind.seed, kind.streams, kind.uses = recording, results, seed, streams, after - streams

@@ -27,11 +27,21 @@ static capl_status instantiate(cudaGraph_t recorded, void **graph)
   return status;
 }
 
+/* Ends the recording whatever happens: a stream that records forever can do nothing else. */
+static capl_status end_recording(cudaGraph_t *recorded)
+{
+  enum cudaStreamCaptureStatus state = cudaStreamCaptureStatusNone;
+  capl_status status = cu_status(cudaStreamEndCapture(cu.stream, recorded), "ending the recording of a step");
+  if (status == CAPL_OK || cudaStreamIsCapturing(cu.stream, &state) != cudaSuccess) return status;
+  if (state != cudaStreamCaptureStatusNone && cudaStreamEndCapture(cu.stream, recorded) != cudaSuccess) cudaGetLastError();
+  return status;
+}
+
 capl_status cu_capture_end(void **graph)
 {
   cudaGraph_t recorded = NULL;
   cu.capturing = false;
-  capl_status status = cu_status(cudaStreamEndCapture(cu.stream, &recorded), "ending the recording of a step");
+  capl_status status = end_recording(&recorded);
   if (status == CAPL_OK && graph) status = instantiate(recorded, graph);
   if (recorded) cudaGraphDestroy(recorded);
   return graph ? status : CAPL_OK;
