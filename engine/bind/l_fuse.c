@@ -12,8 +12,8 @@
 
 #include "ops/program.h"
 
-/* One more input is needed for the gradient of the result. */
-enum { MOST_ARGUMENTS = PROGRAM_INPUTS - 1, MOST_KNOWN = PROGRAM_VALUES };
+/* One more input is needed for the gradient of the result, and many more steps for that of a long program. */
+enum { MOST_ARGUMENTS = PROGRAM_INPUTS - 1, MOST_STEPS = PROGRAM_STEPS / 8, MOST_KNOWN = PROGRAM_VALUES };
 
 static struct {
   bool active;
@@ -157,6 +157,8 @@ static int push_program(lua_State *L, int results)
   if (!bind_to_handle(L, -1))
     return bind_fail(L, CAPL_EVALUE, "fuse", NULL, "a fused function returns a tensor, this one a %s", bind_typename(L, -1));
   bind_check(L, program_intern(&trace.draft, need_known(L, "fuse", bind_to_handle(L, -1)->t), &p), "fuse");
+  if (p->n > MOST_STEPS)
+    return bind_fail(L, CAPL_EVALUE, "fuse", "fuse it in two parts", "a fused function has at most %d ops, this one %d", MOST_STEPS, p->n);
   lua_pushstring(L, p->text);
   return 1;
 }

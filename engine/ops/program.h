@@ -21,7 +21,7 @@
 
 enum {
   PROGRAM_INPUTS = 8,
-  PROGRAM_STEPS = 160,
+  PROGRAM_STEPS = 512, /* a program that is to have gradients should have at most an eighth of it */
   PROGRAM_VALUES = PROGRAM_INPUTS + PROGRAM_STEPS, /* inputs come first, used or not */
   PROGRAM_CONST = CAPL_OP_COUNT                    /* a step's op: number[0], of the dtype of value arg[0] */
 };

@@ -144,10 +144,37 @@ describe("a function that cannot be fused", function()
     refused("may not write into tensors", function(t) return t:add_(1) end, x)
   end)
 
+  it("is told when it is too long", function()
+    local function chain(n)
+      return function(t)
+        for i = 1, n do t = (t * i):tanh() end
+        return t
+      end
+    end
+    refused("a fused function has at most 64 ops, this one 66", chain(33), random({3}, 1))
+    refused("a pointwise program has at most 512 steps", chain(300), random({3}, 1))
+    local x = random({3}, 1)
+    capl.fuse(chain(32))(x):sum():backward()
+    assert.same({3}, x.grad.shape)
+  end)
+
   it("leaves nothing behind: the next one works", function()
     assert.has_error(function() capl.fuse(function() error("mine") end)(random({3}, 1)) end)
     assert.are.equal(3, capl.fuse(function(t) return t * 2 end)(random({3}, 1)):numel())
     assert.same({3}, (random({3}, 1):sum() * capl.ones({3}, {device = device})).shape)
+  end)
+end)
+
+-- The last of this process: it uses up all programs.
+describe("programs without end", function()
+  it("are refused, as each is kept", function()
+    if device ~= "cpu" then return end
+    local x = capl.ones(2)
+    local seen = error_text(function()
+      for i = 1, 5000 do capl.op.pointwise(x, {program = ("affine a %d 0"):format(i)}) end
+    end)
+    assert.truthy(seen:find("does a number in them change from call to call?", 1, true), seen)
+    assert.truthy(seen:find("give a number that changes as a tensor without dims", 1, true), seen)
   end)
 end)
 
