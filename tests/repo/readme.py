@@ -14,7 +14,7 @@ ROOT, BUILD = os.environ["CAPL_SOURCE_DIR"], os.environ["CAPL_BUILD_DIR"]
 PAGES = ["README.md", "README.zh-CN.md"]
 LINES = 105  # of two screens
 # Pages whose commands run too, after those of README.md; DIR is a folder of their own.
-MORE = ["docs/install.md"]
+MORE = ["docs/install.md", "docs/gpu.md"]
 
 SMALL_CAPTCHA = " --max_time=3s --batch=16 --val=20 --test=40 --files=8"
 # The first pattern that fits a command says what runs instead.
@@ -23,6 +23,8 @@ INSTEAD = [
     (r"scripts/test", "scripts/test -h"),
     (r"scripts/install (\w+)", r"scripts/install --plan \1"),
     (r"scripts/build", "scripts/build -h"),
+    (r"scripts/gpu-check", "scripts/gpu-check -h"),
+    (r"scripts/bundle", "scripts/bundle -h"),
     (r"(build/capl recipes/captcha\.lua)(?! --help)( --max_time=\w+)?", r"\1" + SMALL_CAPTCHA),
     (r"(build/capl recipes/folder\.lua --data=.*)", r"\1 --max_time=3s --batch=16"),
     (r"(build/capl generate .*) --n=\d+", r"\1 --n=120"),
