@@ -89,7 +89,8 @@ describe("a fused function", function()
       end
       local run = captured and capl.capture(step) or step
       for i = 1, 6 do
-        run(capl.randn({4, 6}, {seed = 1, stream = {i, 0, 0}, device = device}), capl.randn({4, 3}, {seed = 1, stream = {i, 1, 0}, device = device}))
+        local x = capl.randn({4, 6}, {seed = 1, stream = {i, 0, 0}, device = device})
+        run(x, capl.randn({4, 3}, {seed = 1, stream = {i, 1, 0}, device = device}))
       end
       local all = {}
       for i, p in ipairs(model:parameters()) do all[i] = p:tolist() end
