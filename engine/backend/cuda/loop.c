@@ -45,12 +45,11 @@ static void join(cu_loop *loop, int d)
 static void prepare_division(cu_loop *loop, int d)
 {
   uint64_t size = (uint64_t)loop->size[d];
-  if (size == 0) return;
-  int shift = 0, bits = loop->wide ? 64 : 32;
-  while (((uint64_t)1 << shift) < size) shift++;
-  unsigned __int128 rest = ((uint64_t)1 << shift) - size;
+  int shift = size > 1 ? 64 - __builtin_clzll(size - 1) : 0;
+  uint64_t rest = ((uint64_t)1 << shift) - size;
   loop->shift[d] = shift;
-  loop->factor[d] = (uint64_t)((rest << bits) / size + 1);
+  if (loop->wide) loop->factor[d] = (uint64_t)(((unsigned __int128)rest << 64) / size + 1);
+  else loop->factor[d] = (rest << 32) / size + 1; /* without the slow division of 128 bits */
 }
 
 void loop_finish(cu_loop *loop)
@@ -58,7 +57,8 @@ void loop_finish(cu_loop *loop)
   loop->total = 1;
   for (int d = 0; d < loop->ndim; d++) loop->total *= loop->size[d];
   loop->wide = loop->total > INT32_MAX;
-  for (int d = 0; d < loop->ndim; d++) prepare_division(loop, d);
+  if (loop->total == 0) return;
+  for (int d = 1; d < loop->ndim; d++) prepare_division(loop, d); /* of dim 0 there is nothing to divide by */
 }
 
 void loop_init(cu_loop *loop, int operands, const capl_tensor *const *t)

@@ -130,9 +130,28 @@ __device__ __forceinline__ int64_t last_step(const reduce_args &a, int64_t s)
 
 /* ---- kernels --------------------------------------------------------------------------------- */
 
-template <class T, class K, int N> __global__ void __launch_bounds__(CU_TEAM_THREADS) reduce_rows(reduce_args a)
+/* Folds what this thread reads of one output, or of N side by side: steps first, first + depth ... of over, from x on.
+** Two loads are under way at a time: one would leave the memory idle. */
+template <class T, class K, int N, class F>
+__device__ __forceinline__ void walk(const reduce_args &a, int64_t x, int64_t first, int64_t end, F take)
 {
   typedef typename value_of<T>::type R;
+  int64_t depth = a.team.depth;
+  for (int64_t i = first; i < end; i += 2 * depth) {
+    int64_t at[1], next[1];
+    R v[N], w[N];
+    bool both = i + depth < end;
+    cu_locate<1>(a.over, i, at);
+    cu_locate<1>(a.over, both ? i + depth : i, next);
+    load<T, N>(a, x + at[0], v);
+    load<T, N>(a, x + next[0], w);
+    for (int j = 0; j < N; j++) take(j, K::make(v[j], i));
+    for (int j = 0; both && j < N; j++) take(j, K::make(w[j], i + depth));
+  }
+}
+
+template <class T, class K, int N> __global__ void __launch_bounds__(CU_TEAM_THREADS, REDUCE_BLOCKS) reduce_rows(reduce_args a)
+{
   __shared__ typename K::part room[CU_TEAM_THREADS];
   team_place me = team_find(a.team);
   int64_t items = a.kept.total * a.splits;
@@ -141,23 +160,16 @@ template <class T, class K, int N> __global__ void __launch_bounds__(CU_TEAM_THR
     typename K::part p = K::nothing(a);
     if (item < items) {
       cu_locate<2>(a.kept, o, at);
-      int64_t end = last_step(a, s);
-      for (int64_t i = s * a.chunk + me.y; i < end; i += a.team.depth) {
-        int64_t over[1];
-        R v[N];
-        cu_locate<1>(a.over, i, over);
-        load<T, N>(a, at[0] + over[0], v);
-        for (int j = 0; j < N; j++) p = K::fold(a, p, K::make(v[j], i));
-      }
+      walk<T, K, N>(a, at[0], s * a.chunk + me.y, last_step(a, s),
+                    [&](int, typename K::part q) { p = K::fold(a, p, q); });
     }
     p = team_fold(a.team, p, room, folder<K>{a});
     if (item < items && me.y == 0) finish<K>(a, o, s, at[1], p);
   }
 }
 
-template <class T, class K, int N> __global__ void __launch_bounds__(CU_TEAM_THREADS) reduce_columns(reduce_args a)
+template <class T, class K, int N> __global__ void __launch_bounds__(CU_TEAM_THREADS, REDUCE_BLOCKS) reduce_columns(reduce_args a)
 {
-  typedef typename value_of<T>::type R;
   __shared__ typename K::part room[CU_TEAM_THREADS];
   team_place me = team_find(a.team);
   int64_t items = a.kept.total * a.tiles * a.splits;
@@ -169,14 +181,8 @@ template <class T, class K, int N> __global__ void __launch_bounds__(CU_TEAM_THR
     for (int j = 0; j < N; j++) p[j] = K::nothing(a);
     if (active) {
       cu_locate<2>(a.kept, outer, at);
-      int64_t end = last_step(a, s), x = at[0] + column * a.x_column;
-      for (int64_t i = s * a.chunk + me.y; i < end; i += a.team.depth) {
-        int64_t over[1];
-        R v[N];
-        cu_locate<1>(a.over, i, over);
-        load<T, N>(a, x + over[0], v);
-        for (int j = 0; j < N; j++) p[j] = K::fold(a, p[j], K::make(v[j], i));
-      }
+      walk<T, K, N>(a, at[0] + column * a.x_column, s * a.chunk + me.y, last_step(a, s),
+                    [&](int j, typename K::part q) { p[j] = K::fold(a, p[j], q); });
     }
     for (int j = 0; j < N; j++) {
       p[j] = team_fold(a.team, p[j], room, folder<K>{a});
