@@ -158,6 +158,33 @@ describe("fp16", function()
     end)
   end
 
+  it("is captured: the same scales, skips and weights, bit for bit", function()
+    local function train(wrap)
+      capl.manual_seed(9)
+      local model = small_net()
+      local opt = makers["Muon and AdamW, joined"](model)
+      local x, labels, scales = capl.randn(8, 1, 8, 8), (capl.rand(8) * 4):to("i32"), {}
+      local step = wrap(function(image, factor)
+        local loss = capl.autocast("fp16", function() return nn.cross_entropy(model(image), labels) end)
+        opt:backward_step(loss * factor)
+        return loss
+      end)
+      for i = 1, 14 do
+        step(x, capl.full({1}, boost[i] or 1):reshape{})
+        scales[i] = opt.loss_scale
+      end
+      local weights = {}
+      for i, p in ipairs(model:parameters()) do weights[i] = p:tolist() end
+      return {scales, weights, opt.skipped, opt.steps, opt.state_dict and opt:state_dict().optimizers[1].state[1].step}, step
+    end
+    local plain = train(function(fn) return fn end)
+    local captured, step = train(capl.capture)
+    assert.same(plain, captured)
+    assert.equal(3, captured[3])
+    assert.equal(1, step:state().captured)
+    assert.is_true(step:state().replays >= 8)
+  end)
+
   it("goes on where a saved optimiser stopped", function()
     local make = makers.SGD
     capl.manual_seed(1)

@@ -1,4 +1,6 @@
 --- capl: 1
+-- SPDX-License-Identifier: Apache-2.0
+--
 -- Four steps of a small net; the second batch is so large that its gradients are not finite in fp16.
 local p = capl.params {precision = "auto", epochs = 4}
 
