@@ -79,8 +79,8 @@ extern const capl_kernel cu_optim_kernels[];
 capl_status cu_copy_tensor(capl_tensor *dst, const capl_tensor *src);
 /* Every element of t := value (shape.c). */
 capl_status cu_fill_tensor(capl_tensor *t, double value);
-/* sums (columns) f32 := x (rows, columns), row-major, summed over its rows, rows >= 1; the order of the sums depends on
-** the sizes alone (matmul.c). */
+/* sums (columns) f32 := x (rows, columns), row-major, summed over its rows; the order of the sums depends on the sizes
+** and the GPU alone (reduce.c). */
 capl_status cu_column_sums(capl_device *device, capl_dtype dtype, const void *x, int64_t rows, int64_t columns,
                            float *sums);
 

@@ -79,32 +79,6 @@ static capl_status run_product(blas_record *r, const blas_pointers *p)
   return CAPL_OK;
 }
 
-/* ---- sums of columns -------------------------------------------------------------------------- */
-
-static capl_status sum_strips(int type, const void *x, int64_t rows, int64_t columns, int64_t strips, float *sums)
-{
-  column_sums_args args = {.x = x, .sums = sums, .rows = rows, .columns = columns, .rows_per_block = ceil_div(rows, strips)};
-  return cu_launch_2d(cu_matmul_table[COLUMN_SUMS + type], ceil_div(columns, COLUMN_SUMS_WIDTH), strips,
-                      COLUMN_SUMS_THREADS, 0, &args);
-}
-
-/* sums (columns) f32 := x (rows, columns) summed over its rows, rows >= 1. Enough strips of rows to keep the GPU busy,
-** of at least 64 rows; the same number for the same shape, so that the order of the sums never changes. */
-capl_status cu_column_sums(capl_device *device, capl_dtype dtype, const void *x, int64_t rows, int64_t columns,
-                           float *sums)
-{
-  int64_t strips = ceil_div(rows, 64), busy = ceil_div(1024, ceil_div(columns, COLUMN_SUMS_WIDTH));
-  if (strips > busy) strips = busy;
-  int type = (int)cu_type_of(dtype);
-  if (strips <= 1) return sum_strips(type, x, rows, columns, 1, sums);
-  void *parts;
-  CAPL_TRY(capl_scratch_get(device, (size_t)(strips * columns) * sizeof(float), &parts));
-  capl_status status = sum_strips(type, x, rows, columns, strips, parts);
-  if (status == CAPL_OK) status = sum_strips(CU_F32, parts, strips, columns, 1, sums);
-  capl_scratch_put(device, parts);
-  return status;
-}
-
 /* ---- linear ----------------------------------------------------------------------------------- */
 
 static int64_t last_size(const capl_tensor *t)

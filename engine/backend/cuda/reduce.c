@@ -151,6 +151,16 @@ static capl_status run(capl_device *device, reduce_plan plan, reduce_args *a, co
   return status;
 }
 
+/* Folds what kept and over say, by the kernels k. */
+static capl_status reduce_loops(capl_device *device, reduce_args *a, const reduce_kernels *k)
+{
+  cu_loop kept = a->kept;
+  size_t bytes = capl_dtype_size((capl_dtype)a->from);
+  a->count = a->over.total;
+  reduce_plan plan = runs_along_kept(a) ? plan_columns(a, k, bytes) : plan_rows(a, k, bytes);
+  return run(device, plan, a, &kept, k->parts);
+}
+
 static capl_status reduce(const capl_call *call, const capl_attr *dims, reduce_op op, const reduce_kernels *k)
 {
   split_dims t;
@@ -160,24 +170,33 @@ static capl_status reduce(const capl_call *call, const capl_attr *dims, reduce_o
   CAPL_TRY(split_tensors(call, dims, &t));
   loop_init(&a.kept, 2, (const capl_tensor *[]){&t.x, &t.y});
   loop_init(&a.over, 1, (const capl_tensor *[]){&t.over});
-  cu_loop kept = a.kept;
-  a.count = a.over.total;
-  size_t bytes = capl_dtype_size(x->dtype);
-  reduce_plan plan = runs_along_kept(&a) ? plan_columns(&a, k, bytes) : plan_rows(&a, k, bytes);
-  return run(call->device, plan, &a, &kept, k->parts);
+  return reduce_loops(call->device, &a, k);
 }
 
-static reduce_kernels fold_kernels(const capl_tensor *x)
+static reduce_kernels fold_kernels(capl_dtype dtype)
 {
-  cu_type type = cu_type_of(x->dtype);
+  cu_type type = cu_type_of(dtype);
   if (type == CU_TYPES) return (reduce_kernels){REDUCE_ROWS_WHOLE, REDUCE_COLUMNS_WHOLE, REDUCE_PARTS_WHOLE, 1};
-  return (reduce_kernels){REDUCE_ROWS + type, REDUCE_COLUMNS + type, REDUCE_PARTS, 16 / (int)capl_dtype_size(x->dtype)};
+  return (reduce_kernels){REDUCE_ROWS + type, REDUCE_COLUMNS + type, REDUCE_PARTS, 16 / (int)capl_dtype_size(dtype)};
+}
+
+capl_status cu_column_sums(capl_device *device, capl_dtype dtype, const void *x, int64_t rows, int64_t columns,
+                           float *sums)
+{
+  reduce_kernels k = fold_kernels(dtype);
+  reduce_args a = {.op = REDUCE_SUM, .x = x, .y = sums, .from = dtype, .to = CAPL_F32};
+  if (columns == 0) return CAPL_OK;
+  a.kept = (cu_loop){.ndim = 1, .size = {columns}, .stride = {{1}, {1}}};
+  a.over = (cu_loop){.ndim = 1, .size = {rows}, .stride = {{columns}}};
+  loop_finish(&a.kept);
+  loop_finish(&a.over);
+  return reduce_loops(device, &a, &k);
 }
 
 #define REDUCE_KERNEL(op, which)                                        \
   static capl_status cu_##op(const capl_call *call)                     \
   {                                                                     \
-    reduce_kernels k = fold_kernels(call->in[0]);                       \
+    reduce_kernels k = fold_kernels(call->in[0]->dtype);                \
     return reduce(call, &call->attr[DIMS], which, &k);                  \
   }
 REDUCE_KERNEL(sum, REDUCE_SUM)

@@ -1,4 +1,4 @@
-/* matmul.cu -- a plain tiled matrix product for what cuBLASLt does not take, and sums of columns.
+/* matmul.cu -- a plain tiled matrix product for what cuBLASLt does not take.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #include "backend/cuda/kernels/kernel.h"
@@ -64,29 +64,6 @@ template <class T, class Y> __global__ void __launch_bounds__(MATMUL_THREADS) ma
     }
 }
 
-/* ---- sums of columns ------------------------------------------------------------------------- */
-
-/* Blocks in x take 32 columns each, blocks in y a run of rows each; a warp reads 32 neighbours of a row. Two launches
-** sum everything in an order that never changes: this kernel over x, then over the sums of its blocks. */
-template <class T> __global__ void __launch_bounds__(COLUMN_SUMS_THREADS) column_sums(column_sums_args g)
-{
-  __shared__ float part[COLUMN_SUMS_THREADS / COLUMN_SUMS_WIDTH][COLUMN_SUMS_WIDTH];
-  int lane = threadIdx.x % COLUMN_SUMS_WIDTH, strip = threadIdx.x / COLUMN_SUMS_WIDTH;
-  const int strips = COLUMN_SUMS_THREADS / COLUMN_SUMS_WIDTH;
-  int64_t column = (int64_t)blockIdx.x * COLUMN_SUMS_WIDTH + lane;
-  int64_t first = (int64_t)blockIdx.y * g.rows_per_block, end = first + g.rows_per_block;
-  if (end > g.rows) end = g.rows;
-  float sum = 0.0f;
-  if (column < g.columns)
-    for (int64_t row = first + strip; row < end; row += strips)
-      sum += cu_float(((const T *)g.x)[row * g.columns + column]);
-  part[strip][lane] = sum;
-  __syncthreads();
-  if (strip != 0 || column >= g.columns) return;
-  for (int k = 1; k < strips; k++) sum += part[k][lane];
-  g.sums[(int64_t)blockIdx.y * g.columns + column] = sum;
-}
-
 CU_TABLE(cu_matmul_table, CU_ENTRY(matmul<float, float>), CU_ENTRY(matmul<cu_f16, cu_f16>),
          CU_ENTRY(matmul<cu_bf16, cu_bf16>), CU_ENTRY(matmul<float, float>), CU_ENTRY(matmul<cu_f16, float>),
-         CU_ENTRY(matmul<cu_bf16, float>), CU_FLOATS(column_sums))
+         CU_ENTRY(matmul<cu_bf16, float>))

@@ -1,4 +1,4 @@
-/* matmul.h -- kernels of matrix products that cuBLASLt does not take, and sums of columns.
+/* matmul.h -- kernels of matrix products that cuBLASLt does not take.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #ifndef CAPL_CUDA_KERNELS_MATMUL_H
@@ -25,20 +25,10 @@ typedef struct {
 
 enum { MATMUL_TILE = 64, MATMUL_THREADS = 256 };
 
-/* sums[block_y * columns + c] = sum of x[r * columns + c] over this block's rows_per_block rows r. */
-typedef struct {
-  const void *x;
-  float *sums;
-  int64_t rows, columns, rows_per_block;
-} column_sums_args;
-
-enum { COLUMN_SUMS_WIDTH = 32, COLUMN_SUMS_THREADS = 256 };
-
 /* Each kernel of the three types in the order of cu_type. */
 enum {
   MATMUL = 0,             /* y of the dtype of a and b */
   MATMUL_TO_F32 = 3,      /* y f32 */
-  COLUMN_SUMS = 6,
 };
 
 #ifdef __cplusplus
