@@ -110,6 +110,24 @@ for _, c in ipairs {{"sgd_step", 1, {momentum = 0.9, weight_decay = 0.1}}, {"ada
   case {op = c[1], name = "many tensors by a control", inputs = list, attrs = with({lr = 0}, c[3]), writes = writes, dtypes = {"f32"}, batch = false}
 end
 
+-- More tensors than one launch takes, sizes around its blocks, and empty ones.
+local function crowd(groups, count)
+  local list, odd = {}, {[3] = 0, [7] = 2047, [8] = 2048, [9] = 2049, [66] = 4099}
+  for _ = 1, groups do
+    for i = 1, count do list[#list + 1] = f32(odd[i] or i % 5 + 1) end
+  end
+  return list
+end
+local crowded = {}
+for i = 1, 3 * 131 do
+  if i <= 131 or i > 2 * 131 then crowded[#crowded + 1] = i end
+end
+case {op = "sgd_step", name = "131 tensors", inputs = crowd(3, 131), attrs = {lr = 0.1, momentum = 0.5}, writes = crowded, dtypes = {"f32"}, batch = false}
+case {op = "grad_norm", name = "131 tensors", inputs = crowd(1, 131), batch = false}
+case {op = "grad_norm", name = "nothing but empty tensors", inputs = {f32(0), f32(0)}, expect = {{0}}, batch = false}
+case {op = "grad_norm", name = "not finite", inputs = {numbers(1, 2), numbers(3, math.huge)}, expect = {{math.huge}}, batch = false}
+case {op = "grad_norm", name = "not a number", inputs = {numbers(1, 0 / 0), numbers(3, math.huge)}, expect = {{0 / 0}}, batch = false}
+
 case {op = "sgd_step", name = "a group the control does not know", inputs = {f32(2), f32(2), f32(2), control {}}, attrs = {lr = 1, group = 1},
   fails = {"value", "group is 1, the control holds the rates of 1 groups"}}
 case {op = "adam_step", name = "a last tensor that is no control", inputs = {f32(2), f32(2), f32(2), f32(2), f32(2)}, attrs = {lr = 1, step = 1},

@@ -215,6 +215,13 @@ describe("fp16", function()
   end)
 end)
 
+describe("the norm of all gradients", function()
+  it("is finite while every gradient is, whatever their squares are", function()
+    local norm = capl.op.grad_norm(capl.tensor{3e25, 0}, capl.tensor{4e25}):item()
+    assert.is_true(math.abs(norm / 5e25 - 1) < 1e-6)
+  end)
+end)
+
 describe("a run", function()
   local folder = os.getenv("CAPL_SOURCE_DIR") .. "/tests/cuda/precision"
 
