@@ -155,8 +155,8 @@ static capl_status open_streams(void)
 static capl_status cuda_open(int index)
 {
   device_facts facts;
+  cu.index = index; /* for messages, too */
   CAPL_TRY(device_choose(index, &facts));
-  cu.index = index;
   cu.capability = facts.capability;
   cu.multiprocessors = facts.multiprocessors;
   cu.autotune = true;

@@ -64,23 +64,15 @@ capl_status device_count(int *count)
 
 /* ---- one GPU --------------------------------------------------------------------------------- */
 
-static int attribute(int index, enum cudaDeviceAttr which)
-{
-  int value = 0;
-  cudaDeviceGetAttribute(&value, which, index);
-  return value;
-}
-
 capl_status device_facts_get(int index, device_facts *out)
 {
   struct cudaDeviceProp properties;
   memset(out, 0, sizeof *out);
   CU_TRY(cudaGetDeviceProperties(&properties, index), "asking about the GPU");
   snprintf(out->name, sizeof out->name, "%.127s", properties.name);
-  out->capability = 10 * attribute(index, cudaDevAttrComputeCapabilityMajor) +
-                    attribute(index, cudaDevAttrComputeCapabilityMinor);
-  out->multiprocessors = attribute(index, cudaDevAttrMultiProcessorCount);
-  out->l2_bytes = attribute(index, cudaDevAttrL2CacheSize);
+  out->capability = 10 * properties.major + properties.minor;
+  out->multiprocessors = properties.multiProcessorCount;
+  out->l2_bytes = properties.l2CacheSize;
   out->memory = properties.totalGlobalMem;
   if (cudaDeviceGetPCIBusId(out->bus, (int)sizeof out->bus, index) != cudaSuccess) cudaGetLastError();
   return CAPL_OK;

@@ -1,9 +1,11 @@
 /* device.cc -- the GPUs that the environment asks for, errors, and calls made to fail.
 ** SPDX-License-Identifier: Apache-2.0
 */
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "block.h"
 #include "runtime.h"
@@ -16,8 +18,10 @@ shim_counts counts;
 static std::recursive_mutex &lock = *new std::recursive_mutex;
 static cudaError_t lost = cudaSuccess;
 static thread_local cudaError_t last_error = cudaSuccess;
-static uint64_t counted_for_failure;
+static uint64_t asked, asked_for_memory; /* calls that can fail, and those that can with code 2 */
+static uint64_t fail_from;               /* of these calls, when failures are counted from here */
 static int chosen;
+static int report_to = -1; /* opened early: a recipe's sandbox may forbid it later */
 
 /* ---- settings -------------------------------------------------------------------------------- */
 
@@ -56,6 +60,16 @@ static void read_settings()
 __attribute__((constructor)) static void begin()
 {
   read_settings();
+  const char *report = getenv("CAPL_SHIM_REPORT");
+  if (report) report_to = open(report, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+}
+
+/* What the process did, for a sweep over its calls. Written anew every time: a process may end without a word. */
+static void report()
+{
+  char line[64];
+  int n = snprintf(line, sizeof line, "%llu %llu\n", (unsigned long long)asked, (unsigned long long)asked_for_memory);
+  if (report_to >= 0 && pwrite(report_to, line, (size_t)n, 0) != n) report_to = -1;
 }
 
 void shim_reset(void)
@@ -66,7 +80,7 @@ void shim_reset(void)
   memory_reset();
   block_fault_clear();
   counts = {};
-  counted_for_failure = 0;
+  asked = asked_for_memory = fail_from = 0;
   lost = last_error = cudaSuccess;
   chosen = 0;
   read_settings();
@@ -76,6 +90,20 @@ void shim_counts_get(shim_counts *out)
 {
   std::lock_guard<std::recursive_mutex> guard(lock);
   *out = counts;
+}
+
+uint64_t shim_calls(int code)
+{
+  return code == cudaErrorMemoryAllocation ? asked_for_memory : asked;
+}
+
+void shim_fail(int code, uint64_t at, int on)
+{
+  std::lock_guard<std::recursive_mutex> guard(lock);
+  settings.fail_code = code;
+  settings.fail_at = at;
+  settings.fail_on = on;
+  fail_from = shim_calls(code);
 }
 
 const char *shim_fault(void)
@@ -103,8 +131,11 @@ static bool is_final(int code)
 
 static cudaError_t injected(shim_call kind)
 {
+  asked++;
+  asked_for_memory += kind == ALLOCATES;
+  report();
   if (!settings.fail_code || (settings.fail_code == cudaErrorMemoryAllocation && kind != ALLOCATES)) return cudaSuccess;
-  uint64_t now = ++counted_for_failure;
+  uint64_t now = shim_calls(settings.fail_code) - fail_from;
   if (now != settings.fail_at && !(settings.fail_on && now > settings.fail_at)) return cudaSuccess;
   cudaError_t code = (cudaError_t)settings.fail_code;
   if (is_final(code)) become_lost(code);

@@ -28,6 +28,11 @@ typedef struct {
 } shim_counts;
 SHIM_API void shim_counts_get(shim_counts *out);
 
+/* The at-th call from now fails with code, and all later ones if on; code 0: none. As CAPL_SHIM_FAIL. */
+SHIM_API void shim_fail(int code, uint64_t at, int on);
+/* Calls that CAPL_SHIM_FAIL would count: all, or for code 2 allocations. */
+SHIM_API uint64_t shim_calls(int code);
+
 /* Text of the last fault the shim found in a kernel (deadlock, ...); "" = none. */
 SHIM_API const char *shim_fault(void);
 
