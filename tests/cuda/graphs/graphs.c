@@ -2,8 +2,8 @@
 **
 ** usage: graphs STUB DEVICE.json types|kinds RECORDS...
 ** Every record of the lists becomes a graph, by the backend's own builder, then candidates by cuDNN's heuristics for the
-** described GPU, then a finished plan, saved and loaded again; what can be read back is compared with the record. Each
-** record has a process of its own, since cuDNN may crash. Plans of runtime-compiled engines take up to a second, so one
+** described GPU, then a finished plan, saved and loaded again; what can be read back is compared with the record. A process
+** of its own does a few records at a time, since cuDNN may crash; then the record is named and the next process goes on. Plans of runtime-compiled engines take up to a second, so one
 ** of each kind, or of each kind and type, is finished; of the others the candidates count. A line for every failure, then a summary.
 ** In a list, N stands for each of the batch sizes; text after # is for people.
 ** SPDX-License-Identifier: Apache-2.0
@@ -144,44 +144,6 @@ static void check_record(const dnn_record *record, const dnn_target *target, int
   else finish_plan(record, &list, target, may_compile, r);
   dnn_candidates_free(&list);
   dnn_graph_free(&g);
-}
-
-/* ---- a process for each --------------------------------------------------------------------------------- */
-
-static bool read_result(int from, result *r)
-{
-  size_t got = 0;
-  while (got < sizeof *r) {
-    ssize_t n = read(from, (char *)r + got, sizeof *r - got);
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return false;
-    got += (size_t)n;
-  }
-  return true;
-}
-
-static void check_alone(const dnn_record *record, const dnn_target *target, int capability, bool may_compile, result *r)
-{
-  int ends[2], status = 0;
-  memset(r, 0, sizeof *r);
-  if (pipe(ends) != 0) return failed(r, strerror(errno));
-  pid_t child = fork();
-  if (child < 0) return failed(r, strerror(errno));
-  if (child == 0) {
-    check_record(record, target, capability, may_compile, r);
-    if (r->found.wrong[0]) r->outcome = FAILED;
-    _exit(write(ends[1], r, sizeof *r) == sizeof *r ? 0 : 1);
-  }
-  close(ends[1]);
-  bool complete = read_result(ends[0], r);
-  close(ends[0]);
-  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {}
-  if (complete) return;
-  char text[64];
-  snprintf(text, sizeof text, WIFSIGNALED(status) ? "cuDNN crashed by signal %d" : "the process ended with %d",
-           WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
-  memset(r, 0, sizeof *r);
-  failed(r, text);
 }
 
 /* ---- lists ---------------------------------------------------------------------------------------------- */
@@ -337,16 +299,83 @@ static void count(totals *t, const dnn_record *record, const result *r)
   }
 }
 
-static void run_all(const dnn_target *target, int capability, bool each_type, totals *t)
+/* What a run of records is checked for. */
+typedef struct {
+  const dnn_target *target;
+  int capability;
+  bool each_type;                              /* compile one plan of each kind and type, not only of each kind */
+  bool compiled[DNN_KINDS][CAPL_DTYPE_COUNT]; /* where that has been done */
+} job;
+
+static bool *compiled_of(job *j, const dnn_record *record)
 {
-  bool compiled[DNN_KINDS][CAPL_DTYPE_COUNT] = {{false}};
-  for (int i = 0; i < n_records; i++) {
+  return &j->compiled[record->kind][j->each_type ? record->dtype : CAPL_F32];
+}
+
+/* Checks records first to end - 1 and sends what they came to. */
+static bool check_group(job *j, int first, int end, int to)
+{
+  for (int i = first; i < end; i++) {
     result r;
-    bool *once = &compiled[records[i].kind][each_type ? records[i].dtype : CAPL_F32];
-    check_alone(&records[i], target, capability, !*once, &r);
+    memset(&r, 0, sizeof r);
+    bool *once = compiled_of(j, &records[i]);
+    check_record(&records[i], j->target, j->capability, !*once, &r);
+    if (r.found.wrong[0]) r.outcome = FAILED;
     *once |= r.outcome == PLANNED && r.compiled;
-    count(t, &records[i], &r);
+    if (write(to, &r, sizeof r) != sizeof r) return false;
   }
+  return true;
+}
+
+static bool read_result(int from, result *r)
+{
+  size_t got = 0;
+  while (got < sizeof *r) {
+    ssize_t n = read(from, (char *)r + got, sizeof *r - got);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return false;
+    got += (size_t)n;
+  }
+  return true;
+}
+
+static void say_how_it_ended(int status, result *r)
+{
+  char text[64];
+  snprintf(text, sizeof text, WIFSIGNALED(status) ? "cuDNN crashed by signal %d" : "the process ended with %d",
+           WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+  memset(r, 0, sizeof *r);
+  failed(r, text);
+}
+
+/* Returns the first record that this process did not get to. */
+static int run_group(job *j, int first, int end, totals *t)
+{
+  int ends[2], status = 0, i = first;
+  result r;
+  pid_t child = pipe(ends) == 0 ? fork() : -1;
+  if (child < 0) {
+    printf("no process: %s\n", strerror(errno));
+    exit(1);
+  }
+  if (child == 0) _exit(check_group(j, first, end, ends[1]) ? 0 : 1);
+  close(ends[1]);
+  while (i < end && read_result(ends[0], &r)) {
+    *compiled_of(j, &records[i]) |= r.outcome == PLANNED && r.compiled;
+    count(t, &records[i++], &r);
+  }
+  close(ends[0]);
+  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {}
+  if (i == end) return end;
+  say_how_it_ended(status, &r);
+  count(t, &records[i], &r);
+  return i + 1;
+}
+
+static void run_all(job *j, totals *t)
+{
+  enum { GROUP = 24 };
+  for (int i = 0; i < n_records;) i = run_group(j, i, i + GROUP < n_records ? i + GROUP : n_records, t);
 }
 
 /* "deviceVer": 900 of the description -> 90 */
@@ -388,7 +417,8 @@ int main(int argc, char **argv)
   for (int i = 4; i < argc; i++) add_list(argv[i]);
   warm_up(&target);
   totals t = {0};
-  run_all(&target, capability_of(json), strcmp(argv[3], "types") == 0, &t);
+  job j = {.target = &target, .capability = capability_of(json), .each_type = strcmp(argv[3], "types") == 0};
+  run_all(&j, &t);
   int refusals_wrong = run_refusals(&target);
   printf("%s: %d records: %d plans finished (%d compiled), %d with candidates, %d without engine as expected, %d failed; "
          "%d attributes compared; not compared:%s; %.1f s\n",
