@@ -162,7 +162,8 @@ static capl_status cu_dropout(const capl_call *call)
                     .offset = (uint64_t)call->attr[DROPOUT_OFFSET].i, .delta = cu.rng_delta,
                     .limit = (uint64_t)ceil(p * 0x1p32), .scale = (float)(1 / (1 - p))};
   loop_init(&a.loop, 3, t);
-  bool row = a.loop.ndim == 1 && a.loop.stride[2][0] == 1 && loop_widen(&a.loop, 2, t, DROPOUT_VECTOR, &a.tail);
+  bool row = a.loop.ndim == 1 && a.loop.stride[1][0] == 1 && a.loop.stride[2][0] == 1 &&
+             loop_widen(&a.loop, 2, t, DROPOUT_VECTOR, &a.tail);
   return launch(DROPOUT + (row ? CU_TYPES : 0) + cu_type_of(t[0]->dtype), &a.loop, a.tail, &a);
 }
 

@@ -10,6 +10,19 @@
 
 namespace {
 
+/* Blocks of THREADS that a multiprocessor holds if they are thrifty with registers. Kernels with one stream to read want
+** all of them, to have enough loads under way; those with two can do with fewer and keep more in registers. */
+#define THREADS 256
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ == 800 || __CUDA_ARCH__ == 900 || __CUDA_ARCH__ == 1000
+#define ALL_BLOCKS 8
+#elif __CUDA_ARCH__ == 750
+#define ALL_BLOCKS 4
+#else
+#define ALL_BLOCKS 6
+#endif
+#define ONE_STREAM __launch_bounds__(THREADS, ALL_BLOCKS)
+#define TWO_STREAMS __launch_bounds__(THREADS, ALL_BLOCKS * 3 / 4)
+
 /* The index in operand k of an element of the tail; i counts from the loop's start. */
 template <class A> __device__ __forceinline__ int64_t tail_at(const A &a, int k, int64_t i)
 {
@@ -51,18 +64,18 @@ __device__ __forceinline__ cu_pack<T, N> unary_of(const unary_args &a, cu_pack<T
   return pack;
 }
 
-template <class T, int N> __global__ void unary(unary_args a)
+template <class T, int N> __global__ void ONE_STREAM unary(unary_args a)
 {
   T *y = (T *)a.y;
   const T *x = (const T *)a.x;
   for (int64_t i = cu_first(); i < a.loop.total; i += cu_stride()) {
     int64_t at[2];
     cu_locate<2>(a.loop, i, at);
-    cu_store<T, N>(y + at[0], unary_of<T, N>(a, cu_load<T, N>(x + at[1])));
+    cu_store<T, N>(y + at[0], unary_of<T, N>(a, cu_load_step<T, N>(x + at[1], a.loop.stride[1][a.loop.ndim - 1])));
   }
   if (cu_first() < a.tail) {
     int64_t i = a.loop.total * N + cu_first();
-    cu_store<T, 1>(y + i, unary_of<T, 1>(a, cu_load<T, 1>(x + i)));
+    cu_store<T, 1>(y + i, unary_of<T, 1>(a, cu_load<T, 1>(x + tail_at(a, 1, i))));
   }
 }
 
@@ -110,7 +123,7 @@ __device__ __forceinline__ cu_pack<T, N> binary_of(int which, const cu_pack<T, N
   return y;
 }
 
-template <class T, int N> __global__ void binary(binary_args g)
+template <class T, int N> __global__ void TWO_STREAMS binary(binary_args g)
 {
   T *y = (T *)g.y;
   const T *a = (const T *)g.a, *b = (const T *)g.b;
@@ -231,7 +244,7 @@ __global__ void compare_any(binary_args g)
 
 /* ---- where ----------------------------------------------------------------------------------- */
 
-template <class U, int N> __global__ void where(where_args g)
+template <class U, int N> __global__ void TWO_STREAMS where(where_args g)
 {
   U *y = (U *)g.y;
   const uint8_t *condition = (const uint8_t *)g.condition;
@@ -279,7 +292,7 @@ template <> __device__ __forceinline__ float to_float(uint8_t v) { return (float
 template <> __device__ __forceinline__ float to_float(int32_t v) { return (float)v; }
 template <> __device__ __forceinline__ float to_float(int64_t v) { return (float)(double)v; }
 
-template <class To, class From> __global__ void cast(cast_args g)
+template <class To, class From> __global__ void ONE_STREAM cast(cast_args g)
 {
   To *y = (To *)g.y;
   const From *x = (const From *)g.x;
@@ -312,7 +325,7 @@ template <class T> __device__ __forceinline__ T dropped(const dropout_args &a, u
 }
 
 /* Any strides: a block of random words for every element. */
-template <class T> __global__ void dropout(dropout_args a)
+template <class T> __global__ void TWO_STREAMS dropout(dropout_args a)
 {
   for (int64_t i = cu_first(); i < a.loop.total; i += cu_stride()) {
     int64_t at[3];
@@ -326,7 +339,7 @@ template <class T> __global__ void dropout(dropout_args a)
 }
 
 /* Memory in logical order: a block of random words for four neighbours. */
-template <class T> __global__ void dropout_row(dropout_args a)
+template <class T> __global__ void TWO_STREAMS dropout_row(dropout_args a)
 {
   T *y = (T *)a.y;
   const T *x = (const T *)a.x;
