@@ -70,6 +70,57 @@ describe("optimisers", function()
     assert.is_nil(a.grad)
   end)
 
+  -- Which of two parameters have a gradient in a step; "inf": both, and one of them is not finite.
+  local coming_and_going = {"a", "ab", "ab", "inf", "b", "b", "ab", "inf", "a", "ab", "ab"}
+
+  it("count the steps of each parameter, whether skipped steps are known or only the device knows", function()
+    for _, name in ipairs{"Adam", "SGD", "RMSprop", "Muon"} do
+      local options = {lr = 0.1, momentum = (name == "SGD" or name == "Muon") and 0.9 or nil}
+      local function train(clip_norm)
+        options.clip_norm = clip_norm
+        local p = {a = capl.tensor({{1, 2}, {3, 5}}, {requires_grad = true}), b = capl.tensor({{1, -1}}, {requires_grad = true})}
+        local opt = optim[name]({p.a, p.b}, options)
+        for step, which in ipairs(coming_and_going) do
+          local loss = 0
+          for _, key in ipairs{"a", "b"} do
+            if which == "inf" or which:find(key) then loss = (p[key] * p[key] * (step % 3 + 1)):sum() + loss end
+          end
+          if which == "inf" then loss = loss * math.huge end
+          if which ~= "inf" or clip_norm > 0 then opt:backward_step(loss) end
+        end
+        local state = opt:state_dict()
+        return {p.a:tolist(), p.b:tolist()}, {state.state[1].step, state.state[2].step}, opt
+      end
+      local known, steps = train(0)
+      local decided, counted, opt = train(1e9)
+      assert.same(steps, counted, name)
+      assert.same({7, 7}, counted)
+      local tolerance = name == "Muon" and 1e-3 or 1e-5 -- small singular values are made large
+      assert.is_true(close(known, decided, tolerance), name)
+      assert.equal(2, opt.skipped)
+    end
+  end)
+
+  it("have a loss scale that can be set and saved", function()
+    local p = leaf(1, 2)
+    local opt = optim.SGD({p}, {lr = 0.5, loss_scale = {init_scale = 4, growth_interval = 2}})
+    assert.is_nil(opt.loss_scale)
+    for _ = 1, 2 do opt:backward_step(p:sum()) end
+    assert.same({0, 1}, p:tolist())
+    assert.equal(8, opt.loss_scale)
+    opt:backward_step((p * math.huge):sum())
+    assert.same({4, 1, 1, 4}, {opt.loss_scale, opt.skipped, opt.growths, opt.steps + 1})
+    local other = optim.SGD({leaf(1)}, {lr = 0.5})
+    other:load_state_dict(opt:state_dict())
+    assert.same({4, 1, 1, 3}, {other.loss_scale, other.skipped, other.growths, other.steps})
+    assert.equal("LINE: optim.SGD: loss_scale is auto, none or a table, got 'on'\n  hint: e.g. loss_scale = {init_scale = 65536, "
+      .. "growth_interval = 2000}", error_text(function() return (optim.SGD({p}, {lr = 1, loss_scale = "on"})) end))
+    assert.equal("LINE: optim.SGD: loss_scale: unknown option 'initscale'; did you mean 'init_scale'?",
+      error_text(function() return (optim.SGD({p}, {lr = 1, loss_scale = {initscale = 1}})) end))
+    assert.equal("LINE: optim.SGD: loss_scale: init_scale > 0, growth_factor >= 1, backoff_factor between 0 and 1, growth_interval > 0",
+      error_text(function() return (optim.SGD({p}, {lr = 1, loss_scale = {backoff_factor = 2}})) end))
+  end)
+
   it("refuse what they do not know", function()
     local p = {leaf(1)}
     assert.equal("LINE: optim.AdamW: unknown option 'weight_deacy'; did you mean 'weight_decay'?",

@@ -226,9 +226,9 @@ describe("a run", function()
   local folder = os.getenv("CAPL_SOURCE_DIR") .. "/tests/cuda/precision"
 
   -- Output of the recipe with one more word, run in a folder of its own.
-  local function output(word)
-    local command = "d=$(mktemp -d) && cd $d && '%s' %s/recipe.lua --device=cuda %s 2>&1; cd / && rm -r $d"
-    local pipe = io.popen(command:format(os.getenv("CAPL_BIN"), folder, word))
+  local function output(word, environment)
+    local command = "d=$(mktemp -d) && cd $d && %s '%s' %s/recipe.lua --device=cuda %s 2>&1; cd / && rm -r $d"
+    local pipe = io.popen(command:format(environment or "", os.getenv("CAPL_BIN"), folder, word))
     local text = pipe:read("*a")
     pipe:close()
     return text
@@ -243,5 +243,15 @@ describe("a run", function()
     assert.is_nil(text:find("loss scale", 1, true))
     assert.matches("precision tf32: 5 tf32 products a step\n", output("--precision=tf32"), 1, true)
     assert.matches("precision fp32: 5 fp32 products a step\n", output("--precision=fp32"), 1, true)
+  end)
+
+  it("refuses what the GPU does not have, and takes fp16 for auto where there is no bf16", function()
+    local old = "CAPL_SHIM_CAPABILITY=75"
+    for _, name in ipairs{"bf16", "tf32"} do
+      assert.matches("precision = " .. name .. " cannot be in force on cuda, which offers fp16, fp32", output("--precision=" .. name, old), 1, true)
+    end
+    local text = output("--precision=auto", old)
+    assert.matches("auto: this GPU multiplies fp16 at many times the rate of f32, and has no bf16\n", text, 1, true)
+    assert.matches("precision fp16: 5 fp16 products a step\n", text, 1, true)
   end)
 end)
