@@ -231,8 +231,8 @@ static const shape shapes[] = {
   {.width = 1, .height = 1, .channels = 1, .count = 5, .bad = -1},
   {.width = 33, .height = 9, .channels = 1, .length = 4, .count = 11, .bad = -1},
   {.width = 40, .height = 30, .channels = 3, .length = 1, .count = 11, .bad = -1},
-  {.width = 131, .height = 127, .channels = 3, .length = 2, .count = 4, .bad = -1},
-  {.width = 230, .height = 215, .channels = 1, .length = 2, .count = 4, .bad = -1},
+  {.width = 131, .height = 127, .channels = 3, .length = 2, .count = 2, .bad = -1},
+  {.width = 230, .height = 215, .channels = 1, .length = 2, .count = 2, .bad = -1},
 };
 enum { SHAPES = sizeof shapes / sizeof *shapes };
 
@@ -243,7 +243,8 @@ static void every_type_norm_and_augmentation_has_the_bytes_of_the_host(void **st
     for (int a = 0; a < AUGMENTS; a++)
       for (int norm = CAPL_NORM_STANDARDISE; norm <= CAPL_NORM_MEAN_STD; norm++)
         for (int type = CAPL_PIXEL_F32; type <= CAPL_PIXEL_F16; type++) {
-          if (norm != CAPL_NORM_STANDARDISE && type >= CAPL_PIXEL_U8) continue; /* nothing new */
+          bool plain = norm == CAPL_NORM_STANDARDISE;
+          if (!plain && (type >= CAPL_PIXEL_U8 || shapes[s].count < 5)) continue; /* nothing new */
           capl_loader_options o = {.batch = 3, .workers = 1, .seed = 7, .shuffle = true, .augment = augments[a],
                                    .norm = (capl_norm)norm, .type = (capl_pixel_type)type,
                                    .mean = {0.4f, 0.5f, 0.6f}, .std = {0.2f, 0.25f, 0.3f}};
@@ -255,9 +256,9 @@ static void many_epochs_of_many_batches_keep_their_order(void **state)
 {
   (void)state;
   shape s = {.width = 24, .height = 12, .channels = 1, .length = 4, .count = 101, .bad = -1};
-  for (int workers = 0; workers <= 3; workers++) {
+  for (int workers = 0; workers <= 4; workers += 2) {
     capl_loader_options o = {.batch = 2, .workers = workers, .prefetch = 1, .seed = 3, .shuffle = true, .augment = &everything};
-    compare_streamed_and_resident(&s, o, 4);
+    compare_streamed_and_resident(&s, o, 3);
   }
 }
 
@@ -484,7 +485,7 @@ static int run_failing(int code, int n)
   setenv("CAPL_SHIM_FAIL", text, 1);
   capl_loader *loader = NULL;
   capl_batch batch;
-  capl_loader_options o = {.batch = 5, .workers = 2, .augment = &everything, .cache = n % 2 ? CAPL_CACHE_NONE : CAPL_CACHE_AUTO};
+  capl_loader_options o = {.batch = 8, .workers = 2, .augment = &everything, .cache = n % 2 ? CAPL_CACHE_NONE : CAPL_CACHE_AUTO};
   capl_status status = capl_device_open("cuda", &gpu);
   if (status == CAPL_OK) status = open_loader(&small, o, true, &loader);
   if (status == CAPL_OK) status = capl_loader_epoch(loader, 0);
@@ -516,17 +517,17 @@ static int in_a_child(int code, int n)
 static void every_failure_of_the_gpu_is_told_and_ends_nothing_else(void **state)
 {
   (void)state;
-  static const int codes[] = {2, 700, 719};
+  static const int codes[] = {2, 700, 719}, steps[] = {1, 1, 5};
   for (int k = 0; k < 3; k++) {
     int fine = 0, told = 0;
-    for (int n = 1; fine < 8; n++) { /* a failure before the GPU is chosen, or while all is put away, may do no harm */
+    for (int n = 1; fine < 8; n += steps[k]) { /* a failure before the GPU is chosen, or while all is put away, may do no harm */
       int ended = in_a_child(codes[k], n);
       if (ended > 1) fail_msg("CUDA error %d at call %d: %s", codes[k], n, ended == 2 ? "was told as something else" : "ended the process");
       fine = ended == 0 ? fine + 1 : 0;
       told += ended == 1;
     }
     print_message("CUDA error %d: told %d times\n", codes[k], told);
-    assert_true(told > (codes[k] == 2 ? 4 : 50));
+    assert_true(told > (codes[k] == 2 ? 4 : 20));
   }
 }
 
@@ -548,6 +549,8 @@ int main(void)
     cmocka_unit_test(a_set_needs_a_gpu),
     cmocka_unit_test(loaders_leave_no_memory_behind),
   };
+  if (getenv("FEED_ONLY")) cmocka_set_test_filter(getenv("FEED_ONLY"));
+  if (getenv("FEED_SKIP")) cmocka_set_skip_filter(getenv("FEED_SKIP"));
   if (getenv("FEED_FAILURES")) return cmocka_run_group_tests_name("failures", failures, NULL, NULL);
   return cmocka_run_group_tests_name("feed", tests, open_gpu, NULL);
 }
