@@ -147,7 +147,7 @@ static __device__ void store_statistics(const norm_statistics_args &a, int64_t c
   a.running_var[c] = kept * a.running_var[c] + a.momentum * (all.m2 / (all.n - 1.0f));
 }
 
-__global__ void norm_statistics(norm_statistics_args a)
+__global__ void __launch_bounds__(NORM_TOTAL_CHANNELS * NORM_TOTAL_LANES) norm_statistics(norm_statistics_args a)
 {
   __shared__ moments room[NORM_TOTAL_CHANNELS * NORM_TOTAL_LANES];
   total_place at = total_place_of();
@@ -365,7 +365,7 @@ template <class T, int V> __global__ void __launch_bounds__(CU_PIXEL_THREADS, CU
 }
 
 /* The sums of all blocks: dweight and dbias. */
-__global__ void norm_totals(norm_totals_args a)
+__global__ void __launch_bounds__(NORM_TOTAL_CHANNELS * NORM_TOTAL_LANES) norm_totals(norm_totals_args a)
 {
   __shared__ float room[2][NORM_TOTAL_CHANNELS * NORM_TOTAL_LANES];
   total_place at = total_place_of();
