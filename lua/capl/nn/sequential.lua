@@ -62,6 +62,7 @@ local function fusable(layers, i)
   local class = getmetatable(layers[i])
   if not settings.fuse or (class ~= BatchNorm.BatchNorm2d and class ~= Linear) then return nil end
   if not layers[i + 1] or getmetatable(layers[i + 1]) ~= activation.ReLU then return nil end
+  if class == Linear and settings.watch then return nil end -- who looks at layers one by one sees both
   if class == Linear then return "linear_act", 2 end
   if layers[i + 2] and is_plain_pool(layers[i + 2]) then return "bn_act_pool", 3 end
   return "bn_act", 2
