@@ -29,8 +29,9 @@ local function check(name, attrs, dtype)
     assert.equal(#want, #got)
     local tolerance = dtype == "f32" and 2e-5 or 1.6e-2
     for i, v in ipairs(want) do
-      assert.is_true(math.abs(v - got[i]) <= tolerance * (1 + math.abs(v)), ("%s of (%d,%d) as (%d,%d) in %s: element %d is %g, not %g"):format(
-        name, shape[1][1], shape[1][2], shape[2][1], shape[2][2], dtype, i, got[i], v))
+      local close = math.abs(v - got[i]) <= tolerance * (1 + math.abs(v))
+      assert.is_true(close, ("%s of (%d,%d) as (%d,%d) in %s: element %d is %g, not %g"):format(name,
+        shape[1][1], shape[1][2], shape[2][1], shape[2][2], dtype, i, got[i], v))
     end
   end
 end

@@ -248,7 +248,8 @@ describe("a run", function()
   it("refuses what the GPU does not have, and takes fp16 for auto where there is no bf16", function()
     local old = "CAPL_SHIM_CAPABILITY=75"
     for _, name in ipairs{"bf16", "tf32"} do
-      assert.matches("precision = " .. name .. " cannot be in force on cuda, which offers fp16, fp32", output("--precision=" .. name, old), 1, true)
+      assert.matches("precision = " .. name .. " cannot be in force on cuda, which offers fp16, fp32",
+        output("--precision=" .. name, old), 1, true)
     end
     local text = output("--precision=auto", old)
     assert.matches("auto: this GPU multiplies fp16 at many times the rate of f32, and has no bf16\n", text, 1, true)
