@@ -9,7 +9,7 @@
 /* Counts, and the first contradiction. */
 typedef struct {
   int compared;
-  char wrong[512];  /* "" = none */
+  char wrong[1024]; /* "" = none */
   char others[512]; /* names of attributes that were neither compared nor expected */
 } findings;
 
