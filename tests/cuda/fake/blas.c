@@ -2,7 +2,8 @@
 **
 ** No arithmetic lives here. The product is ref's matmul into double precision, the epilogues are ref's add, relu and sum,
 ** and the result is rounded once, by ref's cast. A record that the library would refuse can be had by
-** CAPL_FAKE_BLAS=plain (no epilogues) or none (no products): callers then take their own kernels.
+** CAPL_FAKE_BLAS=plain (no epilogues) or none (no products): callers then take their own kernels. With =zeros every
+** product is zeros, for runs that are not about values.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #include "backend/cuda/blas.h"
@@ -95,6 +96,12 @@ static capl_status epilogue(capl_device *ref, const blas_record *r, const blas_p
   return r->epilogue == BLAS_BIAS ? CAPL_OK : REF_CALL(relu, NULL, exact, exact);
 }
 
+static bool fake_is(const char *what)
+{
+  const char *fake = getenv("CAPL_FAKE_BLAS");
+  return fake && strcmp(fake, what) == 0;
+}
+
 static capl_status execute(capl_device *ref, const blas_record *r, const blas_pointers *p, double *room)
 {
   view va, vb, vy, vr;
@@ -103,7 +110,7 @@ static capl_status execute(capl_device *ref, const blas_record *r, const blas_po
   capl_tensor *y = matrix_of(&vy, ref, p->y, &r->y, r->batch, r->M, r->N);
   capl_tensor *exact = view_of(&vr, ref, room, CAPL_F64, 3, (int64_t[]){r->batch, r->M, r->N}, NULL);
   capl_attr turns[CAPL_MAX_ATTR] = {CAPL_A_INT(r->a.turned), CAPL_A_INT(r->b.turned)};
-  CAPL_TRY(REF_CALL(matmul, turns, exact, a, b));
+  if (!fake_is("zeros")) CAPL_TRY(REF_CALL(matmul, turns, exact, a, b));
   CAPL_TRY(epilogue(ref, r, p, exact, a));
   return REF_CALL(cast, NULL, y, exact);
 }
@@ -112,7 +119,7 @@ static capl_status execute(capl_device *ref, const blas_record *r, const blas_po
 static int run_job(const void *queued)
 {
   const job *j = queued;
-  double *room = malloc((size_t)(j->record.batch * j->record.M * j->record.N) * sizeof *room);
+  double *room = calloc((size_t)(j->record.batch * j->record.M * j->record.N), sizeof *room);
   if (!room) return cudaErrorUnknown;
   capl_status status = execute(j->ref, &j->record, &j->pointers, room);
   free(room);
@@ -121,15 +128,9 @@ static int run_job(const void *queued)
 
 /* ---- blas.h ----------------------------------------------------------------------------------- */
 
-static bool refuses(const char *what)
-{
-  const char *fake = getenv("CAPL_FAKE_BLAS");
-  return fake && strcmp(fake, what) == 0;
-}
-
 capl_status blas_supports(const blas_record *record, bool *found)
 {
-  *found = !refuses("none") && (record->epilogue == BLAS_PLAIN || !refuses("plain"));
+  *found = !fake_is("none") && (record->epilogue == BLAS_PLAIN || !fake_is("plain"));
   return CAPL_OK;
 }
 
