@@ -8,7 +8,7 @@
 
 #include "ops/program.h"
 
-enum { NO_VALUE = -1 };
+enum { NO_VALUE = -1, KEPT = 256 };
 
 /* The program being written, and per value of p: where it is, its gradient so far, and whether it follows the input. */
 typedef struct {
@@ -147,7 +147,7 @@ static void walk_back(chain *c, const program_step *step, int v)
   }
 }
 
-capl_status program_gradient(const program *p, int n_in, int i, gradient_kind *kind, const program **out)
+static capl_status derive(const program *p, int n_in, int i, gradient_kind *kind, const program **out)
 {
   chain c = {.status = CAPL_OK};
   if (n_in >= PROGRAM_INPUTS)
@@ -162,4 +162,25 @@ capl_status program_gradient(const program *p, int n_in, int i, gradient_kind *k
   *out = NULL;
   *kind = gradient == NO_VALUE ? GRADIENT_NONE : gradient == dy ? GRADIENT_DY : GRADIENT_PROGRAM;
   return *kind == GRADIENT_PROGRAM ? program_intern(&c.draft, gradient, out) : CAPL_OK;
+}
+
+/* Every step of a training asks for the same derivatives. */
+capl_status program_gradient(const program *p, int n_in, int i, gradient_kind *kind, const program **out)
+{
+  static _Thread_local struct {
+    const program *p, *gradient;
+    int n_in, i;
+    gradient_kind kind;
+  } kept[KEPT];
+  int slot = (p->id * PROGRAM_INPUTS + i) % KEPT;
+  if (kept[slot].p != p || kept[slot].n_in != n_in || kept[slot].i != i) {
+    kept[slot].p = NULL;
+    CAPL_TRY(derive(p, n_in, i, &kept[slot].kind, &kept[slot].gradient));
+    kept[slot].n_in = n_in;
+    kept[slot].i = i;
+    kept[slot].p = p;
+  }
+  *kind = kept[slot].kind;
+  *out = kept[slot].gradient;
+  return CAPL_OK;
 }

@@ -259,14 +259,6 @@ static capl_status tune(plan *p, const blas_pointers *at)
 
 /* ---- plans ------------------------------------------------------------------------------------ */
 
-static unsigned bucket_of(const blas_record *record)
-{
-  const unsigned char *bytes = (const unsigned char *)record;
-  uint32_t hash = 2166136261u;
-  for (size_t k = 0; k < sizeof *record; k++) hash = (hash ^ bytes[k]) * 16777619u;
-  return hash % BUCKETS;
-}
-
 static void drop_plan(plan *p)
 {
   drop_descriptors(&p->d);
@@ -287,9 +279,9 @@ static capl_status choose(plan *p)
 /* The plan of a record, made at its first call. */
 static capl_status plan_of(const blas_record *record, plan **out)
 {
-  plan **bucket = &lib.plans[bucket_of(record)];
+  plan **bucket = &lib.plans[blas_hash(record) % BUCKETS];
   for (plan *p = *bucket; p; p = p->next)
-    if (memcmp(&p->record, record, sizeof *record) == 0) {
+    if (blas_same(&p->record, record)) {
       *out = p;
       return CAPL_OK;
     }
@@ -300,7 +292,7 @@ static capl_status plan_of(const blas_record *record, plan **out)
   CAPL_TRY(open_library());
   plan *p = calloc(1, sizeof *p);
   if (!p) return CAPL_FAIL(CAPL_ENOMEM, "no memory for the plan of a matrix product");
-  memcpy(&p->record, record, sizeof *record);
+  p->record = *record;
   capl_status status = choose(p);
   if (status != CAPL_OK) {
     capl_error_context("%s", blas_describe(record, text, sizeof text));

@@ -38,7 +38,7 @@ typedef struct {
   int alignment;     /* bytes: 1 to 64, a power of two */
 } blas_matrix;
 
-/* Start from blas_begin; records are compared byte by byte. */
+/* Start from blas_begin. */
 typedef struct {
   int64_t M, N, K, batch; /* all at least 1 */
   blas_matrix a, b, y;    /* y is of the dtype of a and b, or f32 */
@@ -60,6 +60,9 @@ typedef struct {
 bool blas_has_vector(blas_epilogue epilogue);
 /* A record of dense matrices in one dtype with the switches in force now (cu.tf32, cu.deterministic). */
 blas_record blas_begin(capl_dtype dtype, int64_t M, int64_t N, int64_t K, bool a_turned, bool b_turned);
+/* Whether two records are the same in everything, and a number that is the same for such. */
+bool blas_same(const blas_record *a, const blas_record *b);
+uint32_t blas_hash(const blas_record *record);
 /* Notes how p's addresses are aligned. */
 void blas_align(blas_record *record, const blas_pointers *p);
 /* "bf16 1024x256x512 a=turned y=f32 row_sums" into buf; returns buf. BLAS_TEXT bytes are always enough. */

@@ -5,7 +5,6 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <string.h>
 
 enum { WIDEST = 64 }; /* no algorithm asks for more than this; the allocator's blocks have it */
 
@@ -16,33 +15,51 @@ bool blas_has_vector(blas_epilogue epilogue)
 
 static blas_matrix dense(capl_dtype dtype, bool turned, int64_t rows, int64_t columns)
 {
-  blas_matrix m;
-  memset(&m, 0, sizeof m);
-  m.dtype = dtype;
-  m.turned = turned;
-  m.row_step = turned ? rows : columns;
-  m.batch_step = rows * columns;
-  m.alignment = WIDEST;
-  return m;
+  return (blas_matrix){.dtype = dtype,
+                       .turned = turned,
+                       .row_step = turned ? rows : columns,
+                       .batch_step = rows * columns,
+                       .alignment = WIDEST};
 }
 
 blas_record blas_begin(capl_dtype dtype, int64_t M, int64_t N, int64_t K, bool a_turned, bool b_turned)
 {
-  blas_record record;
-  memset(&record, 0, sizeof record); /* padding too: records are compared as bytes */
-  record.M = M;
-  record.N = N;
-  record.K = K;
-  record.batch = 1;
-  blas_matrix a = dense(dtype, a_turned, M, K), b = dense(dtype, b_turned, K, N), y = dense(dtype, false, M, N);
-  memcpy(&record.a, &a, sizeof a);
-  memcpy(&record.b, &b, sizeof b);
-  memcpy(&record.y, &y, sizeof y);
-  record.vector_alignment = WIDEST;
-  record.tf32 = cu.tf32 && dtype == CAPL_F32 && cu.capability >= 80;
-  record.deterministic = cu.deterministic;
-  return record;
+  return (blas_record){.M = M,
+                       .N = N,
+                       .K = K,
+                       .batch = 1,
+                       .a = dense(dtype, a_turned, M, K),
+                       .b = dense(dtype, b_turned, K, N),
+                       .y = dense(dtype, false, M, N),
+                       .vector_alignment = WIDEST,
+                       .tf32 = cu.tf32 && dtype == CAPL_F32 && cu.capability >= 80,
+                       .deterministic = cu.deterministic};
 }
+
+/* ---- comparing -------------------------------------------------------------------------------- */
+
+static bool same_matrix(const blas_matrix *a, const blas_matrix *b)
+{
+  return a->dtype == b->dtype && a->turned == b->turned && a->row_step == b->row_step && a->batch_step == b->batch_step &&
+         a->alignment == b->alignment;
+}
+
+bool blas_same(const blas_record *a, const blas_record *b)
+{
+  return a->M == b->M && a->N == b->N && a->K == b->K && a->batch == b->batch && same_matrix(&a->a, &b->a) &&
+         same_matrix(&a->b, &b->b) && same_matrix(&a->y, &b->y) && a->epilogue == b->epilogue &&
+         a->vector_alignment == b->vector_alignment && a->tf32 == b->tf32 && a->deterministic == b->deterministic;
+}
+
+uint32_t blas_hash(const blas_record *record)
+{
+  const int64_t sizes[] = {record->M, record->N, record->K, record->batch, record->epilogue, record->a.dtype, record->a.turned};
+  uint64_t hash = 14695981039346656037u;
+  for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++) hash = (hash ^ (uint64_t)sizes[k]) * 1099511628211u;
+  return (uint32_t)(hash >> 32);
+}
+
+/* ---- describing ------------------------------------------------------------------------------- */
 
 static int alignment_of(const void *p)
 {

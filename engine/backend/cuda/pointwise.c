@@ -14,6 +14,8 @@
 
 _Static_assert(PROGRAM_INPUTS == 8 && CAPL_MAX_NDIM == 6, "pointwise_args has room for all of them");
 
+_Static_assert(sizeof(pointwise_form) == (5 + 2 * PROGRAM_INPUTS) * sizeof(int), "no padding: forms are compared as bytes");
+
 enum { WIDTH = 4, BUCKETS = 64 };
 
 /* ---- how the operands lie --------------------------------------------------------------------- */
@@ -110,7 +112,7 @@ static pointwise_form form_of(const capl_call *call, const program *p, const lay
 {
   const capl_tensor *y = call->out[0];
   pointwise_form form;
-  memset(&form, 0, sizeof form); /* padding too: forms are compared as bytes */
+  memset(&form, 0, sizeof form); /* what an unused input has does not count */
   form.inputs = p->inputs;
   form.y = y->dtype;
   form.wide = capl_tensor_numel(y) > INT32_MAX / 2; /* i + step must not pass 2^32 */

@@ -14,14 +14,14 @@ typedef enum {
   POINTWISE_STRIDED, /* by the strides in pointwise_args */
 } pointwise_place;
 
-/* What a kernel is made for, beside the program. */
+/* What a kernel is made for, beside the program. Compared byte by byte: all members are as wide as an int. */
 typedef struct {
   int inputs;
   capl_dtype x[PROGRAM_INPUTS], y; /* f32, f16, bf16, bool */
   pointwise_place place[PROGRAM_INPUTS];
   int ndim;  /* of the loop, where an input is strided */
   int width; /* neighbours that one thread moves at once: 1 or 4; 1 where an input is strided */
-  bool wide; /* 2^31 elements or more */
+  int wide;  /* more elements than 32 bits can count */
 } pointwise_form;
 
 /* The source of kernel `pointwise` with its one argument struct (kernels/pointwise.h), to be freed; NULL without memory. */

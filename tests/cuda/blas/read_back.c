@@ -111,6 +111,26 @@ static void records_are_described_in_one_line(void **state)
                       "bf16 10x300x64 a=turned rows=10,300,300 y=f32 aligned=2,16,64,4 row_sums");
 }
 
+static void records_differ_in_everything_that_a_plan_depends_on(void **state)
+{
+  (void)state;
+  const blas_record r = blas_begin(CAPL_BF16, 10, 300, 64, true, false);
+  blas_record same = blas_begin(CAPL_BF16, 10, 300, 64, true, false), other[9];
+  for (int k = 0; k < 9; k++) other[k] = r;
+  other[0].M++;
+  other[1].batch = 2;
+  other[2].a.turned = false;
+  other[3].b.row_step++;
+  other[4].y.dtype = CAPL_F32;
+  other[5].epilogue = BLAS_ROW_SUMS;
+  other[6].b.alignment = 2;
+  other[7].deterministic = true;
+  other[8].vector_alignment = 4;
+  assert_true(blas_same(&r, &same));
+  assert_int_equal(blas_hash(&r), blas_hash(&same));
+  for (int k = 0; k < 9; k++) assert_false(blas_same(&r, &other[k]));
+}
+
 static void without_a_gpu_a_product_fails_with_words(void **state)
 {
   (void)state;
@@ -137,6 +157,7 @@ int main(void)
     cmocka_unit_test(tf32_is_in_force_only_where_the_record_says_so),
     cmocka_unit_test(batches_have_their_steps_and_may_repeat_a_matrix),
     cmocka_unit_test(records_are_described_in_one_line),
+    cmocka_unit_test(records_differ_in_everything_that_a_plan_depends_on),
     cmocka_unit_test(without_a_gpu_a_product_fails_with_words),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
