@@ -132,31 +132,39 @@ static int loader_epoch(lua_State *L)
   return 0;
 }
 
-/* A batch made on the loader's device: pushes images and labels, or nil for none. */
-static void push_made(lua_State *L, capl_loader *loader, const capl_batch *batch, capl_dtype dtype)
+static const capl_dtype dtypes[] = {CAPL_F32, CAPL_BF16, CAPL_U8, CAPL_F16}; /* ORDER capl_pixel_type */
+
+/* Room for a batch on the loader's device; *labels stays NULL without labels. */
+static void new_batch(lua_State *L, capl_loader *loader, int count, capl_tensor **images, capl_tensor **labels)
 {
   const capl_source *source = capl_loader_source(loader);
   capl_device *device = capl_loader_device(loader);
   int T = capl_source_length(source);
-  int64_t size[4] = {batch->count, capl_source_channels(source), capl_source_height(source), capl_source_width(source)};
-  int64_t label_size[2] = {batch->count, T};
+  int64_t size[4] = {count, capl_source_channels(source), capl_source_height(source), capl_source_width(source)};
+  int64_t label_size[2] = {count, T};
+  bind_check(L, capl_tensor_new(device, dtypes[capl_loader_type(loader)], 4, size, CAPL_AUTO, images), "data");
+  if (T > 0) bind_check(L, capl_tensor_new(device, CAPL_I32, 2, label_size, CAPL_ROW, labels), "data");
+}
+
+/* A batch made on the loader's device: pushes images and labels, or nil for none. */
+static void push_made(lua_State *L, capl_loader *loader, const capl_batch *batch)
+{
   OWNED *images = NULL, *labels = NULL;
-  bind_check(L, capl_tensor_new(device, dtype, 4, size, CAPL_AUTO, &images), "data");
-  if (T > 0) bind_check(L, capl_tensor_new(device, CAPL_I32, 2, label_size, CAPL_ROW, &labels), "data");
+  new_batch(L, loader, batch->count, &images, &labels);
   bind_check(L, capl_loader_make(loader, capl_tensor_data(images), labels ? capl_tensor_data(labels) : NULL), "data");
   data_push_owned(L, &images);
-  if (T > 0) data_push_owned(L, &labels);
+  if (labels) data_push_owned(L, &labels);
   else lua_pushnil(L);
 }
 
 /* A batch made on the host: likewise. */
-static void push_copied(lua_State *L, capl_loader *loader, const capl_batch *batch, capl_dtype dtype)
+static void push_copied(lua_State *L, capl_loader *loader, const capl_batch *batch)
 {
   const capl_source *source = capl_loader_source(loader);
   OWNED *t = NULL;
   void *data;
-  data_new_images(L, dtype, batch->count, capl_source_channels(source), capl_source_height(source),
-                  capl_source_width(source), &t, &data);
+  data_new_images(L, dtypes[capl_loader_type(loader)], batch->count, capl_source_channels(source),
+                  capl_source_height(source), capl_source_width(source), &t, &data);
   if (data && t->device->backend->host_memory) memcpy(data, batch->images, capl_tensor_bytes(t));
   else if (data) data_sent(L, t, batch->images);
   data_push_owned(L, &t);
@@ -170,16 +178,43 @@ static void push_copied(lua_State *L, capl_loader *loader, const capl_batch *bat
  */
 static int loader_next(lua_State *L)
 {
-  static const capl_dtype dtypes[] = {CAPL_F32, CAPL_BF16, CAPL_U8, CAPL_F16}; /* ORDER capl_pixel_type */
   capl_loader *loader = data_check_box(L, 1, LOADER_TYPE);
-  capl_dtype dtype = dtypes[capl_loader_type(loader)];
   capl_batch batch;
   bind_check(L, capl_loader_next(loader, &batch), NULL);
   if (batch.count == 0) return lua_pushnil(L), 1;
-  if (capl_loader_device(loader)) push_made(L, loader, &batch, dtype);
-  else push_copied(L, loader, &batch, dtype);
+  if (capl_loader_device(loader)) push_made(L, loader, &batch);
+  else push_copied(L, loader, &batch);
   lua_pushinteger(L, batch.padded);
   return 3;
+}
+
+/* loader:measure(times) -> seconds in which the device makes the next batch once, bytes that it must read and write for
+** that at least */
+static int loader_measure(lua_State *L)
+{
+  enum { FROM = CAPL_MARKS - 2, TO };
+  capl_loader *loader = data_check_box(L, 1, LOADER_TYPE);
+  int64_t times = bind_check_int(L, 2);
+  capl_device *device = capl_loader_device(loader);
+  const capl_backend *backend = device ? device->backend : NULL;
+  if (!device || !backend->mark) return bind_fail(L, CAPL_EUNSUPPORTED, NULL, NULL, "no device with a clock makes these batches");
+  if (times < 1) return bind_arg_error(L, 2, "at least once, got %lld", (long long)times);
+  capl_batch batch;
+  OWNED *images = NULL, *labels = NULL;
+  double seconds;
+  bind_check(L, capl_loader_next(loader, &batch), NULL);
+  if (batch.count == 0) return lua_pushnil(L), 1;
+  new_batch(L, loader, batch.count, &images, &labels);
+  void *to = capl_tensor_data(images), *labels_to = labels ? capl_tensor_data(labels) : NULL;
+  bind_check(L, capl_loader_make_once_more(loader, to, labels_to), "data"); /* loads the kernels */
+  bind_check(L, backend->mark(FROM), NULL);
+  for (int64_t i = 0; i < times; i++) bind_check(L, capl_loader_make_once_more(loader, to, labels_to), "data");
+  bind_check(L, backend->mark(TO), NULL);
+  bind_check(L, backend->between(FROM, TO, &seconds), NULL);
+  bind_check(L, capl_loader_make(loader, to, labels_to), "data");
+  lua_pushnumber(L, seconds / (double)times);
+  lua_pushnumber(L, (double)capl_tensor_bytes(images) + (double)capl_tensor_numel(images));
+  return 2;
 }
 
 /* loader:path() -> how its batches come to be; "" before the first epoch of a loader with a device */
@@ -279,7 +314,7 @@ void bind_open_loader(lua_State *L)
       {"epoch", loader_epoch},     {"next", loader_next},   {"samples", loader_samples},
       {"batches", loader_batches}, {"state", loader_state}, {"set_state", loader_set_state},
       {"stats", loader_stats},     {"bad", loader_bad},     {"path", loader_path},
-      {NULL, NULL}};
+      {"measure", loader_measure}, {NULL, NULL}};
   data_open_type(L, LOADER_TYPE, loader, loader_release);
   lua_pushcfunction(L, data_loader);
   lua_setfield(L, -2, "loader");

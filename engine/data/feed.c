@@ -360,19 +360,23 @@ static capl_feed_job job_of(const capl_loader *l, const slot *s)
   };
 }
 
-/* The next batch is sent when this one's kernels are queued: what they wait for comes first. */
-capl_status capl_loader_make(capl_loader *l, void *images, int32_t *labels)
+capl_status capl_loader_make_once_more(capl_loader *l, void *images, int32_t *labels)
 {
   feeder *f = l->feed;
   if (!f || !f->current) return CAPL_FAIL(CAPL_ESTATE, "there is no batch to make; call capl_loader_next first");
   capl_feed_job job = job_of(l, f->current);
   job.out = images;
   job.out_labels = labels;
-  capl_status status = f->ops->make(f->stage, f->current->buffer, &job);
-  f->current = NULL;
-  if (status != CAPL_OK) return status;
+  return f->ops->make(f->stage, f->current->buffer, &job);
+}
+
+/* The next batch is sent when this one's kernels are queued: what they wait for comes first. */
+capl_status capl_loader_make(capl_loader *l, void *images, int32_t *labels)
+{
+  CAPL_TRY(capl_loader_make_once_more(l, images, labels));
+  l->feed->current = NULL;
   pthread_mutex_lock(&l->lock);
-  status = send_ahead(l);
+  capl_status status = send_ahead(l);
   pthread_mutex_unlock(&l->lock);
   return status;
 }

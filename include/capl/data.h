@@ -251,6 +251,8 @@ CAPL_API capl_status capl_loader_next(capl_loader *loader, capl_batch *batch);
 /* Of a loader with a device, after each batch that has rows: queues the making of that batch in the device's memory.
 ** images: (N,H,W,C) of the loader's pixel type; labels: (N,T), NULL if T = 0. ESTATE without such a batch. */
 CAPL_API capl_status capl_loader_make(capl_loader *loader, void *images, int32_t *labels);
+/* Likewise, but the batch stays the one to be made: for measuring. */
+CAPL_API capl_status capl_loader_make_once_more(capl_loader *loader, void *images, int32_t *labels);
 /* How the batches come to be: "made on the host", "resident on cuda:0, 458 MB", "streamed to cuda:0, page-locked: why".
 ** Known from the first epoch on, "" before. Borrowed until the loader's next call. */
 CAPL_API const char *capl_loader_path(const capl_loader *loader);

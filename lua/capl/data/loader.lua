@@ -112,6 +112,11 @@ function Loader:samples() return self.box:samples() end
 function Loader:stats() return self.box:stats() end
 --- How the batches come to be: "made on the host", "resident on cuda:0, 458 MB", "streamed to cuda:0, page-locked: why".
 function Loader:path() return self.box:path() end
+--- How fast a GPU makes the next batch, in its own time. Takes that batch out of the epoch.
+-- in   times = 100: how often it is made
+-- out  seconds for once; bytes of levels read and values written, the least that must be moved. nil at the epoch's end
+-- errs unsupported: the batches are made on the host
+function Loader:measure(times) return self.box:measure(times or 100) end
 --- List of {id, message} of the bad samples met so far.
 function Loader:bad() return self.box:bad() end
 --- {seed, epoch, position}: where it stands; set_state continues there.
