@@ -123,6 +123,10 @@ void bind_open_plot(lua_State *L);
 void bind_open_model(lua_State *L);
 void bind_open_capture(lua_State *L);
 
+/* Lets captured steps go, whose memory nobody else can use; they are recorded anew when they are next called. Returns
+** whether there were any (l_capture.c). */
+bool bind_release_captures(lua_State *L);
+
 /* core.model_save with the graph at 2 (l_model.c). */
 int bind_model_save(lua_State *L, const capl_graph *graph);
 

@@ -195,6 +195,27 @@ static int core_collect(lua_State *L)
   return 0;
 }
 
+#define PRESSURE_KEY "capl.on_pressure"
+
+/* core.on_pressure(fn): fn() lets go what it can when memory runs out, and returns whether it did */
+static int core_on_pressure(lua_State *L)
+{
+  bind_check_function(L, 1);
+  lua_settop(L, 1);
+  lua_setfield(L, LUA_REGISTRYINDEX, PRESSURE_KEY);
+  return 0;
+}
+
+bool bind_release_captures(lua_State *L)
+{
+  if (!lua_checkstack(L, 4)) return false;
+  int top = lua_gettop(L);
+  lua_getfield(L, LUA_REGISTRYINDEX, PRESSURE_KEY);
+  bool any = lua_isfunction(L, -1) && lua_pcall(L, 0, 1, 0) == 0 && lua_toboolean(L, -1);
+  lua_settop(L, top);
+  return any;
+}
+
 /* ---- fetch ----------------------------------------------------------------------------------- */
 
 static capl_fetch *fetch_box(lua_State *L) { return luaL_checkudata(L, 1, FETCH_TYPE); }
@@ -270,7 +291,7 @@ void bind_open_capture(lua_State *L)
   static const luaL_Reg of_fetch[] = {{"ready", fetch_ready}, {"value", fetch_value}, {NULL, NULL}};
   static const luaL_Reg functions[] = {{"watch", core_watch}, {"can_capture", core_can_capture},
                                        {"capture_begin", core_capture_begin}, {"modes", core_modes},
-                                       {"structure", core_structure}, {"set_grad", core_set_grad}, {"collect", core_collect}, {"fetch", core_fetch},
+                                       {"structure", core_structure}, {"set_grad", core_set_grad}, {"on_pressure", core_on_pressure}, {"collect", core_collect}, {"fetch", core_fetch},
                                        {"pace", core_pace}, {NULL, NULL}};
   make_type(L, WATCH_TYPE, of_watch, watch_gc);
   make_type(L, CAPTURE_TYPE, of_capture, capture_free);

@@ -87,7 +87,8 @@ static bool on_memory_pressure(void *user)
   if (!bind_current.L) return false;
   size_t before = live_bytes();
   collect(bind_current.L);
-  return live_after_collect < before;
+  bool recordings = bind_release_captures(bind_current.L);
+  return recordings || live_after_collect < before;
 }
 
 /* ---- properties ------------------------------------------------------------------------------ */

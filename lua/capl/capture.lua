@@ -21,6 +21,8 @@ local DEPTH = 4 -- of tables among the arguments
 local Captured = {}
 Captured.__index = Captured
 
+local all = setmetatable({}, {__mode = "k"}) -- every captured step there is
+
 -- ---- arguments ----
 
 local function is_plain_table(value) return type(value) == "table" and not classes.is_module(value) end
@@ -325,6 +327,20 @@ local function forget(kind)
   kind.watch:cancel()
 end
 
+-- Memory runs out: recordings keep blocks that nobody else can use. The one at work stays.
+core.on_pressure(function()
+  local any = false
+  for captured in pairs(all) do
+    for _, kind in ipairs(captured.kinds) do
+      if kind.recording and not captured.busy then
+        forget(kind)
+        any = true
+      end
+    end
+  end
+  return any
+end)
+
 -- ---- a call ----
 
 function Captured:call(args)
@@ -361,7 +377,11 @@ end
 
 Captured.__call = function(self, ...)
   if self.eager then return self.step(...) end
-  local results = self:call(read_arguments(self.device, ...))
+  local args = read_arguments(self.device, ...)
+  self.busy = true
+  local ok, results = pcall(self.call, self, args)
+  self.busy = false
+  if not ok then error(results, 0) end
   return unpack(results, 1, results.n)
 end
 
@@ -392,8 +412,10 @@ local function capture(step, opts)
   check.arg(1, OP, "function", step)
   local o = check.options(OP, {{"strict", "boolean", default = true}}, opts)
   local device = core.device()
-  return setmetatable({step = step, strict = o.strict, device = device, can = core.can_capture(device), kinds = {},
+  local self = setmetatable({step = step, strict = o.strict, device = device, can = core.can_capture(device), kinds = {},
     replays = 0}, Captured)
+  all[self] = true
+  return self
 end
 
 return capture

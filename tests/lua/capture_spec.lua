@@ -301,6 +301,21 @@ describe("capl.capture", function()
     assert.equal(0, capl.memory().captured)
   end)
 
+  it("lets its memory go when memory runs out elsewhere, and is recorded anew", function()
+    finally(function() capl.memory_limit(0) end)
+    local step = capl.capture(function(x) return (x:matmul(x) * 2):sum() end)
+    local x = capl.ones(64, 64)
+    for _ = 1, 4 do step(x) end
+    support.live_bytes()
+    capl.memory_limit(capl.memory().live + 2 ^ 20)
+    assert.is_false((pcall(capl.empty, 2 ^ 20)))
+    capl.memory_limit(0)
+    assert.same({1, 0}, {step:state().kinds, step:state().captured})
+    assert.equal(0, capl.memory().captured)
+    for _ = 1, 4 do assert.equal(2 * 64 ^ 3, step(x):item()) end
+    assert.equal(records and 1 or 0, step:state().captured)
+  end)
+
   it("is not used while kernels are timed", function()
     local step = capl.capture(function(x) return x:exp() end)
     local x = capl.ones(3)
