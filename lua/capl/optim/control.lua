@@ -42,6 +42,7 @@ function Control.new(opts)
     vector = core.zeros({LR - 1 + opts.groups}, {device = opts.device}):keep(), scale = opts.scale, rates = {},
     scaling = opts.loss_scale ~= nil, -- whether a loss was ever scaled
     known_steps = opts.steps or 0, -- steps made, nil while only the device knows
+    half = core.full({1}, 0.5, {device = opts.device}):keep(),
   }, Control)
   local values = {[SCALE] = opts.loss_scale or 1, [TRACKER] = opts.tracker, [STEPS] = opts.steps, [SKIPPED] = opts.skipped,
     [MULTIPLIER] = 1, [GROWTHS] = opts.growths}
@@ -91,12 +92,7 @@ function Control:decided()
 end
 
 --- Condition of the present step, as a tensor for op.where: true = change nothing.
-function Control:skip() return core.op.gt(element(self, SKIP), self.half or self:make_half()) end
-
-function Control:make_half()
-  self.half = core.full({1}, 0.5, {device = self.vector.device}):keep()
-  return self.half
-end
+function Control:skip() return core.op.gt(element(self, SKIP), self.half) end
 
 --- Multiplier of the present step's gradients and rate of a group, as tensors of one element.
 function Control:multiplier() return element(self, MULTIPLIER) end
