@@ -138,7 +138,7 @@ void capl_model_info_get(const capl_model *m, capl_model_info *info)
 {
   const model_meta *meta = &m->meta;
   *info = (capl_model_info){meta->width, meta->height, meta->channels, meta->length, meta->charset,
-                            m->low == CAPL_BF16 ? "bf16" : "fp32"};
+                            m->low == CAPL_BF16 ? "bf16" : m->low == CAPL_F16 ? "fp16" : "fp32"};
 }
 
 /* ---- decoding ---------------------------------------------------------------------------------- */

@@ -25,7 +25,7 @@ typedef struct capl_model capl_model;
 
 typedef struct {
   const char *device;    /* NULL = "cpu" */
-  const char *precision; /* "fp32", "bf16" or "auto"; NULL = "auto": bf16 where it is faster */
+  const char *precision; /* "fp32", "bf16" or "auto"; NULL = "auto": 16 bits where they are faster */
   bool plain;            /* run the graph as it was written, without folding: slower, for comparisons */
 } capl_model_options;
 
@@ -38,7 +38,7 @@ typedef struct {
   int width, height, channels; /* px that images are resized to; 1 gray, 3 RGB */
   int length;                  /* T, characters of a text */
   const char *charset;         /* the K characters, in the order of the classes; borrowed from the model */
-  const char *precision;       /* in force: "fp32" or "bf16" */
+  const char *precision;       /* in force: "fp32", "bf16", or "fp16" (a GPU without bf16) */
 } capl_model_info;
 CAPL_API void capl_model_info_get(const capl_model *model, capl_model_info *info);
 
