@@ -13,21 +13,21 @@ local function one(name, program, inputs, more)
   return case
 end
 
--- Each op alone: the shapes and layouts are tested by the cases above, and every kernel takes a compiler's time.
-local ALONE = {only = {"against_ref", "finite_differences"}}
+-- Each op alone: dtypes, shapes and layouts are tested by other cases, and every kernel takes a compiler's time.
+local ALONE = {only = {"against_ref", "finite_differences"}, dtypes = {"f32"}}
 
 local cases = {
   one("silu", "sigmoid a; mul a t0", {{3, 5}}, {batch = {1}}),
-  one("several steps of one value", "mul a a; mul t0 a; add t1 a; sub t2 t0", {{7, 3}}),
+  one("several steps of one value", "mul a a; mul t0 a; add t1 a; sub t2 t0", {{7, 3}}, ALONE),
   one("a loss with weights", "sub a b; mul t0 t0; mul t1 c", {{4, 5}, {4, 5}, {5}}),
   one("three shapes", "add a b; tanh t0; mul t1 c", {{4, 1}, {1, 5}, {}}),
   one("an image", "relu a; mul t0 b; affine t1 2 -1", {{2, 3, 4, 5}, {1, 3, 1, 1}}),
   one("six dims", "mul a b", {{1, 2, 1, 3, 1, 2}, {2, 1, 2, 1, 2, 1}}),
   one("more than one block", "exp a; affine t0 0.5 1; mul t1 a", {{70, 67}}, {only = {"against_ref", "twice_the_same", "meta_shapes"}}),
-  one("one element", "sigmoid a; affine t0 -1 1; mul t0 t1", {{}}),
-  one("an input that is not used", "mul a c", {{3, 4}, gen.float {3, 4, diff = false}, {3, 4}}),
-  one("a condition", "gt a b; where t0 a b; mul t1 a", {gen.distinct {5, 7}, {5, 7}}),
-  one("where with a constant", "const 0 a; gt a t0; const 0.5 a; where t1 a t2", {gen.distinct {5, 7}}),
+  one("one element", "sigmoid a; affine t0 -1 1; mul t0 t1", {{}}, ALONE),
+  one("an input that is not used", "mul a c", {{3, 4}, gen.float {3, 4, diff = false}, {3, 4}}, ALONE),
+  one("a condition", "gt a b; where t0 a b; mul t1 a", {gen.distinct {5, 7}, {5, 7}}, ALONE),
+  one("where with a constant", "const 0 a; gt a t0; const 0.5 a; where t1 a t2", {gen.distinct {5, 7}}, ALONE),
   one("a comparison is the result", "affine a 2 0; lt t0 b", {gen.float {4, 5, diff = false}, gen.float {4, 5, diff = false}},
     {batch = {1, 2}}),
   one("worked out by hand", "affine a 3 1; mul t0 b", {gen.values {3, values = {0, 1, 2}}, gen.values {3, values = {5, 6, 7}}},
