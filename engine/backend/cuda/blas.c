@@ -3,8 +3,9 @@
 ** cuBLASLt thinks in columns: a row-major matrix is the transposed column-major one, so y = a * b becomes y' = b' * a'.
 ** Its A is our b, its B our a, its m our N, its n our M; a vector per column of y (a bias) is one per row for it, and
 ** the row sums of a are sums over its B.
-** Plans (descriptors and the chosen algorithm) are kept for the life of the process, one per record. All products share
-** one workspace, which is safe on one stream.
+** Plans (descriptors and the chosen algorithm) are kept for the life of the process, one per record; choices made by timing
+** also on disk (plan_cache.h), so that the next run makes the same ones. All products share one workspace, which is safe
+** on one stream.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #include "backend/cuda/blas.h"
@@ -14,6 +15,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "backend/cuda/plan_cache.h"
 
 /* ---- the library ------------------------------------------------------------------------------ */
 
@@ -38,6 +41,7 @@ static struct {
   cublasLtHandle_t handle;
   void *workspace;
   size_t workspace_bytes;
+  char scope[400]; /* of choices on disk */
   plan *plans[BUCKETS];
 } lib;
 
@@ -216,6 +220,43 @@ static cublasStatus_t queue(const plan *p, const blas_pointers *at, const cublas
                         algo, lib.workspace, lib.workspace_bytes, cu.stream);
 }
 
+/* ---- choices on disk -------------------------------------------------------------------------- */
+
+static const char *scope(void)
+{
+  struct cudaDeviceProp gpu;
+  if (!lib.scope[0] && cudaGetDeviceProperties(&gpu, cu.index) == cudaSuccess)
+    snprintf(lib.scope, sizeof lib.scope, "%.200s sm_%d, %d multiprocessors, cuBLASLt %s", gpu.name, cu.capability,
+             cu.multiprocessors, blas_version());
+  return lib.scope;
+}
+
+/* The algorithm that was the fastest in another run; false if none is known, or it is no longer any good. */
+static bool recall(plan *p)
+{
+  char key[BLAS_TEXT];
+  size_t len;
+  cublasLtMatmulHeuristicResult_t result;
+  cublasLtMatmulAlgo_t algo;
+  blas_describe(&p->record, key, sizeof key);
+  char *kept = plan_cache_read("product", scope(), key, &len);
+  if (!kept) return false;
+  bool good = len == sizeof algo;
+  if (good) memcpy(&algo, kept, sizeof algo);
+  free(kept);
+  good = good && cublasLtMatmulAlgoCheck(lib.handle, p->d.product, p->d.b, p->d.a, p->d.y, p->d.y, &algo, &result) ==
+                   CUBLAS_STATUS_SUCCESS && result.workspaceSize <= lib.workspace_bytes;
+  if (good) p->algo = algo;
+  else plan_cache_drop("product", scope(), key, "cuBLASLt does not take it");
+  return good;
+}
+
+static void remember(const plan *p)
+{
+  char key[BLAS_TEXT];
+  plan_cache_write("product", scope(), blas_describe(&p->record, key, sizeof key), &p->algo, sizeof p->algo);
+}
+
 /* ---- timing candidates (autotune) ------------------------------------------------------------- */
 
 /* Milliseconds of one run; a run that fails takes for ever. */
@@ -231,12 +272,13 @@ static float time_candidate(const plan *p, const blas_pointers *at, const cublas
   return cudaEventElapsedTime(&ms, start, end) == cudaSuccess ? ms / TIMED_RUNS : 1e30f;
 }
 
-/* The fastest of the candidates on the call's own tensors; y is written again and again with the same values. */
+/* The fastest of the candidates, known or timed on the call's own tensors; y is written again and again with the same values. */
 static capl_status tune(plan *p, const blas_pointers *at)
 {
   cublasLtMatmulHeuristicResult_t list[CANDIDATES];
   int n;
   cudaEvent_t start, end;
+  if (recall(p)) return CAPL_OK;
   CAPL_TRY(find_candidates(p, list, &n));
   CU_TRY(cudaEventCreate(&start), "timing products");
   capl_status status = cu_status(cudaEventCreate(&end), "timing products");
@@ -254,7 +296,9 @@ static capl_status tune(plan *p, const blas_pointers *at)
   }
   cudaEventDestroy(start);
   cudaEventDestroy(end);
-  return cu_status(cudaGetLastError(), "timing products");
+  CU_TRY(cudaGetLastError(), "timing products");
+  if (best < 1e30f) remember(p);
+  return CAPL_OK;
 }
 
 /* ---- plans ------------------------------------------------------------------------------------ */
