@@ -91,8 +91,8 @@ const capl_op capl_op_cross_entropy = {
          "logits (N,K); labels (N) i32|i64 in 0..K-1 -> loss, a scalar, or (N) for reduction none.\n"
          "label_smoothing e: the target is 1 - e at the label plus e/K everywhere. Rows labelled ignore_index count\n"
          "nothing, also not in the mean; the mean of no rows is NaN. " REDUCTION_DOC "\n"
-         "Errors: shape; dtype, for other labels; value, naming the row, for a label outside 0..K-1 (checked where\n"
-         "the device's memory can be read by the host).",
+         "Errors: shape; dtype, for other labels; value, naming the row, for a label outside 0..K-1. A GPU cannot\n"
+         "raise that: there the loss and the gradient of such a row are NaN.",
 };
 
 const capl_op capl_op_cross_entropy_grad = {
