@@ -95,6 +95,39 @@ describe("batch norm", function()
     end
   end)
 
+  -- The shim's GPU has 4 multiprocessors, so 256 KiB of x stay on the chip.
+  local records = os.getenv("CAPL_DNN_RECORDS")
+  local function asked_of_cudnn(name, inputs, attrs)
+    local function length()
+      local file = io.open(records)
+      if not file then return 0 end
+      local bytes = file:seek("end")
+      file:close()
+      return bytes
+    end
+    local before = length()
+    support.run("cuda", name, inputs, attrs)
+    return length() > before
+  end
+
+  if records then
+    it("is cuDNN's where x stays on the chip and its channels are whole loads, else own", function()
+      local function asked(size, dtype, training)
+        local weight, bias, mean, var = parameters(size[2])
+        local x = normal(size, dtype)
+        local forward = asked_of_cudnn("bn_act", {x, weight, bias, mean, var}, {training = training})
+        assert.equal(forward, asked_of_cudnn("batch_norm_grad", {x, x, weight, mean, var}, {training = training}))
+        return forward
+      end
+      assert.is_true(asked({2, 16, 8, 9}, "bf16", true))
+      assert.is_true(asked({2, 16, 32, 64}, "f32", true)) -- 256 KiB
+      assert.is_false(asked({2, 16, 33, 64}, "f32", true))
+      assert.is_false(asked({2, 12, 8, 9}, "bf16", true))
+      assert.is_true(asked({2, 12, 8, 9}, "f32", true))
+      assert.is_false(asked({2, 16, 8, 10}, "bf16", false))
+    end)
+  end
+
   it("passes on NaN", function()
     local weight, bias, mean, var = parameters(8)
     local x = normal({2, 8, 6, 6}, "f32")
