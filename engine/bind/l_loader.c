@@ -82,6 +82,7 @@ static void use_device(lua_State *L, capl_loader_options *o)
   o->device = device;
   o->feed = device->backend->feed;
   o->device_name = device->name;
+  o->stop = capl_interrupt_pending;
 }
 
 /* data.loader(source, options): see lua/capl/data for what each means */

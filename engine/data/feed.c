@@ -22,6 +22,7 @@ struct feeder {
   const capl_feed_ops *ops;
   const char *device_name;
   capl_cache cache;
+  bool (*stop)(void);
   capl_feed_stage *stage;   /* NULL until the first epoch begins */
   uint64_t sends;           /* batches sent so far */
   uint64_t taken;           /* batches of this run of the epoch that were sent */
@@ -36,7 +37,13 @@ capl_status feed_new(capl_loader *l, const capl_loader_options *o)
 {
   feeder *f = calloc(1, sizeof *f);
   if (!f) return CAPL_FAIL(CAPL_ENOMEM, "no memory for a loader");
-  *f = (feeder){.device = o->device, .ops = o->feed, .device_name = o->device_name ? o->device_name : "the device", .cache = o->cache};
+  *f = (feeder){
+    .device = o->device,
+    .ops = o->feed,
+    .device_name = o->device_name ? o->device_name : "the device",
+    .cache = o->cache,
+    .stop = o->stop,
+  };
   l->feed = f;
   l->n_slots++; /* one more is on its way to the device */
   return CAPL_OK;
@@ -48,6 +55,7 @@ void feed_options_of(const capl_loader *l, capl_loader_options *o)
   o->feed = l->feed->ops;
   o->device_name = l->feed->device_name;
   o->cache = CAPL_CACHE_NONE;
+  o->stop = l->feed->stop;
 }
 
 static void free_set(feeder *f)
@@ -156,10 +164,13 @@ static capl_status send_to_set(capl_loader *filler, const slot *s, int buffer)
 
 static capl_status read_all(capl_loader *filler)
 {
-  capl_batch batch;
+  capl_batch batch = {.count = 1};
+  bool (*stop)(void) = filler->feed->stop;
   CAPL_TRY(capl_loader_epoch(filler, 0));
-  do CAPL_TRY(capl_loader_next(filler, &batch));
-  while (batch.count > 0);
+  while (batch.count > 0) {
+    if (stop && stop()) return CAPL_FAIL(CAPL_EINTERRUPT, "interrupted");
+    CAPL_TRY(capl_loader_next(filler, &batch));
+  }
   return CAPL_OK;
 }
 

@@ -207,6 +207,7 @@ typedef struct {
   const struct capl_feed_ops *feed;    /* how it does that (feed.h), constant; NULL = the host makes them */
   const char *device_name;             /* for reports, constant */
   capl_cache cache;
+  bool (*stop)(void); /* asked while a whole set is read; true gives up with EINTERRUPT. NULL = never */
 } capl_loader_options;
 
 typedef struct capl_loader capl_loader;

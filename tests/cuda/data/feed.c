@@ -454,6 +454,31 @@ static void the_way_is_chosen_by_size_and_told(void **state)
   capl_loader_free(loader);
 }
 
+static int questions;
+
+static bool stops_at_the_second_question(void)
+{
+  return ++questions == 2;
+}
+
+static void reading_a_set_can_be_stopped_and_begun_again(void **state)
+{
+  (void)state;
+  capl_memory_stats before, after;
+  capl_loader_options o = {.batch = 3, .workers = 2, .cache = CAPL_CACHE_DEVICE, .stop = stops_at_the_second_question};
+  capl_loader *host, *device;
+  capl_memory_stats_get(gpu, &before);
+  open_both(&small, &o, &host, &device);
+  questions = 0;
+  assert_fails(capl_loader_epoch(device, 0), CAPL_EINTERRUPT, "interrupted");
+  capl_memory_stats_get(gpu, &after);
+  assert_int_equal(before.live, after.live);
+  assert_ok(capl_loader_epoch(host, 0));
+  assert_ok(capl_loader_epoch(device, 0));
+  compare_rest(host, device, &small);
+  close_both(host, device);
+}
+
 static void a_set_needs_a_gpu(void **state)
 {
   (void)state;
@@ -546,6 +571,7 @@ int main(void)
     cmocka_unit_test(a_bad_sample_is_told_when_its_batch_comes),
     cmocka_unit_test(a_bad_sample_is_replaced_by_the_same_one),
     cmocka_unit_test(the_way_is_chosen_by_size_and_told),
+    cmocka_unit_test(reading_a_set_can_be_stopped_and_begun_again),
     cmocka_unit_test(a_set_needs_a_gpu),
     cmocka_unit_test(loaders_leave_no_memory_behind),
   };
