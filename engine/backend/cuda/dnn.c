@@ -476,7 +476,6 @@ static capl_status run_staged(const dnn_record *record, const slots *s)
 {
   const entry *e = find(record);
   if (!e) {
-    CAPL_TRY(refuse_in_capture(record));
     CAPL_TRY(make(record, s));
     e = find(record);
   }
@@ -491,6 +490,7 @@ capl_status dnn_run(capl_device *device, const dnn_record *record, const dnn_poi
 {
   slots s;
   CAPL_TRY(need_engine(record, refusal_here(record)));
+  if (!find(record)) CAPL_TRY(refuse_in_capture(record));
   CAPL_TRY(dnn_open());
   list_slots(&s, device, record, p);
   CAPL_TRY(stage(&s));
