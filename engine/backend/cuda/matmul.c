@@ -27,6 +27,11 @@ static matmul_operand operand_of(const blas_matrix *m, const void *p)
                           .batch = m->batch_step};
 }
 
+static bool has_relu(const blas_record *r)
+{
+  return r->epilogue == BLAS_RELU || r->epilogue == BLAS_BIAS_RELU;
+}
+
 /* The record by the own kernel, all but row_sums; y is dense. */
 static capl_status run_own(const blas_record *r, const blas_pointers *p)
 {
@@ -35,7 +40,7 @@ static capl_status run_own(const blas_record *r, const blas_pointers *p)
                       .y = p->y,
                       .y_batch = r->y.batch_step,
                       .bias = r->epilogue == BLAS_BIAS || r->epilogue == BLAS_BIAS_RELU ? p->vector : NULL,
-                      .relu = r->epilogue == BLAS_RELU || r->epilogue == BLAS_BIAS_RELU,
+                      .relu = has_relu(r),
                       .M = r->M,
                       .N = r->N,
                       .K = r->K};
@@ -66,12 +71,25 @@ static void tell_own(const blas_record *r)
   told = true;
 }
 
-/* By the library where it can, else by the own kernel, which has no row_sums. */
+/* What the epilogue does with each element of y, in a pass of its own. */
+static capl_status finish(const blas_record *r, const blas_pointers *p)
+{
+  finish_args args = {.y = p->y, .bias = p->vector, .n = r->M * r->N, .columns = r->N, .relu = has_relu(r)};
+  return cu_launch(cu_matmul_table[FINISH + (int)cu_type_of(r->y.dtype)], cu_blocks(args.n, CU_THREADS), CU_THREADS, 0, &args);
+}
+
+/* By the library where it can, if need be with the epilogue behind it; else by the own kernel. All but row_sums. */
 static capl_status run_product(blas_record *r, const blas_pointers *p)
 {
   bool done;
   CAPL_TRY(run_library(r, p, &done));
   if (done) return CAPL_OK;
+  if (r->epilogue != BLAS_PLAIN) {
+    blas_record plain = *r;
+    plain.epilogue = BLAS_PLAIN;
+    CAPL_TRY(run_library(&plain, &(blas_pointers){p->a, p->b, p->y, NULL}, &done));
+    if (done) return finish(r, p);
+  }
   tell_own(r);
   CAPL_TRY(run_own(r, p));
   r->tf32 = false;

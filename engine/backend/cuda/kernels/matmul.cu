@@ -64,6 +64,17 @@ template <class T, class Y> __global__ void __launch_bounds__(MATMUL_THREADS) ma
     }
 }
 
+/* ---- bias and relu behind a product ----------------------------------------------------------- */
+
+template <class T> __global__ void finish(finish_args g)
+{
+  T *y = (T *)g.y;
+  for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < g.n; i += (int64_t)gridDim.x * blockDim.x) {
+    float v = cu_float(y[i]) + (g.bias ? cu_float(((const T *)g.bias)[i % g.columns]) : 0.0f);
+    y[i] = cu_as<T>(g.relu && v < 0.0f ? 0.0f : v);
+  }
+}
+
 CU_TABLE(cu_matmul_table, CU_ENTRY(matmul<float, float>), CU_ENTRY(matmul<cu_f16, cu_f16>),
          CU_ENTRY(matmul<cu_bf16, cu_bf16>), CU_ENTRY(matmul<float, float>), CU_ENTRY(matmul<cu_f16, float>),
-         CU_ENTRY(matmul<cu_bf16, float>))
+         CU_ENTRY(matmul<cu_bf16, float>), CU_FLOATS(finish))

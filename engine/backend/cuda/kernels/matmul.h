@@ -25,10 +25,19 @@ typedef struct {
 
 enum { MATMUL_TILE = 64, MATMUL_THREADS = 256 };
 
+/* y (rows, columns) := y + bias (columns), then relu if asked for; both of one dtype. bias may be NULL. */
+typedef struct {
+  void *y;
+  const void *bias;
+  int64_t n, columns; /* n: elements of y */
+  bool relu;
+} finish_args;
+
 /* Each kernel of the three types in the order of cu_type. */
 enum {
   MATMUL = 0,             /* y of the dtype of a and b */
   MATMUL_TO_F32 = 3,      /* y f32 */
+  FINISH = 6,
 };
 
 #ifdef __cplusplus
