@@ -5,6 +5,7 @@
 ** aligned to 16 bytes, since all plans are made for that; what is not (views of images, slices of lists) is copied.
 ** SPDX-License-Identifier: Apache-2.0
 */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +14,7 @@
 #include "backend/cuda/dnn_plan.h"
 #include "backend/cuda/plan_cache.h"
 #include "base/log.h"
+#include "base/text.h"
 
 enum {
   WORKSPACE_MAX = 1 << 30, /* bytes; engines that want more are left out while there are others */
@@ -78,6 +80,29 @@ static capl_status set_scope(void)
   return CAPL_OK;
 }
 
+/* $CAPL_DNN_DEVICE=FILE: this GPU in cuDNN's own words, as tests/cuda/graphs/devices has them typed from data sheets. */
+static capl_status write_description(const char *path)
+{
+  dnn_target gpu;
+  char *json;
+  CAPL_TRY(dnn_target_of_gpu(cu.index, &gpu));
+  capl_status status = dnn_target_text(&gpu, &json);
+  dnn_target_free(&gpu);
+  if (status != CAPL_OK) return status;
+  FILE *f = fopen(path, "w");
+  bool ok = f && fprintf(f, "%s\n", json) > 0;
+  if (f && fclose(f) != 0) ok = false;
+  free(json);
+  return ok ? CAPL_OK : CAPL_FAIL(CAPL_EIO, "%s cannot be written: %s", path, capl_errno_text(errno));
+}
+
+static void describe_gpu(void)
+{
+  const char *path = getenv("CAPL_DNN_DEVICE");
+  if (path && *path && write_description(path) != CAPL_OK)
+    capl_log("no description of the GPU: %s", capl_error_last()->message);
+}
+
 capl_status dnn_open(void)
 {
   if (state.handle) return CAPL_OK;
@@ -86,6 +111,7 @@ capl_status dnn_open(void)
   DNN_TRY(cudnnCreate(&state.handle), "starting");
   capl_status status = dnn_status(cudnnSetStream(state.handle, cu.stream), "taking a stream");
   if (status != CAPL_OK) dnn_close();
+  else describe_gpu();
   return status;
 }
 

@@ -49,6 +49,38 @@ capl_status dnn_target_describe(const char *json, dnn_target *out)
   return status;
 }
 
+capl_status dnn_target_of_gpu(int index, dnn_target *out)
+{
+  *out = (dnn_target){0};
+  CAPL_TRY(make(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR, &out->device));
+  int32_t id = index;
+  capl_status status = dnn_status(cudnnBackendSetAttribute(out->device, CUDNN_ATTR_DEVICEPROP_DEVICE_ID,
+                                                           CUDNN_TYPE_INT32, 1, &id),
+                                  "describing a GPU");
+  if (status == CAPL_OK) status = dnn_status(cudnnBackendFinalize(out->device), "describing a GPU");
+  if (status != CAPL_OK) dnn_target_free(out);
+  return status;
+}
+
+/* An attribute that is a text, in memory of its own. */
+static capl_status read_text(descriptor d, cudnnBackendAttributeName_t name, size_t head, char **text, const char *doing)
+{
+  int64_t len = 0;
+  *text = NULL;
+  DNN_TRY(cudnnBackendGetAttribute(d, name, CUDNN_TYPE_CHAR, 0, &len, NULL), doing);
+  char *buf = calloc(1, head + (size_t)len + 1);
+  if (!buf) return CAPL_FAIL(CAPL_ENOMEM, "no memory for %" PRId64 " bytes of text (%s)", len, doing);
+  capl_status status = dnn_status(cudnnBackendGetAttribute(d, name, CUDNN_TYPE_CHAR, len, &len, buf + head), doing);
+  if (status != CAPL_OK) free(buf);
+  else *text = buf;
+  return status;
+}
+
+capl_status dnn_target_text(const dnn_target *target, char **json)
+{
+  return read_text(target->device, CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, 0, json, "describing a GPU");
+}
+
 void dnn_target_free(dnn_target *target)
 {
   destroy(&target->device);
@@ -219,25 +251,14 @@ void dnn_plan_free(dnn_plan *plan)
 
 enum { HEAD = 64 };
 
-static capl_status json_of(const dnn_plan *plan, char *json, int64_t room, int64_t *len)
-{
-  return dnn_status(cudnnBackendGetAttribute(plan->plan, CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION,
-                                             CUDNN_TYPE_CHAR, room, len, json),
-                    "writing a plan down");
-}
-
 capl_status dnn_plan_save(const dnn_plan *plan, char **text)
 {
-  int64_t len = 0;
-  *text = NULL;
-  CAPL_TRY(json_of(plan, NULL, 0, &len));
-  char *buf = calloc(1, HEAD + (size_t)len + 1);
-  if (!buf) return CAPL_FAIL(CAPL_ENOMEM, "no memory for a plan of %" PRId64 " bytes", len);
-  int head = snprintf(buf, HEAD, "engine=%" PRId64 " notes=%" PRIu32 "\n", plan->engine, plan->numerical);
-  capl_status status = json_of(plan, buf + head, len, &len);
-  if (status != CAPL_OK) free(buf);
-  else *text = buf;
-  return status;
+  CAPL_TRY(read_text(plan->plan, CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION, HEAD, text, "writing a plan down"));
+  char head[HEAD];
+  int len = snprintf(head, sizeof head, "engine=%" PRId64 " notes=%" PRIu32 "\n", plan->engine, plan->numerical);
+  memmove(*text + len, *text + HEAD, strlen(*text + HEAD) + 1);
+  memcpy(*text, head, (size_t)len);
+  return CAPL_OK;
 }
 
 static capl_status load_into(const char *json, const dnn_target *target, dnn_plan *out)

@@ -14,6 +14,10 @@ typedef struct {
 
 /* A GPU described in cuDNN's own JSON. For machines without one. */
 capl_status dnn_target_describe(const char *json, dnn_target *out);
+/* GPU number index of this process, described likewise. */
+capl_status dnn_target_of_gpu(int index, dnn_target *out);
+/* The description as text, NUL-ended, to be freed by the caller. */
+capl_status dnn_target_text(const dnn_target *target, char **json);
 void dnn_target_free(dnn_target *target);
 
 /* One engine with its settings, as cuDNN's heuristics propose it. */

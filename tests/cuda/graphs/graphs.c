@@ -8,6 +8,7 @@
 ** In a list, N stands for each of the batch sizes; text after # is for people.
 ** SPDX-License-Identifier: Apache-2.0
 */
+#include <cjson/cJSON.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -378,6 +379,19 @@ static void run_all(job *j, totals *t)
   for (int i = 0; i < n_records;) i = run_group(j, i, i + GROUP < n_records ? i + GROUP : n_records, t);
 }
 
+/* The description comes back as it was given: what a real GPU's looks like to this program. */
+static int check_description(const dnn_target *target, const char *json)
+{
+  char *text = NULL;
+  cJSON *given = cJSON_Parse(json), *got = NULL;
+  bool same = dnn_target_text(target, &text) == CAPL_OK && (got = cJSON_Parse(text)) && cJSON_Compare(given, got, true);
+  if (!same) printf("DESCRIPTION is given back as %s\n", text ? text : capl_error_last()->message);
+  cJSON_Delete(given);
+  cJSON_Delete(got);
+  free(text);
+  return !same;
+}
+
 /* "deviceVer": 900 of the description -> 90 */
 static int capability_of(const char *json)
 {
@@ -419,7 +433,7 @@ int main(int argc, char **argv)
   totals t = {0};
   job j = {.target = &target, .capability = capability_of(json), .each_type = strcmp(argv[3], "types") == 0};
   run_all(&j, &t);
-  int refusals_wrong = run_refusals(&target);
+  int refusals_wrong = run_refusals(&target) + check_description(&target, json);
   printf("%s: %d records: %d plans finished (%d compiled), %d with candidates, %d without engine as expected, %d failed; "
          "%d attributes compared; not compared:%s; %.1f s\n",
          argv[2], n_records, t.planned, t.compiled, t.candidates_only, t.no_engine, t.failed, t.compared,

@@ -70,6 +70,9 @@ capl_status dnn_graph_build(dnn_graph *g, const dnn_record *record, cudnnHandle_
 }
 
 void dnn_graph_free(dnn_graph *g) { (void)g, fake.graphs--; }
+capl_status dnn_target_of_gpu(int index, dnn_target *out) { return (void)index, *out = (dnn_target){0}, CAPL_OK; }
+capl_status dnn_target_text(const dnn_target *t, char **json) { return (void)t, *json = strdup("{\"deviceVer\":900}"), CAPL_OK; }
+void dnn_target_free(dnn_target *t) { (void)t; }
 bool dnn_uses_tensor_cores(uint32_t numerical) { return numerical & 1; }
 
 capl_status dnn_candidates_get(const dnn_record *record, const dnn_graph *g, const dnn_target *target, dnn_candidates *out)
@@ -470,6 +473,28 @@ static void products_count_by_the_engine_that_ran(void **state)
   assert_int_equal(capl_counter_get("fp32_kernels") - fp32, 1);
 }
 
+static void the_gpu_is_described_where_the_environment_asks_for_it(void **state)
+{
+  (void)state;
+  char path[128], text[64] = "";
+  snprintf(path, sizeof path, "/tmp/capl-dnn-device-%d.json", (int)getpid());
+  setenv("CAPL_DNN_DEVICE", path, 1);
+  assert_ok(run(conv, 0));
+  FILE *f = fopen(path, "r");
+  assert_non_null(f);
+  assert_non_null(fgets(text, sizeof text, f));
+  fclose(f);
+  unlink(path);
+  assert_string_equal(text, "{\"deviceVer\":900}\n");
+  restart();
+  setenv("CAPL_DNN_DEVICE", "/tmp/no/such/folder/device.json", 1);
+  lines = 0;
+  assert_ok(run(conv, 0)); /* a record runs all the same */
+  assert_int_equal(lines, 1);
+  assert_non_null(strstr(last_line, "/tmp/no/such/folder/device.json cannot be written"));
+  unsetenv("CAPL_DNN_DEVICE");
+}
+
 /* ---- a cache of its own for each test ----------------------------------------------------------------------------- */
 
 static char folder[64];
@@ -517,6 +542,7 @@ int main(void)
     TEST(an_older_cudnn_is_refused_with_both_versions),
     TEST(a_failed_execution_is_an_error_that_leaves_nothing_behind),
     TEST(products_count_by_the_engine_that_ran),
+    TEST(the_gpu_is_described_where_the_environment_asks_for_it),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
