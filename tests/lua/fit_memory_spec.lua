@@ -127,6 +127,31 @@ describe("a batch that does not fit", function()
   end)
 end)
 
+describe("a card without memory left", function()
+  -- Runs Lua in the program on a card of so many bytes (the stand-in of tests/cuda only). -> output
+  local function run(bytes, code)
+    local pipe = assert(io.popen(("CAPL_SHIM_MEMORY=%d %s -e '%s' 2>&1"):format(bytes, os.getenv("CAPL_BIN"), code)))
+    local out = pipe:read("*a")
+    pipe:close()
+    return out
+  end
+
+  it("says what was asked for, what is in use, and what the driver says is free", function()
+    if not records then return end
+    local out = run(30e6, "local a = capl.zeros(4000000) local b = capl.zeros(4000000)")
+    if out == "" then return end -- a real card has more
+    assert.truthy(out:find("zeros: cuda:0 is out of memory: asked for 16.0 MB, 16.8 MB in use, peak 16.8 MB, 0.0 MB cached; "
+      .. "13.2 of 30.0 MB free on the card (other programs and the driver use 0.0 MB)", 1, true), out)
+  end)
+
+  it("is freed of caches and garbage first", function()
+    if not records then return end
+    local out = run(30e6, "for i = 1, 8 do local b = capl.zeros(500000 * i) end collectgarbage() local m = capl.memory() "
+      .. "print(m.peak <= m.card_total, m.card_free <= m.card_total)")
+    assert.equal("true\ttrue\n", out)
+  end)
+end)
+
 describe("options of train.fit", function()
   it("name what is allowed", function()
     assert.matches("unknown capture 'allways'", error_text(function() train.fit(job{capture = "allways"}) end), 1, true)
