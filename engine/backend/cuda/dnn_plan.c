@@ -100,8 +100,8 @@ bool dnn_allows(const dnn_record *r, uint32_t numerical)
   bool product = r->kind <= DNN_CONV_GRAD_W;
   if (r->deterministic && numerical & NOTE(NONDETERMINISTIC)) return false;
   if (!product) return true;
-  if (numerical & NOTE(REDUCED_PRECISION_REDUCTION)) return false;
-  return r->dtype != CAPL_F32 || r->tf32 || !(numerical & (NOTE(TENSOR_CORE) | NOTE(DOWN_CONVERT_INPUTS)));
+  if (numerical & (NOTE(REDUCED_PRECISION_REDUCTION) | NOTE(DOWN_CONVERT_INPUTS))) return false; /* asked for by nobody */
+  return r->dtype != CAPL_F32 || r->tf32 || !(numerical & NOTE(TENSOR_CORE));
 }
 
 /* Bits of a list of notes. */

@@ -62,6 +62,7 @@ static void check_switches(const dnn_record *record, const dnn_candidates *list,
       failed(r, "an engine that changes its sums for a deterministic record");
     if (product && notes & 1u << CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION)
       failed(r, "an engine that sums in less than f32");
+    if (product && notes & 1u << CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS) failed(r, "an engine that rounds what it reads");
   }
 }
 
