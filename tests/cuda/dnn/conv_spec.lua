@@ -44,6 +44,23 @@ for i, case in ipairs(CASES) do
   end)
 end
 
+-- Channels that fill 16-byte loads of a block evenly and channels that do not; pixels for one block and for several.
+describe("the gradient of the bias", function()
+  for i, channels in ipairs {4, 8, 32, 64, 24, 33, 512} do
+    local dtype = ({"f32", "f16", "bf16"})[i % 3 + 1]
+    local side = channels < 100 and 23 or 3
+    it(("of %d channels, %s"):format(channels, dtype), function()
+      local x, dy = normal({3, 1, side, side}, dtype), normal({3, channels, side, side}, dtype, 2)
+      same("conv2d_grad_w", {x, dy}, {kernel = 1}, {tolerance(dtype), 2e-5})
+      -- a part of a larger tensor: it begins anywhere
+      local all = normal({4, channels, side, side}, dtype, 3):to("cuda")
+      local _, db = capl.op.conv2d_grad_w(x:to("cuda"), all:narrow(1, 2, 3), {kernel = 1})
+      local _, want = capl.op.conv2d_grad_w(x, all:narrow(1, 2, 3):to("ref"), {kernel = 1})
+      assert(support.distance(db, want) < 2e-5)
+    end)
+  end
+end)
+
 describe("convolution without elements", function()
   local op = capl.op
   local function cuda(...) return capl.zeros({...}, {device = "cuda"}) end
