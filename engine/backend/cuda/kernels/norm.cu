@@ -69,23 +69,17 @@ static __device__ __forceinline__ void own_moments(const cu_pixels &p, const cu_
   }
 }
 
-/* Smallest power of two that is at least n. */
-static __device__ __forceinline__ int power_from(int n)
-{
-  int power = 1;
-  while (power < n) power *= 2;
-  return power;
-}
-
 /* Merges the moments of all lanes of a block into those of lane 0. room: 2 * V + 1 rows of CU_PIXEL_THREADS floats. */
 template <int V> static __device__ __forceinline__ void block_moments(const cu_pixels &p, int lane, float *room, moments own[V])
 {
   float *mine = room + threadIdx.x;
-  for (int step = power_from(p.height) / 2; step > 0; step /= 2) {
-    mine[2 * V * CU_PIXEL_THREADS] = own[0].n;
-    for (int i = 0; i < V; i++) {
-      mine[2 * i * CU_PIXEL_THREADS] = own[i].mean;
-      mine[(2 * i + 1) * CU_PIXEL_THREADS] = own[i].m2;
+  for (int step = cu_first_step(p.height); step > 0; step /= 2) {
+    if (cu_gives(lane, step)) {
+      mine[2 * V * CU_PIXEL_THREADS] = own[0].n;
+      for (int i = 0; i < V; i++) {
+        mine[2 * i * CU_PIXEL_THREADS] = own[i].mean;
+        mine[(2 * i + 1) * CU_PIXEL_THREADS] = own[i].m2;
+      }
     }
     __syncthreads();
     if (lane < step && lane + step < p.height) {
@@ -94,7 +88,6 @@ template <int V> static __device__ __forceinline__ void block_moments(const cu_p
         own[i] = merged(own[i], {other[2 * V * CU_PIXEL_THREADS], other[2 * i * CU_PIXEL_THREADS],
                                  other[(2 * i + 1) * CU_PIXEL_THREADS]});
     }
-    __syncthreads();
   }
 }
 
@@ -159,10 +152,9 @@ __global__ void __launch_bounds__(NORM_TOTAL_CHANNELS * NORM_TOTAL_LANES) norm_s
     own = merged(own, {n, from[0], from[a.channels]});
   }
   for (int step = at.lanes / 2; step > 0; step /= 2) {
-    room[threadIdx.x] = own;
+    if (cu_gives(at.lane, step)) room[threadIdx.x] = own;
     __syncthreads();
     if (at.lane < step) own = merged(own, room[threadIdx.x + step * NORM_TOTAL_CHANNELS]);
-    __syncthreads();
   }
   if (at.lane == 0 && at.channel < a.channels) store_statistics(a, at.channel, own);
 }
@@ -307,8 +299,8 @@ static __device__ __forceinline__ void store_sums(const norm_grad_args &a, const
 {
   int lane = at.works ? at.lane : a.p.height;
   float *mine = room + threadIdx.x;
-  for (int step = power_from(a.p.height) / 2; step > 0; step /= 2) {
-    for (int i = 0; i < V; i++) {
+  for (int step = cu_first_step(a.p.height); step > 0; step /= 2) {
+    for (int i = 0; i < V && cu_gives(lane, step); i++) {
       mine[2 * i * CU_PIXEL_THREADS] = dz[i];
       mine[(2 * i + 1) * CU_PIXEL_THREADS] = dzx[i];
     }
@@ -320,7 +312,6 @@ static __device__ __forceinline__ void store_sums(const norm_grad_args &a, const
         dzx[i] += other[(2 * i + 1) * CU_PIXEL_THREADS];
       }
     }
-    __syncthreads();
   }
   if (lane > 0) return;
   float *out = partial_of(a.p, a.partial, at.channel);
@@ -376,14 +367,12 @@ __global__ void __launch_bounds__(NORM_TOTAL_CHANNELS * NORM_TOTAL_LANES) norm_t
     dzx += from[a.channels];
   }
   for (int step = at.lanes / 2; step > 0; step /= 2) {
-    room[0][threadIdx.x] = dz;
-    room[1][threadIdx.x] = dzx;
+    if (cu_gives(at.lane, step)) room[0][threadIdx.x] = dz, room[1][threadIdx.x] = dzx;
     __syncthreads();
     if (at.lane < step) {
       dz += room[0][threadIdx.x + step * NORM_TOTAL_CHANNELS];
       dzx += room[1][threadIdx.x + step * NORM_TOTAL_CHANNELS];
     }
-    __syncthreads();
   }
   if (at.lane > 0 || at.channel >= a.channels) return;
   a.dbias[at.channel] = dz;

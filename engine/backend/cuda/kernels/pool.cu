@@ -198,14 +198,6 @@ static __device__ __forceinline__ void large_position(const large_window &v, int
   *w = v.columns.first + k - row * width;
 }
 
-/* Half of the lanes (rounded up to a power of two) that a block begins to join its results with. */
-static __device__ __forceinline__ int first_step(int height)
-{
-  int step = 1;
-  while (2 * step < height) step *= 2;
-  return step;
-}
-
 /* Of two winners the better one; of equals the one that came first. */
 static __device__ __forceinline__ bool ahead(float a, int index_a, float b, int index_b)
 {
@@ -217,14 +209,14 @@ template <int V> static __device__ __forceinline__ void join_winners(const cu_pi
 {
   __shared__ float value[V][CU_PIXEL_THREADS];
   __shared__ int index[V][CU_PIXEL_THREADS];
-  for (int step = first_step(p.height); step > 0; step /= 2) {
-    for (int i = 0; i < V; i++) value[i][threadIdx.x] = best.value[i], index[i][threadIdx.x] = best.index[i];
+  for (int step = cu_first_step(p.height); step > 0; step /= 2) {
+    for (int i = 0; i < V && cu_gives(lane, step); i++)
+      value[i][threadIdx.x] = best.value[i], index[i][threadIdx.x] = best.index[i];
     __syncthreads();
     int other = (int)threadIdx.x + step * p.width;
     for (int i = 0; i < V && lane < step && lane + step < p.height; i++)
       if (ahead(value[i][other], index[i][other], best.value[i], best.index[i]))
         best.value[i] = value[i][other], best.index[i] = index[i][other];
-    __syncthreads();
   }
 }
 
@@ -247,11 +239,10 @@ template <class T, int V> __global__ void __launch_bounds__(CU_PIXEL_THREADS, CU
 template <int V> static __device__ __forceinline__ void join_sums(const cu_pixels &p, int lane, float sum[V])
 {
   __shared__ float room[V][CU_PIXEL_THREADS];
-  for (int step = first_step(p.height); step > 0; step /= 2) {
-    for (int i = 0; i < V; i++) room[i][threadIdx.x] = sum[i];
+  for (int step = cu_first_step(p.height); step > 0; step /= 2) {
+    for (int i = 0; i < V && cu_gives(lane, step); i++) room[i][threadIdx.x] = sum[i];
     __syncthreads();
     for (int i = 0; i < V && lane < step && lane + step < p.height; i++) sum[i] += room[i][threadIdx.x + step * p.width];
-    __syncthreads();
   }
 }
 

@@ -48,6 +48,23 @@ template <int V> static __device__ __forceinline__ cu_place cu_place_of(const cu
   return at;
 }
 
+/* ---- joining what lanes have ----------------------------------------------------------------- */
+
+/* Lanes are joined by halves: with step = 2^k, ..., 2, 1 lane i takes over what lane i + step has. */
+static __device__ __forceinline__ int cu_first_step(int lanes)
+{
+  int step = 1;
+  while (2 * step < lanes) step *= 2;
+  return step;
+}
+
+/* Whether a lane hands over at this step. Only those write to shared memory: so while slower threads still read, faster
+** ones write elsewhere, for the next step, and one barrier a step is enough. */
+static __device__ __forceinline__ bool cu_gives(int lane, int step)
+{
+  return lane >= step && lane < 2 * step;
+}
+
 /* ---- walking over images --------------------------------------------------------------------- */
 
 /* Position in (N,H,W), moved on by a fixed number of pixels without a division. */
