@@ -94,11 +94,11 @@ local function settings_of(object)
   return out
 end
 
--- Whether all objects have the settings with which they took part in the step.
-local function settings_match(objects)
+-- Whether all objects have the settings with which they took part in the step; the setting `except` does not count.
+local function settings_match(objects, except)
   for object, known in pairs(objects) do
     for key, value in pairs(known) do
-      if rawget(object, key) ~= value then return false end
+      if rawget(object, key) ~= value and key ~= except then return false end
     end
   end
   return true
@@ -150,6 +150,17 @@ local function noting(kind, before, step, ...)
     return {n = select("#", ...), ...}
   end
   return ended(pcall(step, ...))
+end
+
+-- Kinds whose layers or optimisers have other settings by now, apart from train/eval, will hardly come again.
+function Captured:drop_outdated()
+  for i = #self.kinds, 1, -1 do
+    local kind = self.kinds[i]
+    if not settings_match(kind.objects, "training") then
+      if kind.recording then kind.recording:free() end
+      table.remove(self.kinds, i)
+    end
+  end
 end
 
 -- ---- giving up ----
@@ -346,6 +357,7 @@ end)
 function Captured:call(args)
   local kind = self:find_kind(args.key)
   if not kind then
+    self:drop_outdated()
     if #self.kinds == MOST then
       self:too_many(args)
       return self:plain(args)

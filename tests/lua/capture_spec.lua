@@ -167,6 +167,14 @@ describe("capl.capture", function()
     assert.same({3, records and 3 or 0}, {state.kinds, state.captured})
   end)
 
+  it("follows settings of layers and optimisers that change between calls", function()
+    equals_plain(16, {between = function(i, model, opt)
+      if i % 3 == 0 then model[8].p = 0.1 + i / 100 end
+      if i == 8 then opt.groups[1].weight_decay = 0.3 end
+      if i == 12 then model[1]:requires_grad_(false) end
+    end})
+  end)
+
   it("refuses a fifth kind of call", function()
     local step = capl.capture(function(x) return x * 2 end)
     for n = 1, 4 do step(capl.ones(n)) end
