@@ -163,13 +163,13 @@ describe("a captured train.fit", function()
   it("equals the plain one", function()
     local results = {}
     for i, captured in ipairs{false, "auto", true} do
-      local o = job{norm = true, capture = captured, steps = 10}
+      local o = job{norm = true, capture = captured, steps = 7}
       results[i] = train.fit(o)
       results[i].state = state_of(o)
     end
     for i = 2, 3 do assert.same(results[1].state, results[i].state) end
     local before = results[1].captured_steps
-    assert.equal(before + (records and 7 or 0), results[2].captured_steps)
+    assert.equal(before + (records and 4 or 0), results[2].captured_steps)
   end)
 
   it("goes on as it is where the loss reads values, unless it was asked for", function()
@@ -192,7 +192,7 @@ describe("losses", function()
       n = n + 1
       return loss_of(output, batch) * (n == 3 and 0 / 0 or 1)
     end
-    local text = error_text(function() train.fit(job{loss = bad, steps = 8, log_every = 1, capture = false}) end)
+    local text = error_text(function() train.fit(job{loss = bad, steps = 5, log_every = 1, capture = false}) end)
     assert.matches("train.fit: the loss of step 3 is %-?nan", text)
   end)
 end)
