@@ -66,6 +66,14 @@ static void check_switches(const dnn_record *record, const dnn_candidates *list,
   }
 }
 
+/* deterministic = true must leave an engine for whatever a recipe asks. */
+static void check_deterministic(const dnn_candidates *list, result *r)
+{
+  int steady = 0;
+  for (int i = 0; i < list->count; i++) steady += !(list->list[i].numerical & 1u << CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC);
+  if (list->count > 0 && steady == 0) failed(r, "every engine changes its sums: none is left for deterministic = true");
+}
+
 /* The plan's text says what the graph is; loaded again it is the same plan. */
 static void check_text(const dnn_record *record, const dnn_target *target, const dnn_plan *plan, result *r)
 {
@@ -140,6 +148,7 @@ static void check_record(const dnn_record *record, const dnn_target *target, int
   }
   r->candidates = list.count;
   check_switches(record, &list, r);
+  check_deterministic(&list, r);
   bool none = never_an_engine(record, capability);
   if (list.count == 0 && (none || may_lack_engine(record, capability))) r->outcome = NO_ENGINE;
   else if (none) failed(r, "there is an engine, which dnn.c does not ask for");
