@@ -7,6 +7,8 @@
 #include <math.h>
 #include <time.h>
 
+#include "base/float16.h"
+
 enum { N_FILES = 40 };
 
 static const capl_augment_options augment = {
@@ -56,7 +58,7 @@ static capl_loader *make(capl_source *source, const capl_loader_options *options
 
 static size_t batch_bytes(const capl_loader *loader, const capl_batch *batch)
 {
-  static const size_t bytes[] = {4, 2, 1};
+  static const size_t bytes[] = {4, 2, 1, 2}; /* ORDER capl_pixel_type */
   const capl_source *s = capl_loader_source(loader);
   return (size_t)(batch->count * capl_source_width(s) * capl_source_height(s) * capl_source_channels(s)) *
          bytes[capl_loader_type(loader)];
@@ -269,7 +271,7 @@ static void images_are_normalised_as_asked(void **state)
   double mean = sum / 9600, deviation = sqrt(squares / 9600 - mean * mean);
   static const capl_norm norms[] = {CAPL_NORM_UNIT, CAPL_NORM_STANDARDISE, CAPL_NORM_MEAN_STD};
   for (int k = 0; k < 3; k++) {
-    for (int type = CAPL_PIXEL_F32; type <= CAPL_PIXEL_U8; type++) {
+    for (int type = CAPL_PIXEL_F32; type <= CAPL_PIXEL_F16; type++) {
       capl_loader_options o = {.batch = 2, .norm = norms[k], .type = (capl_pixel_type)type, .mean = {0.5f}, .std = {0.25f}};
       capl_loader *loader = make(capl_source_ref(source), &o);
       capl_batch b;
@@ -286,7 +288,8 @@ static void images_are_normalised_as_asked(void **state)
           uint32_t bits = (uint32_t)((const uint16_t *)b.images)[i] << 16;
           memcpy(&got, &bits, sizeof got);
         }
-        double tolerance = type == CAPL_PIXEL_F32 ? 1e-4 : 1e-4 + fabs(value[k]) / 256;
+        if (type == CAPL_PIXEL_F16) got = capl_f16_to_float(((const uint16_t *)b.images)[i]);
+        double tolerance = type == CAPL_PIXEL_F16 ? 1e-4 + fabs(value[k]) / 2048 : type == CAPL_PIXEL_F32 ? 1e-4 : 1e-4 + fabs(value[k]) / 256;
         if (fabs(got - value[k]) > tolerance) fail_msg("pixel %d is %g; expected %g", i, got, value[k]);
       }
       capl_loader_free(loader);
