@@ -13,6 +13,7 @@ from program import ROOT, capl, check, in_empty_folder, recipe
 SMALL = {
     "captcha.lua": ["--samples=192", "--batch=16", "--test=60", "--val=20", "--files=12", "--warmup=3"],
     "captcha_cnn.lua": ["--samples=16", "--batch=4", "--test=8", "--epochs=1"],
+    "a100_ddp.lua": ["--samples=16", "--batch=4", "--preset=smoke", "--test=8"],
 }
 FINAL = r"final exact=[\d.]+ \[[\d.]+,[\d.]+\] chars=[\d.]+ n=(\d+) images_per_s=\d+ seconds=[\d.]+( merged=[\d.]+)?"
 
@@ -27,8 +28,8 @@ def shapes(name):
     status, out, err = capl("check", recipe(name))
     check(status == 0, f"check {name}", out + err)
     check("peak" in out, "it plans memory", out)
-    if name == "captcha_cnn.lua":
-        check("19072400" in out.replace(",", ""), "captcha_cnn has 19,072,400 parameters", out)
+    if name in ("captcha_cnn.lua", "a100_ddp.lua"):
+        check("19072400" in out.replace(",", ""), name + " has 19,072,400 parameters", out)
         check("395,800,576" in out, "and 395.8 M multiplications", out)
 
 
