@@ -422,6 +422,7 @@ static cudaError_t inside_capture(cudaError_t (*call)(void))
   OK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
   cudaError_t error = call();
   assert_int_equal(cudaStreamEndCapture(stream, &graph), error ? cudaErrorStreamCaptureInvalidated : cudaSuccess);
+  if (graph) OK(cudaGraphDestroy(graph));
   OK(cudaStreamSynchronize(stream)); /* the stream is an ordinary one again */
   return error;
 }
