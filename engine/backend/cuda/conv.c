@@ -153,35 +153,12 @@ static capl_status grad_weights(const capl_attr *attr, const capl_tensor *x, con
   return launch_own(CONV_GRAD_W, &record, capl_tensor_numel(dw), &args);
 }
 
-/* Many channels in 16-byte loads: enough blocks to keep the GPU busy, the same number for the same sizes, so that the
-** order of the sums never changes; then the sums of the blocks. */
-static capl_status sum_by_lines(const capl_tensor *dy, int64_t rows, int64_t channels, float *db)
-{
-  enum { ROWS_AT_LEAST = 256, BLOCKS_AT_MOST = 1056 };
-  int64_t blocks = (rows + ROWS_AT_LEAST - 1) / ROWS_AT_LEAST;
-  if (blocks > BLOCKS_AT_MOST) blocks = BLOCKS_AT_MOST;
-  conv_bias_args args = {.dy = capl_tensor_data(dy), .sums = db, .rows = rows,
-                         .rows_per_block = (rows + blocks - 1) / blocks, .channels = (int)channels};
-  cu_entry kernel = cu_conv_table[CONV_BIAS + (int)cu_type_of(dy->dtype)];
-  if (blocks == 1) return cu_launch(kernel, blocks, CONV_BIAS_THREADS, 0, &args);
-  void *parts;
-  CAPL_TRY(capl_scratch_get(dy->device, (size_t)(blocks * channels) * sizeof(float), &parts));
-  args.sums = parts;
-  capl_status status = cu_launch(kernel, blocks, CONV_BIAS_THREADS, 0, &args);
-  if (status == CAPL_OK) status = cu_column_sums(dy->device, CAPL_F32, parts, blocks, channels, db);
-  capl_scratch_put(dy->device, parts);
-  return status;
-}
-
 static capl_status grad_bias(const capl_tensor *dy, capl_tensor *db)
 {
   int64_t channels = dy->size[1];
   if (channels == 0) return CAPL_OK;
   int64_t rows = capl_tensor_numel(dy) / channels;
   if (rows == 0) return cu_fill_tensor(db, 0);
-  bool aligned = (uintptr_t)capl_tensor_data(dy) % CONV_BIAS_LOAD == 0;
-  if (aligned && conv_bias_fits(channels, (int64_t)capl_dtype_size(dy->dtype)))
-    return sum_by_lines(dy, rows, channels, capl_tensor_data(db));
   return cu_column_sums(dy->device, dy->dtype, capl_tensor_data(dy), rows, channels, capl_tensor_data(db));
 }
 

@@ -131,34 +131,6 @@ template <class T> __global__ void conv_grad_w(conv_grad_w_args g)
   if (threadIdx.x == 0) g.dw[weight] = sum;
 }
 
-/* ---- gradient of the bias --------------------------------------------------------------------- */
-
-/* Memory is read once, in whole lines: neighbouring threads take neighbouring 16 bytes, a block takes several rows at a
-** time. Each thread sums its own channels, then the rows' threads are summed in their order. */
-template <class T> __global__ void __launch_bounds__(CONV_BIAS_THREADS) conv_bias(conv_bias_args g)
-{
-  const int each = CONV_BIAS_LOAD / sizeof(T);
-  __shared__ float part[CONV_BIAS_THREADS * each];
-  int lanes = g.channels / each, lane = threadIdx.x % lanes, strip = threadIdx.x / lanes, strips = CONV_BIAS_THREADS / lanes;
-  int64_t first = (int64_t)blockIdx.x * g.rows_per_block, end = first + g.rows_per_block;
-  if (end > g.rows) end = g.rows;
-  const T *dy = (const T *)g.dy + lane * each;
-  float sum[each] = {};
-#pragma unroll 4
-  for (int64_t row = first + strip; row < end; row += strips) {
-    cu_pack<T, each> got = cu_load<T, each>(dy + row * g.channels);
-    for (int k = 0; k < each; k++) sum[k] += cu_float(got.v[k]);
-  }
-  for (int k = 0; k < each; k++) part[threadIdx.x * each + k] = sum[k];
-  __syncthreads();
-  /* part[strip][channel] */
-  for (int c = threadIdx.x; c < g.channels; c += CONV_BIAS_THREADS) {
-    float total = 0.0f;
-    for (int s = 0; s < strips; s++) total += part[s * g.channels + c];
-    g.sums[(int64_t)blockIdx.x * g.channels + c] = total;
-  }
-}
-
 /* ---- f32 to and from the type of the images --------------------------------------------------- */
 
 template <class T> __global__ void conv_widen(conv_widen_args g)
@@ -175,4 +147,4 @@ template <class T> __global__ void conv_narrow(conv_narrow_args g)
 }
 
 CU_TABLE(cu_conv_table, CU_FLOATS(conv), CU_FLOATS(conv_grad_x), CU_FLOATS(conv_grad_w), CU_FLOATS(conv_widen),
-         CU_FLOATS(conv_narrow), CU_FLOATS(conv_bias))
+         CU_FLOATS(conv_narrow))

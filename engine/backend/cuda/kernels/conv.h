@@ -37,24 +37,6 @@ typedef struct {
   float *dw;
 } conv_grad_w_args;
 
-/* sums[block * channels + c] = sum of dy[r * channels + c] over this block's rows_per_block rows r. channels is one of
-** the numbers that conv_bias_fits takes, dy lies at a multiple of 16 bytes. */
-typedef struct {
-  const void *dy;
-  float *sums;
-  int64_t rows, rows_per_block;
-  int channels;
-} conv_bias_args;
-
-enum { CONV_BIAS_THREADS = 256, CONV_BIAS_LOAD = 16 /* bytes at a time */ };
-
-/* A block's threads must share a row of 16-byte loads evenly. */
-static inline bool conv_bias_fits(int64_t channels, int64_t element_bytes)
-{
-  int64_t bytes = channels * element_bytes, loads = bytes / CONV_BIAS_LOAD;
-  return bytes % CONV_BIAS_LOAD == 0 && loads > 0 && loads <= CONV_BIAS_THREADS && CONV_BIAS_THREADS % loads == 0;
-}
-
 /* to[i] := from[i], i < n. */
 typedef struct {
   const void *from;
@@ -70,7 +52,7 @@ typedef struct {
 } conv_narrow_args;
 
 /* Each kernel of the three types in the order of cu_type. */
-enum { CONV = 0, CONV_GRAD_X = 3, CONV_GRAD_W = 6, CONV_WIDEN = 9, CONV_NARROW = 12, CONV_BIAS = 15 };
+enum { CONV = 0, CONV_GRAD_X = 3, CONV_GRAD_W = 6, CONV_WIDEN = 9, CONV_NARROW = 12 };
 
 #ifdef __cplusplus
 extern "C" {
