@@ -1,8 +1,8 @@
 """Makes call after call of CUDA's runtime fail while a tiny network trains, and looks at how the run ends.
 
-usage: sweep.py CODE [--all]    CODE: 2 (out of memory), 700 (illegal address) or 719 (launch failure)
+usage: sweep.py CODE [--often|--all]    CODE: 2 (out of memory), 700 (illegal address) or 719 (launch failure)
 A run without failures counts the calls; then the n-th fails, for n = 1, 2, ... at first and ever further apart later
-(--all: for every n). The shim of tests/cuda plays the GPU: 700 and 719 last for ever, as on a real one; 2 is given once
+(--often: less far; --all: for every n, half an hour). The shim of tests/cuda plays the GPU: 700 and 719 last for ever, as on a real one; 2 is given once
 and from the n-th on. Whatever call it was: the program ends by itself with 0 or 1; with 1 it says in a few lines what
 failed and what to do; no temporary file is left, every file is whole, and the best model kept before still reads.
 Repeat one run: CAPL_DEVICE=cuda CAPL_BACKEND_PATH=build/cuda-shim CAPL_SHIM_FAIL=CODE:N build/capl tests/fault/train.lua
@@ -112,21 +112,22 @@ class Sweep:
             check_model(fail)
         shutil.rmtree("runs", ignore_errors=True)
 
-    def places(self, every):
+    def places(self, closeness):
         """Which calls: all at first, then ever further apart, and the last ones."""
         at, places = 1, {self.count - 1, self.count}
         while at <= self.count:
             places.add(at)
-            at += 1 if every or at < 8 else max(1, at // 6)
+            at += max(1, at // closeness)
         return sorted(places)
 
 
 def main():
-    code, every = int(sys.argv[1]), "--all" in sys.argv
+    code = int(sys.argv[1])
+    closeness = 1 << 30 if "--all" in sys.argv else 24 if "--often" in sys.argv else 6
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
         sweep = Sweep(code)
-        places = sweep.places(every)
+        places = sweep.places(closeness)
         for at in places:
             sweep.one(f"{code}:{at}")
             if code == 2:
