@@ -50,6 +50,20 @@ uint64_t capl_counter_get(const char *name)
   return 0;
 }
 
+/* why: dlopen's words, "FILE: cannot open shared object file: No such file or directory" when FILE is missing. */
+static capl_status not_loaded(int which, const char *why)
+{
+  char absent[128];
+  snprintf(absent, sizeof absent, "%s: cannot open shared object file: No such file", backends[which].library);
+  if (backends[which].numbered && strstr(why, absent))
+    return CAPL_FAIL(CAPL_EUNSUPPORTED, "device %s is not available: this build has no %s (it was made without the CUDA toolkit)",
+                     backends[which].name, backends[which].library);
+  CAPL_FAIL(CAPL_EUNSUPPORTED, "device %s is not available: %s", backends[which].name, why);
+  if (backends[which].numbered)
+    capl_error_hint("NVIDIA's libraries may be elsewhere: export LD_LIBRARY_PATH=$(scripts/nvidia-libs)");
+  return CAPL_EUNSUPPORTED;
+}
+
 static capl_status load_library(int which, const capl_backend **out)
 {
   /* Spinning barriers make a step six times slower beside one busy process; 1000 spins cost nothing
@@ -57,11 +71,7 @@ static capl_status load_library(int which, const capl_backend **out)
   setenv("GOMP_SPINCOUNT", "1000", 0);
   char why[1024] = "";
   void *library = library_open(backends[which].library, why, sizeof why);
-  bool absent = strncmp(why, backends[which].library, strlen(backends[which].library)) == 0 || strstr(why, "No such file");
-  if (!library && absent && backends[which].numbered)
-    return CAPL_FAIL(CAPL_EUNSUPPORTED, "device %s is not available: this build has no %s (it was made without the CUDA toolkit)",
-                     backends[which].name, backends[which].library);
-  if (!library) return CAPL_FAIL(CAPL_EUNSUPPORTED, "device %s is not available: %s", backends[which].name, why);
+  if (!library) return not_loaded(which, why);
   const capl_backend *(*entry)(void);
   library_find(library, backends[which].entry, &entry);
   if (!entry)

@@ -31,8 +31,9 @@ void *library_open(const char *name, char *why, size_t len)
     snprintf(path, sizeof path, k == 2 ? "%s/capl/%s" : "%s/%s", k == 0 ? first : folder, name);
     void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (handle) return handle;
-    /* The file that is there tells more than those that are not: it may want a library that is missing. */
     if (k == 1 || access(path, F_OK) == 0) snprintf(why, len, "%s", dlerror());
+    /* A file that is there but cannot be loaded (it may want a library that is missing) is told, not passed over. */
+    if (access(path, F_OK) == 0) return NULL;
   }
   return NULL;
 }

@@ -89,6 +89,21 @@ def other_plugins():
                REFUSED + "its libcapl_cuda.so is of another build of capl; build both anew", CAPL_BACKEND_PATH=folder)
 
 
+def missing_library():
+    """The plugin is there, what it needs is not: that is named, and where to look."""
+    with tempfile.TemporaryDirectory() as folder:
+        compiler = [os.environ.get("CC", "cc"), "-shared", "-fPIC"]
+        needed, source = os.path.join(folder, "libneeded.so.9"), os.path.join(folder, "empty.c")
+        with open(source, "w", encoding="ascii") as file:
+            file.write("int nothing;\n")
+        subprocess.run([*compiler, "-Wl,-soname,libneeded.so.9", "-o", needed, source], check=True)
+        subprocess.run([*compiler, "-Wl,--no-as-needed", "-o", os.path.join(folder, "libcapl_cuda.so"), source, needed], check=True)
+        os.remove(needed)
+        expect("a library of NVIDIA's that is missing", use("cuda"), 1, REFUSED + "libneeded.so.9: cannot open shared object file",
+               "hint: NVIDIA's libraries may be elsewhere: export LD_LIBRARY_PATH=$(scripts/nvidia-libs)", CAPL_BACKEND_PATH=folder)
+
+
 refusals()
+missing_library()
 other_cards()
 other_plugins()
