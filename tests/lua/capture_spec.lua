@@ -298,19 +298,27 @@ describe("capl.capture", function()
       error_text(function() local y = inner(capl.ones(1, {device = other})) return y end), 1, true)
   end)
 
+  -- What LuaJIT still finds of earlier tests in dead slots of its stack may keep one of their recordings: not counted.
+  local function captured_bytes()
+    support.live_bytes()
+    return capl.memory().captured
+  end
+
   it("gives its memory back", function()
+    local before = captured_bytes()
     support.no_leak(function()
       local step = capl.capture(function(x) return (x:matmul(x) * 2):sum() end)
       local x = capl.ones(64, 64)
       for _ = 1, 5 do step(x) end
       support.live_bytes() -- what the recorded call left to the collector returns to the recording
-      if records then assert.is_true(capl.memory().captured >= 2 * 64 * 64 * 4) end
+      if records then assert.is_true(capl.memory().captured >= before + 2 * 64 * 64 * 4) end
     end)
-    assert.equal(0, capl.memory().captured)
+    assert.is_true(capl.memory().captured <= before)
   end)
 
   it("lets its memory go when memory runs out elsewhere, and is recorded anew", function()
     finally(function() capl.memory_limit(0) end)
+    local before = captured_bytes()
     local step = capl.capture(function(x) return (x:matmul(x) * 2):sum() end)
     local x = capl.ones(64, 64)
     for _ = 1, 4 do step(x) end
@@ -319,7 +327,7 @@ describe("capl.capture", function()
     assert.is_false((pcall(capl.empty, 2 ^ 20)))
     capl.memory_limit(0)
     assert.same({1, 0}, {step:state().kinds, step:state().captured})
-    assert.equal(0, capl.memory().captured)
+    assert.is_true(capl.memory().captured <= before)
     for _ = 1, 4 do assert.equal(2 * 64 ^ 3, step(x):item()) end
     assert.equal(records and 1 or 0, step:state().captured)
   end)
