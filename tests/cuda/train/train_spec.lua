@@ -1,5 +1,6 @@
 -- Whole trainings on cuda follow those on ref: the losses of 20 steps, then weights, running statistics and predictions.
--- CAPL_TRAIN_FULL=1: captcha_cnn in its full size, for five steps (minutes).
+-- CAPL_TRAIN_FULL=1: captcha_cnn in its full size, for five steps (minutes), under SGD: with one image per step many a gradient
+-- is next to nothing, and Adam makes full steps of its rounding.
 -- SPDX-License-Identifier: Apache-2.0
 local capl = require "capl"
 
@@ -137,7 +138,7 @@ end
 
 describe("a training on cuda follows ref:", function()
   for name, make in pairs{captcha_cnn = captcha_cnn, odd_net = not FULL and odd_net or nil} do
-    for _, optimizer in ipairs(FULL and {"adamw"} or {"adamw", "sgd"}) do
+    for _, optimizer in ipairs(FULL and {"sgd"} or {"adamw", "sgd"}) do
       it(name .. ", " .. optimizer, function()
         local got, wanted, adaptive = trained("cuda", make, optimizer), trained("ref", make, optimizer), optimizer == "adamw"
         compare_losses(got.losses, wanted.losses)
