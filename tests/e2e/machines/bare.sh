@@ -138,3 +138,8 @@ start=$SECONDS
 inside /srv/admin/capl/scripts/test unit || fail "scripts/test unit"
 said '^all passed' "scripts/test unit"
 ok "scripts/test unit in $((SECONDS - start)) s"
+
+# The CUDA backend's tests need no CUDA.
+inside ctest --test-dir /srv/admin/capl/build -R '^cuda/(shim|coverage|conv|capture)$' --output-on-failure || fail "tests of the CUDA backend"
+said '100% tests passed' "tests of the CUDA backend"
+ok "tests of the CUDA backend, without CUDA"
