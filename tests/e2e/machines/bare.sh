@@ -134,12 +134,14 @@ as_user env HOME=/srv/user /srv/user/capl/scripts/quickstart --max_time=2s "${sm
 said 'nothing, all packages are here' "quickstart wants packages that are there"
 ok "a plain user builds and trains"
 
+# The CUDA backend's tests need no CUDA, but time: on the newer compiler only.
+cuda=ON
+if [[ $release == bookworm ]]; then cuda=OFF; fi
 start=$SECONDS
-inside /srv/admin/capl/scripts/test unit || fail "scripts/test unit"
+inside CAPL_CUDA_TESTS=$cuda /srv/admin/capl/scripts/test unit || fail "scripts/test unit"
 said '^all passed' "scripts/test unit"
 ok "scripts/test unit in $((SECONDS - start)) s"
-
-# The CUDA backend's tests need no CUDA.
+[[ $cuda == ON ]] || exit 0
 inside ctest --test-dir /srv/admin/capl/build -R '^cuda/(shim|coverage|conv|capture)$' --output-on-failure || fail "tests of the CUDA backend"
 said '100% tests passed' "tests of the CUDA backend"
 ok "tests of the CUDA backend, without CUDA"
