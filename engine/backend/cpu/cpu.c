@@ -11,6 +11,7 @@
 #include <sys/mman.h>
 
 #include "backend/cpu/dnnl.h"
+#include "base/isa.h"
 
 const cpu_vec *cpu_now = &cpu_vec_portable;
 
@@ -22,67 +23,15 @@ static const capl_kernel *const families[] = {
 
 /* ---- instruction set ---- */
 
+static const cpu_vec *kernels_of(capl_isa isa)
+{
 #if defined(__x86_64__)
-
-static bool has_avx2(void)
-{
-  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-}
-
-static bool has_avx512(void)
-{
-  return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-         __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
-}
-
-static const cpu_vec *avx512(void)
-{
-  return __builtin_cpu_supports("avx512bf16") ? &cpu_vec_avx512bf16 : &cpu_vec_avx512;
-}
-
-static const cpu_vec *find_isa(const char *name)
-{
-  if (!strcmp(name, "avx512")) return has_avx512() ? avx512() : NULL;
-  if (!strcmp(name, "avx2")) return has_avx2() ? &cpu_vec_avx2 : NULL;
-  return strcmp(name, "portable") ? NULL : &cpu_vec_portable;
-}
-
-static const char *best_isa(void)
-{
-  return has_avx512() ? "avx512" : has_avx2() ? "avx2" : "portable";
-}
-
+  if (isa == CAPL_ISA_AVX512) return capl_isa_has_bf16() ? &cpu_vec_avx512bf16 : &cpu_vec_avx512;
+  if (isa == CAPL_ISA_AVX2) return &cpu_vec_avx2;
 #else
-
-static const cpu_vec *find_isa(const char *name)
-{
-  return strcmp(name, "portable") ? NULL : &cpu_vec_portable;
-}
-
-static const char *best_isa(void)
-{
-  return "portable";
-}
-
+  (void)isa;
 #endif
-
-/* CAPL_ISA forces an instruction set; one that the processor lacks is an error. */
-static capl_status choose_isa(const char **name)
-{
-  const char *asked = getenv("CAPL_ISA");
-  *name = asked && *asked ? asked : best_isa();
-  const cpu_vec *found = find_isa(*name);
-  if (!found) {
-    bool known = !strcmp(*name, "avx512") || !strcmp(*name, "avx2");
-    capl_status status = CAPL_FAIL(known ? CAPL_EUNSUPPORTED : CAPL_EVALUE,
-                                   known ? "CAPL_ISA is %s, this processor has %s only"
-                                         : "CAPL_ISA is \"%s\"; avx512, avx2 or portable (here up to %s) are known",
-                                   *name, best_isa());
-    capl_error_hint("leave CAPL_ISA unset for the best this processor has");
-    return status;
-  }
-  cpu_now = found;
-  return CAPL_OK;
+  return &cpu_vec_portable;
 }
 
 /* ---- memory ---- */
@@ -118,10 +67,11 @@ static capl_status cpu_mem_fill(void *p, int byte, size_t bytes)
 static capl_status cpu_open(int index)
 {
   (void)index;
-  const char *isa;
-  CAPL_TRY(choose_isa(&isa));
+  capl_isa isa;
+  CAPL_TRY(capl_isa_choose(&isa));
+  cpu_now = kernels_of(isa);
   CAPL_TRY(cpu_parallel_open());
-  return dn_open(isa);
+  return dn_open(capl_isa_name(isa));
 }
 
 static const char *bf16_text(void)
