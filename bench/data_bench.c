@@ -81,7 +81,7 @@ typedef struct {
 static int draw(void *context)
 {
   drawing *d = context;
-  uint8_t labels[CAPL_LABEL_MAX];
+  int32_t labels[CAPL_LABEL_MAX];
   must(capl_captcha_draw(d->gen, 1, d->index++, d->channels, d->pixels, labels));
   return 1;
 }

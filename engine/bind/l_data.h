@@ -35,7 +35,8 @@ void data_push_owned(lua_State *L, capl_tensor **t);
 /* Pushes labels as a tensor (n,T) i32. */
 void data_push_labels(lua_State *L, const int32_t *labels, int n, int T);
 
-/* Adds data.loader to the table on top. */
+/* Add data.captcha and data.captcha_source, and data.loader, to the table on top. */
+void bind_open_captcha(lua_State *L);
 void bind_open_loader(lua_State *L);
 
 #endif

@@ -1,8 +1,6 @@
-/* captcha.c -- captcha generators: presets, options, and the dice of one image.
+/* captcha.c -- captcha generators: presets, options, and the drawing of one image.
 **
-** The two presets follow the rules of the `lepture` style; they differ in how far letters are pushed
-** out of shape and in where the arc ends. An image is planned first (every random number is drawn
-** here, in a fixed order), then painted by paint.c without any further choice.
+** A preset is a row of the list below: a style (style_*.c) with its numbers. A generator is a preset with options.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #include "data/captcha.h"
@@ -12,14 +10,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "capl/rng.h"
+#include "data/dice.h"
 #include "data/streams.h"
 
 enum { LEAST_PX = 16, MOST_PX = 1024 };
 
 static const captcha_preset presets[] = {
-  {"lepture", {42, 50, 56}, {0.1f, 0.2f, 0}, {0.2f, 0.1f, 0}, true},
-  {"lepture-0.7.1", {42, 50, 56}, {0, 0.2f, 0.1f}, {0, 0.1f, 0.2f}, false},
+  {"lepture", &captcha_lepture, "0-9A-Z", 4, 160, 60,
+   .lepture = {{42, 50, 56}, {0.1f, 0.2f, 0}, {0.2f, 0.1f, 0}, true}},
+  {"lepture-0.7.1", &captcha_lepture, "0-9A-Z", 4, 160, 60,
+   .lepture = {{42, 50, 56}, {0, 0.2f, 0.1f}, {0, 0.1f, 0.2f}, false}},
 };
 enum { N_PRESETS = sizeof presets / sizeof presets[0] };
 
@@ -64,42 +64,92 @@ static capl_status set_picks(capl_captcha *gen, const char *often, int times)
   return CAPL_OK;
 }
 
+/* The order in which easy images take letters up is the same for every generator of a charset. */
+static void set_easy_picks(capl_captcha *gen)
+{
+  int n_letters = (int)strlen(gen->charset), n = 0;
+  for (int i = 0; i < n_letters; i++) {
+    uint8_t id = (uint8_t)capl_shuffle(CAPL_STREAM_CAPTCHA, 0, (uint32_t)n_letters, (uint32_t)i);
+    for (int k = 0; k < gen->n_pick; k++) {
+      if (gen->pick[k] == id) gen->easy_pick[n++] = id;
+    }
+    gen->n_easy[i + 1] = n;
+  }
+}
+
+static capl_status set_length(capl_captcha *gen, const capl_captcha_options *options)
+{
+  gen->length_lo = or_default(options->length, gen->preset->length);
+  gen->length = or_default(options->length_max, gen->length_lo);
+  if (gen->length_lo < 1 || gen->length_lo > CAPL_LABEL_MAX) {
+    return CAPL_FAIL(CAPL_EVALUE, "captcha length is %d; it must be 1..%d", gen->length_lo, CAPL_LABEL_MAX);
+  }
+  if (gen->length >= gen->length_lo && gen->length <= CAPL_LABEL_MAX) return CAPL_OK;
+  return CAPL_FAIL(CAPL_EVALUE, "captcha length is %d..%d; the second number must be %d..%d", gen->length_lo, gen->length,
+                   gen->length_lo, CAPL_LABEL_MAX);
+}
+
 static capl_status set_options(capl_captcha *gen, const capl_captcha_options *options)
 {
-  gen->length = or_default(options->length, 4);
-  gen->width = or_default(options->width, 160);
-  gen->height = or_default(options->height, 60);
-  if (gen->length < 1 || gen->length > CAPL_LABEL_MAX) {
-    return CAPL_FAIL(CAPL_EVALUE, "captcha length is %d; it must be 1..%d", gen->length, CAPL_LABEL_MAX);
-  }
+  CAPL_TRY(set_length(gen, options));
+  gen->width = or_default(options->width, gen->preset->width);
+  gen->height = or_default(options->height, gen->preset->height);
   if (gen->width < LEAST_PX || gen->width > MOST_PX || gen->height < LEAST_PX || gen->height > MOST_PX) {
     return CAPL_FAIL(CAPL_EVALUE, "captcha size is %d x %d px; each side must be %d..%d", gen->width, gen->height,
                      LEAST_PX, MOST_PX);
   }
-  CAPL_TRY(capl_charset_expand(options->charset ? options->charset : "0-9A-Z", gen->charset));
-  return set_picks(gen, options->often ? options->often : "", or_default(options->times, 1));
+  CAPL_TRY(capl_charset_expand(options->charset ? options->charset : gen->preset->charset, gen->charset));
+  CAPL_TRY(set_picks(gen, options->often ? options->often : "", or_default(options->times, 1)));
+  set_easy_picks(gen);
+  return CAPL_OK;
 }
 
-static int widest_line(const capl_captcha *gen)
+/* ---- rooms: what a thread draws in ----------------------------------------------------------- */
+
+static void free_room(captcha_room *room)
 {
-  int letter = 0, blank = 0;
-  for (int i = 0; i < gen->glyphs.n_sizes * gen->glyphs.n_chars; i++) {
-    if (gen->glyphs.glyph[i].cell_w > letter) letter = gen->glyphs.glyph[i].cell_w;
-  }
-  for (int s = 0; s < gen->glyphs.n_sizes; s++) {
-    if (gen->glyphs.space_w[s] > blank) blank = gen->glyphs.space_w[s];
-  }
-  int line = gen->length * (letter + blank);
-  return line > gen->width ? line : gen->width;
+  captcha_scratch_free(room->lepture);
+  free(room);
 }
+
+static capl_status new_room(const capl_captcha *gen, captcha_room **made)
+{
+  captcha_room *room = calloc(1, sizeof *room);
+  if (!room) return CAPL_FAIL(CAPL_ENOMEM, "no memory to draw captchas");
+  capl_status status = gen->glyphs.glyph ? captcha_scratch_new(gen, &room->lepture) : CAPL_OK;
+  if (status != CAPL_OK) {
+    free_room(room);
+    return status;
+  }
+  *made = room;
+  return CAPL_OK;
+}
+
+static capl_status take_room(capl_captcha *gen, captcha_room **room)
+{
+  pthread_mutex_lock(&gen->lock);
+  *room = gen->idle;
+  if (*room) gen->idle = (*room)->next;
+  pthread_mutex_unlock(&gen->lock);
+  return *room ? CAPL_OK : new_room(gen, room);
+}
+
+static void return_room(capl_captcha *gen, captcha_room *room)
+{
+  pthread_mutex_lock(&gen->lock);
+  room->next = gen->idle;
+  gen->idle = room;
+  pthread_mutex_unlock(&gen->lock);
+}
+
+/* ---- making and releasing -------------------------------------------------------------------- */
 
 static capl_status build(capl_captcha *gen, const char *preset, const capl_captcha_options *options)
 {
   CAPL_TRY(find_preset(preset, &gen->preset));
   CAPL_TRY(set_options(gen, options));
-  CAPL_TRY(capl_glyphs_init(&gen->glyphs, options->font, gen->charset, gen->preset->size_px, CAPTCHA_SIZES));
-  gen->canvas_width = widest_line(gen);
-  return captcha_scratch_new(gen, &gen->idle);
+  CAPL_TRY(gen->preset->style->open(gen, options));
+  return new_room(gen, &gen->idle);
 }
 
 capl_status capl_captcha_new(const char *preset, const capl_captcha_options *options, capl_captcha **out)
@@ -127,7 +177,11 @@ capl_captcha *capl_captcha_ref(capl_captcha *gen)
 void capl_captcha_unref(capl_captcha *gen)
 {
   if (!gen || atomic_fetch_sub(&gen->refs, 1) != 1) return;
-  captcha_scratch_free(gen->idle);
+  while (gen->idle) {
+    captcha_room *next = gen->idle->next;
+    free_room(gen->idle);
+    gen->idle = next;
+  }
   capl_glyphs_fini(&gen->glyphs);
   pthread_mutex_destroy(&gen->lock);
   free(gen);
@@ -158,116 +212,82 @@ const char *capl_captcha_font(const capl_captcha *gen)
   return gen->glyphs.path;
 }
 
-/* ---- the dice -------------------------------------------------------------------------------- */
-
-/* Uniform integer in [lo, hi], both included. */
-static int between(capl_rng *rng, int lo, int hi)
+int capl_captcha_shortest(const capl_captcha *gen)
 {
-  return lo + (int)capl_rng_below(rng, (uint32_t)(hi - lo + 1));
-}
-
-static float uniform(capl_rng *rng, float lo, float hi)
-{
-  return lo + (hi - lo) * capl_rng_float(rng);
-}
-
-static float radians(float degrees)
-{
-  return degrees * 3.14159265f / 180;
-}
-
-static void roll_colours(capl_rng *rng, captcha_plan *plan)
-{
-  for (int c = 0; c < 3; c++) plan->background[c] = (float)between(rng, 238, 255);
-  for (int c = 0; c < 3; c++) plan->ink[c] = (float)between(rng, 10, 200);
-  plan->opacity = between(rng, 220, 255);
-}
-
-static float roll_reach(capl_rng *rng, captcha_warp_rule rule, int cell_px)
-{
-  return (float)cell_px * (rule.least + rule.spread * capl_rng_float(rng)) + rule.px;
-}
-
-static captcha_cell roll_letter(const capl_captcha *gen, capl_rng *rng, uint8_t *label)
-{
-  int size = between(rng, 0, CAPTCHA_SIZES - 1);
-  *label = gen->pick[between(rng, 0, gen->n_pick - 1)];
-  const capl_glyph *glyph = &gen->glyphs.glyph[size * gen->glyphs.n_chars + *label];
-  captcha_cell cell = {.width = glyph->cell_w, .warp = {.glyph = glyph}};
-  cell.warp.angle = radians(uniform(rng, -30, 30));
-  float reach_x = roll_reach(rng, gen->preset->warp_x, glyph->cell_w);
-  float reach_y = roll_reach(rng, gen->preset->warp_y, glyph->cell_h);
-  cell.warp.x1 = (int)uniform(rng, -reach_x, reach_x);
-  cell.warp.y1 = (int)uniform(rng, -reach_y, reach_y);
-  cell.warp.x2 = (int)uniform(rng, -reach_x, reach_x);
-  cell.warp.y2 = (int)uniform(rng, -reach_y, reach_y);
-  return cell;
-}
-
-/* Each letter may be preceded by a blank; cells overlap by up to a quarter of the average letter's share. */
-static void roll_text(const capl_captcha *gen, capl_rng *rng, captcha_plan *plan, uint8_t *labels)
-{
-  plan->n_cells = plan->text_width = 0;
-  for (int i = 0; i < gen->length; i++) {
-    if (between(rng, 0, 1)) {
-      int size = between(rng, 0, CAPTCHA_SIZES - 1);
-      plan->cell[plan->n_cells++] = (captcha_cell){.width = gen->glyphs.space_w[size]};
-    }
-    plan->cell[plan->n_cells++] = roll_letter(gen, rng, &labels[i]);
-  }
-  for (int i = 0; i < plan->n_cells; i++) plan->text_width += plan->cell[i].width;
-  int most_back = plan->text_width / gen->length / 4;
-  for (int i = 0; i < plan->n_cells; i++) plan->cell[i].step_back = between(rng, 0, most_back);
-}
-
-static void roll_noise(const capl_captcha *gen, capl_rng *rng, captcha_plan *plan)
-{
-  int w = gen->width, h = gen->height;
-  for (int i = 0; i < CAPTCHA_DOTS; i++) {
-    plan->dot[i].x = between(rng, 0, w);
-    plan->dot[i].y = between(rng, 0, h);
-  }
-  plan->arc_from.x = between(rng, 0, w / 5);
-  plan->arc_to.x = between(rng, gen->preset->arc_spans ? w - w / 5 : w / 5, w);
-  plan->arc_from.y = between(rng, h / 5, h - h / 5);
-  plan->arc_to.y = between(rng, plan->arc_from.y, h - h / 5);
-  plan->arc_end = radians((float)between(rng, 160, 200));
-  plan->arc_start = radians((float)between(rng, 0, 20));
+  return gen->length_lo;
 }
 
 /* ---- drawing --------------------------------------------------------------------------------- */
 
-static capl_status take_scratch(capl_captcha *gen, captcha_scratch **scratch)
+int captcha_roll_letter(const capl_captcha *gen, const captcha_level *level, capl_rng *rng)
 {
-  pthread_mutex_lock(&gen->lock);
-  *scratch = gen->idle;
-  if (*scratch) gen->idle = *captcha_scratch_next(*scratch);
-  pthread_mutex_unlock(&gen->lock);
-  return *scratch ? CAPL_OK : captcha_scratch_new(gen, scratch);
+  bool all = level->n_letters == (int)strlen(gen->charset);
+  const uint8_t *pick = all ? gen->pick : gen->easy_pick;
+  return pick[dice_between(rng, 0, gen->n_easy[level->n_letters] - 1)];
 }
 
-static void return_scratch(capl_captcha *gen, captcha_scratch *scratch)
+int captcha_roll_length(const captcha_level *level, capl_rng *rng)
 {
-  pthread_mutex_lock(&gen->lock);
-  *captcha_scratch_next(scratch) = gen->idle;
-  gen->idle = scratch;
-  pthread_mutex_unlock(&gen->lock);
+  return level->length_lo == level->length_hi ? level->length_lo : dice_between(rng, level->length_lo, level->length_hi);
 }
 
-capl_status capl_captcha_draw(const capl_captcha *generator, uint64_t seed, uint64_t index, int channels, uint8_t *pixels,
-                              uint8_t *labels)
+static capl_status check_share(const char *name, float share)
+{
+  if (share >= 0 && share <= 1) return CAPL_OK;
+  return CAPL_FAIL(CAPL_EVALUE, "difficulty: %s is %g; it is a share, 0..1", name, (double)share);
+}
+
+static capl_status set_level(const capl_captcha *gen, const capl_difficulty *d, captcha_level *level)
+{
+  int n_letters = (int)strlen(gen->charset);
+  *level = (captcha_level){gen->length_lo, gen->length, n_letters, 1, 1};
+  if (!d) return CAPL_OK;
+  level->length_hi = or_default(d->length_hi, gen->length);
+  level->length_lo = or_default(d->length_lo, level->length_hi < gen->length_lo ? level->length_hi : gen->length_lo);
+  if (level->length_lo < gen->length_lo || level->length_hi > gen->length || level->length_lo > level->length_hi) {
+    return CAPL_FAIL(CAPL_EVALUE, "difficulty: length is %d..%d; the generator draws %d..%d characters", level->length_lo,
+                     level->length_hi, gen->length_lo, gen->length);
+  }
+  CAPL_TRY(check_share("charset_share", d->charset_share));
+  CAPL_TRY(check_share("noise", d->noise));
+  CAPL_TRY(check_share("warp", d->warp));
+  level->n_letters = (int)ceilf(d->charset_share * (float)n_letters - 1e-3f);
+  if (level->n_letters < 1) level->n_letters = 1;
+  level->noise = d->noise;
+  level->warp = d->warp;
+  return CAPL_OK;
+}
+
+capl_status capl_captcha_draw_at(const capl_captcha *generator, uint64_t seed, uint64_t index,
+                                 const capl_difficulty *difficulty, int channels, uint8_t *pixels, int32_t *labels)
 {
   if (channels != 1 && channels != 3) return CAPL_FAIL(CAPL_EVALUE, "a captcha has 1 or 3 channels, not %d", channels);
-  capl_captcha *gen = (capl_captcha *)generator; /* only the list of idle scratch changes */
-  captcha_scratch *scratch;
-  CAPL_TRY(take_scratch(gen, &scratch));
+  capl_captcha *gen = (capl_captcha *)generator; /* only the list of idle rooms changes */
+  captcha_level level;
+  CAPL_TRY(set_level(gen, difficulty, &level));
+  captcha_room *room;
+  CAPL_TRY(take_room(gen, &room));
   capl_rng rng;
   capl_rng_init(&rng, seed, (uint32_t)index, (uint32_t)(index >> 32), CAPL_STREAM_CAPTCHA);
-  captcha_plan plan;
-  roll_colours(&rng, &plan);
-  roll_text(gen, &rng, &plan, labels);
-  roll_noise(gen, &rng, &plan);
-  captcha_paint(gen, &plan, scratch, channels, pixels);
-  return_scratch(gen, scratch);
+  for (int i = 0; i < gen->length; i++) labels[i] = -1;
+  gen->preset->style->draw(gen, &level, &rng, room, channels, pixels, labels);
+  return_room(gen, room);
   return CAPL_OK;
+}
+
+capl_status capl_captcha_draw(const capl_captcha *gen, uint64_t seed, uint64_t index, int channels, uint8_t *pixels,
+                              int32_t *labels)
+{
+  return capl_captcha_draw_at(gen, seed, index, NULL, channels, pixels, labels);
+}
+
+int capl_captcha_text(const capl_captcha *gen, const int32_t *labels, char *text)
+{
+  int n = 0;
+  while (n < gen->length && labels[n] >= 0) {
+    text[n] = gen->charset[labels[n]];
+    n++;
+  }
+  text[n] = '\0';
+  return n;
 }

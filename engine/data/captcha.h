@@ -1,6 +1,7 @@
-/* captcha.h -- the inside of a generator: its style, and what the dice say about one image.
+/* captcha.h -- the inside of a generator: its preset, its options, and what a style must be able to do.
 **
-** captcha.c makes generators and rolls plans; paint.c turns a plan into pixels.
+** captcha.c makes generators and holds the list of presets; each style_*.c draws one family of them.
+** The lepture style plans an image (style_lepture.c) before paint.c turns the plan into pixels.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #ifndef CAPL_DATA_CAPTCHA_H
@@ -10,9 +11,33 @@
 #include <stdatomic.h>
 
 #include "capl/data.h"
+#include "capl/rng.h"
 #include "data/warp.h"
 
 enum { CAPTCHA_SIZES = 3, CAPTCHA_DOTS = 30 };
+
+typedef struct captcha_scratch captcha_scratch; /* what one thread needs to paint the lepture style; paint.c */
+
+/* What one thread draws in. */
+typedef struct captcha_room {
+  struct captcha_room *next; /* idle ones form a list */
+  captcha_scratch *lepture;  /* NULL if the preset has no use for it */
+} captcha_room;
+
+/* How hard one image is to be: what the options say, made easier by what draw_at was given. */
+typedef struct {
+  int length_lo, length_hi;
+  int n_letters;      /* how many of the charset's letters, in the generator's order */
+  float noise, warp;  /* 0..1 of the style's own */
+} captcha_level;
+
+/* A family of presets. */
+typedef struct {
+  capl_status (*open)(capl_captcha *gen, const capl_captcha_options *options); /* renders the letters, adds up sizes */
+  /* labels: T ids, all -1 so far. */
+  void (*draw)(const capl_captcha *gen, const captcha_level *level, capl_rng *rng, captcha_room *room, int channels,
+               uint8_t *pixels, int32_t *labels);
+} captcha_style;
 
 /* Largest displacement of a letter's corners: share * cell + px, share = least + spread * uniform. */
 typedef struct {
@@ -20,10 +45,17 @@ typedef struct {
 } captcha_warp_rule;
 
 typedef struct {
-  const char *name;
   int size_px[CAPTCHA_SIZES];
   captcha_warp_rule warp_x, warp_y;
   bool arc_spans; /* the arc ends in the last fifth of the width; else anywhere right of the first */
+} captcha_lepture_rule;
+
+typedef struct {
+  const char *name;
+  const captcha_style *style;
+  const char *charset; /* what a generator has when its options say nothing */
+  int length, width, height;
+  captcha_lepture_rule lepture;
 } captcha_preset;
 
 /* One place of the line: a letter, or a blank of the given width. */
@@ -40,31 +72,41 @@ typedef struct {
 typedef struct {
   float background[3], ink[3]; /* RGB levels */
   int opacity;
+  int n_letters;
   int n_cells, text_width; /* text_width: sum of the cells' widths */
   captcha_cell cell[2 * CAPL_LABEL_MAX];
+  int n_dots;
   captcha_point dot[CAPTCHA_DOTS];
+  bool has_arc;
   captcha_point arc_from, arc_to; /* corners of the ellipse's box */
   float arc_start, arc_end;       /* radians, clockwise from three o'clock */
 } captcha_plan;
 
-typedef struct captcha_scratch captcha_scratch; /* what one thread needs to paint; paint.c */
-
 struct capl_captcha {
   atomic_int refs;
   const captcha_preset *preset;
-  int length, width, height;
-  int canvas_width; /* px of the longest possible line, at least width */
+  int length_lo, length, width, height; /* length: the longest */
   char charset[CAPL_CHARSET_MAX + 1];
-  uint8_t pick[CAPL_CHARSET_MAX * CAPL_OFTEN_MAX]; /* what letters are drawn from, uniformly: class ids, repeated as wanted */
-  int n_pick;
+  /* What letters are drawn from, uniformly: class ids, repeated as wanted; and the same in the order in which easy
+  ** images take letters up, with how many of these entries belong to the first n letters. */
+  uint8_t pick[CAPL_CHARSET_MAX * CAPL_OFTEN_MAX], easy_pick[CAPL_CHARSET_MAX * CAPL_OFTEN_MAX];
+  int n_pick, n_easy[CAPL_CHARSET_MAX + 1];
+  /* lepture */
   capl_glyphs glyphs;
+  int canvas_width; /* px of the longest possible line, at least width */
   pthread_mutex_t lock; /* of idle */
-  captcha_scratch *idle;
+  captcha_room *idle;
 };
 
+extern const captcha_style captcha_lepture;
+
+/* The next letter's class id. */
+int captcha_roll_letter(const capl_captcha *gen, const captcha_level *level, capl_rng *rng);
+/* How long the text is; no die is rolled when there is nothing to choose. */
+int captcha_roll_length(const captcha_level *level, capl_rng *rng);
+
 capl_status captcha_scratch_new(const capl_captcha *gen, captcha_scratch **scratch);
-void captcha_scratch_free(captcha_scratch *scratch); /* and those behind it in a list */
-captcha_scratch **captcha_scratch_next(captcha_scratch *scratch);
+void captcha_scratch_free(captcha_scratch *scratch); /* NULL is fine */
 
 void captcha_paint(const capl_captcha *gen, const captcha_plan *plan, captcha_scratch *scratch, int channels,
                    uint8_t *pixels);

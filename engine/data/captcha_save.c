@@ -28,19 +28,12 @@ typedef struct {
   capl_error error;
 } job;
 
-static void spell(const capl_captcha *gen, const uint8_t *labels, char *text)
-{
-  int length = capl_captcha_length(gen);
-  for (int i = 0; i < length; i++) text[i] = capl_captcha_charset(gen)[labels[i]];
-  text[length] = '\0';
-}
-
 static capl_status save_one(const job *j, uint32_t index, uint8_t *pixels)
 {
-  uint8_t labels[CAPL_LABEL_MAX];
+  int32_t labels[CAPL_LABEL_MAX];
   char text[CAPL_LABEL_MAX + 1], path[4096];
   CAPL_TRY(capl_captcha_draw(j->gen, j->seed, index, 3, pixels, labels));
-  spell(j->gen, labels, text);
+  capl_captcha_text(j->gen, labels, text);
   int length = snprintf(path, sizeof path, "%s/%s_%0*u.png", j->dir, text, j->digits, index);
   if (length >= (int)sizeof path) return CAPL_FAIL(CAPL_EIO, "%s: the path is too long", j->dir);
   return capl_png_write(path, pixels, capl_captcha_width(j->gen), capl_captcha_height(j->gen), 3);

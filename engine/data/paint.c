@@ -16,7 +16,6 @@ enum { STRIP = 16, HEIGHT_MAX = 1024 }; /* columns finished together; the talles
 static const float luma_weight[3] = {0.299f, 0.587f, 0.114f};
 
 struct captcha_scratch {
-  captcha_scratch *next;
   capl_warp_scratch warp;
   capl_taps squeeze;
   float *canvas;   /* (canvas_width, height) coverage of the whole line */
@@ -35,7 +34,7 @@ static capl_status allocate(const capl_captcha *gen, captcha_scratch *s)
   if (!s->canvas || !s->squeezed || !s->plane || !s->sums) {
     return CAPL_FAIL(CAPL_ENOMEM, "no memory to draw captchas of %d x %d px", gen->width, gen->height);
   }
-  const captcha_preset *p = gen->preset;
+  const captcha_lepture_rule *p = &gen->preset->lepture;
   CAPL_TRY(capl_taps_init(&s->squeeze, gen->width, (float)gen->canvas_width / (float)gen->width));
   return capl_warp_scratch_init(&s->warp, &gen->glyphs, p->warp_x.least + p->warp_x.spread + 0.05f,
                                 p->warp_y.least + p->warp_y.spread + 0.05f);
@@ -56,22 +55,14 @@ capl_status captcha_scratch_new(const capl_captcha *gen, captcha_scratch **scrat
 
 void captcha_scratch_free(captcha_scratch *s)
 {
-  while (s) {
-    captcha_scratch *next = s->next;
-    free(s->canvas);
-    free(s->squeezed);
-    free(s->plane);
-    free(s->sums);
-    capl_taps_fini(&s->squeeze);
-    capl_warp_scratch_fini(&s->warp);
-    free(s);
-    s = next;
-  }
-}
-
-captcha_scratch **captcha_scratch_next(captcha_scratch *scratch)
-{
-  return &scratch->next;
+  if (!s) return;
+  free(s->canvas);
+  free(s->squeezed);
+  free(s->plane);
+  free(s->sums);
+  capl_taps_fini(&s->squeeze);
+  capl_warp_scratch_fini(&s->warp);
+  free(s);
 }
 
 /* ---- text ------------------------------------------------------------------------------------ */
@@ -110,7 +101,7 @@ static void paint_text(const capl_captcha *gen, const captcha_plan *plan, captch
 {
   capl_ink ink = mix_ink(plan);
   memset(canvas->coverage, 0, (size_t)canvas->width * (size_t)canvas->height * sizeof *canvas->coverage);
-  int left = plan->text_width / gen->length / 10;
+  int left = plan->text_width / plan->n_letters / 10;
   for (int i = 0; i < plan->n_cells; i++) {
     const captcha_cell *cell = &plan->cell[i];
     const capl_glyph *glyph = cell->warp.glyph;
@@ -165,7 +156,7 @@ static void mark(const capl_captcha *gen, float *plane, int x, int y, float leve
 static void paint_dots(const capl_captcha *gen, const captcha_plan *plan, float *plane, float level)
 {
   static const captcha_point stamp[] = {{0, -2}, {-1, -1}, {0, -1}, {1, -1}, {-2, 0}, {-1, 0}, {0, 0}, {-1, 1}};
-  for (int i = 0; i < CAPTCHA_DOTS; i++) {
+  for (int i = 0; i < plan->n_dots; i++) {
     for (size_t k = 0; k < sizeof stamp / sizeof stamp[0]; k++) {
       mark(gen, plane, plan->dot[i].x + stamp[k].x, plan->dot[i].y + stamp[k].y, level);
     }
@@ -247,7 +238,7 @@ static void finish_plane(const capl_captcha *gen, const captcha_plan *plan, capt
                          int channels, uint8_t *pixels)
 {
   paint_dots(gen, plan, s->plane, ink_level);
-  paint_arc(gen, plan, s->plane, ink_level);
+  if (plan->has_arc) paint_arc(gen, plan, s->plane, ink_level);
   smooth(gen, s, channels, pixels);
 }
 

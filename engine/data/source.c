@@ -97,11 +97,8 @@ static capl_status captcha_read(capl_source *source, uint32_t epoch, uint32_t id
 {
   (void)scratch;
   captcha_source *s = (captcha_source *)source;
-  uint8_t drawn[CAPL_LABEL_MAX];
   uint64_t index = (uint64_t)(s->fixed ? fixed_epoch : epoch) << 32 | id;
-  CAPL_TRY(capl_captcha_draw(s->gen, s->seed, index, source->channels, pixels, drawn));
-  for (int t = 0; t < source->length; t++) labels[t] = drawn[t];
-  return CAPL_OK;
+  return capl_captcha_draw(s->gen, s->seed, index, source->channels, pixels, labels);
 }
 
 static void captcha_close(capl_source *source)

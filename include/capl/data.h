@@ -40,6 +40,7 @@ typedef struct capl_captcha capl_captcha; /* immutable once made, shared by any 
 typedef struct {
   const char *charset; /* may hold ranges; NULL = "0-9A-Z" */
   int length;          /* characters per image, 1..CAPL_LABEL_MAX; 0 = 4 */
+  int length_max;      /* each image has length..length_max of them, uniformly; 0 = length */
   int width, height;   /* px; 0 = 160, 60. The letters keep their size */
   const char *font;    /* path of a TrueType file; NULL = $CAPL_FONT, else Noto Mono where Debian puts it */
   const char *often;   /* characters of the charset that come more often than the others; NULL = none */
@@ -55,14 +56,33 @@ CAPL_API capl_captcha *capl_captcha_ref(capl_captcha *gen);
 CAPL_API void capl_captcha_unref(capl_captcha *gen); /* NULL is fine */
 
 /* Draws image index of the stream named seed: a pure function of (gen's options, seed, index).
-** pixels: H*W*channels bytes; channels 1 (luma) or 3. labels: length class ids. Thread-safe; allocates
-** only when more threads draw at once than ever before. EVALUE for other channels; ENOMEM. */
+** pixels: H*W*channels bytes; channels 1 (luma) or 3. labels: capl_captcha_length(gen) class ids, -1 past the end of a
+** shorter text. Thread-safe; allocates only when more threads draw at once than ever before. EVALUE for other channels;
+** ENOMEM. */
 CAPL_API capl_status capl_captcha_draw(const capl_captcha *gen, uint64_t seed, uint64_t index,
-                                       int channels, uint8_t *pixels, uint8_t *labels);
+                                       int channels, uint8_t *pixels, int32_t *labels);
+
+/* How hard an image is, between the easiest and what the generator's options say. */
+typedef struct {
+  int length_lo, length_hi; /* characters, within the generator's range; 0 = its own end of it */
+  float charset_share;      /* how many of the charset's letters occur, 0 (one of them) .. 1 (all); smaller sets are parts
+                            ** of larger ones, and the same for every seed */
+  float noise;              /* 0..1 of the lines, dots, arcs and particles */
+  float warp;               /* 0..1 of turning and of pushing letters out of shape */
+} capl_difficulty;
+
+/* The same at a difficulty, which is part of what the image is a function of; NULL = {0, 0, 1, 1, 1}, all as the options
+** say. EVALUE for a length outside the generator's range or a share outside 0..1. */
+CAPL_API capl_status capl_captcha_draw_at(const capl_captcha *gen, uint64_t seed, uint64_t index,
+                                          const capl_difficulty *difficulty, int channels, uint8_t *pixels,
+                                          int32_t *labels);
+/* Spells labels out into text (capl_captcha_length(gen) + 1 bytes); returns the number of characters. */
+CAPL_API int capl_captcha_text(const capl_captcha *gen, const int32_t *labels, char *text);
 
 CAPL_API int capl_captcha_width(const capl_captcha *gen);
 CAPL_API int capl_captcha_height(const capl_captcha *gen);
-CAPL_API int capl_captcha_length(const capl_captcha *gen);
+CAPL_API int capl_captcha_length(const capl_captcha *gen);   /* T, characters of the longest text */
+CAPL_API int capl_captcha_shortest(const capl_captcha *gen); /* characters of the shortest */
 CAPL_API const char *capl_captcha_charset(const capl_captcha *gen); /* expanded; borrowed from gen */
 CAPL_API const char *capl_captcha_font(const capl_captcha *gen);    /* path in use; borrowed from gen */
 /* i-th preset name, NULL past the last. */

@@ -89,7 +89,8 @@ static void options_out_of_range_are_refused(void **state)
   assert_fails(capl_captcha_new("lepture", &(capl_captcha_options){.often = "O", .times = 101}, &gen), CAPL_EVALUE,
                "captcha times is 101; it must be 1..100");
   gen = make("lepture");
-  uint8_t pixels[1], labels[4];
+  uint8_t pixels[1];
+  int32_t labels[4];
   assert_fails(capl_captcha_draw(gen, 1, 1, 2, pixels, labels), CAPL_EVALUE, "a captcha has 1 or 3 channels, not 2");
   capl_captcha_unref(gen);
 }
@@ -101,12 +102,12 @@ static void an_image_is_a_function_of_seed_and_index(void **state)
   (void)state;
   capl_captcha *gen = make("lepture"), *again = make("lepture");
   static uint8_t a[AREA], b[AREA];
-  uint8_t la[4], lb[4];
+  int32_t la[4], lb[4];
   for (uint64_t index = 0; index < 50; index++) {
     assert_ok(capl_captcha_draw(gen, 7, index, 1, a, la));
     assert_ok(capl_captcha_draw(again, 7, index, 1, b, lb));
     assert_memory_equal(a, b, AREA);
-    assert_memory_equal(la, lb, 4);
+    assert_memory_equal(la, lb, sizeof la);
   }
   capl_captcha_draw(gen, 8, 49, 1, b, lb);
   assert_memory_not_equal(a, b, AREA);
@@ -121,11 +122,11 @@ static void the_gray_image_is_the_luma_of_the_colour_one(void **state)
   (void)state;
   capl_captcha *gen = make("lepture");
   static uint8_t gray[AREA], rgb[3 * AREA];
-  uint8_t lg[4], lc[4];
+  int32_t lg[4], lc[4];
   for (uint64_t index = 0; index < 300; index++) {
     assert_ok(capl_captcha_draw(gen, 3, index, 1, gray, lg));
     assert_ok(capl_captcha_draw(gen, 3, index, 3, rgb, lc));
-    assert_memory_equal(lg, lc, 4);
+    assert_memory_equal(lg, lc, sizeof lg);
     for (int i = 0; i < AREA; i++) {
       float luma = 0.299f * rgb[3 * i] + 0.587f * rgb[3 * i + 1] + 0.114f * rgb[3 * i + 2];
       if (fabsf(luma - gray[i]) > 1.001f) fail_msg("image %d pixel %d: luma %g, gray %d", (int)index, i, luma, gray[i]);
@@ -166,7 +167,7 @@ static statistics measure(const char *preset)
   enum { N = 4000 };
   capl_captcha *gen = make(preset);
   static uint8_t image[AREA];
-  uint8_t labels[4];
+  int32_t labels[4];
   statistics s = {0};
   for (uint64_t index = 0; index < N; index++) {
     assert_ok(capl_captcha_draw(gen, 1, index, 1, image, labels));
@@ -208,7 +209,7 @@ static void every_class_is_drawn_equally_often(void **state)
   static uint8_t image[AREA];
   int count[4][36] = {{0}};
   for (uint64_t index = 0; index < N; index++) {
-    uint8_t labels[4];
+    int32_t labels[4];
     assert_ok(capl_captcha_draw(gen, 5, index, 1, image, labels));
     for (int t = 0; t < 4; t++) count[t][labels[t]]++;
   }
@@ -227,7 +228,7 @@ static void characters_asked_for_often_come_so_many_times_as_often(void **state)
   static uint8_t image[AREA];
   int zeros = 0, ones = 0, ohs = 0;
   for (uint64_t index = 0; index < N; index++) {
-    uint8_t labels[4];
+    int32_t labels[4];
     assert_ok(capl_captcha_draw(gen, 5, index, 1, image, labels));
     for (int t = 0; t < 4; t++) {
       zeros += labels[t] == 0;
@@ -253,7 +254,7 @@ static void other_sizes_lengths_and_charsets_draw_too(void **state)
   static uint8_t image[1024 * 1024 * 3];
   for (size_t i = 0; i < sizeof options / sizeof options[0]; i++) {
     capl_captcha *gen;
-    uint8_t labels[CAPL_LABEL_MAX];
+    int32_t labels[CAPL_LABEL_MAX];
     assert_ok(capl_captcha_new("lepture", &options[i], &gen));
     for (uint64_t index = 0; index < 20; index++) assert_ok(capl_captcha_draw(gen, 1, index, 3, image, labels));
     capl_captcha_unref(gen);
@@ -265,7 +266,7 @@ static void *hash_images(void *gen)
   static _Thread_local uint8_t image[AREA];
   uint64_t hash = 1;
   for (uint64_t index = 0; index < 100; index++) {
-    uint8_t labels[4];
+    int32_t labels[4];
     if (capl_captcha_draw(gen, 2, index, 1, image, labels) != CAPL_OK) return NULL;
     hash = hash_bytes(hash, image, AREA);
   }
@@ -296,7 +297,7 @@ static void saved_files_carry_label_and_pixels(void **state)
   static uint8_t rgb[3 * AREA];
   capl_image image = {0};
   for (uint32_t index = 0; index < 12; index++) {
-    uint8_t labels[4];
+    int32_t labels[4];
     char name[64] = "saved/";
     assert_ok(capl_captcha_draw(gen, 11, index, 3, rgb, labels));
     for (int t = 0; t < 4; t++) name[6 + t] = capl_captcha_charset(gen)[labels[t]];
