@@ -95,8 +95,8 @@ local function main(job)
   local f = figures(o, seen, job.recipe)
   if o.ops then
     f.ops, f.rates = bench_ops.rows(seen.rows, #seen.times, f.precision)
-    f.floor_ms = 0
-    for _, row in ipairs(f.ops) do f.floor_ms = f.floor_ms + row.floor_ms end
+    f.floor_sum_ms = 0 -- not floor_ms: each row has one of its own
+    for _, row in ipairs(f.ops) do f.floor_sum_ms = f.floor_sum_ms + row.floor_ms end
   end
   if o.json then core.sys.out(json.encode(f, true) .. "\n") return end
   print_figures(f)
