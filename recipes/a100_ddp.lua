@@ -4,7 +4,8 @@
 -- set resident on the GPU.
 --
 -- data      50,030 generated captchas of 4 characters out of 0-9A-Z, 160x60 gray, the same in every epoch (or --data=DIR: PNG
---           files named TEXT_anything.png); kept on the GPU as u8 (480 MB), shuffled, warped and brightened there
+--           files named TEXT_anything.png, a tenth of which is held out for the figures); kept on the GPU as u8 (480 MB),
+--           shuffled, warped and brightened there
 -- network   captcha_cnn.lua's: 19,072,400 parameters, 395.8 M multiplications per image
 -- training  AdamW 6e-4, weight decay 1e-4, per-step warm-up of 5 epochs and cosine to 1e-6; fp16 with a loss scale that lives
 --           on the GPU (bf16, tf32 and fp32 by --precision); batch 1024 per GPU
@@ -28,7 +29,8 @@ local p = capl.params {
   capture = "auto", -- one launch per step, on GPUs
   workers = "auto", -- threads that make images, before they lie on the GPU
   eval_every = 10, -- epochs between two evaluations
-  test = 19003, -- fresh images for the figures
+  test = 19003, -- fresh images for the figures, of generated ones
+  held_out = 0.1, -- share of a folder's images for the figures
   seed = 42,
   presets = {
     bench = {epochs = 3, test = 1000},
@@ -42,21 +44,27 @@ local world = capl.distributed()
 
 local CHARSET, LENGTH = "0-9A-Z", 4
 
-local function source(count)
-  if p.data ~= "generated" then return data.folder(p.data, {label = "^([^_]+)_", charset = CHARSET, length = LENGTH, resize = true}) end
-  return data.captcha {preset = "lepture", charset = CHARSET, length = LENGTH, count = count, fixed = true, seed = p.seed}
+local function generated(count, seed)
+  return data.captcha {preset = "lepture", charset = CHARSET, length = LENGTH, count = count, fixed = true, seed = seed}
 end
 
+-- What is trained on and what is not: of a folder, images that are not in the other part under any name.
+local function sources(samples, test)
+  if p.data == "generated" then return generated(samples, p.seed), generated(test, p.seed + 1) end
+  local all = data.folder(p.data, {label = "^([^_]+)_", charset = CHARSET, length = LENGTH, resize = true})
+  return data.split(all, {val = p.held_out})
+end
+
+local train_source, test_source = sources(p.samples, p.test)
 local images = data.loader {
-  source = source(p.samples), role = "train", batch = p.batch, workers = p.workers, shard = world, shuffle = true,
+  source = train_source, role = "train", batch = p.batch, workers = p.workers, shard = world, shuffle = true,
   drop_last = true, normalize = "unit", cache = "auto",
   augment = p.augment and {
     rotate = 5, scale = 0.1, translate_x = 0.03, translate_y = 0.05, contrast = 0.3, brightness = 0.1, noise = {0, 8},
   } or nil,
 }
 local test = data.loader {
-  source = data.captcha {preset = "lepture", charset = CHARSET, length = LENGTH, count = p.test, fixed = true, seed = p.seed + 1},
-  role = "test", batch = math.min(p.batch, 512), workers = p.workers, normalize = "unit",
+  source = test_source, role = "test", batch = math.min(p.batch, 512), workers = p.workers, normalize = "unit",
 }
 
 -- ---- network ----

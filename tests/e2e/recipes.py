@@ -71,6 +71,16 @@ def evaluate():
     check(status == 1 and path + ": length is a whole number from 1 to 32, not null" in err, "eval names damage", err)
 
 
+def held_out():
+    """a100_ddp on a folder: its figures are of a part of that folder, not of generated captchas."""
+    capl("generate", "--out=folder", "--n=60", "--seed=6")
+    status, out, err = capl(recipe("a100_ddp.lua"), "--data=folder", "--batch=4", "--preset=smoke", "--held_out=0.5")
+    check(status == 0, "a100_ddp on a folder", out + err)
+    n = int(re.search(r"^final .* n=(\d+) ", out, re.M).group(1))
+    check(15 <= n <= 45, "about half of the folder is held out", out)
+    check(f"train data: made on the host; {(60 - n) // 4 * 4} images" in out, "all others are trained on", out)
+
+
 def bench():
     small = ["--steps=3", "--warmup=1"]
     status, out, err = capl("bench", recipe("captcha.lua"), "--batch=8", *small, "--json")
@@ -81,6 +91,11 @@ def bench():
     check(figures["batch"] == 8 and figures["steps"] == 3, "as asked", out)
     status, out, err = capl("bench", recipe("captcha.lua"), "--batch=8", *small, "--fixed", "--ops")
     check(status == 0 and "data fixed" in out and "conv2d" in out and "floor" in out, "bench --ops", out + err)
+    status, out, err = capl("bench", recipe("captcha.lua"), "--batch=8", *small, "--fixed", "--ops", "--json")
+    check(status == 0, "bench --ops --json", out + err)
+    figures = json.loads(out)
+    floors = sum(row["floor_ms"] for row in figures["ops"])
+    check(len(figures["ops"]) > 1 and abs(figures["floor_sum_ms"] / floors - 1) < 1e-6, "floor_sum_ms sums the floors", out)
 
 
 def main():
@@ -90,6 +105,7 @@ def main():
         real_steps(name)
     same_again()
     evaluate()
+    held_out()
     bench()
 
 
