@@ -41,7 +41,7 @@ struct capl_allocator {
   pthread_mutex_t lock; /* loaders and the step may both allocate */
   free_block *free[CLASSES];
   free_block *spare; /* list cells without a block */
-  struct scratch_note *scratch; /* sizes of scratch blocks that are out, on devices the host cannot write to */
+  struct scratch_note *scratch, *spare_notes; /* sizes of scratch blocks that are out, on devices the host cannot write to */
   capl_pool *pools; /* blocks that belong to captured steps */
   capl_memory_stats stats;
   size_t limit;
@@ -341,7 +341,7 @@ void capl_memory_limit_set(capl_device *device, size_t bytes)
 /* ---- scratch --------------------------------------------------------------------------------- */
 
 /* A scratch block's size is written in front of it, a cache line long to keep the alignment; where the host cannot
-** write there, it is kept in a list: few blocks are out at a time. */
+** write there, it is kept in a list: few blocks are out at a time. Notes of blocks that came back are used again. */
 enum { SCRATCH_HEAD = 64, SCRATCH_LARGE = 1 << 20 };
 
 typedef struct scratch_note {
@@ -355,23 +355,33 @@ static bool notes_apart(const capl_device *device)
   return !device->backend->host_memory;
 }
 
+/* A spare note, or a new one; NULL without memory. Called locked. */
+static scratch_note *take_note(capl_allocator *a)
+{
+  scratch_note *note = a->spare_notes;
+  if (!note) return malloc(sizeof *note);
+  a->spare_notes = note->next;
+  return note;
+}
+
 static capl_status note_scratch(capl_device *device, void *block, size_t bytes)
 {
   if (!notes_apart(device)) {
     memcpy(block, &bytes, sizeof bytes);
     return CAPL_OK;
   }
-  scratch_note *note = malloc(sizeof *note);
-  if (!note) return CAPL_FAIL(CAPL_ENOMEM, "no memory for a note on scratch");
   capl_allocator *a = device->allocator;
   pthread_mutex_lock(&a->lock);
-  *note = (scratch_note){a->scratch, block, bytes};
-  a->scratch = note;
+  scratch_note *note = take_note(a);
+  if (note) {
+    *note = (scratch_note){a->scratch, block, bytes};
+    a->scratch = note;
+  }
   pthread_mutex_unlock(&a->lock);
-  return CAPL_OK;
+  return note ? CAPL_OK : CAPL_FAIL(CAPL_ENOMEM, "no memory for a note on scratch");
 }
 
-/* The size noted for a block; the note is gone then. */
+/* The size noted for a block; the note is spare then. */
 static size_t scratch_noted(capl_device *device, void *block)
 {
   size_t bytes = 0;
@@ -387,9 +397,10 @@ static size_t scratch_noted(capl_device *device, void *block)
   if (found) {
     bytes = found->bytes;
     *at = found->next;
+    found->next = a->spare_notes;
+    a->spare_notes = found;
   }
   pthread_mutex_unlock(&a->lock);
-  free(found);
   return bytes;
 }
 

@@ -178,6 +178,44 @@ static void scratch_is_memory_like_any_other(void **state)
   capl_scratch_put(ref, NULL);
 }
 
+/* Calls of malloc in this program; AddressSanitizer has a malloc of its own. */
+#ifndef __SANITIZE_ADDRESS__
+#include <stdatomic.h>
+
+void *__libc_malloc(size_t bytes);
+static atomic_long mallocs;
+
+void *malloc(size_t bytes)
+{
+  atomic_fetch_add(&mallocs, 1);
+  return __libc_malloc(bytes);
+}
+
+static void two_scratch_blocks_at_a_time(void)
+{
+  void *a, *b;
+  assert_ok(capl_scratch_get(ref, 1000, &a));
+  assert_ok(capl_scratch_get(ref, 5000, &b));
+  capl_scratch_put(ref, a);
+  capl_scratch_put(ref, b);
+}
+
+static void scratch_of_a_device_that_the_host_cannot_write_costs_no_malloc_once_it_is_there(void **state)
+{
+  (void)state;
+  const capl_backend *real = ref->backend;
+  capl_backend far = *real;
+  far.host_memory = false;
+  ref->backend = &far;
+  two_scratch_blocks_at_a_time();
+  long before = mallocs;
+  for (int i = 0; i < 100; i++) two_scratch_blocks_at_a_time();
+  long during = mallocs - before;
+  ref->backend = real;
+  assert_int_equal(during, 0);
+}
+#endif
+
 static void *allocate_often(void *seed)
 {
   for (int i = 0; i < 2000; i++) {
@@ -221,6 +259,9 @@ int main(void)
     cmocka_unit_test_teardown(address_sanitizer_sees_overruns_and_freed_blocks, nothing_is_left),
 #endif
     cmocka_unit_test_teardown(scratch_is_memory_like_any_other, nothing_is_left),
+#ifndef __SANITIZE_ADDRESS__
+    cmocka_unit_test_teardown(scratch_of_a_device_that_the_host_cannot_write_costs_no_malloc_once_it_is_there, nothing_is_left),
+#endif
     cmocka_unit_test_teardown(threads_may_allocate_at_the_same_time, nothing_is_left),
   };
   return cmocka_run_group_tests(tests, open_ref, NULL);
