@@ -121,14 +121,6 @@ static int core_between(lua_State *L)
   return 1;
 }
 
-/* core.sync(): waits for the default device */
-static int core_sync(lua_State *L)
-{
-  const capl_backend *backend = default_device(L)->backend;
-  if (backend->sync) bind_check(L, backend->sync(), NULL);
-  return 0;
-}
-
 /* core.profiling() -> whether every kernel is timed now */
 static int core_profiling(lua_State *L)
 {
@@ -379,7 +371,6 @@ void bind_open_misc(lua_State *L)
                                        {"profiling", core_profiling},
                                        {"mark", core_mark},
                                        {"between", core_between},
-                                       {"sync", core_sync},
                                        {"device_report", core_device_report},
                                        {"device_switch", core_device_switch},
                                        {"rng", core_rng},

@@ -110,7 +110,6 @@ capl_status device_choose(int index, device_facts *out)
   if (!has_code_for(out->capability)) return no_code_for(out, index);
   CU_TRY(cudaSetDevice(index), "choosing the GPU");
   CU_TRY(cudaFree(NULL), "starting the GPU");
-  if (cudaMemGetInfo(&out->memory_free, &out->memory) != cudaSuccess) cudaGetLastError();
   return CAPL_OK;
 }
 

@@ -12,7 +12,7 @@ typedef struct {
   char name[128];
   int capability; /* 90 for 9.0 */
   int multiprocessors;
-  size_t memory, memory_free; /* bytes, as the driver says: other processes count too */
+  size_t memory; /* bytes, as the driver says */
   int l2_bytes;
   char bus[32]; /* PCI bus id, the same for every tool */
 } device_facts;
