@@ -42,16 +42,6 @@ static dnn_record record_of(dnn_kind kind, capl_dtype dtype, const conv_sizes *s
   return r;
 }
 
-/* Runs the record, unless cuDNN has no engine for it: then *done is false. */
-static capl_status try_dnn(capl_device *device, const dnn_record *record, const dnn_pointers *p, bool *done)
-{
-  *done = false;
-  if (!dnn_supports(record)) return CAPL_OK;
-  capl_status status = dnn_run(device, record, p);
-  *done = status == CAPL_OK;
-  return status == CAPL_EUNSUPPORTED ? CAPL_OK : status;
-}
-
 /* What takes the place of an engine counts as its product does. */
 static capl_status launch_own(int kernel, const dnn_record *record, int64_t blocks, const void *args)
 {
@@ -78,7 +68,7 @@ static capl_status forward_by_dnn(const capl_tensor *x, const capl_tensor *bias,
                        &args);
     p->at[DNN_BIAS] = narrow;
   }
-  if (status == CAPL_OK) status = try_dnn(x->device, record, p, done);
+  if (status == CAPL_OK) status = dnn_try(x->device, record, p, done);
   if (narrow) capl_scratch_put(x->device, narrow);
   return status;
 }
@@ -111,7 +101,7 @@ static capl_status cu_conv2d_grad_x(const capl_call *call)
   dnn_pointers p = {.at = {[DNN_DY] = capl_tensor_data(dy), [DNN_W] = capl_tensor_data(w),
                            [DNN_DX] = capl_tensor_data(dx)}};
   bool done;
-  CAPL_TRY(try_dnn(call->device, &record, &p, &done));
+  CAPL_TRY(dnn_try(call->device, &record, &p, &done));
   if (done) return CAPL_OK;
   conv_grad_x_args args = {.s = s, .dy = p.at[DNN_DY], .w = p.at[DNN_W], .dx = p.at[DNN_DX]};
   return launch_own(CONV_GRAD_X, &record, cu_blocks(capl_tensor_numel(dx), CU_THREADS), &args);
@@ -134,7 +124,7 @@ static capl_status weights_by_dnn(const dnn_record *record, dnn_pointers *p, cap
   if (!wide)
     CAPL_TRY(capl_scratch_get(dw->device, (size_t)capl_tensor_numel(dw) * capl_dtype_size(record->dtype), &narrow));
   p->at[DNN_DW] = wide ? capl_tensor_data(dw) : narrow;
-  capl_status status = try_dnn(dw->device, record, p, done);
+  capl_status status = dnn_try(dw->device, record, p, done);
   if (status == CAPL_OK && *done && !wide) status = widen(record->dtype, narrow, dw);
   if (narrow) capl_scratch_put(dw->device, narrow);
   return status;

@@ -119,6 +119,16 @@ static inline dnn_record dnn_begin(dnn_kind kind, capl_dtype dtype)
 ** takes it; ESTATE for a record without a plan while cu.capturing; EDEVICE with cuDNN's own words. */
 capl_status dnn_run(capl_device *device, const dnn_record *record, const dnn_pointers *p);
 
+/* Runs the record where cuDNN has an engine for it; else *done is false, and the caller's own kernel is to run. */
+static inline capl_status dnn_try(capl_device *device, const dnn_record *record, const dnn_pointers *p, bool *done)
+{
+  *done = false;
+  if (!dnn_supports(record)) return CAPL_OK;
+  capl_status status = dnn_run(device, record, p);
+  *done = status == CAPL_OK;
+  return status == CAPL_EUNSUPPORTED ? CAPL_OK : status;
+}
+
 /* Checks the library's version against the one that this was compiled with. */
 capl_status dnn_open(void);
 void dnn_close(void);

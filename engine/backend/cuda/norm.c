@@ -47,9 +47,9 @@ static norm_windows windows_of(const capl_tensor *x, bool cut_ones_too)
 enum { ON_CHIP_BYTES = 64 << 10 };
 
 /* The only place that chooses between cuDNN and own kernels. */
-static bool prefers_dnn(const capl_tensor *x, const dnn_record *record)
+static bool prefers_dnn(const capl_tensor *x)
 {
-  return capl_tensor_bytes(x) <= (size_t)cu.multiprocessors * ON_CHIP_BYTES && dnn_supports(record);
+  return capl_tensor_bytes(x) <= (size_t)cu.multiprocessors * ON_CHIP_BYTES;
 }
 
 static dnn_record record_of(dnn_kind kind, const capl_tensor *x)
@@ -63,10 +63,7 @@ static dnn_record record_of(dnn_kind kind, const capl_tensor *x)
 static capl_status try_dnn(const capl_call *call, const dnn_record *record, const dnn_pointers *p, bool *done)
 {
   *done = false;
-  if (!prefers_dnn(call->in[0], record)) return CAPL_OK;
-  capl_status status = dnn_run(call->device, record, p);
-  *done = status == CAPL_OK;
-  return status == CAPL_EUNSUPPORTED ? CAPL_OK : status;
+  return prefers_dnn(call->in[0]) ? dnn_try(call->device, record, p, done) : CAPL_OK;
 }
 
 static float *data_or_null(const capl_tensor *t)

@@ -84,7 +84,7 @@ static void library_lines(text_out *out)
 
 /* ---- GPUs ------------------------------------------------------------------------------------ */
 
-/* Images per step that keep a GPU of this memory busy with the captcha networks; found to fit with room to spare. */
+/* Images per step to begin with, by memory alone: a table, not a measurement. */
 static int recommended_batch(size_t memory)
 {
   static const struct {
