@@ -95,7 +95,7 @@ typedef struct {
 static int read_file(void *context)
 {
   reading *r = context;
-  must(capl_source_read(r->source, 0, r->id++ % N_FILES, r->pixels, NULL));
+  must(capl_source_read(r->source, 0, r->id++ % N_FILES, &(capl_sample){.pixels = r->pixels}));
   return 1;
 }
 

@@ -327,7 +327,7 @@ static int source_read(lua_State *L)
     return bind_arg_error(L, 2, "epoch from 0 on, got %lld", (long long)epoch);
   data_new_images(L, CAPL_U8, 1, capl_source_channels(source), capl_source_height(source),
                   capl_source_width(source), &t, &data);
-  if (data) bind_check(L, capl_source_read(source, (uint32_t)epoch, id, data, labels), NULL);
+  if (data) bind_check(L, capl_source_read(source, (uint32_t)epoch, id, &(capl_sample){.pixels = data, .labels = labels}), NULL);
   data_sent(L, t, data);
   data_push_owned(L, &t);
   if (!data || capl_source_length(source) == 0) return 1;

@@ -35,24 +35,36 @@ static uint32_t sample_at(const row_maker *maker, uint32_t epoch, uint32_t posit
   return maker->shuffle ? capl_shuffle(maker->seed, epoch, maker->source->count, position) : position;
 }
 
-static capl_status read_levels(const row_maker *maker, row_scratch *scratch, uint32_t epoch, uint32_t id, uint8_t *levels,
-                               int32_t *labels)
+/* A row in the making. */
+typedef struct {
+  const row_maker *maker;
+  row_scratch *scratch;
+  const row_stage *stage;
+  uint32_t epoch;
+  uint8_t *levels; /* where the image is read to */
+  int32_t *labels;
+} row_job;
+
+static capl_status read_levels(const row_job *job, uint32_t id)
 {
-  capl_status status = capl_source_read_with(maker->source, epoch, id, &scratch->decoded, levels, labels ? labels : scratch->labels);
+  const row_maker *maker = job->maker;
+  capl_read what = {.epoch = job->epoch, .id = id, .difficulty = job->stage->eases ? &job->stage->difficulty : NULL};
+  capl_sample to = {.pixels = job->levels, .labels = job->labels ? job->labels : job->scratch->labels};
+  capl_status status = capl_source_read_with(maker->source, &what, &job->scratch->decoded, &to);
   if (status != CAPL_OK || maker->kind != ROW_RESIDENT) return status;
   const char *name = capl_source_name(maker->source, id);
   return CAPL_FAIL(CAPL_EIO, "%s: could not be read when the set was made, and now can", name ? name : "sample");
 }
 
 /* Levels that are on the device already are not read; those that could not be are, for the error. */
-static capl_status read_sample(const row_maker *maker, row_scratch *scratch, uint32_t epoch, uint32_t id, uint8_t *levels,
-                               int32_t *labels)
+static capl_status read_sample(const row_job *job, uint32_t id)
 {
+  const row_maker *maker = job->maker;
   if (maker->kind == ROW_RESIDENT && !maker->set->facts[id].bad) return CAPL_OK;
-  capl_status status = read_levels(maker, scratch, epoch, id, levels, labels);
+  capl_status status = read_levels(job, id);
   if (status == CAPL_OK) return CAPL_OK;
   maker->on_bad(maker->context, id);
-  capl_error_context("sample %u, epoch %u", id, epoch);
+  capl_error_context("sample %u, epoch %u", id, job->epoch);
   if (!maker->skip && capl_source_name(maker->source, id)) capl_error_hint("on_error = \"skip\" of the loader takes other files in place of bad ones");
   return status;
 }
@@ -65,17 +77,17 @@ static uint32_t substitute(const row_maker *maker, uint32_t epoch, uint32_t posi
   return capl_shuffle(~maker->seed, epoch, n, at);
 }
 
-static capl_status read_or_replace(const row_maker *maker, row_scratch *scratch, uint32_t epoch, uint32_t position,
-                                   uint8_t *levels, int32_t *labels, row_note *note)
+static capl_status read_or_replace(const row_job *job, uint32_t position, row_note *note)
 {
-  note->id = sample_at(maker, epoch, position);
+  const row_maker *maker = job->maker;
+  note->id = sample_at(maker, job->epoch, position);
   note->substituted = false;
-  capl_status status = read_sample(maker, scratch, epoch, note->id, levels, labels);
+  capl_status status = read_sample(job, note->id);
   if (!maker->skip) return status;
   for (uint32_t attempt = 1; status != CAPL_OK && attempt <= SUBSTITUTES; attempt++) {
-    note->id = substitute(maker, epoch, position, attempt);
+    note->id = substitute(maker, job->epoch, position, attempt);
     note->substituted = true;
-    status = read_sample(maker, scratch, epoch, note->id, levels, labels);
+    status = read_sample(job, note->id);
   }
   if (status != CAPL_OK) capl_error_hint("%d samples in a row were tried in place of a bad one; all are bad", SUBSTITUTES);
   return status;
@@ -88,26 +100,26 @@ static size_t pixels_of(const capl_source *source)
   return (size_t)source->width * (size_t)source->height;
 }
 
-/* A set serves every option, so all is known of its samples; a batch needs less. */
-static sample_facts facts_of(const row_maker *maker, const uint8_t *levels, bool all)
+/* A set serves every option, so all is known of its samples; a batch of a stage needs less. stage: NULL = all. */
+static sample_facts facts_of(const row_maker *maker, const row_stage *stage, const uint8_t *levels)
 {
   const capl_source *source = maker->source;
   sample_facts facts = {0};
-  if (all || (maker->augments && capl_augment_needs_mean(&maker->augment)))
+  if (!stage || (stage->augments && capl_augment_needs_mean(&stage->augment)))
     facts.mean = capl_augment_mean(levels, pixels_of(source), source->channels);
-  if (all || (!maker->augments && maker->conversion.norm == CAPL_NORM_STANDARDISE))
+  if (!stage || (!stage->augments && maker->conversion.norm == CAPL_NORM_STANDARDISE))
     capl_level_sums(levels, pixels_of(source) * (size_t)source->channels, &facts.sum, &facts.squares);
   return facts;
 }
 
 /* image: the sample's place among those on the device. Returns whether the augmentation changes it. */
-static bool describe(const row_maker *maker, uint32_t epoch, uint32_t id, const sample_facts *facts, uint32_t image,
-                     capl_feed_row *row)
+static bool describe(const row_job *job, uint32_t id, const sample_facts *facts, uint32_t image, capl_feed_row *row)
 {
+  const row_maker *maker = job->maker;
   const capl_source *source = maker->source;
   capl_augment_draw d = {.gain = 1};
-  if (maker->augments)
-    d = capl_augment_roll(&maker->augment, maker->seed, epoch, id, source->height, source->width, facts->mean);
+  if (job->stage->augments)
+    d = capl_augment_roll(&job->stage->augment, maker->seed, job->epoch, id, source->height, source->width, facts->mean);
   capl_affine to = capl_conversion_affine(&maker->conversion, facts->sum, facts->squares,
                                           pixels_of(source) * (size_t)source->channels);
   *row = (capl_feed_row){
@@ -133,8 +145,9 @@ static capl_status add_to_set(const row_maker *maker, row_scratch *scratch, uint
   capl_source *source = maker->source;
   size_t n = pixels_of(source);
   *note = (row_note){.id = id};
-  if (capl_source_read_with(source, 0, id, &scratch->decoded, scratch->levels, to->labels ? to->labels : scratch->labels) == CAPL_OK) {
-    *to->facts = facts_of(maker, scratch->levels, true);
+  capl_sample sample = {.pixels = scratch->levels, .labels = to->labels ? to->labels : scratch->labels};
+  if (capl_source_read_with(source, &(capl_read){.id = id}, &scratch->decoded, &sample) == CAPL_OK) {
+    *to->facts = facts_of(maker, NULL, scratch->levels);
   } else {
     *to->facts = (sample_facts){.bad = true};
     memset(scratch->levels, 0, n * (size_t)source->channels);
@@ -147,13 +160,15 @@ static capl_status add_to_set(const row_maker *maker, row_scratch *scratch, uint
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
-static void finish_image(const row_maker *maker, row_scratch *scratch, uint32_t epoch, void *image, row_note *note)
+static void finish_image(const row_job *job, void *image, row_note *note)
 {
+  const row_maker *maker = job->maker;
   const capl_source *source = maker->source;
-  const uint8_t *levels = scratch->levels;
-  if (maker->augments) {
-    note->augmented = capl_augment_run(&maker->augment, maker->seed, epoch, note->id, levels, &scratch->augment, scratch->augmented);
-    levels = scratch->augmented;
+  const uint8_t *levels = job->levels;
+  if (job->stage->augments) {
+    note->augmented = capl_augment_run(&job->stage->augment, maker->seed, job->epoch, note->id, levels, &job->scratch->augment,
+                                       job->scratch->augmented);
+    levels = job->scratch->augmented;
   }
   capl_convert(&maker->conversion, levels, pixels_of(source), source->channels, image);
 }
@@ -162,16 +177,16 @@ capl_status row_make(const row_maker *maker, row_scratch *scratch, uint32_t epoc
                      row_note *note)
 {
   if (maker->kind == ROW_OF_SET) return add_to_set(maker, scratch, position, to, note);
-  uint8_t *levels = maker->kind == ROW_LEVELS ? to->image : scratch->levels;
-  CAPL_TRY(read_or_replace(maker, scratch, epoch, position, levels, to->labels, note));
+  row_job job = {maker, scratch, to->stage, epoch, maker->kind == ROW_LEVELS ? to->image : scratch->levels, to->labels};
+  CAPL_TRY(read_or_replace(&job, position, note));
   note->augmented = false;
   if (maker->kind == ROW_FINISHED) {
-    finish_image(maker, scratch, epoch, to->image, note);
+    finish_image(&job, to->image, note);
   } else if (maker->kind == ROW_RESIDENT) {
-    note->augmented = describe(maker, epoch, note->id, &maker->set->facts[note->id], note->id, to->row);
+    note->augmented = describe(&job, note->id, &maker->set->facts[note->id], note->id, to->row);
   } else {
-    sample_facts facts = facts_of(maker, levels, false);
-    note->augmented = describe(maker, epoch, note->id, &facts, (uint32_t)to->index, to->row);
+    sample_facts facts = facts_of(maker, to->stage, job.levels);
+    note->augmented = describe(&job, note->id, &facts, (uint32_t)to->index, to->row);
   }
   return CAPL_OK;
 }

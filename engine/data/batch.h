@@ -31,13 +31,19 @@ typedef struct {
   sample_facts *facts; /* [count], host memory */
 } resident_set;
 
+/* How hard samples are made and what changes them: the same for all rows of a batch, and what a schedule varies. */
+typedef struct {
+  bool augments;
+  capl_augment_options augment;
+  bool eases; /* samples are made at this difficulty, not as hard as the source's options say */
+  capl_difficulty difficulty;
+} row_stage;
+
 /* The loader's options as its threads need them; constant while they run but for seed. */
 typedef struct {
   capl_source *source;
   uint64_t seed;
   bool shuffle, skip;
-  bool augments;
-  capl_augment_options augment;
   capl_conversion conversion;
   row_kind kind;
   const resident_set *set; /* of ROW_RESIDENT and ROW_OF_SET */
@@ -60,6 +66,7 @@ void row_scratch_fini(row_scratch *scratch);
 /* Where a row goes; what its kind has no use for is NULL. */
 typedef struct {
   int index; /* in the batch */
+  const row_stage *stage;
   void *image;
   int32_t *labels;
   capl_feed_row *row;

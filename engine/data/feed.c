@@ -364,9 +364,9 @@ static capl_feed_job job_of(const capl_loader *l, const slot *s)
     .labels = set ? set->labels : NULL,
     .images_at = f->images_at,
     .labels_at = f->labels_at,
-    .fill = m->augment.fill,
-    .fill_value = m->augment.fill_value,
-    .standardise = m->augments && m->conversion.norm == CAPL_NORM_STANDARDISE && m->conversion.type != CAPL_PIXEL_U8,
+    .fill = s->stage.augment.fill,
+    .fill_value = s->stage.augment.fill_value,
+    .standardise = s->stage.augments && m->conversion.norm == CAPL_NORM_STANDARDISE && m->conversion.type != CAPL_PIXEL_U8,
     .type = m->conversion.type,
   };
 }

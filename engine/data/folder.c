@@ -103,15 +103,14 @@ static capl_status wrong_size(const folder_source *s, uint32_t id, const capl_im
   return CAPL_ESHAPE;
 }
 
-static capl_status folder_read(capl_source *source, uint32_t epoch, uint32_t id, capl_image *scratch, uint8_t *pixels,
-                               int32_t *labels)
+static capl_status folder_read(capl_source *source, const capl_read *what, capl_image *scratch, const capl_sample *to)
 {
-  (void)epoch;
   folder_source *s = (folder_source *)source;
-  if (source->length > 0) CAPL_TRY(copy_label(s, id, labels));
+  uint32_t id = what->id;
+  if (to->labels && source->length > 0) CAPL_TRY(copy_label(s, id, to->labels));
   CAPL_TRY(read_file(s, id, source->channels, scratch));
   if (!s->resize && (scratch->width != source->width || scratch->height != source->height)) return wrong_size(s, id, scratch);
-  if (fit_image(scratch->pixels, scratch->width, scratch->height, source->channels, source->width, source->height, pixels) == CAPL_OK)
+  if (fit_image(scratch->pixels, scratch->width, scratch->height, source->channels, source->width, source->height, to->pixels) == CAPL_OK)
     return CAPL_OK;
   capl_error e = *capl_error_last();
   return CAPL_FAIL(e.code, "%s/%s: %s", s->dir, s->name[id], e.message);

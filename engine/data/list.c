@@ -27,18 +27,16 @@ static capl_status read_file(const list_source *s, uint32_t id, capl_image *scra
   return CAPL_FAIL(e.code, "%s: %s", s->path[id], e.message);
 }
 
-static capl_status list_read(capl_source *source, uint32_t epoch, uint32_t id, capl_image *scratch, uint8_t *pixels,
-                             int32_t *labels)
+static capl_status list_read(capl_source *source, const capl_read *what, capl_image *scratch, const capl_sample *to)
 {
-  (void)epoch;
-  (void)labels;
   list_source *s = (list_source *)source;
-  if (read_file(s, id, scratch, pixels) == CAPL_OK) return CAPL_OK;
+  uint32_t id = what->id;
+  if (read_file(s, id, scratch, to->pixels) == CAPL_OK) return CAPL_OK;
   list_note *note = &s->note[id];
   note->status = capl_error_last()->code;
   note->message = strdup(capl_error_last()->message);
   if (!note->message) return CAPL_FAIL(CAPL_ENOMEM, "%s: no memory to keep what is wrong with it", s->path[id]);
-  memset(pixels, 0, (size_t)source->width * (size_t)source->height * (size_t)source->channels);
+  memset(to->pixels, 0, (size_t)source->width * (size_t)source->height * (size_t)source->channels);
   return CAPL_OK;
 }
 

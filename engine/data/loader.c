@@ -106,6 +106,7 @@ static void open_slot(capl_loader *l, slot *s)
   s->count = s->rows_left = rows_of(l, s->batch);
   s->substituted = s->augmented = 0;
   s->failed_row = -1;
+  s->stage = l->stage;
   s->padded = position_of(l, s->batch, s->count - 1) >= l->maker.source->count;
 }
 
@@ -130,6 +131,7 @@ static row_place place_of(const capl_loader *l, const slot *s, int row)
   size_t length = (size_t)l->maker.source->length, at = (size_t)row;
   return (row_place){
     .index = row,
+    .stage = &s->stage,
     .image = s->images ? s->images + at * l->maker.image_bytes : NULL,
     .labels = length && s->labels ? s->labels + at * length : NULL,
     .row = s->rows ? s->rows + at : NULL,
@@ -268,8 +270,6 @@ static void set_options(capl_loader *l, capl_source *source, const capl_loader_o
   m->seed = o->seed;
   m->shuffle = o->shuffle;
   m->skip = o->on_error == CAPL_ON_ERROR_SKIP;
-  m->augments = o->augment != NULL;
-  if (o->augment) m->augment = *o->augment;
   m->conversion = (capl_conversion){.type = o->type, .norm = o->norm};
   memcpy(m->conversion.mean, o->mean, sizeof o->mean);
   memcpy(m->conversion.std, o->std, sizeof o->std);
@@ -278,6 +278,8 @@ static void set_options(capl_loader *l, capl_source *source, const capl_loader_o
   if (!o->feed) m->image_bytes *= capl_pixel_bytes(o->type);
   m->on_bad = note_bad;
   m->context = l;
+  l->stage.augments = o->augment != NULL;
+  if (o->augment) l->stage.augment = *o->augment;
 }
 
 static capl_status allocate_slot(const capl_loader *l, slot *s)

@@ -21,6 +21,7 @@ typedef struct {
   uint8_t *block;      /* page-locked memory that holds rows, labels and images; NULL = they have their own */
   int buffer;          /* staging buffer that it was last sent through */
   uint64_t batch;      /* which one is being made here, or no_batch */
+  row_stage stage;     /* by which it is made */
   int count, padded;
   int rows_left; /* 0 = complete */
   int substituted, augmented;
@@ -35,6 +36,7 @@ typedef struct {
 
 struct capl_loader {
   row_maker maker;
+  row_stage stage; /* of every batch */
   int batch, n_workers, n_scratch, n_slots;
   uint32_t rank, world;
   bool drop_last;

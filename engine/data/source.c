@@ -65,19 +65,40 @@ capl_status capl_source_set_label(capl_source *source, uint32_t i, const char *t
   return source->ops->set_label(source, i, text);
 }
 
-capl_status capl_source_read_with(capl_source *source, uint32_t epoch, uint32_t id, capl_image *scratch, uint8_t *pixels,
-                                  int32_t *labels)
+capl_status capl_source_read_with(capl_source *source, const capl_read *what, capl_image *scratch, const capl_sample *to)
 {
-  CAPL_TRY(check_id(source, id));
-  return source->ops->read(source, epoch, id, scratch, pixels, labels);
+  CAPL_TRY(check_id(source, what->id));
+  return source->ops->read(source, what, scratch, to);
 }
 
-capl_status capl_source_read(capl_source *source, uint32_t epoch, uint32_t id, uint8_t *pixels, int32_t *labels)
+capl_status capl_source_read(capl_source *source, uint32_t epoch, uint32_t id, const capl_sample *to)
 {
   capl_image scratch = {0};
-  capl_status status = capl_source_read_with(source, epoch, id, &scratch, pixels, labels);
+  capl_status status = capl_source_read_with(source, &(capl_read){.epoch = epoch, .id = id}, &scratch, to);
   capl_image_fini(&scratch);
   return status;
+}
+
+int capl_source_fields(const capl_source *source)
+{
+  return source->n_fields;
+}
+
+const capl_field *capl_source_field(const capl_source *source, int i)
+{
+  return i >= 0 && i < source->n_fields ? &source->field[i] : NULL;
+}
+
+size_t capl_field_count(const capl_field *field)
+{
+  size_t n = 1;
+  for (int i = 0; i < field->ndim; i++) n *= (size_t)field->size[i];
+  return n;
+}
+
+size_t capl_field_bytes(const capl_field *field)
+{
+  return capl_field_count(field) * (field->kind == CAPL_FIELD_MASK ? 1 : sizeof(float));
 }
 
 /* ---- generated captchas ---------------------------------------------------------------------- */
@@ -92,13 +113,13 @@ typedef struct {
 /* Epoch numbers stop at 2^31 - 1, so the fixed set's is one that no training run reaches. */
 static const uint32_t fixed_epoch = 0xffffffff;
 
-static capl_status captcha_read(capl_source *source, uint32_t epoch, uint32_t id, capl_image *scratch, uint8_t *pixels,
-                                int32_t *labels)
+static capl_status captcha_read(capl_source *source, const capl_read *what, capl_image *scratch, const capl_sample *to)
 {
   (void)scratch;
   captcha_source *s = (captcha_source *)source;
-  uint64_t index = (uint64_t)(s->fixed ? fixed_epoch : epoch) << 32 | id;
-  return capl_captcha_draw(s->gen, s->seed, index, source->channels, pixels, labels);
+  uint64_t index = (uint64_t)(s->fixed ? fixed_epoch : what->epoch) << 32 | what->id;
+  int32_t unread[CAPL_LABEL_MAX];
+  return capl_captcha_draw_at(s->gen, s->seed, index, what->difficulty, source->channels, to->pixels, to->labels ? to->labels : unread);
 }
 
 static void captcha_close(capl_source *source)

@@ -11,10 +11,15 @@
 
 #include "capl/data.h"
 
+/* Which sample is wanted. */
 typedef struct {
-  /* scratch: the calling thread's, for decoding. labels may be NULL if length is 0. */
-  capl_status (*read)(capl_source *source, uint32_t epoch, uint32_t id, capl_image *scratch, uint8_t *pixels,
-                      int32_t *labels);
+  uint32_t epoch, id;
+  const capl_difficulty *difficulty; /* of generators; NULL = as their options say */
+} capl_read;
+
+typedef struct {
+  /* scratch: the calling thread's, for decoding. */
+  capl_status (*read)(capl_source *source, const capl_read *what, capl_image *scratch, const capl_sample *to);
   void (*close)(capl_source *source); /* frees source itself too */
   const char *(*name)(const capl_source *source, uint32_t i); /* NULL = no files */
   capl_status (*set_label)(capl_source *source, uint32_t i, const char *text); /* NULL = has its own */
@@ -24,14 +29,15 @@ struct capl_source {
   const capl_source_ops *ops;
   atomic_int refs;
   uint32_t count;
-  int width, height, channels;
+  int width, height, channels; /* 0, 0, 0 = samples are no images */
+  int n_fields;
+  capl_field field[CAPL_FIELDS_MAX];
   int length; /* T, 0 = no labels */
   bool fixed; /* a sample is the same in every epoch */
   char charset[CAPL_CHARSET_MAX + 1];
 };
 
 /* capl_source_read with the caller's own scratch image. */
-capl_status capl_source_read_with(capl_source *source, uint32_t epoch, uint32_t id, capl_image *scratch, uint8_t *pixels,
-                                  int32_t *labels);
+capl_status capl_source_read_with(capl_source *source, const capl_read *what, capl_image *scratch, const capl_sample *to);
 
 #endif

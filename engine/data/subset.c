@@ -14,11 +14,12 @@ typedef struct {
   uint32_t *id; /* [count], samples of parent */
 } subset_source;
 
-static capl_status subset_read(capl_source *source, uint32_t epoch, uint32_t id, capl_image *scratch, uint8_t *pixels,
-                               int32_t *labels)
+static capl_status subset_read(capl_source *source, const capl_read *what, capl_image *scratch, const capl_sample *to)
 {
   subset_source *s = (subset_source *)source;
-  return capl_source_read_with(s->parent, epoch, s->id[id], scratch, pixels, labels);
+  capl_read of_parent = *what;
+  of_parent.id = s->id[what->id];
+  return capl_source_read_with(s->parent, &of_parent, scratch, to);
 }
 
 static const char *subset_name(const capl_source *source, uint32_t i)

@@ -160,9 +160,40 @@ CAPL_API const char *capl_source_name(const capl_source *source, uint32_t i);
 /* Not while a loader runs. EVALUE naming the file for a character outside the charset or a wrong length; the
 ** sample then counts as bad: a loader that stops raises the same error, one that skips replaces it. */
 CAPL_API capl_status capl_source_set_label(capl_source *source, uint32_t i, const char *text);
-/* Reads one sample. pixels: H*W*C bytes; labels: T ids (may be NULL if T = 0). Thread-safe. */
-CAPL_API capl_status capl_source_read(capl_source *source, uint32_t epoch, uint32_t id, uint8_t *pixels,
-                                      int32_t *labels);
+/* ---- fields: what a sample has beside its image and its text ---- */
+
+enum { CAPL_FIELDS_MAX = 4, CAPL_FIELD_NAME = 24 };
+
+/* Coordinates are px; the image spans 0..W and 0..H, so the centre of the pixel at the top left is (0.5, 0.5). */
+typedef enum {
+  CAPL_FIELD_MASK,   /* u8 (H,W): a class per pixel */
+  CAPL_FIELD_POINTS, /* f32 (P,3): x, y, 1 = visible or 0 = not */
+  CAPL_FIELD_BOXES,  /* f32 (B,5): left, top, right, bottom, class; class -1 = there is none */
+  CAPL_FIELD_VALUES, /* f32 of any shape: numbers that no augmentation touches */
+} capl_field_kind;
+
+typedef struct {
+  char name[CAPL_FIELD_NAME]; /* in batches too: batch.mask, batch.points */
+  capl_field_kind kind;
+  int ndim, size[3]; /* of one sample */
+} capl_field;
+
+/* Where one sample lies. What the source has not, or nobody wants, is NULL. */
+typedef struct {
+  uint8_t *pixels;               /* (H,W,C) */
+  int32_t *labels;               /* (T) class ids; -1 past the end of a shorter text */
+  void *field[CAPL_FIELDS_MAX];  /* by number */
+} capl_sample;
+
+CAPL_API int capl_source_fields(const capl_source *source);
+/* NULL past the last. Borrowed. */
+CAPL_API const capl_field *capl_source_field(const capl_source *source, int i);
+/* Numbers, or bytes of a mask, that one sample's field has. */
+CAPL_API size_t capl_field_count(const capl_field *field);
+CAPL_API size_t capl_field_bytes(const capl_field *field);
+
+/* Reads one sample. Thread-safe. */
+CAPL_API capl_status capl_source_read(capl_source *source, uint32_t epoch, uint32_t id, const capl_sample *to);
 
 /* ---- augmentation ---------------------------------------------------------------------------- */
 

@@ -30,7 +30,7 @@ static void check_label(capl_source *source, const char *charset, const char *te
   int32_t ids[CAPL_LABEL_MAX];
   capl_status status = capl_source_set_label(source, 0, text);
   fuzz_status(status);
-  FUZZ_CHECK(capl_source_read(source, 0, 0, pixels, ids) == status);
+  FUZZ_CHECK(capl_source_read(source, 0, 0, &(capl_sample){.pixels = pixels, .labels = ids}) == status);
   for (size_t t = 0; status == CAPL_OK && t < strlen(text); t++) FUZZ_CHECK(charset[ids[t]] == text[t]);
 }
 

@@ -76,10 +76,10 @@ static void labels_become_class_ids(void **state)
   uint8_t pixels[48];
   int32_t labels[3];
   assert_ok(capl_source_set_label(source, 0, "CAB"));
-  assert_ok(capl_source_read(source, 0, 0, pixels, labels));
+  assert_ok(capl_source_read(source, 0, 0, &(capl_sample){.pixels = pixels, .labels = labels}));
   assert_memory_equal(labels, ((int32_t[]){2, 0, 1}), sizeof labels);
   assert_ok(capl_source_set_label(source, 0, "Z"));
-  assert_ok(capl_source_read(source, 0, 0, pixels, labels));
+  assert_ok(capl_source_read(source, 0, 0, &(capl_sample){.pixels = pixels, .labels = labels}));
   assert_memory_equal(labels, ((int32_t[]){25, -1, -1}), sizeof labels);
   capl_source_unref(source);
 }
@@ -92,10 +92,10 @@ static void a_label_that_does_not_fit_names_the_file_and_the_character(void **st
   int32_t labels[3];
   const char *outside = "%s/set/b.png: label \"AaB\" has 'a' at position 2, which is not in the charset ABCDEFGHIJKLMNOPQRSTUVWXYZ (it has 'A')";
   assert_fails(capl_source_set_label(source, 1, "AaB"), CAPL_EVALUE, said(outside));
-  assert_fails(capl_source_read(source, 0, 1, pixels, labels), CAPL_EVALUE, said(outside));
+  assert_fails(capl_source_read(source, 0, 1, &(capl_sample){.pixels = pixels, .labels = labels}), CAPL_EVALUE, said(outside));
   assert_fails(capl_source_set_label(source, 1, "AB"), CAPL_EVALUE,
                said("%s/set/b.png: label \"AB\" has 2 characters; expected 3"));
-  assert_fails(capl_source_read(source, 0, 2, pixels, labels), CAPL_ESTATE, said("%s/set/b/aa_2.png: has no label"));
+  assert_fails(capl_source_read(source, 0, 2, &(capl_sample){.pixels = pixels, .labels = labels}), CAPL_ESTATE, said("%s/set/b/aa_2.png: has no label"));
   assert_fails(capl_source_set_label(source, 5, "ABC"), CAPL_EVALUE, "sample 5 does not exist; the source has 5");
   capl_source_unref(source);
   source = open_set(NULL);
@@ -109,7 +109,7 @@ static void an_image_of_another_size_names_the_file_and_both_sizes(void **state)
   (void)state;
   uint8_t pixels[64 * 64 * 3];
   capl_source *source = open_set(&(capl_folder_options){.width = 10, .height = 6, .channels = 3});
-  assert_fails(capl_source_read(source, 0, 4, pixels, NULL), CAPL_ESHAPE,
+  assert_fails(capl_source_read(source, 0, 4, &(capl_sample){.pixels = pixels}), CAPL_ESHAPE,
                said("%s/set/zz_1.png: the image is 8 x 6 px; expected 10 x 6"));
   capl_source_unref(source);
 }
@@ -125,7 +125,7 @@ static void resizing_fits_every_file(void **state)
     snprintf(name, sizeof name, "set/%s", capl_source_name(source, i));
     assert_ok(capl_png_read(in_folder(name), 3, &image));
     assert_ok(fit_image(image.pixels, image.width, image.height, 3, 10, 7, expected));
-    assert_ok(capl_source_read(source, 0, i, pixels, NULL));
+    assert_ok(capl_source_read(source, 0, i, &(capl_sample){.pixels = pixels}));
     assert_memory_equal(pixels, expected, sizeof pixels);
   }
   capl_image_fini(&image);
@@ -152,7 +152,7 @@ static void a_pipe_among_the_images_is_named_and_not_waited_for(void **state)
   assert_int_equal(mkfifo(in_folder("set/a_pipe.png"), 0600), 0);
   capl_source *source = open_set(NULL);
   assert_string_equal(capl_source_name(source, 1), "a_pipe.png");
-  assert_fails(capl_source_read(source, 0, 1, pixels, NULL), CAPL_EIO,
+  assert_fails(capl_source_read(source, 0, 1, &(capl_sample){.pixels = pixels}), CAPL_EIO,
                said("%s/set/a_pipe.png: cannot be read: it is a pipe, not a file"));
   capl_source_unref(source);
   assert_int_equal(unlink(in_folder("set/a_pipe.png")), 0);

@@ -265,7 +265,7 @@ static void images_are_normalised_as_asked(void **state)
   capl_source *source = open_generator(4, true);
   static uint8_t level[160 * 60];
   int32_t labels[4];
-  assert_ok(capl_source_read(source, 0, 0, level, labels));
+  assert_ok(capl_source_read(source, 0, 0, &(capl_sample){.pixels = level, .labels = labels}));
   double sum = 0, squares = 0;
   for (int i = 0; i < 9600; i++) sum += level[i], squares += (double)level[i] * level[i];
   double mean = sum / 9600, deviation = sqrt(squares / 9600 - mean * mean);

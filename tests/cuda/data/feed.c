@@ -37,15 +37,14 @@ static uint32_t stir(uint32_t x)
   return x ^ x >> 16;
 }
 
-static capl_status hashed_read(capl_source *source, uint32_t epoch, uint32_t id, capl_image *scratch, uint8_t *pixels,
-                               int32_t *labels)
+static capl_status hashed_read(capl_source *source, const capl_read *what, capl_image *scratch, const capl_sample *to)
 {
-  (void)epoch;
   (void)scratch;
+  uint32_t id = what->id;
   if ((int32_t)id == ((hashed_source *)source)->bad) return CAPL_FAIL(CAPL_EFORMAT, "sample %u is damaged", id);
   int n = source->width * source->height * source->channels;
-  for (int i = 0; i < n; i++) pixels[i] = (uint8_t)stir(id * 65537u + (uint32_t)i);
-  for (int t = 0; t < source->length; t++) labels[t] = (int32_t)((id + (uint32_t)t) % 10);
+  for (int i = 0; i < n; i++) to->pixels[i] = (uint8_t)stir(id * 65537u + (uint32_t)i);
+  for (int t = 0; t < source->length; t++) to->labels[t] = (int32_t)((id + (uint32_t)t) % 10);
   return CAPL_OK;
 }
 
