@@ -31,13 +31,14 @@ static void set_flag(lua_State *L, const char *key, bool value)
 
 /* ---- models ------------------------------------------------------------------------------------ */
 
-/* model_open(path, {precision, plain}) -> model */
+/* model_open(path, {device, precision, plain}) -> model */
 static int core_model_open(lua_State *L)
 {
-  static const char *const names[] = {"precision", "plain", NULL};
+  static const char *const names[] = {"device", "precision", "plain", NULL};
   const char *path = bind_check_string(L, 1);
   bind_check_options(L, 2, names);
-  capl_model_options o = {.precision = data_option_string(L, 2, "precision"),
+  capl_model_options o = {.device = data_option_string(L, 2, "device"),
+                          .precision = data_option_string(L, 2, "precision"),
                           .plain = data_option_bool(L, 2, "plain", false)};
   void **box = data_new_box(L, MODEL_TYPE);
   bind_check(L, capl_model_open(path, &o, (capl_model **)box), NULL);

@@ -12,6 +12,7 @@ local spec = {
   {name = "data", type = "text", required = true, doc = "folder of PNG files, searched below too"},
   {name = "label", type = "text", default = "^(.-)_", doc = "Lua pattern whose capture in the file name is the text"},
   {name = "errors", type = "text", doc = "file for a list of the wrong ones: path, truth, text, confidence"},
+  {name = "device", type = "text", default = "cpu", doc = "cpu, cuda, cuda:1 or auto: a GPU where there is one that works"},
   {name = "precision", type = "text", default = "auto", doc = "auto, fp32 or bf16"},
   {name = "json", type = "flag", default = false, doc = "one JSON object instead of lines"},
 }
@@ -109,7 +110,7 @@ local function main(job)
   if not path or words[2] then
     core.error{code = "value", message = "capl eval takes one model and options; usage: " .. job.usage}
   end
-  local model = core.model_open(path, {precision = o.precision})
+  local model = core.model_open(path, {device = o.device, precision = o.precision})
   local sizes = files.sizes(model:info())
   local paths, truths = labelled(o, model:info())
   local started = core.clock()

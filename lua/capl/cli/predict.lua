@@ -8,6 +8,7 @@ local options = require "cli.options"
 
 local spec = {
   {name = "json", type = "flag", default = false, doc = "a JSON object per line: path, text, confidence, or path, error"},
+  {name = "device", type = "text", default = "cpu", doc = "cpu, cuda, cuda:1 or auto: a GPU where there is one that works"},
   {name = "precision", type = "text", default = "auto", doc = "auto, fp32 or bf16"},
   {name = "workers", type = "number", default = -1, doc = "threads that decode files; -1 = one per processor"},
 }
@@ -47,7 +48,7 @@ local function main(job)
   local path = table.remove(words, 1)
   if not path then core.error{code = "value", message = "no model is named; usage: " .. job.usage} end
   local paths = files.of(words, job.usage)
-  local model = core.model_open(path, {precision = o.precision})
+  local model = core.model_open(path, {device = o.device, precision = o.precision})
   local sizes = files.sizes(model:info())
   local bad = read_all(model, paths, o, sizes)
   files.tell_sizes(sizes)

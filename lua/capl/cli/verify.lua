@@ -6,12 +6,13 @@ local json = require "run.json"
 local options = require "cli.options"
 
 local spec = {
+  {name = "device", type = "text", default = "cpu", doc = "cpu, cuda, cuda:1 or auto: a GPU where there is one that works"},
   {name = "json", type = "flag", default = false, doc = "one JSON object instead of lines"},
 }
 
 --- Replays the golden pairs in one precision. -> verdict with precision = its name
-local function replay(path, precision)
-  local model = core.model_open(path, {precision = precision})
+local function replay(path, device, precision)
+  local model = core.model_open(path, {device = device, precision = precision})
   local verdict = model:verify()
   verdict.precision = model:info().precision
   model:free()
@@ -28,8 +29,8 @@ local function main(job)
   if not words[1] or words[2] then
     core.error{code = "value", message = "capl verify takes one model; usage: " .. job.usage}
   end
-  local verdicts = {replay(words[1], "fp32")}
-  local auto = replay(words[1], "auto")
+  local verdicts = {replay(words[1], o.device, "fp32")}
+  local auto = replay(words[1], o.device, "auto")
   if auto.precision ~= "fp32" then verdicts[2] = auto end
   local ok = true
   for _, v in ipairs(verdicts) do ok = ok and v.ok end
