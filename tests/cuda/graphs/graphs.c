@@ -2,10 +2,11 @@
 **
 ** usage: graphs STUB DEVICE.json types|kinds RECORDS...
 ** Every record of the lists becomes a graph, by the backend's own builder, then candidates by cuDNN's heuristics for the
-** described GPU, then a finished plan, saved and loaded again; what can be read back is compared with the record. A process
-** of its own does a few records at a time, since cuDNN may crash; then the record is named and the next process goes on. Plans of runtime-compiled engines take up to a second, so one
-** of each kind, or of each kind and type, is finished; of the others the candidates count. A line for every failure, then a summary.
-** In a list, N stands for each of the batch sizes; text after # is for people.
+** described GPU, then a finished plan, saved and loaded again; what can be read back is compared with the record. A
+** process of its own does a few records at a time, since cuDNN may crash; then the record is named and the next process
+** goes on. Plans of runtime-compiled engines take up to a second, so one of each kind, or of each kind and type, is
+** finished; of the others the candidates count. A line for every failure, then a summary. In a list, N stands for each
+** of the batch sizes; text after # is for people.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #include <cjson/cJSON.h>
