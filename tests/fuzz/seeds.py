@@ -90,6 +90,8 @@ def texts():
     put("labels", "digits", b"0-9\x001234")
     put("labels", "letters", b"0-9A-Z\0AB1Z")
     put("labels", "script", "a-z\0é验😀\x1b[2J".encode())
+    put("csv", "header", b'\x0ba,b\n1,"2,3"\r\n-,4e1\n')
+    put("csv", "tabs", b'\x06a\t"b\n')
 
 
 pngs()
