@@ -303,36 +303,76 @@ static int source_set_label(lua_State *L)
   return 2;
 }
 
-void data_push_labels(lua_State *L, const int32_t *labels, int n, int T)
+void data_push_copy(lua_State *L, capl_dtype dtype, int ndim, const int64_t *size, const void *data)
 {
-  int64_t size[2] = {n, T};
   OWNED *t = NULL;
-  bind_check(L, capl_tensor_new(bind_opt_device(L, 0), CAPL_I32, 2, size, CAPL_ROW, &t), "data");
+  bind_check(L, capl_tensor_new(bind_opt_device(L, 0), dtype, ndim, size, CAPL_ROW, &t), "data");
   const capl_backend *backend = t->device->backend;
-  if (backend->arithmetic && backend->host_memory) memcpy(capl_tensor_data(t), labels, capl_tensor_bytes(t));
-  else if (backend->arithmetic) data_sent(L, t, labels);
+  if (backend->arithmetic && backend->host_memory) memcpy(capl_tensor_data(t), data, capl_tensor_bytes(t));
+  else if (backend->arithmetic) data_sent(L, t, data);
   data_push_owned(L, &t);
 }
 
-/* source:read(epoch, id) -> (1,C,H,W) u8, labels (1,T) i32 or nil */
+void data_push_labels(lua_State *L, const int32_t *labels, int n, int T)
+{
+  data_push_copy(L, CAPL_I32, 2, (const int64_t[]){n, T}, labels);
+}
+
+void data_push_field(lua_State *L, const capl_field *field, int n, const void *data)
+{
+  int64_t size[4] = {n};
+  for (int d = 0; d < field->ndim; d++) size[d + 1] = field->size[d];
+  data_push_copy(L, field->kind == CAPL_FIELD_MASK ? CAPL_U8 : CAPL_F32, field->ndim + 1, size, data);
+}
+
+/* Room for one sample's fields, which lives on the stack; pushes CAPL_FIELDS_MAX values. */
+static void room_for_fields(lua_State *L, const capl_source *source, capl_sample *sample)
+{
+  for (int i = 0; i < CAPL_FIELDS_MAX; i++) {
+    const capl_field *field = capl_source_field(source, i);
+    sample->field[i] = lua_newuserdata(L, field ? capl_field_bytes(field) : 1);
+  }
+}
+
+static void push_image(lua_State *L, const capl_source *source, const uint8_t *pixels)
+{
+  OWNED *t = NULL;
+  void *data;
+  if (!pixels) {
+    lua_pushnil(L);
+    return;
+  }
+  int channels = capl_source_channels(source), height = capl_source_height(source), width = capl_source_width(source);
+  data_new_images(L, CAPL_U8, 1, channels, height, width, &t, &data);
+  if (data) memcpy(data, pixels, capl_tensor_bytes(t));
+  data_sent(L, t, data);
+  data_push_owned(L, &t);
+}
+
+/* source:read(epoch, id) -> (1,C,H,W) u8, labels (1,T) i32, {name = (1,…) for each field}; nil for what it has not */
 static int source_read(lua_State *L)
 {
   capl_source *source = data_check_box(L, 1, SOURCE_TYPE);
   int64_t epoch = bind_check_int(L, 2);
   uint32_t id = check_sample(L, 3, source);
   int32_t labels[CAPL_LABEL_MAX];
-  OWNED *t = NULL;
-  void *data;
+  size_t bytes = (size_t)capl_source_channels(source) * (size_t)capl_source_height(source) * (size_t)capl_source_width(source);
   if (epoch < 0 || epoch > (int64_t)LIMIT_32)
     return bind_arg_error(L, 2, "epoch from 0 on, got %lld", (long long)epoch);
-  data_new_images(L, CAPL_U8, 1, capl_source_channels(source), capl_source_height(source),
-                  capl_source_width(source), &t, &data);
-  if (data) bind_check(L, capl_source_read(source, (uint32_t)epoch, id, &(capl_sample){.pixels = data, .labels = labels}), NULL);
-  data_sent(L, t, data);
-  data_push_owned(L, &t);
-  if (!data || capl_source_length(source) == 0) return 1;
-  data_push_labels(L, labels, 1, capl_source_length(source));
-  return 2;
+  capl_sample sample = {.pixels = bytes ? lua_newuserdata(L, bytes) : NULL, .labels = labels};
+  room_for_fields(L, source, &sample);
+  bind_check(L, capl_source_read(source, (uint32_t)epoch, id, &sample), NULL);
+  push_image(L, source, sample.pixels);
+  if (capl_source_length(source) > 0) data_push_labels(L, labels, 1, capl_source_length(source));
+  else lua_pushnil(L);
+  if (capl_source_fields(source) == 0) return 2;
+  lua_newtable(L);
+  const capl_field *field;
+  for (int i = 0; (field = capl_source_field(source, i)); i++) {
+    data_push_field(L, field, 1, sample.field[i]);
+    lua_setfield(L, -2, field->name);
+  }
+  return 3;
 }
 
 /* source:subset({id, …}) -> source of these samples, ids from 0 */

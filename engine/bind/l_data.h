@@ -32,6 +32,10 @@ void data_new_images(lua_State *L, capl_dtype dtype, int n, int c, int h, int w,
 void data_sent(lua_State *L, capl_tensor *t, const void *data);
 /* Pushes *t and sets it to NULL, so that the caller's OWNED lets go. */
 void data_push_owned(lua_State *L, capl_tensor **t);
+/* Pushes a copy of numbers in host memory as a tensor on the default device. */
+void data_push_copy(lua_State *L, capl_dtype dtype, int ndim, const int64_t *size, const void *data);
+/* One field of n samples: (n,…) u8 of a mask, f32 of others. */
+void data_push_field(lua_State *L, const capl_field *field, int n, const void *data);
 /* Pushes labels as a tensor (n,T) i32. */
 void data_push_labels(lua_State *L, const int32_t *labels, int n, int T);
 

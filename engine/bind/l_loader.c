@@ -147,19 +147,25 @@ static void new_batch(lua_State *L, capl_loader *loader, int count, capl_tensor 
   if (T > 0) bind_check(L, capl_tensor_new(device, CAPL_I32, 2, label_size, CAPL_ROW, labels), "data");
 }
 
-/* A batch made on the loader's device: pushes images and labels, or nil for none. */
-static void push_made(lua_State *L, capl_loader *loader, const capl_batch *batch)
+/* Into the table at the top, unless it is nil. */
+static void set_tensor(lua_State *L, const char *key, capl_tensor **t)
+{
+  if (!*t) return;
+  data_push_owned(L, t);
+  lua_setfield(L, -2, key);
+}
+
+/* A batch made on the loader's device: into the table at the top. */
+static void add_made(lua_State *L, capl_loader *loader, const capl_batch *batch)
 {
   OWNED *images = NULL, *labels = NULL;
   new_batch(L, loader, batch->count, &images, &labels);
   bind_check(L, capl_loader_make(loader, capl_tensor_data(images), labels ? capl_tensor_data(labels) : NULL), "data");
-  data_push_owned(L, &images);
-  if (labels) data_push_owned(L, &labels);
-  else lua_pushnil(L);
+  set_tensor(L, "image", &images);
+  set_tensor(L, "target", &labels);
 }
 
-/* A batch made on the host: likewise. */
-static void push_copied(lua_State *L, capl_loader *loader, const capl_batch *batch)
+static void add_images(lua_State *L, capl_loader *loader, const capl_batch *batch)
 {
   const capl_source *source = capl_loader_source(loader);
   OWNED *t = NULL;
@@ -168,25 +174,48 @@ static void push_copied(lua_State *L, capl_loader *loader, const capl_batch *bat
                   capl_source_height(source), capl_source_width(source), &t, &data);
   if (data && t->device->backend->host_memory) memcpy(data, batch->images, capl_tensor_bytes(t));
   else if (data) data_sent(L, t, batch->images);
-  data_push_owned(L, &t);
-  if (batch->labels)
-    data_push_labels(L, batch->labels, batch->count, capl_source_length(source));
-  else
-    lua_pushnil(L);
+  set_tensor(L, "image", &t);
 }
 
-/* loader:next() -> images (N,C,H,W), labels (N,T) i32 or nil, rows repeated for equal ranks; nil at the end
- */
+/* A batch made on the host: likewise. */
+static void add_copied(lua_State *L, capl_loader *loader, const capl_batch *batch)
+{
+  if (batch->images) add_images(L, loader, batch);
+  if (!batch->labels) return;
+  data_push_labels(L, batch->labels, batch->count, capl_source_length(capl_loader_source(loader)));
+  lua_setfield(L, -2, "target");
+}
+
+static void add_fields(lua_State *L, const capl_source *source, const capl_batch *batch)
+{
+  const capl_field *field;
+  for (int i = 0; (field = capl_source_field(source, i)); i++) {
+    data_push_field(L, field, batch->count, batch->field[i]);
+    lua_setfield(L, -2, field->name);
+  }
+}
+
+static void set_number(lua_State *L, const char *key, double value)
+{
+  lua_pushnumber(L, value);
+  lua_setfield(L, -2, key);
+}
+
+/* loader:next() -> {image (N,C,H,W), target (N,T) i32, a tensor (N,…) by the name of each field, count = N, padded = rows
+** repeated for equal ranks}, without what the source has not; nil at the end */
 static int loader_next(lua_State *L)
 {
   capl_loader *loader = data_check_box(L, 1, LOADER_TYPE);
   capl_batch batch;
   bind_check(L, capl_loader_next(loader, &batch), NULL);
   if (batch.count == 0) return lua_pushnil(L), 1;
-  if (capl_loader_device(loader)) push_made(L, loader, &batch);
-  else push_copied(L, loader, &batch);
-  lua_pushinteger(L, batch.padded);
-  return 3;
+  lua_createtable(L, 0, 8);
+  if (capl_loader_device(loader)) add_made(L, loader, &batch);
+  else add_copied(L, loader, &batch);
+  add_fields(L, capl_loader_source(loader), &batch);
+  set_number(L, "count", batch.count);
+  set_number(L, "padded", batch.padded);
+  return 1;
 }
 
 /* loader:measure(times) -> seconds in which the device makes the next batch once, bytes that it must read and write for
@@ -233,12 +262,6 @@ static int loader_samples(lua_State *L)
 static int loader_batches(lua_State *L)
 {
   return lua_pushnumber(L, (lua_Number)capl_loader_batches(data_check_box(L, 1, LOADER_TYPE))), 1;
-}
-
-static void set_number(lua_State *L, const char *key, double value)
-{
-  lua_pushnumber(L, value);
-  lua_setfield(L, -2, key);
 }
 
 /* loader:state() -> {seed, epoch, position}; loader:set_state(state) continues there */

@@ -10,10 +10,27 @@ enum { SUBSTITUTES = 16 };
 
 _Static_assert(sizeof(capl_feed_row) == 96, "host and device see the same rows");
 
+static size_t pixels_of(const capl_source *source)
+{
+  return (size_t)source->width * (size_t)source->height;
+}
+
+static capl_status init_fields(row_scratch *scratch, const capl_source *source)
+{
+  for (int i = 0; i < source->n_fields; i++) {
+    size_t bytes = capl_field_bytes(&source->field[i]);
+    scratch->field[i] = malloc(bytes);
+    if (!scratch->field[i]) return CAPL_FAIL(CAPL_ENOMEM, "no memory for %s of %zu bytes", source->field[i].name, bytes);
+  }
+  return CAPL_OK;
+}
+
 capl_status row_scratch_init(row_scratch *scratch, const capl_source *source)
 {
-  size_t bytes = (size_t)source->width * (size_t)source->height * (size_t)source->channels;
+  size_t bytes = pixels_of(source) * (size_t)source->channels;
   *scratch = (row_scratch){0};
+  CAPL_TRY(init_fields(scratch, source));
+  if (bytes == 0) return CAPL_OK;
   scratch->levels = malloc(bytes);
   scratch->augmented = malloc(bytes);
   if (!scratch->levels || !scratch->augmented) return CAPL_FAIL(CAPL_ENOMEM, "no memory for images of %zu bytes", bytes);
@@ -25,6 +42,7 @@ void row_scratch_fini(row_scratch *scratch)
   capl_image_fini(&scratch->decoded);
   free(scratch->levels);
   free(scratch->augmented);
+  for (int i = 0; i < CAPL_FIELDS_MAX; i++) free(scratch->field[i]);
   capl_augment_scratch_fini(&scratch->augment);
 }
 
@@ -41,16 +59,14 @@ typedef struct {
   row_scratch *scratch;
   const row_stage *stage;
   uint32_t epoch;
-  uint8_t *levels; /* where the image is read to */
-  int32_t *labels;
+  capl_sample read; /* where the sample is read to */
 } row_job;
 
 static capl_status read_levels(const row_job *job, uint32_t id)
 {
   const row_maker *maker = job->maker;
   capl_read what = {.epoch = job->epoch, .id = id, .difficulty = job->stage->eases ? &job->stage->difficulty : NULL};
-  capl_sample to = {.pixels = job->levels, .labels = job->labels ? job->labels : job->scratch->labels};
-  capl_status status = capl_source_read_with(maker->source, &what, &job->scratch->decoded, &to);
+  capl_status status = capl_source_read_with(maker->source, &what, &job->scratch->decoded, &job->read);
   if (status != CAPL_OK || maker->kind != ROW_RESIDENT) return status;
   const char *name = capl_source_name(maker->source, id);
   return CAPL_FAIL(CAPL_EIO, "%s: could not be read when the set was made, and now can", name ? name : "sample");
@@ -95,11 +111,6 @@ static capl_status read_or_replace(const row_job *job, uint32_t position, row_no
 
 /* ---- images that a device makes -------------------------------------------------------------- */
 
-static size_t pixels_of(const capl_source *source)
-{
-  return (size_t)source->width * (size_t)source->height;
-}
-
 /* A set serves every option, so all is known of its samples; a batch of a stage needs less. stage: NULL = all. */
 static sample_facts facts_of(const row_maker *maker, const row_stage *stage, const uint8_t *levels)
 {
@@ -139,6 +150,11 @@ static void spread(const uint8_t *in, size_t n_pixels, uint8_t *out)
   }
 }
 
+static void *field_of_set(const row_maker *maker, int i, uint32_t id)
+{
+  return maker->set->field[i] + id * capl_field_bytes(&maker->source->field[i]);
+}
+
 /* A bad sample leaves zeros and a mark: which batch meets it, and what then happens, is the owner's business. */
 static capl_status add_to_set(const row_maker *maker, row_scratch *scratch, uint32_t id, const row_place *to, row_note *note)
 {
@@ -146,6 +162,7 @@ static capl_status add_to_set(const row_maker *maker, row_scratch *scratch, uint
   size_t n = pixels_of(source);
   *note = (row_note){.id = id};
   capl_sample sample = {.pixels = scratch->levels, .labels = to->labels ? to->labels : scratch->labels};
+  for (int i = 0; i < source->n_fields; i++) sample.field[i] = field_of_set(maker, i, id);
   if (capl_source_read_with(source, &(capl_read){.id = id}, &scratch->decoded, &sample) == CAPL_OK) {
     *to->facts = facts_of(maker, NULL, scratch->levels);
   } else {
@@ -160,11 +177,21 @@ static capl_status add_to_set(const row_maker *maker, row_scratch *scratch, uint
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
+/* Fields were read where they belong unless an augmentation comes between. */
+static void finish_fields(const row_job *job, const row_place *to)
+{
+  const row_maker *maker = job->maker;
+  for (int i = 0; i < maker->source->n_fields; i++) {
+    if (job->read.field[i] != to->field[i]) memcpy(to->field[i], job->read.field[i], capl_field_bytes(&maker->source->field[i]));
+  }
+}
+
 static void finish_image(const row_job *job, void *image, row_note *note)
 {
   const row_maker *maker = job->maker;
   const capl_source *source = maker->source;
-  const uint8_t *levels = job->levels;
+  const uint8_t *levels = job->read.pixels;
+  if (source->width == 0) return;
   if (job->stage->augments) {
     note->augmented = capl_augment_run(&job->stage->augment, maker->seed, job->epoch, note->id, levels, &job->scratch->augment,
                                        job->scratch->augmented);
@@ -173,20 +200,39 @@ static void finish_image(const row_job *job, void *image, row_note *note)
   capl_convert(&maker->conversion, levels, pixels_of(source), source->channels, image);
 }
 
+static capl_sample place_to_read(const row_maker *maker, row_scratch *scratch, const row_place *to)
+{
+  capl_sample read = {.pixels = maker->kind == ROW_LEVELS ? to->image : scratch->levels,
+                      .labels = to->labels ? to->labels : scratch->labels};
+  for (int i = 0; i < maker->source->n_fields; i++) read.field[i] = to->stage->augments ? scratch->field[i] : to->field[i];
+  return read;
+}
+
+/* Only the fields of a sample on the device are the host's. */
+static void describe_resident(row_job *job, const row_place *to, row_note *note)
+{
+  const row_maker *maker = job->maker;
+  if (!maker->set->facts[note->id].bad) {
+    for (int i = 0; i < maker->source->n_fields; i++) job->read.field[i] = field_of_set(maker, i, note->id);
+  }
+  note->augmented = describe(job, note->id, &maker->set->facts[note->id], note->id, to->row);
+}
+
 capl_status row_make(const row_maker *maker, row_scratch *scratch, uint32_t epoch, uint32_t position, const row_place *to,
                      row_note *note)
 {
   if (maker->kind == ROW_OF_SET) return add_to_set(maker, scratch, position, to, note);
-  row_job job = {maker, scratch, to->stage, epoch, maker->kind == ROW_LEVELS ? to->image : scratch->levels, to->labels};
+  row_job job = {maker, scratch, to->stage, epoch, place_to_read(maker, scratch, to)};
   CAPL_TRY(read_or_replace(&job, position, note));
   note->augmented = false;
   if (maker->kind == ROW_FINISHED) {
     finish_image(&job, to->image, note);
   } else if (maker->kind == ROW_RESIDENT) {
-    note->augmented = describe(&job, note->id, &maker->set->facts[note->id], note->id, to->row);
+    describe_resident(&job, to, note);
   } else {
-    sample_facts facts = facts_of(maker, to->stage, job.levels);
+    sample_facts facts = facts_of(maker, to->stage, job.read.pixels);
     note->augmented = describe(&job, note->id, &facts, (uint32_t)to->index, to->row);
   }
+  finish_fields(&job, to);
   return CAPL_OK;
 }

@@ -29,6 +29,7 @@ typedef struct {
   size_t bytes; /* of both */
   int pixel_bytes; /* C, or 4 for three channels: one aligned load reads a pixel */
   sample_facts *facts; /* [count], host memory */
+  uint8_t *field[CAPL_FIELDS_MAX]; /* (count,…), host memory */
 } resident_set;
 
 /* How hard samples are made and what changes them: the same for all rows of a batch, and what a schedule varies. */
@@ -56,6 +57,7 @@ typedef struct {
 typedef struct {
   capl_image decoded;
   uint8_t *levels, *augmented; /* H*W*C */
+  void *field[CAPL_FIELDS_MAX]; /* as read, of rows that are augmented */
   int32_t labels[CAPL_LABEL_MAX]; /* for rows that need none */
   capl_augment_scratch augment;
 } row_scratch;
@@ -69,6 +71,7 @@ typedef struct {
   const row_stage *stage;
   void *image;
   int32_t *labels;
+  void *field[CAPL_FIELDS_MAX];
   capl_feed_row *row;
   sample_facts *facts;
 } row_place;

@@ -62,6 +62,7 @@ static void free_set(feeder *f)
 {
   f->ops->memory_put(f->device, f->own_set.labels);
   f->ops->memory_put(f->device, f->own_set.images);
+  for (int i = 0; i < CAPL_FIELDS_MAX; i++) free(f->own_set.field[i]);
   free(f->own_set.facts);
   f->own_set = (resident_set){0};
 }
@@ -145,6 +146,10 @@ static capl_status allocate_set(feeder *f, const capl_source *source)
   set->labels = labels;
   set->pixel_bytes = source->channels == 3 ? 4 : source->channels;
   set->bytes = set_bytes(source);
+  for (int i = 0; i < source->n_fields; i++) {
+    set->field[i] = calloc(count, capl_field_bytes(&source->field[i]));
+    if (!set->field[i]) return CAPL_FAIL(CAPL_ENOMEM, "no memory for the %s of %zu samples", source->field[i].name, count);
+  }
   set->facts = calloc(count, sizeof *set->facts);
   return set->facts ? CAPL_OK : CAPL_FAIL(CAPL_ENOMEM, "no memory for a set of %zu samples", count);
 }

@@ -128,8 +128,9 @@ static bool take_ticket(capl_loader *l, ticket *t)
 
 static row_place place_of(const capl_loader *l, const slot *s, int row)
 {
-  size_t length = (size_t)l->maker.source->length, at = (size_t)row;
-  return (row_place){
+  const capl_source *source = l->maker.source;
+  size_t length = (size_t)source->length, at = (size_t)row;
+  row_place place = {
     .index = row,
     .stage = &s->stage,
     .image = s->images ? s->images + at * l->maker.image_bytes : NULL,
@@ -137,6 +138,8 @@ static row_place place_of(const capl_loader *l, const slot *s, int row)
     .row = s->rows ? s->rows + at : NULL,
     .facts = s->facts ? s->facts + at : NULL,
   };
+  for (int i = 0; i < source->n_fields; i++) place.field[i] = (uint8_t *)s->field[i] + at * capl_field_bytes(&source->field[i]);
+  return place;
 }
 
 /* Makes the ticket's rows, without the lock. Ends at the first that fails; its error is the thread's last. */
@@ -243,11 +246,21 @@ static capl_status check_cache(const capl_source *source, const capl_loader_opti
   return CAPL_EVALUE;
 }
 
+static capl_status check_augment(const capl_source *source, const capl_augment_options *o)
+{
+  if (source->width == 0) return CAPL_FAIL(CAPL_EVALUE, "augment changes images, and the source has none");
+  for (int i = 0; i < source->n_fields; i++) {
+    const capl_field *field = &source->field[i];
+    if (field->kind != CAPL_FIELD_VALUES) return CAPL_FAIL(CAPL_EUNSUPPORTED, "augment cannot move %s with the image", field->name);
+  }
+  return capl_augment_check(o);
+}
+
 static capl_status check_options(const capl_source *source, const capl_loader_options *o)
 {
   CAPL_TRY(check_numbers(o));
   CAPL_TRY(check_norm(o, source->channels));
-  if (o->augment) CAPL_TRY(capl_augment_check(o->augment));
+  if (o->augment) CAPL_TRY(check_augment(source, o->augment));
   CAPL_TRY(check_cache(source, o));
   uint32_t share = source->count / (uint32_t)(o->world ? o->world : 1);
   if (!o->drop_last || share >= (uint32_t)o->batch) return CAPL_OK;
@@ -282,15 +295,31 @@ static void set_options(capl_loader *l, capl_source *source, const capl_loader_o
   if (o->augment) l->stage.augment = *o->augment;
 }
 
+static void *aligned(size_t bytes)
+{
+  return aligned_alloc(64, (bytes + 63) / 64 * 64);
+}
+
+static bool allocate_fields(const capl_loader *l, slot *s)
+{
+  const capl_source *source = l->maker.source;
+  for (int i = 0; i < source->n_fields; i++) {
+    s->field[i] = aligned((size_t)l->batch * capl_field_bytes(&source->field[i]));
+    if (!s->field[i]) return false;
+  }
+  return true;
+}
+
 static capl_status allocate_slot(const capl_loader *l, slot *s)
 {
   size_t rows = (size_t)l->batch, bytes = rows * l->maker.image_bytes;
   s->batch = no_batch;
   s->ids = malloc(rows * sizeof *s->ids);
-  if (s->ids && l->feed) return CAPL_OK; /* the rest when it is known what travels (feed_begin) */
-  s->images = aligned_alloc(64, (bytes + 63) / 64 * 64);
+  bool fine = s->ids && allocate_fields(l, s);
+  if (fine && l->feed) return CAPL_OK; /* the rest when it is known what travels (feed_begin) */
+  if (bytes > 0) s->images = aligned(bytes);
   s->labels = malloc(rows * (size_t)(l->maker.source->length + 1) * sizeof *s->labels);
-  if (s->images && s->labels && s->ids) return CAPL_OK;
+  if (fine && s->labels && (s->images || bytes == 0)) return CAPL_OK;
   return CAPL_FAIL(CAPL_ENOMEM, "no memory for %d batches of %zu bytes", l->n_slots, bytes);
 }
 
@@ -320,8 +349,17 @@ static capl_status build(capl_loader *l)
   return CAPL_OK;
 }
 
-capl_status capl_loader_new(capl_source *source, const capl_loader_options *options, capl_loader **loader)
+/* Batches without images are the host's to make, whatever the device. */
+static capl_loader_options fitted(const capl_source *source, const capl_loader_options *options)
 {
+  capl_loader_options o = *options;
+  if (source->width == 0) o.feed = NULL;
+  return o;
+}
+
+capl_status capl_loader_new(capl_source *source, const capl_loader_options *given, capl_loader **loader)
+{
+  capl_loader_options o = fitted(source, given), *options = &o;
   CAPL_TRY(check_options(source, options));
   capl_loader *l = calloc(1, sizeof *l);
   if (!l) return CAPL_FAIL(CAPL_ENOMEM, "no memory for a loader");
@@ -352,6 +390,15 @@ capl_status loader_new_filler(const capl_loader *owner, resident_set *set, int b
   return CAPL_OK;
 }
 
+/* Of a loader with a device, images and labels lie in a block, which feed.c frees. */
+static void free_slot(const capl_loader *l, slot *s)
+{
+  if (!l->feed) free(s->images);
+  if (!l->feed) free(s->labels);
+  for (int i = 0; i < CAPL_FIELDS_MAX; i++) free(s->field[i]);
+  free(s->ids);
+}
+
 static void stop_workers(capl_loader *l)
 {
   pthread_mutex_lock(&l->lock);
@@ -366,11 +413,7 @@ void capl_loader_free(capl_loader *l)
 {
   if (!l) return;
   stop_workers(l);
-  for (int i = 0; l->slots && !l->feed && i < l->n_slots; i++) {
-    free(l->slots[i].images);
-    free(l->slots[i].labels);
-  }
-  for (int i = 0; l->slots && i < l->n_slots; i++) free(l->slots[i].ids);
+  for (int i = 0; l->slots && i < l->n_slots; i++) free_slot(l, &l->slots[i]);
   feed_free(l);
   for (int i = 0; l->scratch && i < l->n_scratch; i++) row_scratch_fini(&l->scratch[i]);
   for (uint32_t i = 0; i < l->stats.bad; i++) free(l->bad[i].message);
@@ -490,6 +533,7 @@ void loader_hand_out(capl_loader *l, const slot *s, capl_batch *batch)
     .padded = s->padded,
     .substituted = s->substituted,
   };
+  for (int i = 0; i < l->maker.source->n_fields; i++) batch->field[i] = s->field[i];
   l->delivered++;
   l->stats.batches++;
   l->stats.samples += (uint64_t)s->count;

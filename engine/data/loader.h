@@ -15,6 +15,7 @@ typedef struct feeder feeder; /* feed.c */
 typedef struct {
   uint8_t *images;
   int32_t *labels;
+  void *field[CAPL_FIELDS_MAX]; /* host memory, whoever makes the images */
   uint32_t *ids;
   capl_feed_row *rows; /* of loaders with a device */
   sample_facts *facts; /* of loaders that fill a set */

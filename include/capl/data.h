@@ -265,8 +265,10 @@ typedef struct capl_loader capl_loader;
 
 /* Borrowed from the loader until its next call that is not a getter. */
 typedef struct {
-  const void *images;    /* (N,H,W,C) of the loader's pixel type, 64-byte aligned; NULL if a device makes them */
+  const void *images;    /* (N,H,W,C) of the loader's pixel type, 64-byte aligned; NULL if a device makes them or the source
+                         ** has none */
   const int32_t *labels; /* (N,T); NULL if T = 0, or a device makes them */
+  const void *field[CAPL_FIELDS_MAX]; /* (N,…) by number, 64-byte aligned, in host memory; NULL past the last */
   const uint32_t *ids;   /* (N) sample numbers in the source, after substitution */
   int count;             /* N; 0 = the epoch has ended */
   int padded;            /* rows at the end that repeat a sample so that all ranks have equally many */

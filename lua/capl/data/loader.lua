@@ -71,7 +71,9 @@ end
 --       on_error = "stop" | "skip" for unreadable or unlabelled files; dtype = "auto" | "f32" | "bf16" | "f16" | "u8"; seed;
 --       cache = "auto" | "none" | "device": whether a GPU keeps all images as u8; auto does when every epoch has the same
 --       ones and they take at most a quarter of its free memory; shard = capl.distributed(): this rank's part of the source
--- out   loader: for batch in loader:epoch(n) do … end gives {image = (N,C,H,W), target = (N,T) i32, onehot = (N,T*K)}
+-- out   loader: for batch in loader:epoch(n) do … end gives {count = N, image = (N,C,H,W), target = (N,T) i32, onehot =
+--       (N,T*K)} and the source's fields by their names: batch.mask = (N,H,W) u8, batch.points = (N,P,3) f32 …; what the
+--       source has not is nil
 -- errs  value: unknown option, role or range; what reading the source raises
 function Loader.new(opts)
   local o = check.options("data.loader", opts, known, always_on)
@@ -137,17 +139,18 @@ function Batch:__index(key)
 end
 
 local function next_batch(self)
-  local image, target, padded = self.box:next()
-  if not image then return nil end
-  run.saw_batch(self, image)
-  return setmetatable({image = image, target = target, padded = padded, classes = #self.charset}, Batch)
+  local batch = self.box:next()
+  if not batch then return nil end
+  batch.classes = #self.charset
+  run.saw_batch(self, batch)
+  return setmetatable(batch, Batch)
 end
 
 --- One batch for ever, for measuring a step without its data.
 local function repeat_first(self)
   local first = next_batch(self)
   return function()
-    if first then run.step_images = run.step_images + first.image.shape[1] end
+    if first then run.step_images = run.step_images + first.count end
     return first
   end
 end

@@ -223,10 +223,10 @@ function run.loader_made(loader, role, augment)
 end
 
 --- A loader hands out a batch.
-function run.saw_batch(loader, image)
-  run.image_shape = image.shape
+function run.saw_batch(loader, batch)
+  run.image_shape = batch.image and batch.image.shape
   if loader.role ~= "train" then return end
-  run.step_images = run.step_images + image.shape[1]
+  run.step_images = run.step_images + batch.count
   if run.steps == 0 then products.begin() end
 end
 

@@ -39,6 +39,7 @@ local function part_of(batch, first, count, samples)
     local cut = core.is_tensor(value) and value.ndim > 0 and value.shape[1] == samples
     out[key] = cut and value:narrow(1, first, count) or value
   end
+  out.count = count
   return setmetatable(out, getmetatable(batch))
 end
 
