@@ -100,13 +100,23 @@ slot *loader_slot(capl_loader *l, uint64_t batch)
   return &l->slots[batch % (uint64_t)l->n_slots];
 }
 
+/* What a batch of the epoch is made by. */
+static row_stage stage_of(const capl_loader *l, uint64_t batch)
+{
+  if (l->stages.n == 0) return l->stage;
+  capl_stage_values v;
+  uint64_t before = l->start / ((uint64_t)l->batch * l->world);
+  schedule_at(&l->stages, schedule_step(&l->stages, l->epoch, before + batch), &v);
+  return (row_stage){.augments = v.augments, .augment = v.augment, .eases = v.eases, .difficulty = v.difficulty};
+}
+
 static void open_slot(capl_loader *l, slot *s)
 {
   s->batch = l->next_batch;
   s->count = s->rows_left = rows_of(l, s->batch);
   s->substituted = s->augmented = 0;
   s->failed_row = -1;
-  s->stage = l->stage;
+  s->stage = stage_of(l, s->batch);
   s->padded = position_of(l, s->batch, s->count - 1) >= l->maker.source->count;
 }
 
@@ -256,11 +266,23 @@ static capl_status check_augment(const capl_source *source, const capl_augment_o
   return capl_augment_check(o);
 }
 
+static capl_status check_stages(const capl_source *source, const capl_loader_options *o)
+{
+  if (o->augment && o->n_stages) return CAPL_FAIL(CAPL_EVALUE, "augment and stages both say how images are changed");
+  for (int i = 0; i < o->n_stages; i++) {
+    if (!o->stages[i].augments || check_augment(source, &o->stages[i].augment) == CAPL_OK) continue;
+    capl_error_context("stage %d", i + 1);
+    return capl_error_last()->code;
+  }
+  return CAPL_OK;
+}
+
 static capl_status check_options(const capl_source *source, const capl_loader_options *o)
 {
   CAPL_TRY(check_numbers(o));
   CAPL_TRY(check_norm(o, source->channels));
   if (o->augment) CAPL_TRY(check_augment(source, o->augment));
+  CAPL_TRY(check_stages(source, o));
   CAPL_TRY(check_cache(source, o));
   uint32_t share = source->count / (uint32_t)(o->world ? o->world : 1);
   if (!o->drop_last || share >= (uint32_t)o->batch) return CAPL_OK;
@@ -368,6 +390,7 @@ capl_status capl_loader_new(capl_source *source, const capl_loader_options *give
   pthread_cond_init(&l->done, NULL);
   set_options(l, source, options);
   capl_status status = options->feed ? feed_new(l, options) : CAPL_OK;
+  if (status == CAPL_OK && options->n_stages) status = schedule_init(&l->stages, options->stages, options->n_stages, capl_loader_batches(l), source);
   if (status == CAPL_OK) status = build(l);
   if (status == CAPL_OK) {
     *loader = l;
@@ -418,6 +441,7 @@ void capl_loader_free(capl_loader *l)
   for (int i = 0; l->scratch && i < l->n_scratch; i++) row_scratch_fini(&l->scratch[i]);
   for (uint32_t i = 0; i < l->stats.bad; i++) free(l->bad[i].message);
   free(l->bad);
+  schedule_fini(&l->stages);
   free(l->slots);
   free(l->scratch);
   free(l->threads);
@@ -430,8 +454,7 @@ void capl_loader_free(capl_loader *l)
 
 /* ---- epochs and state ------------------------------------------------------------------------ */
 
-/* Gives out no more tickets and waits for those in work: one sample each. */
-static void quiesce(capl_loader *l)
+void loader_quiesce(capl_loader *l)
 {
   l->n_batches = 0;
   atomic_store(&l->hurry, true);
@@ -442,7 +465,7 @@ static void quiesce(capl_loader *l)
 
 static capl_status begin_locked(capl_loader *l, const capl_loader_state *state)
 {
-  quiesce(l);
+  loader_quiesce(l);
   l->began = false;
   if (l->feed) CAPL_TRY(feed_begin(l));
   l->maker.seed = state->seed;

@@ -8,6 +8,7 @@
 #include <stdatomic.h>
 
 #include "data/batch.h"
+#include "data/schedule.h"
 
 typedef struct feeder feeder; /* feed.c */
 
@@ -38,6 +39,7 @@ typedef struct {
 struct capl_loader {
   row_maker maker;
   row_stage stage; /* of every batch */
+  schedule stages; /* if it has any, they say what each batch's is */
   int batch, n_workers, n_scratch, n_slots;
   uint32_t rank, world;
   bool drop_last;
@@ -77,6 +79,8 @@ void loader_wait(capl_loader *loader, const slot *s, uint64_t batch);
 capl_status loader_check(const slot *s);
 void loader_hand_out(capl_loader *loader, const slot *s, capl_batch *batch);
 double loader_seconds(void);
+/* Gives out no more tickets and waits for those in work: one sample each. */
+void loader_quiesce(capl_loader *loader);
 
 /* ---- feed.c, for loader.c ---------------------------------------------------------------------- */
 

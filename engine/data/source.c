@@ -143,6 +143,7 @@ capl_status capl_source_captcha_new(capl_captcha *gen, uint64_t seed, int channe
     .height = capl_captcha_height(gen),
     .channels = channels,
     .length = capl_captcha_length(gen),
+    .shortest = capl_captcha_shortest(gen),
     .fixed = fixed,
   };
   memcpy(s->base.charset, capl_captcha_charset(gen), sizeof s->base.charset);

@@ -33,6 +33,7 @@ struct capl_source {
   int n_fields;
   capl_field field[CAPL_FIELDS_MAX];
   int length; /* T, 0 = no labels */
+  int shortest; /* of generated texts; 0 = samples know no difficulty */
   bool fixed; /* a sample is the same in every epoch */
   char charset[CAPL_CHARSET_MAX + 1];
 };

@@ -254,6 +254,8 @@ typedef struct {
   capl_norm norm; /* not for u8, which keeps its levels */
   float mean[3], std[3];
   const capl_augment_options *augment; /* copied; NULL = none */
+  const struct capl_stage *stages;     /* in place of augment (schedule.h), copied */
+  int n_stages;                        /* 0 = none */
   struct capl_device *device;          /* makes the batches (capl_loader_make); NULL = the host does */
   const struct capl_feed_ops *feed;    /* how it does that (feed.h), constant; NULL = the host makes them */
   const char *device_name;             /* for reports, constant */

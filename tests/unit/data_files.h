@@ -14,7 +14,7 @@
 
 static char folder[256]; /* made by make_folder, without trailing slash */
 
-static int remove_entry(const char *path, const struct stat *st, int type, struct FTW *where)
+static inline int remove_entry(const char *path, const struct stat *st, int type, struct FTW *where)
 {
   (void)st;
   (void)type;
@@ -22,7 +22,7 @@ static int remove_entry(const char *path, const struct stat *st, int type, struc
   return remove(path);
 }
 
-static int make_folder(void **state)
+static inline int make_folder(void **state)
 {
   (void)state;
   const char *base = getenv("TMPDIR");
@@ -30,7 +30,7 @@ static int make_folder(void **state)
   return mkdtemp(folder) ? 0 : -1;
 }
 
-static int remove_folder(void **state)
+static inline int remove_folder(void **state)
 {
   (void)state;
   return nftw(folder, remove_entry, 16, FTW_DEPTH | FTW_PHYS);

@@ -1,0 +1,396 @@
+/* data_schedule.c -- tests of stages: values at every position, metrics, the same bytes for any threads and on resuming.
+** SPDX-License-Identifier: Apache-2.0
+*/
+#include <math.h>
+
+#include "capl/schedule.h"
+#include "data_files.h"
+
+enum { BATCH = 4, COUNT = 38, BATCHES = 10 }; /* the last batch of an epoch has 2 */
+
+static capl_source *open_source(bool fixed)
+{
+  capl_captcha *gen;
+  capl_source *source;
+  assert_ok(capl_captcha_new("lepture", &(capl_captcha_options){.length = 2, .length_max = 6}, &gen));
+  assert_ok(capl_source_captcha_new(gen, 5, 1, COUNT, fixed, &source));
+  capl_captcha_unref(gen);
+  return source;
+}
+
+typedef struct {
+  int workers, prefetch;
+} how;
+
+static capl_loader *open_loader(const capl_stage *stages, int n, how h)
+{
+  capl_source *source = open_source(false);
+  capl_loader *loader;
+  assert_ok(capl_loader_new(source,
+                            &(capl_loader_options){.batch = BATCH, .workers = h.workers, .prefetch = h.prefetch, .type = CAPL_PIXEL_U8,
+                                                   .shuffle = true, .seed = 9, .stages = stages, .n_stages = n},
+                            &loader));
+  capl_source_unref(source);
+  return loader;
+}
+
+static capl_stage_values at(const capl_loader *loader, uint64_t step)
+{
+  capl_stage_values v;
+  assert_ok(capl_loader_stage_at(loader, step, &v));
+  return v;
+}
+
+/* From nothing to rotation and short texts; two epochs of a cosine to more of all; then a metric. */
+static const capl_stage plan[] = {
+  {.from = CAPL_FROM_EPOCH, .at = 1, .augments = true, .augment = {.noise = {4, 4}}, .eases = true,
+   .difficulty = {2, 2, 0.2f, 0.1f, 0}},
+  {.from = CAPL_FROM_EPOCH, .at = 2, .ramp = 2, .ramp_in_epochs = true, .shape = CAPL_RAMP_COSINE, .augments = true,
+   .augment = {.rotate = {-20, 30}, .scale = {0.8f, 1.2f}, .noise = {0, 16}, .invert = 0.5f}, .eases = true,
+   .difficulty = {2, 5, 0.6f, 0.5f, 1}},
+  {.from = CAPL_FROM_STEP, .at = 45, .ramp = 10, .eases = true, .difficulty = {0, 0, 1, 1, 1}},
+  {.from = CAPL_FROM_METRIC, .ramp = 8, .augments = true, .augment = {.shear = {-8, 8}}},
+};
+enum { STAGES = sizeof plan / sizeof plan[0] };
+
+/* ---- values ---------------------------------------------------------------------------------- */
+
+static void a_stage_begins_at_its_epoch_or_step(void **state)
+{
+  (void)state;
+  capl_loader *l = open_loader(plan, STAGES, (how){0, 0});
+  for (uint64_t step = 0; step < 100; step++) {
+    int expected = step < 10 ? 0 : step < 45 ? 1 : 2; /* the metric's never comes */
+    assert_int_equal(at(l, step).stage, expected);
+  }
+  assert_int_equal(capl_loader_stages(l), STAGES);
+  capl_loader_free(l);
+}
+
+/* a to b as the formula says, in f64. */
+static double cosine(double a, double b, double share)
+{
+  return a + (b - a) * (1 - cos(3.14159265358979323846 * share)) / 2;
+}
+
+static void a_cosine_ramp_moves_every_range_as_the_formula_says(void **state)
+{
+  (void)state;
+  capl_loader *l = open_loader(plan, STAGES, (how){0, 0});
+  for (uint64_t step = 10; step <= 30; step++) {
+    capl_stage_values v = at(l, step);
+    double share = (double)(step - 10) / 20;
+    assert_float_equal(v.share, share, 1e-12);
+    assert_float_equal(v.augment.rotate.lo, cosine(0, -20, share), 1e-5);
+    assert_float_equal(v.augment.rotate.hi, cosine(0, 30, share), 1e-5);
+    if (share > 0) { /* off until then */
+      assert_float_equal(v.augment.scale.lo, cosine(1, 0.8, share), 1e-6);
+      assert_float_equal(v.augment.scale.hi, cosine(1, 1.2, share), 1e-6);
+    }
+    assert_float_equal(v.augment.noise.lo, cosine(4, 0, share), 1e-5);
+    assert_float_equal(v.augment.noise.hi, cosine(4, 16, share), 1e-5);
+    assert_float_equal(v.augment.invert, cosine(0, 0.5, share), 1e-6);
+    assert_float_equal(v.difficulty.charset_share, cosine(0.2, 0.6, share), 1e-6);
+    assert_float_equal(v.difficulty.noise, cosine(0.1, 0.5, share), 1e-6);
+    assert_float_equal(v.difficulty.warp, cosine(0, 1, share), 1e-6);
+    assert_int_equal(v.difficulty.length_lo, 2);
+    assert_int_equal(v.difficulty.length_hi, (int)floor(cosine(2, 5, share) + 0.5 + 1e-9));
+  }
+  capl_loader_free(l);
+}
+
+static void a_linear_ramp_takes_what_is_switched_off_to_where_it_changes_nothing(void **state)
+{
+  (void)state;
+  capl_loader *l = open_loader(plan, STAGES, (how){0, 0});
+  for (uint64_t step = 45; step < 60; step++) {
+    capl_stage_values v = at(l, step);
+    double share = step < 55 ? (double)(step - 45) / 10 : 1;
+    assert_int_equal(v.augments, share < 1);
+    assert_float_equal(v.difficulty.charset_share, 0.6 + 0.4 * share, 1e-6);
+    assert_int_equal(v.difficulty.length_hi, (int)floor(5 + share + 0.5));
+    if (share == 1) continue;
+    assert_float_equal(v.augment.rotate.hi, 30 * (1 - share), 1e-5);
+    assert_float_equal(v.augment.scale.lo, 0.8 + 0.2 * share, 1e-6);
+    assert_float_equal(v.augment.noise.hi, 16 * (1 - share), 1e-5);
+  }
+  capl_loader_free(l);
+}
+
+static void ranges_keep_their_ends_exactly(void **state)
+{
+  (void)state;
+  capl_loader *l = open_loader(plan, STAGES, (how){0, 0});
+  for (int i = 0; capl_augment_knob(i); i++) {
+    const capl_knob *k = capl_augment_knob(i);
+    size_t bytes = k->kind == CAPL_KNOB_RANGE ? sizeof(capl_range) : sizeof(float);
+    const char *first = (const char *)&plan[0].augment + k->offset, *second = (const char *)&plan[1].augment + k->offset;
+    capl_stage_values begin = at(l, 10), end = at(l, 30);
+    assert_memory_equal((const char *)&begin.augment + k->offset, first, bytes);
+    assert_memory_equal((const char *)&end.augment + k->offset, second, bytes);
+  }
+  capl_loader_free(l);
+}
+
+/* ---- metrics --------------------------------------------------------------------------------- */
+
+static void take(capl_loader *l, int n)
+{
+  capl_batch b;
+  for (int i = 0; i < n; i++) assert_ok(capl_loader_next(l, &b));
+}
+
+static void a_metric_takes_effect_at_a_fixed_distance(void **state)
+{
+  (void)state;
+  for (int prefetch = 1; prefetch <= 3; prefetch++) {
+    uint64_t step = 0;
+    capl_loader *l = open_loader(plan, STAGES, (how){2, prefetch});
+    assert_ok(capl_loader_epoch(l, 7));
+    take(l, 3);
+    assert_int_equal(capl_loader_step(l), 63);
+    assert_ok(capl_loader_reached(l, 3, &step));
+    assert_int_equal(step, 63 + prefetch + 2);
+    assert_int_equal(at(l, step - 1).stage, 2);
+    assert_int_equal(at(l, step).stage, 3);
+    assert_float_equal(at(l, step + 4).augment.shear.hi, 4, 1e-6);
+    assert_fails(capl_loader_reached(l, 3, &step), CAPL_EVALUE, prefetch == 1   ? "stage 4 has begun, after 66 steps"
+                                                                : prefetch == 2 ? "stage 4 has begun, after 67 steps"
+                                                                                : "stage 4 has begun, after 68 steps");
+    capl_loader_free(l);
+  }
+}
+
+static void near_the_end_of_an_epoch_a_metric_waits_for_the_next(void **state)
+{
+  (void)state;
+  uint64_t step = 0;
+  capl_loader *l = open_loader(plan, STAGES, (how){0, 2});
+  assert_ok(capl_loader_epoch(l, 6));
+  take(l, 9);
+  assert_ok(capl_loader_reached(l, 3, &step));
+  assert_int_equal(step, 6 * BATCHES);
+  capl_loader_free(l);
+}
+
+static void a_ramp_starts_from_what_an_unfinished_one_had_come_to(void **state)
+{
+  (void)state;
+  uint64_t step = 0;
+  const capl_stage stages[] = {
+    {.from = CAPL_FROM_EPOCH, .at = 1},
+    {.from = CAPL_FROM_STEP, .at = 10, .ramp = 20, .augments = true, .augment = {.rotate = {-40, 40}}},
+    {.from = CAPL_FROM_METRIC, .ramp = 10, .augments = true, .augment = {.rotate = {-10, 10}}},
+  };
+  capl_loader *l = open_loader(stages, 3, (how){0, 2});
+  assert_ok(capl_loader_epoch(l, 2));
+  take(l, 6);
+  assert_ok(capl_loader_reached(l, 2, &step));
+  assert_int_equal(step, 20);
+  assert_float_equal(at(l, 20).augment.rotate.hi, 20, 1e-5);
+  assert_float_equal(at(l, 25).augment.rotate.hi, 15, 1e-5);
+  assert_float_equal(at(l, 30).augment.rotate.hi, 10, 1e-5);
+  capl_loader_free(l);
+}
+
+static void an_overtaken_metric_is_told(void **state)
+{
+  (void)state;
+  uint64_t step = 0;
+  const capl_stage stages[] = {
+    {.from = CAPL_FROM_EPOCH, .at = 1},
+    {.from = CAPL_FROM_METRIC, .augments = true, .augment = {.rotate = {-5, 5}}},
+    {.from = CAPL_FROM_EPOCH, .at = 2},
+  };
+  capl_loader *l = open_loader(stages, 3, (how){0, 2});
+  assert_ok(capl_loader_epoch(l, 2));
+  assert_fails(capl_loader_reached(l, 1, &step), CAPL_EVALUE, "stage 2 comes too late: stage 3 has begun, after 10 steps");
+  assert_fails(capl_loader_reached(l, 2, &step), CAPL_EVALUE, "stage 3 waits for no metric");
+  assert_fails(capl_loader_reached(l, 3, &step), CAPL_EVALUE, "there is no stage 4; the schedule has 3");
+  capl_loader_free(l);
+}
+
+/* ---- bytes ----------------------------------------------------------------------------------- */
+
+/* Some epochs, with the metric met after a number of batches. hash[i]: of batch i. */
+static int run_plan(how h, int epochs, int met_after, uint64_t *hash)
+{
+  capl_loader *l = open_loader(plan, STAGES, h);
+  const size_t pixels = (size_t)capl_source_width(capl_loader_source(l)) * (size_t)capl_source_height(capl_loader_source(l));
+  int n = 0;
+  for (int e = 1; e <= epochs; e++) {
+    capl_batch b;
+    assert_ok(capl_loader_epoch(l, (uint64_t)e));
+    for (;;) {
+      uint64_t step;
+      if (n == met_after) assert_ok(capl_loader_reached(l, 3, &step));
+      assert_ok(capl_loader_next(l, &b));
+      if (b.count == 0) break;
+      hash[n] = hash_bytes(1, b.images, (size_t)b.count * pixels);
+      hash[n++] ^= hash_bytes(2, b.labels, (size_t)b.count * 6 * sizeof *b.labels);
+    }
+  }
+  capl_loader_free(l);
+  return n;
+}
+
+static void batches_are_the_same_for_any_number_of_threads(void **state)
+{
+  (void)state;
+  enum { EPOCHS = 6 };
+  static const int met[] = {1, 13, 47, 58};
+  for (size_t m = 0; m < sizeof met / sizeof met[0]; m++) {
+    uint64_t expected[EPOCHS * BATCHES], got[EPOCHS * BATCHES];
+    assert_int_equal(run_plan((how){0, 2}, EPOCHS, met[m], expected), EPOCHS * BATCHES);
+    for (int workers = 1; workers <= 5; workers += 2) {
+      run_plan((how){workers, 2}, EPOCHS, met[m], got);
+      assert_memory_equal(got, expected, sizeof got);
+    }
+  }
+}
+
+static void a_stage_changes_what_the_batches_hold(void **state)
+{
+  (void)state;
+  enum { EPOCHS = 5 };
+  uint64_t without[EPOCHS * BATCHES], with[EPOCHS * BATCHES];
+  run_plan((how){0, 2}, EPOCHS, 46, with);
+  run_plan((how){0, 2}, EPOCHS, -1, without);
+  for (int i = 0; i < EPOCHS * BATCHES; i++) assert_int_equal(with[i] == without[i], i <= 50); /* its ramp begins at 50 */
+}
+
+/* Stops after `stop` batches, the metric met before or not, and goes on in a loader of its own. */
+static void check_resuming(int met_after, int stop, const uint64_t *expected, int n)
+{
+  capl_loader *first = open_loader(plan, STAGES, (how){3, 2}), *second = open_loader(plan, STAGES, (how){1, 2});
+  const size_t pixels = (size_t)capl_source_width(capl_loader_source(first)) * (size_t)capl_source_height(capl_loader_source(first));
+  uint64_t since[STAGES], step;
+  capl_loader_state where;
+  assert_ok(capl_loader_epoch(first, (uint64_t)(stop / BATCHES + 1)));
+  int at_batch = stop / BATCHES * BATCHES;
+  for (; at_batch < stop; at_batch++) {
+    if (at_batch == met_after) assert_ok(capl_loader_reached(first, 3, &step));
+    take(first, 1);
+  }
+  capl_loader_since(first, since);
+  capl_loader_state_get(first, &where);
+  assert_ok(capl_loader_since_set(second, since));
+  assert_ok(capl_loader_state_set(second, &where));
+  for (; at_batch < (stop / BATCHES + 1) * BATCHES && at_batch < n; at_batch++) {
+    capl_batch b;
+    assert_ok(capl_loader_next(second, &b));
+    uint64_t hash = hash_bytes(1, b.images, (size_t)b.count * pixels);
+    hash ^= hash_bytes(2, b.labels, (size_t)b.count * 6 * sizeof *b.labels);
+    assert_int_equal(hash, expected[at_batch]);
+  }
+  capl_loader_free(first);
+  capl_loader_free(second);
+}
+
+static void a_run_resumed_anywhere_gives_the_same_batches(void **state)
+{
+  (void)state;
+  enum { EPOCHS = 6, MET = 51 };
+  uint64_t expected[EPOCHS * BATCHES];
+  int n = run_plan((how){0, 2}, EPOCHS, MET, expected);
+  for (int stop = 11; stop < 50; stop += 7) check_resuming(-1, stop, expected, n);
+  for (int stop = 52; stop < 60; stop++) check_resuming(MET, stop, expected, n);
+}
+
+/* ---- refusals -------------------------------------------------------------------------------- */
+
+static void refuse(const capl_stage *stages, int n, const char *text)
+{
+  capl_source *source = open_source(false);
+  capl_loader *loader = NULL;
+  assert_fails(capl_loader_new(source, &(capl_loader_options){.batch = BATCH, .stages = stages, .n_stages = n}, &loader), CAPL_EVALUE, text);
+  capl_source_unref(source);
+}
+
+#define FIRST {.from = CAPL_FROM_EPOCH, .at = 1}
+#define REFUSE(text, ...)                                        \
+  do {                                                           \
+    const capl_stage stages[] = {__VA_ARGS__};                   \
+    refuse(stages, (int)(sizeof stages / sizeof stages[0]), text); \
+  } while (0)
+
+static void stages_that_contradict_each_other_are_told(void **state)
+{
+  (void)state;
+  REFUSE("stage 1 begins with the run and at once", {.from = CAPL_FROM_EPOCH, .at = 2});
+  REFUSE("stage 1 begins with the run and at once", {.from = CAPL_FROM_EPOCH, .at = 1, .ramp = 3});
+  REFUSE("stage 3 begins after 20 steps, which is no later than stage 2, after 20", FIRST, {.from = CAPL_FROM_STEP, .at = 20},
+         {.from = CAPL_FROM_EPOCH, .at = 3});
+  REFUSE("stage 2 takes 30 steps to come in, but stage 3 begins 20 steps after it", FIRST,
+         {.from = CAPL_FROM_EPOCH, .at = 2, .ramp = 3, .ramp_in_epochs = true}, {.from = CAPL_FROM_EPOCH, .at = 4});
+  REFUSE("stage 2 begins at epoch 0; no run has that", FIRST, {.from = CAPL_FROM_EPOCH, .at = 0});
+  REFUSE("stage 2: its ramp takes -1 steps; it is a number from 0 on", FIRST, {.from = CAPL_FROM_STEP, .at = 5, .ramp = -1});
+  REFUSE("augment: noise runs backwards: 9 to 2", FIRST,
+         {.from = CAPL_FROM_STEP, .at = 5, .augments = true, .augment = {.noise = {9, 2}}});
+}
+
+static void a_difficulty_the_source_has_not_is_told(void **state)
+{
+  (void)state;
+  REFUSE("stage 2: length is 1 to 3; the source draws 2 to 6 characters", FIRST,
+         {.from = CAPL_FROM_STEP, .at = 5, .eases = true, .difficulty = {1, 3, 1, 1, 1}});
+  REFUSE("stage 2: warp is 1.5; it is a share, 0 to 1", FIRST,
+         {.from = CAPL_FROM_STEP, .at = 5, .eases = true, .difficulty = {2, 3, 1, 1, 1.5f}});
+  const capl_stage easy = {.from = CAPL_FROM_EPOCH, .at = 1, .eases = true, .difficulty = {0, 0, 0.5f, 1, 1}};
+  capl_source *source = open_source(true);
+  capl_loader *loader = NULL;
+  assert_fails(capl_loader_new(source, &(capl_loader_options){.batch = BATCH, .stages = &easy, .n_stages = 1}, &loader), CAPL_EVALUE,
+               "stage 1: the source is fixed, the same images in every epoch, and difficulty would change them");
+  capl_source_unref(source);
+}
+
+static void epochs_of_an_endless_source_are_told(void **state)
+{
+  (void)state;
+  capl_captcha *gen;
+  capl_source *source;
+  capl_loader *loader = NULL;
+  const capl_stage stages[] = {FIRST, {.from = CAPL_FROM_EPOCH, .at = 2}};
+  assert_ok(capl_captcha_new("lepture", NULL, &gen));
+  assert_ok(capl_source_captcha_new(gen, 5, 1, 0, false, &source));
+  assert_fails(capl_loader_new(source, &(capl_loader_options){.batch = BATCH, .stages = stages, .n_stages = 2}, &loader), CAPL_EVALUE,
+               "stage 2 counts epochs, but the source is endless: its first epoch does not end");
+  capl_source_unref(source);
+  capl_captcha_unref(gen);
+}
+
+static void a_state_of_other_stages_is_told(void **state)
+{
+  (void)state;
+  capl_loader *l = open_loader(plan, STAGES, (how){1, 2});
+  capl_batch b;
+  uint64_t since[STAGES];
+  capl_loader_since(l, since);
+  since[1]++;
+  assert_fails(capl_loader_since_set(l, since), CAPL_EVALUE,
+               "stage 2 begins after 10 steps, in the state after 11: it was taken from another schedule");
+  assert_fails(capl_loader_next(l, &b), CAPL_ESTATE, "no epoch has been begun; call capl_loader_epoch first");
+  capl_loader_free(l);
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+    cmocka_unit_test(a_stage_begins_at_its_epoch_or_step),
+    cmocka_unit_test(a_cosine_ramp_moves_every_range_as_the_formula_says),
+    cmocka_unit_test(a_linear_ramp_takes_what_is_switched_off_to_where_it_changes_nothing),
+    cmocka_unit_test(ranges_keep_their_ends_exactly),
+    cmocka_unit_test(a_metric_takes_effect_at_a_fixed_distance),
+    cmocka_unit_test(near_the_end_of_an_epoch_a_metric_waits_for_the_next),
+    cmocka_unit_test(a_ramp_starts_from_what_an_unfinished_one_had_come_to),
+    cmocka_unit_test(an_overtaken_metric_is_told),
+    cmocka_unit_test(batches_are_the_same_for_any_number_of_threads),
+    cmocka_unit_test(a_stage_changes_what_the_batches_hold),
+    cmocka_unit_test(a_run_resumed_anywhere_gives_the_same_batches),
+    cmocka_unit_test(stages_that_contradict_each_other_are_told),
+    cmocka_unit_test(a_difficulty_the_source_has_not_is_told),
+    cmocka_unit_test(epochs_of_an_endless_source_are_told),
+    cmocka_unit_test(a_state_of_other_stages_is_told),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
