@@ -92,7 +92,7 @@ static capl_status read_file(const folder_source *s, uint32_t i, int channels, c
   char path[4096];
   int length = snprintf(path, sizeof path, "%s/%s", s->dir, s->name[i]);
   if (length >= (int)sizeof path) return CAPL_FAIL(CAPL_EIO, "%s/%s: the path is too long", s->dir, s->name[i]);
-  return capl_png_read(path, channels, image);
+  return capl_image_read(path, channels, image);
 }
 
 static capl_status wrong_size(const folder_source *s, uint32_t id, const capl_image *image)

@@ -18,7 +18,7 @@ typedef struct {
 static capl_status read_file(const list_source *s, uint32_t id, capl_image *scratch, uint8_t *pixels)
 {
   const capl_source *base = &s->base;
-  CAPL_TRY(capl_png_read(s->path[id], base->channels, scratch));
+  CAPL_TRY(capl_image_read(s->path[id], base->channels, scratch));
   s->note[id].width = scratch->width;
   s->note[id].height = scratch->height;
   capl_status status = fit_image(scratch->pixels, scratch->width, scratch->height, base->channels, base->width, base->height, pixels);

@@ -6,68 +6,15 @@
 */
 #define _GNU_SOURCE
 #include <errno.h>
-#include <fcntl.h>
 #include <png.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/text.h"
 #include "data/image.h"
-
-static const double megapixels_max = 64;
-
-/* ---- images ---------------------------------------------------------------------------------- */
-
-static capl_status reserve(capl_image *image, size_t bytes)
-{
-  if (bytes <= image->capacity) return CAPL_OK;
-  uint8_t *grown = realloc(image->pixels, bytes);
-  if (!grown) return CAPL_FAIL(CAPL_ENOMEM, "no memory for an image of %zu bytes", bytes);
-  image->pixels = grown;
-  image->capacity = bytes;
-  return CAPL_OK;
-}
-
-capl_status capl_image_resize(capl_image *image, int width, int height, int channels)
-{
-  CAPL_TRY(reserve(image, (size_t)width * (size_t)height * (size_t)channels));
-  image->width = width;
-  image->height = height;
-  image->channels = channels;
-  return CAPL_OK;
-}
-
-void capl_image_fini(capl_image *image)
-{
-  free(image->pixels);
-  *image = (capl_image){0};
-}
-
-/* In place: the alpha channel is dropped, the rest composited on white. */
-static void drop_alpha(uint8_t *p, size_t n, int colours)
-{
-  for (size_t i = 0; i < n; i++) {
-    unsigned alpha = p[i * (size_t)(colours + 1) + (size_t)colours];
-    for (int c = 0; c < colours; c++) {
-      unsigned value = p[i * (size_t)(colours + 1) + (size_t)c] * alpha + 255 * (255 - alpha);
-      p[i * (size_t)colours + (size_t)c] = (uint8_t)((value + 127) / 255);
-    }
-  }
-}
-
-static void to_gray(uint8_t *p, size_t n)
-{
-  for (size_t i = 0; i < n; i++) p[i] = capl_luma(p[3 * i], p[3 * i + 1], p[3 * i + 2]);
-}
-
-static void to_rgb(uint8_t *p, size_t n)
-{
-  for (size_t i = n; i-- > 0;) p[3 * i] = p[3 * i + 1] = p[3 * i + 2] = p[i];
-}
 
 /* ---- libpng's callbacks ---------------------------------------------------------------------- */
 
@@ -116,12 +63,6 @@ static void expand_to_8_bit(png_reader *r)
   r->channels = png_get_channels(r->png, r->info);
 }
 
-static capl_status check_size(const png_reader *r, double width, double height)
-{
-  if (width * height <= megapixels_max * 1e6) return CAPL_OK;
-  return CAPL_FAIL(CAPL_EVALUE, "%s: %.0f x %.0f px is more than %g megapixels", r->name, width, height, megapixels_max);
-}
-
 static bool read_header(png_reader *r)
 {
   if (setjmp(png_jmpbuf(r->png))) return false;
@@ -156,100 +97,25 @@ static capl_status damaged(const png_reader *r)
   return CAPL_FAIL(CAPL_EFORMAT, "%s: damaged PNG: %s", r->name, r->reason);
 }
 
-/* From the channels of the file to the one or three asked for (0: gray stays gray, colour stays colour). */
-static void convert(png_reader *r, int channels)
-{
-  capl_image *image = r->image;
-  size_t n = (size_t)image->width * (size_t)image->height;
-  int colours = r->channels <= 2 ? 1 : 3;
-  if (r->channels != colours) drop_alpha(image->pixels, n, colours);
-  if (channels == 1 && colours == 3) to_gray(image->pixels, n);
-  if (channels == 3 && colours == 1) to_rgb(image->pixels, n);
-  image->channels = channels ? channels : colours;
-}
-
 static capl_status decode(png_reader *r, int channels)
 {
   if (!read_header(r)) return damaged(r);
   int width = (int)png_get_image_width(r->png, r->info), height = (int)png_get_image_height(r->png, r->info);
-  CAPL_TRY(check_size(r, width, height));
+  CAPL_TRY(image_check_size(r->name, width, height));
   if (!prepare(r)) return damaged(r);
   CAPL_TRY(capl_image_resize(r->image, width, height, r->channels > channels ? r->channels : channels));
   if (!read_pixels(r, (size_t)width * (size_t)r->channels, height)) return damaged(r);
-  convert(r, channels);
+  r->image->channels = r->channels;
+  image_convert(r->image, channels);
   return CAPL_OK;
-}
-
-/* ---- other files ----------------------------------------------------------------------------- */
-
-enum { IMAGE_HINT, PAGE_HINT, LFS_HINT, ARCHIVE_HINT };
-
-typedef struct {
-  const char *kind, *magic;
-  size_t offset, length;
-  int hint;
-} other_kind;
-
-/* What a file that is not PNG is instead, by its first bytes; NULL = unknown. */
-static const other_kind *find_kind(const uint8_t *bytes, size_t size)
-{
-  static const other_kind kinds[] = {
-    {"JPEG", "\xff\xd8\xff", 0, 3, IMAGE_HINT},
-    {"GIF", "GIF8", 0, 4, IMAGE_HINT},
-    {"WebP", "WEBP", 8, 4, IMAGE_HINT},
-    {"BMP", "BM", 0, 2, IMAGE_HINT},
-    {"TIFF", "II*\0", 0, 4, IMAGE_HINT},
-    {"TIFF", "MM\0*", 0, 4, IMAGE_HINT},
-    {"AVIF or HEIC", "ftyp", 4, 4, IMAGE_HINT},
-    {"SVG", "<svg", 0, 4, IMAGE_HINT},
-    {"HTML", "<!DOCTYPE html", 0, 14, PAGE_HINT},
-    {"HTML", "<!doctype html", 0, 14, PAGE_HINT},
-    {"HTML", "<html", 0, 5, PAGE_HINT},
-    {"a Git LFS pointer", "version https://git-lfs", 0, 23, LFS_HINT},
-    {"a ZIP archive", "PK\3\4", 0, 4, ARCHIVE_HINT},
-    {"gzip data", "\x1f\x8b", 0, 2, ARCHIVE_HINT},
-  };
-  for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
-    if (size < kinds[i].offset + kinds[i].length) continue;
-    if (memcmp(bytes + kinds[i].offset, kinds[i].magic, kinds[i].length) == 0) return &kinds[i];
-  }
-  return NULL;
-}
-
-static capl_status refuse_kind(const other_kind *k, const char *name)
-{
-  CAPL_FAIL(CAPL_EFORMAT, "%s: the file is %s, not PNG", name, k->kind);
-  switch (k->hint) {
-  case PAGE_HINT: capl_error_hint("a web server may have sent this page instead of the image; fetch it again"); break;
-  case LFS_HINT: capl_error_hint("git holds only its address here; 'git lfs pull' fetches the image"); break;
-  case ARCHIVE_HINT: capl_error_hint("unpack it first"); break;
-  default: capl_error_hint("convert it first, for example with ImageMagick: convert %s PNG:NEW.png", name);
-  }
-  return CAPL_EFORMAT;
-}
-
-/* The first bytes, as `xxd` shows them. */
-static capl_status refuse_unknown(const uint8_t *bytes, size_t size, const char *name)
-{
-  char shown[32] = "";
-  for (size_t i = 0; i < size && i < 8; i++) snprintf(shown + 3 * i, sizeof shown - 3 * i, " %02x", bytes[i]);
-  return CAPL_FAIL(CAPL_EFORMAT, "%s: the file is no PNG; it begins with%s", name, shown);
-}
-
-static capl_status check_kind(const uint8_t *bytes, size_t size, const char *name)
-{
-  if (size == 0) return CAPL_FAIL(CAPL_EFORMAT, "%s: the file is empty", name);
-  if (size >= 8 && png_sig_cmp(bytes, 0, 8) == 0) return CAPL_OK;
-  const other_kind *kind = find_kind(bytes, size);
-  return kind ? refuse_kind(kind, name) : refuse_unknown(bytes, size, name);
 }
 
 /* ---- decoding -------------------------------------------------------------------------------- */
 
 capl_status capl_png_decode(const void *bytes, size_t size, const char *name, int channels, capl_image *image)
 {
-  if (channels != 0 && channels != 1 && channels != 3) return CAPL_FAIL(CAPL_EVALUE, "%s: channels must be 0, 1 or 3, not %d", name, channels);
-  CAPL_TRY(check_kind(bytes, size, name));
+  CAPL_TRY(image_check_channels(name, channels));
+  if (image_kind_of(bytes, size) != IMAGE_PNG) return image_refuse(bytes, size, name, "PNG");
   png_reader r = {.at = bytes, .left = size, .name = name, .image = image};
   r.png = png_create_read_struct(PNG_LIBPNG_VER_STRING, r.reason, keep_reason, ignore_warning);
   if (r.png) r.info = png_create_info_struct(r.png);
@@ -258,47 +124,12 @@ capl_status capl_png_decode(const void *bytes, size_t size, const char *name, in
   return status;
 }
 
-static capl_status read_error(const char *path)
-{
-  int reason = errno;
-  char target[512];
-  ssize_t n = reason == ENOENT ? readlink(path, target, sizeof target) : -1;
-  if (n > 0) return CAPL_FAIL(CAPL_EIO, "%s: cannot be read: it is a link to %.*s, which is not there", path, (int)n, target);
-  return CAPL_FAIL(CAPL_EIO, "%s: cannot be read: %s", path, capl_errno_text(reason));
-}
-
-static const char *kind_name(mode_t mode)
-{
-  return S_ISDIR(mode) ? "a folder" : S_ISFIFO(mode) ? "a pipe" : "a device";
-}
-
-/* The whole file; *bytes: caller frees. */
-static capl_status slurp(FILE *f, const char *path, uint8_t **bytes, size_t *size)
-{
-  struct stat st;
-  if (fstat(fileno(f), &st) != 0) return read_error(path);
-  if (!S_ISREG(st.st_mode)) return CAPL_FAIL(CAPL_EIO, "%s: cannot be read: it is %s, not a file", path, kind_name(st.st_mode));
-  *bytes = malloc((size_t)st.st_size + 1);
-  if (!*bytes) return CAPL_FAIL(CAPL_ENOMEM, "%s: no memory for %lld bytes", path, (long long)st.st_size);
-  *size = fread(*bytes, 1, (size_t)st.st_size, f);
-  return ferror(f) ? read_error(path) : CAPL_OK;
-}
-
 capl_status capl_png_read(const char *path, int channels, capl_image *image)
 {
-  int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a FIFO must not hang us */
-  FILE *f = fd < 0 ? NULL : fdopen(fd, "rb");
-  if (!f) {
-    capl_status failed = read_error(path);
-    if (fd >= 0) close(fd);
-    return failed;
-  }
-  uint8_t *bytes = NULL;
-  size_t size = 0;
-  capl_status status = slurp(f, path, &bytes, &size);
-  fclose(f);
-  if (status == CAPL_OK) status = capl_png_decode(bytes, size, path, channels, image);
-  free(bytes);
+  file_bytes file;
+  CAPL_TRY(file_bytes_read(path, &file));
+  capl_status status = capl_png_decode(file.at, file.size, path, channels, image);
+  free(file.at);
   return status;
 }
 

@@ -218,7 +218,7 @@ static capl_status read_pixels(capl_model *m, const capl_model_image *image, uin
 {
   const model_meta *meta = &m->meta;
   const char *path = image->path;
-  if (path) CAPL_TRY(capl_png_read(path, meta->channels, &m->scratch));
+  if (path) CAPL_TRY(capl_image_read(path, meta->channels, &m->scratch));
   capl_model_image given = *image;
   if (path) given = (capl_model_image){NULL, m->scratch.pixels, m->scratch.width, m->scratch.height, m->scratch.channels};
   if (!given.pixels || given.width < 1 || given.height < 1 || (given.channels != 1 && given.channels != 3))

@@ -94,7 +94,7 @@ CAPL_API const char *capl_captcha_preset_name(int i);
 CAPL_API capl_status capl_captcha_save(const capl_captcha *gen, uint64_t seed, uint32_t n, const char *dir,
                                        int threads);
 
-/* ---- PNG ------------------------------------------------------------------------------------- */
+/* ---- image files ----------------------------------------------------------------------------- */
 
 typedef struct {
   uint8_t *pixels; /* H,W,C; owned, grown by the readers, freed by capl_image_fini */
@@ -112,6 +112,19 @@ CAPL_API capl_status capl_png_read(const char *path, int channels, capl_image *i
 /* The same from memory; name stands for the path in messages. */
 CAPL_API capl_status capl_png_decode(const void *bytes, size_t size, const char *name, int channels,
                                      capl_image *image);
+/* The same for PNG or JPEG, whichever the first bytes are. JPEG: baseline and progressive; gray is its luma; turned upright
+** by its EXIF orientation; CMYK becomes RGB. EFORMAT also for damage that other readers pass over with gray pixels, and
+** for 12-bit, arithmetic and lossless coding. */
+CAPL_API capl_status capl_image_read(const char *path, int channels, capl_image *image);
+CAPL_API capl_status capl_image_decode(const void *bytes, size_t size, const char *name, int channels, capl_image *image);
+
+typedef struct {
+  const char *format;          /* "PNG", "JPEG"; constant */
+  int width, height, channels; /* as the file says; channels with alpha */
+} capl_image_info;
+
+/* What the header says; nothing is decoded. Errors as capl_image_decode. */
+CAPL_API capl_status capl_image_probe(const void *bytes, size_t size, const char *name, capl_image_info *info);
 /* Writes H,W,channels u8 (1 or 3) to a temporary name and renames it. EIO, EVALUE. */
 CAPL_API capl_status capl_png_write(const char *path, const uint8_t *pixels, int width, int height,
                                     int channels);

@@ -389,7 +389,7 @@ static void skip_lists_the_bad_files_in_order(void **state)
   (void)state;
   static const uint32_t ids[] = {7, 19, 23, 30};
   static const char *const reasons[] = {"damaged PNG: the file ends too early", "the file is empty",
-                                        "cannot be read: No such file or directory", "the file is GIF, not PNG"};
+                                        "cannot be read: No such file or directory", "the file is GIF, not PNG or JPEG"};
   capl_source *source = open_with_damage();
   capl_loader_options options = {.batch = 16, .workers = 2, .shuffle = true, .on_error = CAPL_ON_ERROR_SKIP};
   capl_loader *loader = make(capl_source_ref(source), &options);
