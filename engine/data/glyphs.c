@@ -37,17 +37,25 @@ static int clamp(int value, int last)
   return value < 0 ? 0 : value > last ? last : value;
 }
 
-/* The bitmap with its edge pixels repeated once outwards. */
-static uint8_t *padded_copy(const FT_Bitmap *bitmap)
+/* A pixel less 128, as a byte; beyond the bitmap that of the edge. */
+static uint32_t pixel_byte(const FT_Bitmap *bitmap, int x, int y)
+{
+  const uint8_t *row = bitmap->buffer + (ptrdiff_t)clamp(y, (int)bitmap->rows - 1) * bitmap->pitch;
+  return (uint32_t)row[clamp(x, (int)bitmap->width - 1)] ^ 0x80;
+}
+
+static uint32_t *quads(const FT_Bitmap *bitmap)
 {
   int w = (int)bitmap->width, h = (int)bitmap->rows;
-  uint8_t *copy = malloc((size_t)(w + 2) * (size_t)(h + 2));
-  if (!copy) return NULL;
-  for (int y = -1; y <= h; y++) {
-    const uint8_t *row = bitmap->buffer + (ptrdiff_t)clamp(y, h - 1) * bitmap->pitch;
-    for (int x = -1; x <= w; x++) copy[(y + 1) * (w + 2) + x + 1] = row[clamp(x, w - 1)];
+  uint32_t *quad = malloc((size_t)(w + 1) * (size_t)(h + 1) * sizeof *quad), *to = quad;
+  if (!quad) return NULL;
+  for (int y = -1; y < h; y++) {
+    for (int x = -1; x < w; x++) {
+      *to++ = pixel_byte(bitmap, x, y) | pixel_byte(bitmap, x + 1, y) << 8 | pixel_byte(bitmap, x, y + 1) << 16 |
+              pixel_byte(bitmap, x + 1, y + 1) << 24;
+    }
   }
-  return copy;
+  return quad;
 }
 
 /* px from the top of the line to the base of its letters. */
@@ -71,8 +79,8 @@ static capl_status render(FT_Face face, char c, const char *path, capl_glyph *gl
   int right = slot->bitmap_left + glyph->ink_w;
   glyph->cell_w = (advance > right ? advance : right) + 1;
   glyph->cell_h = line_ascent(face, path) - slot->bitmap_top + glyph->ink_h + 1;
-  glyph->ink = padded_copy(&slot->bitmap);
-  return glyph->ink ? CAPL_OK : CAPL_FAIL(CAPL_ENOMEM, "no memory for the glyphs of %s", path);
+  glyph->quad = quads(&slot->bitmap);
+  return glyph->quad ? CAPL_OK : CAPL_FAIL(CAPL_ENOMEM, "no memory for the glyphs of %s", path);
 }
 
 static capl_status render_size(FT_Face face, int px, const char *chars, const char *path, capl_glyph *glyph,
@@ -117,7 +125,7 @@ capl_status capl_glyphs_init(capl_glyphs *glyphs, const char *font, const char *
 void capl_glyphs_fini(capl_glyphs *glyphs)
 {
   if (glyphs->glyph) {
-    for (int i = 0; i < glyphs->n_sizes * glyphs->n_chars; i++) free(glyphs->glyph[i].ink);
+    for (int i = 0; i < glyphs->n_sizes * glyphs->n_chars; i++) free(glyphs->glyph[i].quad);
   }
   free(glyphs->glyph);
   free(glyphs->space_w);

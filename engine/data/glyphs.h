@@ -1,7 +1,7 @@
 /* glyphs.h -- the letters of one font at the sizes a captcha style uses, rendered once.
 **
-** A glyph is its ink as 8-bit coverage, and the cell its style lays out. The ink is stored with one
-** extra pixel on each side that repeats the edge, so that bilinear sampling needs no bounds test.
+** A glyph is its ink as 8-bit coverage, and the cell its style lays out. For bilinear sampling each place between four
+** pixels holds all of them in one word; the edge is repeated once outwards, so that no bounds need testing.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #ifndef CAPL_DATA_GLYPHS_H
@@ -14,7 +14,7 @@
 typedef struct {
   int ink_w, ink_h;   /* px of the ink's bounding box */
   int cell_w, cell_h; /* px of the text box: advance or ink, ascender to the ink's bottom, + 1 */
-  uint8_t *ink;       /* (ink_h + 2, ink_w + 2) */
+  uint32_t *quad;     /* (ink_h + 1, ink_w + 1): bytes above left, above right, below left, below right, each less 128 */
 } capl_glyph;
 
 typedef struct {
