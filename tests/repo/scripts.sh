@@ -29,6 +29,11 @@ echo 'this is no C' >>"$scratch/tree/engine/base/error.c"
 if CAPL_JOBS=2 "$scratch/tree/scripts/build" >"$scratch/out.txt" 2>&1; then fail "build succeeds with a mistake"; fi
 grep -q 'engine/base/error.c.*error' "$scratch/out.txt" || fail "build does not show the compiler's message"
 
+# The plan counts the CUDA backend only where it will be built.
+CAPL_CUDA=OFF scripts/quickstart --dry-run >"$scratch/out.txt" || fail "quickstart --dry-run"
+grep -q '^In all about [0-9]* minutes' "$scratch/out.txt" || fail "quickstart does not say how long it takes"
+if grep -q 'CUDA backend' "$scratch/out.txt"; then fail "quickstart counts a backend that is left out"; fi
+
 # A package that is missing, and nobody who could install it.
 box=$(mktemp -d) # where nobody may look, which the build folder need not be
 trap 'rm -rf "$box"' EXIT
