@@ -1,8 +1,7 @@
-/* augment.c -- rotate, scale, shift, shear, contrast, brightness, invert and noise in one pass over u8 images.
+/* augment.c -- augments a sample: filters, geometry, colour, noise, mixing, erasing, band by band.
 **
-** Per sample a row of parameters is drawn (each op from its own Philox stream, so that switching one on does not
-** shift the others). Geometry is one inverse affine map in 16.16 coordinates with 8-bit fractions: integers up to
-** the colour step, hence the same bytes on every machine. Colour is one multiplication and addition per value.
+** A band is a few rows: they are made, mixed and normalised while they lie in the nearest cache. The loops over pixels are
+** in augment_rows.c, what the dice say in augment_draw.c.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #include "data/augment.h"
@@ -11,112 +10,61 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "capl/rng.h"
-#include "data/streams.h"
-
-/* ORDER ops: an op's place is the number of its random stream; append only. */
-typedef enum { ROTATE, SCALE, TRANSLATE_X, TRANSLATE_Y, SHEAR, CONTRAST, BRIGHTNESS, NOISE, INVERT, N_OPS } op;
-
-enum { FRACTION = 16, ONE = 1 << FRACTION };
+#include "base/isa.h"
+#include "data/augment_rows.h"
 
 typedef capl_augment_draw draw;
+typedef capl_augment_scratch scratch;
 
-/* ---- options --------------------------------------------------------------------------------- */
+/* ---- scratch --------------------------------------------------------------------------------- */
 
-typedef struct {
-  const char *name;
-  size_t offset;
-  float least, most;
-} limit;
-
-/* ORDER ops, those that have a range */
-static const limit limits[] = {
-  {"rotate", offsetof(capl_augment_options, rotate), -360, 360},
-  {"scale", offsetof(capl_augment_options, scale), 0.05f, 20},
-  {"translate_x", offsetof(capl_augment_options, translate_x), -1, 1},
-  {"translate_y", offsetof(capl_augment_options, translate_y), -1, 1},
-  {"shear", offsetof(capl_augment_options, shear), -80, 80},
-  {"contrast", offsetof(capl_augment_options, contrast), 0, 100},
-  {"brightness", offsetof(capl_augment_options, brightness), 0, 100},
-  {"noise", offsetof(capl_augment_options, noise), 0, 255},
-};
-_Static_assert(sizeof limits / sizeof limits[0] == INVERT, "every op with a range has a limit");
-
-static capl_range range_of(const capl_augment_options *options, op which)
+static capl_status choose_kernels(const augment_kernels **kernels)
 {
-  return *(const capl_range *)((const char *)options + limits[which].offset);
+  capl_isa isa;
+  CAPL_TRY(capl_isa_choose(&isa));
+  *kernels = &augment_kernels_portable;
+#if defined(__x86_64__)
+  if (isa == CAPL_ISA_AVX512 && capl_isa_has_vbmi()) *kernels = &augment_kernels_avx512;
+  else if (isa != CAPL_ISA_PORTABLE) *kernels = &augment_kernels_avx2;
+#endif
+  return CAPL_OK;
 }
 
-static bool is_on(capl_range range)
+static size_t row_bytes(const scratch *s)
 {
-  return range.lo != 0 || range.hi != 0;
+  return (size_t)s->width * (size_t)s->channels;
 }
 
-static capl_status check_range(const limit *limit, capl_range range)
+capl_status capl_augment_scratch_init(scratch *s, int height, int width, int channels)
 {
-  if (!is_on(range)) return CAPL_OK;
-  if (!isfinite(range.lo) || !isfinite(range.hi)) return CAPL_FAIL(CAPL_EVALUE, "augment: %s is not a finite range", limit->name);
-  if (range.lo > range.hi) return CAPL_FAIL(CAPL_EVALUE, "augment: %s runs backwards: %g to %g", limit->name, range.lo, range.hi);
-  if (range.lo >= limit->least && range.hi <= limit->most) return CAPL_OK;
-  return CAPL_FAIL(CAPL_EVALUE, "augment: %s is %g to %g; it must lie within %g to %g", limit->name, range.lo, range.hi,
-                   limit->least, limit->most);
+  size_t w = (size_t)width, h = (size_t)height, c = (size_t)channels;
+  *s = (scratch){.width = width, .height = height, .channels = channels};
+  CAPL_TRY(choose_kernels(&s->kernels));
+  s->stride = (w + 3 + AUGMENT_BEHIND) * c;
+  s->padded = calloc(h + 3 + AUGMENT_BEHIND, s->stride);
+  s->filtered = malloc(h * w * c);
+  s->mixed = malloc(h * w * c);
+  s->blurred = malloc((w + 2 * AUGMENT_BLUR_MOST) * c + (2 * AUGMENT_BLUR_MOST + 1) * w * c);
+  s->band = malloc(AUGMENT_BAND * w * c);
+  s->nodes = malloc((size_t)capl_augment_nodes_across(width) * (size_t)capl_augment_nodes_across(height) * 2 * sizeof(int32_t));
+  s->value = malloc(w * c * sizeof(int32_t));
+  if (s->padded && s->filtered && s->mixed && s->blurred && s->band && s->nodes && s->value) return CAPL_OK;
+  return CAPL_FAIL(CAPL_ENOMEM, "no memory to augment images of %d x %d px", width, height);
 }
 
-capl_status capl_augment_check(const capl_augment_options *options)
+void capl_augment_scratch_fini(scratch *s)
 {
-  for (int which = 0; which < INVERT; which++) {
-    CAPL_TRY(check_range(&limits[which], range_of(options, (op)which)));
-  }
-  if (options->invert >= 0 && options->invert <= 1) return CAPL_OK;
-  return CAPL_FAIL(CAPL_EVALUE, "augment: invert is %g; a probability is 0 to 1", options->invert);
+  free(s->padded);
+  free(s->filtered);
+  free(s->mixed);
+  free(s->blurred);
+  free(s->band);
+  free(s->nodes);
+  free(s->value);
+  *s = (scratch){0};
 }
 
-/* ---- drawing parameters ---------------------------------------------------------------------- */
-
-typedef struct {
-  const capl_augment_options *options;
-  uint64_t seed;
-  uint32_t epoch, sample;
-} origin;
-
-static capl_rng stream(const origin *from, op which)
-{
-  capl_rng rng;
-  capl_rng_init(&rng, from->seed, from->sample, from->epoch, CAPL_STREAM_AUGMENT + which);
-  return rng;
-}
-
-static float pick(const origin *from, op which, float when_off)
-{
-  capl_range range = range_of(from->options, which);
-  if (!is_on(range)) return when_off;
-  capl_rng rng = stream(from, which);
-  return range.lo + (range.hi - range.lo) * capl_rng_float(&rng);
-}
-
-static double radians(double degrees)
-{
-  return degrees * 3.14159265358979323846 / 180;
-}
-
-/* The inverse of: shear rows, scale, rotate, shift, about the centre of the image. */
-static void draw_geometry(const origin *from, int height, int width, draw *d)
-{
-  double angle = radians(pick(from, ROTATE, 0)), shear = tan(radians(pick(from, SHEAR, 0)));
-  double scale = pick(from, SCALE, 1);
-  double shift_x = pick(from, TRANSLATE_X, 0) * width, shift_y = pick(from, TRANSLATE_Y, 0) * height;
-  double c = cos(angle) / scale, s = sin(angle) / scale;
-  double centre_x = (width - 1) / 2.0, centre_y = (height - 1) / 2.0;
-  double *m = d->map;
-  /* Rows run downwards, so turning back counter-clockwise is (c, -s; s, c). */
-  m[3] = s;
-  m[4] = c;
-  m[0] = c - shear * m[3];
-  m[1] = -s - shear * m[4];
-  m[2] = centre_x - m[0] * (centre_x + shift_x) - m[1] * (centre_y + shift_y);
-  m[5] = centre_y - m[3] * (centre_x + shift_x) - m[4] * (centre_y + shift_y);
-  d->moves = angle != 0 || shear != 0 || scale != 1 || shift_x != 0 || shift_y != 0;
-}
+/* ---- the mean -------------------------------------------------------------------------------- */
 
 static uint64_t sum_of(const uint8_t *level, size_t n)
 {
@@ -143,77 +91,66 @@ float capl_augment_mean(const uint8_t *in, size_t n, int channels)
   return (float)((0.299 * (double)red + 0.587 * (double)green + 0.114 * (double)blue) / (double)n);
 }
 
-bool capl_augment_needs_mean(const capl_augment_options *options)
-{
-  return is_on(options->contrast);
-}
-
-static void draw_colour(const origin *from, float mean, draw *d)
-{
-  float contrast = pick(from, CONTRAST, 1), brightness = pick(from, BRIGHTNESS, 1);
-  d->gain = contrast * brightness;
-  d->lift = contrast != 1 ? (1 - contrast) * mean * brightness : 0;
-  capl_rng rng = stream(from, INVERT);
-  if (from->options->invert > 0 && capl_rng_float(&rng) < from->options->invert) {
-    d->gain = -d->gain;
-    d->lift = 255 - d->lift;
-  }
-  d->noise = pick(from, NOISE, 0);
-  rng = stream(from, NOISE);
-  (void)capl_rng_u32(&rng); /* the first number chose the strength */
-  d->noise_key = capl_rng_u32(&rng);
-}
-
-draw capl_augment_roll(const capl_augment_options *options, uint64_t seed, uint32_t epoch, uint32_t sample, int height,
-                       int width, float mean)
-{
-  origin from = {options, seed, epoch, sample};
-  draw d = {0};
-  draw_geometry(&from, height, width, &d);
-  draw_colour(&from, mean, &d);
-  d.any = d.moves || d.gain != 1 || d.lift != 0 || d.noise > 0;
-  return d;
-}
-
-/* ---- scratch --------------------------------------------------------------------------------- */
-
-capl_status capl_augment_scratch_init(capl_augment_scratch *scratch, int height, int width, int channels)
-{
-  size_t w = (size_t)width;
-  *scratch = (capl_augment_scratch){.width = width, .height = height, .channels = channels};
-  scratch->padded = malloc((w + 3) * (size_t)(height + 3) * (size_t)channels);
-  scratch->at = malloc(w * sizeof(int32_t));
-  scratch->part_x = malloc(w * sizeof(int32_t));
-  scratch->part_y = malloc(w * sizeof(int32_t));
-  scratch->value = malloc(w * (size_t)channels * sizeof(int32_t));
-  if (scratch->padded && scratch->at && scratch->part_x && scratch->part_y && scratch->value) return CAPL_OK;
-  return CAPL_FAIL(CAPL_ENOMEM, "no memory to augment images of %d x %d px", width, height);
-}
-
-void capl_augment_scratch_fini(capl_augment_scratch *scratch)
-{
-  free(scratch->padded);
-  free(scratch->at);
-  free(scratch->part_x);
-  free(scratch->part_y);
-  free(scratch->value);
-  *scratch = (capl_augment_scratch){0};
-}
+/* ---- filters --------------------------------------------------------------------------------- */
 
 static int clamp(int value, int least, int most)
 {
   return value < least ? least : value > most ? most : value;
 }
 
-/* The source with one pixel of surroundings before and two after each side, so that sampling tests no bounds. */
-static void pad(const capl_augment_options *options, const uint8_t *in, capl_augment_scratch *s)
+/* A row with its border repeated on both sides, blurred across. */
+static void blur_row(const draw *d, const scratch *s, const uint8_t *row, uint8_t *out)
 {
-  size_t c = (size_t)s->channels, row_bytes = (size_t)(s->width + 3) * c, inner = (size_t)s->width * c;
+  size_t c = (size_t)s->channels, n = row_bytes(s), border = (size_t)d->blur_radius * c;
+  uint8_t *wide = s->blurred;
+  for (size_t i = 0; i < border; i += c) {
+    memcpy(wide + i, row, c);
+    memcpy(wide + border + n + i, row + n - c, c);
+  }
+  memcpy(wide + border, row, n);
+  s->kernels->blur_across(d, wide, s->channels, n, out);
+}
+
+/* in may be filtered itself: a row is read before a row above it is written. */
+static void blur(const draw *d, const scratch *s, const uint8_t *in)
+{
+  int radius = d->blur_radius, taps = 2 * radius + 1, made = 0;
+  size_t n = row_bytes(s);
+  uint8_t *ring = s->blurred + ((size_t)s->width + 2 * AUGMENT_BLUR_MOST) * (size_t)s->channels;
+  const uint8_t *row[2 * AUGMENT_BLUR_MOST + 1];
+  for (int y = 0; y < s->height; y++) {
+    for (; made <= y + radius && made < s->height; made++) blur_row(d, s, in + (size_t)made * n, ring + (size_t)(made % taps) * n);
+    for (int k = 0; k < taps; k++) row[k] = ring + (size_t)(clamp(y - radius + k, 0, s->height - 1) % taps) * n;
+    s->kernels->blur_down(d, row, n, s->filtered + (size_t)y * n);
+  }
+}
+
+/* The levels that geometry reads. */
+static const uint8_t *filter(const draw *d, const scratch *s, const uint8_t *in)
+{
+  if (d->gamma != 1) {
+    uint8_t table[256];
+    size_t n = row_bytes(s) * (size_t)s->height;
+    capl_augment_gamma(d->gamma, table);
+    for (size_t i = 0; i < n; i++) s->filtered[i] = table[in[i]];
+    in = s->filtered;
+  }
+  if (d->blur_radius > 0) {
+    blur(d, s, in);
+    in = s->filtered;
+  }
+  return in;
+}
+
+/* The source with one pixel of surroundings before and two after each side, so that sampling tests no bounds. */
+static void pad(const capl_augment_options *options, const uint8_t *in, const scratch *s)
+{
+  size_t c = (size_t)s->channels, inner = row_bytes(s);
   for (int y = -1; y <= s->height + 1; y++) {
-    uint8_t *to = s->padded + (size_t)(y + 1) * row_bytes;
+    uint8_t *to = s->padded + (size_t)(y + 1) * s->stride;
     const uint8_t *from = in + (size_t)clamp(y, 0, s->height - 1) * inner;
     if (options->fill) {
-      memset(to, options->fill_value, row_bytes);
+      memset(to, options->fill_value, inner + 3 * c);
       if (y >= 0 && y < s->height) memcpy(to + c, from, inner);
       continue;
     }
@@ -224,153 +161,154 @@ static void pad(const capl_augment_options *options, const uint8_t *in, capl_aug
   }
 }
 
-/* ---- one row --------------------------------------------------------------------------------- */
+/* ---- where a row reads from ------------------------------------------------------------------ */
 
-/* coordinate[x] = start + x * step in the padded source, kept within one pixel of the source: beyond it nothing
-** changes. 64 bits are needed only far outside; 32 vectorise. */
-static void follow(double from, double step, int last, int n, int32_t *restrict coordinate)
+bool augment_is_narrow(int64_t start, int32_t pace, int n)
 {
-  int64_t start = llrint(from * ONE);
-  int32_t pace = (int32_t)lrint(step * ONE), most = (last + 1) << FRACTION;
   int64_t end = start + (int64_t)pace * n;
-  if (llabs(start) < INT32_MAX / 2 && llabs(end) < INT32_MAX / 2) {
-    int32_t first = (int32_t)start + ONE;
-    for (int x = 0; x < n; x++) {
-      int32_t at = first + x * pace;
-      at = at > 0 ? at : 0;
-      coordinate[x] = at < most ? at : most;
-    }
-  } else {
-    for (int x = 0; x < n; x++) {
-      int64_t at = start + ONE + (int64_t)x * pace;
-      coordinate[x] = (int32_t)(at < 0 ? 0 : at > most ? most : at);
-    }
+  return llabs(start) < INT32_MAX / 2 && llabs(end) < INT32_MAX / 2;
+}
+
+/* A coordinate of the nodes in column i, at row y between two of them. */
+static int32_t between_nodes(const augment_job *job, int axis, int i, int y)
+{
+  int across = capl_augment_nodes_across(job->width);
+  const int32_t *n = job->nodes + 2 * ((ptrdiff_t)(y / AUGMENT_CELL) * across + i) + axis;
+  return n[0] + ((n[2 * across] - n[0]) >> 3) * (y % AUGMENT_CELL);
+}
+
+augment_course augment_course_of(const augment_job *job, int x, int y)
+{
+  const double *m = job->draw->map;
+  int i = x / AUGMENT_CELL;
+  if (!job->draw->bends)
+    return (augment_course){llrint((m[1] * y + m[2]) * AUGMENT_ONE) + AUGMENT_ONE, llrint((m[4] * y + m[5]) * AUGMENT_ONE) + AUGMENT_ONE,
+                            (int32_t)lrint(m[0] * AUGMENT_ONE), (int32_t)lrint(m[3] * AUGMENT_ONE)};
+  int32_t u = between_nodes(job, 0, i, y), v = between_nodes(job, 1, i, y);
+  return (augment_course){(int64_t)u + AUGMENT_ONE, (int64_t)v + AUGMENT_ONE, (between_nodes(job, 0, i + 1, y) - u) >> 3,
+                          (between_nodes(job, 1, i + 1, y) - v) >> 3};
+}
+
+augment_job augment_job_of(const draw *d, scratch *s)
+{
+  const float unit = 1.0f / AUGMENT_ONE;
+  augment_job job = {.draw = d, .width = s->width, .height = s->height, .channels = s->channels, .padded = s->padded,
+                     .stride = s->stride, .nodes = s->nodes, .value = s->value, .gain = d->gain * unit, .lift = d->lift};
+  for (int i = 0; i < 9; i++) job.colour[i] = d->colour[i] * unit;
+  if (d->bends) capl_augment_nodes(d, s->height, s->width, s->nodes);
+  return job;
+}
+
+/* ---- bands ----------------------------------------------------------------------------------- */
+
+/* What happens to rows of levels once they are coloured. */
+typedef struct {
+  const draw *draw;     /* for mixing and erasing; NULL = neither */
+  const uint8_t *other; /* levels of the sample it is mixed with */
+  uint8_t erased;
+  const capl_conversion *to; /* NULL = levels are kept as they are */
+  uint8_t *out;              /* (H,W,C) levels, or values of to's type */
+} finish;
+
+static void overwrite(const scratch *s, capl_area a, int y, const uint8_t *other, int level, uint8_t *row)
+{
+  size_t c = (size_t)s->channels;
+  if (y < a.y0 || y >= a.y1) return;
+  size_t from = (size_t)a.x0 * c, n = (size_t)(a.x1 - a.x0) * c;
+  if (other) memcpy(row + from, other + (size_t)y * row_bytes(s) + from, n);
+  else memset(row + from, level, n);
+}
+
+static void finish_rows(const scratch *s, const finish *f, int y, int rows, uint8_t *levels)
+{
+  size_t n = row_bytes(s);
+  const draw *d = f->draw;
+  for (int k = 0; d && k < rows; k++) {
+    uint8_t *row = levels + (size_t)k * n;
+    if (d->mixing == CAPL_MIXUP) s->kernels->blend(f->other + (size_t)(y + k) * n, d->share, n, row);
+    if (d->mixing == CAPL_CUTMIX) overwrite(s, d->cut, y + k, f->other, 0, row);
+    overwrite(s, d->erased, y + k, NULL, f->erased, row);
+  }
+  if (!f->to) return;
+  uint8_t *out = f->out + (size_t)y * n * capl_pixel_bytes(f->to->type);
+  capl_convert(f->to, levels, (size_t)rows * (size_t)s->width, s->channels, out);
+}
+
+/* A draw's image, band by band. */
+static void paint(const capl_augment_options *options, const draw *d, const uint8_t *in, scratch *s, const finish *f)
+{
+  size_t n = row_bytes(s);
+  in = filter(d, s, in);
+  bool warps = d->moves || (d->blends && s->channels == 3);
+  if (warps) pad(options, in, s);
+  augment_job job = augment_job_of(d, s);
+  for (int y = 0; y < s->height; y += AUGMENT_BAND) {
+    int rows = s->height - y < AUGMENT_BAND ? s->height - y : AUGMENT_BAND;
+    size_t at = (size_t)y * n;
+    uint8_t *levels = f->to ? s->band : f->out + at;
+    if (warps) s->kernels->warp(&job, y, rows, levels);
+    else s->kernels->still(&job, in + at, (uint32_t)at, (size_t)rows * n, levels);
+    finish_rows(s, f, y, rows, levels);
   }
 }
 
-/* Where output row y reads from. */
-static void locate_row(const draw *d, int y, capl_augment_scratch *s)
-{
-  int32_t *restrict at = s->at, *restrict u = s->part_x, *restrict v = s->part_y;
-  int stride = s->width + 3, channels = s->channels;
-  follow(d->map[1] * y + d->map[2], d->map[0], s->width, s->width, u);
-  follow(d->map[4] * y + d->map[5], d->map[3], s->height, s->width, v);
-  for (int x = 0; x < s->width; x++) {
-    at[x] = ((v[x] >> FRACTION) * stride + (u[x] >> FRACTION)) * channels;
-    u[x] = u[x] >> 8 & 255;
-    v[x] = v[x] >> 8 & 255;
-  }
-}
+/* ---- one sample ------------------------------------------------------------------------------ */
 
-/* Gray is worth its own loop: the general one spends as much on counting channels. */
-static void sample_gray(const capl_augment_scratch *s, int32_t *restrict value)
-{
-  int stride = s->width + 3;
-  for (int x = 0; x < s->width; x++) {
-    const uint8_t *p = s->padded + s->at[x];
-    int fx = s->part_x[x], fy = s->part_y[x];
-    int above = p[0] * (256 - fx) + p[1] * fx;
-    int below = p[stride] * (256 - fx) + p[stride + 1] * fx;
-    value[x] = above * (256 - fy) + below * fy;
-  }
-}
-
-static void sample_colours(const capl_augment_scratch *s, int32_t *restrict value)
-{
-  int c = s->channels, stride = (s->width + 3) * c;
-  for (int x = 0; x < s->width; x++) {
-    const uint8_t *p = s->padded + s->at[x];
-    int fx = s->part_x[x], fy = s->part_y[x];
-    for (int k = 0; k < c; k++) {
-      int above = p[k] * (256 - fx) + p[k + c] * fx;
-      int below = p[k + stride] * (256 - fx) + p[k + stride + c] * fx;
-      value[x * c + k] = above * (256 - fy) + below * fy;
-    }
-  }
-}
-
-static void sample_row(capl_augment_scratch *s)
-{
-  if (s->channels == 1) {
-    sample_gray(s, s->value);
-  } else {
-    sample_colours(s, s->value);
-  }
-}
-
-static void copy_row(const uint8_t *row, capl_augment_scratch *s)
-{
-  for (int i = 0; i < s->width * s->channels; i++) s->value[i] = row[i] << FRACTION;
-}
-
-static inline float clip(float level)
-{
-  level = level > 0 ? level : 0;
-  return level < 255 ? level : 255;
-}
-
-static void colour_row(const draw *d, const int32_t *restrict value, int n, uint8_t *restrict out)
-{
-  float gain = d->gain * (1.0f / ONE), lift = d->lift;
-  for (int i = 0; i < n; i++) out[i] = (uint8_t)(int)(clip((float)value[i] * gain + lift) + 0.5f);
-}
-
-/* A counter well stirred (a 32-bit integer hash by multiplication and shifts). */
-static inline uint32_t stir(uint32_t x)
-{
-  x ^= x >> 16;
-  x *= 0x7feb352du;
-  x ^= x >> 15;
-  x *= 0x846ca68bu;
-  return x ^ x >> 16;
-}
-
-/* The sum of four random bytes: mean 510, deviation 147.8, close enough to a normal for pixel noise. */
-static inline float bell(uint32_t counter, uint32_t key)
-{
-  uint32_t r = stir(stir(counter) + key);
-  int sum = (int)((r & 255) + (r >> 8 & 255) + (r >> 16 & 255) + (r >> 24));
-  return (float)(sum - 510) * (1 / 147.8f);
-}
-
-static void noisy_row(const draw *d, const int32_t *restrict value, int n, uint32_t first, uint8_t *restrict out)
-{
-  float gain = d->gain * (1.0f / ONE), lift = d->lift, sigma = d->noise;
-  for (int i = 0; i < n; i++) {
-    float level = clip((float)value[i] * gain + lift) + sigma * bell(first + (uint32_t)i, d->noise_key);
-    out[i] = (uint8_t)(int)(clip(level) + 0.5f);
-  }
-}
-
-/* ---- one image ------------------------------------------------------------------------------- */
-
-bool capl_augment_run(const capl_augment_options *options, uint64_t seed, uint32_t epoch, uint32_t sample, const uint8_t *in,
-                      capl_augment_scratch *s, uint8_t *out)
+static draw roll(const capl_augment_options *options, const capl_augment_case *which, const scratch *s, const uint8_t *in)
 {
   size_t n_pixels = (size_t)s->height * (size_t)s->width;
   float mean = capl_augment_needs_mean(options) ? capl_augment_mean(in, n_pixels, s->channels) : 0;
-  draw d = capl_augment_roll(options, seed, epoch, sample, s->height, s->width, mean);
-  int row = s->width * s->channels;
+  return capl_augment_roll(options, which->seed, which->epoch, which->sample, s->height, s->width, mean);
+}
+
+/* Standardising needs the whole image first. */
+static void paint_whole(const capl_augment_options *options, const draw *d, const uint8_t *in, scratch *s, finish f)
+{
+  const capl_conversion *to = f.to;
+  bool late = to && to->norm == CAPL_NORM_STANDARDISE && to->type != CAPL_PIXEL_U8;
+  uint8_t *out = f.out;
+  if (late) f.to = NULL, f.out = s->mixed; /* the other sample's levels are read row by row before */
+  paint(options, d, in, s, &f);
+  if (late) capl_convert(to, s->mixed, (size_t)s->height * (size_t)s->width, s->channels, out);
+}
+
+static void copy_sample(const capl_augment_layout *layout, const capl_sample *in, const capl_conversion *to, const capl_sample *out)
+{
+  size_t n = (size_t)layout->height * (size_t)layout->width;
+  if (to) capl_convert(to, in->pixels, n, layout->channels, out->pixels);
+  else memcpy(out->pixels, in->pixels, n * (size_t)layout->channels);
+  for (int i = 0; i < layout->n_fields; i++) {
+    if (in->field[i] && out->field[i]) memcpy(out->field[i], in->field[i], capl_field_bytes(&layout->field[i]));
+  }
+}
+
+capl_augment_result capl_augment_sample(const capl_augment_options *options, const capl_augment_case *which,
+                                        const capl_augment_layout *layout, const capl_sample *in, const capl_sample *partner,
+                                        uint32_t partner_id, const capl_conversion *to, scratch *s, const capl_sample *out)
+{
+  draw d = roll(options, which, s, in->pixels), other = {0};
+  finish f = {.draw = &d, .erased = options->erase_value, .to = to, .out = out->pixels};
+  if (!partner) d.mixing = CAPL_MIX_NONE, d.mix = 1;
   if (!d.any) {
-    memcpy(out, in, (size_t)s->height * (size_t)row);
-    return false;
+    copy_sample(layout, in, to, out);
+    return (capl_augment_result){false, 1};
   }
-  if (d.moves) pad(options, in, s);
-  for (int y = 0; y < s->height; y++) {
-    size_t start = (size_t)y * (size_t)row;
-    if (d.moves) {
-      locate_row(&d, y, s);
-      sample_row(s);
-    } else {
-      copy_row(in + start, s);
-    }
-    if (d.noise > 0) {
-      noisy_row(&d, s->value, row, (uint32_t)start, out + start);
-    } else {
-      colour_row(&d, s->value, row, out + start);
-    }
+  if (d.mixing != CAPL_MIX_NONE) {
+    other = roll(options, &(capl_augment_case){which->seed, which->epoch, partner_id}, s, partner->pixels);
+    paint(options, &other, partner->pixels, s, &(finish){.out = s->mixed});
+    f.other = s->mixed;
   }
-  return true;
+  paint_whole(options, &d, in->pixels, s, f);
+  augment_fields(options, layout, &d, in, &other, d.mixing != CAPL_MIX_NONE ? partner : NULL, s, out);
+  return (capl_augment_result){true, d.mix};
+}
+
+bool capl_augment_run(const capl_augment_options *options, uint64_t seed, uint32_t epoch, uint32_t sample, const uint8_t *in,
+                      scratch *s, uint8_t *out)
+{
+  capl_augment_layout layout = {.width = s->width, .height = s->height, .channels = s->channels};
+  capl_sample from = {.pixels = (uint8_t *)in}, to = {.pixels = out};
+  return capl_augment_sample(options, &(capl_augment_case){seed, epoch, sample}, &layout, &from, NULL, 0, NULL, s, &to).changed;
 }
 
 capl_status capl_augment_image(const capl_augment_options *options, uint64_t seed, uint32_t epoch, uint32_t sample,
@@ -380,12 +318,12 @@ capl_status capl_augment_image(const capl_augment_options *options, uint64_t see
   if (width < 1 || height < 1 || width > 16384 || height > 16384 || (channels != 1 && channels != 3)) {
     return CAPL_FAIL(CAPL_EVALUE, "augment: cannot work on %d x %d px of %d channels", width, height, channels);
   }
-  capl_augment_scratch scratch;
-  capl_status status = capl_augment_scratch_init(&scratch, height, width, channels);
+  capl_augment_scratch s;
+  capl_status status = capl_augment_scratch_init(&s, height, width, channels);
   if (status == CAPL_OK) {
-    bool any = capl_augment_run(options, seed, epoch, sample, in, &scratch, out);
+    bool any = capl_augment_run(options, seed, epoch, sample, in, &s, out);
     if (changed) *changed = any;
   }
-  capl_augment_scratch_fini(&scratch);
+  capl_augment_scratch_fini(&s);
   return status;
 }

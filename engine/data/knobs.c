@@ -9,6 +9,8 @@
 static const capl_knob knobs[] = {
   RANGE(rotate, 0), RANGE(scale, 1), RANGE(translate_x, 0), RANGE(translate_y, 0), RANGE(shear, 0),
   RANGE(contrast, 1), RANGE(brightness, 1), RANGE(noise, 0), SHARE(invert),
+  SHARE(flip), SHARE(flip_vertical), RANGE(crop, 1), RANGE(crop_aspect, 1), RANGE(perspective, 0), RANGE(elastic, 0),
+  RANGE(gamma, 1), RANGE(saturation, 1), RANGE(hue, 0), RANGE(blur, 0.05f), RANGE(erase, 0), SHARE(mixup.p), SHARE(cutmix.p),
 };
 enum { N_KNOBS = sizeof knobs / sizeof *knobs };
 

@@ -9,7 +9,9 @@
 enum {
   CAPL_STREAM_CAPTCHA = 0x0da70001,
   CAPL_STREAM_SHUFFLE = 0x0da70002,
-  CAPL_STREAM_AUGMENT = 0x0da70100, /* + the op's place in augment.c's list; up to 0x0da701ff */
+  CAPL_STREAM_AUGMENT = 0x0da70100,        /* + capl_augment_op; up to 0x0da7013f */
+  CAPL_STREAM_AUGMENT_COIN = 0x0da70140,   /* + capl_augment_op: whether it is applied; up to 0x0da7017f */
+  CAPL_STREAM_AUGMENT_SHARED = 0x0da70180, /* + number of a coin that ops share; up to 0x0da701ff */
 };
 
 #endif
