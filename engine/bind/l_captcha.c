@@ -12,22 +12,140 @@ static const double LIMIT_32 = 4294967295.0;
 /* ---- making one ------------------------------------------------------------------------------ */
 
 
-/* data.captcha(preset[, {charset, length, width, height, font, often, times}]) */
+static int wrong_option(lua_State *L, const capl_style_option *option, const char *wanted)
+{
+  return bind_arg_error(L, 2, "%s is %s, got %s", option->name, wanted, bind_typename(L, -1));
+}
+
+/* The number at place i of the list on top, or the value itself when it is no list. */
+static double pair_number(lua_State *L, const capl_style_option *option, int i, const char *wanted)
+{
+  bool list = lua_istable(L, -1);
+  if (list) lua_rawgeti(L, -1, i);
+  if (lua_type(L, -1) != LUA_TNUMBER) wrong_option(L, option, wanted);
+  double x = lua_tonumber(L, -1);
+  if (list) lua_pop(L, 1);
+  return x;
+}
+
+/* number or {lo, hi} */
+static void read_range(lua_State *L, const capl_style_option *option, capl_captcha_range *range)
+{
+  static const char wanted[] = "a number or {lo, hi}";
+  *range = (capl_captcha_range){true, (float)pair_number(L, option, 1, wanted), (float)pair_number(L, option, 2, wanted)};
+}
+
+static uint8_t read_level(lua_State *L, const capl_style_option *option, int i)
+{
+  double level = pair_number(L, option, i, "a gray level, {lo, hi} or {{r, g, b}, {r, g, b}}");
+  if (!(level >= 0 && level <= 255)) bind_arg_error(L, 2, "%s has levels 0..255, got %g", option->name, level);
+  return (uint8_t)level;
+}
+
+/* level, {lo, hi} or {{r, g, b}, {r, g, b}} */
+static void read_colours(lua_State *L, const capl_style_option *option, capl_captcha_colours *colours)
+{
+  colours->given = true;
+  for (int end = 0; end < 2; end++) {
+    uint8_t *level = end ? colours->hi : colours->lo;
+    bool list = lua_istable(L, -1);
+    if (list) lua_rawgeti(L, -1, end + 1);
+    for (int c = 0; c < 3; c++) level[c] = read_level(L, option, c + 1);
+    if (list) lua_pop(L, 1);
+  }
+}
+
+static void read_style_option(lua_State *L, const capl_style_option *option, capl_captcha_options *o)
+{
+  char *field = (char *)o + option->offset;
+  if (!bind_option(L, 2, option->name)) {
+    lua_pop(L, 1);
+    return;
+  }
+  if (option->kind == CAPL_STYLE_COLOUR) {
+    read_colours(L, option, (capl_captcha_colours *)field);
+  } else if (option->kind != CAPL_STYLE_WORD) {
+    read_range(L, option, (capl_captcha_range *)field);
+  } else if (lua_type(L, -1) == LUA_TSTRING) {
+    *(const char **)field = lua_tostring(L, -1);
+  } else {
+    wrong_option(L, option, "a string");
+  }
+  lua_pop(L, 1);
+}
+
+static void read_fonts(lua_State *L, capl_captcha_options *o)
+{
+  static const char wanted[] = "font is the name of a font file or a list of at most %d of them, got %s";
+  if (bind_option(L, 2, "font")) {
+    bool list = lua_istable(L, -1);
+    int n = list ? (int)lua_objlen(L, -1) : 1;
+    if (n < 1 || n > CAPL_FONTS_MAX) bind_arg_error(L, 2, "font lists 1..%d font files, got %d", CAPL_FONTS_MAX, n);
+    for (int i = 0; i < n; i++) {
+      if (list) lua_rawgeti(L, -1, i + 1);
+      if (lua_type(L, -1) != LUA_TSTRING) bind_arg_error(L, 2, wanted, CAPL_FONTS_MAX, bind_typename(L, -1));
+      o->fonts[i] = lua_tostring(L, -1);
+      if (list) lua_pop(L, 1);
+    }
+  }
+  lua_pop(L, 1);
+}
+
+enum { OPTIONS_MAX = 64 };
+
+static const char *const common[] = {"charset", "length", "length_max", "width", "height", "font", "often", "times"};
+enum { N_COMMON = sizeof common / sizeof common[0] };
+
+/* All option names, ended by NULL. */
+static void list_options(const char *names[N_COMMON + OPTIONS_MAX])
+{
+  int n = 0;
+  for (; n < N_COMMON; n++) names[n] = common[n];
+  for (int i = 0; i < OPTIONS_MAX - 1 && capl_style_option_at(i); i++) names[n++] = capl_style_option_at(i)->name;
+  names[n] = NULL;
+}
+
+/* data.captcha(preset[, {charset, length, length_max, width, height, font, often, times, and the styles' own}]) */
 static int data_captcha(lua_State *L)
 {
-  static const char *const names[] = {"charset", "length", "length_max", "width", "height", "font", "often", "times", NULL};
+  const char *names[N_COMMON + OPTIONS_MAX];
   const char *preset = bind_check_string(L, 1);
+  list_options(names);
   bind_check_options(L, 2, names);
   capl_captcha_options o = {.charset = data_option_string(L, 2, "charset"),
                             .length = (int)data_option_whole(L, 2, "length", 0, 0, CAPL_LABEL_MAX),
                             .length_max = (int)data_option_whole(L, 2, "length_max", 0, 0, CAPL_LABEL_MAX),
                             .width = (int)data_option_whole(L, 2, "width", 0, 0, 65535),
                             .height = (int)data_option_whole(L, 2, "height", 0, 0, 65535),
-                            .font = data_option_string(L, 2, "font"),
                             .often = data_option_string(L, 2, "often"),
                             .times = (int)data_option_whole(L, 2, "times", 0, 0, CAPL_OFTEN_MAX)};
+  read_fonts(L, &o);
+  for (int i = 0; capl_style_option_at(i); i++) read_style_option(L, capl_style_option_at(i), &o);
   void **box = data_new_box(L, CAPTCHA_TYPE);
   bind_check(L, capl_captcha_new(preset, &o, (capl_captcha **)box), NULL);
+  return 1;
+}
+
+/* data.style_options() -> list of {name, doc, presets = {name, …}}: the options that only some presets have */
+static int data_style_options(lua_State *L)
+{
+  lua_newtable(L);
+  for (int i = 0; capl_style_option_at(i); i++) {
+    const capl_style_option *option = capl_style_option_at(i);
+    lua_newtable(L);
+    lua_pushstring(L, option->name);
+    lua_setfield(L, -2, "name");
+    lua_pushstring(L, option->doc);
+    lua_setfield(L, -2, "doc");
+    lua_newtable(L);
+    for (int p = 0, n = 0; capl_captcha_preset_name(p); p++) {
+      if (!capl_captcha_preset_has(p, option)) continue;
+      lua_pushstring(L, capl_captcha_preset_name(p));
+      lua_rawseti(L, -2, ++n);
+    }
+    lua_setfield(L, -2, "presets");
+    lua_rawseti(L, -2, i + 1);
+  }
   return 1;
 }
 
@@ -62,9 +180,16 @@ static int captcha_charset(lua_State *L)
   return lua_pushstring(L, capl_captcha_charset(data_check_box(L, 1, CAPTCHA_TYPE))), 1;
 }
 
-static int captcha_font(lua_State *L)
+/* gen:fonts() -> list of paths */
+static int captcha_fonts(lua_State *L)
 {
-  return lua_pushstring(L, capl_captcha_font(data_check_box(L, 1, CAPTCHA_TYPE))), 1;
+  const capl_captcha *gen = data_check_box(L, 1, CAPTCHA_TYPE);
+  lua_newtable(L);
+  for (int i = 0; capl_captcha_font(gen, i); i++) {
+    lua_pushstring(L, capl_captcha_font(gen, i));
+    lua_rawseti(L, -2, i + 1);
+  }
+  return 1;
 }
 
 /* gen:draw(seed, index[, channels]) -> (1,C,H,W) u8, text */
@@ -131,9 +256,10 @@ void bind_open_captcha(lua_State *L)
   static const luaL_Reg captcha[] = {{"draw", captcha_draw},     {"save", captcha_save},
                                      {"width", captcha_width},   {"height", captcha_height},
                                      {"length", captcha_length}, {"charset", captcha_charset},
-                                     {"font", captcha_font},     {NULL, NULL}};
+                                     {"fonts", captcha_fonts},   {NULL, NULL}};
   static const luaL_Reg functions[] = {{"captcha", data_captcha},
                                        {"presets", data_presets},
+                                       {"style_options", data_style_options},
                                        {"captcha_source", data_captcha_source},
                                        {NULL, NULL}};
   data_open_type(L, CAPTCHA_TYPE, captcha, captcha_release);

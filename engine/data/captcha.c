@@ -1,44 +1,19 @@
-/* captcha.c -- captcha generators: presets, options, and the drawing of one image.
+/* captcha.c -- captcha generators: their options, what threads draw in, the drawing of one image.
 **
-** A preset is a row of the list below: a style (style_*.c) with its numbers. A generator is a preset with options.
+** A generator is a preset (captcha_presets.c) with options; the preset's style (style_*.c) does the drawing.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #include "data/captcha.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "data/dice.h"
+#include "data/fonts.h"
 #include "data/streams.h"
 
 enum { LEAST_PX = 16, MOST_PX = 1024 };
-
-static const captcha_preset presets[] = {
-  {"lepture", &captcha_lepture, "0-9A-Z", 4, 160, 60,
-   .lepture = {{42, 50, 56}, {0.1f, 0.2f, 0}, {0.2f, 0.1f, 0}, true}},
-  {"lepture-0.7.1", &captcha_lepture, "0-9A-Z", 4, 160, 60,
-   .lepture = {{42, 50, 56}, {0, 0.2f, 0.1f}, {0, 0.1f, 0.2f}, false}},
-};
-enum { N_PRESETS = sizeof presets / sizeof presets[0] };
-
-const char *capl_captcha_preset_name(int i)
-{
-  return i >= 0 && i < N_PRESETS ? presets[i].name : NULL;
-}
-
-static capl_status find_preset(const char *name, const captcha_preset **found)
-{
-  char names[256] = "";
-  for (int i = 0; i < N_PRESETS; i++) {
-    *found = &presets[i];
-    if (name && strcmp(name, presets[i].name) == 0) return CAPL_OK;
-    size_t used = strlen(names);
-    snprintf(names + used, sizeof names - used, "%s%s", i ? ", " : "", presets[i].name);
-  }
-  return CAPL_FAIL(CAPL_EVALUE, "no captcha preset \"%s\"; there are: %s", name ? name : "", names);
-}
 
 /* ---- making a generator ---------------------------------------------------------------------- */
 
@@ -79,7 +54,7 @@ static void set_easy_picks(capl_captcha *gen)
 
 static capl_status set_length(capl_captcha *gen, const capl_captcha_options *options)
 {
-  gen->length_lo = or_default(options->length, gen->preset->length);
+  gen->length_lo = or_default(options->length, gen->preset->options.length);
   gen->length = or_default(options->length_max, gen->length_lo);
   if (gen->length_lo < 1 || gen->length_lo > CAPL_LABEL_MAX) {
     return CAPL_FAIL(CAPL_EVALUE, "captcha length is %d; it must be 1..%d", gen->length_lo, CAPL_LABEL_MAX);
@@ -92,15 +67,28 @@ static capl_status set_length(capl_captcha *gen, const capl_captcha_options *opt
 static capl_status set_options(capl_captcha *gen, const capl_captcha_options *options)
 {
   CAPL_TRY(set_length(gen, options));
-  gen->width = or_default(options->width, gen->preset->width);
-  gen->height = or_default(options->height, gen->preset->height);
+  gen->width = or_default(options->width, gen->preset->options.width);
+  gen->height = or_default(options->height, gen->preset->options.height);
   if (gen->width < LEAST_PX || gen->width > MOST_PX || gen->height < LEAST_PX || gen->height > MOST_PX) {
     return CAPL_FAIL(CAPL_EVALUE, "captcha size is %d x %d px; each side must be %d..%d", gen->width, gen->height,
                      LEAST_PX, MOST_PX);
   }
-  CAPL_TRY(capl_charset_expand(options->charset ? options->charset : gen->preset->charset, gen->charset));
+  CAPL_TRY(capl_charset_expand(options->charset ? options->charset : gen->preset->options.charset, gen->charset));
   CAPL_TRY(set_picks(gen, options->often ? options->often : "", or_default(options->times, 1)));
   set_easy_picks(gen);
+  gen->own_size = !options->size.given;
+  return captcha_options_resolve(gen->preset, options, &gen->options);
+}
+
+static capl_status find_fonts(capl_captcha *gen, const capl_captcha_options *options)
+{
+  const char *const *usual = gen->preset->options.fonts, *const *names = options->fonts[0] ? options->fonts : usual;
+  gen->own_fonts = names == usual;
+  while (gen->n_fonts < CAPL_FONTS_MAX && names[gen->n_fonts]) {
+    const char *own = gen->own_fonts ? usual[gen->n_fonts] : usual[0];
+    CAPL_TRY(capl_font_find(names[gen->n_fonts], own, &gen->font[gen->n_fonts]));
+    gen->n_fonts++;
+  }
   return CAPL_OK;
 }
 
@@ -109,14 +97,27 @@ static capl_status set_options(capl_captcha *gen, const capl_captcha_options *op
 static void free_room(captcha_room *room)
 {
   captcha_scratch_free(room->lepture);
+  free(room->rgb);
+  free(room->rows);
   free(room);
+}
+
+static capl_status furnish(const capl_captcha *gen, captcha_room *room)
+{
+  size_t row = (size_t)gen->width * 3;
+  if (gen->glyphs.glyph) CAPL_TRY(captcha_scratch_new(gen, &room->lepture));
+  if (!gen->letters.letter) return CAPL_OK;
+  room->rgb = malloc(row * (size_t)gen->height);
+  room->rows = malloc(2 * row);
+  if (room->rgb && room->rows) return CAPL_OK;
+  return CAPL_FAIL(CAPL_ENOMEM, "no memory to draw captchas of %d x %d px", gen->width, gen->height);
 }
 
 static capl_status new_room(const capl_captcha *gen, captcha_room **made)
 {
   captcha_room *room = calloc(1, sizeof *room);
   if (!room) return CAPL_FAIL(CAPL_ENOMEM, "no memory to draw captchas");
-  capl_status status = gen->glyphs.glyph ? captcha_scratch_new(gen, &room->lepture) : CAPL_OK;
+  capl_status status = furnish(gen, room);
   if (status != CAPL_OK) {
     free_room(room);
     return status;
@@ -146,9 +147,10 @@ static void return_room(capl_captcha *gen, captcha_room *room)
 
 static capl_status build(capl_captcha *gen, const char *preset, const capl_captcha_options *options)
 {
-  CAPL_TRY(find_preset(preset, &gen->preset));
+  CAPL_TRY(captcha_preset_find(preset, &gen->preset));
   CAPL_TRY(set_options(gen, options));
-  CAPL_TRY(gen->preset->style->open(gen, options));
+  CAPL_TRY(find_fonts(gen, options));
+  CAPL_TRY(gen->preset->style->open(gen, gen->font, gen->n_fonts));
   return new_room(gen, &gen->idle);
 }
 
@@ -182,6 +184,8 @@ void capl_captcha_unref(capl_captcha *gen)
     free_room(gen->idle);
     gen->idle = next;
   }
+  for (int i = 0; i < gen->n_fonts; i++) free(gen->font[i]);
+  captcha_letters_fini(&gen->letters);
   capl_glyphs_fini(&gen->glyphs);
   pthread_mutex_destroy(&gen->lock);
   free(gen);
@@ -207,9 +211,9 @@ const char *capl_captcha_charset(const capl_captcha *gen)
   return gen->charset;
 }
 
-const char *capl_captcha_font(const capl_captcha *gen)
+const char *capl_captcha_font(const capl_captcha *gen, int i)
 {
-  return gen->glyphs.path;
+  return i >= 0 && i < gen->n_fonts ? gen->font[i] : NULL;
 }
 
 int capl_captcha_shortest(const capl_captcha *gen)
@@ -219,16 +223,42 @@ int capl_captcha_shortest(const capl_captcha *gen)
 
 /* ---- drawing --------------------------------------------------------------------------------- */
 
-int captcha_roll_letter(const capl_captcha *gen, const captcha_level *level, capl_rng *rng)
+int captcha_roll_letter(captcha_image *image)
 {
-  bool all = level->n_letters == (int)strlen(gen->charset);
+  const capl_captcha *gen = image->gen;
+  bool all = image->level.n_letters == (int)strlen(gen->charset);
   const uint8_t *pick = all ? gen->pick : gen->easy_pick;
-  return pick[dice_between(rng, 0, gen->n_easy[level->n_letters] - 1)];
+  return pick[dice_between(&image->rng, 0, gen->n_easy[image->level.n_letters] - 1)];
 }
 
-int captcha_roll_length(const captcha_level *level, capl_rng *rng)
+int captcha_roll_length(captcha_image *image)
 {
-  return level->length_lo == level->length_hi ? level->length_lo : dice_between(rng, level->length_lo, level->length_hi);
+  int lo = image->level.length_lo, hi = image->level.length_hi;
+  return lo == hi ? lo : dice_between(&image->rng, lo, hi);
+}
+
+captcha_colour captcha_roll_colour(capl_rng *rng, const capl_captcha_colours *colours)
+{
+  captcha_colour colour;
+  for (int c = 0; c < 3; c++) colour.rgb[c] = (uint8_t)dice_between(rng, colours->lo[c], colours->hi[c]);
+  return colour;
+}
+
+int captcha_roll_count(captcha_image *image, int lo, int hi)
+{
+  return (int)((float)dice_between(&image->rng, lo, hi) * image->level.noise + 0.5f);
+}
+
+void captcha_draw_in(const captcha_style *style, captcha_image *image)
+{
+  if (style->draw) {
+    style->draw(image);
+    return;
+  }
+  uint8_t *rgb = image->channels == 3 ? image->pixels : image->room->rgb;
+  captcha_sheet sheet = {image->gen->width, image->gen->height, rgb};
+  style->paint(image, &sheet);
+  if (image->channels == 1) captcha_sheet_luma(&sheet, image->pixels);
 }
 
 static capl_status check_share(const char *name, float share)
@@ -263,15 +293,13 @@ capl_status capl_captcha_draw_at(const capl_captcha *generator, uint64_t seed, u
 {
   if (channels != 1 && channels != 3) return CAPL_FAIL(CAPL_EVALUE, "a captcha has 1 or 3 channels, not %d", channels);
   capl_captcha *gen = (capl_captcha *)generator; /* only the list of idle rooms changes */
-  captcha_level level;
-  CAPL_TRY(set_level(gen, difficulty, &level));
-  captcha_room *room;
-  CAPL_TRY(take_room(gen, &room));
-  capl_rng rng;
-  capl_rng_init(&rng, seed, (uint32_t)index, (uint32_t)(index >> 32), CAPL_STREAM_CAPTCHA);
+  captcha_image image = {.gen = gen, .channels = channels, .pixels = pixels, .labels = labels};
+  CAPL_TRY(set_level(gen, difficulty, &image.level));
+  CAPL_TRY(take_room(gen, &image.room));
+  capl_rng_init(&image.rng, seed, (uint32_t)index, (uint32_t)(index >> 32), CAPL_STREAM_CAPTCHA);
   for (int i = 0; i < gen->length; i++) labels[i] = -1;
-  gen->preset->style->draw(gen, &level, &rng, room, channels, pixels, labels);
-  return_room(gen, room);
+  captcha_draw_in(gen->preset->style, &image);
+  return_room(gen, image.room);
   return CAPL_OK;
 }
 

@@ -12,6 +12,8 @@
 
 #include "capl/data.h"
 #include "capl/rng.h"
+#include "data/letters.h"
+#include "data/sheet.h"
 #include "data/warp.h"
 
 enum { CAPTCHA_SIZES = 3, CAPTCHA_DOTS = 30 };
@@ -22,21 +24,33 @@ typedef struct captcha_scratch captcha_scratch; /* what one thread needs to pain
 typedef struct captcha_room {
   struct captcha_room *next; /* idle ones form a list */
   captcha_scratch *lepture;  /* NULL if the preset has no use for it */
+  uint8_t *rgb;              /* the sheet of a gray image, (H,W,3); NULL likewise */
+  uint8_t *rows;             /* two rows of a sheet */
 } captcha_room;
 
 /* How hard one image is to be: what the options say, made easier by what draw_at was given. */
 typedef struct {
   int length_lo, length_hi;
-  int n_letters;      /* how many of the charset's letters, in the generator's order */
-  float noise, warp;  /* 0..1 of the style's own */
+  int n_letters;     /* how many of the charset's letters, in the generator's order */
+  float noise, warp; /* 0..1 of the style's own */
 } captcha_level;
 
-/* A family of presets. */
+/* One image in the making. */
 typedef struct {
-  capl_status (*open)(capl_captcha *gen, const capl_captcha_options *options); /* renders the letters, adds up sizes */
-  /* labels: T ids, all -1 so far. */
-  void (*draw)(const capl_captcha *gen, const captcha_level *level, capl_rng *rng, captcha_room *room, int channels,
-               uint8_t *pixels, int32_t *labels);
+  const capl_captcha *gen;
+  captcha_level level;
+  capl_rng rng;
+  captcha_room *room;
+  int channels;
+  uint8_t *pixels; /* (H,W,channels) */
+  int32_t *labels; /* T ids, all -1 at first */
+} captcha_image;
+
+/* A family of presets: it draws on a sheet, or by itself. */
+typedef struct {
+  capl_status (*open)(capl_captcha *gen, char *const *fonts, int n_fonts); /* renders the letters, adds up sizes */
+  void (*paint)(captcha_image *image, const captcha_sheet *sheet);
+  void (*draw)(captcha_image *image); /* without a sheet; NULL if there is paint */
 } captcha_style;
 
 /* Largest displacement of a letter's corners: share * cell + px, share = least + spread * uniform. */
@@ -53,8 +67,7 @@ typedef struct {
 typedef struct {
   const char *name;
   const captcha_style *style;
-  const char *charset; /* what a generator has when its options say nothing */
-  int length, width, height;
+  capl_captcha_options options; /* what a generator has when its own say nothing */
   captcha_lepture_rule lepture;
 } captcha_preset;
 
@@ -91,19 +104,38 @@ struct capl_captcha {
   ** images take letters up, with how many of these entries belong to the first n letters. */
   uint8_t pick[CAPL_CHARSET_MAX * CAPL_OFTEN_MAX], easy_pick[CAPL_CHARSET_MAX * CAPL_OFTEN_MAX];
   int n_pick, n_easy[CAPL_CHARSET_MAX + 1];
-  /* lepture */
-  capl_glyphs glyphs;
-  int canvas_width; /* px of the longest possible line, at least width */
+  capl_captcha_options options; /* of those that only some presets have, all that this one has */
+  bool own_size, own_fonts;     /* the preset's, not the options' */
+  char *font[CAPL_FONTS_MAX];
+  int n_fonts;
+  captcha_letters letters; /* of styles that draw on a sheet */
+  capl_glyphs glyphs;      /* of the lepture style: */
+  int canvas_width;        /* px of the longest possible line, at least width */
   pthread_mutex_t lock; /* of idle */
   captcha_room *idle;
 };
 
-extern const captcha_style captcha_lepture;
+extern const captcha_style captcha_lepture, captcha_gd, captcha_seed, captcha_mixed, captcha_gradient, captcha_free;
 
-/* The next letter's class id. */
-int captcha_roll_letter(const capl_captcha *gen, const captcha_level *level, capl_rng *rng);
-/* How long the text is; no die is rolled when there is nothing to choose. */
-int captcha_roll_length(const captcha_level *level, capl_rng *rng);
+/* captcha_presets.c, captcha_options.c */
+capl_status captcha_preset_find(const char *name, const captcha_preset **found);
+bool captcha_option_given(const capl_captcha_options *options, const capl_style_option *option);
+/* The preset's options with those given in their place. */
+capl_status captcha_options_resolve(const captcha_preset *preset, const capl_captcha_options *options,
+                                    capl_captcha_options *resolved);
+extern const char *const captcha_grids[], *const captcha_backdrops[], *const captcha_ink_pers[];
+/* Place of a word in its list. */
+int captcha_word_index(const char *const *words, const char *word);
+
+/* What the styles roll. */
+int captcha_roll_length(captcha_image *image); /* no die is rolled when there is nothing to choose */
+int captcha_roll_letter(captcha_image *image); /* class id */
+captcha_colour captcha_roll_colour(capl_rng *rng, const capl_captcha_colours *colours);
+/* How many of the things that make an image noisy. */
+int captcha_roll_count(captcha_image *image, int lo, int hi);
+
+/* Draws the image in a style of its generator. */
+void captcha_draw_in(const captcha_style *style, captcha_image *image);
 
 capl_status captcha_scratch_new(const capl_captcha *gen, captcha_scratch **scratch);
 void captcha_scratch_free(captcha_scratch *scratch); /* NULL is fine */

@@ -4,33 +4,15 @@
 #define _GNU_SOURCE
 #include "data/glyphs.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include <ft2build.h>
 #include FT_FREETYPE_H
 
+#include "data/fonts.h"
+
 enum { DROID_ASCENT = 2163, DROID_EM = 2048 }; /* units of Droid Sans Mono */
-static const char default_font[] = "/usr/share/fonts/truetype/noto/NotoMono-Regular.ttf";
-
-/* An unset or empty CAPL_FONT is no font. */
-static const char *font_path(const char *font)
-{
-  if (font && *font) return font;
-  const char *env = getenv("CAPL_FONT");
-  return env && *env ? env : default_font;
-}
-
-static capl_status find_font(const char *path)
-{
-  if (access(path, R_OK) == 0) return CAPL_OK;
-  CAPL_FAIL(CAPL_EIO, "cannot open the captcha font %s: %s", path, strerror(errno));
-  capl_error_hint("install the Debian package fonts-noto-mono (it provides %s), or name another TrueType file with "
-                  "font = PATH or CAPL_FONT=PATH", default_font);
-  return CAPL_EIO;
-}
 
 static int clamp(int value, int last)
 {
@@ -61,7 +43,8 @@ static uint32_t *quads(const FT_Bitmap *bitmap)
 /* px from the top of the line to the base of its letters. */
 static int line_ascent(FT_Face face, const char *path)
 {
-  if (strcmp(path, default_font) == 0) return (face->size->metrics.y_ppem * DROID_ASCENT + DROID_EM - 1) / DROID_EM;
+  const char *slash = strrchr(path, '/');
+  if (strcmp(slash ? slash + 1 : path, CAPL_FONT_NOTO_MONO) == 0) return (face->size->metrics.y_ppem * DROID_ASCENT + DROID_EM - 1) / DROID_EM;
   return (int)((face->size->metrics.ascender + 63) >> 6);
 }
 
@@ -106,11 +89,9 @@ static capl_status render_all(FT_Library library, capl_glyphs *glyphs, const cha
   return status;
 }
 
-capl_status capl_glyphs_init(capl_glyphs *glyphs, const char *font, const char *chars, const int *sizes_px, int n_sizes)
+capl_status capl_glyphs_init(capl_glyphs *glyphs, const char *path, const char *chars, const int *sizes_px, int n_sizes)
 {
-  const char *path = font_path(font);
   *glyphs = (capl_glyphs){.n_sizes = n_sizes, .n_chars = (int)strlen(chars)};
-  CAPL_TRY(find_font(path));
   glyphs->path = strdup(path);
   glyphs->glyph = calloc((size_t)(n_sizes * glyphs->n_chars), sizeof *glyphs->glyph);
   glyphs->space_w = calloc((size_t)n_sizes, sizeof *glyphs->space_w);

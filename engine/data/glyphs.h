@@ -24,11 +24,11 @@ typedef struct {
   char *path;
 } capl_glyphs;
 
-/* font: path, or NULL for $CAPL_FONT or Noto Mono. chars: one glyph each. glyphs->path is the file used.
-** Noto Mono has the outlines of Droid Sans Mono, which captcha generators like to bring along, below a lower line: the
-** default font gets the line of Droid Sans Mono, a font that was asked for keeps its own.
-** EIO if there is no such file, EFORMAT if it is no font or lacks a character. Finish with _fini either way. */
-capl_status capl_glyphs_init(capl_glyphs *glyphs, const char *font, const char *chars, const int *sizes_px,
+/* path: of the font. chars: one glyph each.
+** Noto Mono has the outlines of Droid Sans Mono, which captcha generators like to bring along, below a lower line: it
+** gets the line of Droid Sans Mono, every other font keeps its own.
+** EFORMAT if it is no font or lacks a character. Finish with _fini either way. */
+capl_status capl_glyphs_init(capl_glyphs *glyphs, const char *path, const char *chars, const int *sizes_px,
                              int n_sizes);
 void capl_glyphs_fini(capl_glyphs *glyphs);
 

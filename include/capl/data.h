@@ -23,6 +23,7 @@ extern "C" {
 enum {
   CAPL_LABEL_MAX = 32,   /* T, characters of a label */
   CAPL_OFTEN_MAX = 100,  /* how many times as often a generator may draw a character */
+  CAPL_FONTS_MAX = 8,    /* fonts one generator mixes */
   CAPL_CHARSET_MAX = 94, /* K, classes: printable ASCII without space */
 };
 
@@ -38,18 +39,56 @@ CAPL_API capl_status capl_charset_expand(const char *spec, char expanded[CAPL_CH
 typedef struct capl_captcha capl_captcha; /* immutable once made, shared by any number of threads */
 
 typedef struct {
-  const char *charset; /* may hold ranges; NULL = "0-9A-Z" */
-  int length;          /* characters per image, 1..CAPL_LABEL_MAX; 0 = 4 */
+  bool given;   /* false = as the preset has it */
+  float lo, hi; /* uniform, rolled anew for each thing it applies to */
+} capl_captcha_range;
+
+typedef struct {
+  bool given;
+  uint8_t lo[3], hi[3]; /* RGB, each channel uniform */
+} capl_captcha_colours;
+
+typedef struct {
+  const char *charset; /* may hold ranges; NULL = the preset's */
+  int length;          /* characters per image, 1..CAPL_LABEL_MAX; 0 = the preset's */
   int length_max;      /* each image has length..length_max of them, uniformly; 0 = length */
-  int width, height;   /* px; 0 = 160, 60. The letters keep their size */
-  const char *font;    /* path of a TrueType file; NULL = $CAPL_FONT, else Noto Mono where Debian puts it */
+  int width, height;   /* px; 0 = the preset's */
+  const char *fonts[CAPL_FONTS_MAX]; /* until NULL: paths of TrueType files, or bare names of installed ones. Each letter is
+                                     ** of one of them. None = the preset's own, of which Noto Mono may be replaced
+                                     ** by $CAPL_FONT */
   const char *often;   /* characters of the charset that come more often than the others; NULL = none */
   int times;           /* how many times as often, 1..CAPL_OFTEN_MAX; 0 = 1 */
+  /* What only some presets have: capl_style_option_at tells of each. */
+  capl_captcha_range size, rotate, warp, spacing, rise, lines, arcs, curves, line_width, dots, dot_size, grain, smooth;
+  capl_captcha_colours background, ink, line_ink;
+  const char *style, *backdrop, *ink_per; /* NULL = as the preset has it */
 } capl_captcha_options;
 
-/* preset: "lepture" or "lepture-0.7.1". options may be NULL. *gen: caller unrefs.
-** EVALUE for an unknown preset (the message lists them) or a bad option; EIO for a missing font;
-** EFORMAT for one that is damaged or lacks a character. */
+typedef enum {
+  CAPL_STYLE_RANGE,  /* capl_captcha_range */
+  CAPL_STYLE_COUNT,  /* the same, of whole numbers */
+  CAPL_STYLE_COLOUR, /* capl_captcha_colours */
+  CAPL_STYLE_WORD,   /* const char * */
+} capl_style_kind;
+
+typedef struct {
+  const char *name;
+  capl_style_kind kind;
+  size_t offset;            /* in capl_captcha_options */
+  float least, most;        /* of ranges and counts */
+  const char *const *words; /* until NULL */
+  const char *doc;
+} capl_style_option;
+
+/* i-th option that only some presets have, NULL past the last; and whether the preset of that number has it. */
+CAPL_API const capl_style_option *capl_style_option_at(int i);
+CAPL_API bool capl_captcha_preset_has(int preset, const capl_style_option *option);
+/* i-th preset name, NULL past the last. */
+CAPL_API const char *capl_captcha_preset_name(int i);
+
+/* preset: a name of that list. options may be NULL. *gen: caller unrefs.
+** EVALUE for an unknown preset (the message lists them), a bad option, or one that the preset does not have; EIO for a
+** missing font; EFORMAT for one that is damaged or lacks a character. */
 CAPL_API capl_status capl_captcha_new(const char *preset, const capl_captcha_options *options,
                                       capl_captcha **gen);
 CAPL_API capl_captcha *capl_captcha_ref(capl_captcha *gen);
@@ -84,9 +123,8 @@ CAPL_API int capl_captcha_height(const capl_captcha *gen);
 CAPL_API int capl_captcha_length(const capl_captcha *gen);   /* T, characters of the longest text */
 CAPL_API int capl_captcha_shortest(const capl_captcha *gen); /* characters of the shortest */
 CAPL_API const char *capl_captcha_charset(const capl_captcha *gen); /* expanded; borrowed from gen */
-CAPL_API const char *capl_captcha_font(const capl_captcha *gen);    /* path in use; borrowed from gen */
-/* i-th preset name, NULL past the last. */
-CAPL_API const char *capl_captcha_preset_name(int i);
+/* Path of the i-th font in use, NULL past the last; borrowed from gen. */
+CAPL_API const char *capl_captcha_font(const capl_captcha *gen, int i);
 
 /* Writes images 0..n-1 of seed as dir/TEXT_INDEX.png (RGB; index zero-padded) with `threads` threads
 ** (0 = the calling thread). dir is made if its parent exists. Each file appears whole or not at all.

@@ -51,14 +51,15 @@ static void an_unknown_preset_lists_the_known_ones(void **state)
   (void)state;
   capl_captcha *gen;
   assert_fails(capl_captcha_new("lepture2", NULL, &gen), CAPL_EVALUE,
-               "no captcha preset \"lepture2\"; there are: lepture, lepture-0.7.1");
+               "no captcha preset \"lepture2\"; there are: lepture, lepture-0.7.1, gd-security, seed-custom, mixed, gradient-curve, "
+               "free");
 }
 
 static void a_missing_font_names_its_path_and_the_package(void **state)
 {
   (void)state;
   capl_captcha *gen;
-  assert_fails(capl_captcha_new("lepture", &(capl_captcha_options){.font = "/no/font.ttf"}, &gen), CAPL_EIO,
+  assert_fails(capl_captcha_new("lepture", &(capl_captcha_options){.fonts = {"/no/font.ttf"}}, &gen), CAPL_EIO,
                "cannot open the captcha font /no/font.ttf: No such file or directory");
   assert_non_null(strstr(capl_error_last()->hint, "install the Debian package fonts-noto-mono"));
   setenv("CAPL_FONT", "/no/other.ttf", 1);
@@ -71,7 +72,7 @@ static void a_file_that_is_no_font_is_refused(void **state)
 {
   (void)state;
   capl_captcha *gen;
-  assert_fails(capl_captcha_new("lepture", &(capl_captcha_options){.font = "/etc/passwd"}, &gen), CAPL_EFORMAT,
+  assert_fails(capl_captcha_new("lepture", &(capl_captcha_options){.fonts = {"/etc/passwd"}}, &gen), CAPL_EFORMAT,
                "/etc/passwd is not a font FreeType can read");
 }
 

@@ -10,17 +10,36 @@ local spec = {
   {name = "preset", type = "text", default = "lepture", doc = "style of the images"},
   {name = "n", type = "number", default = 1000, doc = "images"},
   {name = "seed", type = "number", default = 1, doc = "the same seed gives the same images"},
-  {name = "charset", type = "text", default = "0-9A-Z", doc = "characters, ranges allowed"},
-  {name = "length", type = "number", default = 4, doc = "characters per image"},
+  {name = "charset", type = "text", doc = "characters, ranges allowed; else the preset's"},
+  {name = "length", type = "text", doc = "characters per image, 6 or 4..8; else the preset's"},
+  {name = "width", type = "number", doc = "px; else the preset's"},
+  {name = "height", type = "number", doc = "px; else the preset's"},
+  {name = "font", type = "text", doc = "TrueType file, or several with commas between; else the preset's"},
   {name = "workers", type = "number", default = core.sys.cpus(), doc = "threads"},
 }
+
+--- "6" -> 6; "4..8" -> {4, 8}
+local function read_length(text)
+  local lo, hi = text:match("^(%d+)%.%.(%d+)$")
+  if lo then return {tonumber(lo), tonumber(hi)} end
+  if text:match("^%d+$") then return tonumber(text) end
+  core.error{code = "value", message = ("--length is a number of characters or two, as in 4..8, not '%s'"):format(text)}
+end
+
+local function read_fonts(text)
+  local fonts = {}
+  for name in text:gmatch("[^,]+") do fonts[#fonts + 1] = name end
+  return fonts
+end
 
 local function main(job)
   local o, words = options.read(job.args, spec, {command = "generate"})
   if words[1] then core.error{code = "value", message = ("'%s' is no option; write --key=value"):format(words[1])} end
   local started = core.clock()
   data.save_captchas{
-    dir = o.out, count = o.n, seed = o.seed, preset = o.preset, charset = o.charset, length = o.length, workers = o.workers,
+    dir = o.out, count = o.n, seed = o.seed, preset = o.preset, charset = o.charset,
+    length = o.length and read_length(o.length), width = o.width, height = o.height, font = o.font and read_fonts(o.font),
+    workers = o.workers,
   }
   local seconds = core.clock() - started
   core.sys.out(("%d images (%s, seed %d) in %s, %.0f per second\n"):format(

@@ -11,6 +11,7 @@ local variables = {
   {"CAPL_THREADS", "as many compute threads as OMP_NUM_THREADS says"},
   {"OMP_NUM_THREADS", "one per processor that this process may use"},
   {"CAPL_MEMORY_LIMIT", "tensors may take all memory; else a number of bytes"},
+  {"CAPL_FONTS", "fonts named without a path are looked for where Debian installs them; else in this folder first"},
   {"CAPL_FONT", "captchas are drawn with Debian's Noto Mono; else the path of a TrueType file"},
   {"CAPL_LUA_PATH", "the Lua library inside the program; else the folder of another, for work on capl"},
 }

@@ -2,6 +2,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
+local captcha = require "data.captcha"
 local check = require "data.check"
 local Loader = require "data.loader"
 local split = require "data.split"
@@ -24,36 +25,6 @@ function Source:name(i) return self.box:name(i) end
 --- Size of the images in px.
 function Source:width() return self.box:width() end
 function Source:height() return self.box:height() end
-
-local captcha_keys = {
-  "preset", "charset", "length", "width", "height", "font", "often", "times", "count", "fixed", "seed", "channels",
-}
-
-local function generator(o)
-  return core.data.captcha(o.preset or "lepture", {
-    charset = o.charset, length = o.length, width = o.width, height = o.height, font = o.font,
-    often = o.often, times = o.times,
-  })
-end
-
---- Captchas drawn while training.
--- opts  preset = "lepture" | "lepture-0.7.1"; charset = "0-9A-Z"; length = 4; width = 160, height = 60 (px); font =
---       path of a TrueType file; channels = 1 | 3; seed = 42; count = images per epoch (endless);
---       often = "0O", times = 3: these characters of the charset come three times as often as each other one;
---       fixed = false: new images in every epoch; true: the same in every epoch, none of which a fresh source of that
---       seed ever shows
--- errs value: unknown preset or option; io: no font
-function data.captcha(opts)
-  local o = check.options("data.captcha", opts, captcha_keys)
-  if o.count ~= nil and not (type(o.count) == "number" and o.count >= 1) then
-    check.fail(("data.captcha: count is a number of images from 1 on, got %s"):format(tostring(o.count)),
-      "leave it out for an endless source")
-  end
-  local box = core.data.captcha_source(generator(o), {
-    seed = o.seed, channels = o.channels, count = o.count, fixed = o.fixed,
-  })
-  return source(box)
-end
 
 local folder_keys = {"label", "charset", "length", "width", "height", "channels", "variable", "resize"}
 
@@ -135,20 +106,9 @@ function data.folder(dir, opts)
   return made
 end
 
---- Writes n captchas as PNG files TEXT_INDEX.png.
--- opts  dir = folder, made when missing; count; seed; workers = threads; and what data.captcha knows of the style
--- errs io, value: the charset holds a character that file names cannot carry
-function data.save_captchas(opts)
-  local o = check.options("data.save_captchas", opts, {
-    "dir", "count", "seed", "workers", "preset", "charset", "length", "width", "height", "font",
-  })
-  check.kind("data.save_captchas", "dir", o.dir, "string")
-  if o.dir == "" then check.fail("data.save_captchas: dir is empty; it names a folder") end
-  check.kind("data.save_captchas", "count", o.count, "number")
-  local made, why = core.sys.mkdir(o.dir)
-  if not made then core.error{code = "io", message = why} end
-  generator(o):save(o.dir, o.count, o.seed or 42, o.workers or 0)
-end
+local drawn = captcha.new(source)
+--- Captchas drawn while training, and a folder of them. See lua/capl/data/captcha.lua.
+data.captcha, data.save_captchas = drawn.captcha, drawn.save_captchas
 
 --- A folder in parts for training, choosing and testing. See lua/capl/data/split.lua.
 data.split = split.new(source)
@@ -158,6 +118,8 @@ function data.loader(opts) return Loader.new(opts) end
 
 --- Names of the generator's styles.
 data.presets = core.data.presets
+--- List of {name, doc, presets = {name, …}}: what only some styles can be asked for.
+data.style_options = core.data.style_options
 --- One PNG file as a tensor (1,C,H,W) u8.
 data.png_read = core.data.png_read
 --- Writes a tensor (C,H,W) or (1,C,H,W) u8 as a PNG file.

@@ -1,0 +1,92 @@
+-- captcha.lua: data.captcha: images drawn while training, and data.save_captchas: the same as files.
+-- SPDX-License-Identifier: Apache-2.0
+local core = ...
+
+local check = require "data.check"
+
+local captcha = {}
+
+-- What every preset has, beside what core.data.style_options lists.
+local common = {"charset", "width", "height", "font", "often", "times"}
+
+local function list(...)
+  local all = {}
+  for _, names in ipairs{...} do
+    for _, name in ipairs(names) do all[#all + 1] = name end
+  end
+  return all
+end
+
+local own = {}
+for i, option in ipairs(core.data.style_options()) do own[i] = option.name end
+
+local look = list({"preset", "length"}, common, own)
+
+--- length = 4 or {4, 8} -> shortest, longest
+local function read_length(where, length)
+  if type(length) ~= "table" then return length end
+  local lo, hi = length[1], length[2]
+  if type(lo) == "number" and type(hi) == "number" and lo <= hi then return lo, hi end
+  check.fail(("%s: length is a number, or {shortest, longest}, got {%s, %s}"):format(where, tostring(lo), tostring(hi)))
+end
+
+local function generator(where, o)
+  local low = {}
+  for _, name in ipairs(common) do low[name] = o[name] end
+  for _, name in ipairs(own) do low[name] = o[name] end
+  low.length, low.length_max = read_length(where, o.length)
+  return core.data.captcha(o.preset or "lepture", low)
+end
+
+local function check_count(where, count)
+  if type(count) == "number" and count >= 1 then return end
+  check.fail(("%s: count is a number of images from 1 on, got %s"):format(where, tostring(count)),
+    "leave it out for an endless source")
+end
+
+--- source(box) makes the object of a source.
+function captcha.new(source)
+  local made = {}
+
+  --- Captchas drawn while training.
+  -- opts  preset = "lepture", "lepture-0.7.1" (letters pushed out of shape, dots, an arc), "gd-security" (turned letters
+  --       on a grid or on rings), "seed-custom" (upright coloured letters over lines and dots), "mixed" (lepture or
+  --       seed-custom, image by image), "gradient-curve" (bold black letters on a gray gradient, crossed by a curve) or
+  --       "free" (every step set below); charset = "0-9A-Z"; length = 4, or {4, 8}: between; width, height (px): without
+  --       them these four are the preset's; font = TrueType file, its path or the bare name of an installed one, or a list
+  --       of them, of which each letter has one; channels = 1 | 3; seed = 42; count = images per epoch (endless);
+  --       often = "0O", times = 3: these characters of the charset come three times as often as each other one;
+  --       fixed = false: new images in every epoch; true: the same in every epoch, none of which a fresh source of that
+  --       seed ever shows
+  --       "free" has, as a number or {lo, hi}, rolled anew for each letter or thing: size (px), rotate (degrees), warp,
+  --       spacing, rise (shares of the size), lines, arcs, curves, dots (how many), line_width, dot_size (px), grain
+  --       (noise of the background, in levels), smooth (times); as a gray level, {lo, hi} or {{r, g, b}, {r, g, b}}:
+  --       background, ink, line_ink; backdrop = "plain" | "gradient"; ink_per = "image" | "letter".
+  --       "gd-security" has size, lines, dots, background, ink, line_ink and style = "default", "rect", "circle",
+  --       "ellipse", "ec", "box", "blank" or "any". data.style_options() lists them all
+  -- errs value: unknown preset, an option out of range or one that the preset does not have; io: no font
+  function made.captcha(opts)
+    local o = check.options("data.captcha", opts, list(look, {"count", "fixed", "seed", "channels"}))
+    if o.count ~= nil then check_count("data.captcha", o.count) end
+    return source(core.data.captcha_source(generator("data.captcha", o), {
+      seed = o.seed, channels = o.channels, count = o.count, fixed = o.fixed,
+    }))
+  end
+
+  --- Writes n captchas as PNG files TEXT_INDEX.png.
+  -- opts  dir = folder, made when missing; count; seed; workers = threads; and what data.captcha knows of the style
+  -- errs io, value: the charset holds a character that file names cannot carry
+  function made.save_captchas(opts)
+    local o = check.options("data.save_captchas", opts, list(look, {"dir", "count", "seed", "workers"}))
+    check.kind("data.save_captchas", "dir", o.dir, "string")
+    if o.dir == "" then check.fail("data.save_captchas: dir is empty; it names a folder") end
+    check.kind("data.save_captchas", "count", o.count, "number")
+    local there, why = core.sys.mkdir(o.dir)
+    if not there then core.error{code = "io", message = why} end
+    generator("data.save_captchas", o):save(o.dir, o.count, o.seed or 42, o.workers or 0)
+  end
+
+  return made
+end
+
+return captcha
