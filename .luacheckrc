@@ -6,8 +6,8 @@ unused_args = false
 ignore = {"581"} -- not (x <= y) is true for NaN, x > y is not
 -- A library chunk gets the table of C functions as its vararg.
 files["lua"] = {globals = {}}
-files["bench"] = {read_globals = {"capl", "nn", "optim", "data", "plot", "train"}}
-files["recipes"] = {read_globals = {"capl", "nn", "optim", "data", "plot", "train"}}
+files["bench"] = {read_globals = {"capl", "nn", "optim", "data", "augment", "plot", "train"}}
+files["recipes"] = {read_globals = {"capl", "nn", "optim", "data", "augment", "plot", "train"}}
 -- 241: tables that only keep tensors alive; 311: pcall's results, of which the last is looked at
-files["tests"] = {std = "luajit+busted", read_globals = {"capl", "nn", "optim", "data", "plot", "train"}, ignore = {"241", "311"}}
+files["tests"] = {std = "luajit+busted", read_globals = {"capl", "nn", "optim", "data", "augment", "plot", "train"}, ignore = {"241", "311"}}
 files["tests/op"] = {max_line_length = false} -- tables of cases

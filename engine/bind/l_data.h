@@ -8,6 +8,7 @@
 #include "capl/data.h"
 
 #define SOURCE_TYPE "capl.source"
+#define LOADER_TYPE "capl.loader"
 
 /* A box is a userdata holding one engine pointer, NULL once released. type: "capl.source" and the like. */
 void **data_new_box(lua_State *L, const char *type);
@@ -39,8 +40,15 @@ void data_push_field(lua_State *L, const capl_field *field, int n, const void *d
 /* Pushes labels as a tensor (n,T) i32. */
 void data_push_labels(lua_State *L, const int32_t *labels, int n, int T);
 
+/* Reads and checks the augmentation at i. */
+capl_augment_options data_read_augment(lua_State *L, int i);
+/* The list of stages at key of the options table at i, in memory that it leaves on the stack; NULL and n = 0 without. */
+const struct capl_stage *data_option_stages(lua_State *L, int i, const char *key, int *n);
+
 /* Add data.captcha and data.captcha_source, and data.loader, to the table on top. */
 void bind_open_captcha(lua_State *L);
 void bind_open_loader(lua_State *L);
+/* Adds what a schedule needs to the methods of loaders, and data.knobs to the table on top. */
+void bind_open_schedule(lua_State *L);
 
 #endif

@@ -5,8 +5,6 @@
 
 #include <string.h>
 
-#define LOADER_TYPE "capl.loader"
-
 /* ---- augmentation ---------------------------------------------------------------------------- */
 
 static const char *const augment_names[] = {"rotate", "scale",    "translate_x", "translate_y",
@@ -36,7 +34,7 @@ static capl_range option_range(lua_State *L, int i, const char *key, int kind)
   return r;
 }
 
-static capl_augment_options read_augment(lua_State *L, int i)
+capl_augment_options data_read_augment(lua_State *L, int i)
 {
   bind_check_options(L, i, augment_names);
   capl_augment_options a = {.rotate = option_range(L, i, "rotate", '-'),
@@ -59,7 +57,7 @@ static capl_augment_options read_augment(lua_State *L, int i)
 
 static const char *const loader_names[] = {"batch",     "workers", "prefetch", "seed",     "shuffle",
                                            "drop_last", "rank",    "world",    "on_error", "dtype",
-                                           "norm",      "mean",    "std",      "augment",  "cache", NULL};
+                                           "norm",      "mean",    "std",      "augment",  "cache", "stages",  NULL};
 
 static void option_channels(lua_State *L, int i, const char *key, float *out, float otherwise)
 {
@@ -115,9 +113,10 @@ static int data_loader(lua_State *L)
   option_channels(L, 2, "mean", o.mean, 0);
   option_channels(L, 2, "std", o.std, 1);
   if (bind_option(L, 2, "augment")) {
-    augment = read_augment(L, lua_gettop(L));
+    augment = data_read_augment(L, lua_gettop(L));
     o.augment = &augment;
   }
+  o.stages = data_option_stages(L, 2, "stages", &o.n_stages);
   void **box = data_new_box(L, LOADER_TYPE);
   bind_check(L, capl_loader_new(source, &o, (capl_loader **)box), NULL);
   return 1;
@@ -342,4 +341,5 @@ void bind_open_loader(lua_State *L)
   data_open_type(L, LOADER_TYPE, loader, loader_release);
   lua_pushcfunction(L, data_loader);
   lua_setfield(L, -2, "loader");
+  bind_open_schedule(L);
 }

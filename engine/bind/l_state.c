@@ -382,7 +382,7 @@ void capl_bind_environment(lua_State *L)
                                  {"rawset", safe_rawset},
                                  {"collectgarbage", safe_collectgarbage},
                                  {NULL, NULL}};
-  static const char *const names[] = {"capl", "nn", "optim", "data", "plot", "train", NULL};
+  static const char *const names[] = {"capl", "nn", "optim", "data", "augment", "plot", "train", NULL};
   lua_getfield(L, LUA_REGISTRYINDEX, RECIPE);
   if (!lua_isnil(L, -1)) return;
   lua_pop(L, 1);

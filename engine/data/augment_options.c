@@ -9,31 +9,31 @@
 #include "data/augment.h"
 #include "data/source.h"
 
-#define RANGE(name, least, most) {#name, OP_RANGE, offsetof(capl_augment_options, name), least, most}
-#define PROBABILITY(name) {#name, OP_PROBABILITY, offsetof(capl_augment_options, name), 0, 1}
+#define RANGE(name, least, most, idle) {#name, OP_RANGE, offsetof(capl_augment_options, name), least, most, idle}
+#define PROBABILITY(name) {#name, OP_PROBABILITY, offsetof(capl_augment_options, name), 0, 1, 0}
 
 /* ORDER capl_augment_op: an op's place is the number of its random stream. */
 const op_row augment_ops[CAPL_AUGMENT_OPS] = {
-  RANGE(rotate, -360, 360),
-  RANGE(scale, 0.05f, 20),
-  RANGE(translate_x, -1, 1),
-  RANGE(translate_y, -1, 1),
-  RANGE(shear, -80, 80),
-  RANGE(contrast, 0, 100),
-  RANGE(brightness, 0, 100),
-  RANGE(noise, 0, 255),
+  RANGE(rotate, -360, 360, 0),
+  RANGE(scale, 0.05f, 20, 1),
+  RANGE(translate_x, -1, 1, 0),
+  RANGE(translate_y, -1, 1, 0),
+  RANGE(shear, -80, 80, 0),
+  RANGE(contrast, 0, 100, 1),
+  RANGE(brightness, 0, 100, 1),
+  RANGE(noise, 0, 255, 0),
   PROBABILITY(invert),
   PROBABILITY(flip),
   PROBABILITY(flip_vertical),
-  RANGE(crop, 0.01f, 1),
-  RANGE(perspective, 0, 0.95f),
-  RANGE(elastic, 0, 1000),
-  RANGE(gamma, 0.05f, 20),
-  RANGE(saturation, 0, 100),
-  RANGE(hue, -0.5f, 0.5f),
-  RANGE(blur, 0.05f, 10),
-  RANGE(erase, 0, 1),
-  {"mix", OP_MIX, 0, 0, 1},
+  RANGE(crop, 0.01f, 1, 1),
+  RANGE(perspective, 0, 0.95f, 0),
+  RANGE(elastic, 0, 1000, 0),
+  RANGE(gamma, 0.05f, 20, 1),
+  RANGE(saturation, 0, 100, 1),
+  RANGE(hue, -0.5f, 0.5f, 0),
+  RANGE(blur, 0.05f, 10, 0),
+  RANGE(erase, 0, 1, 0),
+  {"mix", OP_MIX, 0, 0, 1, 0},
 };
 _Static_assert(CAPL_AUGMENT_MIX == CAPL_AUGMENT_OPS - 1 && CAPL_AUGMENT_INVERT == 8, "the list has the order of the ops");
 

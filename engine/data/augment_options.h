@@ -17,6 +17,7 @@ typedef struct {
   op_kind kind;
   size_t offset; /* in capl_augment_options */
   float least, most;
+  float idle; /* where a range changes nothing */
 } op_row;
 
 /* ORDER capl_augment_op */

@@ -1,22 +1,29 @@
-/* knobs.c -- the list of numbers in the augmentation's options, and what lies between two sets of them.
+/* knobs.c -- the numbers in the augmentation's options, and what lies between two sets of them.
+**
+** Ops are those of augment_options.c; what else can move stands here.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #include "capl/schedule.h"
+#include "data/augment_options.h"
 
-#define RANGE(name, idle) {#name, CAPL_KNOB_RANGE, offsetof(capl_augment_options, name), idle}
-#define SHARE(name) {#name, CAPL_KNOB_SHARE, offsetof(capl_augment_options, name), 0}
-
-static const capl_knob knobs[] = {
-  RANGE(rotate, 0), RANGE(scale, 1), RANGE(translate_x, 0), RANGE(translate_y, 0), RANGE(shear, 0),
-  RANGE(contrast, 1), RANGE(brightness, 1), RANGE(noise, 0), SHARE(invert),
-  SHARE(flip), SHARE(flip_vertical), RANGE(crop, 1), RANGE(crop_aspect, 1), RANGE(perspective, 0), RANGE(elastic, 0),
-  RANGE(gamma, 1), RANGE(saturation, 1), RANGE(hue, 0), RANGE(blur, 0.05f), RANGE(erase, 0), SHARE(mixup.p), SHARE(cutmix.p),
+static const capl_knob others[] = {
+  {"crop_aspect", CAPL_KNOB_RANGE, offsetof(capl_augment_options, crop_aspect), {3.0f / 4, 4.0f / 3}, -1},
+  {"mixup", CAPL_KNOB_SHARE, offsetof(capl_augment_options, mixup.p), {0, 0}, -1},
+  {"cutmix", CAPL_KNOB_SHARE, offsetof(capl_augment_options, cutmix.p), {0, 0}, -1},
 };
-enum { N_KNOBS = sizeof knobs / sizeof *knobs };
+enum { OTHERS = sizeof others / sizeof *others, OPS = CAPL_AUGMENT_MIX }; /* the last op is mixing */
 
-const capl_knob *capl_augment_knob(int i)
+bool capl_augment_knob(int i, capl_knob *knob)
 {
-  return i >= 0 && i < N_KNOBS ? &knobs[i] : NULL;
+  if (i < 0 || i >= OPS + OTHERS) return false;
+  if (i >= OPS) {
+    *knob = others[i - OPS];
+    return true;
+  }
+  const op_row *row = &augment_ops[i];
+  bool ranged = row->kind == OP_RANGE;
+  *knob = (capl_knob){row->name, ranged ? CAPL_KNOB_RANGE : CAPL_KNOB_SHARE, row->offset, {row->idle, row->idle}, ranged ? i : -1};
+  return true;
 }
 
 /* a at share 0, b at share 1, exactly. */
@@ -25,39 +32,58 @@ static float between(float a, float b, double share)
   return share <= 0 ? a : share >= 1 ? b : (float)((double)a + ((double)b - (double)a) * share);
 }
 
-static bool is_off(capl_range r)
+static capl_range range_of(const capl_knob *knob, const capl_augment_options *options)
 {
-  return r.lo == 0 && r.hi == 0;
+  return *(const capl_range *)((const char *)options + knob->offset);
 }
 
 static capl_range range_between(const capl_knob *knob, capl_range a, capl_range b, double share)
 {
-  if (is_off(a) && is_off(b)) return a;
-  if (share <= 0) return a;
+  if (share <= 0 || (!augment_is_on(a) && !augment_is_on(b))) return a;
   if (share >= 1) return b;
-  capl_range idle = {.lo = knob->idle, .hi = knob->idle};
-  if (is_off(a)) a = idle;
-  if (is_off(b)) b = idle;
-  return (capl_range){.lo = between(a.lo, b.lo, share), .hi = between(a.hi, b.hi, share)};
+  if (!augment_is_on(a)) a = knob->idle;
+  if (!augment_is_on(b)) b = knob->idle;
+  return (capl_range){between(a.lo, b.lo, share), between(a.hi, b.hi, share)};
 }
 
-static void move_knob(const capl_knob *knob, const void *from, const void *to, double share, void *out)
+static void move_range(const capl_knob *knob, const capl_augment_options *from, const capl_augment_options *to, double share,
+                       capl_augment_options *out)
 {
-  size_t at = knob->offset;
-  const char *a = (const char *)from + at, *b = (const char *)to + at;
-  if (knob->kind == CAPL_KNOB_SHARE) {
-    *(float *)((char *)out + at) = between(*(const float *)a, *(const float *)b, share);
-  } else {
-    *(capl_range *)((char *)out + at) = range_between(knob, *(const capl_range *)a, *(const capl_range *)b, share);
-  }
+  capl_range a = range_of(knob, from), b = range_of(knob, to);
+  *(capl_range *)((char *)out + knob->offset) = range_between(knob, a, b, share);
+  if (knob->op < 0) return;
+  float skips = augment_is_on(a) ? from->skip[knob->op] : to->skip[knob->op];
+  float will_skip = augment_is_on(b) ? to->skip[knob->op] : from->skip[knob->op];
+  out->skip[knob->op] = between(skips, will_skip, share);
+  out->coin[knob->op] = augment_is_on(b) && share > 0 ? to->coin[knob->op] : from->coin[knob->op];
 }
 
-/* What is no number (such as the level that fills corners) is that of the stage to come, if it augments. */
+static void move_share(const capl_knob *knob, const capl_augment_options *from, const capl_augment_options *to, double share,
+                       capl_augment_options *out)
+{
+  float a = *(const float *)((const char *)from + knob->offset), b = *(const float *)((const char *)to + knob->offset);
+  *(float *)((char *)out + knob->offset) = between(a, b, share);
+}
+
+/* What is no number (the level that fills corners, which ops share a coin) is that of the stage to come, if it augments;
+** a stage that mixes no samples leaves alpha as it was. */
+static capl_augment_options rest_of(const capl_augment_options *from, const capl_augment_options *to, double share)
+{
+  capl_augment_options rest = to && (share > 0 || !from) ? *to : from ? *from : (capl_augment_options){0};
+  if (from && rest.mixup.p == 0) rest.mixup.alpha = from->mixup.alpha;
+  if (from && rest.cutmix.p == 0) rest.cutmix.alpha = from->cutmix.alpha;
+  return rest;
+}
+
 void capl_augment_between(const capl_augment_options *from, const capl_augment_options *to, double share,
                           capl_augment_options *out)
 {
   static const capl_augment_options none = {0};
-  capl_augment_options result = to && (share > 0 || !from) ? *to : from ? *from : none;
-  for (int i = 0; i < N_KNOBS; i++) move_knob(&knobs[i], from ? from : &none, to ? to : &none, share, &result);
+  capl_augment_options result = rest_of(from, to, share);
+  capl_knob knob;
+  for (int i = 0; capl_augment_knob(i, &knob); i++) {
+    if (knob.kind == CAPL_KNOB_RANGE) move_range(&knob, from ? from : &none, to ? to : &none, share, &result);
+    else move_share(&knob, from ? from : &none, to ? to : &none, share, &result);
+  }
   *out = result;
 }

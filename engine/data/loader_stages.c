@@ -67,3 +67,10 @@ capl_status capl_loader_stage_at(const capl_loader *l, uint64_t step, capl_stage
   schedule_at(&l->stages, step, values);
   return CAPL_OK;
 }
+
+capl_status capl_loader_stage_values(const capl_loader *l, int stage, capl_stage_values *values)
+{
+  if (stage < 0 || stage >= l->stages.n) return CAPL_FAIL(CAPL_EVALUE, "there is no stage %d; the loader has %d", stage + 1, l->stages.n);
+  schedule_target(&l->stages, stage, values);
+  return CAPL_OK;
+}

@@ -86,7 +86,7 @@ static capl_difficulty difficulty_between(const capl_difficulty *a, const capl_d
   };
 }
 
-static void set_values(const schedule *s, int i, capl_stage_values *v)
+void schedule_target(const schedule *s, int i, capl_stage_values *v)
 {
   const capl_stage *stage = &s->stage[i];
   *v = (capl_stage_values){.stage = i, .share = 1, .augments = stage->augments, .augment = stage->augment,
@@ -105,7 +105,7 @@ static void mix_values(const capl_stage_values *before, double share, capl_stage
 /* A ramp starts from what the stage before had come to when this one began, be that half-way up its own ramp. */
 static void values_of(const schedule *s, int i, uint64_t step, capl_stage_values *v)
 {
-  set_values(s, i, v);
+  schedule_target(s, i, v);
   double share = i == 0 ? 1 : share_at(s, i, step);
   v->share = share;
   if (share >= 1) return;
@@ -206,6 +206,14 @@ static void fill_in(capl_stage *stage, const capl_source *source)
   if (d->length_hi == 0) d->length_hi = source->length;
 }
 
+/* Where one stage has a difficulty, all have: the others' is all that the source can. */
+static void spread_difficulty(schedule *s)
+{
+  bool any = false;
+  for (int i = 0; i < s->n; i++) any = any || s->stage[i].eases;
+  for (int i = 0; i < s->n; i++) s->stage[i].eases = any;
+}
+
 static capl_status set_stages(schedule *s, const capl_stage *stages, const capl_source *source)
 {
   for (int i = 0; i < s->n; i++) {
@@ -216,6 +224,7 @@ static capl_status set_stages(schedule *s, const capl_stage *stages, const capl_
     bool waits = stages[i].from == CAPL_FROM_METRIC;
     s->since[i] = waits ? SCHEDULE_NEVER : (uint64_t)begins_at(s, &stages[i]);
   }
+  spread_difficulty(s);
   return check_order(s);
 }
 

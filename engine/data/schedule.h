@@ -28,6 +28,8 @@ void schedule_fini(schedule *s);
 uint64_t schedule_step(const schedule *s, uint64_t epoch, uint64_t batch);
 /* What the batch after so many steps is made of. */
 void schedule_at(const schedule *s, uint64_t step, capl_stage_values *values);
+/* What a stage is when it has come in fully. */
+void schedule_target(const schedule *s, int stage, capl_stage_values *values);
 /* The stage begins at a step to come. EVALUE. */
 capl_status schedule_reached(schedule *s, int stage, uint64_t step);
 /* Puts back what `since` was. EVALUE. */

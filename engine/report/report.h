@@ -19,7 +19,7 @@
 enum {
   REPORT_MAX_SIDE = 16384,      /* px */
   REPORT_MAX_PIXELS = 64 << 20, /* as many as a PNG may have to be read */
-  REPORT_MAX_PANELS = 12,
+  REPORT_MAX_PANELS = 32,
   REPORT_MAX_SERIES = 21, /* per panel: 7 colours, full, dashed and dotted */
   REPORT_MAX_CELLS = 10000,
 };

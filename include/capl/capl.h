@@ -15,6 +15,7 @@
 #include "capl/model.h"
 #include "capl/op.h"
 #include "capl/rng.h"
+#include "capl/schedule.h"
 #include "capl/tape.h"
 #include "capl/tensor.h"
 

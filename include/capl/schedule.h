@@ -63,6 +63,8 @@ CAPL_API int capl_loader_stages(const capl_loader *loader);
 CAPL_API uint64_t capl_loader_step(const capl_loader *loader);
 /* What the batch after so many steps is made of. ESTATE without stages. */
 CAPL_API capl_status capl_loader_stage_at(const capl_loader *loader, uint64_t step, capl_stage_values *values);
+/* What a stage (from 0) makes when it has come in fully. EVALUE if there is none of that number. */
+CAPL_API capl_status capl_loader_stage_values(const capl_loader *loader, int stage, capl_stage_values *values);
 
 /* ---- the numbers that a ramp moves ---- */
 
@@ -73,13 +75,14 @@ typedef struct {
   const char *name;
   capl_knob_kind kind;
   size_t offset;
-  float idle; /* where a range changes nothing: 0, or 1 for factors */
+  capl_range idle; /* where a range changes nothing, such as 1 to 1 for factors */
+  int op;          /* whose skip and coin belong to a range; -1 = nobody's */
 } capl_knob;
 
-/* i-th one, NULL past the last. */
-CAPL_API const capl_knob *capl_augment_knob(int i);
+/* i-th one; false past the last. */
+CAPL_API bool capl_augment_knob(int i, capl_knob *knob);
 /* *out: share 0..1 of the way between two options. A range that one of them has switched off goes from or to where it
-** changes nothing. NULL = no augmentation. */
+** changes nothing, with the probability that the other gives it. NULL = no augmentation. */
 CAPL_API void capl_augment_between(const capl_augment_options *from, const capl_augment_options *to, double share,
                                    capl_augment_options *out);
 

@@ -122,7 +122,8 @@ capl.is_error = core.is_error
 -- ---- parts that are loaded when first used ----
 
 local later = {
-  data = {"data"}, plot = {"plot"}, train = {"train"}, io = {"io"}, params = {"params", "params"}, choice = {"params", "choice"},
+  data = {"data"}, augment = {"augment"}, plot = {"plot"}, train = {"train"}, io = {"io"},
+  params = {"params", "params"}, choice = {"params", "choice"},
   capture = {"capture"}, distributed = {"distributed", "distributed"}, text_meter = {"run.text_meter", "new"},
   progress = {"run.progress", "new"}, final = {"run", "final"},
   run_folder = {"run", "folder"}, save_model = {"run.modelfile", "save"},

@@ -6,7 +6,8 @@ local root = (os.getenv("CAPL_SOURCE_DIR") or ".") .. "/lua/capl/"
 local files = {"init.lua", "tensor.lua", "nn/init.lua", "nn/class.lua", "nn/module.lua", "nn/sequential.lua", "nn/parameter.lua",
   "nn/conv2d.lua", "nn/linear.lua", "nn/batchnorm.lua", "nn/activation.lua", "nn/pooling.lua", "nn/pixel_unshuffle.lua",
   "nn/loss.lua", "nn/summary.lua", "optim/optimizer.lua", "optim/algorithms.lua", "optim/muon.lua",
-  "optim/join.lua", "optim/schedule.lua", "train/fit.lua", "train/evaluate.lua", "plot/init.lua"}
+  "optim/join.lua", "optim/schedule.lua", "train/fit.lua", "train/evaluate.lua", "plot/init.lua",
+  "augment/init.lua", "augment/schedule.lua"}
 
 -- Words of all docstrings together with the line each of them stands on, and the examples.
 local function read_docs()
@@ -51,6 +52,7 @@ describe("docstrings", function()
     assert.same({}, undocumented(capl.optim.schedule))
     assert.same({}, undocumented(capl.train))
     assert.same({}, undocumented(capl.plot))
+    assert.same({}, undocumented(capl.augment))
   end)
 
   it("show examples that are true", function()

@@ -86,7 +86,7 @@ describe("plot", function()
 
     it("refuses what cannot be drawn", function()
       refused("plot.lines: panels is missing", plot.lines, {})
-      refused("plot.lines: a chart has 1 to 12 panels, not 0", plot.lines, {panels = {}})
+      refused("plot.lines: a chart has 1 to 32 panels, not 0", plot.lines, {panels = {}})
       refused("plot.lines: panels is a list, but has an entry [a]", plot.lines, {panels = {a = 1}})
       refused("plot.lines: panels[1]: options are a table, got number", plot.lines, {panels = {1}})
       refused("plot.lines: width must be a whole number, got 1.5", plot.lines, {panels = {}, width = 1.5})

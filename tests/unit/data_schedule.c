@@ -121,15 +121,50 @@ static void ranges_keep_their_ends_exactly(void **state)
 {
   (void)state;
   capl_loader *l = open_loader(plan, STAGES, (how){0, 0});
-  for (int i = 0; capl_augment_knob(i); i++) {
-    const capl_knob *k = capl_augment_knob(i);
-    size_t bytes = k->kind == CAPL_KNOB_RANGE ? sizeof(capl_range) : sizeof(float);
-    const char *first = (const char *)&plan[0].augment + k->offset, *second = (const char *)&plan[1].augment + k->offset;
+  capl_knob k;
+  for (int i = 0; capl_augment_knob(i, &k); i++) {
+    size_t bytes = k.kind == CAPL_KNOB_RANGE ? sizeof(capl_range) : sizeof(float);
+    const char *first = (const char *)&plan[0].augment + k.offset, *second = (const char *)&plan[1].augment + k.offset;
     capl_stage_values begin = at(l, 10), end = at(l, 30);
-    assert_memory_equal((const char *)&begin.augment + k->offset, first, bytes);
-    assert_memory_equal((const char *)&end.augment + k->offset, second, bytes);
+    assert_memory_equal((const char *)&begin.augment + k.offset, first, bytes);
+    assert_memory_equal((const char *)&end.augment + k.offset, second, bytes);
   }
   capl_loader_free(l);
+}
+
+static void every_number_of_an_augmentation_is_moved(void **state)
+{
+  (void)state;
+  /* All that is not a knob of its own belongs to one: skip and alpha; the rest is no number. */
+  capl_augment_options from = {0}, to = {.mixup = {0.4f, 0.2f}, .cutmix = {1, 0.4f}}, half;
+  int n = 0;
+  capl_knob k;
+  for (; capl_augment_knob(n, &k); n++) {
+    char *at = (char *)&to + k.offset;
+    if (k.kind == CAPL_KNOB_RANGE) *(capl_range *)at = (capl_range){.lo = 0.5f, .hi = 0.75f};
+    else *(float *)at = 0.5f;
+    if (k.op >= 0) to.skip[k.op] = 0.25f;
+  }
+  assert_int_equal(n, CAPL_AUGMENT_OPS - 1 + 3); /* crop_aspect, mixup and cutmix have no op of their own */
+  capl_augment_between(&from, &to, 0.5, &half);
+  for (int i = 0; capl_augment_knob(i, &k); i++) {
+    const char *at = (const char *)&half + k.offset;
+    if (k.kind == CAPL_KNOB_RANGE) {
+      assert_float_equal(((const capl_range *)(const void *)at)->lo, (k.idle.lo + 0.5) / 2, 1e-6);
+      assert_float_equal(((const capl_range *)(const void *)at)->hi, (k.idle.hi + 0.75) / 2, 1e-6);
+    } else {
+      assert_float_equal(*(const float *)(const void *)at, 0.25, 1e-6);
+    }
+    if (k.op >= 0) assert_float_equal(half.skip[k.op], 0.25, 0);
+  }
+  assert_float_equal(half.mixup.alpha, 0.4, 1e-6);
+  assert_ok(capl_augment_check(&half));
+  to.skip[CAPL_AUGMENT_ROTATE] = 0.75f;
+  capl_augment_between(&half, &to, 0.5, &half);
+  assert_float_equal(half.skip[CAPL_AUGMENT_ROTATE], 0.5, 1e-6);
+  capl_augment_between(&to, NULL, 0.5, &half);
+  assert_float_equal(half.mixup.alpha, 0.4, 1e-6);
+  assert_float_equal(half.skip[CAPL_AUGMENT_ROTATE], 0.75, 0);
 }
 
 /* ---- metrics --------------------------------------------------------------------------------- */
@@ -380,6 +415,7 @@ int main(void)
     cmocka_unit_test(a_cosine_ramp_moves_every_range_as_the_formula_says),
     cmocka_unit_test(a_linear_ramp_takes_what_is_switched_off_to_where_it_changes_nothing),
     cmocka_unit_test(ranges_keep_their_ends_exactly),
+    cmocka_unit_test(every_number_of_an_augmentation_is_moved),
     cmocka_unit_test(a_metric_takes_effect_at_a_fixed_distance),
     cmocka_unit_test(near_the_end_of_an_epoch_a_metric_waits_for_the_next),
     cmocka_unit_test(a_ramp_starts_from_what_an_unfinished_one_had_come_to),

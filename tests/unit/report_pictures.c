@@ -257,7 +257,7 @@ CHANGE(font_no_font, chart->font = "/etc/passwd")
 static void wrong_charts_are_refused_by_name(void **state)
 {
   (void)state;
-  assert_fails(lines_with(no_panels), CAPL_EVALUE, "a chart has 1 to 12 panels, not 0");
+  assert_fails(lines_with(no_panels), CAPL_EVALUE, "a chart has 1 to 32 panels, not 0");
   assert_fails(lines_with(narrow), CAPL_EVALUE, "the width of a chart is 240 to 16384 px, not 100");
   assert_fails(lines_with(wide), CAPL_EVALUE, "the width of a chart is 240 to 16384 px, not 20000");
   assert_fails(lines_with(tall), CAPL_EVALUE, "a picture of 400 x 20000 px; the limit is 16384 px per side and 64 megapixels");

@@ -10,6 +10,7 @@ local check = require "data.check"
 local distributed = require "distributed"
 local hooks = require "hooks"
 local run = require "run"
+local schedules = require "augment.schedule"
 
 local Loader = {}
 Loader.__index = Loader
@@ -63,11 +64,21 @@ local function refuse_bad_labels(source, on_error)
   }
 end
 
+-- A schedule given as augment; nil for anything else.
+local function read_schedule(o)
+  if not schedules.is(o.augment) then return nil end
+  if o.role ~= "train" then
+    check.fail(("data.loader: a schedule is for training, and role is \"%s\""):format(o.role), "give it to the train loader alone")
+  end
+  return o.augment
+end
+
 --- Serves a source in batches.
 -- opts  source: of data.captcha, data.folder …; role = "train" | "val" | "test"; batch = 64 images; workers = "auto" |
 --       threads (0 = none); prefetch = 2 batches; shuffle = true for train, else false; drop_last = false;
 --       augment = {rotate = degrees, scale =, translate_x =, translate_y =, shear =, contrast =, brightness =, noise =,
---       invert =, fill =}, ranges {lo, hi} or one number; normalize = "standardize" | "unit" | {mean = {…}, std = {…}};
+--       invert =, fill =}, ranges {lo, hi} or one number, or augment.schedule{…};
+--       normalize = "standardize" | "unit" | {mean = {…}, std = {…}};
 --       on_error = "stop" | "skip" for unreadable or unlabelled files; dtype = "auto" | "f32" | "bf16" | "f16" | "u8"; seed;
 --       cache = "auto" | "none" | "device": whether a GPU keeps all images as u8; auto does when every epoch has the same
 --       ones and they take at most a quarter of its free memory; shard = capl.distributed(): this rank's part of the source
@@ -88,20 +99,23 @@ function Loader.new(opts)
   if o.shard ~= nil and not distributed.is_world(o.shard) then
     check.fail("data.loader: shard is a " .. core.typename(o.shard) .. "; capl.distributed() gives one")
   end
+  local schedule = read_schedule(o)
   local shuffle = o.shuffle
   if shuffle == nil then shuffle = o.role == "train" and o.source.dir ~= nil end -- generated images have no order
   local low = {
     batch = o.batch, workers = auto.value("workers", o.workers or "auto"), prefetch = o.prefetch, shuffle = shuffle,
-    drop_last = o.drop_last, augment = o.augment, on_error = on_error, dtype = image_dtype(o.dtype), seed = o.seed,
+    drop_last = o.drop_last, on_error = on_error, dtype = image_dtype(o.dtype), seed = o.seed,
+    augment = not schedule and o.augment or nil, stages = schedule and schedule:engine(),
     cache = o.cache, rank = o.shard and o.shard.rank, world = o.shard and o.shard.size,
   }
   read_normalize(o.normalize, low)
   local self = setmetatable({
     box = core.data.loader(o.source.box, low), source = o.source, role = o.role, charset = o.source.charset,
     length = o.source.length, batch = o.batch or 64, workers = low.workers, dtype = low.dtype,
-    normalize = o.normalize or "standardize", on_error = on_error,
+    normalize = o.normalize or "standardize", on_error = on_error, schedule = schedule,
   }, Loader)
-  run.loader_made(self, o.role, o.augment)
+  if schedule then schedule:attach(self) end
+  run.loader_made(self, o.role, schedule and schedule.stages[1].augment or not schedule and o.augment or nil)
   return self
 end
 
@@ -121,9 +135,17 @@ function Loader:path() return self.box:path() end
 function Loader:measure(times) return self.box:measure(times or 100) end
 --- List of {id, message} of the bad samples met so far.
 function Loader:bad() return self.box:bad() end
---- {seed, epoch, position}: where it stands; set_state continues there.
-function Loader:state() return self.box:state() end
-function Loader:set_state(state) return self.box:set_state(state) end
+--- {seed, epoch, position}, with a schedule its state too: where it stands; set_state continues there.
+function Loader:state()
+  local state = self.box:state()
+  state.schedule = self.schedule and self.schedule:state()
+  return state
+end
+function Loader:set_state(state)
+  check.kind("loader:set_state", "the state", state, "table")
+  if self.schedule and state.schedule then self.schedule:set_state(state.schedule) end
+  return self.box:set_state{seed = state.seed, epoch = state.epoch, position = state.position}
+end
 
 -- ---- batches ----
 
@@ -142,6 +164,7 @@ local function next_batch(self)
   local batch = self.box:next()
   if not batch then return nil end
   batch.classes = #self.charset
+  if self.schedule then self.schedule:handed_out() end
   run.saw_batch(self, batch)
   return setmetatable(batch, Batch)
 end
@@ -174,6 +197,7 @@ end
 function Loader:epoch(number)
   check.kind("loader:epoch", "its number", number, "number")
   self.box:epoch(number)
+  if self.schedule then self.schedule:announce() end
   tell_path(self)
   if run.fixed and self.role == "train" then return repeat_first(self) end
   return function()

@@ -281,6 +281,7 @@ local function report()
   scaling_lines()
   for _, entry in ipairs(run.loaders) do
     if entry.loader:stats().samples > 0 then run.print("report: " .. entry.loader:report()) end
+    if entry.loader.schedule then run.print("report: " .. entry.loader.schedule:report_line()) end
   end
 end
 

@@ -27,6 +27,7 @@ local function new(o)
     span = span.new(o), progress = progress.new{steps = o.steps}, record = record.new(),
     log_due = span.marks(o.log_every, LOGS), eval_due = span.marks(o.eval_every, EVALUATIONS),
   }, Fit)
+  if o.train.schedule then o.train.schedule:begin(o) end
   if not hooks.model then
     hooks.set_model(o.model, {output = "text", charset = o.train.charset, length = o.train.length})
   end
@@ -69,6 +70,12 @@ function Fit:keep_best(figures, meter)
   if self.o.keep == "best" then self:save("best.capl", figures) end
 end
 
+-- What a stage of the train loader's schedule may wait for.
+function Fit:tell_schedule(figures, loss)
+  local schedule = self.o.train.schedule
+  if schedule then schedule:report{exact = figures.exact, chars = figures.chars, confidence = figures.confidence, loss = loss} end
+end
+
 function Fit:evaluate()
   local o, started = self.o, core.clock()
   self:note_losses(true)
@@ -77,6 +84,7 @@ function Fit:evaluate()
   local figures = meter:result()
   self.val, self.val_step, self.val_meter = figures, self.step, meter
   self.record:evaluation(self:at(), figures, meter.loss)
+  self:tell_schedule(figures, meter.loss)
   self:keep_best(figures, meter)
   run.print(("val  %6d  loss %.4f  %s"):format(self.step, meter.loss, meter:line()))
   self.progress:remember(("val %.1f %%"):format(100 * figures.exact))
@@ -166,7 +174,7 @@ function Fit:figures(ended)
     ended = ended, steps = self.step, images = self.images, seconds = at.seconds, images_per_s = at.images_per_s,
     evaluation_seconds = self.evaluating, val = self.val, best = self.best and self.best.figures,
     best_step = self.best and self.best.step, max_time = self.o.max_time, micro_batch = self.make_step:state().size,
-    captured_steps = core.counters().captured_steps,
+    captured_steps = core.counters().captured_steps, stages = self.o.train.schedule and self.o.train.schedule:history(),
   }
 end
 
