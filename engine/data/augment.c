@@ -288,7 +288,7 @@ capl_augment_result capl_augment_sample(const capl_augment_options *options, con
 {
   draw d = roll(options, which, s, in->pixels), other = {0};
   finish f = {.draw = &d, .erased = options->erase_value, .to = to, .out = out->pixels};
-  if (!partner) d.mixing = CAPL_MIX_NONE, d.mix = 1;
+  if (!partner) d.mixing = CAPL_MIX_NONE, d.mix = 1, d.any = d.alone;
   if (!d.any) {
     copy_sample(layout, in, to, out);
     return (capl_augment_result){false, 1};

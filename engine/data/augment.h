@@ -66,6 +66,7 @@ typedef struct {
 /* What was drawn for one sample. */
 typedef struct {
   bool any;      /* something changes */
+  bool alone;    /* the same, were it not mixed */
   bool moves;    /* the map is not the identity */
   bool bends;    /* the map is not affine: read capl_augment_nodes, not map */
   bool mirrored; /* left and right of what is shown are exchanged */
@@ -89,18 +90,18 @@ typedef struct {
 } capl_augment_draw;
 
 /* Rolls the dice for one image of the given size. mean: its capl_augment_mean, read if the options need it. */
-capl_augment_draw capl_augment_roll(const capl_augment_options *options, uint64_t seed, uint32_t epoch, uint32_t sample,
+CAPL_API capl_augment_draw capl_augment_roll(const capl_augment_options *options, uint64_t seed, uint32_t epoch, uint32_t sample,
                                     int height, int width, float mean);
 /* EUNSUPPORTED naming the first op that a row of a feed (capl/feed.h) cannot say. */
 capl_status augment_check_row(const capl_augment_options *options);
 /* Which of count samples this one is mixed with; false = none. It may be itself. */
-bool capl_augment_partner(const capl_augment_options *options, const capl_augment_case *which, uint32_t count, uint32_t *id);
+CAPL_API bool capl_augment_partner(const capl_augment_options *options, const capl_augment_case *which, uint32_t count, uint32_t *id);
 /* Whether samples may be mixed at all. */
 bool capl_augment_mixes(const capl_augment_options *options);
 /* Whether the dice need the mean of an image. */
 bool capl_augment_needs_mean(const capl_augment_options *options);
 /* Mean luma of n_pixels, as they were read. */
-float capl_augment_mean(const uint8_t *in, size_t n_pixels, int channels);
+CAPL_API float capl_augment_mean(const uint8_t *in, size_t n_pixels, int channels);
 
 /* table[v] = floor(255 (v / 255)^gamma + 0.5) */
 void capl_augment_gamma(float gamma, uint8_t table[256]);
@@ -109,8 +110,9 @@ void capl_augment_gamma(float gamma, uint8_t table[256]);
 ** 16383 px from 0. */
 int capl_augment_nodes_across(int size); /* size / 8 rounded up, and 1 */
 void capl_augment_nodes(const capl_augment_draw *d, int height, int width, int32_t *nodes);
-/* By how many px of the source elastic moves what is shown at (x,y). */
-void capl_augment_bent_by(const capl_augment_draw *d, int height, int width, double x, double y, double *by_x, double *by_y);
+/* By how many px of the source elastic moves what is shown at (x,y): the lattice spans the image, is looked up at nodes, and
+** bilinear between them. */
+CAPL_API void capl_augment_bent_by(const capl_augment_draw *d, int height, int width, double x, double y, double *by_x, double *by_y);
 
 /* ---- samples ---- */
 
@@ -129,8 +131,8 @@ typedef struct {
 } capl_augment_scratch;
 
 /* EVALUE, EUNSUPPORTED: of the environment's CAPL_ISA; ENOMEM. */
-capl_status capl_augment_scratch_init(capl_augment_scratch *scratch, int height, int width, int channels);
-void capl_augment_scratch_fini(capl_augment_scratch *scratch);
+CAPL_API capl_status capl_augment_scratch_init(capl_augment_scratch *scratch, int height, int width, int channels);
+CAPL_API void capl_augment_scratch_fini(capl_augment_scratch *scratch);
 
 /* What a source's samples are like. */
 typedef struct {
@@ -147,7 +149,7 @@ typedef struct {
 /* Augments a sample for checked options. partner: the other sample as it was read, of the id that capl_augment_partner gave;
 ** NULL = none. to: normalises the image on the way, out->pixels then holds (H,W,C) of its type; NULL = out holds levels.
 ** Labels stay the caller's. in, partner and out never share memory. */
-capl_augment_result capl_augment_sample(const capl_augment_options *options, const capl_augment_case *which,
+CAPL_API capl_augment_result capl_augment_sample(const capl_augment_options *options, const capl_augment_case *which,
                                         const capl_augment_layout *layout, const capl_sample *in, const capl_sample *partner,
                                         uint32_t partner_id, const capl_conversion *to, capl_augment_scratch *scratch,
                                         const capl_sample *out);

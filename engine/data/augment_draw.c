@@ -237,11 +237,19 @@ static double bent_by(const draw *d, int axis, double x, double y)
   return d->elastic * (above + (below - above) * fy);
 }
 
+/* The lattice is looked up at nodes; between them what is added is bilinear, as the map is. */
 void capl_augment_bent_by(const draw *d, int height, int width, double x, double y, double *by_x, double *by_y)
 {
-  double column = on_lattice(x, width), row = on_lattice(y, height);
-  *by_x = bent_by(d, 0, column, row);
-  *by_y = bent_by(d, 1, column, row);
+  double i = floor(x / AUGMENT_CELL), j = floor(y / AUGMENT_CELL), fx = x / AUGMENT_CELL - i, fy = y / AUGMENT_CELL - j;
+  double *by[2] = {by_x, by_y};
+  for (int axis = 0; axis < 2; axis++) {
+    *by[axis] = 0;
+    for (int k = 0; k < 4; k++) {
+      double weight = (k % 2 ? fx : 1 - fx) * (k / 2 ? fy : 1 - fy);
+      double column = on_lattice((i + k % 2) * AUGMENT_CELL, width), row = on_lattice((j + k / 2) * AUGMENT_CELL, height);
+      *by[axis] += weight * bent_by(d, axis, column, row);
+    }
+  }
 }
 
 static int32_t to_node(double at)
@@ -445,7 +453,8 @@ draw capl_augment_roll(const capl_augment_options *options, uint64_t seed, uint3
   draw_filters(&from, &d);
   draw_mixing(&from, height, width, &d);
   draw_erase(&from, height, width, &d);
-  d.any = d.moves || d.gain != 1 || d.lift != 0 || d.blends || d.noise > 0 || d.gamma != 1 || d.blur_radius > 0 ||
-          d.mixing != CAPL_MIX_NONE || d.erased.x1 > 0;
+  d.alone = d.moves || d.gain != 1 || d.lift != 0 || d.blends || d.noise > 0 || d.gamma != 1 || d.blur_radius > 0 ||
+            d.erased.x1 > 0;
+  d.any = d.alone || d.mixing != CAPL_MIX_NONE;
   return d;
 }
