@@ -228,24 +228,6 @@ static int data_charset(lua_State *L)
 
 /* ---- sources --------------------------------------------------------------------------------- */
 
-/* data.folder_source(dir, {width, height, channels, charset, length, variable}) */
-static int data_folder_source(lua_State *L)
-{
-  static const char *const names[] = {"width", "height", "channels", "charset", "length", "variable", "resize", NULL};
-  const char *dir = bind_check_string(L, 1);
-  bind_check_options(L, 2, names);
-  capl_folder_options o = {.width = (int)data_option_whole(L, 2, "width", 0, 0, 65535),
-                           .height = (int)data_option_whole(L, 2, "height", 0, 0, 65535),
-                           .channels = (int)data_option_whole(L, 2, "channels", 0, 0, 3),
-                           .charset = data_option_string(L, 2, "charset"),
-                           .length = (int)data_option_whole(L, 2, "length", 0, 0, CAPL_LABEL_MAX),
-                           .variable = data_option_bool(L, 2, "variable", false),
-                           .resize = data_option_bool(L, 2, "resize", false)};
-  void **box = data_new_box(L, SOURCE_TYPE);
-  bind_check(L, capl_source_folder_new(dir, &o, (capl_source **)box), NULL);
-  return 1;
-}
-
 static int source_count(lua_State *L)
 {
   return lua_pushnumber(L, capl_source_count(data_check_box(L, 1, SOURCE_TYPE))), 1;
@@ -276,7 +258,7 @@ static int source_charset(lua_State *L)
   return lua_pushstring(L, capl_source_charset(data_check_box(L, 1, SOURCE_TYPE))), 1;
 }
 
-static uint32_t check_sample(lua_State *L, int i, const capl_source *source)
+uint32_t data_check_sample(lua_State *L, int i, const capl_source *source)
 {
   int64_t id = bind_check_int(L, i), count = capl_source_count(source);
   if (id < 0 || id >= count)
@@ -288,7 +270,7 @@ static uint32_t check_sample(lua_State *L, int i, const capl_source *source)
 static int source_name(lua_State *L)
 {
   const capl_source *source = data_check_box(L, 1, SOURCE_TYPE);
-  lua_pushstring(L, capl_source_name(source, check_sample(L, 2, source)));
+  lua_pushstring(L, capl_source_name(source, data_check_sample(L, 2, source)));
   return 1;
 }
 
@@ -296,7 +278,7 @@ static int source_name(lua_State *L)
 static int source_set_label(lua_State *L)
 {
   capl_source *source = data_check_box(L, 1, SOURCE_TYPE);
-  bool good = capl_source_set_label(source, check_sample(L, 2, source), bind_check_string(L, 3)) == CAPL_OK;
+  bool good = capl_source_set_label(source, data_check_sample(L, 2, source), bind_check_string(L, 3)) == CAPL_OK;
   lua_pushboolean(L, good);
   if (good) return 1;
   lua_pushstring(L, capl_error_last()->message);
@@ -354,7 +336,7 @@ static int source_read(lua_State *L)
 {
   capl_source *source = data_check_box(L, 1, SOURCE_TYPE);
   int64_t epoch = bind_check_int(L, 2);
-  uint32_t id = check_sample(L, 3, source);
+  uint32_t id = data_check_sample(L, 3, source);
   int32_t labels[CAPL_LABEL_MAX];
   size_t bytes = (size_t)capl_source_channels(source) * (size_t)capl_source_height(source) * (size_t)capl_source_width(source);
   if (epoch < 0 || epoch > (int64_t)LIMIT_32)
@@ -384,20 +366,12 @@ static int source_subset(lua_State *L)
   uint32_t *id = lua_newuserdata(L, (n ? n : 1) * sizeof *id);
   for (size_t i = 0; i < n; i++) {
     lua_rawgeti(L, 2, (int)i + 1);
-    id[i] = check_sample(L, -1, source);
+    id[i] = data_check_sample(L, -1, source);
     lua_pop(L, 1);
   }
   void **box = data_new_box(L, SOURCE_TYPE);
   bind_check(L, capl_source_subset_new(source, id, (uint32_t)n, (capl_source **)box), NULL);
   return 1;
-}
-
-/* data.file_share(path) -> number in [0, 1) */
-static int data_file_share(lua_State *L)
-{
-  double share = 0;
-  bind_check(L, capl_file_share(bind_check_string(L, 1), &share), NULL);
-  return lua_pushnumber(L, share), 1;
 }
 
 static int source_release(lua_State *L)
@@ -417,9 +391,7 @@ void bind_open_data(lua_State *L)
                                     {"name", source_name},     {"set_label", source_set_label},
                                     {"read", source_read},     {"subset", source_subset},
                                     {NULL, NULL}};
-  static const luaL_Reg functions[] = {{"folder_source", data_folder_source},
-                                       {"file_share", data_file_share},
-                                       {"png_read", data_png_read},
+  static const luaL_Reg functions[] = {{"png_read", data_png_read},
                                        {"png_write", data_png_write},
                                        {"one_hot", data_one_hot},
                                        {"charset", data_charset},
@@ -427,6 +399,7 @@ void bind_open_data(lua_State *L)
   data_open_type(L, SOURCE_TYPE, source, source_release);
   lua_newtable(L);
   luaL_setfuncs(L, functions, 0);
+  bind_open_files(L);
   bind_open_captcha(L);
   bind_open_loader(L);
   lua_setfield(L, -2, "data");

@@ -45,6 +45,11 @@ capl_augment_options data_read_augment(lua_State *L, int i);
 /* The list of stages at key of the options table at i, in memory that it leaves on the stack; NULL and n = 0 without. */
 const struct capl_stage *data_option_stages(lua_State *L, int i, const char *key, int *n);
 
+/* A sample's number at i. */
+uint32_t data_check_sample(lua_State *L, int i, const capl_source *source);
+
+/* Adds sources of files and what sources of files can do. */
+void bind_open_files(lua_State *L);
 /* Add data.captcha and data.captcha_source, and data.loader, to the table on top. */
 void bind_open_captcha(lua_State *L);
 void bind_open_loader(lua_State *L);

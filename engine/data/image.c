@@ -166,9 +166,10 @@ static const char wanted_kinds[] = "PNG or JPEG";
 
 capl_status capl_image_decode(const void *bytes, size_t size, const char *name, int channels, capl_image *image)
 {
+  CAPL_TRY(image_check_channels(name, channels));
   switch (image_kind_of(bytes, size)) {
   case IMAGE_PNG: return capl_png_decode(bytes, size, name, channels, image);
-  case IMAGE_JPEG: CAPL_TRY(image_check_channels(name, channels)); return jpeg_decode(bytes, size, name, channels, image);
+  case IMAGE_JPEG: return jpeg_decode(bytes, size, name, channels, image);
   default: return image_refuse(bytes, size, name, wanted_kinds);
   }
 }

@@ -52,6 +52,11 @@ const char *capl_source_name(const capl_source *source, uint32_t i)
   return source->ops->name && i < source->count ? source->ops->name(source, i) : NULL;
 }
 
+const char *capl_source_text(const capl_source *source, uint32_t i)
+{
+  return source->ops->text && i < source->count ? source->ops->text(source, i) : NULL;
+}
+
 static capl_status check_id(const capl_source *source, uint32_t id)
 {
   if (id < source->count) return CAPL_OK;
@@ -63,6 +68,19 @@ capl_status capl_source_set_label(capl_source *source, uint32_t i, const char *t
   if (!source->ops->set_label) return CAPL_FAIL(CAPL_ESTATE, "this source makes its own labels");
   CAPL_TRY(check_id(source, i));
   return source->ops->set_label(source, i, text);
+}
+
+capl_status capl_source_check_label(const capl_source *source, uint32_t i)
+{
+  CAPL_TRY(check_id(source, i));
+  return source->ops->check_label ? source->ops->check_label(source, i) : CAPL_OK;
+}
+
+capl_status capl_source_encoded(capl_source *source, uint32_t i, encoded_bytes *bytes)
+{
+  if (!source->ops->encoded) return CAPL_FAIL(CAPL_ESTATE, "this source has no files");
+  CAPL_TRY(check_id(source, i));
+  return source->ops->encoded(source, i, bytes);
 }
 
 capl_status capl_source_read_with(capl_source *source, const capl_read *what, capl_image *scratch, const capl_sample *to)

@@ -17,12 +17,22 @@ typedef struct {
   const capl_difficulty *difficulty; /* of generators; NULL = as their options say */
 } capl_read;
 
+/* An image file as it lies on disk or in a database. */
+typedef struct {
+  const uint8_t *at;
+  size_t size;
+  uint8_t *owned; /* free(); NULL = the source keeps it */
+} encoded_bytes;
+
 typedef struct {
   /* scratch: the calling thread's, for decoding. */
   capl_status (*read)(capl_source *source, const capl_read *what, capl_image *scratch, const capl_sample *to);
   void (*close)(capl_source *source); /* frees source itself too */
   const char *(*name)(const capl_source *source, uint32_t i); /* NULL = no files */
   capl_status (*set_label)(capl_source *source, uint32_t i, const char *text); /* NULL = has its own */
+  const char *(*text)(const capl_source *source, uint32_t i); /* the label as it was given; NULL = none are */
+  capl_status (*check_label)(const capl_source *source, uint32_t i); /* NULL = they are always right */
+  capl_status (*encoded)(capl_source *source, uint32_t i, encoded_bytes *bytes); /* by many threads; NULL = no files */
 } capl_source_ops;
 
 struct capl_source {
@@ -40,5 +50,7 @@ struct capl_source {
 
 /* capl_source_read with the caller's own scratch image. */
 capl_status capl_source_read_with(capl_source *source, const capl_read *what, capl_image *scratch, const capl_sample *to);
+/* The bytes of sample i's file. ESTATE for a source without files. Thread-safe. */
+capl_status capl_source_encoded(capl_source *source, uint32_t i, encoded_bytes *bytes);
 
 #endif

@@ -1,8 +1,6 @@
 /* subset.c -- some samples of another source, and the rule that sorts files into parts by what is in them.
 ** SPDX-License-Identifier: Apache-2.0
 */
-#include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -34,6 +32,24 @@ static capl_status subset_set_label(capl_source *source, uint32_t i, const char 
   return capl_source_set_label(s->parent, s->id[i], text);
 }
 
+static const char *subset_text(const capl_source *source, uint32_t i)
+{
+  const subset_source *s = (const subset_source *)source;
+  return capl_source_text(s->parent, s->id[i]);
+}
+
+static capl_status subset_check_label(const capl_source *source, uint32_t i)
+{
+  const subset_source *s = (const subset_source *)source;
+  return capl_source_check_label(s->parent, s->id[i]);
+}
+
+static capl_status subset_encoded(capl_source *source, uint32_t i, encoded_bytes *bytes)
+{
+  subset_source *s = (subset_source *)source;
+  return capl_source_encoded(s->parent, s->id[i], bytes);
+}
+
 static void subset_close(capl_source *source)
 {
   subset_source *s = (subset_source *)source;
@@ -44,7 +60,7 @@ static void subset_close(capl_source *source)
 
 capl_status capl_source_subset_new(capl_source *parent, const uint32_t *id, uint32_t count, capl_source **source)
 {
-  static const capl_source_ops ops = {subset_read, subset_close, subset_name, subset_set_label};
+  static const capl_source_ops ops = {subset_read, subset_close, subset_name, subset_set_label, subset_text, subset_check_label, subset_encoded};
   if (count == 0) return CAPL_FAIL(CAPL_EVALUE, "a subset needs at least one sample");
   for (uint32_t i = 0; i < count; i++) {
     if (id[i] >= parent->count) return CAPL_FAIL(CAPL_EVALUE, "sample %u does not exist; the source has %u", id[i], parent->count);
@@ -68,24 +84,25 @@ capl_status capl_source_subset_new(capl_source *parent, const uint32_t *id, uint
 /* ---- sorting by content ---------------------------------------------------------------------- */
 
 /* FNV-1a, its bits mixed once more: its high ones alone say little about the last bytes. */
-static uint64_t hash_of(FILE *f)
+static uint64_t hash_of(const uint8_t *bytes, size_t size)
 {
-  unsigned char bytes[16384];
   uint64_t hash = 14695981039346656037u;
-  for (size_t n; (n = fread(bytes, 1, sizeof bytes, f)) > 0;) {
-    for (size_t i = 0; i < n; i++) hash = (hash ^ bytes[i]) * 1099511628211u;
-  }
+  for (size_t i = 0; i < size; i++) hash = (hash ^ bytes[i]) * 1099511628211u;
   hash = (hash ^ hash >> 30) * 0xbf58476d1ce4e5b9u;
   hash = (hash ^ hash >> 27) * 0x94d049bb133111ebu;
   return hash ^ hash >> 31;
 }
 
-capl_status capl_file_share(const char *path, double *share)
+double capl_share_of(const void *bytes, size_t size)
 {
-  FILE *f = fopen(path, "re");
-  if (!f) return CAPL_FAIL(CAPL_EIO, "%s: cannot be opened: %s", path, strerror(errno));
-  *share = (double)(hash_of(f) >> 11) * 0x1p-53;
-  bool failed = ferror(f);
-  fclose(f);
-  return failed ? CAPL_FAIL(CAPL_EIO, "%s: cannot be read: %s", path, strerror(errno)) : CAPL_OK;
+  return (double)(hash_of(bytes, size) >> 11) * 0x1p-53;
+}
+
+capl_status capl_source_share(capl_source *source, uint32_t i, double *share)
+{
+  encoded_bytes bytes;
+  CAPL_TRY(capl_source_encoded(source, i, &bytes));
+  *share = capl_share_of(bytes.at, bytes.size);
+  free(bytes.owned);
+  return CAPL_OK;
 }

@@ -180,11 +180,27 @@ typedef struct {
   bool variable;       /* labels may be shorter than T; the rest is -1 */
 } capl_folder_options;
 
-/* All *.png below dir (any case, any depth), sorted bytewise by path. Labels are set by the caller,
+/* All *.png, *.jpg and *.jpeg below dir (any case, any depth), sorted bytewise by path. Labels are set by the caller,
 ** who knows the naming rule: capl_source_name, then capl_source_set_label for each sample.
-** EIO if dir cannot be listed; EVALUE if it holds no PNG file or an option is out of range. */
+** EIO if dir cannot be listed; EVALUE if it holds none or an option is out of range. */
 CAPL_API capl_status capl_source_folder_new(const char *dir, const capl_folder_options *options,
                                             capl_source **source);
+typedef enum { CAPL_LIST_AUTO, CAPL_LIST_TSV, CAPL_LIST_JSONL, CAPL_LIST_CSV } capl_list_format;
+
+typedef struct {
+  capl_folder_options images;
+  capl_list_format format; /* auto: by the file's name, else by its first line */
+  const char *root;        /* folder that paths begin at; NULL = the list's own */
+  const char *path_key;    /* column or key of the path; NULL = the first of path, file, filename, image */
+  const char *label_key;   /* of the label; NULL = the first of label, text */
+  char separator;          /* of CSV; 0 = ',' */
+} capl_list_options;
+
+/* The images that a list names, in its order: lines of path TAB label, JSON objects one per line, or CSV with a header.
+** UTF-8. With a charset every line must have a label; without one labels are kept as texts.
+** EIO if the list cannot be read; EFORMAT naming file and line for a broken one; EVALUE if it is empty or an option is
+** out of range. */
+CAPL_API capl_status capl_source_list_new(const char *file, const capl_list_options *options, capl_source **source);
 /* Fresh images: sample id of epoch e is image e * 2^32 + id of seed. fixed: the same images in every
 ** epoch, none of which a fresh source of that seed ever gives (validation, test). count: samples per
 ** epoch, 0 = 2^32 - 1. Holds a reference to gen. */
@@ -194,9 +210,6 @@ CAPL_API capl_status capl_source_captcha_new(capl_captcha *gen, uint64_t seed, i
 ** EVALUE if count is 0 or an id does not exist; ENOMEM. */
 CAPL_API capl_status capl_source_subset_new(capl_source *parent, const uint32_t *id, uint32_t count,
                                             capl_source **source);
-/* A number in [0, 1) that depends on the bytes of a file alone, evenly spread: files with a share below 0.1 are a
-** tenth of all, always the same ones, and never hold a copy of another part's. EIO. */
-CAPL_API capl_status capl_file_share(const char *path, double *share);
 CAPL_API capl_source *capl_source_ref(capl_source *source);
 CAPL_API void capl_source_unref(capl_source *source); /* NULL is fine */
 
@@ -211,6 +224,16 @@ CAPL_API const char *capl_source_name(const capl_source *source, uint32_t i);
 /* Not while a loader runs. EVALUE naming the file for a character outside the charset or a wrong length; the
 ** sample then counts as bad: a loader that stops raises the same error, one that skips replaces it. */
 CAPL_API capl_status capl_source_set_label(capl_source *source, uint32_t i, const char *text);
+/* The label of sample i as it was given, NULL = none was. Borrowed until one is set. */
+CAPL_API const char *capl_source_text(const capl_source *source, uint32_t i);
+/* What is wrong with sample i's label: EVALUE as capl_source_set_label, ESTATE if it has none. */
+CAPL_API capl_status capl_source_check_label(const capl_source *source, uint32_t i);
+/* A number in [0, 1) that depends on the bytes of sample i's file alone, evenly spread: files with a share below 0.1 are
+** a tenth of all, always the same ones, and never hold a copy of another part's. EIO; ESTATE for a source without files. */
+CAPL_API capl_status capl_source_share(capl_source *source, uint32_t i, double *share);
+/* The same of any bytes, such as the name of a group. */
+CAPL_API double capl_share_of(const void *bytes, size_t size);
+
 /* ---- fields: what a sample has beside its image and its text ---- */
 
 enum { CAPL_FIELDS_MAX = 4, CAPL_FIELD_NAME = 24 };

@@ -62,7 +62,7 @@ static void a_folder_that_cannot_be_used_is_named(void **state)
   (void)state;
   capl_source *source;
   assert_fails(capl_source_folder_new("/no/such", NULL, &source), CAPL_EIO, "/no/such: cannot be listed: No such file or directory");
-  assert_fails(capl_source_folder_new(in_folder("empty"), NULL, &source), CAPL_EVALUE, said("%s/empty: holds no *.png file"));
+  assert_fails(capl_source_folder_new(in_folder("empty"), NULL, &source), CAPL_EVALUE, said("%s/empty: holds no *.png, *.jpg or *.jpeg file"));
   assert_fails(capl_source_folder_new(in_folder("set"), &(capl_folder_options){.width = 8}, &source), CAPL_EVALUE,
                said("%s/set: image size is 8 x 0 px; give both sides, or neither"));
   assert_fails(capl_source_folder_new(in_folder("set"), &(capl_folder_options){.charset = "a", .length = 40}, &source), CAPL_EVALUE,
@@ -100,7 +100,7 @@ static void a_label_that_does_not_fit_names_the_file_and_the_character(void **st
   capl_source_unref(source);
   source = open_set(NULL);
   assert_fails(capl_source_set_label(source, 0, "A"), CAPL_ESTATE,
-               said("%s/set: labels need a charset; this folder was opened without one"));
+               said("%s/set: labels need a charset; data.folder was called without one"));
   capl_source_unref(source);
 }
 

@@ -37,7 +37,7 @@ local function check_files(entries)
     if source.dir then
       local bad = unreadable(source)
       if #bad > 0 and entry.loader.on_error ~= "skip" then refuse(bad, source) end
-      lines[#lines + 1] = ("%s files: %d below %s, %s"):format(entry.role, source:count(), source.dir,
+      lines[#lines + 1] = ("%s files: %d %s, %s"):format(entry.role, source:count(), source.place,
         #bad == 0 and "all can be read" or ("%d cannot be used and are replaced by others"):format(#bad))
     end
   end

@@ -1,0 +1,141 @@
+/* l_files.c -- images in files for Lua: folders, lists, databases, single files, and what their sources can tell.
+** SPDX-License-Identifier: Apache-2.0
+*/
+#include "bind/l_data.h"
+
+#include <string.h>
+
+/* ---- sources --------------------------------------------------------------------------------- */
+
+#define IMAGE_OPTIONS "width", "height", "channels", "charset", "length", "variable", "resize"
+
+static capl_folder_options image_options(lua_State *L, int i)
+{
+  return (capl_folder_options){.width = (int)data_option_whole(L, i, "width", 0, 0, 65535),
+                               .height = (int)data_option_whole(L, i, "height", 0, 0, 65535),
+                               .channels = (int)data_option_whole(L, i, "channels", 0, 0, 3),
+                               .charset = data_option_string(L, i, "charset"),
+                               .length = (int)data_option_whole(L, i, "length", 0, 0, CAPL_LABEL_MAX),
+                               .variable = data_option_bool(L, i, "variable", false),
+                               .resize = data_option_bool(L, i, "resize", false)};
+}
+
+/* data.folder_source(dir, {width, height, channels, charset, length, variable, resize}) */
+static int data_folder_source(lua_State *L)
+{
+  static const char *const names[] = {IMAGE_OPTIONS, NULL};
+  const char *dir = bind_check_string(L, 1);
+  bind_check_options(L, 2, names);
+  capl_folder_options o = image_options(L, 2);
+  void **box = data_new_box(L, SOURCE_TYPE);
+  bind_check(L, capl_source_folder_new(dir, &o, (capl_source **)box), NULL);
+  return 1;
+}
+
+static char option_separator(lua_State *L, int i)
+{
+  const char *text = data_option_string(L, i, "separator");
+  if (text && (strlen(text) != 1 || strchr("\"\r\n", *text))) bind_arg_error(L, i, "separator is one character, such as ';', got '%s'", text);
+  return text ? *text : '\0';
+}
+
+/* data.list_source(file, {width, …, root, format, path, label, separator}) */
+static int data_list_source(lua_State *L)
+{
+  static const char *const names[] = {IMAGE_OPTIONS, "root", "format", "path", "label", "separator", NULL};
+  static const char *const formats[] = {"auto", "tsv", "jsonl", "csv", NULL};
+  const char *file = bind_check_string(L, 1);
+  bind_check_options(L, 2, names);
+  capl_list_options o = {.images = image_options(L, 2),
+                         .format = (capl_list_format)data_option_word(L, 2, "format", formats, CAPL_LIST_AUTO),
+                         .root = data_option_string(L, 2, "root"),
+                         .path_key = data_option_string(L, 2, "path"),
+                         .label_key = data_option_string(L, 2, "label"),
+                         .separator = option_separator(L, 2)};
+  void **box = data_new_box(L, SOURCE_TYPE);
+  bind_check(L, capl_source_list_new(file, &o, (capl_source **)box), NULL);
+  return 1;
+}
+
+/* ---- what a source of files can tell --------------------------------------------------------- */
+
+/* source:text(id) -> the label as it was given, or nil */
+static int source_text(lua_State *L)
+{
+  const capl_source *source = data_check_box(L, 1, SOURCE_TYPE);
+  lua_pushstring(L, capl_source_text(source, data_check_sample(L, 2, source)));
+  return 1;
+}
+
+/* source:bad_labels() -> {id, …} of the samples whose label is missing or does not fit */
+static int source_bad_labels(lua_State *L)
+{
+  const capl_source *source = data_check_box(L, 1, SOURCE_TYPE);
+  int bad = 0;
+  lua_newtable(L);
+  for (uint32_t i = 0; i < capl_source_count(source); i++) {
+    if (capl_source_check_label(source, i) == CAPL_OK) continue;
+    lua_pushnumber(L, i);
+    lua_rawseti(L, -2, ++bad);
+  }
+  return 1;
+}
+
+/* source:label_error(id) -> what is wrong with the label, or nil */
+static int source_label_error(lua_State *L)
+{
+  const capl_source *source = data_check_box(L, 1, SOURCE_TYPE);
+  bool good = capl_source_check_label(source, data_check_sample(L, 2, source)) == CAPL_OK;
+  lua_pushstring(L, good ? NULL : capl_error_last()->message);
+  return 1;
+}
+
+/* source:share(id) -> number in [0, 1) that depends on the file's bytes alone */
+static int source_share(lua_State *L)
+{
+  capl_source *source = data_check_box(L, 1, SOURCE_TYPE);
+  double share = 0;
+  bind_check(L, capl_source_share(source, data_check_sample(L, 2, source), &share), NULL);
+  return lua_pushnumber(L, share), 1;
+}
+
+/* data.text_share(text) -> number in [0, 1) that depends on the text alone */
+static int data_text_share(lua_State *L)
+{
+  size_t size;
+  const char *text = luaL_checklstring(L, 1, &size);
+  return lua_pushnumber(L, capl_share_of(text, size)), 1;
+}
+
+/* ---- single files ---------------------------------------------------------------------------- */
+
+/* data.image_read(path[, channels]) -> (1,C,H,W) u8 of a PNG or JPEG file */
+static int data_image_read(lua_State *L)
+{
+  const char *path = bind_check_string(L, 1);
+  int64_t channels = lua_isnoneornil(L, 2) ? 0 : bind_check_int(L, 2);
+  __attribute__((cleanup(capl_image_fini))) capl_image image = {0};
+  OWNED *t = NULL;
+  void *data;
+  bind_check(L, capl_image_read(path, (int)channels, &image), NULL);
+  data_new_images(L, CAPL_U8, 1, image.channels, image.height, image.width, &t, &data);
+  if (data) memcpy(data, image.pixels, (size_t)image.channels * (size_t)image.height * (size_t)image.width);
+  data_sent(L, t, data);
+  data_push_owned(L, &t);
+  return 1;
+}
+
+/* Adds functions to the table on top, and methods to sources. */
+void bind_open_files(lua_State *L)
+{
+  static const luaL_Reg functions[] = {{"folder_source", data_folder_source}, {"list_source", data_list_source},
+                                       {"text_share", data_text_share},       {"image_read", data_image_read},
+                                       {NULL, NULL}};
+  static const luaL_Reg source[] = {{"text", source_text},   {"bad_labels", source_bad_labels}, {"label_error", source_label_error},
+                                    {"share", source_share}, {NULL, NULL}};
+  luaL_setfuncs(L, functions, 0);
+  luaL_getmetatable(L, SOURCE_TYPE);
+  lua_getfield(L, -1, "__index");
+  luaL_setfuncs(L, source, 0);
+  lua_pop(L, 2);
+}

@@ -1,0 +1,239 @@
+/* image_set.c -- what folders, list files and databases of images share.
+** SPDX-License-Identifier: Apache-2.0
+*/
+#include "data/image_set.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "data/fit.h"
+#include "data/image.h"
+
+enum { TITLE_ROOM = 4096 };
+
+/* "list.tsv:12: set/a.png", what messages begin with. */
+static const char *whole_title(const image_set *set, uint32_t i, char out[TITLE_ROOM])
+{
+  *out = '\0';
+  if (set->kind->place) set->kind->place(set, i, out, TITLE_ROOM);
+  size_t used = strlen(out);
+  set->kind->title(set, i, out + used, TITLE_ROOM - used);
+  return out;
+}
+
+/* Puts the place before the last failure's message, which begins with the title already. */
+static capl_status at_place(const image_set *set, uint32_t i)
+{
+  capl_error e = *capl_error_last(), placed = e;
+  char place[TITLE_ROOM];
+  if (!set->kind->place) return e.code;
+  set->kind->place(set, i, place, sizeof place);
+  size_t used = strnlen(place, sizeof placed.message - 1);
+  memcpy(placed.message, place, used);
+  snprintf(placed.message + used, sizeof placed.message - used, "%s", e.message);
+  capl_error_restore(&placed);
+  return e.code;
+}
+
+/* ---- labels ---------------------------------------------------------------------------------- */
+
+static int count_chars(const char *text)
+{
+  int n = 0;
+  for (; *text; n++) {
+    int bytes = capl_text_char(text);
+    text += bytes ? bytes : 1;
+  }
+  return n;
+}
+
+/* The character at p is none of the charset. Letters of the other case are the commonest such mistake. */
+static capl_status outside_charset(const image_set *set, uint32_t i, const char *text, const char *p)
+{
+  char title[TITLE_ROOM], has[32] = "";
+  int bytes = capl_text_char(p), position = 1;
+  for (const char *q = text; q < p; position++) q += capl_text_char(q) ? capl_text_char(q) : 1;
+  char other = isupper((unsigned char)*p) ? (char)tolower((unsigned char)*p) : (char)toupper((unsigned char)*p);
+  if (other != *p && strchr(set->base.charset, other)) snprintf(has, sizeof has, " (it has '%c')", other);
+  return CAPL_FAIL(CAPL_EVALUE, "%s: label \"%s\" has '%.*s' at position %d, which is not in the charset %s%s", whole_title(set, i, title), text,
+                   bytes ? bytes : 1, p, position, set->base.charset, has);
+}
+
+static capl_status wrong_length(const image_set *set, uint32_t i, const char *text)
+{
+  char title[TITLE_ROOM];
+  return CAPL_FAIL(CAPL_EVALUE, "%s: label \"%s\" has %d characters; expected %s%d", whole_title(set, i, title), text, count_chars(text),
+                   set->variable ? "1 to " : "", set->base.length);
+}
+
+static capl_status encode_label(const image_set *set, uint32_t i, const char *text, int32_t *ids)
+{
+  const char *charset = set->base.charset;
+  for (const char *p = text; *p; p++)
+    if (!strchr(charset, *p)) return outside_charset(set, i, text, p);
+  int length = (int)strlen(text), most = set->base.length;
+  if (length > most || length == 0 || (length < most && !set->variable)) return wrong_length(set, i, text);
+  for (int t = 0; t < most; t++) ids[t] = t < length ? (int32_t)(strchr(charset, text[t]) - charset) : -1;
+  return CAPL_OK;
+}
+
+capl_status image_set_set_label(capl_source *source, uint32_t i, const char *text)
+{
+  image_set *set = (image_set *)source;
+  if (source->length == 0)
+    return CAPL_FAIL(CAPL_ESTATE, "%s: labels need a charset; %s was called without one", set->where, set->kind->opener);
+  CAPL_TRY(texts_set(&set->label, i, text));
+  int32_t ids[CAPL_LABEL_MAX];
+  return encode_label(set, i, text, ids);
+}
+
+const char *image_set_text(const capl_source *source, uint32_t i)
+{
+  return texts_get(&((const image_set *)source)->label, i);
+}
+
+static capl_status copy_label(const image_set *set, uint32_t i, int32_t *labels)
+{
+  char title[TITLE_ROOM];
+  const char *text = texts_get(&set->label, i);
+  if (!text) return CAPL_FAIL(CAPL_ESTATE, "%s: has no label", whole_title(set, i, title));
+  return encode_label(set, i, text, labels);
+}
+
+capl_status image_set_check_label(const capl_source *source, uint32_t i)
+{
+  int32_t ids[CAPL_LABEL_MAX];
+  return source->length ? copy_label((const image_set *)source, i, ids) : CAPL_OK;
+}
+
+/* ---- reading --------------------------------------------------------------------------------- */
+
+capl_status image_set_encoded(capl_source *source, uint32_t i, encoded_bytes *bytes)
+{
+  const image_set *set = (const image_set *)source;
+  char title[TITLE_ROOM];
+  set->kind->title(set, i, title, sizeof title);
+  *bytes = (encoded_bytes){0};
+  return set->kind->encoded(set, i, title, bytes) == CAPL_OK ? CAPL_OK : at_place(set, i);
+}
+
+static capl_status decode(const image_set *set, uint32_t i, int channels, capl_image *image)
+{
+  char title[TITLE_ROOM];
+  encoded_bytes bytes;
+  CAPL_TRY(image_set_encoded((capl_source *)set, i, &bytes));
+  set->kind->title(set, i, title, sizeof title);
+  capl_status status = capl_image_decode(bytes.at, bytes.size, title, channels, image);
+  free(bytes.owned);
+  return status == CAPL_OK ? status : at_place(set, i);
+}
+
+static capl_status wrong_size(const image_set *set, uint32_t i, const capl_image *image)
+{
+  char title[TITLE_ROOM];
+  CAPL_FAIL(CAPL_ESHAPE, "%s: the image is %d x %d px; expected %d x %d", whole_title(set, i, title), image->width, image->height,
+            set->base.width, set->base.height);
+  capl_error_hint("resize = true of %s stretches every image; on_error = \"skip\" of the loader leaves the file out", set->kind->opener);
+  return CAPL_ESHAPE;
+}
+
+/* fit_image does not know whose image it is. */
+static capl_status cannot_fit(const image_set *set, uint32_t i)
+{
+  capl_error e = *capl_error_last();
+  char title[TITLE_ROOM];
+  return CAPL_FAIL(e.code, "%s: %s", whole_title(set, i, title), e.message);
+}
+
+capl_status image_set_read(capl_source *source, const capl_read *what, capl_image *scratch, const capl_sample *to)
+{
+  const image_set *set = (const image_set *)source;
+  uint32_t i = what->id;
+  if (to->labels && source->length > 0) CAPL_TRY(copy_label(set, i, to->labels));
+  CAPL_TRY(decode(set, i, source->channels, scratch));
+  if (!set->resize && (scratch->width != source->width || scratch->height != source->height)) return wrong_size(set, i, scratch);
+  capl_status status = fit_image(scratch->pixels, scratch->width, scratch->height, source->channels, source->width, source->height, to->pixels);
+  return status == CAPL_OK ? status : cannot_fit(set, i);
+}
+
+const char *image_set_name(const capl_source *source, uint32_t i)
+{
+  return texts_get(&((const image_set *)source)->name, i);
+}
+
+void image_set_close(capl_source *source)
+{
+  image_set *set = (image_set *)source;
+  if (set->kind->fini) set->kind->fini(set);
+  texts_fini(&set->name);
+  texts_fini(&set->label);
+  free(set->where);
+  free(set);
+}
+
+/* ---- opening --------------------------------------------------------------------------------- */
+
+static capl_status set_options(image_set *set, const capl_folder_options *options)
+{
+  capl_source *base = &set->base;
+  base->width = options->width;
+  base->height = options->height;
+  base->channels = options->channels ? options->channels : 1;
+  base->fixed = true;
+  set->variable = options->variable;
+  set->resize = options->resize;
+  if (base->width < 0 || base->height < 0 || !base->width != !base->height) {
+    return CAPL_FAIL(CAPL_EVALUE, "%s: image size is %d x %d px; give both sides, or neither", set->where, base->width, base->height);
+  }
+  if (base->channels != 1 && base->channels != 3) return CAPL_FAIL(CAPL_EVALUE, "%s: channels must be 1 or 3, not %d", set->where, base->channels);
+  if (!options->charset) return CAPL_OK;
+  base->length = options->length ? options->length : 4;
+  if (base->length < 1 || base->length > CAPL_LABEL_MAX) {
+    return CAPL_FAIL(CAPL_EVALUE, "%s: label length is %d; it must be 1..%d", set->where, base->length, CAPL_LABEL_MAX);
+  }
+  return capl_charset_expand(options->charset, base->charset);
+}
+
+capl_status image_set_new(const image_set_kind *kind, size_t size, const char *where, const capl_folder_options *options, image_set **out)
+{
+  static const capl_folder_options defaults;
+  image_set *set = calloc(1, size);
+  char *copy = strdup(where);
+  if (!set || !copy) {
+    free(set);
+    free(copy);
+    return CAPL_FAIL(CAPL_ENOMEM, "%s: no memory to open it", where);
+  }
+  set->base.ops = &kind->ops;
+  set->base.refs = 1;
+  set->kind = kind;
+  set->where = copy;
+  capl_status status = set_options(set, options ? options : &defaults);
+  if (status == CAPL_OK) *out = set;
+  else image_set_close(&set->base);
+  return status;
+}
+
+static capl_status size_of_first(image_set *set)
+{
+  if (set->base.width) return CAPL_OK;
+  capl_image image = {0};
+  capl_status status = decode(set, 0, 0, &image);
+  set->base.width = image.width;
+  set->base.height = image.height;
+  capl_image_fini(&image);
+  if (status != CAPL_OK) capl_error_hint("the first file sets the image size; repair it, or give width and height");
+  return status;
+}
+
+capl_status image_set_settle(image_set *set)
+{
+  set->base.count = set->name.count;
+  texts_fit(&set->name);
+  texts_fit(&set->label);
+  CAPL_TRY(size_of_first(set));
+  return set->base.length && !set->label.at ? texts_blank(&set->label, set->base.count) : CAPL_OK;
+}

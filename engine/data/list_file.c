@@ -1,0 +1,321 @@
+/* list_file.c -- a source made of the images that a list names: path TAB label, JSON lines, or CSV.
+**
+** The first mistake in a list ends its reading, with file and line: a list is made by a program, and where one line is
+** broken the others are seldom what was meant.
+** SPDX-License-Identifier: Apache-2.0
+*/
+#define _GNU_SOURCE
+#include "data/list_file.h"
+
+#include <cjson/cJSON.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+#include "base/text.h"
+#include "data/csv.h"
+#include "data/image.h"
+#include "data/image_set.h"
+
+enum { PATH_ROOM = 4096 };
+
+void list_lines_fini(list_lines *l)
+{
+  texts_fini(&l->path);
+  texts_fini(&l->label);
+  free(l->line);
+  *l = (list_lines){0};
+}
+
+/* ---- one line -------------------------------------------------------------------------------- */
+
+typedef struct {
+  csv table;
+  const capl_list_options *options;
+  bool labels; /* each line must have one */
+  list_lines *out;
+} reading;
+
+static capl_status broken(const reading *r, const char *what)
+{
+  return CAPL_FAIL(CAPL_EFORMAT, "%s:%u: %s", r->table.name, r->table.line, what);
+}
+
+static capl_status keep_line(reading *r)
+{
+  list_lines *l = r->out;
+  if (l->path.count > l->lines) {
+    uint32_t lines = l->path.count + l->path.count / 2 + 256;
+    uint32_t *grown = realloc(l->line, lines * sizeof *grown);
+    if (!grown) return CAPL_FAIL(CAPL_ENOMEM, "%s: no memory for %u lines", r->table.name, lines);
+    l->line = grown;
+    l->lines = lines;
+  }
+  l->line[l->path.count - 1] = r->table.line;
+  return CAPL_OK;
+}
+
+static bool is_utf8(const char *text)
+{
+  for (int n; *text; text += n)
+    if (!(n = capl_text_char(text))) return false;
+  return true;
+}
+
+/* label: NULL = the line has none. */
+static capl_status keep(reading *r, const char *path, const char *label)
+{
+  if (!*path) return broken(r, "the path is empty");
+  if (strlen(path) >= PATH_ROOM) return broken(r, "the path is longer than 4095 bytes");
+  if (!is_utf8(path)) return broken(r, "the path is no UTF-8");
+  if (label && !is_utf8(label)) return broken(r, "the label is no UTF-8");
+  if (label && strlen(label) >= PATH_ROOM) return broken(r, "the label is longer than 4095 bytes");
+  CAPL_TRY(texts_add(&r->out->path, path));
+  CAPL_TRY(texts_add(&r->out->label, label));
+  return keep_line(r);
+}
+
+/* ---- the formats ----------------------------------------------------------------------------- */
+
+static capl_status read_tabs(reading *r)
+{
+  csv *t = &r->table;
+  if (t->n_fields > 2) return CAPL_FAIL(CAPL_EFORMAT, "%s:%u: has %d fields; a path, a TAB and a label are expected", t->name, t->line, t->n_fields);
+  if (t->n_fields == 1 && r->labels) return broken(r, "has no TAB between a path and a label");
+  return keep(r, t->field[0], t->n_fields == 2 ? t->field[1] : NULL);
+}
+
+/* The first of the keys that an object has, or the one that was asked for. */
+static const cJSON *member(const cJSON *object, const char *wanted, const char *const *usual)
+{
+  if (wanted) return cJSON_GetObjectItemCaseSensitive(object, wanted);
+  const cJSON *found = NULL;
+  for (; !found && *usual; usual++) found = cJSON_GetObjectItemCaseSensitive(object, *usual);
+  return found;
+}
+
+static const char *const path_keys[] = {"path", "file", "filename", "image", NULL};
+static const char *const label_keys[] = {"label", "text", NULL};
+
+static capl_status no_text(const reading *r, const cJSON *value, const char *key, const char *example)
+{
+  if (!value) return CAPL_FAIL(CAPL_EFORMAT, "%s:%u: has no key \"%s\"", r->table.name, r->table.line, key);
+  return CAPL_FAIL(CAPL_EFORMAT, "%s:%u: \"%s\" is no text; write \"%s\": \"%s\"", r->table.name, r->table.line, key, key, example);
+}
+
+static capl_status read_object(reading *r, const cJSON *object)
+{
+  const capl_list_options *o = r->options;
+  if (!cJSON_IsObject(object)) return broken(r, "is no JSON object, such as {\"path\": \"a.png\", \"label\": \"7K0Q\"}");
+  const cJSON *path = member(object, o->path_key, path_keys), *label = member(object, o->label_key, label_keys);
+  if (!cJSON_IsString(path)) return no_text(r, path, o->path_key ? o->path_key : path_keys[0], "a.png");
+  if (!cJSON_IsString(label) && (r->labels || label)) return no_text(r, label, o->label_key ? o->label_key : label_keys[0], "0042");
+  return keep(r, path->valuestring, label ? label->valuestring : NULL);
+}
+
+static capl_status read_json(reading *r)
+{
+  const csv *t = &r->table;
+  if (t->n_fields != 1 || strstr(t->field[0], "\\u0000")) return broken(r, "holds a control character");
+  const char *end = NULL;
+  cJSON *object = cJSON_ParseWithOpts(t->field[0], &end, true);
+  if (!object) return CAPL_FAIL(CAPL_EFORMAT, "%s:%u: broken JSON at column %d", t->name, t->line, end ? (int)(end - t->field[0]) + 1 : 1);
+  capl_status status = read_object(r, object);
+  cJSON_Delete(object);
+  return status;
+}
+
+static capl_status read_csv(reading *r, int path, int label)
+{
+  return keep(r, r->table.field[path], label < 0 ? NULL : r->table.field[label]);
+}
+
+static int find_column(const csv *t, const char *wanted, const char *const *usual)
+{
+  int found = wanted ? csv_column(t, wanted) : -1;
+  for (; !wanted && found < 0 && *usual; usual++) found = csv_column(t, *usual);
+  return found;
+}
+
+static capl_status no_column(const csv *t, const char *wanted, const char *what)
+{
+  char names[300] = "", shown[300];
+  for (int i = 0; i < t->n_columns; i++) {
+    size_t used = strlen(names);
+    snprintf(names + used, sizeof names - used, "%s%s", i ? ", " : "", t->column[i]);
+  }
+  capl_text_show(shown, sizeof shown, names, false);
+  CAPL_FAIL(CAPL_EFORMAT, "%s:1: no column is called %s; there are: %s", t->name, wanted, shown);
+  capl_error_hint("%s of data.list names the column", what);
+  return CAPL_EFORMAT;
+}
+
+static capl_status csv_columns(reading *r, int *path, int *label)
+{
+  const capl_list_options *o = r->options;
+  CAPL_TRY(csv_header(&r->table));
+  *path = find_column(&r->table, o->path_key, path_keys);
+  *label = find_column(&r->table, o->label_key, label_keys);
+  if (*path < 0) return no_column(&r->table, o->path_key ? o->path_key : "path", "path");
+  if (*label < 0 && (r->labels || o->label_key)) return no_column(&r->table, o->label_key ? o->label_key : "label", "label");
+  return CAPL_OK;
+}
+
+/* ---- all lines ------------------------------------------------------------------------------- */
+
+static bool ends_in(const char *name, const char *ending)
+{
+  size_t n = strlen(name), m = strlen(ending);
+  return n > m && strcasecmp(name + n - m, ending) == 0;
+}
+
+/* By the name, else by the first line. bytes: the beginning of the list, NUL-ended. */
+static capl_list_format guess(const char *name, const char *bytes)
+{
+  if (ends_in(name, ".tsv")) return CAPL_LIST_TSV;
+  if (ends_in(name, ".csv")) return CAPL_LIST_CSV;
+  if (ends_in(name, ".jsonl") || ends_in(name, ".ndjson") || ends_in(name, ".json")) return CAPL_LIST_JSONL;
+  bytes += strspn(bytes, "\r\n ");
+  if (*bytes == '{') return CAPL_LIST_JSONL;
+  size_t line = strcspn(bytes, "\r\n");
+  return memchr(bytes, '\t', line) || !memchr(bytes, ',', line) ? CAPL_LIST_TSV : CAPL_LIST_CSV;
+}
+
+static csv_style style_of(const capl_list_options *options, capl_list_format format)
+{
+  switch (format) {
+  case CAPL_LIST_CSV: return (csv_style){.separator = options->separator};
+  case CAPL_LIST_TSV: return (csv_style){.separator = '\t', .plain = true};
+  default: return (csv_style){.separator = '\x1f', .plain = true}; /* which no JSON holds: a line is a field */
+  }
+}
+
+static capl_status read_line(reading *r, capl_list_format format, int path, int label)
+{
+  switch (format) {
+  case CAPL_LIST_CSV: return read_csv(r, path, label);
+  case CAPL_LIST_TSV: return read_tabs(r);
+  default: return read_json(r);
+  }
+}
+
+static capl_status read_lines(reading *r, capl_list_format format)
+{
+  int path = -1, label = -1;
+  if (format == CAPL_LIST_CSV) CAPL_TRY(csv_columns(r, &path, &label));
+  for (bool more = true;;) {
+    CAPL_TRY(csv_next(&r->table, &more));
+    if (!more) break;
+    CAPL_TRY(read_line(r, format, path, label));
+  }
+  return r->out->path.count ? CAPL_OK : CAPL_FAIL(CAPL_EVALUE, "%s: names no image", r->table.name);
+}
+
+capl_status list_lines_parse(const void *bytes, size_t size, const char *name, const capl_list_options *options, bool labels, list_lines *l)
+{
+  char head[1024] = "";
+  memcpy(head, bytes, size < sizeof head - 1 ? size : sizeof head - 1);
+  capl_list_format format = options->format ? options->format : guess(name, head);
+  reading r = {.options = options, .labels = labels, .out = l};
+  capl_status status = csv_from(&r.table, bytes, size, name, style_of(options, format));
+  if (status == CAPL_OK) status = read_lines(&r, format);
+  csv_fini(&r.table);
+  return status;
+}
+
+/* The first bytes, NUL-ended; none where csv_open will say why. A pipe is not waited for. */
+static void read_head(const char *file, char head[1024])
+{
+  int fd = open(file, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  ssize_t n = fd < 0 ? 0 : read(fd, head, 1023);
+  head[n > 0 ? n : 0] = '\0';
+  if (fd >= 0) close(fd);
+}
+
+capl_status list_lines_read(const char *file, const capl_list_options *options, bool labels, list_lines *l)
+{
+  char head[1024];
+  read_head(file, head);
+  capl_list_format format = options->format ? options->format : guess(file, head);
+  reading r = {.options = options, .labels = labels, .out = l};
+  capl_status status = csv_open(&r.table, file, style_of(options, format));
+  if (status == CAPL_OK) status = read_lines(&r, format);
+  csv_fini(&r.table);
+  return status;
+}
+
+/* ---- the source ------------------------------------------------------------------------------ */
+
+typedef struct {
+  image_set set;
+  char *root; /* with a slash at the end, or empty */
+  uint32_t *line;
+} list_source;
+
+static void list_title(const image_set *set, uint32_t i, char *out, size_t room)
+{
+  const char *name = texts_get(&set->name, i);
+  snprintf(out, room, "%s%s", *name == '/' ? "" : ((const list_source *)set)->root, name);
+}
+
+static void list_place(const image_set *set, uint32_t i, char *out, size_t room)
+{
+  snprintf(out, room, "%s:%u: ", set->where, ((const list_source *)set)->line[i]);
+}
+
+static capl_status list_encoded(const image_set *set, uint32_t i, const char *title, encoded_bytes *bytes)
+{
+  file_bytes file;
+  const char *root = ((const list_source *)set)->root;
+  if (strlen(root) + strlen(texts_get(&set->name, i)) >= PATH_ROOM) return CAPL_FAIL(CAPL_EIO, "%s: the path is too long", title);
+  CAPL_TRY(file_bytes_read(title, &file));
+  *bytes = (encoded_bytes){.at = file.at, .size = file.size, .owned = file.at};
+  return CAPL_OK;
+}
+
+static void list_fini(image_set *set)
+{
+  free(((list_source *)set)->root);
+  free(((list_source *)set)->line);
+}
+
+/* "sets/a.tsv" -> "sets/", "a.tsv" -> "", a root that was given -> that. */
+static capl_status set_root(list_source *s, const char *file, const char *root)
+{
+  const char *slash = strrchr(file, '/');
+  size_t length = root ? strlen(root) : slash ? (size_t)(slash - file) + 1 : 0;
+  s->root = malloc(length + 2);
+  if (!s->root) return CAPL_FAIL(CAPL_ENOMEM, "%s: no memory to open it", file);
+  memcpy(s->root, root ? root : file, length);
+  if (length && s->root[length - 1] != '/') s->root[length++] = '/';
+  s->root[length] = '\0';
+  return CAPL_OK;
+}
+
+static capl_status open_list(list_source *s, const char *file, const capl_list_options *options)
+{
+  list_lines l = {0};
+  CAPL_TRY(set_root(s, file, options->root));
+  capl_status status = list_lines_read(file, options, s->set.base.length > 0, &l);
+  s->set.name = l.path; /* all that was read is the source's now */
+  s->set.label = l.label;
+  s->line = l.line;
+  return status == CAPL_OK ? image_set_settle(&s->set) : status;
+}
+
+capl_status capl_source_list_new(const char *file, const capl_list_options *options, capl_source **source)
+{
+  static const image_set_kind kind = {
+    .ops = IMAGE_SET_OPS, .opener = "data.list", .title = list_title, .place = list_place, .encoded = list_encoded, .fini = list_fini};
+  static const capl_list_options defaults;
+  image_set *set;
+  if (!options) options = &defaults;
+  CAPL_TRY(image_set_new(&kind, sizeof(list_source), file, &options->images, &set));
+  capl_status status = open_list((list_source *)set, file, options);
+  if (status == CAPL_OK) *source = &set->base;
+  else image_set_close(&set->base);
+  return status;
+}

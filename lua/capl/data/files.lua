@@ -1,0 +1,201 @@
+-- files.lua: data.folder, data.list: sources made of image files, and the rules that give them labels.
+-- SPDX-License-Identifier: Apache-2.0
+local core = ...
+
+local check = require "data.check"
+
+local files = {}
+
+local image_keys = {"charset", "length", "width", "height", "channels", "variable", "resize"}
+
+local function with(keys, more)
+  local all = {unpack(keys)}
+  for _, key in ipairs(more) do all[#all + 1] = key end
+  return all
+end
+
+-- What the engine is told of the images.
+local function image_options(o, charset, length)
+  return {
+    width = o.width, height = o.height, channels = o.channels, charset = charset or o.charset, length = length or o.length,
+    variable = o.variable, resize = o.resize,
+  }
+end
+
+-- ---- labels by rule ----
+
+local default_rule = "^(.-)_"
+
+-- The name of the folder that a file lies in.
+local function folder_of(_, name) return name:match("([^/]+)/[^/]+$") end
+
+--- The text of a file by a pattern with one capture.
+local function label_of(rule, base) return (base:match(rule)) end
+
+--- The same, where a broken pattern is the recipe's mistake.
+local function try_label(rule, name)
+  local base = name:match("([^/]+)$")
+  if type(rule) == "function" then return rule(base, name) end
+  local fine, text = pcall(label_of, rule, base)
+  if fine then return text end
+  check.fail(("data.folder: label = '%s' is no Lua pattern: %s"):format(rule, (text:gsub("^[^:]*:[^:]*:%d+: ", ""))))
+end
+
+local function show_rule(rule)
+  return rule == folder_of and '"folder"' or type(rule) == "string" and "'" .. rule .. "'" or "given"
+end
+
+-- A rule that would read names like this one, said with its text; nil when none of the usual ones does.
+local function better_rule(name)
+  for _, rule in ipairs{default_rule, "^(%w+)%.", "([^_]+)%.[^.]*$"} do
+    local text = label_of(rule, name)
+    if text and text ~= "" then return ("'%s' reads %s"):format(rule, text) end
+  end
+end
+
+--- Raises when the rule fits no file at all: it is the rule that is wrong, not the files.
+local function refuse_rule(box, dir, rule)
+  local examples, count = {}, box:count()
+  local shown = math.min(3, count)
+  for i = 1, shown do examples[i] = box:name(math.floor((i - 1) * count / shown)):match("([^/]+)$") end
+  local better = better_rule(examples[1])
+  core.error{
+    code = "value", message = ("data.folder: the label rule %s fits none of the %d files in %s"):format(show_rule(rule), count, dir),
+    context = "such as " .. table.concat(examples, ", "),
+    hint = "label is a Lua pattern whose capture in the file's name is the text" .. (better and "; for the first, " .. better or ""),
+  }
+end
+
+--- Gives every file its label. spell(text) -> what the engine knows it by, or nil and why there is no such label
+-- out  list of {id=, name=, message=} of those that have none
+local function set_labels(box, dir, rule, spell)
+  if type(rule) ~= "function" then check.kind("data.folder", "label", rule, "string") end
+  local bad, fits = {}, 0
+  for i = 0, box:count() - 1 do
+    local text = try_label(rule, box:name(i))
+    local good, why
+    if type(text) == "string" then
+      fits = fits + 1
+      if spell then text, why = spell(text) end
+      if text then good, why = box:set_label(i, text) end
+    else
+      why = ("the label rule %s does not fit"):format(show_rule(rule))
+    end
+    if not text then
+      box:set_label(i, "") -- counts as bad for the loader too
+      why = ("%s/%s: %s"):format(dir, box:name(i), why)
+    end
+    if not good then bad[#bad + 1] = {id = i, name = box:name(i), message = why} end
+  end
+  if fits == 0 then refuse_rule(box, dir, rule) end
+  return bad
+end
+
+-- ---- classes ----
+
+-- A class is one character to the engine: "!" for the first, "\"" for the second, and so on.
+local CLASSES_MAX = 94
+local function class_character(k) return string.char(32 + k) end
+
+local function refuse_classes(count)
+  check.fail(("data.folder: %d classes; there may be %d"):format(count, CLASSES_MAX))
+end
+
+--- Names of all folders that hold files, sorted.
+local function find_classes(dir)
+  local box = core.data.folder_source(dir, {width = 1, height = 1}) -- only its names are wanted; no file is opened
+  local seen, classes = {}, {}
+  for i = 0, box:count() - 1 do
+    local class = folder_of(nil, box:name(i))
+    if class and not seen[class] then classes[#classes + 1] = class end
+    if class then seen[class] = true end
+  end
+  table.sort(classes)
+  return classes
+end
+
+--- -> charset that stands for the classes, function(name) -> character
+local function class_labels(classes)
+  local characters, known = {}, {}
+  if #classes > CLASSES_MAX then refuse_classes(#classes) end
+  for k, class in ipairs(classes) do
+    if known[class] then check.fail(("data.folder: class %s is named twice"):format(class)) end
+    characters[k] = class_character(k)
+    known[class] = characters[k]
+  end
+  return table.concat(characters), function(class)
+    if known[class] then return known[class] end
+    return nil, ("'%s' is none of the %d classes"):format(class, #classes)
+  end
+end
+
+-- ---- sources ----
+
+-- What is wrong with a label is looked up when somebody asks.
+local function lazy_bad(box)
+  local meta = {}
+  function meta.__index(entry, key)
+    if key == "message" then return box:label_error(entry.id) end
+    if key == "name" then return box:name(entry.id) end
+  end
+  local bad = box:bad_labels()
+  for i, id in ipairs(bad) do bad[i] = setmetatable({id = id}, meta) end
+  return bad
+end
+
+local folder_keys = with(image_keys, {"label", "classes"})
+local list_keys = with(image_keys, {"root", "format", "path", "label", "separator"})
+
+local function classes_of(dir, o)
+  if o.charset or not (o.classes or o.label == "folder") then return nil end
+  if o.classes ~= nil then check.kind("data.folder", "classes", o.classes, "table") end
+  local classes = o.classes or find_classes(dir)
+  return #classes > 0 and classes or nil
+end
+
+--- make(box, bad) makes a source of its box.
+function files.new(make)
+  local made = {}
+
+  --- All PNG and JPEG files below a folder, sorted by path.
+  -- opts  label = "^(.-)_": Lua pattern whose capture in the file's name is the text, a function(name, path) -> text, or
+  --       "folder": the name of the folder that the file lies in. charset, length: of the texts (none = images without
+  --       labels); variable = false: texts may be shorter. label = "folder" without a charset makes each folder a class:
+  --       the target is its number from 0, source.classes has the names; classes = {"cat", "dog"} sets their order, for
+  --       validation that of the training set. width, height (px): what every file must have (those of the first file);
+  --       resize = false: files of another size are errors, true: they are stretched, as predict does; channels = 1 | 3
+  -- errs io: the folder cannot be read; value: no image file, a label rule that fits none of them, unknown option
+  function made.folder(dir, opts)
+    local o = check.options("data.folder", opts, folder_keys)
+    check.kind("data.folder", "dir", dir, "string")
+    local classes = classes_of(dir, o)
+    local charset, spell = o.charset, nil
+    if classes then charset, spell = class_labels(classes) end
+    if o.label and not charset then check.fail("data.folder: label needs a charset to know the characters") end
+    local box = core.data.folder_source(dir, image_options(o, charset, classes and 1 or o.length))
+    local rule = (o.label == "folder" or classes and not o.label) and folder_of or o.label or default_rule
+    local source = make(box, charset and set_labels(box, dir, rule, spell))
+    source.dir, source.place, source.classes = dir, "below " .. dir, classes
+    return source
+  end
+
+  --- The images that a list names, in its order: lines of path TAB label, JSON objects one per line, CSV with a header.
+  -- opts  charset, length, variable, width, height, resize, channels: as of data.folder; root = folder that paths begin at
+  --       (the list's own); format = "auto" | "tsv" | "jsonl" | "csv"; path, label = names of the columns or keys (path,
+  --       file, filename or image; label or text); separator = "," of CSV
+  -- errs  io: the list cannot be read; format: a broken line, named; value: an empty list, unknown option
+  function made.list(file, opts)
+    local o = check.options("data.list", opts, list_keys)
+    check.kind("data.list", "file", file, "string")
+    local options = image_options(o)
+    for _, key in ipairs{"root", "format", "path", "label", "separator"} do options[key] = o[key] end
+    local box = core.data.list_source(file, options)
+    local source = make(box, o.charset and lazy_bad(box))
+    source.dir, source.place = file, "of " .. file
+    return source
+  end
+
+  return made
+end
+
+return files
