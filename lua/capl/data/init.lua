@@ -3,7 +3,6 @@
 local core = ...
 
 local captcha = require "data.captcha"
-local check = require "data.check"
 local files = require "data.files"
 local Loader = require "data.loader"
 local split = require "data.split"
