@@ -17,13 +17,6 @@ static capl_captcha *make(const char *preset, const capl_captcha_options *option
   return gen;
 }
 
-static int preset_number(const char *name)
-{
-  int i = 0;
-  while (strcmp(capl_captcha_preset_name(i), name) != 0) i++;
-  return i;
-}
-
 static size_t area(const capl_captcha *gen)
 {
   return (size_t)capl_captcha_width(gen) * (size_t)capl_captcha_height(gen);
@@ -135,8 +128,7 @@ static void a_gray_image_of_any_preset_is_the_luma_of_the_colour_one(void **stat
 
 /* ---- labels ---------------------------------------------------------------------------------- */
 
-/* The text decides the picture: what is read off the labels is what was drawn. A charset of one letter draws the letter
-** that the same dice draw as the first of a larger one, where the larger one's letter is that one. */
+/* Of an I and an M, the image whose label says M has more ink. */
 static void the_label_is_what_is_drawn(void **state)
 {
   (void)state;
