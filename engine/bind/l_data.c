@@ -253,6 +253,11 @@ static int source_length(lua_State *L)
   return lua_pushinteger(L, capl_source_length(data_check_box(L, 1, SOURCE_TYPE))), 1;
 }
 
+static int source_fixed(lua_State *L)
+{
+  return lua_pushboolean(L, capl_source_fixed(data_check_box(L, 1, SOURCE_TYPE))), 1;
+}
+
 static int source_charset(lua_State *L)
 {
   return lua_pushstring(L, capl_source_charset(data_check_box(L, 1, SOURCE_TYPE))), 1;
@@ -387,6 +392,7 @@ void bind_open_data(lua_State *L)
 {
   static const luaL_Reg source[] = {{"count", source_count},   {"width", source_width},
                                     {"height", source_height}, {"channels", source_channels},
+                                    {"fixed", source_fixed},
                                     {"length", source_length}, {"charset", source_charset},
                                     {"name", source_name},     {"set_label", source_set_label},
                                     {"read", source_read},     {"subset", source_subset},

@@ -3,6 +3,8 @@
 */
 #include "bind/l_data.h"
 
+#include <float.h>
+#include <math.h>
 #include <string.h>
 
 /* ---- augmentation ---------------------------------------------------------------------------- */
@@ -57,7 +59,8 @@ capl_augment_options data_read_augment(lua_State *L, int i)
 
 static const char *const loader_names[] = {"batch",     "workers", "prefetch", "seed",     "shuffle",
                                            "drop_last", "rank",    "world",    "on_error", "dtype",
-                                           "norm",      "mean",    "std",      "augment",  "cache", "stages",  NULL};
+                                           "norm",      "mean",    "std",      "augment",  "cache",
+                                           "stages",    "pin",     "max_bad",  NULL};
 
 static void option_channels(lua_State *L, int i, const char *key, float *out, float otherwise)
 {
@@ -89,6 +92,7 @@ static int data_loader(lua_State *L)
   static const char *const types[] = {"f32", "bf16", "u8", "f16", NULL};        /* ORDER capl_pixel_type */
   static const char *const norms[] = {"standardise", "unit", "mean_std", NULL}; /* ORDER capl_norm */
   static const char *const on_errors[] = {"stop", "skip", NULL};                /* ORDER capl_on_error */
+  static const char *const pins[] = {"auto", "on", "off", NULL};                /* ORDER capl_pin */
   static const char *const caches[] = {"auto", "none", "device", NULL};         /* ORDER capl_cache */
   _Static_assert(CAPL_PIXEL_F16 == 3 && CAPL_NORM_MEAN_STD == 2 && CAPL_ON_ERROR_SKIP == 1 &&
                    CAPL_CACHE_DEVICE == 2,
@@ -108,6 +112,8 @@ static int data_loader(lua_State *L)
       .on_error = (capl_on_error)data_option_word(L, 2, "on_error", on_errors, 0),
       .type = (capl_pixel_type)data_option_word(L, 2, "dtype", types, 0),
       .norm = (capl_norm)data_option_word(L, 2, "norm", norms, 0),
+      .max_bad = fmax(data_option_number(L, 2, "max_bad", 0.01, 0, 1), DBL_MIN), /* 0 means what is usual */
+      .pin = (capl_pin)data_option_word(L, 2, "pin", pins, 0),
       .cache = (capl_cache)data_option_word(L, 2, "cache", caches, 0)};
   use_device(L, &o);
   option_channels(L, 2, "mean", o.mean, 0);
@@ -275,18 +281,44 @@ static int loader_state(lua_State *L)
   return 1;
 }
 
-static int loader_set_state(lua_State *L)
+static capl_loader_state state_of_table(lua_State *L)
 {
   static const char *const names[] = {"seed", "epoch", "position", NULL};
-  capl_loader *loader = data_check_box(L, 1, LOADER_TYPE);
+  const double most = 9007199254740992.0;
   bind_check_table(L, 2);
   bind_check_options(L, 2, names);
-  const double most = 9007199254740992.0;
-  capl_loader_state s = {.seed = (uint64_t)data_option_whole(L, 2, "seed", 0, 0, most),
-                         .epoch = (uint64_t)data_option_whole(L, 2, "epoch", 0, 0, most),
-                         .position = (uint64_t)data_option_whole(L, 2, "position", 0, 0, most)};
+  return (capl_loader_state){.seed = (uint64_t)data_option_whole(L, 2, "seed", 0, 0, most),
+                             .epoch = (uint64_t)data_option_whole(L, 2, "epoch", 0, 0, most),
+                             .position = (uint64_t)data_option_whole(L, 2, "position", 0, 0, most)};
+}
+
+static capl_loader_state state_of_bytes(lua_State *L)
+{
+  size_t size;
+  const char *bytes = lua_tolstring(L, 2, &size);
+  capl_loader_state s;
+  if (size != CAPL_LOADER_STATE_BYTES) bind_arg_error(L, 2, "a state is %d bytes, not %zu", CAPL_LOADER_STATE_BYTES, size);
+  capl_loader_state_unpack((const uint8_t *)bytes, &s);
+  return s;
+}
+
+static int loader_set_state(lua_State *L)
+{
+  capl_loader *loader = data_check_box(L, 1, LOADER_TYPE);
+  capl_loader_state s = lua_type(L, 2) == LUA_TSTRING ? state_of_bytes(L) : state_of_table(L);
   bind_check(L, capl_loader_state_set(loader, &s), NULL);
   return 0;
+}
+
+/* loader:state_bytes() -> the same as a string of 24 bytes */
+static int loader_state_bytes(lua_State *L)
+{
+  capl_loader_state s;
+  uint8_t bytes[CAPL_LOADER_STATE_BYTES];
+  capl_loader_state_get(data_check_box(L, 1, LOADER_TYPE), &s);
+  capl_loader_state_pack(&s, bytes);
+  lua_pushlstring(L, (const char *)bytes, sizeof bytes);
+  return 1;
 }
 
 /* loader:stats() -> {batches, samples, augmented, substituted, bad, wait_seconds, seconds} */
@@ -336,6 +368,7 @@ void bind_open_loader(lua_State *L)
   static const luaL_Reg loader[] = {
       {"epoch", loader_epoch},     {"next", loader_next},   {"samples", loader_samples},
       {"batches", loader_batches}, {"state", loader_state}, {"set_state", loader_set_state},
+      {"state_bytes", loader_state_bytes},
       {"stats", loader_stats},     {"bad", loader_bad},     {"path", loader_path},
       {"measure", loader_measure}, {NULL, NULL}};
   data_open_type(L, LOADER_TYPE, loader, loader_release);

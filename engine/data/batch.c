@@ -58,6 +58,7 @@ typedef struct {
   const row_maker *maker;
   row_scratch *scratch;
   const row_stage *stage;
+  uint64_t batch;
   uint32_t epoch;
   capl_sample read; /* where the sample is read to */
 } row_job;
@@ -79,7 +80,7 @@ static capl_status read_sample(const row_job *job, uint32_t id)
   if (maker->kind == ROW_RESIDENT && !maker->set->facts[id].bad) return CAPL_OK;
   capl_status status = read_levels(job, id);
   if (status == CAPL_OK) return CAPL_OK;
-  maker->on_bad(maker->context, id);
+  maker->on_bad(maker->context, job->batch, id);
   capl_error_context("sample %u, epoch %u", id, job->epoch);
   if (!maker->skip && capl_source_name(maker->source, id)) capl_error_hint("on_error = \"skip\" of the loader takes other files in place of bad ones");
   return status;
@@ -222,7 +223,7 @@ capl_status row_make(const row_maker *maker, row_scratch *scratch, uint32_t epoc
                      row_note *note)
 {
   if (maker->kind == ROW_OF_SET) return add_to_set(maker, scratch, position, to, note);
-  row_job job = {maker, scratch, to->stage, epoch, place_to_read(maker, scratch, to)};
+  row_job job = {maker, scratch, to->stage, to->batch, epoch, place_to_read(maker, scratch, to)};
   CAPL_TRY(read_or_replace(&job, position, note));
   note->augmented = false;
   if (maker->kind == ROW_FINISHED) {

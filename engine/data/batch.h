@@ -50,7 +50,7 @@ typedef struct {
   const resident_set *set; /* of ROW_RESIDENT and ROW_OF_SET */
   size_t image_bytes; /* of one image as it is made here */
   /* Told of each bad sample, with the thread's error record set; may be called by several threads. */
-  void (*on_bad)(void *context, uint32_t id);
+  void (*on_bad)(void *context, uint64_t batch, uint32_t id);
   void *context;
 } row_maker;
 
@@ -67,6 +67,7 @@ void row_scratch_fini(row_scratch *scratch);
 
 /* Where a row goes; what its kind has no use for is NULL. */
 typedef struct {
+  uint64_t batch;
   int index; /* in the batch */
   const row_stage *stage;
   void *image;

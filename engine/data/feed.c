@@ -30,6 +30,8 @@ struct feeder {
   size_t labels_at, images_at; /* in a block, whose rows come first */
   resident_set *set;        /* own_set, or the one that a filler fills; NULL = streamed */
   resident_set own_set;
+  bool unlocked;            /* some slots are not page-locked */
+  char why[160];            /* it streams */
   char path[256];
 };
 
@@ -73,8 +75,10 @@ void feed_free(capl_loader *l)
   if (!f) return;
   f->ops->close(f->stage);
   for (int i = 0; l->slots && i < l->n_slots; i++) {
-    f->ops->host_put(l->slots[i].block);
-    free(l->slots[i].facts);
+    slot *s = &l->slots[i];
+    if (s->locked) f->ops->host_put(s->block);
+    else free(s->block);
+    free(s->facts);
   }
   free_set(f);
   free(f);
@@ -97,12 +101,26 @@ static size_t lay_out(const capl_loader *l, feeder *f)
   return f->images_at + (has_levels ? align(n * l->maker.image_bytes) : 0);
 }
 
+/* Page-locked memory may be scarce where plain memory is not: a copy from that takes a little longer. */
+static capl_status get_block(capl_loader *l, slot *s, size_t bytes)
+{
+  void *block = NULL;
+  capl_status status = l->pin == CAPL_PIN_OFF ? CAPL_ENOMEM : l->feed->ops->host_get(bytes, &block);
+  s->locked = status == CAPL_OK;
+  if (status == CAPL_ENOMEM && l->pin != CAPL_PIN_ON) {
+    block = aligned_alloc(ALIGNMENT, align(bytes));
+    status = block ? CAPL_OK : CAPL_FAIL(CAPL_ENOMEM, "no memory for a batch of %zu bytes", bytes);
+    l->feed->unlocked = true;
+  }
+  s->block = block;
+  return status;
+}
+
 static capl_status allocate_block(capl_loader *l, slot *s, size_t bytes)
 {
   feeder *f = l->feed;
-  void *block;
-  CAPL_TRY(f->ops->host_get(bytes, &block));
-  s->block = block;
+  CAPL_TRY(get_block(l, s, bytes));
+  void *block = s->block;
   bool has_rows = l->maker.kind != ROW_OF_SET, has_levels = l->maker.kind != ROW_RESIDENT;
   s->rows = has_rows ? block : NULL;
   s->labels = has_levels ? (void *)(s->block + f->labels_at) : NULL;
@@ -215,7 +233,7 @@ static void use_set(capl_loader *l)
 
 static capl_status stream(feeder *f, const char *why)
 {
-  snprintf(f->path, sizeof f->path, "streamed to %s, page-locked: %s", f->device_name, why);
+  snprintf(f->why, sizeof f->why, "%s", why);
   return CAPL_OK;
 }
 
@@ -260,11 +278,14 @@ capl_status feed_begin(capl_loader *l)
   f->taken = 0;
   if (f->stage) return arrive_all(f);
   double since = loader_seconds();
-  if (!f->path[0]) CAPL_TRY(choose(l)); /* once, even if there was no room then */
+  if (!f->path[0] && !f->why[0]) CAPL_TRY(choose(l)); /* once, even if there was no room then */
   double took = loader_seconds() - since;
   l->stats.wait_seconds += took; /* reading a whole set is waiting for data too */
   l->stats.seconds += took;
-  return make_room(l);
+  CAPL_TRY(make_room(l));
+  if (f->set) return CAPL_OK;
+  snprintf(f->path, sizeof f->path, "streamed to %s, %spage-locked: %s", f->device_name, f->unlocked ? "not " : "", f->why);
+  return CAPL_OK;
 }
 
 /* ---- sending --------------------------------------------------------------------------------- */
@@ -325,7 +346,7 @@ static capl_status send_now(capl_loader *l)
   if (batch >= slots) CAPL_TRY(give_back(l, batch - slots + 1)); /* its own slot, before all */
   slot *s = loader_slot(l, batch);
   loader_wait(l, s, batch);
-  CAPL_TRY(loader_check(s));
+  CAPL_TRY(loader_check(l, s));
   return send(l, s);
 }
 
@@ -346,6 +367,7 @@ capl_status feed_next(capl_loader *l, capl_batch *batch)
   if (l->delivered >= l->n_batches) return CAPL_OK;
   if (f->taken == l->delivered) CAPL_TRY(send_now(l));
   const slot *s = loader_slot(l, l->delivered);
+  CAPL_TRY(loader_check(l, s));
   loader_hand_out(l, s, batch);
   f->current = s;
   return CAPL_OK;

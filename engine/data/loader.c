@@ -10,14 +10,13 @@
 #define _GNU_SOURCE
 #include "data/loader.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "base/thread.h"
 
-enum { TICKET_ROWS = 16, WORKERS_MAX = 256, PREFETCH_MAX = 1024 };
+enum { TICKET_ROWS = 16 };
 
 static const uint64_t no_batch = UINT64_MAX;
 
@@ -29,69 +28,6 @@ typedef struct {
   int substituted, augmented;
   int failed_row;
 } ticket;
-
-/* ---- arithmetic of an epoch ------------------------------------------------------------------ */
-
-/* Rows this rank gets from position start on. All ranks get equally many: rows past the end repeat. */
-static uint64_t rows_from(const capl_loader *l, uint64_t start)
-{
-  uint64_t left = l->maker.source->count - start;
-  if (!l->drop_last) return (left + l->world - 1) / l->world;
-  uint64_t rows = left / l->world;
-  return rows - rows % (uint64_t)l->batch;
-}
-
-static uint64_t batches_from(const capl_loader *l, uint64_t start)
-{
-  return (rows_from(l, start) + (uint64_t)l->batch - 1) / (uint64_t)l->batch;
-}
-
-static uint64_t position_of(const capl_loader *l, uint64_t batch, int row)
-{
-  return l->start + (batch * (uint64_t)l->batch + (uint64_t)row) * l->world + l->rank;
-}
-
-static int rows_of(const capl_loader *l, uint64_t batch)
-{
-  uint64_t left = rows_from(l, l->start) - batch * (uint64_t)l->batch;
-  return left < (uint64_t)l->batch ? (int)left : l->batch;
-}
-
-/* ---- bad samples ----------------------------------------------------------------------------- */
-
-/* Keeps the calling thread's error under the sample's number, once. Without memory for it, it is only counted. */
-static void insert_bad(capl_loader *l, uint32_t id)
-{
-  uint32_t at = 0;
-  while (at < l->stats.bad && l->bad[at].id < id) at++;
-  if (at < l->stats.bad && l->bad[at].id == id) return;
-  bad_sample *grown = realloc(l->bad, (l->stats.bad + 1) * sizeof *grown);
-  if (!grown) return;
-  l->bad = grown;
-  memmove(grown + at + 1, grown + at, (l->stats.bad - at) * sizeof *grown);
-  grown[at] = (bad_sample){id, strdup(capl_error_last()->message)};
-  l->stats.bad++;
-}
-
-static void note_bad(void *loader, uint32_t id)
-{
-  capl_loader *l = loader;
-  pthread_mutex_lock(&l->lock);
-  insert_bad(l, id);
-  pthread_mutex_unlock(&l->lock);
-}
-
-bool capl_loader_bad_get(capl_loader *l, uint32_t i, uint32_t *id, const char **message)
-{
-  pthread_mutex_lock(&l->lock);
-  bool found = i < l->stats.bad;
-  if (found) {
-    *id = l->bad[i].id;
-    *message = l->bad[i].message ? l->bad[i].message : "";
-  }
-  pthread_mutex_unlock(&l->lock);
-  return found;
-}
 
 /* ---- tickets (the lock is held by the caller unless said otherwise) -------------------------- */
 
@@ -113,11 +49,11 @@ static row_stage stage_of(const capl_loader *l, uint64_t batch)
 static void open_slot(capl_loader *l, slot *s)
 {
   s->batch = l->next_batch;
-  s->count = s->rows_left = rows_of(l, s->batch);
+  s->count = s->rows_left = loader_rows_of(l, s->batch);
   s->substituted = s->augmented = 0;
   s->failed_row = -1;
   s->stage = stage_of(l, s->batch);
-  s->padded = position_of(l, s->batch, s->count - 1) >= l->maker.source->count;
+  s->padded = loader_position_of(l, s->batch, s->count - 1) >= l->maker.source->count;
 }
 
 static bool take_ticket(capl_loader *l, ticket *t)
@@ -141,6 +77,7 @@ static row_place place_of(const capl_loader *l, const slot *s, int row)
   const capl_source *source = l->maker.source;
   size_t length = (size_t)source->length, at = (size_t)row;
   row_place place = {
+    .batch = s->batch,
     .index = row,
     .stage = &s->stage,
     .image = s->images ? s->images + at * l->maker.image_bytes : NULL,
@@ -157,7 +94,7 @@ static void do_ticket(capl_loader *l, ticket *t, row_scratch *scratch)
 {
   uint32_t count = l->maker.source->count;
   for (int row = t->first; row < t->end && !atomic_load(&l->hurry); row++) {
-    uint32_t position = (uint32_t)(position_of(l, t->batch, row) % count);
+    uint32_t position = (uint32_t)(loader_position_of(l, t->batch, row) % count);
     row_place to = place_of(l, t->slot, row);
     row_note note;
     if (row_make(&l->maker, scratch, (uint32_t)l->epoch, position, &to, &note) != CAPL_OK) {
@@ -217,81 +154,16 @@ static void *work(void *argument)
   return NULL;
 }
 
+/* Keeps the calling thread's error under the sample's number. */
+static void note_bad(void *loader, uint64_t batch, uint32_t id)
+{
+  capl_loader *l = loader;
+  pthread_mutex_lock(&l->lock);
+  bad_list_add(&l->bad, id, l->bad_from + batch, capl_error_last()->message);
+  pthread_mutex_unlock(&l->lock);
+}
+
 /* ---- making a loader ------------------------------------------------------------------------- */
-
-static capl_status check_numbers(const capl_loader_options *o)
-{
-  if (o->batch < 1) return CAPL_FAIL(CAPL_EVALUE, "batch is %d; it must be at least 1", o->batch);
-  if (o->workers < 0 || o->workers > WORKERS_MAX) return CAPL_FAIL(CAPL_EVALUE, "workers is %d; it must be 0..%d", o->workers, WORKERS_MAX);
-  if (o->prefetch < 0 || o->prefetch > PREFETCH_MAX) return CAPL_FAIL(CAPL_EVALUE, "prefetch is %d; it must be 0..%d", o->prefetch, PREFETCH_MAX);
-  if (o->world < 0 || (o->world ? o->rank < 0 || o->rank >= o->world : o->rank != 0)) {
-    return CAPL_FAIL(CAPL_EVALUE, "rank %d of %d does not exist", o->rank, o->world);
-  }
-  if (o->type < CAPL_PIXEL_F32 || o->type > CAPL_PIXEL_F16) return CAPL_FAIL(CAPL_EVALUE, "no pixel type %d", (int)o->type);
-  if (o->norm < CAPL_NORM_STANDARDISE || o->norm > CAPL_NORM_MEAN_STD) return CAPL_FAIL(CAPL_EVALUE, "no normalisation %d", (int)o->norm);
-  return CAPL_OK;
-}
-
-static capl_status check_norm(const capl_loader_options *o, int channels)
-{
-  if (o->norm != CAPL_NORM_MEAN_STD) return CAPL_OK;
-  for (int c = 0; c < channels; c++) {
-    if (isfinite(o->mean[c]) && isfinite(o->std[c]) && o->std[c] > 0) continue;
-    return CAPL_FAIL(CAPL_EVALUE, "channel %d: mean %g and std %g; std must be above 0", c, o->mean[c], o->std[c]);
-  }
-  return CAPL_OK;
-}
-
-static capl_status check_cache(const capl_source *source, const capl_loader_options *o)
-{
-  if (o->cache != CAPL_CACHE_DEVICE) return CAPL_OK;
-  if (!o->feed) {
-    CAPL_FAIL(CAPL_EUNSUPPORTED, "cache is device, but batches are made on the host");
-    capl_error_hint("it needs a GPU; cache = \"auto\" uses one where there is one");
-    return CAPL_EUNSUPPORTED;
-  }
-  if (source->fixed) return CAPL_OK;
-  CAPL_FAIL(CAPL_EVALUE, "cache is device, but the source gives other images in every epoch");
-  capl_error_hint("fixed = true of a generator makes them the same; cache = \"auto\" keeps what can be kept");
-  return CAPL_EVALUE;
-}
-
-/* A device moves, colours and adds noise; what else there is, and what samples have beside their image, is the host's. */
-static capl_status check_augment(const capl_source *source, const capl_loader_options *loader, const capl_augment_options *o)
-{
-  CAPL_TRY(capl_augment_check_source(o, source));
-  if (!loader->feed) return CAPL_OK;
-  for (int i = 0; i < source->n_fields; i++) {
-    const capl_field *field = &source->field[i];
-    if (field->kind != CAPL_FIELD_VALUES) return CAPL_FAIL(CAPL_EUNSUPPORTED, "augment cannot move %s with the image on a device", field->name);
-  }
-  return augment_check_row(o);
-}
-
-static capl_status check_stages(const capl_source *source, const capl_loader_options *o)
-{
-  if (o->augment && o->n_stages) return CAPL_FAIL(CAPL_EVALUE, "augment and stages both say how images are changed");
-  for (int i = 0; i < o->n_stages; i++) {
-    if (!o->stages[i].augments || check_augment(source, o, &o->stages[i].augment) == CAPL_OK) continue;
-    capl_error_context("stage %d", i + 1);
-    return capl_error_last()->code;
-  }
-  return CAPL_OK;
-}
-
-static capl_status check_options(const capl_source *source, const capl_loader_options *o)
-{
-  CAPL_TRY(check_numbers(o));
-  CAPL_TRY(check_norm(o, source->channels));
-  if (o->augment) CAPL_TRY(check_augment(source, o, o->augment));
-  CAPL_TRY(check_stages(source, o));
-  CAPL_TRY(check_cache(source, o));
-  uint32_t share = source->count / (uint32_t)(o->world ? o->world : 1);
-  if (!o->drop_last || share >= (uint32_t)o->batch) return CAPL_OK;
-  CAPL_FAIL(CAPL_EVALUE, "batch is %d but there are only %u samples, so drop_last leaves no batch at all", o->batch, share);
-  capl_error_hint("set drop_last = false or a smaller batch");
-  return CAPL_EVALUE;
-}
 
 static void set_options(capl_loader *l, capl_source *source, const capl_loader_options *o)
 {
@@ -302,6 +174,8 @@ static void set_options(capl_loader *l, capl_source *source, const capl_loader_o
   l->rank = (uint32_t)o->rank;
   l->world = o->world ? (uint32_t)o->world : 1;
   l->drop_last = o->drop_last;
+  l->max_bad = o->max_bad > 0 ? o->max_bad : 0.01;
+  l->pin = o->pin;
   row_maker *m = &l->maker;
   m->source = capl_source_ref(source);
   m->seed = o->seed;
@@ -384,7 +258,7 @@ static capl_loader_options fitted(const capl_source *source, const capl_loader_o
 capl_status capl_loader_new(capl_source *source, const capl_loader_options *given, capl_loader **loader)
 {
   capl_loader_options o = fitted(source, given), *options = &o;
-  CAPL_TRY(check_options(source, options));
+  CAPL_TRY(loader_check_options(source, options));
   capl_loader *l = calloc(1, sizeof *l);
   if (!l) return CAPL_FAIL(CAPL_ENOMEM, "no memory for a loader");
   pthread_mutex_init(&l->lock, NULL);
@@ -405,7 +279,7 @@ capl_status capl_loader_new(capl_source *source, const capl_loader_options *give
 capl_status loader_new_filler(const capl_loader *owner, resident_set *set, int batch, capl_loader **filler)
 {
   const row_maker *m = &owner->maker;
-  capl_loader_options o = {.batch = batch, .workers = owner->n_workers, .type = CAPL_PIXEL_U8};
+  capl_loader_options o = {.batch = batch, .workers = owner->n_workers, .type = CAPL_PIXEL_U8, .pin = owner->pin};
   feed_options_of(owner, &o);
   CAPL_TRY(capl_loader_new(m->source, &o, filler));
   (*filler)->maker.kind = ROW_OF_SET;
@@ -441,8 +315,7 @@ void capl_loader_free(capl_loader *l)
   for (int i = 0; l->slots && i < l->n_slots; i++) free_slot(l, &l->slots[i]);
   feed_free(l);
   for (int i = 0; l->scratch && i < l->n_scratch; i++) row_scratch_fini(&l->scratch[i]);
-  for (uint32_t i = 0; i < l->stats.bad; i++) free(l->bad[i].message);
-  free(l->bad);
+  bad_list_fini(&l->bad);
   schedule_fini(&l->stages);
   free(l->slots);
   free(l->scratch);
@@ -469,13 +342,16 @@ static capl_status begin_locked(capl_loader *l, const capl_loader_state *state)
 {
   loader_quiesce(l);
   l->began = false;
+  bad_list_forget(&l->bad, l->bad_until);
+  l->bad_from = l->bad_until;
+  l->substituted = 0;
   if (l->feed) CAPL_TRY(feed_begin(l));
   l->maker.seed = state->seed;
   l->epoch = state->epoch;
   l->start = state->position;
   l->next_batch = l->delivered = l->released = 0;
   l->next_row = 0;
-  l->n_batches = batches_from(l, l->start);
+  l->n_batches = loader_batches_from(l, l->start);
   l->began = true;
   l->last_call = loader_seconds();
   pthread_cond_broadcast(&l->work);
@@ -560,17 +436,12 @@ void loader_hand_out(capl_loader *l, const slot *s, capl_batch *batch)
   };
   for (int i = 0; i < l->maker.source->n_fields; i++) batch->field[i] = s->field[i];
   l->delivered++;
+  l->substituted += (uint64_t)s->substituted;
+  l->bad_until = l->bad_from + l->delivered;
   l->stats.batches++;
   l->stats.samples += (uint64_t)s->count;
   l->stats.augmented += (uint64_t)s->augmented;
   l->stats.substituted += (uint64_t)s->substituted;
-}
-
-capl_status loader_check(const slot *s)
-{
-  if (s->failed_row < 0) return CAPL_OK;
-  capl_error_restore(&s->error);
-  return s->error.code;
 }
 
 /* A batch with a bad sample stays where it is, so that the next call meets the same error. */
@@ -581,7 +452,7 @@ static capl_status next_on_host(capl_loader *l, capl_batch *batch)
   if (l->delivered >= l->n_batches) return CAPL_OK;
   const slot *s = loader_slot(l, l->delivered);
   loader_wait(l, s, l->delivered);
-  CAPL_TRY(loader_check(s));
+  CAPL_TRY(loader_check(l, s));
   loader_hand_out(l, s, batch);
   return CAPL_OK;
 }
@@ -607,16 +478,6 @@ capl_status capl_loader_next(capl_loader *l, capl_batch *batch)
 
 /* ---- getters --------------------------------------------------------------------------------- */
 
-uint64_t capl_loader_samples(const capl_loader *l)
-{
-  return rows_from(l, 0);
-}
-
-uint64_t capl_loader_batches(const capl_loader *l)
-{
-  return batches_from(l, 0);
-}
-
 capl_source *capl_loader_source(const capl_loader *l)
 {
   return l->maker.source;
@@ -631,5 +492,6 @@ void capl_loader_stats_get(capl_loader *l, capl_loader_stats *stats)
 {
   pthread_mutex_lock(&l->lock);
   *stats = l->stats;
+  stats->bad = bad_list_count(&l->bad, l->bad_until);
   pthread_mutex_unlock(&l->lock);
 }

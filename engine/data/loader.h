@@ -1,4 +1,4 @@
-/* loader.h -- the inside of a loader: loader.c makes batches on the host, feed.c takes them on to a device.
+/* loader.h -- the inside of a loader: loader*.c make batches on the host, feed.c takes them on to a device.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #ifndef CAPL_DATA_LOADER_H
@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "data/bad.h"
 #include "data/batch.h"
 #include "data/schedule.h"
 
@@ -20,7 +21,8 @@ typedef struct {
   uint32_t *ids;
   capl_feed_row *rows; /* of loaders with a device */
   sample_facts *facts; /* of loaders that fill a set */
-  uint8_t *block;      /* page-locked memory that holds rows, labels and images; NULL = they have their own */
+  uint8_t *block;      /* memory that holds rows, labels and images; NULL = they have their own */
+  bool locked;         /* the block is page-locked */
   int buffer;          /* staging buffer that it was last sent through */
   uint64_t batch;      /* which one is being made here, or no_batch */
   row_stage stage;     /* by which it is made */
@@ -31,16 +33,13 @@ typedef struct {
   capl_error error;
 } slot;
 
-typedef struct {
-  uint32_t id;
-  char *message;
-} bad_sample;
-
 struct capl_loader {
   row_maker maker;
   row_stage stage; /* of every batch */
   schedule stages; /* if it has any, they say what each batch's is */
   int batch, n_workers, n_scratch, n_slots;
+  double max_bad;
+  capl_pin pin;
   uint32_t rank, world;
   bool drop_last;
   slot *slots;
@@ -65,7 +64,10 @@ struct capl_loader {
   int busy;             /* tickets in work */
   double last_call;     /* seconds; of capl_loader_next or the epoch's beginning */
   capl_loader_stats stats;
-  bad_sample *bad; /* [stats.bad], by id */
+  uint64_t substituted; /* of the rows handed out in this run of the epoch */
+  bad_list bad;
+  uint64_t bad_from;    /* number of this run's first batch in that list */
+  uint64_t bad_until;   /* what batches from here on needed is not told yet */
 };
 
 /* ---- loader.c, for feed.c; the lock is held ---------------------------------------------------- */
@@ -75,12 +77,26 @@ slot *loader_slot(capl_loader *loader, uint64_t batch);
 bool loader_complete(const slot *s, uint64_t batch);
 /* Until it does; lets go of the lock meanwhile. */
 void loader_wait(capl_loader *loader, const slot *s, uint64_t batch);
-/* The batch's error, if one of its rows failed; it stays where it is. */
-capl_status loader_check(const slot *s);
 void loader_hand_out(capl_loader *loader, const slot *s, capl_batch *batch);
 double loader_seconds(void);
 /* Gives out no more tickets and waits for those in work: one sample each. */
 void loader_quiesce(capl_loader *loader);
+
+/* ---- loader_epoch.c ---------------------------------------------------------------------------- */
+
+/* Rows this rank gets from a position of the global order on, and batches. */
+uint64_t loader_rows_from(const capl_loader *loader, uint64_t start);
+uint64_t loader_batches_from(const capl_loader *loader, uint64_t start);
+/* Of this run of the epoch: the position of a row, which is past the end where it repeats one; rows of a batch. */
+uint64_t loader_position_of(const capl_loader *loader, uint64_t batch, int row);
+int loader_rows_of(const capl_loader *loader, uint64_t batch);
+
+/* ---- loader_bad.c, loader_options.c ------------------------------------------------------------ */
+
+/* The batch's error, if one of its rows failed or too many stand in for bad ones; it stays where it is. */
+capl_status loader_check(capl_loader *loader, const slot *s);
+/* EVALUE, EUNSUPPORTED. */
+capl_status loader_check_options(const capl_source *source, const capl_loader_options *options);
 
 /* ---- feed.c, for loader.c ---------------------------------------------------------------------- */
 

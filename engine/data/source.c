@@ -42,6 +42,11 @@ int capl_source_length(const capl_source *source)
   return source->length;
 }
 
+bool capl_source_fixed(const capl_source *source)
+{
+  return source->fixed;
+}
+
 const char *capl_source_charset(const capl_source *source)
 {
   return source->charset;

@@ -218,6 +218,7 @@ CAPL_API int capl_source_width(const capl_source *source);
 CAPL_API int capl_source_height(const capl_source *source);
 CAPL_API int capl_source_channels(const capl_source *source);
 CAPL_API int capl_source_length(const capl_source *source);          /* T, 0 = no labels */
+CAPL_API bool capl_source_fixed(const capl_source *source);          /* a sample is the same in every epoch */
 CAPL_API const char *capl_source_charset(const capl_source *source); /* expanded, "" = none; borrowed */
 /* Path of sample i below the folder's dir; NULL for sources without files or i out of range. Borrowed. */
 CAPL_API const char *capl_source_name(const capl_source *source, uint32_t i);
@@ -369,6 +370,9 @@ typedef enum { CAPL_CACHE_AUTO, CAPL_CACHE_NONE, CAPL_CACHE_DEVICE } capl_cache;
 
 typedef enum { CAPL_ON_ERROR_STOP, CAPL_ON_ERROR_SKIP } capl_on_error;
 
+/* Whether batches wait for a device in page-locked memory, which it copies from directly; auto: where it can be had. */
+typedef enum { CAPL_PIN_AUTO, CAPL_PIN_ON, CAPL_PIN_OFF } capl_pin;
+
 typedef struct {
   int batch;    /* N >= 1 */
   int workers;  /* threads; 0 = capl_loader_next does the work itself */
@@ -378,6 +382,7 @@ typedef struct {
   bool drop_last; /* false: the last batch of an epoch may be smaller */
   int rank, world; /* this process takes every world-th sample; 0, 0 = all of them */
   capl_on_error on_error;
+  double max_bad; /* skip: an epoch fails that has met more bad samples than this share of its samples, one apart; 0 = 0.01 */
   capl_pixel_type type;
   capl_norm norm; /* not for u8, which keeps its levels */
   float mean[3], std[3];
@@ -388,6 +393,7 @@ typedef struct {
   const struct capl_feed_ops *feed;    /* how it does that (feed.h), constant; NULL = the host makes them */
   const char *device_name;             /* for reports, constant */
   capl_cache cache;
+  capl_pin pin;
   bool (*stop)(void); /* asked while a whole set is read; true gives up with EINTERRUPT. NULL = never */
 } capl_loader_options;
 
@@ -405,17 +411,23 @@ typedef struct {
   int substituted;       /* rows that stand in for a bad sample */
 } capl_batch;
 
-/* What has been handed out, not what was prefetched. 24 bytes. */
+/* What has been handed out, not what was prefetched. */
 typedef struct {
   uint64_t seed, epoch;
   uint64_t position; /* samples of the epoch's global order (all ranks) handed out */
 } capl_loader_state;
 
+enum { CAPL_LOADER_STATE_BYTES = 24 };
+
+/* The same as bytes for a file: three numbers, lowest byte first. */
+CAPL_API void capl_loader_state_pack(const capl_loader_state *state, uint8_t bytes[CAPL_LOADER_STATE_BYTES]);
+CAPL_API void capl_loader_state_unpack(const uint8_t bytes[CAPL_LOADER_STATE_BYTES], capl_loader_state *state);
+
 typedef struct {
   uint64_t batches, samples; /* handed out since the loader was made */
   uint64_t augmented;        /* of those samples, how many an augmentation changed */
   uint64_t substituted;      /* of those samples, how many stand in for a bad one */
-  uint32_t bad;              /* different bad samples met so far */
+  uint32_t bad;              /* different bad samples among them, as capl_loader_bad_get tells them */
   double wait_seconds;       /* time capl_loader_next spent waiting or, without workers, working */
   double seconds;            /* time from the beginning of each epoch to its last batch: what wait_seconds is a share of */
 } capl_loader_stats;
@@ -452,8 +464,9 @@ CAPL_API void capl_loader_state_get(const capl_loader *loader, capl_loader_state
 ** the epoch's end. */
 CAPL_API capl_status capl_loader_state_set(capl_loader *loader, const capl_loader_state *state);
 CAPL_API void capl_loader_stats_get(capl_loader *loader, capl_loader_stats *stats);
-/* i-th bad sample met so far in order of its number: its id and what was wrong (borrowed until the next
-** getter of bad samples). false when i is past the last. */
+/* i-th bad sample in order of its number that the batches handed out so far, or the one that failed, needed: its id and
+** what was wrong (borrowed until the loader's next call that is not a getter). false when i is past the last. The list is
+** the same for any number of threads. */
 CAPL_API bool capl_loader_bad_get(capl_loader *loader, uint32_t i, uint32_t *id, const char **message);
 
 /* Place position -> sample number: a bijection of [0, n) for each (seed, epoch). position < n. */

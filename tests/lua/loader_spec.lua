@@ -88,6 +88,34 @@ describe("data.loader", function()
     assert.same(expected, other.box:next().target:tolist())
   end)
 
+  it("continues from a state of 24 bytes, too", function()
+    local l = loader{batch = 5}
+    local next_batch = l:epoch(3)
+    next_batch()
+    local state, expected = l:state_bytes(), next_batch().target:tolist()
+    assert.equal(24, #state)
+    local other = loader{batch = 5}
+    other:set_state(state)
+    assert.same(expected, other.box:next().target:tolist())
+    assert.matches("a state is 24 bytes, not 3", support.error_text(other.set_state, other, "abc"))
+  end)
+
+  it("tells how long an epoch's steps waited for it, and what would help", function()
+    local l = loader{workers = 0}
+    local function line(wait) -- after epochs of a second, in which so much of it was waited
+      return l:waited({seconds = 1, wait_seconds = 1, samples = 10}, 3, wait > 0 and 3 or 5,
+        {seconds = 13.1, wait_seconds = 1 + wait, samples = 50040})
+    end
+    assert.equal("epochs 3 to 5: 50,030 images in 12.1 s, waited 0.0 % of it for data", line(0))
+    assert.equal("epoch 3: 50,030 images in 12.1 s, waited 4.1 % of it for data", line(0.5))
+    assert.matches("waited 41.3 % of it for data; the loader is the bottleneck: try workers = ", line(5), 1, true)
+    assert.is_nil(line(5):find("cache", 1, true)) -- new images in every epoch
+    l = loader{workers = 0, source = source{fixed = true}}
+    if l:path():find("not cached", 1, true) or not l:path():find("cached", 1, true) then
+      assert.matches(', cache = "ram" or "disk"', line(5), 1, true)
+    end
+  end)
+
   it("says what is wrong with its options", function()
     assert.matches("unknown option bacth; did you mean batch", support.error_text(data.loader, {bacth = 3}))
     assert.matches("needs source", support.error_text(data.loader, {role = "train"}))

@@ -2,90 +2,12 @@
 ** SPDX-License-Identifier: Apache-2.0
 */
 #define _GNU_SOURCE
-#include "data_files.h"
+#include "data_loading.h"
 
 #include <math.h>
 #include <time.h>
 
 #include "base/float16.h"
-
-enum { N_FILES = 40 };
-
-static const capl_augment_options augment = {
-  .rotate = {-15, 15}, .scale = {0.9f, 1.1f}, .shear = {-5, 5},         .translate_x = {-0.05f, 0.05f},
-  .noise = {0, 8},     .invert = 0.3f,        .contrast = {0.8f, 1.2f}, .brightness = {0.8f, 1.2f},
-};
-
-static int make_captchas(void **state)
-{
-  capl_captcha *gen;
-  if (make_folder(state) != 0 || capl_captcha_new("lepture", NULL, &gen) != CAPL_OK) return -1;
-  capl_status status = capl_captcha_save(gen, 1, N_FILES, folder, 0);
-  capl_captcha_unref(gen);
-  return status == CAPL_OK ? 0 : -1;
-}
-
-static capl_source *open_files(void)
-{
-  capl_source *source;
-  assert_ok(capl_source_folder_new(folder, &(capl_folder_options){.charset = "0-9A-Z"}, &source));
-  for (uint32_t i = 0; i < capl_source_count(source); i++) {
-    char label[5] = "";
-    memcpy(label, capl_source_name(source, i), 4);
-    assert_ok(capl_source_set_label(source, i, label));
-  }
-  return source;
-}
-
-static capl_source *open_generator(uint32_t count, bool fixed)
-{
-  capl_captcha *gen;
-  capl_source *source;
-  assert_ok(capl_captcha_new("lepture", NULL, &gen));
-  assert_ok(capl_source_captcha_new(gen, 3, 1, count, fixed, &source));
-  capl_captcha_unref(gen);
-  return source;
-}
-
-/* source is given up. */
-static capl_loader *make(capl_source *source, const capl_loader_options *options)
-{
-  capl_loader *loader;
-  assert_ok(capl_loader_new(source, options, &loader));
-  capl_source_unref(source);
-  return loader;
-}
-
-static size_t batch_bytes(const capl_loader *loader, const capl_batch *batch)
-{
-  static const size_t bytes[] = {4, 2, 1, 2}; /* ORDER capl_pixel_type */
-  const capl_source *s = capl_loader_source(loader);
-  return (size_t)(batch->count * capl_source_width(s) * capl_source_height(s) * capl_source_channels(s)) *
-         bytes[capl_loader_type(loader)];
-}
-
-/* Reads on to the end of the epoch. */
-static uint64_t hash_rest(capl_loader *loader, int *samples)
-{
-  uint64_t hash = 1;
-  capl_batch b;
-  size_t length = (size_t)capl_source_length(capl_loader_source(loader));
-  *samples = 0;
-  for (;;) {
-    assert_ok(capl_loader_next(loader, &b));
-    if (b.count == 0) return hash;
-    *samples += b.count;
-    hash = hash_bytes(hash, b.images, batch_bytes(loader, &b));
-    hash = hash_bytes(hash, b.labels, (size_t)b.count * length * sizeof *b.labels);
-    hash = hash_bytes(hash, b.ids, (size_t)b.count * sizeof *b.ids);
-  }
-}
-
-static uint64_t hash_epoch(capl_loader *loader, uint64_t epoch, int *samples)
-{
-  assert_ok(capl_loader_epoch(loader, epoch));
-  return hash_rest(loader, samples);
-}
 
 /* ---- order ----------------------------------------------------------------------------------- */
 
@@ -320,110 +242,6 @@ static void statistics_count_what_was_handed_out(void **state)
   capl_loader_free(loader);
 }
 
-/* ---- bad samples ----------------------------------------------------------------------------- */
-
-/* Samples 7, 19, 23 and 30 of the sorted folder become truncated, empty, missing and another kind of file. */
-static capl_source *open_with_damage(void)
-{
-  capl_source *source = open_files();
-  cut_file(in_folder(capl_source_name(source, 7)), 3000);
-  cut_file(in_folder(capl_source_name(source, 19)), 0);
-  unlink(in_folder(capl_source_name(source, 23)));
-  write_bytes(in_folder(capl_source_name(source, 30)), "GIF89a", 6);
-  return source;
-}
-
-static int restore_files(void **state)
-{
-  return remove_folder(state) || make_captchas(state);
-}
-
-static void stop_delivers_the_good_batches_and_then_names_the_file(void **state)
-{
-  (void)state;
-  for (int workers = 0; workers <= 3; workers++) {
-    capl_source *source = open_with_damage();
-    capl_loader *loader = make(capl_source_ref(source), &(capl_loader_options){.batch = 4, .workers = workers, .prefetch = 8});
-    char expected[600];
-    capl_batch b;
-    assert_ok(capl_loader_epoch(loader, 2));
-    assert_ok(capl_loader_next(loader, &b));
-    assert_int_equal(b.count, 4);
-    snprintf(expected, sizeof expected, "%s/%s: damaged PNG: the file ends too early", folder, capl_source_name(source, 7));
-    for (int again = 0; again < 2; again++) {
-      assert_fails(capl_loader_next(loader, &b), CAPL_EFORMAT, expected);
-      assert_string_equal(capl_error_last()->context, "sample 7, epoch 2");
-      assert_int_equal(b.count, 0);
-    }
-    capl_loader_free(loader);
-    capl_source_unref(source);
-    restore_files(state);
-  }
-}
-
-static void skip_replaces_bad_samples_the_same_way_for_any_number_of_threads(void **state)
-{
-  (void)state;
-  uint64_t expected = 0;
-  capl_source *source = open_with_damage();
-  for (int workers = 0; workers <= 3; workers++) {
-    capl_loader_options options = {.batch = 16, .workers = workers, .shuffle = true, .on_error = CAPL_ON_ERROR_SKIP};
-    capl_loader *loader = make(capl_source_ref(source), &options);
-    int samples;
-    uint64_t hash = hash_epoch(loader, 1, &samples);
-    if (workers == 0) expected = hash;
-    assert_true(hash == expected);
-    assert_int_equal(samples, N_FILES);
-    capl_loader_stats stats;
-    capl_loader_stats_get(loader, &stats);
-    assert_int_equal(stats.substituted, 4);
-    assert_int_equal(stats.bad, 4);
-    capl_loader_free(loader);
-  }
-  capl_source_unref(source);
-  restore_files(state);
-}
-
-static void skip_lists_the_bad_files_in_order(void **state)
-{
-  (void)state;
-  static const uint32_t ids[] = {7, 19, 23, 30};
-  static const char *const reasons[] = {"damaged PNG: the file ends too early", "the file is empty",
-                                        "cannot be read: No such file or directory", "the file is GIF, not PNG or JPEG"};
-  capl_source *source = open_with_damage();
-  capl_loader_options options = {.batch = 16, .workers = 2, .shuffle = true, .on_error = CAPL_ON_ERROR_SKIP};
-  capl_loader *loader = make(capl_source_ref(source), &options);
-  int samples;
-  hash_epoch(loader, 1, &samples);
-  uint32_t id;
-  const char *message;
-  for (uint32_t i = 0; i < 4; i++) {
-    char expected[600];
-    assert_true(capl_loader_bad_get(loader, i, &id, &message));
-    assert_int_equal(id, ids[i]);
-    snprintf(expected, sizeof expected, "%s/%s: %s", folder, capl_source_name(source, id), reasons[i]);
-    assert_string_equal(message, expected);
-  }
-  assert_false(capl_loader_bad_get(loader, 4, &id, &message));
-  capl_loader_free(loader);
-  capl_source_unref(source);
-  restore_files(state);
-}
-
-static void skip_gives_up_when_nothing_is_good(void **state)
-{
-  (void)state;
-  capl_source *source = open_files();
-  for (uint32_t i = 0; i < capl_source_count(source); i++) cut_file(in_folder(capl_source_name(source, i)), 50);
-  capl_loader *loader = make(source, &(capl_loader_options){.batch = 8, .workers = 2, .on_error = CAPL_ON_ERROR_SKIP});
-  capl_batch b;
-  assert_ok(capl_loader_epoch(loader, 0));
-  assert_int_equal(capl_loader_next(loader, &b), CAPL_EFORMAT);
-  assert_string_equal(capl_error_last()->hint, "16 samples in a row were tried in place of a bad one; all are bad");
-  capl_loader_free(loader);
-  restore_files(state);
-}
-
 /* ---- options, shutdown ----------------------------------------------------------------------- */
 
 static void options_that_cannot_be_met_are_refused(void **state)
@@ -438,6 +256,7 @@ static void options_that_cannot_be_met_are_refused(void **state)
     {{.batch = 0}, "batch is 0; it must be at least 1"},
     {{.batch = 1, .workers = -1}, "workers is -1; it must be 0..256"},
     {{.batch = 1, .prefetch = 5000}, "prefetch is 5000; it must be 0..1024"},
+    {{.batch = 1, .max_bad = 2}, "max_bad is 2; it is a share, 0..1"},
     {{.batch = 1, .rank = 2, .world = 2}, "rank 2 of 2 does not exist"},
     {{.batch = 11, .drop_last = true}, "batch is 11 but there are only 10 samples, so drop_last leaves no batch at all"},
     {{.batch = 1, .norm = CAPL_NORM_MEAN_STD}, "channel 0: mean 0 and std 0; std must be above 0"},
@@ -445,13 +264,28 @@ static void options_that_cannot_be_met_are_refused(void **state)
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
     assert_fails(capl_loader_new(source, &cases[i].options, &loader), CAPL_EVALUE, cases[i].message);
   }
-  loader = make(source, &(capl_loader_options){.batch = 4});
+  loader = make(capl_source_ref(source), &(capl_loader_options){.batch = 4});
   capl_batch b;
   assert_fails(capl_loader_next(loader, &b), CAPL_ESTATE, "no epoch has been begun; call capl_loader_epoch first");
   assert_fails(capl_loader_epoch(loader, 1ull << 31), CAPL_EVALUE, "epoch is 2147483648; the last possible one is 2147483647");
   assert_fails(capl_loader_state_set(loader, &(capl_loader_state){.position = 11}), CAPL_EVALUE,
                "the state is at sample 11 of an epoch of 10; it was taken from another source");
   capl_loader_free(loader);
+  assert_fails(capl_loader_new(source, &(capl_loader_options){.batch = 1, .pin = CAPL_PIN_ON}, &loader), CAPL_EUNSUPPORTED,
+               "pin is true, but batches are made on the host: only a GPU copies from page-locked memory");
+  capl_source_unref(source);
+}
+
+static void a_state_is_24_bytes_in_a_file(void **state)
+{
+  (void)state;
+  static const uint8_t expected[24] = {8, 7, 6, 5, 4, 3, 2, 1, 9, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0};
+  uint8_t bytes[CAPL_LOADER_STATE_BYTES];
+  capl_loader_state s;
+  capl_loader_state_pack(&(capl_loader_state){0x0102030405060708, 9, 256}, bytes);
+  assert_memory_equal(bytes, expected, sizeof expected);
+  capl_loader_state_unpack(bytes, &s);
+  assert_true(s.seed == 0x0102030405060708 && s.epoch == 9 && s.position == 256);
 }
 
 static void a_loader_stops_within_milliseconds(void **state)
@@ -482,11 +316,8 @@ int main(void)
     cmocka_unit_test(ranks_share_an_epoch_without_overlap),
     cmocka_unit_test(images_are_normalised_as_asked),
     cmocka_unit_test(statistics_count_what_was_handed_out),
-    cmocka_unit_test(stop_delivers_the_good_batches_and_then_names_the_file),
-    cmocka_unit_test(skip_replaces_bad_samples_the_same_way_for_any_number_of_threads),
-    cmocka_unit_test(skip_lists_the_bad_files_in_order),
-    cmocka_unit_test(skip_gives_up_when_nothing_is_good),
     cmocka_unit_test(options_that_cannot_be_met_are_refused),
+    cmocka_unit_test(a_state_is_24_bytes_in_a_file),
     cmocka_unit_test(a_loader_stops_within_milliseconds),
   };
   return cmocka_run_group_tests(tests, make_captchas, remove_folder);

@@ -9,7 +9,7 @@ local SHOWN = 3
 -- Reads all samples of a source. -> list of {id, message} of those that cannot be read
 local function unreadable(source)
   local probe = core.data.loader(source.box, {
-    batch = 64, workers = auto.value("workers", "auto"), on_error = "skip", dtype = "u8",
+    batch = 64, workers = auto.value("workers", "auto"), on_error = "skip", max_bad = 1, cache = "none", dtype = "u8",
   })
   probe:epoch(1)
   while probe:next() do end -- luacheck: ignore 542

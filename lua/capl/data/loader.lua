@@ -11,17 +11,18 @@ local distributed = require "distributed"
 local hooks = require "hooks"
 local run = require "run"
 local schedules = require "augment.schedule"
+local told = require "data.told"
 
 local Loader = {}
 Loader.__index = Loader
 
 local known = {
   "source", "role", "batch", "workers", "prefetch", "shuffle", "drop_last", "augment", "normalize", "on_error", "dtype",
-  "seed", "cache", "shard",
+  "seed", "cache", "shard", "pin", "max_bad",
 }
 
 local always_on = {
-  pin_memory = "batches always lie in memory the device copies from directly",
+  pin_memory = 'batches lie in memory the device copies from directly; pin = false forbids it',
   persistent_workers = "the threads of a loader always live as long as it does",
   channels_last = "images always lie as N,H,W,C in memory",
   non_blocking = "copies never wait",
@@ -73,15 +74,27 @@ local function read_schedule(o)
   return o.augment
 end
 
+local pins = {[true] = "on", [false] = "off", auto = "auto"}
+
+local function pin_word(pin)
+  if pin == nil then return "auto" end
+  return pins[pin] or check.fail(('data.loader: pin is "auto", true or false, not %s'):format(tostring(pin)))
+end
+
 --- Serves a source in batches.
 -- opts  source: of data.captcha, data.folder …; role = "train" | "val" | "test"; batch = 64 images; workers = "auto" |
 --       threads (0 = none); prefetch = 2 batches; shuffle = true for train, else false; drop_last = false;
 --       augment = {rotate = degrees, scale =, translate_x =, translate_y =, shear =, contrast =, brightness =, noise =,
 --       invert =, fill =}, ranges {lo, hi} or one number, or augment.schedule{…};
 --       normalize = "standardize" | "unit" | {mean = {…}, std = {…}};
---       on_error = "stop" | "skip" for unreadable or unlabelled files; dtype = "auto" | "f32" | "bf16" | "f16" | "u8"; seed;
+--       on_error = "stop" | "skip" for unreadable or unlabelled files: stop hands out all good batches before the bad one
+--       first; skip takes other samples in their place, the same ones whatever the threads, and lists the bad ones in the
+--       run's bad_files.txt; max_bad = 0.01: an epoch fails that has met more bad samples than this share of its samples
+--       (one is always allowed; counted from where the epoch was begun or resumed);
+--       dtype = "auto" | "f32" | "bf16" | "f16" | "u8"; seed;
 --       cache = "auto" | "none" | "device": whether a GPU keeps all images as u8; auto does when every epoch has the same
 --       ones and they take at most a quarter of its free memory; shard = capl.distributed(): this rank's part of the source
+--       pin = "auto" | true | false: whether batches wait for a GPU in page-locked memory
 -- out   loader: for batch in loader:epoch(n) do … end gives {count = N, image = (N,C,H,W), target = (N,T) i32, onehot =
 --       (N,T*K)} and the source's fields by their names: batch.mask = (N,H,W) u8, batch.points = (N,P,3) f32 …; what the
 --       source has not is nil
@@ -106,14 +119,17 @@ function Loader.new(opts)
     batch = o.batch, workers = auto.value("workers", o.workers or "auto"), prefetch = o.prefetch, shuffle = shuffle,
     drop_last = o.drop_last, on_error = on_error, dtype = image_dtype(o.dtype), seed = o.seed,
     augment = not schedule and o.augment or nil, stages = schedule and schedule:engine(),
-    cache = o.cache, rank = o.shard and o.shard.rank, world = o.shard and o.shard.size,
+    cache = o.cache, max_bad = o.max_bad, pin = pin_word(o.pin),
+    rank = o.shard and o.shard.rank, world = o.shard and o.shard.size,
   }
   read_normalize(o.normalize, low)
   local self = setmetatable({
     box = core.data.loader(o.source.box, low), source = o.source, role = o.role, charset = o.source.charset,
     length = o.source.length, batch = o.batch or 64, workers = low.workers, dtype = low.dtype,
     normalize = o.normalize or "standardize", on_error = on_error, schedule = schedule,
+    told_bad = 0,
   }, Loader)
+  self.line = {stats = self:stats()}
   if schedule then schedule:attach(self) end
   run.loader_made(self, o.role, schedule and schedule.stages[1].augment or not schedule and o.augment or nil)
   return self
@@ -126,6 +142,10 @@ function Loader:samples() return self.box:samples() end
 --- {batches, samples, augmented, substituted, bad, wait_seconds, seconds} since the loader was made: wait_seconds of
 -- seconds the caller waited for a batch (a GPU may have had queued work to do meanwhile).
 function Loader:stats() return self.box:stats() end
+--- The line a run prints at the end of an epoch of its train loader: "epoch 3: 50,030 images in 12.1 s, waited 0.4 % of it
+-- for data", and what would help when that is more than a tenth. Epochs of less than 5 s share a line.
+-- in   since: loader:stats() at an earlier time; numbers of the first and the last epoch since then; now = loader:stats()
+function Loader:waited(since, from, to, now) return told.waiting(self, since, now or self:stats(), from, to or from) end
 --- How the batches come to be: "made on the host", "resident on cuda:0, 458 MB", "streamed to cuda:0, page-locked: why".
 function Loader:path() return self.box:path() end
 --- How fast a GPU makes the next batch, in its own time. Takes that batch out of the epoch.
@@ -133,7 +153,7 @@ function Loader:path() return self.box:path() end
 -- out  seconds for once; bytes of levels read and values written, the least that must be moved. nil at the epoch's end
 -- errs unsupported: the batches are made on the host
 function Loader:measure(times) return self.box:measure(times or 100) end
---- List of {id, message} of the bad samples met so far.
+--- List of {id, message} of the bad samples that the batches so far, or the one that failed, needed, by their numbers.
 function Loader:bad() return self.box:bad() end
 --- {seed, epoch, position}, with a schedule its state too: where it stands; set_state continues there.
 function Loader:state()
@@ -141,7 +161,13 @@ function Loader:state()
   state.schedule = self.schedule and self.schedule:state()
   return state
 end
+--- {seed, epoch, position} as a string of 24 bytes, for a checkpoint; a schedule's own state is schedule:state().
+function Loader:state_bytes() return self.box:state_bytes() end
+--- Continues where a state was taken, under the same source and options: the rest of the epoch is the same.
+-- in   state: of loader:state() or loader:state_bytes()
+-- errs value: no such state; its position is past the epoch's end
 function Loader:set_state(state)
+  if type(state) == "string" then return self.box:set_state(state) end
   check.kind("loader:set_state", "the state", state, "table")
   if self.schedule and state.schedule then self.schedule:set_state(state.schedule) end
   return self.box:set_state{seed = state.seed, epoch = state.epoch, position = state.position}
@@ -160,8 +186,17 @@ function Batch:__index(key)
   end
 end
 
+-- What a failed batch was about is listed before the error is told.
+local function next_of(self)
+  if self.on_error ~= "skip" then return self.box:next() end
+  local fine, batch = pcall(self.box.next, self.box)
+  if fine and batch then return batch end
+  told.bad(self)
+  if not fine then error(batch, 0) end
+end
+
 local function next_batch(self)
-  local batch = self.box:next()
+  local batch = next_of(self)
   if not batch then return nil end
   batch.classes = #self.charset
   if self.schedule then self.schedule:handed_out() end
@@ -178,14 +213,6 @@ local function repeat_first(self)
   end
 end
 
---- Says once how the batches come to a GPU.
-local function tell_path(self)
-  if self.told then return end
-  self.told = true
-  local path = self:path()
-  if run.mode == "run" and path ~= "made on the host" then run.print(("%s data: %s"):format(self.role, path)) end
-end
-
 --- Line of the final report: how the batches came to be, and how long the run waited for them.
 function Loader:report()
   local s = self:stats()
@@ -198,12 +225,13 @@ function Loader:epoch(number)
   check.kind("loader:epoch", "its number", number, "number")
   self.box:epoch(number)
   if self.schedule then self.schedule:announce() end
-  tell_path(self)
+  told.path(self)
   if run.fixed and self.role == "train" then return repeat_first(self) end
   return function()
     local batch = next_batch(self)
-    if not batch then hooks.epoch(self, number) end
-    return batch
+    if batch then return batch end
+    told.epoch(self, number)
+    hooks.epoch(self, number)
   end
 end
 

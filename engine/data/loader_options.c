@@ -1,0 +1,93 @@
+/* loader_options.c -- refuses options of a loader that contradict each other, its source or the machine.
+** SPDX-License-Identifier: Apache-2.0
+*/
+#include <math.h>
+
+#include "data/loader.h"
+
+enum { WORKERS_MAX = 256, PREFETCH_MAX = 1024 };
+
+static capl_status check_numbers(const capl_loader_options *o)
+{
+  if (o->batch < 1) return CAPL_FAIL(CAPL_EVALUE, "batch is %d; it must be at least 1", o->batch);
+  if (o->workers < 0 || o->workers > WORKERS_MAX) return CAPL_FAIL(CAPL_EVALUE, "workers is %d; it must be 0..%d", o->workers, WORKERS_MAX);
+  if (o->prefetch < 0 || o->prefetch > PREFETCH_MAX) return CAPL_FAIL(CAPL_EVALUE, "prefetch is %d; it must be 0..%d", o->prefetch, PREFETCH_MAX);
+  if (!(o->max_bad >= 0 && o->max_bad <= 1)) return CAPL_FAIL(CAPL_EVALUE, "max_bad is %g; it is a share, 0..1", o->max_bad);
+  if (o->world < 0 || (o->world ? o->rank < 0 || o->rank >= o->world : o->rank != 0)) {
+    return CAPL_FAIL(CAPL_EVALUE, "rank %d of %d does not exist", o->rank, o->world);
+  }
+  if (o->type < CAPL_PIXEL_F32 || o->type > CAPL_PIXEL_F16) return CAPL_FAIL(CAPL_EVALUE, "no pixel type %d", (int)o->type);
+  if (o->norm < CAPL_NORM_STANDARDISE || o->norm > CAPL_NORM_MEAN_STD) return CAPL_FAIL(CAPL_EVALUE, "no normalisation %d", (int)o->norm);
+  return CAPL_OK;
+}
+
+static capl_status check_norm(const capl_loader_options *o, int channels)
+{
+  if (o->norm != CAPL_NORM_MEAN_STD) return CAPL_OK;
+  for (int c = 0; c < channels; c++) {
+    if (isfinite(o->mean[c]) && isfinite(o->std[c]) && o->std[c] > 0) continue;
+    return CAPL_FAIL(CAPL_EVALUE, "channel %d: mean %g and std %g; std must be above 0", c, o->mean[c], o->std[c]);
+  }
+  return CAPL_OK;
+}
+
+static capl_status check_cache(const capl_source *source, const capl_loader_options *o)
+{
+  if (o->cache != CAPL_CACHE_DEVICE) return CAPL_OK;
+  if (!o->feed) {
+    CAPL_FAIL(CAPL_EUNSUPPORTED, "cache is device, but batches are made on the host");
+    capl_error_hint("it needs a GPU; cache = \"auto\" uses one where there is one");
+    return CAPL_EUNSUPPORTED;
+  }
+  if (source->fixed) return CAPL_OK;
+  CAPL_FAIL(CAPL_EVALUE, "cache is device, but the source gives other images in every epoch");
+  capl_error_hint("fixed = true of a generator makes them the same; cache = \"auto\" keeps what can be kept");
+  return CAPL_EVALUE;
+}
+
+/* A device moves, colours and adds noise; what else there is, and what samples have beside their image, is the host's. */
+static capl_status check_augment(const capl_source *source, const capl_loader_options *loader, const capl_augment_options *o)
+{
+  CAPL_TRY(capl_augment_check_source(o, source));
+  if (!loader->feed) return CAPL_OK;
+  for (int i = 0; i < source->n_fields; i++) {
+    const capl_field *field = &source->field[i];
+    if (field->kind != CAPL_FIELD_VALUES) return CAPL_FAIL(CAPL_EUNSUPPORTED, "augment cannot move %s with the image on a device", field->name);
+  }
+  return augment_check_row(o);
+}
+
+static capl_status check_stages(const capl_source *source, const capl_loader_options *o)
+{
+  if (o->augment && o->n_stages) return CAPL_FAIL(CAPL_EVALUE, "augment and stages both say how images are changed");
+  for (int i = 0; i < o->n_stages; i++) {
+    if (!o->stages[i].augments || check_augment(source, o, &o->stages[i].augment) == CAPL_OK) continue;
+    capl_error_context("stage %d", i + 1);
+    return capl_error_last()->code;
+  }
+  return CAPL_OK;
+}
+
+static capl_status check_pin(const capl_loader_options *o)
+{
+  if (o->pin < CAPL_PIN_AUTO || o->pin > CAPL_PIN_OFF) return CAPL_FAIL(CAPL_EVALUE, "no pin %d", (int)o->pin);
+  if (o->pin != CAPL_PIN_ON || o->feed) return CAPL_OK;
+  CAPL_FAIL(CAPL_EUNSUPPORTED, "pin is true, but batches are made on the host: only a GPU copies from page-locked memory");
+  capl_error_hint("pin = \"auto\" locks memory where there is a GPU to copy from it");
+  return CAPL_EUNSUPPORTED;
+}
+
+capl_status loader_check_options(const capl_source *source, const capl_loader_options *o)
+{
+  CAPL_TRY(check_numbers(o));
+  CAPL_TRY(check_norm(o, source->channels));
+  if (o->augment) CAPL_TRY(check_augment(source, o, o->augment));
+  CAPL_TRY(check_stages(source, o));
+  CAPL_TRY(check_cache(source, o));
+  CAPL_TRY(check_pin(o));
+  uint32_t share = source->count / (uint32_t)(o->world ? o->world : 1);
+  if (!o->drop_last || share >= (uint32_t)o->batch) return CAPL_OK;
+  CAPL_FAIL(CAPL_EVALUE, "batch is %d but there are only %u samples, so drop_last leaves no batch at all", o->batch, share);
+  capl_error_hint("set drop_last = false or a smaller batch");
+  return CAPL_EVALUE;
+}

@@ -1,0 +1,96 @@
+-- told.lua: what a loader tells of itself while a run goes on: how its batches come to be, what share of an epoch the step
+-- waited for them, and which samples are bad.
+-- SPDX-License-Identifier: Apache-2.0
+local core = ...
+
+local run = require "run"
+
+local told = {}
+
+local EVERY = 5 -- seconds between two lines about epochs, at least: short epochs share one
+local MUCH = 10 -- per cent of the time; more waiting than this is worth a remedy
+local FILE = "bad_files.txt"
+
+-- ---- how batches come to be ----
+
+--- Says once how a loader's batches are made, unless it is the usual way.
+function told.path(loader)
+  if loader.told_path then return end
+  loader.told_path = true
+  local path = loader:path()
+  if run.mode == "run" and path ~= "made on the host" then run.print(("%s data: %s"):format(loader.role, path)) end
+end
+
+-- ---- waiting ----
+
+-- 1234567 -> "1,234,567"
+local function grouped(n)
+  local text = ("%d"):format(n):reverse():gsub("(%d%d%d)", "%1,"):reverse()
+  return (text:gsub("^,", ""))
+end
+
+--- What would make a loader faster, as far as it can be told; nil when it already does all it can.
+local function remedy(loader)
+  local ways, cpus = {}, core.sys.cpus()
+  if loader.workers < cpus then ways[1] = ("workers = %d"):format(cpus) end
+  local path = loader:path()
+  local kept = path:find("cached", 1, true) and not path:find("not cached", 1, true) or path:find("resident", 1, true)
+  if loader.source.box:fixed() and not kept then ways[#ways + 1] = 'cache = "ram" or "disk"' end
+  return #ways > 0 and "try " .. table.concat(ways, ", ") or nil
+end
+
+-- "epoch 3" or "epochs 4 to 9"
+local function name_of(from, to)
+  return from == to and ("epoch %d"):format(to) or ("epochs %d to %d"):format(from, to)
+end
+
+--- "epoch 3: 50,030 images in 12.1 s, waited 0.4 % of it for data"
+-- since, now: loader:stats(); from, to: numbers of the epochs between them
+function told.waiting(loader, since, now, from, to)
+  local seconds = now.seconds - since.seconds
+  local share = seconds > 0 and 100 * (now.wait_seconds - since.wait_seconds) / seconds or 0
+  local what = loader.source.box:width() > 0 and "images" or "samples"
+  local text = ("%s: %s %s in %.1f s, waited %.1f %% of it for data"):format(name_of(from, to),
+    grouped(now.samples - since.samples), what, seconds, share)
+  if share <= MUCH then return text end
+  local ways = remedy(loader)
+  return text .. "; the loader is the bottleneck" .. (ways and ": " .. ways or "")
+end
+
+--- At the end of an epoch of a train loader: the line, unless the last one was moments ago.
+function told.epoch(loader, number)
+  if run.mode ~= "run" or loader.role ~= "train" then return end
+  local line = loader.line
+  line.from = line.from or number
+  local now = loader:stats()
+  if now.seconds - line.stats.seconds < EVERY then return end
+  run.print(told.waiting(loader, line.stats, now, line.from, number))
+  loader.line = {stats = now}
+end
+
+-- ---- bad samples ----
+
+-- role, number, path, reason of one bad sample, with tabs between.
+local function bad_line(loader, bad)
+  local name = loader.source:name(bad.id) or ""
+  local _, last = bad.message:find(name .. ": ", 1, true)
+  local reason = name ~= "" and last and bad.message:sub(last + 1) or bad.message
+  return table.concat({loader.role, bad.id, name, (reason:gsub("[\t\n]", " "))}, "\t")
+end
+
+--- Keeps the run's list of bad samples up to date: those of every loader, by their numbers.
+function told.bad(loader)
+  local count = loader:stats().bad
+  if run.mode ~= "run" or count == loader.told_bad then return end
+  local lines = {"# loader\tsample\tpath\twhat is wrong"}
+  for _, entry in ipairs(run.loaders) do
+    for _, bad in ipairs(entry.loader:bad()) do lines[#lines + 1] = bad_line(entry.loader, bad) end
+  end
+  local path = run.folder() .. "/" .. FILE
+  local saved, why = core.sys.write(path, table.concat(lines, "\n") .. "\n")
+  if not saved then core.error{code = "io", message = why} end
+  if loader.told_bad == 0 then run.print(("note: bad samples of the %s loader are replaced; %s lists them"):format(loader.role, path)) end
+  loader.told_bad = count
+end
+
+return told
