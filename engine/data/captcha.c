@@ -13,8 +13,6 @@
 #include "data/fonts.h"
 #include "data/streams.h"
 
-enum { LEAST_PX = 16, MOST_PX = 1024 };
-
 /* ---- making a generator ---------------------------------------------------------------------- */
 
 static int or_default(int value, int fallback)
@@ -69,14 +67,15 @@ static capl_status set_options(capl_captcha *gen, const capl_captcha_options *op
   CAPL_TRY(set_length(gen, options));
   gen->width = or_default(options->width, gen->preset->options.width);
   gen->height = or_default(options->height, gen->preset->options.height);
-  if (gen->width < LEAST_PX || gen->width > MOST_PX || gen->height < LEAST_PX || gen->height > MOST_PX) {
+  if (gen->width < CAPTCHA_PX_MIN || gen->width > CAPTCHA_PX_MAX || gen->height < CAPTCHA_PX_MIN || gen->height > CAPTCHA_PX_MAX) {
     return CAPL_FAIL(CAPL_EVALUE, "captcha size is %d x %d px; each side must be %d..%d", gen->width, gen->height,
-                     LEAST_PX, MOST_PX);
+                     CAPTCHA_PX_MIN, CAPTCHA_PX_MAX);
   }
   CAPL_TRY(capl_charset_expand(options->charset ? options->charset : gen->preset->options.charset, gen->charset));
   CAPL_TRY(set_picks(gen, options->often ? options->often : "", or_default(options->times, 1)));
   set_easy_picks(gen);
   gen->own_size = !options->size.given;
+  gen->own_dots = !options->dots.given;
   return captcha_options_resolve(gen->preset, options, &gen->options);
 }
 

@@ -16,6 +16,7 @@
 #include "data/sheet.h"
 #include "data/warp.h"
 
+enum { CAPTCHA_PX_MIN = 16, CAPTCHA_PX_MAX = 1024 }; /* sides of an image */
 enum { CAPTCHA_SIZES = 3, CAPTCHA_DOTS = 30 };
 
 typedef struct captcha_scratch captcha_scratch; /* what one thread needs to paint the lepture style; paint.c */
@@ -105,7 +106,7 @@ struct capl_captcha {
   uint8_t pick[CAPL_CHARSET_MAX * CAPL_OFTEN_MAX], easy_pick[CAPL_CHARSET_MAX * CAPL_OFTEN_MAX];
   int n_pick, n_easy[CAPL_CHARSET_MAX + 1];
   capl_captcha_options options; /* of those that only some presets have, all that this one has */
-  bool own_size, own_fonts;     /* the preset's, not the options' */
+  bool own_size, own_dots, own_fonts; /* the preset's, not the options' */
   char *font[CAPL_FONTS_MAX];
   int n_fonts;
   captcha_letters letters; /* of styles that draw on a sheet */

@@ -76,7 +76,7 @@ void captcha_sheet_fill(const captcha_sheet *sheet, captcha_colour colour)
   captcha_sheet_box(sheet, 0, 0, sheet->width - 1, sheet->height - 1, colour);
 }
 
-enum { SHADES = 1024 };
+enum { SHADES = 256 };
 
 static void list_shades(const captcha_stop *stop, captcha_colour shade[SHADES])
 {

@@ -14,21 +14,24 @@ static const int turns[N_TURNS] = {
   0, 5, 8, 15, 22, 26, 29, 33, 35, 36, 40, 43, 45, 53, 56, -5, -8, -15, -22, -26, -29, -33, -35, -36, -40, -43, -45, -53, -56,
 };
 
-/* The font's size is for the preset's usual height; letters stand two widths of an A apart, as far as there is room. */
-static int letter_size(const capl_captcha *gen)
+/* The preset's own size, as far as there is room: letters stand two widths of an A apart. */
+static int fitting_size(const capl_captcha *gen)
 {
   int size = (int)gen->options.size.hi;
-  if (gen->own_size) {
-    int by_height = size * gen->height / gen->preset->options.height, by_width = gen->width * 18 / (gen->length * 25);
-    size = by_height < size ? by_height : size;
-    size = by_width < size ? by_width : size;
-  }
+  int by_height = gen->height * 6 / 10, by_width = gen->width * 18 / (gen->length * 25);
+  size = by_height < size ? by_height : size;
+  size = by_width < size ? by_width : size;
   return size < LEAST_SIZE ? LEAST_SIZE : size;
 }
 
 static capl_status open_gd(capl_captcha *gen, char *const *fonts, int n_fonts)
 {
-  captcha_letters_sizes(&gen->letters, gen->own_size ? letter_size(gen) : (int)gen->options.size.lo, letter_size(gen));
+  const capl_captcha_range *size = &gen->options.size;
+  if (gen->own_size) {
+    captcha_letters_sizes(&gen->letters, fitting_size(gen), fitting_size(gen));
+  } else {
+    captcha_letters_sizes(&gen->letters, (int)size->lo, (int)size->hi);
+  }
   gen->letters.n_turns = N_TURNS;
   gen->letters.degrees = turns;
   return captcha_letters_init(&gen->letters, fonts, n_fonts, gen->charset);
@@ -179,12 +182,14 @@ static void paint_text(captcha_image *image, const captcha_sheet *sheet, captcha
   for (int i = 0; i < n; i++) paint_letter(image, sheet, ink, i, first + pitch * (float)i);
 }
 
-/* Pairs of pixels in the colour of the text. */
+/* Pairs of pixels in the colour of the text; the preset's own number is for its own area. */
 static void paint_particles(captcha_image *image, const captcha_sheet *sheet, captcha_colour ink)
 {
   const capl_captcha_options *o = &image->gen->options;
   capl_rng *rng = &image->rng;
   int n = captcha_roll_count(image, (int)o->dots.lo, (int)o->dots.hi);
+  const capl_captcha_options *usual = &image->gen->preset->options;
+  if (image->gen->own_dots) n = n * sheet->width * sheet->height / (usual->width * usual->height);
   int step = (sheet->width > sheet->height ? sheet->width : sheet->height) / 20;
   for (int i = 0; i < n; i++) {
     int x = dice_between(rng, 0, sheet->width - 1), y = dice_between(rng, 0, sheet->height - 1);

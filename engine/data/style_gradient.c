@@ -57,23 +57,36 @@ static void paint_text(captcha_image *image, const captcha_sheet *sheet)
   }
 }
 
-/* How far pixels of column x are thrown about, px: most between the third and the fourth of five letters. */
-static float fray(const captcha_sheet *sheet, int x, float strength)
+enum { WIDTH_MAX = CAPTCHA_PX_MAX };
+
+/* How far pixels of each column are thrown about, px: most between the third and the fourth of five letters. Two rows
+** have more of it, the next two less. */
+static void plan_fray(const captcha_sheet *sheet, float strength, uint8_t away[2][WIDTH_MAX])
 {
-  float from_peak = ((float)x / (float)sheet->width - 0.45f) / 0.2f;
-  return strength * fmaxf(0, 1 - from_peak * from_peak);
+  for (int x = 0; x < sheet->width; x++) {
+    float from_peak = ((float)x / (float)sheet->width - 0.45f) / 0.2f;
+    float reach = strength * fmaxf(0, 1 - from_peak * from_peak);
+    away[0][x] = (uint8_t)(reach + 0.25f);
+    away[1][x] = (uint8_t)(reach + 0.75f);
+  }
 }
 
 /* Neighbouring pixels look to opposite sides, as a checkerboard: a jagged double image. */
-static void fray_row(const captcha_sheet *sheet, int y, float strength, uint8_t *copy)
+static void fray_row(const captcha_sheet *sheet, int y, const uint8_t *away, uint8_t *copy)
 {
   uint8_t *row = sheet->rgb + (ptrdiff_t)y * sheet->width * 3;
   memcpy(copy, row, (size_t)sheet->width * 3);
   for (int x = 0; x < sheet->width; x++) {
-    int away = (int)(fray(sheet, x, strength) + (y & 2 ? 0.75f : 0.25f));
-    int from = (x + y) & 1 ? x + away : x - away;
-    if (from >= 0 && from < sheet->width) memcpy(row + x * 3, copy + from * 3, 3);
+    int from = (x + y) & 1 ? x + away[x] : x - away[x];
+    if (away[x] && from >= 0 && from < sheet->width) memcpy(row + x * 3, copy + from * 3, 3);
   }
+}
+
+static void fray(captcha_image *image, const captcha_sheet *sheet)
+{
+  uint8_t away[2][WIDTH_MAX];
+  plan_fray(sheet, 1.6f * image->level.warp, away);
+  for (int y = 0; y < sheet->height; y++) fray_row(sheet, y, away[y >> 1 & 1], image->room->rows);
 }
 
 /* From side to side in 3 to 5 straight pieces that taper. */
@@ -114,7 +127,7 @@ static void paint_gradient(captcha_image *image, const captcha_sheet *sheet)
 {
   paint_ground(sheet);
   paint_text(image, sheet);
-  for (int y = 0; y < sheet->height; y++) fray_row(sheet, y, 1.6f * image->level.warp, image->room->rows);
+  fray(image, sheet);
   if (happens(image)) paint_curve(image, sheet);
   if (happens(image)) paint_bent_stroke(image, sheet);
 }
