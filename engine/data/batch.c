@@ -8,7 +8,7 @@
 
 enum { SUBSTITUTES = 16 };
 
-_Static_assert(sizeof(capl_feed_row) == 96, "host and device see the same rows");
+_Static_assert(sizeof(capl_feed_row) == 96 && sizeof(capl_feed_more) == 100, "host and device see the same rows");
 
 static size_t pixels_of(const capl_source *source)
 {

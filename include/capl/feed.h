@@ -22,7 +22,8 @@ extern "C" {
 typedef struct capl_device capl_device;         /* backend.h */
 typedef struct capl_feed_stage capl_feed_stage; /* staging buffers of one loader; the backend's own */
 
-/* How one image of a batch is made. 96 bytes, the same on host and device.
+/* How one image of a batch is made. 96 bytes, the same on host and device. engine/data/augment.h says to the bit what is
+** done with it.
 ** Output (x,y) reads from map[0]*x + map[1]*y + map[2], map[3]*x + map[4]*y + map[5], bilinear with 8-bit fractions;
 ** its level becomes clip(level * gain + lift), then noise is added; the value is level * scale[c] + shift[c]. */
 typedef struct {
@@ -35,12 +36,38 @@ typedef struct {
   uint32_t moves;           /* 0: map is the identity */
 } capl_feed_row;
 
+/* Pixels x0 <= x < x1, y alike. */
+typedef struct {
+  int32_t x0, y0, x1, y1;
+} capl_feed_area;
+
+/* What only some augmentations need besides: batches with them have one for each row. 100 bytes. */
+typedef struct {
+  float colour[9];          /* gain included; read if blends */
+  uint32_t filters;         /* levels go through the row's table, then the blur, before anything else */
+  int32_t blur_radius;      /* 0..3 px; 0 = none */
+  uint16_t blur_weight[4];  /* of the middle and outwards; of 256 */
+  uint32_t bends;           /* the row's nodes say where pixels come from, not its map */
+  uint32_t blends;          /* colour, not gain; three channels */
+  uint32_t mixing;          /* 0; 1: share of 256 is this image's, the rest its partner's; 2: cut is its partner's */
+  int32_t share;
+  capl_feed_area cut, erased;
+} capl_feed_more;
+
 /* One batch. Addresses are the device's; those of a buffer are offsets from its start. */
 typedef struct {
   int count, height, width, channels; /* N, H, W, C (1 or 3) */
   int length;                         /* T, 0 = no labels */
   int pixel_bytes;                    /* of a source pixel: C, or 4 with the last one unused */
-  size_t rows_at;                     /* of capl_feed_row [N] in the buffer */
+  size_t rows_at;                     /* of capl_feed_row [N] in the buffer; [2N] if mixes: row N + n is of n's partner */
+  bool mixes;
+  bool more;                          /* of the following there is one for each row, in the buffer */
+  size_t more_at;                     /* capl_feed_more */
+  size_t tables_at;                   /* u8 [256], if filters: what each level becomes */
+  size_t nodes_at;                    /* i32 [nodes], if nodes > 0 */
+  bool filters;                       /* some row may */
+  int nodes;                          /* numbers in a row's nodes */
+  uint8_t erase_value;
   const void *images;                 /* u8 (count of images,H,W,pixel_bytes); NULL = in the buffer at images_at */
   const int32_t *labels;              /* (count of images,T); NULL = in the buffer at labels_at */
   size_t images_at, labels_at;
@@ -50,6 +77,7 @@ typedef struct {
   capl_pixel_type type;
   void *out;           /* (N,H,W,C) of type */
   int32_t *out_labels; /* (N,T); NULL if T = 0 */
+  int32_t *out_labels2; /* (N,T): the partners', if mixes; NULL = nobody wants them */
 } capl_feed_job;
 
 typedef struct capl_feed_ops {

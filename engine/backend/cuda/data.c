@@ -1,7 +1,8 @@
 /* data.c -- queues the kernels that make a batch: images by augment.cu, labels by gather.cu.
 **
 ** One launch makes the images, whatever they need: kernels/augment.h says which. Only images too large for a block's
-** shared memory that are standardised after augmentation take two, the first of which adds up their levels.
+** shared memory that are standardised after augmentation take two, the first of which adds up their levels; and gamma and
+** blur take one before all.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #include "backend/cuda/cuda.h"
@@ -15,6 +16,7 @@ enum { GRID_Y = 65535 }; /* blocks of a grid in y: images of one launch */
 typedef struct {
   const capl_feed_job *job;
   augment_layout layout;
+  augment_kind kind;
   int type; /* cu_type; CU_TYPES = u8 */
   size_t image_values, value_bytes;
 } plan;
@@ -30,6 +32,7 @@ static plan plan_of(const capl_feed_job *job)
   return (plan){
     .job = job,
     .layout = layout,
+    .kind = job->more ? AUGMENT_ALL : AUGMENT_PLAIN,
     .type = of[job->type].type,
     .image_values = (size_t)job->height * (size_t)job->width * (size_t)job->channels,
     .value_bytes = of[job->type].bytes,
@@ -38,7 +41,7 @@ static plan plan_of(const capl_feed_job *job)
 
 static cu_entry entry_of(const plan *p, augment_kernel kernel)
 {
-  return cu_augment_table[(int)p->layout * AUGMENT_KERNELS + (int)kernel];
+  return cu_augment_table[((int)p->kind * AUGMENT_LAYOUTS + (int)p->layout) * AUGMENT_KERNELS + (int)kernel];
 }
 
 static capl_status launch_strips(const plan *p, const augment_args *a, int count)
@@ -70,30 +73,88 @@ static capl_status launch_some(capl_device *device, const plan *p, augment_args 
   return p->image_values <= AUGMENT_WHOLE_BYTES ? launch_whole(p, a, count) : launch_large(device, p, a, count);
 }
 
-static capl_status make_images(capl_device *device, const capl_feed_row *rows, const uint8_t *images, const capl_feed_job *job)
+static int rows_of(const capl_feed_job *job)
 {
-  plan p = plan_of(job);
-  for (int first = 0; first < job->count; first += GRID_Y) {
-    augment_args a = {
-      .rows = rows + first,
-      .images = images,
-      .out = (uint8_t *)job->out + (size_t)first * p.image_values * p.value_bytes,
-      .height = job->height,
-      .width = job->width,
-      .strips = (job->height + AUGMENT_STRIP - 1) / AUGMENT_STRIP,
-      .fill = job->fill ? job->fill_value : -1,
-    };
-    CAPL_TRY(launch_some(device, &p, &a, job->count - first < GRID_Y ? job->count - first : GRID_Y));
-  }
-  return CAPL_OK;
+  return job->mixes ? 2 * job->count : job->count;
 }
 
-static capl_status make_labels(const capl_feed_row *rows, const int32_t *labels, const capl_feed_job *job)
+/* Images of rows that need it, filtered, in scratch memory; NULL if no row may. */
+static capl_status filter_images(capl_device *device, const uint8_t *buffer, const capl_feed_job *job, const augment_args *a, void **filtered)
+{
+  *filtered = NULL;
+  if (!job->filters) return CAPL_OK;
+  size_t image_bytes = (size_t)job->height * (size_t)job->width * (size_t)job->pixel_bytes;
+  CAPL_TRY(capl_scratch_get(device, (size_t)rows_of(job) * image_bytes, filtered));
+  filter_args f = {.rows = a->rows, .more = a->more, .images = a->images, .tables = buffer + job->tables_at, .out = *filtered,
+                   .height = job->height, .width = job->width, .pixel_bytes = job->pixel_bytes};
+  capl_status status = CAPL_OK;
+  for (int first = 0; status == CAPL_OK && first < rows_of(job); first += GRID_Y) {
+    int count = rows_of(job) - first < GRID_Y ? rows_of(job) - first : GRID_Y;
+    filter_args some = f;
+    some.rows += first;
+    some.more += first;
+    some.tables += (size_t)first * 256;
+    some.out += (size_t)first * image_bytes;
+    status = cu_launch_2d(cu_augment_table[AUGMENT_FILTER], a->strips, count, AUGMENT_THREADS, 0, &some);
+  }
+  if (status != CAPL_OK) capl_scratch_put(device, *filtered);
+  return status;
+}
+
+static augment_args args_of(const uint8_t *buffer, const capl_feed_row *rows, const uint8_t *images, const capl_feed_job *job)
+{
+  return (augment_args){
+    .rows = rows,
+    .images = images,
+    .out = job->out,
+    .height = job->height,
+    .width = job->width,
+    .strips = (job->height + AUGMENT_STRIP - 1) / AUGMENT_STRIP,
+    .fill = job->fill ? job->fill_value : -1,
+    .more = job->more ? (const void *)(buffer + job->more_at) : NULL,
+    .nodes = job->nodes ? (const void *)(buffer + job->nodes_at) : NULL,
+    .row_nodes = job->nodes,
+    .partner = job->mixes ? job->count : 0,
+    .erase_value = job->erase_value,
+  };
+}
+
+/* Beginning with the first-th image. */
+static augment_args from_image(const augment_args *a, int first, size_t image_bytes, size_t source_bytes)
+{
+  augment_args some = *a;
+  some.rows += first;
+  some.out = (uint8_t *)a->out + (size_t)first * image_bytes;
+  if (a->more) some.more += first;
+  if (a->nodes) some.nodes += (size_t)first * (size_t)a->row_nodes;
+  if (a->filtered) some.filtered += (size_t)first * source_bytes;
+  return some;
+}
+
+static capl_status make_images(capl_device *device, const uint8_t *buffer, const capl_feed_row *rows, const uint8_t *images,
+                               const capl_feed_job *job)
+{
+  plan p = plan_of(job);
+  augment_args a = args_of(buffer, rows, images, job);
+  void *filtered;
+  CAPL_TRY(filter_images(device, buffer, job, &a, &filtered));
+  a.filtered = filtered;
+  size_t source_bytes = (size_t)job->height * (size_t)job->width * (size_t)job->pixel_bytes;
+  capl_status status = CAPL_OK;
+  for (int first = 0; status == CAPL_OK && first < job->count; first += GRID_Y) {
+    augment_args some = from_image(&a, first, p.image_values * p.value_bytes, source_bytes);
+    status = launch_some(device, &p, &some, job->count - first < GRID_Y ? job->count - first : GRID_Y);
+  }
+  if (filtered) capl_scratch_put(device, filtered);
+  return status;
+}
+
+static capl_status make_labels(const capl_feed_row *rows, const int32_t *labels, const capl_feed_job *job, int32_t *out)
 {
   gather_labels_args a = {
     .rows = rows,
     .labels = labels,
-    .out = job->out_labels,
+    .out = out,
     .count = (int64_t)job->count * job->length,
     .length = job->length,
   };
@@ -105,8 +166,9 @@ capl_status cu_make_batch(capl_device *device, const uint8_t *buffer, const capl
   const capl_feed_row *rows = (const void *)(buffer + job->rows_at);
   const uint8_t *images = job->images ? job->images : buffer + job->images_at;
   const int32_t *labels = job->labels ? job->labels : (const void *)(buffer + job->labels_at);
-  CAPL_TRY(make_images(device, rows, images, job));
-  return job->out_labels ? make_labels(rows, labels, job) : CAPL_OK;
+  CAPL_TRY(make_images(device, buffer, rows, images, job));
+  if (job->out_labels) CAPL_TRY(make_labels(rows, labels, job, job->out_labels));
+  return job->mixes && job->out_labels2 ? make_labels(rows + job->count, labels, job, job->out_labels2) : CAPL_OK;
 }
 
 capl_status cu_one_hot(const int32_t *labels, int64_t n, int64_t T, int64_t K, float *out)

@@ -172,9 +172,8 @@ template <int C, int BYTES> static __device__ __forceinline__ void copy(const pa
 
 /* Levels of output pixel x, times 65536: four pixels of the source by the 8-bit fractions of its place. Whole numbers
 ** below 2^24, which a float holds. */
-template <int C, int BYTES> static __device__ __forceinline__ void sample(const painter &p, int x, float value[C])
+template <int C, int BYTES> static __device__ __forceinline__ void sample_at(const painter &p, int u, int v, float value[C])
 {
-  int u = place(p.across, x), v = place(p.down, x);
   int from_x = (u >> FRACTION) - 1, from_y = (v >> FRACTION) - 1;
   unsigned right = u >> 8 & 255, low = v >> 8 & 255, upper[C], lower[C];
   texel<C, BYTES> a, b, c, d;
@@ -197,6 +196,11 @@ template <int C, int BYTES> static __device__ __forceinline__ void sample(const 
   for (int k = 0; k < C; k++) value[k] = (float)(upper[k] * (256 - low) + lower[k] * low);
 }
 
+template <int C, int BYTES> static __device__ __forceinline__ void sample(const painter &p, int x, float value[C])
+{
+  sample_at<C, BYTES>(p, place(p.across, x), place(p.down, x), value);
+}
+
 /* A counter well stirred, and the sum of four random bytes (augment.c). */
 static __device__ __forceinline__ unsigned stir(unsigned x)
 {
@@ -215,6 +219,17 @@ static __device__ __forceinline__ float bell(unsigned counter, unsigned key)
   return __fmul_rn((float)(sum - 510), 1 / 147.8f);
 }
 
+/* Clamped, with noise, rounded: a level. v: before that, of output pixel x. */
+template <int C> static __device__ __forceinline__ float finish(const painter &p, int x, int c, float v)
+{
+  v = clip(v);
+  if (p.noise > 0.0f) {
+    unsigned counter = ((unsigned)p.y * (unsigned)p.width + (unsigned)x) * (unsigned)C + (unsigned)c;
+    v = clip(__fadd_rn(v, __fmul_rn(p.noise, bell(counter, p.noise_key))));
+  }
+  return whole_part(__fadd_rn(v, 0.5f));
+}
+
 /* The augmented levels of output pixel x: whole numbers 0..255. Pixels up to 31 behind the row's end cost less than a test
 ** for them; they get some level. */
 template <int C, int BYTES> static __device__ __forceinline__ void paint(const painter &p, int x, float level[C])
@@ -222,13 +237,163 @@ template <int C, int BYTES> static __device__ __forceinline__ void paint(const p
   if (p.moves) sample<C, BYTES>(p, x, level);
   else copy<C, BYTES>(p, min(x, p.width - 1), level);
 #pragma unroll
+  for (int c = 0; c < C; c++) level[c] = finish<C>(p, x, c, linear(level[c], p.gain, p.lift));
+}
+
+/* ---- rows that may need anything ------------------------------------------------------------- */
+
+enum { CELL_BITS = 3 }; /* px between the nodes of a map that bends: 8 */
+
+/* An image with what its row says besides. */
+typedef struct {
+  painter p;
+  const int2 *nodes; /* of the row of nodes above y; NULL = the map does not bend */
+  int across;        /* nodes in a row */
+  bool blends;
+  float colour[9];
+} artist;
+
+/* An image, the one it is mixed with, and what is erased; as far as a row of pixels is concerned. */
+typedef struct {
+  artist own, other;
+  int mixing, share;
+  int cut_from, cut_to, erased_from, erased_to;
+  float erase_value;
+} studio;
+
+/* The whole numbers left <= x < right of an area in row y; none if it does not reach it. */
+static __device__ __forceinline__ void span_of(const capl_feed_area &area, int y, int *from, int *to)
+{
+  bool in = y >= area.y0 && y < area.y1;
+  *from = in ? area.x0 : 0;
+  *to = in ? area.x1 : 0;
+}
+
+static __device__ __forceinline__ artist begin_artist(const augment_args &a, int n, int y, int pixel_bytes)
+{
+  const capl_feed_more &more = a.more[n];
+  artist t;
+  t.p = begin_row(a, a.rows[n], y, pixel_bytes);
+  if (more.filters) t.p.image = a.filtered + (size_t)n * (size_t)a.height * (size_t)a.width * (size_t)pixel_bytes;
+  t.across = ((a.width + (1 << CELL_BITS) - 1) >> CELL_BITS) + 1;
+  t.nodes = more.bends ? (const int2 *)(a.nodes + (size_t)n * (size_t)a.row_nodes) + (y >> CELL_BITS) * t.across : (const int2 *)0;
+  t.blends = more.blends != 0;
+#pragma unroll
+  for (int k = 0; k < 9; k++) t.colour[k] = more.colour[k] * (1.0f / ONE);
+  return t;
+}
+
+static __device__ __forceinline__ studio begin_studio(const augment_args &a, int n, int y, int pixel_bytes)
+{
+  const capl_feed_more &more = a.more[n];
+  studio s;
+  s.own = begin_artist(a, n, y, pixel_bytes);
+  s.mixing = more.mixing;
+  if (s.mixing) s.other = begin_artist(a, n + a.partner, y, pixel_bytes);
+  s.share = more.share;
+  span_of(more.cut, y, &s.cut_from, &s.cut_to);
+  span_of(more.erased, y, &s.erased_from, &s.erased_to);
+  s.erase_value = (float)a.erase_value;
+  return s;
+}
+
+/* One coordinate of a map that bends: between nodes, in whole numbers. above, below: left and right node. */
+static __device__ __forceinline__ int bend(int above_left, int above_right, int below_left, int below_right, int x, int y, int most)
+{
+  int row = y & 7, column = x & 7;
+  long long left = above_left + (((long long)below_left - above_left) >> CELL_BITS) * row;
+  long long right = above_right + (((long long)below_right - above_right) >> CELL_BITS) * row;
+  long long at = left + ((right - left) >> CELL_BITS) * column + ONE;
+  return at < 0 ? 0 : at > most ? most : (int)at;
+}
+
+template <int C, int BYTES> static __device__ __forceinline__ void sample_bent(const artist &t, int x, float value[C])
+{
+  const int2 *at = t.nodes + (x >> CELL_BITS);
+  int2 a = at[0], b = at[1], c = at[t.across], d = at[t.across + 1];
+  int u = bend(a.x, b.x, c.x, d.x, x, t.p.y, (t.p.width + 1) << FRACTION);
+  int v = bend(a.y, b.y, c.y, d.y, x, t.p.y, (t.p.height + 1) << FRACTION);
+  sample_at<C, BYTES>(t.p, u, v, value);
+}
+
+template <int C, int BYTES> static __device__ __forceinline__ void paint_one(const artist &t, int x, float level[C])
+{
+  float value[C];
+  x = min(x, t.p.width - 1); /* there are no nodes behind the row's end */
+  if (t.nodes) sample_bent<C, BYTES>(t, x, value);
+  else if (t.p.moves) sample<C, BYTES>(t.p, x, value);
+  else copy<C, BYTES>(t.p, x, value);
+#pragma unroll
   for (int c = 0; c < C; c++) {
-    float v = clip(linear(level[c], p.gain, p.lift));
-    if (p.noise > 0.0f) {
-      unsigned counter = ((unsigned)p.y * (unsigned)p.width + (unsigned)x) * (unsigned)C + (unsigned)c;
-      v = clip(__fadd_rn(v, __fmul_rn(p.noise, bell(counter, p.noise_key))));
+    float v = linear(value[c], t.p.gain, t.p.lift);
+    if constexpr (C == 3) {
+      const float *m = t.colour + 3 * c;
+      float sum = __fadd_rn(__fadd_rn(__fmul_rn(m[0], value[0]), __fmul_rn(m[1], value[1])), __fmul_rn(m[2], value[2]));
+      if (t.blends) v = __fadd_rn(sum, t.p.lift);
     }
-    level[c] = whole_part(__fadd_rn(v, 0.5f));
+    level[c] = finish<C>(t.p, x, c, v);
+  }
+}
+
+template <int C, int BYTES> static __device__ __forceinline__ void paint(const studio &s, int x, float level[C])
+{
+  enum { MIXUP = 1, ALL = 256 };
+  paint_one<C, BYTES>(s.own, x, level);
+  if (s.mixing == MIXUP || (s.mixing && x >= s.cut_from && x < s.cut_to)) {
+    float other[C];
+    paint_one<C, BYTES>(s.other, x, other);
+#pragma unroll
+    for (int c = 0; c < C; c++)
+      level[c] = s.mixing == MIXUP ? (float)(((int)level[c] * s.share + (int)other[c] * (ALL - s.share) + 128) >> 8) : other[c];
+  }
+  if (x < s.erased_from || x >= s.erased_to) return;
+#pragma unroll
+  for (int c = 0; c < C; c++) level[c] = s.erase_value;
+}
+
+/* Who paints a row of row n's image, by what its batch may need. */
+template <bool ALL> struct who;
+template <> struct who<false> {
+  typedef painter type;
+  static __device__ __forceinline__ painter begin(const augment_args &a, int n, int y, int pixel_bytes)
+  {
+    return begin_row(a, a.rows[n], y, pixel_bytes);
+  }
+};
+template <> struct who<true> {
+  typedef studio type;
+  static __device__ __forceinline__ studio begin(const augment_args &a, int n, int y, int pixel_bytes)
+  {
+    return begin_studio(a, n, y, pixel_bytes);
+  }
+};
+
+/* A byte of a row, blurred across. */
+static __device__ __forceinline__ int blurred_across(const uint8_t *row, int x, int byte, int last, int bytes, const uint8_t *table,
+                                                     const capl_feed_more &m)
+{
+  int sum = 128 + m.blur_weight[0] * table[row[x * bytes + byte]];
+  for (int k = 1; k <= m.blur_radius; k++)
+    sum += m.blur_weight[k] * (table[row[max(x - k, 0) * bytes + byte]] + table[row[min(x + k, last) * bytes + byte]]);
+  return sum >> 8;
+}
+
+__global__ void __launch_bounds__(AUGMENT_THREADS) augment_filter(filter_args a)
+{
+  int n = blockIdx.y, y = blockIdx.x * AUGMENT_STRIP + threadIdx.x / 32, bytes = a.pixel_bytes;
+  const capl_feed_more &m = a.more[n];
+  if (!m.filters || y >= a.height) return;
+  const uint8_t *table = a.tables + (size_t)n * 256;
+  size_t row_bytes = (size_t)a.width * (size_t)bytes, image_bytes = (size_t)a.height * row_bytes;
+  const uint8_t *image = a.images + (size_t)a.rows[n].image * image_bytes;
+  uint8_t *out = a.out + (size_t)n * image_bytes + (size_t)y * row_bytes;
+  for (int i = threadIdx.x % 32; i < a.width * bytes; i += 32) {
+    int x = i / bytes, byte = i % bytes, sum = 128;
+    for (int k = -m.blur_radius; k <= m.blur_radius; k++) {
+      const uint8_t *row = image + (size_t)min(max(y + k, 0), a.height - 1) * row_bytes;
+      sum += m.blur_weight[k < 0 ? -k : k] * blurred_across(row, x, byte, a.width - 1, bytes, table, m);
+    }
+    out[i] = (uint8_t)(m.blur_radius > 0 ? sum >> 8 : table[image[(size_t)y * row_bytes + (size_t)i]]);
   }
 }
 
@@ -328,7 +493,7 @@ static __device__ __forceinline__ affine affine_of_strips(const augment_args &a,
   return affine_of_sums(sum, squares, n_values);
 }
 
-template <class T, int C, int BYTES>
+template <class T, int C, int BYTES, bool ALL>
 __global__ void __launch_bounds__(AUGMENT_THREADS) augment_strips(augment_args a)
 {
   alignas(STORE_BYTES) __shared__ T room[AUGMENT_STRIP][C == 1 ? 1 : 32 * C];
@@ -336,7 +501,7 @@ __global__ void __launch_bounds__(AUGMENT_THREADS) augment_strips(augment_args a
   affine to = a.sums ? affine_of_strips(a, (double)a.height * a.width * C) : affine_of(row);
   int lane = threadIdx.x % 32, warp = threadIdx.x / 32, y = blockIdx.x * AUGMENT_STRIP + warp;
   if (y >= a.height) return;
-  painter p = begin_row(a, row, y, BYTES);
+  auto p = who<ALL>::begin(a, blockIdx.y, y, BYTES);
   T *out = (T *)a.out + ((size_t)blockIdx.y * (size_t)a.height + (size_t)y) * (size_t)a.width * C;
   bool wide = (size_t)out % STORE_BYTES == 0;
   for (int x = 0; x < a.width; x += 32, out += 32 * C) {
@@ -350,12 +515,12 @@ __global__ void __launch_bounds__(AUGMENT_THREADS) augment_strips(augment_args a
 }
 
 /* Adds a row's levels to a thread's sums; keep: where they are kept too, NULL = nowhere. */
-template <int C, int BYTES>
-static __device__ __forceinline__ void sum_row(const painter &p, uint8_t *keep, unsigned long long *sum,
+template <int C, int BYTES, class P>
+static __device__ __forceinline__ void sum_row(const P &p, int width, uint8_t *keep, unsigned long long *sum,
                                                unsigned long long *squares)
 {
   unsigned row_sum = 0, row_squares = 0; /* 512 pixels of a thread at most */
-  for (int x = threadIdx.x % 32; x < p.width; x += 32) {
+  for (int x = threadIdx.x % 32; x < width; x += 32) {
     float level[C];
     paint<C, BYTES>(p, x, level);
 #pragma unroll
@@ -370,12 +535,12 @@ static __device__ __forceinline__ void sum_row(const painter &p, uint8_t *keep, 
   *squares += row_squares;
 }
 
-template <int C, int BYTES> __global__ void __launch_bounds__(AUGMENT_THREADS) augment_sums(augment_args a)
+template <int C, int BYTES, bool ALL> __global__ void __launch_bounds__(AUGMENT_THREADS) augment_sums(augment_args a)
 {
   __shared__ unsigned long long room[2][32];
   unsigned long long sum = 0, squares = 0;
   int y = blockIdx.x * AUGMENT_STRIP + threadIdx.x / 32;
-  if (y < a.height) sum_row<C, BYTES>(begin_row(a, a.rows[blockIdx.y], y, BYTES), (uint8_t *)0, &sum, &squares);
+  if (y < a.height) sum_row<C, BYTES>(who<ALL>::begin(a, blockIdx.y, y, BYTES), a.width, (uint8_t *)0, &sum, &squares);
   sum = block_sum(sum, room[0]);
   squares = block_sum(squares, room[1]);
   if (threadIdx.x > 0) return;
@@ -401,17 +566,16 @@ template <class T> static __device__ __forceinline__ void write_values(const uin
   }
 }
 
-template <class T, int C, int BYTES>
+template <class T, int C, int BYTES, bool ALL>
 __global__ void __launch_bounds__(AUGMENT_THREADS) augment_whole(augment_args a)
 {
   __shared__ unsigned long long room[2][32];
   static_assert(sizeof room + AUGMENT_WHOLE_BYTES <= 48 * 1024, "more shared memory would have to be asked for");
   CU_SHARED(uint8_t, levels);
-  const capl_feed_row &row = a.rows[blockIdx.y];
   unsigned long long sum = 0, squares = 0;
   int row_values = a.width * C, n = a.height * row_values;
   for (int y = threadIdx.x / 32; y < a.height; y += AUGMENT_STRIP)
-    sum_row<C, BYTES>(begin_row(a, row, y, BYTES), levels + y * row_values, &sum, &squares);
+    sum_row<C, BYTES>(who<ALL>::begin(a, blockIdx.y, y, BYTES), a.width, levels + y * row_values, &sum, &squares);
   sum = block_sum(sum, room[0]);
   squares = block_sum(squares, room[1]); /* its barrier also makes all levels visible */
   affine to = affine_of_sums(sum, squares, (double)n);
@@ -420,11 +584,12 @@ __global__ void __launch_bounds__(AUGMENT_THREADS) augment_whole(augment_args a)
 }
 
 /* ORDER augment_kernel */
-#define LAYOUT(C, BYTES)                                                                              \
-  CU_ENTRY(augment_strips<float, C, BYTES>), CU_ENTRY(augment_strips<cu_f16, C, BYTES>),              \
-    CU_ENTRY(augment_strips<cu_bf16, C, BYTES>), CU_ENTRY(augment_strips<uint8_t, C, BYTES>),         \
-    CU_ENTRY(augment_whole<float, C, BYTES>), CU_ENTRY(augment_whole<cu_f16, C, BYTES>),              \
-    CU_ENTRY(augment_whole<cu_bf16, C, BYTES>), CU_ENTRY(augment_sums<C, BYTES>)
+#define LAYOUT(C, BYTES, ALL)                                                                                   \
+  CU_ENTRY(augment_strips<float, C, BYTES, ALL>), CU_ENTRY(augment_strips<cu_f16, C, BYTES, ALL>),              \
+    CU_ENTRY(augment_strips<cu_bf16, C, BYTES, ALL>), CU_ENTRY(augment_strips<uint8_t, C, BYTES, ALL>),         \
+    CU_ENTRY(augment_whole<float, C, BYTES, ALL>), CU_ENTRY(augment_whole<cu_f16, C, BYTES, ALL>),              \
+    CU_ENTRY(augment_whole<cu_bf16, C, BYTES, ALL>), CU_ENTRY(augment_sums<C, BYTES, ALL>)
 
-/* ORDER augment_layout */
-CU_TABLE(cu_augment_table, LAYOUT(1, 1), LAYOUT(3, 3), LAYOUT(3, 4))
+/* ORDER augment_kind, augment_layout */
+CU_TABLE(cu_augment_table, LAYOUT(1, 1, false), LAYOUT(3, 3, false), LAYOUT(3, 4, false), LAYOUT(1, 1, true), LAYOUT(3, 3, true),
+         LAYOUT(3, 4, true), CU_ENTRY(augment_filter))

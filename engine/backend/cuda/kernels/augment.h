@@ -21,7 +21,23 @@ typedef struct {
   int height, width;
   int strips; /* ceil(H / AUGMENT_STRIP) */
   int fill;   /* level outside the source; -1 = nearest edge pixel */
+  /* Of the kernels that can do all: */
+  const capl_feed_more *more;
+  const uint8_t *filtered; /* images of the rows that filter, by row; NULL = none does */
+  const int32_t *nodes;    /* [rows][row_nodes] */
+  int row_nodes;
+  int partner;             /* row n is mixed with row n + partner; 0 = none is */
+  int erase_value;
 } augment_args;
+
+/* Filters images before geometry reads them: block (strip, n) makes rows of row n's image. */
+typedef struct {
+  const capl_feed_row *rows;
+  const capl_feed_more *more;
+  const uint8_t *images, *tables;
+  uint8_t *out; /* (rows,H,W,pixel_bytes) */
+  int height, width, pixel_bytes;
+} filter_args;
 
 /* How source pixels lie in memory. */
 typedef enum { AUGMENT_GRAY, AUGMENT_RGB, AUGMENT_RGBX, AUGMENT_LAYOUTS } augment_layout;
@@ -36,7 +52,12 @@ typedef enum {
   AUGMENT_KERNELS
 } augment_kernel;
 
-/* [layout * AUGMENT_KERNELS + kernel] */
+/* What is drawn for a row: one affine map, one gain and noise; or anything. */
+typedef enum { AUGMENT_PLAIN, AUGMENT_ALL, AUGMENT_KINDS } augment_kind;
+
+enum { AUGMENT_FILTER = AUGMENT_KINDS * AUGMENT_LAYOUTS * AUGMENT_KERNELS };
+
+/* [(kind * AUGMENT_LAYOUTS + layout) * AUGMENT_KERNELS + kernel], then AUGMENT_FILTER */
 #ifdef __cplusplus
 extern "C" {
 #endif
