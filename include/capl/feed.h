@@ -59,8 +59,8 @@ typedef struct {
   int count, height, width, channels; /* N, H, W, C (1 or 3) */
   int length;                         /* T, 0 = no labels */
   int pixel_bytes;                    /* of a source pixel: C, or 4 with the last one unused */
-  size_t rows_at;                     /* of capl_feed_row [N] in the buffer; [2N] if mixes: row N + n is of n's partner */
-  bool mixes;
+  size_t rows_at;                     /* of capl_feed_row [N] in the buffer */
+  int partner;                        /* > 0: row partner + n is of the image that image n is mixed with; partner >= N */
   bool more;                          /* of the following there is one for each row, in the buffer */
   size_t more_at;                     /* capl_feed_more */
   size_t tables_at;                   /* u8 [256], if filters: what each level becomes */
@@ -77,7 +77,7 @@ typedef struct {
   capl_pixel_type type;
   void *out;           /* (N,H,W,C) of type */
   int32_t *out_labels; /* (N,T); NULL if T = 0 */
-  int32_t *out_labels2; /* (N,T): the partners', if mixes; NULL = nobody wants them */
+  int32_t *out_labels2; /* (N,T): the partners'; NULL = nobody wants them */
 } capl_feed_job;
 
 typedef struct capl_feed_ops {

@@ -73,9 +73,18 @@ static capl_status launch_some(capl_device *device, const plan *p, augment_args 
   return p->image_values <= AUGMENT_WHOLE_BYTES ? launch_whole(p, a, count) : launch_large(device, p, a, count);
 }
 
-static int rows_of(const capl_feed_job *job)
+/* Images of `count` rows from `first` on that need it. */
+static capl_status filter_some(const filter_args *f, int first, int count, int strips)
 {
-  return job->mixes ? 2 * job->count : job->count;
+  filter_args some = *f;
+  for (int end = first + count; first < end; first += GRID_Y) {
+    some.rows = f->rows + first;
+    some.more = f->more + first;
+    some.tables = f->tables + (size_t)first * 256;
+    some.out = f->out + (size_t)first * (size_t)f->height * (size_t)f->width * (size_t)f->pixel_bytes;
+    CAPL_TRY(cu_launch_2d(cu_augment_table[AUGMENT_FILTER], strips, end - first < GRID_Y ? end - first : GRID_Y, AUGMENT_THREADS, 0, &some));
+  }
+  return CAPL_OK;
 }
 
 /* Images of rows that need it, filtered, in scratch memory; NULL if no row may. */
@@ -84,19 +93,11 @@ static capl_status filter_images(capl_device *device, const uint8_t *buffer, con
   *filtered = NULL;
   if (!job->filters) return CAPL_OK;
   size_t image_bytes = (size_t)job->height * (size_t)job->width * (size_t)job->pixel_bytes;
-  CAPL_TRY(capl_scratch_get(device, (size_t)rows_of(job) * image_bytes, filtered));
+  CAPL_TRY(capl_scratch_get(device, (size_t)(job->partner + job->count) * image_bytes, filtered));
   filter_args f = {.rows = a->rows, .more = a->more, .images = a->images, .tables = buffer + job->tables_at, .out = *filtered,
                    .height = job->height, .width = job->width, .pixel_bytes = job->pixel_bytes};
-  capl_status status = CAPL_OK;
-  for (int first = 0; status == CAPL_OK && first < rows_of(job); first += GRID_Y) {
-    int count = rows_of(job) - first < GRID_Y ? rows_of(job) - first : GRID_Y;
-    filter_args some = f;
-    some.rows += first;
-    some.more += first;
-    some.tables += (size_t)first * 256;
-    some.out += (size_t)first * image_bytes;
-    status = cu_launch_2d(cu_augment_table[AUGMENT_FILTER], a->strips, count, AUGMENT_THREADS, 0, &some);
-  }
+  capl_status status = filter_some(&f, 0, job->count, a->strips);
+  if (status == CAPL_OK && job->partner) status = filter_some(&f, job->partner, job->count, a->strips);
   if (status != CAPL_OK) capl_scratch_put(device, *filtered);
   return status;
 }
@@ -114,7 +115,7 @@ static augment_args args_of(const uint8_t *buffer, const capl_feed_row *rows, co
     .more = job->more ? (const void *)(buffer + job->more_at) : NULL,
     .nodes = job->nodes ? (const void *)(buffer + job->nodes_at) : NULL,
     .row_nodes = job->nodes,
-    .partner = job->mixes ? job->count : 0,
+    .partner = job->partner,
     .erase_value = job->erase_value,
   };
 }
@@ -168,7 +169,7 @@ capl_status cu_make_batch(capl_device *device, const uint8_t *buffer, const capl
   const int32_t *labels = job->labels ? job->labels : (const void *)(buffer + job->labels_at);
   CAPL_TRY(make_images(device, buffer, rows, images, job));
   if (job->out_labels) CAPL_TRY(make_labels(rows, labels, job, job->out_labels));
-  return job->mixes && job->out_labels2 ? make_labels(rows + job->count, labels, job, job->out_labels2) : CAPL_OK;
+  return job->partner && job->out_labels2 ? make_labels(rows + job->partner, labels, job, job->out_labels2) : CAPL_OK;
 }
 
 capl_status cu_one_hot(const int32_t *labels, int64_t n, int64_t T, int64_t K, float *out)
