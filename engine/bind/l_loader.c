@@ -1,4 +1,4 @@
-/* l_loader.c -- the loader for Lua: its options, augmentation, batches as tensors.
+/* l_loader.c -- the loader for Lua: its options, batches as tensors.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #include "bind/l_data.h"
@@ -6,54 +6,6 @@
 #include <float.h>
 #include <math.h>
 #include <string.h>
-
-/* ---- augmentation ---------------------------------------------------------------------------- */
-
-static const char *const augment_names[] = {"rotate", "scale",    "translate_x", "translate_y",
-                                            "shear",  "contrast", "brightness",  "noise",
-                                            "invert", "fill",     NULL};
-
-/* {lo, hi}, or one number m for -m..m (about: 1-m..1+m, from_zero: 0..m). */
-static capl_range option_range(lua_State *L, int i, const char *key, int kind)
-{
-  capl_range r = {0, 0};
-  if (bind_option(L, i, key)) {
-    if (lua_istable(L, -1)) {
-      lua_rawgeti(L, -1, 1), lua_rawgeti(L, -2, 2);
-      if (lua_type(L, -1) != LUA_TNUMBER || lua_type(L, -2) != LUA_TNUMBER)
-        bind_fail(L, CAPL_EVALUE, "augment", NULL, "%s is {lo, hi} or one number", key);
-      r = (capl_range){(float)lua_tonumber(L, -2), (float)lua_tonumber(L, -1)};
-      lua_pop(L, 2);
-    } else if (lua_type(L, -1) == LUA_TNUMBER) {
-      float m = (float)lua_tonumber(L, -1);
-      r = kind == '1' ? (capl_range){1 - m, 1 + m} : kind == '0' ? (capl_range){0, m} : (capl_range){-m, m};
-    } else {
-      bind_fail(L, CAPL_EVALUE, "augment", NULL, "%s is {lo, hi} or one number, got %s", key,
-                bind_typename(L, -1));
-    }
-  }
-  lua_pop(L, 1);
-  return r;
-}
-
-capl_augment_options data_read_augment(lua_State *L, int i)
-{
-  bind_check_options(L, i, augment_names);
-  capl_augment_options a = {.rotate = option_range(L, i, "rotate", '-'),
-                            .scale = option_range(L, i, "scale", '1'),
-                            .translate_x = option_range(L, i, "translate_x", '-'),
-                            .translate_y = option_range(L, i, "translate_y", '-'),
-                            .shear = option_range(L, i, "shear", '-'),
-                            .contrast = option_range(L, i, "contrast", '1'),
-                            .brightness = option_range(L, i, "brightness", '1'),
-                            .noise = option_range(L, i, "noise", '0'),
-                            .invert = (float)data_option_number(L, i, "invert", 0, 0, 1)};
-  double fill = data_option_whole(L, i, "fill", -1, -1, 255);
-  a.fill = fill >= 0;
-  a.fill_value = a.fill ? (uint8_t)fill : 0;
-  bind_check(L, capl_augment_check(&a), "augment");
-  return a;
-}
 
 /* ---- loader ---------------------------------------------------------------------------------- */
 
@@ -189,6 +141,18 @@ static void add_copied(lua_State *L, capl_loader *loader, const capl_batch *batc
   if (!batch->labels) return;
   data_push_labels(L, batch->labels, batch->count, capl_source_length(capl_loader_source(loader)));
   lua_setfield(L, -2, "target");
+  if (!batch->mix) return;
+  data_push_labels(L, batch->labels2, batch->count, capl_source_length(capl_loader_source(loader)));
+  lua_setfield(L, -2, "target2");
+}
+
+/* (N) f32: which share of each sample is its own, of loaders that mix. */
+static void add_mix(lua_State *L, const capl_batch *batch)
+{
+  static const capl_field field = {.name = "mix", .kind = CAPL_FIELD_VALUES};
+  if (!batch->mix) return;
+  data_push_field(L, &field, batch->count, batch->mix);
+  lua_setfield(L, -2, field.name);
 }
 
 static void add_fields(lua_State *L, const capl_source *source, const capl_batch *batch)
@@ -217,6 +181,7 @@ static int loader_next(lua_State *L)
   lua_createtable(L, 0, 8);
   if (capl_loader_device(loader)) add_made(L, loader, &batch);
   else add_copied(L, loader, &batch);
+  add_mix(L, &batch);
   add_fields(L, capl_loader_source(loader), &batch);
   set_number(L, "count", batch.count);
   set_number(L, "padded", batch.padded);

@@ -15,25 +15,33 @@ static size_t pixels_of(const capl_source *source)
   return (size_t)source->width * (size_t)source->height;
 }
 
-static capl_status init_fields(row_scratch *scratch, const capl_source *source)
+static capl_status init_fields(void *field[CAPL_FIELDS_MAX], const capl_source *source)
 {
   for (int i = 0; i < source->n_fields; i++) {
     size_t bytes = capl_field_bytes(&source->field[i]);
-    scratch->field[i] = malloc(bytes);
-    if (!scratch->field[i]) return CAPL_FAIL(CAPL_ENOMEM, "no memory for %s of %zu bytes", source->field[i].name, bytes);
+    field[i] = malloc(bytes);
+    if (!field[i]) return CAPL_FAIL(CAPL_ENOMEM, "no memory for %s of %zu bytes", source->field[i].name, bytes);
   }
   return CAPL_OK;
 }
 
-capl_status row_scratch_init(row_scratch *scratch, const capl_source *source)
+static capl_status init_partner(capl_sample *partner, const capl_source *source)
+{
+  partner->pixels = malloc(pixels_of(source) * (size_t)source->channels);
+  partner->labels = malloc(CAPL_LABEL_MAX * sizeof *partner->labels);
+  if (!partner->pixels || !partner->labels) return CAPL_FAIL(CAPL_ENOMEM, "no memory to mix images");
+  return init_fields(partner->field, source);
+}
+
+capl_status row_scratch_init(row_scratch *scratch, const capl_source *source, bool mixes)
 {
   size_t bytes = pixels_of(source) * (size_t)source->channels;
   *scratch = (row_scratch){0};
-  CAPL_TRY(init_fields(scratch, source));
+  CAPL_TRY(init_fields(scratch->field, source));
   if (bytes == 0) return CAPL_OK;
   scratch->levels = malloc(bytes);
-  scratch->augmented = malloc(bytes);
-  if (!scratch->levels || !scratch->augmented) return CAPL_FAIL(CAPL_ENOMEM, "no memory for images of %zu bytes", bytes);
+  if (!scratch->levels) return CAPL_FAIL(CAPL_ENOMEM, "no memory for images of %zu bytes", bytes);
+  if (mixes) CAPL_TRY(init_partner(&scratch->partner, source));
   return capl_augment_scratch_init(&scratch->augment, source->height, source->width, source->channels);
 }
 
@@ -41,8 +49,9 @@ void row_scratch_fini(row_scratch *scratch)
 {
   capl_image_fini(&scratch->decoded);
   free(scratch->levels);
-  free(scratch->augmented);
-  for (int i = 0; i < CAPL_FIELDS_MAX; i++) free(scratch->field[i]);
+  free(scratch->partner.pixels);
+  free(scratch->partner.labels);
+  for (int i = 0; i < CAPL_FIELDS_MAX; i++) free(scratch->field[i]), free(scratch->partner.field[i]);
   capl_augment_scratch_fini(&scratch->augment);
 }
 
@@ -187,18 +196,54 @@ static void finish_fields(const row_job *job, const row_place *to)
   }
 }
 
-static void finish_image(const row_job *job, void *image, row_note *note)
+/* The sample that this one is mixed with; *found stays false if it is mixed with none, or that one is bad and may be left out. */
+static capl_status read_partner(const row_job *job, uint32_t id, uint32_t *partner, bool *found)
+{
+  const row_maker *maker = job->maker;
+  capl_augment_case which = {maker->seed, job->epoch, id};
+  row_job other = *job;
+  other.read = job->scratch->partner;
+  *found = false;
+  if (!other.read.pixels || !capl_augment_partner(&job->stage->augment, &which, maker->source->count, partner)) return CAPL_OK;
+  capl_status status = read_sample(&other, *partner);
+  *found = status == CAPL_OK;
+  return maker->skip ? CAPL_OK : status;
+}
+
+static void finish_labels(const row_job *job, const int32_t *labels2, float mix, const row_place *to)
+{
+  size_t bytes = (size_t)job->maker->source->length * sizeof *labels2;
+  if (to->mix) *to->mix = mix;
+  if (to->labels2 && bytes) memcpy(to->labels2, labels2, bytes);
+}
+
+static capl_status augment_row(const row_job *job, const row_place *to, row_note *note)
 {
   const row_maker *maker = job->maker;
   const capl_source *source = maker->source;
-  const uint8_t *levels = job->read.pixels;
-  if (source->width == 0) return;
-  if (job->stage->augments) {
-    note->augmented = capl_augment_run(&job->stage->augment, maker->seed, job->epoch, note->id, levels, &job->scratch->augment,
-                                       job->scratch->augmented);
-    levels = job->scratch->augmented;
-  }
-  capl_convert(&maker->conversion, levels, pixels_of(source), source->channels, image);
+  capl_sample out = {.pixels = to->image}, *partner = &job->scratch->partner;
+  capl_augment_layout layout = {source->width, source->height, source->channels, source->n_fields, source->field};
+  capl_augment_case which = {maker->seed, job->epoch, note->id};
+  uint32_t partner_id = 0;
+  bool found;
+  CAPL_TRY(read_partner(job, note->id, &partner_id, &found));
+  memcpy(out.field, to->field, sizeof out.field);
+  capl_augment_result result = capl_augment_sample(&job->stage->augment, &which, &layout, &job->read, found ? partner : NULL, partner_id,
+                                                   &maker->conversion, &job->scratch->augment, &out);
+  note->augmented = result.changed;
+  finish_labels(job, found ? partner->labels : job->read.labels, result.mix, to);
+  return CAPL_OK;
+}
+
+static capl_status finish_row(const row_job *job, const row_place *to, row_note *note)
+{
+  const row_maker *maker = job->maker;
+  const capl_source *source = maker->source;
+  if (source->width > 0 && job->stage->augments) return augment_row(job, to, note);
+  if (source->width > 0) capl_convert(&maker->conversion, job->read.pixels, pixels_of(source), source->channels, to->image);
+  finish_fields(job, to);
+  finish_labels(job, job->read.labels, 1, to);
+  return CAPL_OK;
 }
 
 static capl_sample place_to_read(const row_maker *maker, row_scratch *scratch, const row_place *to)
@@ -226,9 +271,8 @@ capl_status row_make(const row_maker *maker, row_scratch *scratch, uint32_t epoc
   row_job job = {maker, scratch, to->stage, to->batch, epoch, place_to_read(maker, scratch, to)};
   CAPL_TRY(read_or_replace(&job, position, note));
   note->augmented = false;
-  if (maker->kind == ROW_FINISHED) {
-    finish_image(&job, to->image, note);
-  } else if (maker->kind == ROW_RESIDENT) {
+  if (maker->kind == ROW_FINISHED) return finish_row(&job, to, note);
+  if (maker->kind == ROW_RESIDENT) {
     describe_resident(&job, to, note);
   } else {
     sample_facts facts = facts_of(maker, to->stage, job.read.pixels);

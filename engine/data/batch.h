@@ -56,13 +56,14 @@ typedef struct {
 
 typedef struct {
   capl_image decoded;
-  uint8_t *levels, *augmented; /* H*W*C */
+  uint8_t *levels; /* H*W*C */
   void *field[CAPL_FIELDS_MAX]; /* as read, of rows that are augmented */
   int32_t labels[CAPL_LABEL_MAX]; /* for rows that need none */
+  capl_sample partner; /* what a row is mixed with, as read; of loaders that mix */
   capl_augment_scratch augment;
 } row_scratch;
 
-capl_status row_scratch_init(row_scratch *scratch, const capl_source *source);
+capl_status row_scratch_init(row_scratch *scratch, const capl_source *source, bool mixes);
 void row_scratch_fini(row_scratch *scratch);
 
 /* Where a row goes; what its kind has no use for is NULL. */
@@ -72,6 +73,8 @@ typedef struct {
   const row_stage *stage;
   void *image;
   int32_t *labels;
+  int32_t *labels2; /* of the sample it is mixed with */
+  float *mix;       /* the share of its own label */
   void *field[CAPL_FIELDS_MAX];
   capl_feed_row *row;
   sample_facts *facts;

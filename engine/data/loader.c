@@ -85,6 +85,8 @@ static row_place place_of(const capl_loader *l, const slot *s, int row)
     .row = s->rows ? s->rows + at : NULL,
     .facts = s->facts ? s->facts + at : NULL,
   };
+  if (s->mix) place.mix = s->mix + at;
+  if (s->labels2 && length) place.labels2 = s->labels2 + at * length;
   for (int i = 0; i < source->n_fields; i++) place.field[i] = (uint8_t *)s->field[i] + at * capl_field_bytes(&source->field[i]);
   return place;
 }
@@ -165,6 +167,15 @@ static void note_bad(void *loader, uint64_t batch, uint32_t id)
 
 /* ---- making a loader ------------------------------------------------------------------------- */
 
+static bool mixes(const capl_loader_options *o)
+{
+  if (o->augment && capl_augment_mixes(o->augment)) return true;
+  for (int i = 0; i < o->n_stages; i++) {
+    if (o->stages[i].augments && capl_augment_mixes(&o->stages[i].augment)) return true;
+  }
+  return false;
+}
+
 static void set_options(capl_loader *l, capl_source *source, const capl_loader_options *o)
 {
   l->batch = o->batch;
@@ -176,6 +187,7 @@ static void set_options(capl_loader *l, capl_source *source, const capl_loader_o
   l->drop_last = o->drop_last;
   l->max_bad = o->max_bad > 0 ? o->max_bad : 0.01;
   l->pin = o->pin;
+  l->mixes = mixes(o);
   row_maker *m = &l->maker;
   m->source = capl_source_ref(source);
   m->seed = o->seed;
@@ -208,6 +220,14 @@ static bool allocate_fields(const capl_loader *l, slot *s)
   return true;
 }
 
+static bool allocate_mix(const capl_loader *l, slot *s)
+{
+  size_t rows = (size_t)l->batch;
+  s->mix = malloc(rows * sizeof *s->mix);
+  s->labels2 = malloc(rows * (size_t)(l->maker.source->length + 1) * sizeof *s->labels2);
+  return s->mix && s->labels2;
+}
+
 static capl_status allocate_slot(const capl_loader *l, slot *s)
 {
   size_t rows = (size_t)l->batch, bytes = rows * l->maker.image_bytes;
@@ -217,7 +237,7 @@ static capl_status allocate_slot(const capl_loader *l, slot *s)
   if (fine && l->feed) return CAPL_OK; /* the rest when it is known what travels (feed_begin) */
   if (bytes > 0) s->images = aligned(bytes);
   s->labels = malloc(rows * (size_t)(l->maker.source->length + 1) * sizeof *s->labels);
-  if (fine && s->labels && (s->images || bytes == 0)) return CAPL_OK;
+  if (fine && s->labels && (s->images || bytes == 0) && (!l->mixes || allocate_mix(l, s))) return CAPL_OK;
   return CAPL_FAIL(CAPL_ENOMEM, "no memory for %d batches of %zu bytes", l->n_slots, bytes);
 }
 
@@ -242,7 +262,7 @@ static capl_status build(capl_loader *l)
   l->threads = calloc((size_t)l->n_scratch, sizeof *l->threads);
   if (!l->slots || !l->scratch || !l->threads) return CAPL_FAIL(CAPL_ENOMEM, "no memory for a loader");
   for (int i = 0; i < l->n_slots; i++) CAPL_TRY(allocate_slot(l, &l->slots[i]));
-  for (int i = 0; i < l->n_scratch; i++) CAPL_TRY(row_scratch_init(&l->scratch[i], l->maker.source));
+  for (int i = 0; i < l->n_scratch; i++) CAPL_TRY(row_scratch_init(&l->scratch[i], l->maker.source, l->mixes));
   for (int i = 0; i < l->n_workers; i++) CAPL_TRY(start_worker(l, i));
   return CAPL_OK;
 }
@@ -295,6 +315,8 @@ static void free_slot(const capl_loader *l, slot *s)
   if (!l->feed) free(s->images);
   if (!l->feed) free(s->labels);
   for (int i = 0; i < CAPL_FIELDS_MAX; i++) free(s->field[i]);
+  free(s->labels2);
+  free(s->mix);
   free(s->ids);
 }
 
@@ -429,6 +451,8 @@ void loader_hand_out(capl_loader *l, const slot *s, capl_batch *batch)
   *batch = (capl_batch){
     .images = l->feed ? NULL : s->images,
     .labels = l->maker.source->length && !l->feed ? s->labels : NULL,
+    .labels2 = l->maker.source->length ? s->labels2 : NULL,
+    .mix = s->mix,
     .ids = s->ids,
     .count = s->count,
     .padded = s->padded,

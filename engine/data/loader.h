@@ -17,6 +17,8 @@ typedef struct feeder feeder; /* feed.c */
 typedef struct {
   uint8_t *images;
   int32_t *labels;
+  int32_t *labels2; /* and mix: of loaders that mix */
+  float *mix;
   void *field[CAPL_FIELDS_MAX]; /* host memory, whoever makes the images */
   uint32_t *ids;
   capl_feed_row *rows; /* of loaders with a device */
@@ -42,6 +44,7 @@ struct capl_loader {
   capl_pin pin;
   uint32_t rank, world;
   bool drop_last;
+  bool mixes; /* samples of some stage are mixed with others */
   slot *slots;
   row_scratch *scratch; /* [n_scratch]: one per worker, or one for the consumer */
   pthread_t *threads;

@@ -404,6 +404,8 @@ typedef struct {
   const void *images;    /* (N,H,W,C) of the loader's pixel type, 64-byte aligned; NULL if a device makes them or the source
                          ** has none */
   const int32_t *labels; /* (N,T); NULL if T = 0, or a device makes them */
+  const int32_t *labels2; /* (N,T) of the samples that these are mixed with, and */
+  const float *mix;       /* (N) the share of their own label; NULL unless an augmentation may mix */
   const void *field[CAPL_FIELDS_MAX]; /* (N,…) by number, 64-byte aligned, in host memory; NULL past the last */
   const uint32_t *ids;   /* (N) sample numbers in the source, after substitution */
   int count;             /* N; 0 = the epoch has ended */

@@ -5,6 +5,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
+local augment = require "augment"
 local auto = require "params.auto"
 local check = require "data.check"
 local distributed = require "distributed"
@@ -17,7 +18,7 @@ local Loader = {}
 Loader.__index = Loader
 
 local known = {
-  "source", "role", "batch", "workers", "prefetch", "shuffle", "drop_last", "augment", "normalize", "on_error", "dtype",
+  "source", "role", "batch", "workers", "prefetch", "shuffle", "drop_last", "augment", "tta", "normalize", "on_error", "dtype",
   "seed", "cache", "shard", "pin", "max_bad",
 }
 
@@ -74,6 +75,17 @@ local function read_schedule(o)
   return o.augment
 end
 
+-- A table of ops given as augment, or a preset's; nil for a schedule.
+local function read_augment(o)
+  if o.augment == nil or schedules.is(o.augment) then return nil end
+  if o.role ~= "train" and not o.tta then
+    check.fail(("data.loader: role is \"%s\", and its images would be augmented: figures on changed images say nothing about the others")
+      :format(o.role), "leave augment out, or say tta = true for test-time augmentation")
+  end
+  if type(o.augment) == "string" then return augment.preset(o.augment) end
+  return o.augment
+end
+
 local pins = {[true] = "on", [false] = "off", auto = "auto"}
 
 local function pin_word(pin)
@@ -84,8 +96,8 @@ end
 --- Serves a source in batches.
 -- opts  source: of data.captcha, data.folder …; role = "train" | "val" | "test"; batch = 64 images; workers = "auto" |
 --       threads (0 = none); prefetch = 2 batches; shuffle = true for train, else false; drop_last = false;
---       augment = {rotate = degrees, scale =, translate_x =, translate_y =, shear =, contrast =, brightness =, noise =,
---       invert =, fill =}, ranges {lo, hi} or one number, or augment.schedule{…};
+--       augment = {rotate = degrees, …} (lua/capl/augment lists the ops), the name of a preset, or augment.schedule{…}; tta =
+--       true: val and test images may be augmented too;
 --       normalize = "standardize" | "unit" | {mean = {…}, std = {…}};
 --       on_error = "stop" | "skip" for unreadable or unlabelled files: stop hands out all good batches before the bad one
 --       first; skip takes other samples in their place, the same ones whatever the threads, and lists the bad ones in the
@@ -112,13 +124,14 @@ function Loader.new(opts)
   if o.shard ~= nil and not distributed.is_world(o.shard) then
     check.fail("data.loader: shard is a " .. core.typename(o.shard) .. "; capl.distributed() gives one")
   end
+  local ops = read_augment(o)
   local schedule = read_schedule(o)
   local shuffle = o.shuffle
   if shuffle == nil then shuffle = o.role == "train" and o.source.dir ~= nil end -- generated images have no order
   local low = {
     batch = o.batch, workers = auto.value("workers", o.workers or "auto"), prefetch = o.prefetch, shuffle = shuffle,
     drop_last = o.drop_last, on_error = on_error, dtype = image_dtype(o.dtype), seed = o.seed,
-    augment = not schedule and o.augment or nil, stages = schedule and schedule:engine(),
+    augment = ops, stages = schedule and schedule:engine(),
     cache = o.cache, max_bad = o.max_bad, pin = pin_word(o.pin),
     rank = o.shard and o.shard.rank, world = o.shard and o.shard.size,
   }
@@ -131,7 +144,7 @@ function Loader.new(opts)
   }, Loader)
   self.line = {stats = self:stats()}
   if schedule then schedule:attach(self) end
-  run.loader_made(self, o.role, schedule and schedule.stages[1].augment or not schedule and o.augment or nil)
+  run.loader_made(self, o.role, schedule and schedule.stages[1].augment or ops)
   return self
 end
 
@@ -181,6 +194,10 @@ local Batch = {}
 function Batch:__index(key)
   if key == "onehot" and rawget(self, "target") then
     local made = core.data.one_hot(self.target, self.classes)
+    if rawget(self, "mix") then
+      local share = self.mix:view(self.count, 1)
+      made = made * share + core.data.one_hot(self.target2, self.classes) * (1 - share)
+    end
     rawset(self, "onehot", made)
     return made
   end
