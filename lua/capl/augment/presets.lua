@@ -95,7 +95,8 @@ function presets.mixed(loss, batch)
   local share = batch.mix
   local shape = own.shape
   if shape[1] ~= share.shape[1] then
-    check.fail("augment.mixed", ("loss gave %d numbers for %d samples"):format(shape[1] or 1, share.shape[1]), 'reduction = "none" keeps one per sample')
+    check.fail("augment.mixed", ("loss gave %d numbers for %d samples"):format(shape[1] or 1, share.shape[1]),
+      'reduction = "none" keeps one per sample')
   end
   local sizes = {share.shape[1]}
   for i = 2, #shape do sizes[i] = 1 end
