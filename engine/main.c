@@ -47,6 +47,8 @@ static const command commands[] = {
    "writes captcha images as PNG files named by their text", false},
   {"bench", "capl bench RECIPE [--steps=N] [--precision=P] [--batch=N] [--ops] [--json] [--fixed] [--key=value…]",
    "measures how fast the training steps of a recipe are", true},
+  {"preview", "capl preview RECIPE [--epoch=N] [--out=FILE] [--samples=N] [--key=value…]",
+   "draws training images of a recipe as its augmentation leaves them, with labels, masks, points and boxes, stage by stage", true},
   {"info", "capl info", "what this program finds on this machine: processors, devices, variables that change what it does", false},
   {"ops", "capl ops [NAME]", "the table of operations by backend and type, or the page of one", false},
   {"eval-code", "capl -e CODE", "runs one line of Lua, such as 'print(capl.randn({2, 3}))'", false},

@@ -312,6 +312,25 @@ void data_push_field(lua_State *L, const capl_field *field, int n, const void *d
   data_push_copy(L, field->kind == CAPL_FIELD_MASK ? CAPL_U8 : CAPL_F32, field->ndim + 1, size, data);
 }
 
+/* source:fields() -> list of {name, kind = "mask"|"points"|"boxes"|"values"} */
+static int source_fields(lua_State *L)
+{
+  static const char *const kinds[] = {"mask", "points", "boxes", "values"}; /* ORDER capl_field_kind */
+  _Static_assert(CAPL_FIELD_VALUES == 3, "order matches data.h");
+  const capl_source *source = data_check_box(L, 1, SOURCE_TYPE);
+  const capl_field *field;
+  lua_newtable(L);
+  for (int i = 0; (field = capl_source_field(source, i)); i++) {
+    lua_createtable(L, 0, 2);
+    lua_pushstring(L, field->name);
+    lua_setfield(L, -2, "name");
+    lua_pushstring(L, kinds[field->kind]);
+    lua_setfield(L, -2, "kind");
+    lua_rawseti(L, -2, i + 1);
+  }
+  return 1;
+}
+
 /* Room for one sample's fields, which lives on the stack; pushes CAPL_FIELDS_MAX values. */
 static void room_for_fields(lua_State *L, const capl_source *source, capl_sample *sample)
 {
@@ -395,6 +414,7 @@ void bind_open_data(lua_State *L)
                                     {"fixed", source_fixed},
                                     {"length", source_length}, {"charset", source_charset},
                                     {"name", source_name},     {"set_label", source_set_label},
+                                    {"fields", source_fields},
                                     {"read", source_read},     {"subset", source_subset},
                                     {NULL, NULL}};
   static const luaL_Reg functions[] = {{"png_read", data_png_read},

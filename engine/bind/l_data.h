@@ -50,6 +50,9 @@ uint32_t data_check_sample(lua_State *L, int i, const capl_source *source);
 
 /* Adds sources of files and what sources of files can do. */
 void bind_open_files(lua_State *L);
+/* A stage as another loader has it (l_schedule.c); false = not given. */
+bool data_option_like(lua_State *L, int i, const char *key, struct capl_stage *stage);
+
 /* Add data.captcha and data.captcha_source, and data.loader, to the table on top. */
 void bind_open_captcha(lua_State *L);
 void bind_open_loader(lua_State *L);

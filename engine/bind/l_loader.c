@@ -2,6 +2,7 @@
 ** SPDX-License-Identifier: Apache-2.0
 */
 #include "bind/l_data.h"
+#include "capl/schedule.h"
 
 #include <float.h>
 #include <math.h>
@@ -12,7 +13,7 @@
 static const char *const loader_names[] = {"batch",     "workers", "prefetch", "seed",     "shuffle",
                                            "drop_last", "rank",    "world",    "on_error", "dtype",
                                            "norm",      "mean",    "std",      "augment",  "cache",
-                                           "stages",    "pin",     "max_bad",  NULL};
+                                           "stages",    "pin",     "max_bad",  "like",  NULL};
 
 static void option_channels(lua_State *L, int i, const char *key, float *out, float otherwise)
 {
@@ -74,7 +75,9 @@ static int data_loader(lua_State *L)
     augment = data_read_augment(L, lua_gettop(L));
     o.augment = &augment;
   }
+  capl_stage like;
   o.stages = data_option_stages(L, 2, "stages", &o.n_stages);
+  if (data_option_like(L, 2, "like", &like)) o.stages = &like, o.n_stages = 1;
   void **box = data_new_box(L, LOADER_TYPE);
   bind_check(L, capl_loader_new(source, &o, (capl_loader **)box), NULL);
   return 1;

@@ -131,6 +131,12 @@ static void read_chart(lua_State *L, report_chart *chart)
 
 /* ---- sheets ---------------------------------------------------------------------------------- */
 
+/* Which image it is, for messages. */
+typedef struct {
+  const char *op, *list;
+  int number; /* in the list, from 1 */
+} place;
+
 /* Where the dims of an image are: (H,W), (C,H,W), (1,C,H,W) or (H,W,C). stride in elements; channels 1 for (H,W). */
 typedef struct {
   int64_t height, width, channels;
@@ -158,31 +164,31 @@ static void copy_levels(const uint8_t *from, const image_view *v, uint8_t *to)
       for (int64_t c = 0; c < v->channels; c++) *to++ = from[y * v->row + x * v->column + c * v->channel];
 }
 
-/* Pushes the pixels of the image of cell number. Images of f32 and so on are normalised ones: their least value becomes
+/* Pushes the pixels of an image. Images of f32 and so on are normalised ones: their least value becomes
 ** black, the greatest white. */
-static uint8_t *push_pixels(lua_State *L, capl_tensor *t, int number, image_view *v)
+static uint8_t *push_pixels(lua_State *L, capl_tensor *t, const place *at, image_view *v)
 {
   char text[160];
   if (!view_image(t, v) || !(t->dtype == CAPL_U8 || capl_dtype_is_float(t->dtype)))
-    bind_fail(L, CAPL_ESHAPE, "plot.sheet", NULL,
-              "cells[%d].image: one image (H,W), (C,H,W) or (H,W,C) with C = 1 or 3, u8 or floating, of at most %d px per "
-              "side expected, got %s", number, REPORT_MAX_SIDE, capl_tensor_describe(t, text, sizeof text));
+    bind_fail(L, CAPL_ESHAPE, at->op, NULL,
+              "%s[%d].image: one image (H,W), (C,H,W) or (H,W,C) with C = 1 or 3, u8 or floating, of at most %d px per "
+              "side expected, got %s", at->list, at->number, REPORT_MAX_SIDE, capl_tensor_describe(t, text, sizeof text));
   if (!capl_tensor_data(t))
-    bind_fail(L, CAPL_ESTATE, "plot.sheet", NULL, "cells[%d].image is on device meta and has no pixels", number);
+    bind_fail(L, CAPL_ESTATE, at->op, NULL, "%s[%d].image is on device meta and has no pixels", at->list, at->number);
   uint8_t *pixels = lua_newuserdata(L, (size_t)capl_tensor_numel(t));
   if (t->dtype == CAPL_U8) copy_levels(capl_tensor_data(t), v, pixels);
   return pixels;
 }
 
 /* Reads a floating image as levels. values: scratch for its numbers, logical row-major order. */
-static void stretch_levels(lua_State *L, const capl_tensor *t, int number, double *values, uint8_t *levels)
+static void stretch_levels(lua_State *L, const capl_tensor *t, const place *at, double *values, uint8_t *levels)
 {
   int64_t n = capl_tensor_numel(t);
   double lo = INFINITY, hi = -INFINITY;
-  bind_check(L, capl_tensor_to_doubles(t, values), "plot.sheet");
+  bind_check(L, capl_tensor_to_doubles(t, values), at->op);
   for (int64_t i = 0; i < n; i++) {
     if (!isfinite(values[i]))
-      bind_fail(L, CAPL_EVALUE, "plot.sheet", NULL, "cells[%d].image holds values that are not finite", number);
+      bind_fail(L, CAPL_EVALUE, at->op, NULL, "%s[%d].image holds values that are not finite", at->list, at->number);
     lo = fmin(lo, values[i]);
     hi = fmax(hi, values[i]);
   }
@@ -190,17 +196,17 @@ static void stretch_levels(lua_State *L, const capl_tensor *t, int number, doubl
   for (int64_t i = 0; i < n; i++) levels[i] = (uint8_t)((values[i] - lo) * scale + 0.5);
 }
 
-static void read_image(lua_State *L, report_cell *cell, int number)
+static void read_image(lua_State *L, report_cell *cell, const place *at)
 {
   lua_getfield(L, -1, "image");
   capl_tensor *t = bind_on_host(L, lua_gettop(L));
   image_view v;
-  uint8_t *pixels = push_pixels(L, t, number, &v);
+  uint8_t *pixels = push_pixels(L, t, at, &v);
   if (t->dtype != CAPL_U8) {
     int64_t n = capl_tensor_numel(t);
     double *values = lua_newuserdata(L, (size_t)n * (sizeof *values + 1));
     uint8_t *levels = (uint8_t *)(values + n);
-    stretch_levels(L, t, number, values, levels);
+    stretch_levels(L, t, at, values, levels);
     int64_t stride[CAPL_MAX_NDIM]; /* levels are in logical row-major order, whatever the tensor's own is */
     capl_tensor row = *t;
     capl_strides_row(t->ndim, t->size, stride);
@@ -238,7 +244,77 @@ static void read_sheet(lua_State *L, report_sheet *sheet)
     cells[i].truth = text_field(L, "truth");
     cells[i].note = text_field(L, "note");
     cells[i].mark = mark_field(L);
-    read_image(L, &cells[i], i + 1);
+    read_image(L, &cells[i], &(place){"plot.sheet", "cells", i + 1});
+    lua_pop(L, 1);
+  }
+  keep_userdata(L);
+  lua_pop(L, 3);
+}
+
+/* ---- galleries ------------------------------------------------------------------------------- */
+
+/* The tensor at key of the table on top as contiguous values of dtype in memory kept for C; NULL = not there.
+** *rows: its first size. */
+static const void *values_field(lua_State *L, const char *key, capl_dtype dtype, int *rows)
+{
+  *rows = 0;
+  lua_getfield(L, -1, key);
+  if (lua_isnil(L, -1)) return lua_pop(L, 1), NULL;
+  capl_tensor *t = bind_on_host(L, lua_gettop(L));
+  int64_t n = capl_tensor_numel(t);
+  double *values = lua_newuserdata(L, (size_t)(n + 1) * 2 * sizeof *values);
+  bind_check(L, capl_tensor_to_doubles(t, values), "plot.gallery");
+  void *out = values + n;
+  for (int64_t i = 0; i < n; i++) {
+    if (dtype == CAPL_U8) ((uint8_t *)out)[i] = (uint8_t)values[i];
+    else ((float *)out)[i] = (float)values[i];
+  }
+  *rows = (int)t->size[0];
+  lua_insert(L, -2);
+  keep_userdata(L);
+  lua_pop(L, 2);
+  return out;
+}
+
+static void read_view(lua_State *L, report_view *view, int number)
+{
+  report_cell cell = {0};
+  int rows;
+  view->caption = text_field(L, "caption");
+  read_image(L, &cell, &(place){"plot.gallery", "views", number});
+  view->pixels = cell.pixels;
+  view->width = cell.width;
+  view->height = cell.height;
+  view->channels = cell.channels;
+  view->mask = values_field(L, "mask", CAPL_U8, &rows);
+  view->points = values_field(L, "points", CAPL_F32, &view->n_points);
+  view->boxes = values_field(L, "boxes", CAPL_F32, &view->n_boxes);
+}
+
+static void read_section(lua_State *L, report_section *section)
+{
+  *section = (report_section){.title = text_field(L, "title"), .note = text_field(L, "note")};
+  report_view *views = push_list(L, "views", sizeof *views, &section->n_views);
+  section->views = views;
+  for (int i = 0; i < section->n_views; i++) {
+    lua_rawgeti(L, -1, i + 1);
+    read_view(L, &views[i], i + 1);
+    lua_pop(L, 1);
+  }
+  keep_userdata(L);
+  lua_pop(L, 2);
+}
+
+static void read_gallery(lua_State *L, report_gallery *gallery)
+{
+  lua_pushvalue(L, 2);
+  *gallery = (report_gallery){.title = text_field(L, "title"), .font = text_field(L, "font"), .first = text_field(L, "first"),
+                              .rest = text_field(L, "rest"), .columns = size_field(L, "columns")};
+  report_section *sections = push_list(L, "sections", sizeof *sections, &gallery->n_sections);
+  gallery->sections = sections;
+  for (int i = 0; i < gallery->n_sections; i++) {
+    lua_rawgeti(L, -1, i + 1);
+    read_section(L, &sections[i]);
     lua_pop(L, 1);
   }
   keep_userdata(L);
@@ -287,9 +363,25 @@ static int plot_sheet(lua_State *L)
   return 0;
 }
 
+/* gallery(path, gallery): likewise */
+static int plot_gallery(lua_State *L)
+{
+  const char *path = bind_check_string(L, 1);
+  const report_drawing *drawing;
+  report_gallery gallery;
+  report_picture picture = {0};
+  bind_check_table(L, 2);
+  lua_settop(L, 2);
+  lua_newtable(L);
+  read_gallery(L, &gallery);
+  bind_check(L, report_open(&drawing), "plot.gallery");
+  bind_check(L, write_picture(path, drawing->gallery(&gallery, &picture), &picture), "plot.gallery");
+  return 0;
+}
+
 void bind_open_plot(lua_State *L)
 {
-  static const luaL_Reg functions[] = {{"lines", plot_lines}, {"sheet", plot_sheet}, {NULL, NULL}};
+  static const luaL_Reg functions[] = {{"lines", plot_lines}, {"sheet", plot_sheet}, {"gallery", plot_gallery}, {NULL, NULL}};
   lua_newtable(L);
   luaL_setfuncs(L, functions, 0);
   lua_setfield(L, -2, "plot");

@@ -60,6 +60,27 @@ const capl_stage *data_option_stages(lua_State *L, int i, const char *key, int *
   return stages;
 }
 
+/* What another loader makes at a step, or when a stage of it has come in: {loader =, step = | stage =, plain = true: without
+** its augmentation}. */
+bool data_option_like(lua_State *L, int i, const char *key, capl_stage *stage)
+{
+  static const char *const names[] = {"loader", "step", "stage", "plain", NULL};
+  if (!bind_option(L, i, key)) return lua_pop(L, 1), false;
+  int at = lua_gettop(L);
+  capl_stage_values v;
+  bind_check_options(L, at, names);
+  double step = data_option_whole(L, at, "step", 0, 0, STEPS_MOST), number = data_option_whole(L, at, "stage", 0, 0, CAPL_STAGES_MAX);
+  bool plain = data_option_bool(L, at, "plain", false);
+  lua_getfield(L, at, "loader");
+  const capl_loader *loader = data_check_box(L, lua_gettop(L), LOADER_TYPE);
+  if (number > 0) bind_check(L, capl_loader_stage_values(loader, (int)number - 1, &v), NULL);
+  else bind_check(L, capl_loader_stage_at(loader, (uint64_t)step, &v), NULL);
+  *stage = (capl_stage){.from = CAPL_FROM_EPOCH, .at = 1, .augments = v.augments && !plain, .augment = v.augment,
+                        .eases = v.eases, .difficulty = v.difficulty};
+  lua_pop(L, 2);
+  return true;
+}
+
 /* ---- from C ---------------------------------------------------------------------------------- */
 
 static void push_pair(lua_State *L, double lo, double hi)

@@ -63,8 +63,12 @@ uint64_t capl_loader_step(const capl_loader *l)
 
 capl_status capl_loader_stage_at(const capl_loader *l, uint64_t step, capl_stage_values *values)
 {
-  if (l->stages.n == 0) return CAPL_FAIL(CAPL_ESTATE, "the loader has no stages");
-  schedule_at(&l->stages, step, values);
+  if (l->stages.n == 0) {
+    const row_stage *s = &l->stage;
+    *values = (capl_stage_values){.share = 1, .augments = s->augments, .augment = s->augment, .eases = s->eases, .difficulty = s->difficulty};
+  } else {
+    schedule_at(&l->stages, step, values);
+  }
   return CAPL_OK;
 }
 

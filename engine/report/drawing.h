@@ -9,5 +9,17 @@
 /* The functions of report_drawing; report.h says what they do. */
 capl_status draw_lines(const report_chart *chart, report_picture *out);
 capl_status draw_sheet(const report_sheet *sheet, report_picture *out);
+capl_status draw_gallery(const report_gallery *gallery, report_picture *out);
+
+/* Pixels (height, width, channels) of an image. */
+typedef struct {
+  const uint8_t *pixels;
+  int width, height, channels;
+} pixel_image;
+
+/* EVALUE, beginning with `what`, unless it is an image of 1 or 3 channels that a sheet can show. */
+capl_status check_pixels(const pixel_image *image, const char *what);
+/* Draws it into a rectangle: enlarged, its pixels stay pixels. ENOMEM. */
+capl_status draw_pixels(canvas *c, const pixel_image *image, double x, double y, double width, double height);
 
 #endif

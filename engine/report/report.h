@@ -79,6 +79,35 @@ typedef struct {
   int n_cells;
 } report_sheet;
 
+/* ---- galleries of samples -------------------------------------------------------------------- */
+
+/* One image with what belongs to it. Coordinates are px of the image, whose top left corner is (0, 0). */
+typedef struct {
+  const uint8_t *pixels; /* (height, width, channels) */
+  int width, height, channels;
+  const char *caption;   /* below it; NULL = none */
+  const uint8_t *mask;   /* (height, width) classes, 0 = none; tints the image; NULL = none */
+  const float *points;   /* (n_points, 3): x, y, 1 = visible */
+  int n_points;
+  const float *boxes;    /* (n_boxes, 5): left, top, right, bottom, class; class -1 = there is none */
+  int n_boxes;
+} report_view;
+
+/* Rows of views: the first of a row, what the others were made of, stands apart. */
+typedef struct {
+  const char *title, *note; /* note: small, below the title; NULL = none */
+  const report_view *views;
+  int n_views;
+} report_section;
+
+typedef struct {
+  const char *title, *font; /* as above */
+  const char *first, *rest; /* what the columns hold; NULL = nothing */
+  int columns;              /* views of a row, the first one included */
+  const report_section *sections;
+  int n_sections;
+} report_gallery;
+
 /* ---- drawing --------------------------------------------------------------------------------- */
 
 /* What libcapl_report offers. *out: caller finishes it. All of them: EVALUE naming panel, series or cell, EIO for the
@@ -87,9 +116,10 @@ typedef struct {
   int abi; /* REPORT_ABI */
   capl_status (*lines)(const report_chart *chart, report_picture *out);
   capl_status (*sheet)(const report_sheet *sheet, report_picture *out);
+  capl_status (*gallery)(const report_gallery *gallery, report_picture *out);
 } report_drawing;
 
-enum { REPORT_ABI = 1 };
+enum { REPORT_ABI = 2 };
 
 /* Loads the library at the first call. EUNSUPPORTED names what is missing. */
 CAPL_API capl_status report_open(const report_drawing **out);

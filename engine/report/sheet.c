@@ -50,17 +50,9 @@ typedef struct {
 
 /* ---- what is to be drawn --------------------------------------------------------------------- */
 
-static capl_status check_cell(const report_cell *cell, int number)
+static pixel_image image_of(const report_cell *cell)
 {
-  if (!cell->pixels || cell->width < 1 || cell->height < 1)
-    return CAPL_FAIL(CAPL_EVALUE, "cell %d: an image of %d x %d px%s", number, cell->width, cell->height,
-                     cell->pixels ? "" : " without pixels");
-  if (cell->width > REPORT_MAX_SIDE || cell->height > REPORT_MAX_SIDE)
-    return CAPL_FAIL(CAPL_EVALUE, "cell %d: an image of %d x %d px; the limit is %d px per side", number, cell->width,
-                     cell->height, REPORT_MAX_SIDE);
-  if (cell->channels != 1 && cell->channels != 3)
-    return CAPL_FAIL(CAPL_EVALUE, "cell %d: an image of %d channels, not 1 or 3", number, cell->channels);
-  return CAPL_OK;
+  return (pixel_image){cell->pixels, cell->width, cell->height, cell->channels};
 }
 
 static capl_status check_sheet(const report_sheet *sheet)
@@ -69,7 +61,12 @@ static capl_status check_sheet(const report_sheet *sheet)
     return CAPL_FAIL(CAPL_EVALUE, "a sheet has 1 to %d cells, not %d", REPORT_MAX_CELLS, sheet->n_cells);
   if (sheet->columns < 0 || sheet->columns > 200)
     return CAPL_FAIL(CAPL_EVALUE, "a sheet has 1 to 200 columns, not %d", sheet->columns);
-  for (int i = 0; i < sheet->n_cells; i++) CAPL_TRY(check_cell(&sheet->cells[i], i + 1));
+  for (int i = 0; i < sheet->n_cells; i++) {
+    char what[32];
+    pixel_image image = image_of(&sheet->cells[i]);
+    snprintf(what, sizeof what, "cell %d", i + 1);
+    CAPL_TRY(check_pixels(&image, what));
+  }
   return CAPL_OK;
 }
 
@@ -177,43 +174,6 @@ static int64_t natural_height(const layout *l)
 
 /* ---- cells ----------------------------------------------------------------------------------- */
 
-/* The image as a Cairo surface; NULL without memory. */
-static cairo_surface_t *image_surface(const report_cell *cell)
-{
-  cairo_surface_t *surface = cairo_image_surface_create(CAIRO_FORMAT_RGB24, cell->width, cell->height);
-  uint8_t *to = cairo_image_surface_get_data(surface);
-  if (!to) return cairo_surface_destroy(surface), NULL;
-  const uint8_t *from = cell->pixels;
-  int second = cell->channels == 3 ? 1 : 0, third = 2 * second;
-  for (int y = 0; y < cell->height; y++, to += cairo_image_surface_get_stride(surface)) {
-    uint32_t *row = (uint32_t *)(void *)to;
-    for (int x = 0; x < cell->width; x++, from += cell->channels)
-      row[x] = (uint32_t)from[0] << 16 | (uint32_t)from[second] << 8 | from[third];
-  }
-  cairo_surface_mark_dirty(surface);
-  return surface;
-}
-
-static capl_status draw_image(layout *l, const report_cell *cell, int x, int y)
-{
-  cairo_t *cr = l->paper.cr;
-  cairo_surface_t *surface = image_surface(cell);
-  if (!surface) return CAPL_FAIL(CAPL_ENOMEM, "no memory for an image of %d x %d px", cell->width, cell->height);
-  int width = zoomed(l, cell->width), height = zoomed(l, cell->height);
-  cairo_save(cr);
-  cairo_translate(cr, x, y);
-  cairo_rectangle(cr, 0, 0, width, height);
-  cairo_clip(cr);
-  cairo_scale(cr, (double)width / cell->width, (double)height / cell->height);
-  cairo_set_source_surface(cr, surface, 0, 0);
-  cairo_pattern_set_filter(cairo_get_source(cr), l->zoom >= 1 ? CAIRO_FILTER_NEAREST : CAIRO_FILTER_GOOD);
-  cairo_pattern_set_extend(cairo_get_source(cr), CAIRO_EXTEND_PAD);
-  cairo_paint(cr);
-  cairo_restore(cr);
-  cairo_surface_destroy(surface);
-  return CAPL_OK;
-}
-
 /* One character of a reading, red and underlined if it is wrong. Returns its width. */
 static double draw_character(layout *l, double x, double y, const char *character, bool wrong)
 {
@@ -258,7 +218,8 @@ static capl_status draw_cell(layout *l, const report_cell *cell, int section, in
   int width = zoomed(l, cell->width), height = zoomed(l, cell->height);
   int frame = cell->mark == REPORT_UNMARKED ? 1 : FRAME;
   canvas_fill(&l->paper, sections[section].colour, x, y, width + 2 * frame, height + 2 * frame);
-  CAPL_TRY(draw_image(l, cell, x + frame, y + frame));
+  pixel_image image = image_of(cell);
+  CAPL_TRY(draw_pixels(&l->paper, &image, x + frame, y + frame, width, height));
   draw_texts(l, cell, section, x, y + l->image_h);
   return CAPL_OK;
 }

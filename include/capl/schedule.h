@@ -61,7 +61,7 @@ CAPL_API capl_status capl_loader_since_set(capl_loader *loader, const uint64_t *
 CAPL_API int capl_loader_stages(const capl_loader *loader);
 /* Steps before the batch that the loader hands out next. */
 CAPL_API uint64_t capl_loader_step(const capl_loader *loader);
-/* What the batch after so many steps is made of. ESTATE without stages. */
+/* What the batch after so many steps is made of; without stages, what all are. */
 CAPL_API capl_status capl_loader_stage_at(const capl_loader *loader, uint64_t step, capl_stage_values *values);
 /* What a stage (from 0) makes when it has come in fully. EVALUE if there is none of that number. */
 CAPL_API capl_status capl_loader_stage_values(const capl_loader *loader, int stage, capl_stage_values *values);

@@ -13,7 +13,7 @@ def help_and_version():
     check(status == 0 and "capl check RECIPE" in out, "--help lists the commands", out)
     status, out, _ = capl("--version")
     check(status == 0 and re.fullmatch(r"capl \d+\.\d+\.\d+\n", out), "--version", out)
-    for command in ("check", "bench", "info", "ops", "generate", "eval"):
+    for command in ("check", "bench", "preview", "info", "ops", "generate", "eval"):
         status, out, _ = capl(command, "--help")
         check(status == 0 and f"capl {command}" in out, f"{command} --help", out)
     status, out, _ = capl("bench", "--help")

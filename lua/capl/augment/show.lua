@@ -82,6 +82,12 @@ local function beginning(schedule, i, since)
   return text
 end
 
+--- What an engine's stage_at says, on one line.
+function show.values(values)
+  local text = changes(flatten(values), {})
+  return text == "nothing" and "no augmentation" or text
+end
+
 -- Columns as wide as their widest cell; ± counts as one character.
 local function columns(rows)
   local wide, lines = {}, {}

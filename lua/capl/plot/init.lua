@@ -140,4 +140,72 @@ function plot.sheet(sheet)
   core.plot.sheet(s.path, {title = text_of(s.title), columns = s.columns, font = s.font, cells = cells})
 end
 
+-- ---- galleries ----
+
+local view_spec = {
+  {"image", "tensor", required = true}, {"caption", "string"}, {"mask", "tensor"}, {"points", "tensor"}, {"boxes", "tensor"},
+}
+local section_spec = {{"title", "string"}, {"note", "string"}, {"views", "table", required = true}}
+local gallery_spec = {
+  {"path", "string", required = true}, {"title", "string"}, {"columns", "whole", default = 6}, {"sections", "table", required = true},
+  {"first", "string"}, {"rest", "string"}, {"font", "string"},
+}
+
+-- Raises unless a tensor has this shape; nil is any size.
+local function check_shape(where, name, t, ...)
+  local fits = t:dim() == select("#", ...)
+  for d = 1, select("#", ...) do
+    local size = select(d, ...)
+    fits = fits and (size == 0 or t:size(d) == size)
+  end
+  if fits then return end
+  core.error{code = "shape", op = where, path = false, message = ("%s is (%s)"):format(name, table.concat(t.shape, ",")),
+    hint = "mask (H,W), points (P,3), boxes (B,5)"}
+end
+
+-- Height and width of an image (H,W), (C,H,W), (1,C,H,W) or (H,W,C).
+local function sizes(image)
+  local shape = image.shape
+  if #shape == 4 then return shape[3], shape[4] end
+  if #shape == 3 and (shape[1] == 1 or shape[1] == 3) then return shape[2], shape[3] end
+  return shape[1], shape[2] or 0
+end
+
+local function read_view(where, given)
+  local v = check.options(where, view_spec, given)
+  local height, width = sizes(v.image)
+  if v.mask then check_shape(where, "mask", v.mask, height, width) end
+  if v.points then check_shape(where, "points", v.points, 0, 3) end
+  if v.boxes then check_shape(where, "boxes", v.boxes, 0, 5) end
+  v.caption = text_of(v.caption)
+  return v
+end
+
+local function read_section(where, given)
+  local s = check.options(where, section_spec, given)
+  local views = {}
+  for i, view in ipairs(check_list(where, "views", s.views)) do views[i] = read_view(("%s.views[%d]"):format(where, i), view) end
+  return {title = text_of(s.title), note = text_of(s.note), views = views}
+end
+
+--- Draws samples in rows, the first of a row apart from the others, with what belongs to them over them: masks as tints,
+-- points as dots (crosses where they cannot be seen), boxes with their class; not under check and bench.
+-- in   path; title; columns = 6 views of a row; first, rest = what the columns hold; sections: a list of {title =, note =,
+--      views = {{image = tensor as plot.sheet takes, caption =, mask = (H,W) classes, 0 = none, points = (P,3) x, y, visible,
+--      boxes = (B,5) left, top, right, bottom, class or -1}, …}}; font = path of a TrueType file
+-- errs value: unknown key, a picture too large; shape: an image, mask, points or boxes; io: path, font
+-- eg   plot.gallery{path = "a.png", columns = 2, sections = {{views = {{image = capl.zeros({60, 160}, {dtype = "u8"})}}}}}
+function plot.gallery(gallery)
+  local g = check.arguments("plot.gallery", gallery_spec, gallery)
+  local sections = {}
+  for i, section in ipairs(check_list("plot.gallery", "sections", g.sections)) do
+    sections[i] = read_section(("plot.gallery: sections[%d]"):format(i), section)
+  end
+  check_path("plot.gallery", g.path)
+  if not draws() then return end
+  core.plot.gallery(g.path, {
+    title = text_of(g.title), first = text_of(g.first), rest = text_of(g.rest), columns = g.columns, font = g.font, sections = sections,
+  })
+end
+
 return plot

@@ -29,9 +29,10 @@ local run = {
   kept = nil, -- path of the model file to use
 }
 
-local listeners = {step = {}, epoch = {}}
+local listeners = {step = {}, epoch = {}, loader = {}}
 
---- Calls fn at every end of a step ("step") or epoch ("epoch"), after this file has counted it.
+--- Calls fn at every end of a step ("step") or epoch ("epoch"), after this file has counted it, and with every new loader
+-- ("loader").
 function run.on(event, fn) table.insert(listeners[event], fn) end
 
 local function tell(event, ...)
@@ -220,6 +221,7 @@ end
 
 function run.loader_made(loader, role, augment)
   run.loaders[#run.loaders + 1] = {loader = loader, role = role, augment = augment}
+  tell("loader", loader, role)
 end
 
 --- A loader hands out a batch.

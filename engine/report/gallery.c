@@ -1,0 +1,288 @@
+/* gallery.c -- samples in rows, each what it is and what becomes of it, with masks, points and boxes drawn over them.
+**
+** From top to bottom: the title; for each section its title, its note, the heads of the columns, then its rows.
+** SPDX-License-Identifier: Apache-2.0
+*/
+#include <math.h>
+#include <stdio.h>
+
+#include "report/drawing.h"
+
+enum {
+  PAD = 18,         /* px around everything */
+  GAP = 10,         /* between columns */
+  APART = 22,       /* more of it behind the first one */
+  ROW_GAP = 12,
+  TITLE_ROW = 38,
+  SECTION_ROW = 26,
+  NOTE_ROW = 20,
+  HEAD_ROW = 20,
+  SECTION_GAP = 14,
+  CAPTION_ROW = 20,
+  NATURAL_WIDTH = 1240,
+  LEAST_CELL = 64,
+  LARGE_CELL = 240, /* images are enlarged up to this width, and shrunk down to it */
+  MAX_ZOOM = 8,
+  FRAME = 1,
+};
+
+static const double title_size = 18, section_size = 15, note_size = 12, caption_size = 14;
+static const double tint = 0.45, line_width = 1.5, dot = 3;
+
+/* Classes of masks and boxes take turns; neighbours in number differ. */
+static const uint32_t colours[] = {COLOUR_RED,  COLOUR_BLUE, COLOUR_GREEN, COLOUR_PINK, COLOUR_ORANGE, COLOUR_SKY,
+                                   0x7b3294, 0x8c510a, 0x01665e, 0xffd92f, 0xa6d854, 0xe7298a};
+enum { COLOURS = sizeof colours / sizeof *colours };
+
+typedef struct {
+  canvas paper;
+  const report_gallery *gallery;
+  double zoom;         /* one for all images */
+  int cell_w, image_h; /* px of the largest image as drawn, with its frame */
+  int width, y;        /* of the picture; where the next thing begins */
+  bool captions;
+} layout;
+
+/* ---- what is to be drawn --------------------------------------------------------------------- */
+
+static pixel_image image_of(const report_view *view)
+{
+  return (pixel_image){view->pixels, view->width, view->height, view->channels};
+}
+
+static capl_status check_view(const report_view *view, int section, int number)
+{
+  char what[48];
+  pixel_image image = image_of(view);
+  snprintf(what, sizeof what, "section %d, view %d", section, number);
+  CAPL_TRY(check_pixels(&image, what));
+  if ((view->n_points == 0 || view->points) && (view->n_boxes == 0 || view->boxes)) return CAPL_OK;
+  return CAPL_FAIL(CAPL_EVALUE, "%s: points or boxes without numbers", what);
+}
+
+static capl_status check_gallery(const report_gallery *g)
+{
+  int n = 0;
+  if (g->columns < 1 || g->columns > 64) return CAPL_FAIL(CAPL_EVALUE, "a gallery has 1 to 64 columns, not %d", g->columns);
+  for (int i = 0; i < g->n_sections; i++) {
+    n += g->sections[i].n_views;
+    for (int k = 0; k < g->sections[i].n_views; k++) CAPL_TRY(check_view(&g->sections[i].views[k], i + 1, k + 1));
+  }
+  if (n >= 1 && n <= REPORT_MAX_CELLS) return CAPL_OK;
+  return CAPL_FAIL(CAPL_EVALUE, "a gallery shows 1 to %d views, not %d", REPORT_MAX_CELLS, n);
+}
+
+/* ---- layout ---------------------------------------------------------------------------------- */
+
+static bool is_text(const char *text)
+{
+  return text && *text;
+}
+
+static double zoom_for(int width, int columns)
+{
+  int room = (NATURAL_WIDTH - 2 * PAD - APART) / columns - GAP;
+  int most = room < LARGE_CELL ? room : LARGE_CELL;
+  if (most < LEAST_CELL) most = LEAST_CELL;
+  if (width > most) return (double)most / width;
+  return fmin(most / width, MAX_ZOOM);
+}
+
+static int zoomed(const layout *l, int px)
+{
+  int size = (int)(px * l->zoom + 0.5);
+  return size < 1 ? 1 : size;
+}
+
+static void measure(layout *l)
+{
+  int width = 1, height = 1;
+  const report_gallery *g = l->gallery;
+  for (int i = 0; i < g->n_sections; i++)
+    for (int k = 0; k < g->sections[i].n_views; k++) {
+      const report_view *v = &g->sections[i].views[k];
+      if (v->width > width) width = v->width;
+      if (v->height > height) height = v->height;
+      l->captions = l->captions || is_text(v->caption);
+    }
+  l->zoom = zoom_for(width, g->columns);
+  l->cell_w = zoomed(l, width) + 2 * FRAME;
+  if (l->cell_w < LEAST_CELL) l->cell_w = LEAST_CELL;
+  l->image_h = zoomed(l, height) + 2 * FRAME;
+  l->width = 2 * PAD + g->columns * (l->cell_w + GAP) - GAP + (g->columns > 1 ? APART : 0);
+  if (l->width < 480) l->width = 480;
+}
+
+static int row_height(const layout *l)
+{
+  return l->image_h + (l->captions ? CAPTION_ROW : 0) + ROW_GAP;
+}
+
+static int64_t section_height(const layout *l, const report_section *s)
+{
+  bool heads = is_text(l->gallery->first) || is_text(l->gallery->rest);
+  int64_t rows = (s->n_views + l->gallery->columns - 1) / l->gallery->columns;
+  return (is_text(s->title) ? SECTION_ROW : 0) + (is_text(s->note) ? NOTE_ROW : 0) + (heads ? HEAD_ROW : 0) +
+         rows * row_height(l) + SECTION_GAP;
+}
+
+static int64_t natural_height(const layout *l)
+{
+  int64_t height = 2 * PAD - ROW_GAP - SECTION_GAP + (is_text(l->gallery->title) ? TITLE_ROW : 0);
+  for (int i = 0; i < l->gallery->n_sections; i++) height += section_height(l, &l->gallery->sections[i]);
+  return height;
+}
+
+/* ---- what lies over an image ----------------------------------------------------------------- */
+
+static uint32_t colour_of(int class)
+{
+  return colours[class > 0 ? (class - 1) % COLOURS : 0];
+}
+
+/* Runs of one class are rectangles. */
+static void tint_mask(layout *l, const report_view *v)
+{
+  for (int y = 0; y < v->height; y++) {
+    const uint8_t *row = v->mask + (size_t)y * (size_t)v->width;
+    for (int x = 0, end; x < v->width; x = end) {
+      for (end = x + 1; end < v->width && row[end] == row[x]; end++) {}
+      if (row[x] == 0) continue;
+      canvas_colour(&l->paper, colour_of(row[x]), tint);
+      cairo_rectangle(l->paper.cr, x, y, end - x, 1);
+      cairo_fill(l->paper.cr);
+    }
+  }
+}
+
+static void stroke(layout *l, uint32_t rgb)
+{
+  cairo_set_line_width(l->paper.cr, line_width + 1.5);
+  canvas_colour(&l->paper, COLOUR_PAPER, 0.8);
+  cairo_stroke_preserve(l->paper.cr);
+  cairo_set_line_width(l->paper.cr, line_width);
+  canvas_colour(&l->paper, rgb, 1);
+  cairo_stroke(l->paper.cr);
+}
+
+/* (x, y): of the image on paper. */
+static void draw_box(layout *l, const float *box, double x, double y)
+{
+  char text[16];
+  if (box[4] < 0) return;
+  double left = x + box[0] * l->zoom, top = y + box[1] * l->zoom;
+  cairo_rectangle(l->paper.cr, left, top, (box[2] - box[0]) * l->zoom, (box[3] - box[1]) * l->zoom);
+  stroke(l, colour_of((int)box[4] + 1));
+  snprintf(text, sizeof text, "%d", (int)box[4]);
+  canvas_text(&l->paper, left + 3, top + 12, l->cell_w, TEXT_LEFT, note_size, colour_of((int)box[4] + 1), text);
+}
+
+/* A dot; of a point that cannot be seen, a cross. */
+static void draw_point(layout *l, const float *point, int number, double x, double y)
+{
+  double at_x = x + point[0] * l->zoom, at_y = y + point[1] * l->zoom;
+  cairo_t *cr = l->paper.cr;
+  if (point[2] > 0) {
+    cairo_new_sub_path(cr);
+    cairo_arc(cr, at_x, at_y, dot, 0, 2 * 3.14159265358979323846);
+  } else {
+    cairo_move_to(cr, at_x - dot, at_y - dot);
+    cairo_line_to(cr, at_x + dot, at_y + dot);
+    cairo_move_to(cr, at_x + dot, at_y - dot);
+    cairo_line_to(cr, at_x - dot, at_y + dot);
+  }
+  stroke(l, colour_of(number + 1));
+}
+
+static void draw_over(layout *l, const report_view *v, double x, double y)
+{
+  cairo_t *cr = l->paper.cr;
+  cairo_save(cr);
+  cairo_rectangle(cr, x, y, zoomed(l, v->width), zoomed(l, v->height));
+  cairo_clip(cr);
+  if (v->mask) {
+    cairo_save(cr);
+    cairo_translate(cr, x, y);
+    cairo_scale(cr, l->zoom, l->zoom);
+    cairo_set_antialias(cr, CAIRO_ANTIALIAS_NONE);
+    tint_mask(l, v);
+    cairo_restore(cr);
+  }
+  for (int i = 0; i < v->n_boxes; i++) draw_box(l, v->boxes + 5 * i, x, y);
+  for (int i = 0; i < v->n_points; i++) draw_point(l, v->points + 3 * i, i, x, y);
+  cairo_restore(cr);
+}
+
+/* ---- rows ------------------------------------------------------------------------------------ */
+
+static int column_x(const layout *l, int column)
+{
+  return PAD + column * (l->cell_w + GAP) + (column > 0 ? APART : 0);
+}
+
+static capl_status draw_view(layout *l, const report_view *v, int x, int y)
+{
+  pixel_image image = image_of(v);
+  int width = zoomed(l, v->width), height = zoomed(l, v->height);
+  canvas_fill(&l->paper, COLOUR_GRID, x, y, width + 2 * FRAME, height + 2 * FRAME);
+  CAPL_TRY(draw_pixels(&l->paper, &image, x + FRAME, y + FRAME, width, height));
+  draw_over(l, v, x + FRAME, y + FRAME);
+  canvas_text(&l->paper, x, y + l->image_h + 15, l->cell_w, TEXT_LEFT, caption_size, COLOUR_TEXT, v->caption);
+  return CAPL_OK;
+}
+
+static void draw_line(layout *l, int row, int below, double size, uint32_t rgb, const char *text)
+{
+  if (!is_text(text)) return;
+  canvas_text(&l->paper, PAD, l->y + below, l->width - 2 * PAD, TEXT_LEFT, size, rgb, text);
+  l->y += row;
+}
+
+static void draw_heads(layout *l)
+{
+  const report_gallery *g = l->gallery;
+  if (!is_text(g->first) && !is_text(g->rest)) return;
+  canvas_text(&l->paper, column_x(l, 0), l->y + 13, l->cell_w, TEXT_LEFT, note_size, COLOUR_QUIET, g->first);
+  if (g->columns > 1)
+    canvas_text(&l->paper, column_x(l, 1), l->y + 13, l->width, TEXT_LEFT, note_size, COLOUR_QUIET, g->rest);
+  l->y += HEAD_ROW;
+}
+
+static capl_status draw_section(layout *l, const report_section *s)
+{
+  draw_line(l, SECTION_ROW, 16, section_size, COLOUR_TEXT, s->title);
+  draw_line(l, NOTE_ROW, 12, note_size, COLOUR_QUIET, s->note);
+  draw_heads(l);
+  for (int i = 0; i < s->n_views; i++) {
+    int column = i % l->gallery->columns;
+    if (column == 0 && i > 0) l->y += row_height(l);
+    CAPL_TRY(draw_view(l, &s->views[i], column_x(l, column), l->y));
+  }
+  l->y += row_height(l) + SECTION_GAP;
+  return CAPL_OK;
+}
+
+static capl_status draw_sections(layout *l)
+{
+  l->y = PAD;
+  draw_line(l, TITLE_ROW, 16, title_size, COLOUR_TEXT, l->gallery->title);
+  for (int i = 0; i < l->gallery->n_sections; i++) CAPL_TRY(draw_section(l, &l->gallery->sections[i]));
+  return CAPL_OK;
+}
+
+capl_status draw_gallery(const report_gallery *gallery, report_picture *out)
+{
+  layout l = {.gallery = gallery};
+  *out = (report_picture){0};
+  CAPL_TRY(check_gallery(gallery));
+  measure(&l);
+  int64_t height = natural_height(&l);
+  if (height > REPORT_MAX_SIDE || l.width > REPORT_MAX_SIDE) {
+    CAPL_FAIL(CAPL_EVALUE, "the views make a picture of %d x %lld px; the limit is %d px per side", l.width, (long long)height,
+              REPORT_MAX_SIDE);
+    capl_error_hint("show fewer samples");
+    return CAPL_EVALUE;
+  }
+  CAPL_TRY(canvas_begin(&l.paper, gallery->font, l.width, (int)height));
+  return canvas_end(&l.paper, draw_sections(&l), out);
+}

@@ -1,0 +1,153 @@
+-- preview.lua: `capl preview RECIPE`: a sheet of training images as the recipe's augmentation leaves them.
+--
+-- The recipe runs up to its first train loader; what that would make is drawn from its source, with other dice in each
+-- column. A section for each stage of a schedule, or one for the epoch that is asked for.
+-- SPDX-License-Identifier: Apache-2.0
+local core = ...
+
+local options = require "cli.options"
+local plot = require "plot"
+local recipe = require "cli.recipe"
+local run = require "run"
+local show = require "augment.show"
+
+local spec = {
+  {name = "out", type = "text", default = "preview.png", doc = "PNG file that is written"},
+  {name = "epoch", type = "number", doc = "what this epoch begins with, in place of all stages"},
+  {name = "samples", type = "number", default = 4, doc = "samples, a row for each"},
+  {name = "columns", type = "number", default = 6, doc = "pictures of a sample; the first one is without augmentation"},
+}
+
+local ENDLESS = 2 ^ 32 - 1
+
+local function fail(message, hint) core.error{code = "value", message = message, hint = hint} end
+
+local function check_whole(o, name, least, most)
+  local value = o[name]
+  if value and not (value % 1 == 0 and value >= least and value <= most) then
+    fail(("--%s is a whole number from %d to %d, not %g"):format(name, least, most, value))
+  end
+end
+
+-- The first train loader that the recipe makes.
+local function find_loader(job, rest)
+  local found
+  run.on("loader", function(loader, role)
+    if role ~= "train" then return end
+    found = loader
+    core.sys.unwind()
+  end)
+  core.sys.mute(true)
+  recipe.execute(job, {mode = "preview", args = rest, quiet = true})
+  core.sys.mute(false)
+  if not found then fail(job.recipe .. " makes no loader with role = \"train\"", "preview draws what that would give to the model") end
+  if found.source.box:width() == 0 then fail(job.recipe .. ": the samples of its train loader are no images") end
+  return found
+end
+
+-- Samples from all over a source; of an endless one the first.
+local function chosen(loader, n)
+  local source, count = loader.source.box, loader.source.box:count()
+  n = math.min(n, count)
+  if count == ENDLESS then return source, n end
+  local ids = {}
+  for i = 1, n do ids[i] = math.floor((i - 1) * count / n) end
+  return source:subset(ids), n
+end
+
+-- ---- batches ----
+
+-- One batch of the samples as `like` says, with dice of its own.
+local function batch_of(source, n, like, seed, epoch)
+  local box = core.data.loader(source, {batch = n, dtype = "u8", seed = seed, like = like, on_error = "skip"})
+  box:epoch(epoch)
+  return box:next()
+end
+
+local function with_plain(like)
+  local out = {plain = true}
+  for key, value in pairs(like) do out[key] = value end
+  return out
+end
+
+-- ---- views ----
+
+local function text_of(loader, target, i)
+  local ids, characters = target:narrow(1, i, 1):reshape(-1):tolist(), {}
+  for k, id in ipairs(ids) do
+    if id >= 0 and id < #loader.charset then characters[k] = loader.charset:sub(id + 1, id + 1) end
+  end
+  return table.concat(characters)
+end
+
+-- "7K0Q", of a mixed sample "7K0Q 70 % + B3".
+local function caption(loader, batch, i)
+  if not batch.target or loader.charset == "" then return nil end
+  local text = text_of(loader, batch.target, i)
+  local share = batch.mix and batch.mix:reshape(-1):tolist()[i] or 1
+  if share == 1 or not batch.target2 then return text end
+  return ("%s %.0f %% + %s"):format(text, 100 * share, text_of(loader, batch.target2, i))
+end
+
+local function view(loader, fields, batch, i)
+  local out = {image = batch.image:narrow(1, i, 1), caption = caption(loader, batch, i)}
+  for _, field in ipairs(fields) do
+    local value = batch[field.name]
+    if field.kind ~= "values" and value and not out[field.kind] then out[field.kind] = value:narrow(1, i, 1):squeeze(1) end
+  end
+  return out
+end
+
+-- A row for each sample: without augmentation, then with one draw after the other.
+local function views(loader, like, o)
+  local source, n = chosen(loader, o.samples)
+  local epoch = o.epoch or 1
+  local batches = {batch_of(source, n, with_plain(like), 0, epoch)}
+  for k = 2, o.columns do batches[k] = batch_of(source, n, like, k, epoch) end
+  local out, fields = {}, source:fields()
+  for i = 1, n do
+    for _, batch in ipairs(batches) do out[#out + 1] = view(loader, fields, batch, i) end
+  end
+  return out
+end
+
+-- ---- sections ----
+
+local function section_of_stage(loader, stage, o)
+  local values = loader.box:stage_values(stage.number)
+  local ramp = stage.ramp > 0 and ", over " .. show.ramp(stage) or ""
+  return {title = ("%s, from %s%s"):format(show.title(stage), show.from(stage), ramp), note = show.values(values),
+    views = views(loader, {loader = loader.box, stage = stage.number}, o)}
+end
+
+local function section_of_step(loader, step, title, o)
+  local values = loader.box:stage_at(step)
+  local share = values.share < 1 and (", %.0f %% of its ramp"):format(100 * values.share) or ""
+  if loader.schedule then title = title .. ": " .. show.title(loader.schedule.stages[values.stage]) .. share end
+  return {title = title, note = show.values(values), views = views(loader, {loader = loader.box, step = step}, o)}
+end
+
+local function sections(loader, o)
+  if o.epoch then
+    return {section_of_step(loader, (o.epoch - 1) * loader:batches(), ("epoch %d"):format(o.epoch), o)}
+  end
+  if not loader.schedule then return {section_of_step(loader, 0, "training images", o)} end
+  local out = {}
+  for i, stage in ipairs(loader.schedule.stages) do out[i] = section_of_stage(loader, stage, o) end
+  return out
+end
+
+local function main(job)
+  local o, words, rest = options.read(job.args, spec, {command = "preview", rest = true})
+  if words[1] then fail(("'%s' is no option; write --key=value"):format(words[1])) end
+  check_whole(o, "epoch", 1, 2 ^ 31 - 1)
+  check_whole(o, "samples", 1, 64)
+  check_whole(o, "columns", 2, 16)
+  local loader = find_loader(job, rest)
+  core.device("cpu")
+  local list = sections(loader, o)
+  plot.gallery{path = o.out, title = run.name(), columns = o.columns, sections = list, first = "as it is", rest = "augmented"}
+  core.sys.out(("%s: %d stage%s of %s\n"):format(o.out, #list, #list == 1 and "" or "s", job.recipe))
+end
+
+return {main = main, options = spec}

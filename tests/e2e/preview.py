@@ -1,0 +1,70 @@
+"""capl preview: sheets of training images, stage by stage, of recipes with and without a schedule.
+
+SPDX-License-Identifier: Apache-2.0
+"""
+import struct
+
+from program import capl, check, in_empty_folder, recipe
+
+STAGED = """--- capl: 1
+local p = capl.params { count = 60 }
+local s = augment.schedule {
+  {augment = {rotate = 3}, difficulty = {length = {2, 3}, charset = 0.2}, name = "easy"},
+  {from = {epoch = 2}, augment = {rotate = 20}, ramp = {epochs = 2}},
+  {from = {metric = "exact", above = 0.9}, difficulty = false},
+}
+data.loader{source = data.captcha{count = p.count, length = {2, 5}}, role = "train", batch = 20, augment = s}
+error("the recipe goes on")
+"""
+
+
+def size(path):
+    with open(path, "rb") as file:
+        head = file.read(24)
+    check(head[:8] == b"\x89PNG\r\n\x1a\n", f"{path} is a PNG file", str(head))
+    return struct.unpack(">II", head[16:24])
+
+
+def stages():
+    status, out, err = capl("preview", "staged.lua")
+    check(status == 0 and out == "preview.png: 3 stages of staged.lua\n", "a section for each stage", out + err)
+    wide, high = size("preview.png")
+    status, out, err = capl("preview", "staged.lua", "--epoch=3", "--out=epoch.png")
+    check(status == 0 and out == "epoch.png: 1 stage of staged.lua\n", "or the one of an epoch", out + err)
+    same, less = size("epoch.png")
+    check(wide == same == 1080, "six columns of 160 px", f"{wide} {same}")
+    check(high - less == 2 * (26 + 20 + 20 + 4 * 94 + 14), "one section less is as much less high", f"{high} {less}")
+    capl("preview", "staged.lua", "--epoch=3", "--out=again.png")
+    check(open("epoch.png", "rb").read() == open("again.png", "rb").read(), "the same again", "")
+    capl("preview", "staged.lua", "--epoch=1", "--out=other.png")
+    check(open("epoch.png", "rb").read() != open("other.png", "rb").read(), "another epoch has other images", "")
+
+
+def recipes():
+    capl("generate", "--out=images", "--n=20")
+    for words in ([recipe("captcha.lua")], [recipe("captcha_cnn.lua")], [recipe("folder.lua"), "--data=images"]):
+        status, out, err = capl("preview", *words, "--out=a.png", "--samples=2", "--columns=3")
+        check(status == 0 and "a.png: 1 stage of" in out, words[0], out + err)
+        check(size("a.png")[1] > 150, "there is something on it", str(size("a.png")))
+
+
+def refusals():
+    status, out, err = capl("preview", "staged.lua", "--epoch=0")
+    check(status == 1 and "--epoch is a whole number from 1 to 2147483647, not 0" in err, "no epoch 0", out + err)
+    with open("idle.lua", "w", encoding="utf-8") as file:
+        file.write("--- capl: 1\nprint(1)\n")
+    status, out, err = capl("preview", "idle.lua")
+    check(status == 1 and 'idle.lua makes no loader with role = "train"' in err, "nothing to draw", out + err)
+    status, out, err = capl("preview", "staged.lua", "--out=no/where.png")
+    check(status == 1 and "no/where.png: cannot be written" in err, "a path that is none", out + err)
+
+
+def main():
+    with open("staged.lua", "w", encoding="utf-8") as file:
+        file.write(STAGED)
+    stages()
+    recipes()
+    refusals()
+
+
+in_empty_folder(main)
