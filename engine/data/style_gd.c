@@ -42,7 +42,7 @@ static capl_status open_gd(capl_captcha *gen, char *const *fonts, int n_fonts)
 typedef struct {
   const captcha_sheet *sheet;
   int n; /* lines */
-  captcha_colour line, background;
+  captcha_colour line, ink;
 } grid;
 
 static void paint_uprights(const grid *g, bool slanted)
@@ -93,7 +93,8 @@ static void paint_circle(const grid *g)
 
 static void paint_ellipse(const grid *g)
 {
-  paint_rings(g, (float)g->sheet->width / (float)g->n + 1, ((float)g->sheet->height / (float)g->n + 1) / 2);
+  float step = (float)g->sheet->width / (float)g->n + 1;
+  paint_rings(g, step, step / 2);
 }
 
 static void paint_ec(const grid *g)
@@ -105,8 +106,8 @@ static void paint_ec(const grid *g)
 static void paint_box(const grid *g)
 {
   int right = g->sheet->width - 1, bottom = g->sheet->height - 1;
-  captcha_sheet_fill(g->sheet, g->line);
-  captcha_sheet_box(g->sheet, g->n, g->n, right - g->n, bottom - g->n, g->background);
+  captcha_sheet_fill(g->sheet, g->ink);
+  captcha_sheet_box(g->sheet, g->n, g->n, right - g->n, bottom - g->n, g->line);
 }
 
 static void paint_blank(const grid *g)
@@ -129,12 +130,12 @@ static void (*const paint_style[])(const grid *) = {
 };
 enum { N_STYLES = sizeof paint_style / sizeof paint_style[0] };
 
-static void paint_lines(captcha_image *image, const captcha_sheet *sheet, captcha_colour background, captcha_colour line)
+static void paint_lines(captcha_image *image, const captcha_sheet *sheet, captcha_colour ink, captcha_colour line)
 {
   const capl_captcha_options *o = &image->gen->options;
   int style = captcha_word_index(captcha_grids, o->style);
   if (style == N_STYLES) style = dice_between(&image->rng, 0, N_STYLES - 1);
-  grid g = {sheet, captcha_roll_count(image, (int)o->lines.lo, (int)o->lines.hi), line, background};
+  grid g = {sheet, captcha_roll_count(image, (int)o->lines.lo, (int)o->lines.hi), line, ink};
   if (g.n > 0) paint_style[style](&g);
   paint_frame(&g);
 }
@@ -148,6 +149,7 @@ static int roll_turn(captcha_image *image)
   return angle && roll >= N_ANGLES ? angle + N_ANGLES - 1 : angle;
 }
 
+/* In half heights of a capital letter. */
 static float roll_jitter(capl_rng *rng)
 {
   static const float amounts[] = {1.2f, 1, 0.5f, 0.25f, 0.125f};
@@ -155,19 +157,31 @@ static float roll_jitter(capl_rng *rng)
   return dice_between(rng, 0, 1) ? amount : -amount;
 }
 
-/* Each letter in the middle of its place, on a line at half the height that follows its turn halfway. */
+/* Where a letter goes whose place has its middle there, as measured on images of the original: turned one way it hangs
+** half its height lower than turned the other way, where it moves to the left instead. */
+static captcha_spot place(const captcha_letter *letter, int size, int degrees, float middle, float half_height)
+{
+  float half = (float)letter->advance / 2, half_capital = 0.36f * (float)size, sine = fabsf(captcha_sine((float)degrees));
+  captcha_spot at = {middle - half - 0.13f * (float)size, half_height + 0.045f * (float)size - half * sine};
+  if (degrees >= 0) {
+    at.y += half_capital;
+  } else {
+    at.x += 0.06f * (float)size - half_capital * sine;
+  }
+  return at;
+}
+
 static void paint_letter(captcha_image *image, const captcha_sheet *sheet, captcha_colour ink, int i, float middle)
 {
   const captcha_letters *l = &image->gen->letters;
   capl_rng *rng = &image->rng;
   int font = l->n_fonts == 1 ? 0 : dice_between(rng, 0, l->n_fonts - 1);
   int size = l->n_sizes == 1 ? 0 : dice_between(rng, 0, l->n_sizes - 1);
-  int id = captcha_roll_letter(image), turn = roll_turn(image);
+  int id = captcha_roll_letter(image), turn = roll_turn(image), px = l->size[size].high;
   const captcha_letter *letter = captcha_letters_at(l, font, size, turn, id);
-  float half = (float)letter->advance / 2;
-  float x = middle - half + roll_jitter(rng);
-  float y = (float)sheet->height / 2 - half * captcha_sine((float)turns[turn]) + roll_jitter(rng);
-  captcha_sheet_letter(sheet, letter, (int)floorf(x + 0.5f), (int)floorf(y + 0.5f), ink);
+  captcha_spot at = place(letter, px, turns[turn], middle, (float)sheet->height / 2);
+  at.y += roll_jitter(rng) * 0.36f * (float)px * image->level.warp;
+  captcha_sheet_letter(sheet, letter, (int)floorf(at.x + 0.5f), (int)floorf(at.y + 0.5f), ink);
   image->labels[i] = id;
 }
 
@@ -176,13 +190,13 @@ static void paint_text(captcha_image *image, const captcha_sheet *sheet, captcha
 {
   const captcha_letters *l = &image->gen->letters;
   int n = captcha_roll_length(image);
-  float pitch = 1.37f * (float)l->size[l->n_sizes - 1].high, room = (float)sheet->width / (float)n;
+  float pitch = 1.33f * (float)l->size[l->n_sizes - 1].high, room = (float)sheet->width / (float)n;
   if (pitch > room) pitch = room;
   float first = ((float)sheet->width - pitch * (float)(n - 1)) / 2;
   for (int i = 0; i < n; i++) paint_letter(image, sheet, ink, i, first + pitch * (float)i);
 }
 
-/* Pairs of pixels in the colour of the text; the preset's own number is for its own area. */
+/* Pairs of neighbouring pixels in the colour of the text; the preset's own number is for its own area. */
 static void paint_particles(captcha_image *image, const captcha_sheet *sheet, captcha_colour ink)
 {
   const capl_captcha_options *o = &image->gen->options;
@@ -190,11 +204,10 @@ static void paint_particles(captcha_image *image, const captcha_sheet *sheet, ca
   int n = captcha_roll_count(image, (int)o->dots.lo, (int)o->dots.hi);
   const capl_captcha_options *usual = &image->gen->preset->options;
   if (image->gen->own_dots) n = n * sheet->width * sheet->height / (usual->width * usual->height);
-  int step = (sheet->width > sheet->height ? sheet->width : sheet->height) / 20;
   for (int i = 0; i < n; i++) {
     int x = dice_between(rng, 0, sheet->width - 1), y = dice_between(rng, 0, sheet->height - 1);
     captcha_sheet_dot(sheet, x + 1, y + 1, ink);
-    captcha_sheet_dot(sheet, x + step * dice_between(rng, 1, 4), y + step * dice_between(rng, 1, 4), ink);
+    captcha_sheet_dot(sheet, x + 2, y + 2, ink);
   }
 }
 
@@ -204,7 +217,7 @@ static void paint_gd(captcha_image *image, const captcha_sheet *sheet)
   captcha_colour background = captcha_roll_colour(&image->rng, &o->background);
   captcha_colour ink = captcha_roll_colour(&image->rng, &o->ink), line = captcha_roll_colour(&image->rng, &o->line_ink);
   captcha_sheet_fill(sheet, background);
-  paint_lines(image, sheet, background, line);
+  paint_lines(image, sheet, ink, line);
   paint_text(image, sheet, ink);
   paint_particles(image, sheet, ink);
 }
