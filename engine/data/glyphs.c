@@ -4,6 +4,7 @@
 #define _GNU_SOURCE
 #include "data/glyphs.h"
 
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,25 +20,28 @@ static int clamp(int value, int last)
   return value < 0 ? 0 : value > last ? last : value;
 }
 
-/* A pixel less 128, as a byte; beyond the bitmap that of the edge. */
-static uint32_t pixel_byte(const FT_Bitmap *bitmap, int x, int y)
+enum { STRIP_W = 8, STRIP_APART = 2, STRIP_SLACK = 8 }; /* px; rows */
+
+/* A pixel less 128; beyond the bitmap that of the edge. */
+static int8_t pixel_less(const FT_Bitmap *bitmap, int x, int y)
 {
   const uint8_t *row = bitmap->buffer + (ptrdiff_t)clamp(y, (int)bitmap->rows - 1) * bitmap->pitch;
-  return (uint32_t)row[clamp(x, (int)bitmap->width - 1)] ^ 0x80;
+  return (int8_t)(row[clamp(x, (int)bitmap->width - 1)] - 128);
 }
 
-static uint32_t *quads(const FT_Bitmap *bitmap)
+static bool set_strips(capl_glyph *glyph, const FT_Bitmap *bitmap)
 {
-  int w = (int)bitmap->width, h = (int)bitmap->rows;
-  uint32_t *quad = malloc((size_t)(w + 1) * (size_t)(h + 1) * sizeof *quad), *to = quad;
-  if (!quad) return NULL;
-  for (int y = -1; y < h; y++) {
-    for (int x = -1; x < w; x++) {
-      *to++ = pixel_byte(bitmap, x, y) | pixel_byte(bitmap, x + 1, y) << 8 | pixel_byte(bitmap, x, y + 1) << 16 |
-              pixel_byte(bitmap, x + 1, y + 1) << 24;
+  int n = (glyph->ink_w + 2) / STRIP_APART + 1, rows = glyph->ink_h + 2 + STRIP_SLACK;
+  glyph->strip_bytes = rows * STRIP_W;
+  glyph->strips = malloc((size_t)n * (size_t)glyph->strip_bytes);
+  if (!glyph->strips) return false;
+  int8_t *to = glyph->strips;
+  for (int strip = 0; strip < n; strip++) {
+    for (int y = 0; y < rows; y++) {
+      for (int x = 0; x < STRIP_W; x++) *to++ = pixel_less(bitmap, strip * STRIP_APART + x - 1, y - 1);
     }
   }
-  return quad;
+  return true;
 }
 
 /* px from the top of the line to the base of its letters. */
@@ -62,8 +66,7 @@ static capl_status render(FT_Face face, char c, const char *path, capl_glyph *gl
   int right = slot->bitmap_left + glyph->ink_w;
   glyph->cell_w = (advance > right ? advance : right) + 1;
   glyph->cell_h = line_ascent(face, path) - slot->bitmap_top + glyph->ink_h + 1;
-  glyph->quad = quads(&slot->bitmap);
-  return glyph->quad ? CAPL_OK : CAPL_FAIL(CAPL_ENOMEM, "no memory for the glyphs of %s", path);
+  return set_strips(glyph, &slot->bitmap) ? CAPL_OK : CAPL_FAIL(CAPL_ENOMEM, "no memory for the glyphs of %s", path);
 }
 
 static capl_status render_size(FT_Face face, int px, const char *chars, const char *path, capl_glyph *glyph,
@@ -106,7 +109,7 @@ capl_status capl_glyphs_init(capl_glyphs *glyphs, const char *path, const char *
 void capl_glyphs_fini(capl_glyphs *glyphs)
 {
   if (glyphs->glyph) {
-    for (int i = 0; i < glyphs->n_sizes * glyphs->n_chars; i++) free(glyphs->glyph[i].quad);
+    for (int i = 0; i < glyphs->n_sizes * glyphs->n_chars; i++) free(glyphs->glyph[i].strips);
   }
   free(glyphs->glyph);
   free(glyphs->space_w);

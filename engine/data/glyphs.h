@@ -1,7 +1,7 @@
 /* glyphs.h -- the letters of one font at the sizes a captcha style uses, rendered once.
 **
-** A glyph is its ink as 8-bit coverage, and the cell its style lays out. For bilinear sampling each place between four
-** pixels holds all of them in one word; the edge is repeated once outwards, so that no bounds need testing.
+** A glyph is its ink as 8-bit coverage, and the cell its style lays out. Bilinear sampling wants neighbours, so the ink
+** lies in strips: eight pixels wide, two pixels apart, row below row, so that any 7 x 8 pixels are one run of 64 bytes.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #ifndef CAPL_DATA_GLYPHS_H
@@ -14,7 +14,9 @@
 typedef struct {
   int ink_w, ink_h;   /* px of the ink's bounding box */
   int cell_w, cell_h; /* px of the text box: advance or ink, ascender to the ink's bottom, + 1 */
-  uint32_t *quad;     /* (ink_h + 1, ink_w + 1): bytes above left, above right, below left, below right, each less 128 */
+  int strip_bytes;    /* from strip to strip */
+  int8_t *strips;     /* pixel (x,y) of the ink is [x / 2 * strip_bytes + 8 * y + x % 2], less 128. The ink's edge is repeated
+                      ** once outwards, which moves it by (1,1); what the last strips have beyond that is never weighed */
 } capl_glyph;
 
 typedef struct {

@@ -20,7 +20,7 @@ struct captcha_scratch {
   int16_t *memory;   /* of all planes */
   int16_t *canvas;   /* canvas_width columns: the whole line */
   int16_t *plane;    /* the image, with a margin */
-  int16_t *sums, *smoothed, *rows;
+  int16_t *smoothed, *rows;
   uint8_t *line;
 };
 
@@ -30,16 +30,15 @@ static capl_status allocate(const capl_captcha *gen, captcha_scratch *s)
 {
   size_t step = (size_t)draw_padded(gen->height + 2), width = (size_t)draw_padded(gen->width);
   size_t canvas = (size_t)(gen->canvas_width + s->squeeze.max_taps) * step, image = (width + 2 * MARGIN) * step;
-  size_t rows = 8 * (width + DRAW_PAD);
+  size_t rows = DRAW_ROWS * DRAW_ROW_STEP;
   s->step = (int)step;
-  s->memory = calloc(canvas + 3 * image + rows, sizeof *s->memory);
+  s->memory = draw_room((canvas + 2 * image + rows) * sizeof *s->memory);
   s->line = malloc(3 * (width + DRAW_PAD));
   if (!s->memory || !s->line) return CAPL_FAIL(CAPL_ENOMEM, "no memory to draw captchas of %d x %d px", gen->width, gen->height);
   s->canvas = s->memory;
   s->plane = s->canvas + canvas + MARGIN * step;
-  s->sums = s->plane + image;
-  s->smoothed = s->sums + image;
-  s->rows = s->memory + canvas + 3 * image;
+  s->smoothed = s->plane + image;
+  s->rows = s->memory + canvas + 2 * image;
   return CAPL_OK;
 }
 
@@ -87,11 +86,11 @@ static float luma_of(const float rgb[3])
   return luma(rgb[0], rgb[1], rgb[2]);
 }
 
-/* A channel of the ink that went through 8-bit premultiplied values, which are coarse where a is small. */
-static inline float recovered(float ink, int a)
+/* A channel of the ink that went through 8-bit premultiplied values, which are coarse where a is small. share: 1 / a. */
+static inline float recovered(float ink, int a, float share)
 {
-  float premultiplied = (float)(int)(ink * (float)a / 255 + 0.5f);
-  float level = (float)(int)(premultiplied * 255 / (float)a);
+  float premultiplied = (float)(int)(ink * (float)a * (1 / 255.0f) + 0.5f);
+  float level = (float)(int)((premultiplied * 255 + 0.25f) * share); /* rounded down; 0.25 outweighs the error of share */
   return level < 255 ? level : 255;
 }
 
@@ -100,14 +99,15 @@ static inline float recovered(float ink, int a)
 static capl_ink mix_ink(const captcha_plan *plan)
 {
   capl_ink ink = {.opacity = plan->opacity};
-  float background = luma_of(plan->background), away = background - luma_of(plan->ink);
+  float background = luma_of(plan->background), scale = (1 << 14) / (255 * (background - luma_of(plan->ink)));
   for (int i = 0; i < DRAW_ALPHAS; i++) {
     int a = i == 0 ? 1 : i == DRAW_ALPHAS - 1 ? plan->opacity : i; /* the last stands for all above */
-    float level = luma(recovered(plan->ink[0], a), recovered(plan->ink[1], a), recovered(plan->ink[2], a));
+    float share = 1 / (float)a;
+    float level = luma(recovered(plan->ink[0], a, share), recovered(plan->ink[1], a, share), recovered(plan->ink[2], a, share));
     float mask = (float)(int)((float)(int)(level + 0.5f) * 1.97f);
     mask = mask < 255 ? mask : 255;
-    float cover = mask / 255 * (background - level) / away;
-    ink.cover[i] = (int16_t)(int)((cover < 1.5f ? cover : 1.5f) * (1 << 14));
+    float cover = mask * (background - level) * scale;
+    ink.cover[i] = (int16_t)(int)(cover < 24576 ? cover : 24576);
   }
   ink.cover[0] = 0;
   return ink;
@@ -158,12 +158,16 @@ static void paint_arc(const captcha_plan *plan, const captcha_scratch *s)
   float centre_x = (float)plan->arc_from.x + radius_x + 0.5f, centre_y = (float)plan->arc_from.y + radius_y + 0.5f;
   float sweep = plan->arc_end - plan->arc_start, radius = radius_x > radius_y ? radius_x : radius_y;
   int steps = (int)(radius * sweep * 1.6f) + 2;
-  double by = sweep / (float)steps, sine, cosine;
+  double by = sweep / (float)steps, sine, cosine, step_sin, step_cos;
   float c[HANDS], n[HANDS];
+  capl_sine_cosine(plan->arc_start, &sine, &cosine);
+  capl_sine_cosine(by, &step_sin, &step_cos);
   for (int i = 0; i < HANDS; i++) {
-    capl_sine_cosine(plan->arc_start + i * by, &sine, &cosine);
     c[i] = (float)cosine;
     n[i] = (float)sine;
+    double turned = cosine * step_cos - sine * step_sin;
+    sine = sine * step_cos + cosine * step_sin;
+    cosine = turned;
   }
   capl_sine_cosine(HANDS * by, &sine, &cosine);
   float turn_sin = (float)sine, turn_cos = (float)cosine;
@@ -187,7 +191,7 @@ void captcha_paint(const capl_captcha *gen, const captcha_plan *plan, captcha_sc
   paint_line(gen, plan, s);
   paint_dots(plan, s);
   if (plan->has_arc) paint_arc(plan, s);
-  draw->smooth(s->plane, gen->width, gen->height, s->step, s->sums, s->smoothed);
+  draw->smooth(s->plane, gen->width, gen->height, s->step, s->smoothed);
   draw_colours colours;
   for (int c = 0; c < 3; c++) {
     colours.background[c] = (int)plan->background[c];

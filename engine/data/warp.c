@@ -41,13 +41,13 @@ static float largest_shrink(const capl_glyphs *glyphs)
   return shrink;
 }
 
-/* Lines past the last are read for taps that weigh nothing. */
+/* Lines past the last are read for taps that weigh nothing, and two registers at the end of the alpha. */
 static capl_status allocate(capl_warp_scratch *s)
 {
   size_t lines = (size_t)(s->side + s->across.max_taps + 1), side = (size_t)s->side;
-  s->plane = calloc(lines * side, sizeof *s->plane);
-  s->other = calloc(lines * side, sizeof *s->other);
-  s->alpha = calloc(side * side + sizeof(uint32_t), 1);
+  s->plane = draw_room(lines * side * sizeof *s->plane);
+  s->other = draw_room(lines * side * sizeof *s->other);
+  s->alpha = draw_room(side * side + 128);
   if (s->plane && s->other && s->alpha) return CAPL_OK;
   return CAPL_FAIL(CAPL_ENOMEM, "no memory to draw letters of %d px", s->side);
 }
@@ -73,23 +73,39 @@ void capl_warp_scratch_fini(capl_warp_scratch *s)
 
 /* ---- one letter ------------------------------------------------------------------------------ */
 
-/* Taylor's series, to the 18th power. */
+/* Taylor's series, to the 19th power. */
 void capl_sine_cosine(double radians, double *sine, double *cosine)
 {
+#define TERM(n) {1.0 / ((n) * ((n) - 1)), 1.0 / ((n) * ((n) + 1))}
+  static const double term[][2] = {TERM(18), TERM(16), TERM(14), TERM(12), TERM(10), TERM(8), TERM(6), TERM(4), TERM(2)};
+#undef TERM
   double square = radians * radians, s = 1, c = 1;
-  for (int n = 18; n >= 2; n -= 2) {
-    c = 1 - c * square / (n * (n - 1));
-    s = 1 - s * square / (n * (n + 1));
+  for (size_t i = 0; i < sizeof term / sizeof term[0]; i++) {
+    c = 1 - c * square * term[i][0];
+    s = 1 - s * square * term[i][1];
   }
   *sine = radians * s;
   *cosine = c;
+}
+
+/* Without the calls that ceil and floor are where the processor may be an old one. */
+static int up(double x)
+{
+  int whole = (int)x;
+  return whole + (whole < x);
+}
+
+static int down(double x)
+{
+  int whole = (int)x;
+  return whole - (whole > x);
 }
 
 /* Pixels of a turned w x h box along one axis: its corners' extent about the centre, outermost pixels included. */
 static int extent(double w, double h, double cos_part, double sin_part)
 {
   double reach = (w * fabs(cos_part) + h * fabs(sin_part)) / 2, centre = w / 2;
-  return (int)ceil(centre + reach) - (int)floor(centre - reach);
+  return up(centre + reach) - down(centre - reach);
 }
 
 /* The ink turns about its centre, which is that of the plane. */
@@ -97,8 +113,8 @@ static draw_turn turn_of(const capl_glyph *glyph, double angle, int opacity)
 {
   double sine, cosine, w = glyph->ink_w, h = glyph->ink_h;
   capl_sine_cosine(angle, &sine, &cosine);
-  draw_turn t = {.quad = glyph->quad, .ink_w = glyph->ink_w, .ink_h = glyph->ink_h, .cos = cosine, .sin = sine,
-                 .opacity = opacity, .width = extent(w, h, cosine, sine), .height = extent(h, w, cosine, sine)};
+  draw_turn t = {.strips = glyph->strips, .strip_bytes = glyph->strip_bytes, .ink_w = glyph->ink_w,
+                 .ink_h = glyph->ink_h, .cos = cosine, .sin = sine, .opacity = opacity, .width = extent(w, h, cosine, sine), .height = extent(h, w, cosine, sine)};
   double x = 0.5 - t.width / 2.0, y = 0.5 - t.height / 2.0;
   t.u = cosine * x + sine * y + w / 2;
   t.v = cosine * y - sine * x + h / 2;

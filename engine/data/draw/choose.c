@@ -3,6 +3,7 @@
 */
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/isa.h"
 #include "data/draw/draw.h"
@@ -19,16 +20,23 @@ capl_status draw_kernels_choose(const draw_kernels **kernels)
   return CAPL_OK;
 }
 
+void *draw_room(size_t bytes)
+{
+  size_t whole = (bytes + 63) / 64 * 64;
+  void *room = aligned_alloc(64, whole);
+  if (room) memset(room, 0, whole);
+  return room;
+}
+
 capl_status draw_taps_init(draw_taps *taps, int max_out, float max_shrink)
 {
   int max_taps = (int)ceilf(4 * fmaxf(max_shrink, 1.0f)) + 1;
   size_t outs = (size_t)draw_padded(max_out);
   *taps = (draw_taps){.max_out = (int)outs, .max_taps = max_taps};
-  taps->first = calloc(outs, sizeof *taps->first);
-  taps->weight = calloc(outs * (size_t)max_taps, sizeof *taps->weight);
-  taps->exact = calloc(outs * (size_t)max_taps, sizeof *taps->exact);
-  taps->sum = calloc(outs, sizeof *taps->sum);
-  if (taps->first && taps->weight && taps->exact && taps->sum) return CAPL_OK;
+  taps->first = draw_room(outs * sizeof *taps->first);
+  taps->weight = draw_room(outs * (size_t)max_taps * sizeof *taps->weight);
+  taps->exact = draw_room(DRAW_TAPS_TOGETHER * (size_t)max_taps * sizeof *taps->exact);
+  if (taps->first && taps->weight && taps->exact) return CAPL_OK;
   return CAPL_FAIL(CAPL_ENOMEM, "no memory for %d x %d resampling taps", max_out, max_taps);
 }
 
@@ -37,5 +45,4 @@ void draw_taps_fini(draw_taps *taps)
   free(taps->first);
   free(taps->weight);
   free(taps->exact);
-  free(taps->sum);
 }

@@ -16,7 +16,11 @@
 #include "capl/error.h"
 
 enum {
-  DRAW_PAD = 32,
+  DRAW_PAD = 64,
+  DRAW_WIDEST = 1024,         /* px of an image */
+  DRAW_ROWS = 32,             /* rows that are coloured together at most */
+  DRAW_ROW_STEP = DRAW_WIDEST + DRAW_PAD, /* constant, and much faster for it */
+  DRAW_TAPS_TOGETHER = 16,    /* lines whose taps are found at once at most */
   DRAW_ALPHAS = 64,           /* alpha levels that are told apart: this many - 1 and above look alike */
   DRAW_INK = 1 << 13,         /* full coverage while letters are laid over each other */
   DRAW_FULL = 1 << 11,        /* full coverage from the squeeze on */
@@ -29,13 +33,16 @@ static inline int draw_padded(int n)
   return (n + DRAW_PAD - 1) / DRAW_PAD * DRAW_PAD;
 }
 
+/* Zeros for planes, a multiple of 64 bytes at such an address; NULL without memory. free() gives them back. */
+void *draw_room(size_t bytes);
+
 /* For output line i: the weighted sum of n_taps input lines from first[i] on. */
 typedef struct {
   int max_out, max_taps; /* room; max_out is padded */
   int n_taps;
   int16_t *first;  /* [max_out] */
   int16_t *weight; /* [k * max_out + i]; those of a line sum to `one` (taps), taps past the input are 0 */
-  float *exact, *sum; /* work */
+  float *exact; /* work */
 } draw_taps;
 
 capl_status draw_taps_init(draw_taps *taps, int max_out, float max_shrink);
@@ -43,11 +50,11 @@ void draw_taps_fini(draw_taps *taps);
 
 /* Ink about its centre, to be turned. (u,v) are px in the ink's box; the plane's columns are x. */
 typedef struct {
-  const uint32_t *quad; /* (ink_h + 1, ink_w + 1): four neighbours each, see glyphs.h */
-  int ink_w, ink_h;
+  const int8_t *strips; /* the ink, as glyphs.h has it */
+  int strip_bytes, ink_w, ink_h;
   int width, height; /* of the turned plane */
   double u, v;       /* at the plane's first pixel */
-  double cos, sin;   /* the source moves by (cos, -sin) per x and by (sin, cos) per y */
+  double cos, sin;   /* the source moves by (cos, -sin) per x and by (sin, cos) per y; sin is at most 0.6 */
   int opacity;       /* 0..255, the alpha of full ink */
 } draw_turn;
 
@@ -90,10 +97,10 @@ typedef struct {
   void (*place)(const draw_place *place, const draw_sheet *sheet);
   /* n_out columns of DRAW_FULL out of columns of DRAW_INK; taps of one 2^15, or NULL: one to one. */
   void (*squeeze)(const draw_taps *taps, int n_out, const int16_t *in, int16_t *out, int step);
-  /* 3x3 sum with the centre five times; the image's border is 13 times itself. sums: a column less and more than w. */
-  void (*smooth)(const int16_t *in, int width, int height, int step, int16_t *sums, int16_t *out);
-  /* Columns of DRAW_SMOOTHED -> rows of pixels, 1 (luma) or 3 channels. rows: 8 of padded width + DRAW_PAD; line: bytes of
-  ** a padded row. width columns are padded to a multiple of 8 with anything. */
+  /* 3x3 sum with the centre five times; the image's border is 13 times itself. */
+  void (*smooth)(const int16_t *in, int width, int height, int step, int16_t *out);
+  /* Columns of DRAW_SMOOTHED -> rows of pixels, 1 (luma) or 3 channels. rows: DRAW_ROWS * DRAW_ROW_STEP; line:
+  ** bytes of a padded row. width is at least 16. */
   void (*colour)(const int16_t *in, int width, int height, int step, const draw_colours *colours, int channels,
                  int16_t *rows, uint8_t *line, uint8_t *pixels);
 } draw_kernels;

@@ -4,6 +4,7 @@
 #ifndef CAPL_DATA_LANES_H
 #define CAPL_DATA_LANES_H
 
+#include <math.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -121,30 +122,165 @@ INLINE void lanes_to_bytes(uint8_t *p, lanes a)
 
 #endif
 
-/* Columns `step` apart -> rows `to_step` apart, 8 x 8 numbers. */
-INLINE void transpose_8x8(const int16_t *from, int step, int16_t *to, int to_step)
+/* ---- floats: half as many as lanes ---- */
+
+enum { REALS = LANES / 2 };
+typedef float reals __attribute__((vector_size(4 * REALS)));
+typedef int32_t wholes __attribute__((vector_size(4 * REALS)));
+
+INLINE reals reals_set(float f)
 {
-#if defined(__SSE2__)
+  return f - (reals){0};
+}
+
+/* min: of each. below_1: a where x < 1, else b. to_halves: rounded to the nearest, clipped to 16 bits. */
+#if defined(__AVX512BW__)
+
+INLINE reals reals_min(reals a, reals b)
+{
+  return (reals)_mm512_min_ps((__m512)a, (__m512)b);
+}
+
+INLINE reals reals_below_1(reals x, reals a, reals b)
+{
+  return (reals)_mm512_mask_blend_ps(_mm512_cmp_ps_mask((__m512)x, _mm512_set1_ps(1), _CMP_LT_OQ), (__m512)b, (__m512)a);
+}
+
+INLINE void reals_to_halves(int16_t *p, reals a)
+{
+  _mm256_storeu_si256((__m256i *)p, _mm512_cvtsepi32_epi16(_mm512_cvtps_epi32((__m512)a)));
+}
+
+#elif defined(__AVX2__)
+
+INLINE reals reals_min(reals a, reals b)
+{
+  return (reals)_mm256_min_ps((__m256)a, (__m256)b);
+}
+
+INLINE reals reals_below_1(reals x, reals a, reals b)
+{
+  return (reals)_mm256_blendv_ps((__m256)b, (__m256)a, _mm256_cmp_ps((__m256)x, _mm256_set1_ps(1), _CMP_LT_OQ));
+}
+
+INLINE void reals_to_halves(int16_t *p, reals a)
+{
+  __m256i whole = _mm256_cvtps_epi32((__m256)a);
+  _mm_storeu_si128((__m128i *)p, _mm_packs_epi32(_mm256_castsi256_si128(whole), _mm256_extracti128_si256(whole, 1)));
+}
+
+#elif defined(__SSE2__)
+
+INLINE reals reals_min(reals a, reals b)
+{
+  return (reals)_mm_min_ps((__m128)a, (__m128)b);
+}
+
+INLINE reals reals_below_1(reals x, reals a, reals b)
+{
+  __m128 mask = _mm_cmplt_ps((__m128)x, _mm_set1_ps(1));
+  return (reals)_mm_or_ps(_mm_and_ps(mask, (__m128)a), _mm_andnot_ps(mask, (__m128)b));
+}
+
+INLINE void reals_to_halves(int16_t *p, reals a)
+{
+  __m128i whole = _mm_cvtps_epi32((__m128)a);
+  _mm_storel_epi64((__m128i *)p, _mm_packs_epi32(whole, whole));
+}
+
+#else
+
+INLINE reals reals_min(reals a, reals b)
+{
+  for (int i = 0; i < REALS; i++) a[i] = a[i] < b[i] ? a[i] : b[i];
+  return a;
+}
+
+INLINE reals reals_below_1(reals x, reals a, reals b)
+{
+  for (int i = 0; i < REALS; i++) a[i] = x[i] < 1 ? a[i] : b[i];
+  return a;
+}
+
+INLINE void reals_to_halves(int16_t *p, reals a)
+{
+  for (int i = 0; i < REALS; i++) {
+    float near = rintf(a[i]);
+    p[i] = (int16_t)(near < -32768 ? -32768 : near > 32767 ? 32767 : near);
+  }
+}
+
+#endif
+
+/* ---- columns to rows ---- */
+
+/* Eight columns `step` apart, LANES long -> LANES rows `to_step` apart. The unpacking happens in each 128 bits. */
+#if defined(__AVX512BW__)
+
+INLINE void transpose(const int16_t *from, int step, int16_t *to, int to_step)
+{
+  __m512i a[8], b[8];
+  for (int i = 0; i < 8; i++) a[i] = _mm512_loadu_si512(from + i * step);
+  for (int round = 0; round < 3; round++) {
+    for (int i = 0; i < 4; i++) {
+      b[2 * i] = _mm512_unpacklo_epi16(a[i], a[i + 4]);
+      b[2 * i + 1] = _mm512_unpackhi_epi16(a[i], a[i + 4]);
+    }
+    for (int i = 0; i < 8; i++) a[i] = b[i];
+  }
+  for (int i = 0; i < 8; i++) {
+    _mm_storeu_si128((__m128i *)(to + i * to_step), _mm512_castsi512_si128(a[i]));
+    _mm_storeu_si128((__m128i *)(to + (8 + i) * to_step), _mm512_extracti32x4_epi32(a[i], 1));
+    _mm_storeu_si128((__m128i *)(to + (16 + i) * to_step), _mm512_extracti32x4_epi32(a[i], 2));
+    _mm_storeu_si128((__m128i *)(to + (24 + i) * to_step), _mm512_extracti32x4_epi32(a[i], 3));
+  }
+}
+
+#elif defined(__AVX2__)
+
+INLINE void transpose(const int16_t *from, int step, int16_t *to, int to_step)
+{
+  __m256i a[8], b[8];
+  for (int i = 0; i < 8; i++) a[i] = _mm256_loadu_si256((const __m256i *)(from + i * step));
+  for (int round = 0; round < 3; round++) {
+    for (int i = 0; i < 4; i++) {
+      b[2 * i] = _mm256_unpacklo_epi16(a[i], a[i + 4]);
+      b[2 * i + 1] = _mm256_unpackhi_epi16(a[i], a[i + 4]);
+    }
+    for (int i = 0; i < 8; i++) a[i] = b[i];
+  }
+  for (int i = 0; i < 8; i++) {
+    _mm_storeu_si128((__m128i *)(to + i * to_step), _mm256_castsi256_si128(a[i]));
+    _mm_storeu_si128((__m128i *)(to + (8 + i) * to_step), _mm256_extracti128_si256(a[i], 1));
+  }
+}
+
+#elif defined(__SSE2__)
+
+INLINE void transpose(const int16_t *from, int step, int16_t *to, int to_step)
+{
   __m128i a[8], b[8];
   for (int i = 0; i < 8; i++) a[i] = _mm_loadu_si128((const __m128i *)(from + i * step));
-  for (int i = 0; i < 4; i++) {
-    b[2 * i] = _mm_unpacklo_epi16(a[i], a[i + 4]);
-    b[2 * i + 1] = _mm_unpackhi_epi16(a[i], a[i + 4]);
+  for (int round = 0; round < 3; round++) {
+    for (int i = 0; i < 4; i++) {
+      b[2 * i] = _mm_unpacklo_epi16(a[i], a[i + 4]);
+      b[2 * i + 1] = _mm_unpackhi_epi16(a[i], a[i + 4]);
+    }
+    for (int i = 0; i < 8; i++) a[i] = b[i];
   }
-  for (int i = 0; i < 4; i++) {
-    a[2 * i] = _mm_unpacklo_epi16(b[i], b[i + 4]);
-    a[2 * i + 1] = _mm_unpackhi_epi16(b[i], b[i + 4]);
-  }
-  for (int i = 0; i < 4; i++) {
-    _mm_storeu_si128((__m128i *)(to + 2 * i * to_step), _mm_unpacklo_epi16(a[i], a[i + 4]));
-    _mm_storeu_si128((__m128i *)(to + (2 * i + 1) * to_step), _mm_unpackhi_epi16(a[i], a[i + 4]));
-  }
-#else
-  for (int i = 0; i < 8; i++) {
-    for (int j = 0; j < 8; j++) to[j * to_step + i] = from[i * step + j];
-  }
-#endif
+  for (int i = 0; i < 8; i++) _mm_storeu_si128((__m128i *)(to + i * to_step), a[i]);
 }
+
+#else
+
+INLINE void transpose(const int16_t *from, int step, int16_t *to, int to_step)
+{
+  for (int i = 0; i < LANES; i++) {
+    for (int j = 0; j < 8; j++) to[i * to_step + j] = from[j * step + i];
+  }
+}
+
+#endif
 
 void DRAW(taps)(draw_taps *taps, int n_in, int n_out, int one);
 void DRAW(turn)(const draw_turn *turn, int16_t *plane, int step);
@@ -152,7 +288,7 @@ void DRAW(stretch)(const draw_taps *across, const draw_taps *down, int from_h, i
                    draw_sheet *sheet);
 void DRAW(place)(const draw_place *place, const draw_sheet *sheet);
 void DRAW(squeeze)(const draw_taps *taps, int n_out, const int16_t *in, int16_t *out, int step);
-void DRAW(smooth)(const int16_t *in, int width, int height, int step, int16_t *sums, int16_t *out);
+void DRAW(smooth)(const int16_t *in, int width, int height, int step, int16_t *out);
 void DRAW(colour)(const int16_t *in, int width, int height, int step, const draw_colours *colours, int channels,
                   int16_t *rows, uint8_t *line, uint8_t *pixels);
 
