@@ -45,7 +45,7 @@ static const command commands[] = {
   {"verify", "capl verify MODEL [--json]", "checks that a model says here what it said when it was saved", false},
   {"generate", "capl generate --out=DIR [--preset=P] [--n=N] [--seed=S] [--charset=C] [--length=T]",
    "writes captcha images as PNG files named by their text", false},
-  {"bench", "capl bench RECIPE [--steps=N] [--precision=P] [--batch=N] [--ops] [--json] [--fixed] [--key=value…]",
+  {"bench", "capl bench RECIPE [--steps=N] [--precision=P] [--batch=N] [--ops] [--augment] [--json] [--fixed] [--key=value…]",
    "measures how fast the training steps of a recipe are", true},
   {"preview", "capl preview RECIPE [--epoch=N] [--out=FILE] [--samples=N] [--key=value…]",
    "draws training images of a recipe as its augmentation leaves them, with labels, masks, points and boxes, stage by stage", true},
@@ -139,6 +139,18 @@ static int read_globals(int argc, char **argv, options *o)
   return i;
 }
 
+/* Options may stand before a command's recipe: brings its word to place i. false = there is none. */
+static bool bring_recipe(int argc, char **argv, int i)
+{
+  int at = i;
+  while (at < argc && argv[at][0] == '-') at++;
+  if (at == argc) return false;
+  char *word = argv[at];
+  memmove(argv + i + 1, argv + i, (size_t)(at - i) * sizeof *argv);
+  argv[i] = word;
+  return true;
+}
+
 /* Settles command, recipe and further words. Returns 0, or the exit status after saying what is wrong. */
 static int read_command(int argc, char **argv, int i, options *o)
 {
@@ -157,7 +169,7 @@ static int read_command(int argc, char **argv, int i, options *o)
   }
   bool help = i < argc && (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0);
   if (c->recipe && !help) {
-    if (i == argc || argv[i][0] == '-') return usage_error("usage: %s", c->usage);
+    if (!bring_recipe(argc, argv, i)) return usage_error("usage: %s", c->usage);
     o->job.recipe = argv[i++];
   }
   o->job.program = argv[0];

@@ -4,6 +4,8 @@ local core = ...
 
 local show = {}
 
+local ENDLESS = 2 ^ 32 - 1 -- samples of an epoch that does not end
+
 -- ---- words ----
 
 --- "stage 2 (strong)"
@@ -111,7 +113,9 @@ function show.table(schedule)
     local name = stage.name or stage.augment_name
     rows[i + 1] = {i .. (name and " " .. name or ""), beginning(schedule, i, since[i]), show.ramp(stage), changes(all[i], all[i - 1] or {})}
   end
-  local title = ("curriculum of the %s loader, %d batches an epoch:"):format(schedule.loader.role, schedule.loader:batches())
+  local endless = schedule.loader.source.box:count() == ENDLESS
+  local epoch = endless and "an endless epoch" or ("%d batches an epoch"):format(schedule.loader:batches())
+  local title = ("curriculum of the %s loader, %s:"):format(schedule.loader.role, epoch)
   return title .. "\n" .. columns(rows)
 end
 

@@ -5,6 +5,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
+local bench_augment = require "cli.bench_augment"
 local bench_ops = require "cli.bench_ops"
 local json = require "run.json"
 local options = require "cli.options"
@@ -13,8 +14,9 @@ local recipe = require "cli.recipe"
 local run = require "run"
 
 local spec = {
-  {name = "steps", type = "number", default = 20, doc = "steps that are measured"},
-  {name = "warmup", type = "number", default = 5, doc = "steps before them"},
+  {name = "steps", type = "number", doc = "steps that are measured (20; with --augment 100)"},
+  {name = "warmup", type = "number", doc = "steps before them (5; with --augment 10)"},
+  {name = "augment", type = "flag", default = false, doc = "the making of training batches alone: by 16, 8, 4, 1 threads and by the device"},
   {name = "ops", type = "flag", default = false, doc = "time, bytes and share of the floor by operation and layer"},
   {name = "json", type = "flag", default = false, doc = "one JSON object instead of the table"},
   {name = "fixed", type = "flag", default = false, doc = "the same batch in every step: leaves out the cost of data"},
@@ -79,10 +81,12 @@ end
 local function main(job)
   local o, words, rest = options.read(job.args, spec, {command = "bench", rest = true})
   if words[1] then core.error{code = "value", message = ("'%s' is no option; write --key=value"):format(words[1])} end
+  o.steps, o.warmup = o.steps or o.augment and 100 or 20, o.warmup or o.augment and 10 or 5
   if o.steps < 1 or o.warmup < 1 then core.error{code = "value", message = "--steps and --warmup are at least 1"} end
   if o.steps > 4000 then core.error{code = "value", message = ("--steps is at most 4000, not %d"):format(o.steps)} end
   if o.precision then rest[#rest + 1] = "--precision=" .. o.precision end
   if o.batch then rest[#rest + 1] = "--batch=" .. ("%d"):format(o.batch) end
+  if o.augment then return bench_augment.run(job, o, rest) end
   local seen = listen(o)
   if o.ops then bench_ops.label_layers() end
   core.sys.mute(true)

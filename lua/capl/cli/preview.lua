@@ -29,22 +29,6 @@ local function check_whole(o, name, least, most)
   end
 end
 
--- The first train loader that the recipe makes.
-local function find_loader(job, rest)
-  local found
-  run.on("loader", function(loader, role)
-    if role ~= "train" then return end
-    found = loader
-    core.sys.unwind()
-  end)
-  core.sys.mute(true)
-  recipe.execute(job, {mode = "preview", args = rest, quiet = true})
-  core.sys.mute(false)
-  if not found then fail(job.recipe .. " makes no loader with role = \"train\"", "preview draws what that would give to the model") end
-  if found.source.box:width() == 0 then fail(job.recipe .. ": the samples of its train loader are no images") end
-  return found
-end
-
 -- Samples from all over a source; of an endless one the first.
 local function chosen(loader, n)
   local source, count = loader.source.box, loader.source.box:count()
@@ -143,7 +127,7 @@ local function main(job)
   check_whole(o, "epoch", 1, 2 ^ 31 - 1)
   check_whole(o, "samples", 1, 64)
   check_whole(o, "columns", 2, 16)
-  local loader = find_loader(job, rest)
+  local loader = recipe.train_loader(job, {mode = "preview", args = rest, quiet = true})
   core.device("cpu")
   local list = sections(loader, o)
   plot.gallery{path = o.out, title = run.name(), columns = o.columns, sections = list, first = "as it is", rest = "augmented"}

@@ -17,4 +17,25 @@ function recipe.execute(job, opts)
   return core.sys.guard(core.sys.load(text, "@" .. job.recipe))
 end
 
+--- Runs the job's recipe up to its first train loader, its output hidden -> that loader.
+-- errs value: it makes none, or one of samples without images
+function recipe.train_loader(job, opts)
+  local found
+  run.on("loader", function(loader, role)
+    if role ~= "train" then return end
+    found = loader
+    core.sys.unwind()
+  end)
+  core.sys.mute(true)
+  recipe.execute(job, opts)
+  core.sys.mute(false)
+  if not found then
+    core.error{code = "value", message = job.recipe .. " makes no loader with role = \"train\"", hint = "there are no training images to look at"}
+  end
+  if found.source.box:width() == 0 then
+    core.error{code = "value", message = job.recipe .. ": the samples of its train loader are no images"}
+  end
+  return found
+end
+
 return recipe

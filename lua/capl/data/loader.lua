@@ -140,7 +140,7 @@ function Loader.new(opts)
     box = core.data.loader(o.source.box, low), source = o.source, role = o.role, charset = o.source.charset,
     length = o.source.length, batch = o.batch or 64, workers = low.workers, dtype = low.dtype,
     normalize = o.normalize or "standardize", on_error = on_error, schedule = schedule,
-    told_bad = 0,
+    told_bad = 0, low = low,
   }, Loader)
   self.line = {stats = self:stats()}
   if schedule then schedule:attach(self) end

@@ -84,10 +84,10 @@ function Fit:evaluate()
   local figures = meter:result()
   self.val, self.val_step, self.val_meter = figures, self.step, meter
   self.record:evaluation(self:at(), figures, meter.loss)
-  self:tell_schedule(figures, meter.loss)
   self:keep_best(figures, meter)
   run.print(("val  %6d  loss %.4f  %s"):format(self.step, meter.loss, meter:line()))
   self.progress:remember(("val %.1f %%"):format(100 * figures.exact))
+  self:tell_schedule(figures, meter.loss)
   local took = core.clock() - started
   self.evaluating = self.evaluating + took
   self.span.reserve = took -- so that the last evaluation, too, ends within the time box
