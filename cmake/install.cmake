@@ -1,6 +1,6 @@
 # What `cmake --install` puts where; included last by the top CMakeLists.txt.
 #
-#   bin/capl   lib/libcapl.so   lib/capl/libcapl_{cpu,cuda,report}.so   include/capl/   lib/pkgconfig/capl.pc
+#   bin/capl   lib/libcapl.so   lib/capl/{libcapl_{cpu,cuda,report}.so,capl-lmdb}   include/capl/   lib/pkgconfig/capl.pc
 #   share/capl/recipes/         share/doc/capl/
 #
 # The tree can be moved: programs find libraries, and the pkg-config file its prefix, relative to themselves.
@@ -19,6 +19,8 @@ foreach(part IN ITEMS capl_cpu capl_cuda capl_report)
     install(TARGETS ${part} LIBRARY DESTINATION ${backenddir})
   endif()
 endforeach()
+
+install(TARGETS capl_lmdb RUNTIME DESTINATION ${backenddir})
 
 install(DIRECTORY include/capl DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(DIRECTORY recipes DESTINATION ${CMAKE_INSTALL_DATADIR}/capl OPTIONAL FILES_MATCHING PATTERN "*.lua")

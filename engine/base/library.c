@@ -38,6 +38,18 @@ void *library_open(const char *name, char *why, size_t len)
   return NULL;
 }
 
+bool library_program(const char *name, char *path, size_t len)
+{
+  char folder[2048];
+  own_folder(folder, sizeof folder);
+  const char *first = getenv("CAPL_BACKEND_PATH");
+  for (int k = first ? 0 : 1; k < 3; k++) {
+    snprintf(path, len, k == 2 ? "%s/capl/%s" : "%s/%s", k == 0 ? first : folder, name);
+    if (access(path, X_OK) == 0) return true;
+  }
+  return false;
+}
+
 void library_find(void *library, const char *entry, void *out)
 {
   *(void **)out = dlsym(library, entry);

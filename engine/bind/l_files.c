@@ -57,6 +57,26 @@ static int data_list_source(lua_State *L)
   return 1;
 }
 
+/* data.lmdb_source(path, {width, height, channels, charset, length, variable, resize}) */
+static int data_lmdb_source(lua_State *L)
+{
+  static const char *const names[] = {IMAGE_OPTIONS, NULL};
+  const char *path = bind_check_string(L, 1);
+  bind_check_options(L, 2, names);
+  capl_lmdb_options o = {.images = image_options(L, 2), .stop = capl_interrupt_pending};
+  void **box = data_new_box(L, SOURCE_TYPE);
+  bind_check(L, capl_source_lmdb_new(path, &o, (capl_source **)box), NULL);
+  return 1;
+}
+
+/* source:pack(dir): its files, as they are, as an LMDB database */
+static int source_pack(lua_State *L)
+{
+  capl_source *source = data_check_box(L, 1, SOURCE_TYPE);
+  bind_check(L, capl_lmdb_pack(source, bind_check_string(L, 2), capl_interrupt_pending), NULL);
+  return 0;
+}
+
 /* ---- what a source of files can tell --------------------------------------------------------- */
 
 /* source:text(id) -> the label as it was given, or nil */
@@ -65,6 +85,14 @@ static int source_text(lua_State *L)
   const capl_source *source = data_check_box(L, 1, SOURCE_TYPE);
   lua_pushstring(L, capl_source_text(source, data_check_sample(L, 2, source)));
   return 1;
+}
+
+/* source:set_text(id, text): a label that is held against no charset */
+static int source_set_text(lua_State *L)
+{
+  capl_source *source = data_check_box(L, 1, SOURCE_TYPE);
+  bind_check(L, capl_source_set_text(source, data_check_sample(L, 2, source), bind_check_string(L, 3)), NULL);
+  return 0;
 }
 
 /* source:bad_labels() -> {id, …} of the samples whose label is missing or does not fit */
@@ -129,10 +157,11 @@ static int data_image_read(lua_State *L)
 void bind_open_files(lua_State *L)
 {
   static const luaL_Reg functions[] = {{"folder_source", data_folder_source}, {"list_source", data_list_source},
-                                       {"text_share", data_text_share},       {"image_read", data_image_read},
-                                       {NULL, NULL}};
+                                       {"lmdb_source", data_lmdb_source},     {"text_share", data_text_share},
+                                       {"image_read", data_image_read},       {NULL, NULL}};
   static const luaL_Reg source[] = {{"text", source_text},   {"bad_labels", source_bad_labels}, {"label_error", source_label_error},
-                                    {"share", source_share}, {NULL, NULL}};
+                                    {"share", source_share}, {"set_text", source_set_text},     {"pack", source_pack},
+                                    {NULL, NULL}};
   luaL_setfuncs(L, functions, 0);
   luaL_getmetatable(L, SOURCE_TYPE);
   lua_getfield(L, -1, "__index");

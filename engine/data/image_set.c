@@ -90,6 +90,13 @@ capl_status image_set_set_label(capl_source *source, uint32_t i, const char *tex
   return encode_label(set, i, text, ids);
 }
 
+capl_status image_set_set_text(capl_source *source, uint32_t i, const char *text)
+{
+  image_set *set = (image_set *)source;
+  if (!set->label.at) CAPL_TRY(texts_blank(&set->label, source->count));
+  return texts_set(&set->label, i, text);
+}
+
 const char *image_set_text(const capl_source *source, uint32_t i)
 {
   return texts_get(&((const image_set *)source)->label, i);

@@ -183,6 +183,26 @@ static capl_status encode(FILE *file, const char *path, const uint8_t *pixels, i
   return status;
 }
 
+static capl_status check_pixels(const char *name, int width, int height, int channels)
+{
+  if ((channels == 1 || channels == 3) && width > 0 && height > 0) return CAPL_OK;
+  return CAPL_FAIL(CAPL_EVALUE, "%s: cannot write %d x %d px of %d channels as PNG", name, width, height, channels);
+}
+
+capl_status capl_png_encode(const uint8_t *pixels, int width, int height, int channels, uint8_t **bytes, size_t *size)
+{
+  char *text = NULL;
+  *bytes = NULL;
+  CAPL_TRY(check_pixels("an image", width, height, channels));
+  FILE *file = open_memstream(&text, size);
+  if (!file) return CAPL_FAIL(CAPL_ENOMEM, "no memory for a PNG file");
+  capl_status status = encode(file, "an image", pixels, width, height, channels);
+  if (fclose(file) != 0 && status == CAPL_OK) status = CAPL_FAIL(CAPL_ENOMEM, "no memory for a PNG file");
+  if (status == CAPL_OK) *bytes = (uint8_t *)text;
+  else free(text);
+  return status;
+}
+
 static capl_status write_error(const char *path)
 {
   return CAPL_FAIL(CAPL_EIO, "%s: cannot be written: %s", path, capl_errno_text(errno));
@@ -191,9 +211,7 @@ static capl_status write_error(const char *path)
 capl_status capl_png_write(const char *path, const uint8_t *pixels, int width, int height, int channels)
 {
   static atomic_uint serial; /* two threads may write beside each other */
-  if ((channels != 1 && channels != 3) || width < 1 || height < 1) {
-    return CAPL_FAIL(CAPL_EVALUE, "%s: cannot write %d x %d px of %d channels as PNG", path, width, height, channels);
-  }
+  CAPL_TRY(check_pixels(path, width, height, channels));
   char temporary[4096];
   int length = snprintf(temporary, sizeof temporary, "%s.tmp%d-%u", path, (int)getpid(), atomic_fetch_add(&serial, 1));
   if (length >= (int)sizeof temporary) return CAPL_FAIL(CAPL_EIO, "%s: the path is too long", path);

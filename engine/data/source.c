@@ -75,6 +75,13 @@ capl_status capl_source_set_label(capl_source *source, uint32_t i, const char *t
   return source->ops->set_label(source, i, text);
 }
 
+capl_status capl_source_set_text(capl_source *source, uint32_t i, const char *text)
+{
+  if (!source->ops->set_text) return CAPL_FAIL(CAPL_ESTATE, "this source has no files");
+  CAPL_TRY(check_id(source, i));
+  return source->ops->set_text(source, i, text);
+}
+
 capl_status capl_source_check_label(const capl_source *source, uint32_t i)
 {
   CAPL_TRY(check_id(source, i));

@@ -30,6 +30,7 @@ typedef struct {
   void (*close)(capl_source *source); /* frees source itself too */
   const char *(*name)(const capl_source *source, uint32_t i); /* NULL = no files */
   capl_status (*set_label)(capl_source *source, uint32_t i, const char *text); /* NULL = has its own */
+  capl_status (*set_text)(capl_source *source, uint32_t i, const char *text); /* NULL = no files */
   const char *(*text)(const capl_source *source, uint32_t i); /* the label as it was given; NULL = none are */
   capl_status (*check_label)(const capl_source *source, uint32_t i); /* NULL = they are always right */
   capl_status (*encoded)(capl_source *source, uint32_t i, encoded_bytes *bytes); /* by many threads; NULL = no files */

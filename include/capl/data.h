@@ -163,6 +163,8 @@ typedef struct {
 
 /* What the header says; nothing is decoded. Errors as capl_image_decode. */
 CAPL_API capl_status capl_image_probe(const void *bytes, size_t size, const char *name, capl_image_info *info);
+/* The bytes of such a file. *bytes: caller frees with free(). EVALUE, ENOMEM. */
+CAPL_API capl_status capl_png_encode(const uint8_t *pixels, int width, int height, int channels, uint8_t **bytes, size_t *size);
 /* Writes H,W,channels u8 (1 or 3) to a temporary name and renames it. EIO, EVALUE. */
 CAPL_API capl_status capl_png_write(const char *path, const uint8_t *pixels, int width, int height,
                                     int channels);
@@ -201,6 +203,33 @@ typedef struct {
 ** EIO if the list cannot be read; EFORMAT naming file and line for a broken one; EVALUE if it is empty or an option is
 ** out of range. */
 CAPL_API capl_status capl_source_list_new(const char *file, const capl_list_options *options, capl_source **source);
+typedef struct {
+  capl_folder_options images;
+  uint64_t memory;    /* bytes of files held in memory; more lie in a temporary file. 0 = a quarter of the machine's */
+  bool (*stop)(void); /* asked while the database is read; true gives up with EINTERRUPT. NULL = never */
+} capl_lmdb_options;
+
+/* The records of an LMDB database in the convention of text recognition: num-samples, and for each i from 1 on
+** image-%09d, a PNG or JPEG file, and label-%09d. path: the database's folder, or its file. All of it is read here, by a
+** process of its own, for liblmdb does not survive every file.
+** EIO if it cannot be read; EFORMAT for another kind of file, a damaged one (naming the record), a missing record, a wrong
+** num-samples; EVALUE if it is empty; EUNSUPPORTED if the program capl-lmdb is missing. */
+CAPL_API capl_status capl_source_lmdb_new(const char *path, const capl_lmdb_options *options, capl_source **source);
+
+/* Writes such a database: the folder dir appears whole at the commit, or not at all. One thread at a time. */
+typedef struct capl_lmdb_writer capl_lmdb_writer;
+/* EIO if dir is there already or cannot be made. *writer: caller frees. */
+CAPL_API capl_status capl_lmdb_create(const char *dir, capl_lmdb_writer **writer);
+/* The next record: an encoded image and its text (NULL = none). EIO (disk full), EVALUE for an image that is empty or
+** above 64 MiB, a text above 4095 bytes, a text for some records only. */
+CAPL_API capl_status capl_lmdb_append(capl_lmdb_writer *writer, const void *image, size_t size, const char *text);
+/* Puts everything on disk and dir in its place. EIO; EVALUE if no record was written. */
+CAPL_API capl_status capl_lmdb_commit(capl_lmdb_writer *writer);
+/* What is not committed is removed. NULL is fine. */
+CAPL_API void capl_lmdb_free(capl_lmdb_writer *writer);
+/* All samples of a source of files as they are, with their texts. Errors also as capl_image_probe. stop: may be NULL. */
+CAPL_API capl_status capl_lmdb_pack(capl_source *source, const char *dir, bool (*stop)(void));
+
 /* Fresh images: sample id of epoch e is image e * 2^32 + id of seed. fixed: the same images in every
 ** epoch, none of which a fresh source of that seed ever gives (validation, test). count: samples per
 ** epoch, 0 = 2^32 - 1. Holds a reference to gen. */
@@ -227,6 +256,8 @@ CAPL_API const char *capl_source_name(const capl_source *source, uint32_t i);
 CAPL_API capl_status capl_source_set_label(capl_source *source, uint32_t i, const char *text);
 /* The label of sample i as it was given, NULL = none was. Borrowed until one is set. */
 CAPL_API const char *capl_source_text(const capl_source *source, uint32_t i);
+/* Gives sample i of a source of files a text that is held against no charset: for packing and looking. ESTATE, ENOMEM. */
+CAPL_API capl_status capl_source_set_text(capl_source *source, uint32_t i, const char *text);
 /* What is wrong with sample i's label: EVALUE as capl_source_set_label, ESTATE if it has none. */
 CAPL_API capl_status capl_source_check_label(const capl_source *source, uint32_t i);
 /* A number in [0, 1) that depends on the bytes of sample i's file alone, evenly spread: files with a share below 0.1 are

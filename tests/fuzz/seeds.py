@@ -94,7 +94,62 @@ def texts():
     put("csv", "tabs", b'\x06a\t"b\n')
 
 
+def segment(marker, data):
+    return bytes([0xFF, marker]) + struct.pack(">H", len(data) + 2) + data
+
+
+def jpeg(frame=0xC0, width=8, height=8, components=1, extra=b"", scans=1):
+    """Blocks whose every coefficient is 0: code 0 of both tables stands for that."""
+    table = bytes([1] + [0] * 15 + [0])
+    head = struct.pack(">BHHB", 8, height, width, components) + b"".join(bytes([c + 1, 0x11, 0]) for c in range(components))
+    spectrum = b"\0\0\0" if frame == 0xC2 else b"\0\x3f\0"
+    scan = segment(0xDA, bytes([components]) + b"".join(bytes([c + 1, 0]) for c in range(components)) + spectrum)
+    blocks = components * ((width + 7) // 8) * ((height + 7) // 8)
+    pixels = b"\0" * (blocks * (1 if frame == 0xC2 else 2) // 8) + b"\x00\x3f"
+    return (b"\xff\xd8" + extra + segment(0xDB, b"\0" + b"\1" * 64) + segment(frame, head) + segment(0xC4, b"\0" + table)
+            + segment(0xC4, b"\x10" + table) + (scan + pixels) * scans + b"\xff\xd9")
+
+
+def images():
+    exif = segment(0xE1, b"Exif\0\0MM\0*\0\0\0\x08\0\1\x01\x12\0\3\0\0\0\1\0\6\0\0\0\0\0\0")
+    adobe = segment(0xEE, b"Adobe\0\x64\0\0\0\0\2")
+    for name, data in {
+        "gray": jpeg(), "colour": jpeg(components=3), "inks": jpeg(components=4, extra=adobe), "turned": jpeg(width=24, extra=exif),
+        "progressive": jpeg(frame=0xC2, components=3), "scans": jpeg(frame=0xC2, scans=3), "extended": jpeg(frame=0xC1),
+        "arithmetic": jpeg(frame=0xC9), "lossless": jpeg(frame=0xC3), "large": jpeg(width=4000, height=3000),
+    }.items():
+        for way in range(3):
+            put("image", f"jpeg_{name}_{way}", bytes([way]) + data)
+    for way in range(3):
+        put("image", f"png_{way}", bytes([way]) + png(2, 8, 3))
+
+
+def lists():
+    for flags in (0, 4):
+        put("list", f"tsv_{flags}", bytes([1 + flags]) + b"a.png\tAB\nb/c.jpg\tC D\n")
+        put("list", f"jsonl_{flags}", bytes([2 + flags]) + b'{"path": "a.png", "label": "\\u00e9"}\n{"file": "b", "text": "C"}\n')
+        put("list", f"csv_{flags}", bytes([3 + flags]) + b'id,path,label\r\n1,"a,""b"".png",AB\r\n')
+        put("list", f"auto_{flags}", bytes([flags]) + "\ufeffpath,label\né.png,AB\n".encode())
+    put("list", "semicolons", bytes([11]) + b"path;label\na;b\n")
+
+
+def frame(kind, number, image=0, label=0, data=b""):
+    return kind + struct.pack("<III", number, image, label) + data
+
+
+def streams():
+    first, second = frame(b"REC1", 1, 3, 2, b"abcAB"), frame(b"REC1", 2, 1, 1, b"dC")
+    for piece in (b"\x05", b"\x3f", b"\x9f"):
+        at = piece.hex()
+        put("lmdb_stream", f"two_{at}", piece + frame(b"CTN1", 2) + first + second + frame(b"END1", 2))
+        put("lmdb_stream", f"bare_{at}", piece + frame(b"CTN1", 1) + frame(b"REC1", 1, 3, 0xFFFFFFFF, b"abc") + frame(b"END1", 1))
+        put("lmdb_stream", f"error_{at}", piece + frame(b"CTN1", 2) + first + frame(b"ERR1", 0, 0, 5, b"wrong"))
+
+
 pngs()
+images()
+lists()
+streams()
 tensors()
 models()
 texts()

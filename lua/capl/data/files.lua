@@ -1,4 +1,4 @@
--- files.lua: data.folder, data.list: sources made of image files, and the rules that give them labels.
+-- files.lua: data.folder, data.list, data.lmdb: sources made of image files, and the rules that give them labels.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
@@ -192,6 +192,20 @@ function files.new(make)
     local box = core.data.list_source(file, options)
     local source = make(box, o.charset and lazy_bad(box))
     source.dir, source.place = file, "of " .. file
+    return source
+  end
+
+  --- The records of an LMDB database in the convention of text recognition: num-samples, image-%09d, label-%09d. All of
+  --- it is read into memory, or into a temporary file when it takes more than a quarter of that.
+  -- in   path = the database's folder, or its file
+  -- opts charset, length, variable, width, height, resize, channels: as of data.folder
+  -- errs io: it cannot be read; format: another kind of file, a damaged one, a missing record; value: it is empty
+  function made.lmdb(path, opts)
+    local o = check.options("data.lmdb", opts, image_keys)
+    check.kind("data.lmdb", "path", path, "string")
+    local box = core.data.lmdb_source(path, image_options(o))
+    local source = make(box, o.charset and lazy_bad(box))
+    source.dir, source.place = path, "of " .. path
     return source
   end
 

@@ -1,0 +1,48 @@
+/* lmdb_stream.h -- what the reading child says of a database, and what its parent makes of that.
+**
+** A stream is a count, then that many records in order, then the end; or an error instead of what follows. Nothing in it
+** is trusted: the child works with files that may have been made to take it over.
+** SPDX-License-Identifier: Apache-2.0
+*/
+#ifndef CAPL_DATA_LMDB_STREAM_H
+#define CAPL_DATA_LMDB_STREAM_H
+
+#include <stdbool.h>
+
+#include "data/byte_store.h"
+#include "data/texts.h"
+
+enum {
+  LMDB_COUNT = 0x314e5443,  /* number records follow */
+  LMDB_RECORD = 0x31434552, /* number from 1; image bytes, then label bytes follow */
+  LMDB_ERROR = 0x31525245,  /* label bytes of text follow, and nothing else */
+  LMDB_END = 0x31444e45,    /* number as in the count */
+};
+enum { LMDB_IMAGE_MAX = 64 << 20, LMDB_LABEL_MAX = 4095, LMDB_COUNT_MAX = 999999999 };
+static const uint32_t LMDB_NO_LABEL = 0xffffffff;
+
+/* Before each part, in this machine's byte order. */
+typedef struct {
+  uint32_t kind, number, image, label; /* bytes of image and label */
+} lmdb_frame;
+
+typedef struct {
+  const char *where; /* the database, for messages; borrowed */
+  byte_store bytes;
+  uint64_t *at; /* record i is bytes at[i] .. at[i + 1] */
+  texts label;
+  uint32_t count, places; /* records complete; room in at */
+  uint32_t promised;
+  bool counted, ended;
+  /* the part that is arriving */
+  lmdb_frame frame;
+  uint32_t have, image_left, label_left; /* bytes of the frame; still to come */
+  char text[LMDB_LABEL_MAX + 1];
+  uint32_t text_length;
+} lmdb_stream; /* start from {.where = …} */
+
+CAPL_API void lmdb_stream_fini(lmdb_stream *s);
+/* Takes the next bytes. EFORMAT naming where and the record: what the child reports, or bytes that are no such stream. */
+CAPL_API capl_status lmdb_stream_feed(lmdb_stream *s, const void *bytes, size_t size);
+
+#endif

@@ -1,0 +1,165 @@
+/* lmdb_reader.c -- the program capl-lmdb: reads one LMDB database and says what is in it on standard output.
+**
+** liblmdb trusts the file it maps: a damaged or crafted one ends the process that reads it. This is that process. It is
+** started by data/lmdb.c, holds nothing but the file and a pipe, may use little more memory than the file has bytes and
+** not much time, and speaks as lmdb_stream.h says.
+** SPDX-License-Identifier: Apache-2.0
+*/
+#define _GNU_SOURCE
+#include <errno.h>
+#include <lmdb.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "data/lmdb_stream.h"
+
+/* ---- speaking -------------------------------------------------------------------------------- */
+
+/* All parts in one go where the pipe takes them. Ends the program when nobody listens any more. */
+static bool say(const lmdb_frame *frame, const void *image, const void *label)
+{
+  struct iovec part[3] = {{(void *)frame, sizeof *frame},
+                          {(void *)image, image ? frame->image : 0},
+                          {(void *)label, label ? frame->label : 0}};
+  for (int first = 0; first < 3;) {
+    ssize_t n = writev(STDOUT_FILENO, part + first, 3 - first);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0 && errno == EFAULT) return false; /* the value lies outside the file */
+    if (n < 0) exit(2);
+    for (; first < 3 && (size_t)n >= part[first].iov_len; first++) n -= (ssize_t)part[first].iov_len;
+    if (first < 3) {
+      part[first].iov_base = (char *)part[first].iov_base + n;
+      part[first].iov_len -= (size_t)n;
+    }
+  }
+  return true;
+}
+
+__attribute__((format(printf, 1, 2), noreturn)) static void fail(const char *fmt, ...)
+{
+  char text[1024];
+  va_list args;
+  va_start(args, fmt);
+  vsnprintf(text, sizeof text, fmt, args);
+  va_end(args);
+  say(&(lmdb_frame){.kind = LMDB_ERROR, .label = (uint32_t)strlen(text)}, NULL, text);
+  exit(1);
+}
+
+/* ---- limits ---------------------------------------------------------------------------------- */
+
+static void limit(int what, uint64_t most)
+{
+  setrlimit(what, &(struct rlimit){most, most});
+}
+
+static void confine(uint64_t file_size)
+{
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  close_range(3, ~0u, 0);
+#if !defined __SANITIZE_ADDRESS__
+  limit(RLIMIT_AS, file_size + (256u << 20));
+#endif
+  limit(RLIMIT_CPU, 60 + file_size / (10 << 20));
+  limit(RLIMIT_FSIZE, 0);
+  limit(RLIMIT_NOFILE, 16);
+  limit(RLIMIT_CORE, 0);
+}
+
+/* ---- reading --------------------------------------------------------------------------------- */
+
+static void check(int status, const char *what)
+{
+  if (status != MDB_SUCCESS) fail("%s: %s", what, mdb_strerror(status));
+}
+
+static MDB_txn *open_database(const char *path, const struct stat *st, uint64_t size, MDB_dbi *records)
+{
+  MDB_env *env;
+  MDB_txn *txn;
+  check(mdb_env_create(&env), "no memory");
+  mdb_env_set_mapsize(env, (size + 4095) / 4096 * 4096); /* what the file asks for may be anything */
+  check(mdb_env_open(env, path, MDB_RDONLY | MDB_NOLOCK | (S_ISDIR(st->st_mode) ? 0 : MDB_NOSUBDIR), 0), "the database cannot be opened");
+  check(mdb_txn_begin(env, NULL, MDB_RDONLY, &txn), "the database cannot be read");
+  check(mdb_dbi_open(txn, NULL, 0, records), "the database cannot be read");
+  return txn;
+}
+
+/* false: there is no such key. */
+static bool get(MDB_txn *txn, MDB_dbi records, const char *key, MDB_val *value)
+{
+  MDB_val k = {strlen(key), (void *)key};
+  int status = mdb_get(txn, records, &k, value);
+  if (status != MDB_SUCCESS && status != MDB_NOTFOUND) fail("%s: %s", key, mdb_strerror(status));
+  return status == MDB_SUCCESS;
+}
+
+static bool get_numbered(MDB_txn *txn, MDB_dbi records, const char *prefix, uint32_t number, MDB_val *value)
+{
+  char key[32];
+  snprintf(key, sizeof key, "%s-%09u", prefix, number);
+  return get(txn, records, key, value);
+}
+
+/* What the database has instead of what is expected. */
+_Noreturn static void fail_without_count(MDB_txn *txn, MDB_dbi records)
+{
+  MDB_cursor *cursor;
+  MDB_val key, value;
+  check(mdb_cursor_open(txn, records, &cursor), "the database cannot be read");
+  if (mdb_cursor_get(cursor, &key, &value, MDB_FIRST) != MDB_SUCCESS) fail("the database is empty: it has no key num-samples");
+  fail("has no key num-samples, which data sets of text images have; its first key is %.*s", (int)(key.mv_size < 60 ? key.mv_size : 60),
+       (const char *)key.mv_data);
+}
+
+static uint32_t get_count(MDB_txn *txn, MDB_dbi records)
+{
+  MDB_val value;
+  char text[16] = "";
+  if (!get(txn, records, "num-samples", &value)) fail_without_count(txn, records);
+  memcpy(text, value.mv_data, value.mv_size < sizeof text - 1 ? value.mv_size : sizeof text - 1);
+  text[strcspn(text, "\n")] = '\0';
+  size_t digits = strspn(text, "0123456789");
+  if (digits == 0 || digits > 9 || text[digits]) fail("num-samples is '%s', no number of records up to %d", text, LMDB_COUNT_MAX);
+  return (uint32_t)strtoul(text, NULL, 10);
+}
+
+static void send_record(MDB_txn *txn, MDB_dbi records, uint32_t number, uint32_t count)
+{
+  MDB_val image, label;
+  if (!get_numbered(txn, records, "image", number, &image)) fail("image-%09u is missing; num-samples says %u", number, count);
+  bool labelled = get_numbered(txn, records, "label", number, &label);
+  if (image.mv_size > LMDB_IMAGE_MAX) fail("record %u: the image has %zu bytes, more than 64 MiB", number, image.mv_size);
+  if (labelled && label.mv_size > LMDB_LABEL_MAX) fail("record %u: the label is longer than %d bytes", number, LMDB_LABEL_MAX);
+  lmdb_frame frame = {LMDB_RECORD, number, (uint32_t)image.mv_size, labelled ? (uint32_t)label.mv_size : LMDB_NO_LABEL};
+  if (!say(&frame, image.mv_data, labelled ? label.mv_data : NULL)) exit(3);
+}
+
+int main(int argc, char **argv)
+{
+  struct stat st, data;
+  char path[4096];
+  if (argc != 2) return 2;
+  if (stat(argv[1], &st) != 0) return 2;
+  snprintf(path, sizeof path, "%s%s", argv[1], S_ISDIR(st.st_mode) ? "/data.mdb" : "");
+  if (stat(path, &data) != 0) return 2;
+  confine((uint64_t)data.st_size);
+  MDB_dbi records;
+  MDB_txn *txn = open_database(argv[1], &st, (uint64_t)data.st_size, &records);
+  uint32_t count = get_count(txn, records);
+  MDB_val more;
+  say(&(lmdb_frame){.kind = LMDB_COUNT, .number = count}, NULL, NULL);
+  for (uint32_t i = 1; i <= count; i++) send_record(txn, records, i, count);
+  if (count < LMDB_COUNT_MAX && get_numbered(txn, records, "image", count + 1, &more))
+    fail("num-samples says %u, but there is image-%09u", count, count + 1);
+  say(&(lmdb_frame){.kind = LMDB_END, .number = count}, NULL, NULL);
+  return 0; /* the system takes the memory back */
+}
