@@ -12,9 +12,25 @@ static const double LIMIT_32 = 4294967295.0;
 /* ---- making one ------------------------------------------------------------------------------ */
 
 
-static int wrong_option(lua_State *L, const capl_style_option *option, const char *wanted)
+#define FAIL(L, ...) bind_fail(L, CAPL_EVALUE, "data.captcha", NULL, __VA_ARGS__)
+
+static int wrong_option(lua_State *L, const char *name, const char *wanted)
 {
-  return bind_arg_error(L, 2, "%s is %s, got %s", option->name, wanted, bind_typename(L, -1));
+  return FAIL(L, "%s is %s, got %s", name, wanted, bind_typename(L, -1));
+}
+
+/* A whole number from 1 on; 0 = not given. */
+static int read_whole(lua_State *L, const char *name)
+{
+  int x = 0;
+  if (bind_option(L, 2, name)) {
+    if (lua_type(L, -1) != LUA_TNUMBER) wrong_option(L, name, "a number");
+    double given = lua_tonumber(L, -1);
+    if (!(given >= 1 && given <= 65535 && given == (double)(int)given)) FAIL(L, "%s is a whole number from 1 on, got %g", name, given);
+    x = (int)given;
+  }
+  lua_pop(L, 1);
+  return x;
 }
 
 /* The number at place i of the list on top, or the value itself when it is no list. */
@@ -22,7 +38,7 @@ static double pair_number(lua_State *L, const capl_style_option *option, int i, 
 {
   bool list = lua_istable(L, -1);
   if (list) lua_rawgeti(L, -1, i);
-  if (lua_type(L, -1) != LUA_TNUMBER) wrong_option(L, option, wanted);
+  if (lua_type(L, -1) != LUA_TNUMBER) wrong_option(L, option->name, wanted);
   double x = lua_tonumber(L, -1);
   if (list) lua_pop(L, 1);
   return x;
@@ -38,7 +54,7 @@ static void read_range(lua_State *L, const capl_style_option *option, capl_captc
 static uint8_t read_level(lua_State *L, const capl_style_option *option, int i)
 {
   double level = pair_number(L, option, i, "a gray level, {lo, hi} or {{r, g, b}, {r, g, b}}");
-  if (!(level >= 0 && level <= 255)) bind_arg_error(L, 2, "%s has levels 0..255, got %g", option->name, level);
+  if (!(level >= 0 && level <= 255)) FAIL(L, "%s has levels 0..255, got %g", option->name, level);
   return (uint8_t)level;
 }
 
@@ -69,7 +85,7 @@ static void read_style_option(lua_State *L, const capl_style_option *option, cap
   } else if (lua_type(L, -1) == LUA_TSTRING) {
     *(const char **)field = lua_tostring(L, -1);
   } else {
-    wrong_option(L, option, "a string");
+    wrong_option(L, option->name, "a string");
   }
   lua_pop(L, 1);
 }
@@ -80,10 +96,10 @@ static void read_fonts(lua_State *L, capl_captcha_options *o)
   if (bind_option(L, 2, "font")) {
     bool list = lua_istable(L, -1);
     int n = list ? (int)lua_objlen(L, -1) : 1;
-    if (n < 1 || n > CAPL_FONTS_MAX) bind_arg_error(L, 2, "font lists 1..%d font files, got %d", CAPL_FONTS_MAX, n);
+    if (n < 1 || n > CAPL_FONTS_MAX) FAIL(L, "font lists 1..%d font files, got %d", CAPL_FONTS_MAX, n);
     for (int i = 0; i < n; i++) {
       if (list) lua_rawgeti(L, -1, i + 1);
-      if (lua_type(L, -1) != LUA_TSTRING) bind_arg_error(L, 2, wanted, CAPL_FONTS_MAX, bind_typename(L, -1));
+      if (lua_type(L, -1) != LUA_TSTRING) FAIL(L, wanted, CAPL_FONTS_MAX, bind_typename(L, -1));
       o->fonts[i] = lua_tostring(L, -1);
       if (list) lua_pop(L, 1);
     }
@@ -113,12 +129,12 @@ static int data_captcha(lua_State *L)
   list_options(names);
   bind_check_options(L, 2, names);
   capl_captcha_options o = {.charset = data_option_string(L, 2, "charset"),
-                            .length = (int)data_option_whole(L, 2, "length", 0, 0, CAPL_LABEL_MAX),
-                            .length_max = (int)data_option_whole(L, 2, "length_max", 0, 0, CAPL_LABEL_MAX),
-                            .width = (int)data_option_whole(L, 2, "width", 0, 0, 65535),
-                            .height = (int)data_option_whole(L, 2, "height", 0, 0, 65535),
+                            .length = read_whole(L, "length"),
+                            .length_max = read_whole(L, "length_max"),
+                            .width = read_whole(L, "width"),
+                            .height = read_whole(L, "height"),
                             .often = data_option_string(L, 2, "often"),
-                            .times = (int)data_option_whole(L, 2, "times", 0, 0, CAPL_OFTEN_MAX)};
+                            .times = read_whole(L, "times")};
   read_fonts(L, &o);
   for (int i = 0; capl_style_option_at(i); i++) read_style_option(L, capl_style_option_at(i), &o);
   void **box = data_new_box(L, CAPTCHA_TYPE);
@@ -126,15 +142,21 @@ static int data_captcha(lua_State *L)
   return 1;
 }
 
-/* data.style_options() -> list of {name, doc, presets = {name, …}}: the options that only some presets have */
+/* data.style_options() -> list of {name, kind, doc, presets = {name, …}}: the options that only some presets have. kind:
+** "range", "count", "colour" or "word" */
 static int data_style_options(lua_State *L)
 {
+  static const char *const kinds[] = {
+    [CAPL_STYLE_RANGE] = "range", [CAPL_STYLE_COUNT] = "count", [CAPL_STYLE_COLOUR] = "colour", [CAPL_STYLE_WORD] = "word",
+  };
   lua_newtable(L);
   for (int i = 0; capl_style_option_at(i); i++) {
     const capl_style_option *option = capl_style_option_at(i);
     lua_newtable(L);
     lua_pushstring(L, option->name);
     lua_setfield(L, -2, "name");
+    lua_pushstring(L, kinds[option->kind]);
+    lua_setfield(L, -2, "kind");
     lua_pushstring(L, option->doc);
     lua_setfield(L, -2, "doc");
     lua_newtable(L);

@@ -30,9 +30,9 @@ static const capl_style_option style_options[] = {
   {"background", CAPL_STYLE_COLOUR, AT(background), 0, 0, NULL, "colour of the background"},
   {"ink", CAPL_STYLE_COLOUR, AT(ink), 0, 0, NULL, "colour of the letters"},
   {"line_ink", CAPL_STYLE_COLOUR, AT(line_ink), 0, 0, NULL, "colour of lines, arcs, curves and dots"},
-  {"style", CAPL_STYLE_WORD, AT(style), 0, 0, captcha_grids, "what the lines form"},
-  {"backdrop", CAPL_STYLE_WORD, AT(backdrop), 0, 0, captcha_backdrops, "one background colour, or one running into another"},
-  {"ink_per", CAPL_STYLE_WORD, AT(ink_per), 0, 0, captcha_ink_pers, "whether all letters of an image have one colour"},
+  {"style", CAPL_STYLE_WORD, AT(style), 0, 0, captcha_grids, "what the lines form: default, rect, circle, ellipse, ec, box, blank or any"},
+  {"backdrop", CAPL_STYLE_WORD, AT(backdrop), 0, 0, captcha_backdrops, "plain, or gradient: one background colour running into another"},
+  {"ink_per", CAPL_STYLE_WORD, AT(ink_per), 0, 0, captcha_ink_pers, "image: all its letters have one colour; letter: each its own"},
 };
 enum { N_OPTIONS = sizeof style_options / sizeof style_options[0] };
 

@@ -18,12 +18,40 @@ local spec = {
   {name = "workers", type = "number", default = core.sys.cpus(), doc = "threads"},
 }
 
---- "6" -> 6; "4..8" -> {4, 8}
+-- What only some presets have.
+local styles = data.style_options()
+for _, option in ipairs(styles) do
+  spec[#spec + 1] = {name = option.name, type = "text", doc = ("%s; for %s"):format(option.doc, table.concat(option.presets, ", "))}
+end
+
+--- "6" -> {6, 6}; "4..8" -> {4, 8}
+local function read_pair(text, read)
+  local lo, hi = text:match("^(.-)%.%.(.+)$")
+  lo, hi = read(lo or text), read(hi or text)
+  return lo and hi and {lo, hi}
+end
+
 local function read_length(text)
-  local lo, hi = text:match("^(%d+)%.%.(%d+)$")
-  if lo then return {tonumber(lo), tonumber(hi)} end
-  if text:match("^%d+$") then return tonumber(text) end
-  core.error{code = "value", message = ("--length is a number of characters or two, as in 4..8, not '%s'"):format(text)}
+  return read_pair(text, tonumber) or
+    core.error{code = "value", message = ("--length is a number of characters or two, as in 4..8, not '%s'"):format(text)}
+end
+
+--- "90" -> {90, 90, 90}; "90,0,255" -> {90, 0, 255}
+local function read_colour(text)
+  local r, g, b = text:match("^(%d+),(%d+),(%d+)$")
+  if r then return {tonumber(r), tonumber(g), tonumber(b)} end
+  local gray = tonumber(text)
+  return gray and {gray, gray, gray}
+end
+
+local function read_style(option, text)
+  if option.kind == "word" then return text end
+  if option.kind == "colour" then
+    return read_pair(text, read_colour) or core.error{code = "value",
+      message = ("--%s is a gray level, a colour as in 90,0,255, or two of them as in 0..90, not '%s'"):format(option.name, text)}
+  end
+  return read_pair(text, tonumber) or
+    core.error{code = "value", message = ("--%s is a number or two, as in 2..8, not '%s'"):format(option.name, text)}
 end
 
 local function read_fonts(text)
@@ -35,12 +63,16 @@ end
 local function main(job)
   local o, words = options.read(job.args, spec, {command = "generate"})
   if words[1] then core.error{code = "value", message = ("'%s' is no option; write --key=value"):format(words[1])} end
-  local started = core.clock()
-  data.save_captchas{
+  local wanted = {
     dir = o.out, count = o.n, seed = o.seed, preset = o.preset, charset = o.charset,
     length = o.length and read_length(o.length), width = o.width, height = o.height, font = o.font and read_fonts(o.font),
     workers = o.workers,
   }
+  for _, option in ipairs(styles) do
+    if o[option.name] then wanted[option.name] = read_style(option, o[option.name]) end
+  end
+  local started = core.clock()
+  data.save_captchas(wanted)
   local seconds = core.clock() - started
   core.sys.out(("%d images (%s, seed %d) in %s, %.0f per second\n"):format(
     o.n, o.preset, o.seed, o.out, o.n / seconds))

@@ -44,7 +44,7 @@ function data.loader(opts) return Loader.new(opts) end
 
 --- Names of the generator's styles.
 data.presets = core.data.presets
---- List of {name, doc, presets = {name, …}}: what only some styles can be asked for.
+--- List of {name, kind, doc, presets = {name, …}}: what only some styles can be asked for.
 data.style_options = core.data.style_options
 --- One PNG or JPEG file as a tensor (1,C,H,W) u8.
 data.image_read = core.data.image_read
