@@ -16,6 +16,7 @@
 #include "capl/op.h"
 #include "capl/rng.h"
 #include "capl/schedule.h"
+#include "capl/scenes.h"
 #include "capl/tape.h"
 #include "capl/tensor.h"
 

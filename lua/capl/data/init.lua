@@ -5,6 +5,7 @@ local core = ...
 local captcha = require "data.captcha"
 local files = require "data.files"
 local Loader = require "data.loader"
+local scenes = require "data.scenes"
 local split = require "data.split"
 
 local data = {}
@@ -35,6 +36,13 @@ data.folder, data.list, data.lmdb = of_files.folder, of_files.list, of_files.lmd
 local drawn = captcha.new(source)
 --- Captchas drawn while training, and a folder of them. See lua/capl/data/captcha.lua.
 data.captcha, data.save_captchas = drawn.captcha, drawn.save_captchas
+
+local pictures = scenes.new(source)
+--- Slider captchas and faces, with what is in them. See lua/capl/data/scenes.lua.
+data.slider, data.faces, data.save_scenes = pictures.slider, pictures.faces, pictures.save_scenes
+--- Their lists of names, and the pairs of face classes that change places in a mirror.
+data.slider_shapes, data.slider_confusions = core.data.slider_shapes, core.data.slider_confusions
+data.face_classes, data.face_swaps = core.data.face_classes, core.data.face_swaps
 
 --- A folder in parts for training, choosing and testing. See lua/capl/data/split.lua.
 data.split = split.new(source)
