@@ -28,8 +28,22 @@ static float roll(scene *s, float lo, float hi)
 /* A colour near the picture's hue. */
 static canvas_colour roll_colour(scene *s, float spread, float saturation, float value)
 {
-  return canvas_hsv(s->hue + roll(s, -spread, spread), steady_clamp(saturation + roll(s, -0.15f, 0.15f), 0, 1),
-                    steady_clamp(value + roll(s, -0.15f, 0.15f), 0, 1));
+  float hue = s->hue + roll(s, -spread, spread);
+  saturation += roll(s, -0.15f, 0.15f);
+  value += roll(s, -0.15f, 0.15f);
+  return canvas_hsv(hue, steady_clamp(saturation, 0, 1), steady_clamp(value, 0, 1));
+}
+
+static canvas_colour roll_hsv(scene *s, float hue_lo, float hue_hi, float saturation_lo, float saturation_hi, float value_lo, float value_hi)
+{
+  return canvas_roll_hsv(&s->rng, hue_lo, hue_hi, saturation_lo, saturation_hi, value_lo, value_hi);
+}
+
+/* Anywhere from top down, a share of the height. */
+static canvas_point roll_point(scene *s, float top)
+{
+  float x = roll(s, 0, s->width);
+  return (canvas_point){x, roll(s, top * s->height, s->height)};
 }
 
 static void fill(scene *s, canvas_colour colour, float alpha)
@@ -73,11 +87,13 @@ static void shard(scene *s, float x, float y, float r, int n, canvas_colour colo
 static void sky(scene *s)
 {
   bool evening = dice_chance(&s->rng, 0.35f);
-  canvas_colour high = evening ? canvas_hsv(roll(s, 0.58f, 0.78f), 0.55f, roll(s, 0.3f, 0.6f)) : canvas_hsv(roll(s, 0.53f, 0.63f), 0.6f, roll(s, 0.6f, 0.95f));
-  canvas_colour low = evening ? canvas_hsv(roll(s, 0, 0.13f), 0.6f, 0.95f) : canvas_hsv(roll(s, 0.5f, 0.6f), 0.2f, roll(s, 0.85f, 1));
+  canvas_colour high = evening ? roll_hsv(s, 0.58f, 0.78f, 0.5f, 0.6f, 0.3f, 0.6f) : roll_hsv(s, 0.53f, 0.63f, 0.55f, 0.65f, 0.6f, 0.95f);
+  canvas_colour low = evening ? roll_hsv(s, 0, 0.13f, 0.55f, 0.65f, 0.9f, 1) : roll_hsv(s, 0.5f, 0.6f, 0.15f, 0.25f, 0.85f, 1);
   canvas_gradient(s->c, (canvas_colour[]){high, canvas_mix(high, low, 0.6f), low, low}, 4);
   float white = roll(s, 10, 45);
-  canvas_clouds(s->c, capl_rng_u32(&s->rng), s->height * roll(s, 0.2f, 0.5f), roll(s, 1.5f, 4), 5, canvas_rgb(white, white, white * 0.9f));
+  uint32_t key = capl_rng_u32(&s->rng);
+  float cell = s->height * roll(s, 0.2f, 0.5f), stretch = roll(s, 1.5f, 4);
+  canvas_clouds(s->c, key, cell, stretch, 5, canvas_rgb(white, white, white * 0.9f));
   canvas_frame still = {.xx = 1, .yy = 1};
   float x = roll(s, 0, s->width), y = roll(s, 0, s->height * 0.4f), r = s->height * roll(s, 0.04f, 0.09f);
   canvas_spot(s->c, &still, x, y, 7 * r, 7 * r, 0, canvas_rgb(45, 38, 20), -1);
@@ -126,11 +142,12 @@ static void fir(scene *s, float x, float foot, float tall, canvas_colour colour)
 
 static void water(scene *s, float top)
 {
-  canvas_colour deep = canvas_hsv(roll(s, 0.5f, 0.62f), 0.65f, roll(s, 0.3f, 0.6f));
+  canvas_colour deep = roll_hsv(s, 0.5f, 0.62f, 0.6f, 0.7f, 0.3f, 0.6f);
   box(s, 0, top, s->width, s->height, deep, 0.9f);
   for (int i = 0; i < 40; i++) {
     float y = roll(s, top, s->height), x = roll(s, -20, s->width), depth = (y - top) / (s->height - top);
-    box(s, x, y, x + (10 + 50 * depth) * roll(s, 0.3f, 1), y + 0.6f + 1.5f * depth, canvas_mix(deep, canvas_rgb(230, 240, 250), roll(s, 0.2f, 0.8f)), 0.5f);
+    float wide = (10 + 50 * depth) * roll(s, 0.3f, 1);
+    box(s, x, y, x + wide, y + 0.6f + 1.5f * depth, canvas_mix(deep, canvas_rgb(230, 240, 250), roll(s, 0.2f, 0.8f)), 0.5f);
   }
 }
 
@@ -146,8 +163,10 @@ static void draw_hills(scene *s)
     else hill(s, base, s->height * (0.22f - 0.1f * near), canvas_mix(far, own, near), 6 + 22 * near);
   }
   int firs = dice_chance(&s->rng, 0.5f) ? dice_between(&s->rng, 3, 14) : 0;
-  for (int i = 0; i < firs; i++)
-    fir(s, roll(s, 0, s->width), s->height * roll(s, 0.8f, 1.05f), s->height * roll(s, 0.15f, 0.5f), canvas_hsv(hue + 0.03f, 0.6f, roll(s, 0.12f, 0.3f)));
+  for (int i = 0; i < firs; i++) {
+    float x = roll(s, 0, s->width), foot = s->height * roll(s, 0.8f, 1.05f), tall = s->height * roll(s, 0.15f, 0.5f);
+    fir(s, x, foot, tall, canvas_hsv(hue + 0.03f, 0.6f, roll(s, 0.12f, 0.3f)));
+  }
 }
 
 /* ---- towns ----------------------------------------------------------------------------------- */
@@ -155,7 +174,8 @@ static void draw_hills(scene *s)
 static void house(scene *s, float x, float wide, float tall, float near)
 {
   bool night = s->hue > 0.5f;
-  canvas_colour wall = canvas_hsv(roll(s, 0, 1), roll(s, 0.05f, 0.3f), (night ? 0.12f : 0.45f) + 0.35f * near * roll(s, 0.3f, 1));
+  float dark = night ? 0.12f : 0.45f;
+  canvas_colour wall = roll_hsv(s, 0, 1, 0.05f, 0.3f, dark + 0.1f * near, dark + 0.35f * near);
   float top = s->height - tall;
   box(s, x, top, x + wide, s->height, wall, 1);
   box(s, x + 0.8f * wide, top, x + wide, s->height, canvas_rgb(0, 0, 0), 0.2f);
@@ -209,14 +229,16 @@ static void draw_leaves(scene *s)
   float size = roll(s, 9, 24);
   for (int i = 0; i < n; i++) {
     float depth = (float)i / (float)n;
-    leaf(s, roll(s, 0, s->width), roll(s, 0, s->height), size * roll(s, 0.6f, 1.4f), roll_colour(s, 0.06f, 0.55f, 0.3f + 0.4f * depth));
+    canvas_point at = roll_point(s, 0);
+    float own = size * roll(s, 0.6f, 1.4f);
+    leaf(s, at.x, at.y, own, roll_colour(s, 0.06f, 0.55f, 0.3f + 0.4f * depth));
   }
 }
 
 static void flower(scene *s, float x, float y, float size)
 {
   int petals = dice_between(&s->rng, 5, 9);
-  canvas_colour colour = canvas_hsv(s->hue + roll(s, -0.12f, 0.12f) + 0.5f, roll(s, 0.3f, 0.8f), roll(s, 0.7f, 1));
+  canvas_colour colour = roll_hsv(s, s->hue + 0.38f, s->hue + 0.62f, 0.3f, 0.8f, 0.7f, 1);
   float turn = roll(s, 0, 6.28f);
   for (int i = 0; i < petals; i++) {
     canvas_frame frame = canvas_turned(turn + 6.2831853f * (float)i / (float)petals, size, x, y);
@@ -239,18 +261,22 @@ static void draw_meadow(scene *s)
     fill(s, roll_colour(s, 0.04f, 0.6f, 0.5f), 0.8f);
   }
   int n = dice_between(&s->rng, 5, 16);
-  for (int i = 0; i < n; i++) flower(s, roll(s, 0, s->width), roll(s, 0.1f, 1) * s->height, roll(s, 8, 30));
+  for (int i = 0; i < n; i++) {
+    canvas_point at = roll_point(s, 0.1f);
+    flower(s, at.x, at.y, roll(s, 8, 30));
+  }
 }
 
 static void draw_lights(scene *s)
 {
-  canvas_gradient(s->c, (canvas_colour[]){roll_colour(s, 0.1f, 0.6f, 0.15f), roll_colour(s, 0.1f, 0.6f, 0.35f)}, 2);
+  canvas_colour high = roll_colour(s, 0.1f, 0.6f, 0.15f), low = roll_colour(s, 0.1f, 0.6f, 0.35f);
+  canvas_gradient(s->c, (canvas_colour[]){high, low}, 2);
   canvas_clouds(s->c, capl_rng_u32(&s->rng), 80, 1, 3, canvas_rgb(14, 14, 18));
   canvas_frame still = {.xx = 1, .yy = 1};
   int n = dice_between(&s->rng, 25, 70);
   for (int i = 0; i < n; i++) {
     float x = roll(s, 0, s->width), y = roll(s, 0, s->height), r = roll(s, 4, 24), strong = roll(s, 0.15f, 0.75f);
-    canvas_colour colour = canvas_hsv(s->hue + roll(s, -0.2f, 0.2f), roll(s, 0.1f, 0.8f), 1);
+    canvas_colour colour = roll_hsv(s, s->hue - 0.2f, s->hue + 0.2f, 0.1f, 0.8f, 0.95f, 1);
     for (int k = 0; k < 3; k++) colour.level[k] *= strong;
     canvas_spot(s->c, &still, x, y, r, r, roll(s, 0.3f, 0.93f), colour, -1);
   }
@@ -273,18 +299,18 @@ static void draw_marble(scene *s)
 /* A net of curves between random points. */
 static void net(scene *s, int n)
 {
-  float x = roll(s, 0, s->width), y = roll(s, 0, s->height);
+  canvas_point from = roll_point(s, 0);
   for (int i = 0; i < n; i++) {
-    canvas_point line[15];
-    float to_x = roll(s, 0, s->width), to_y = roll(s, 0, s->height);
+    canvas_point line[15], a = roll_point(s, 0), b = roll_point(s, 0), to = roll_point(s, 0);
     outline_begin(s->o, NULL);
-    outline_to(s->o, x, y);
-    outline_curve(s->o, roll(s, 0, s->width), roll(s, 0, s->height), roll(s, 0, s->width), roll(s, 0, s->height), to_x, to_y);
+    outline_to(s->o, from.x, from.y);
+    outline_curve(s->o, a.x, a.y, b.x, b.y, to.x, to.y);
     for (int k = 0; k < 15; k++) line[k] = s->o->point[k];
     outline_begin(s->o, NULL);
     outline_band(s->o, line, 15, roll(s, 0.8f, 3.5f), 0.6f);
-    fill(s, canvas_hsv(roll(s, 0, 1), 0.7f, 0.95f), roll(s, 0.25f, 0.8f));
-    x = to_x, y = to_y;
+    canvas_colour colour = canvas_hsv(roll(s, 0, 1), 0.7f, 0.95f);
+    fill(s, colour, roll(s, 0.25f, 0.8f));
+    from = to;
   }
 }
 
@@ -308,14 +334,18 @@ static void draw_abstract(scene *s)
   int n = (int)(s->width * s->height / 600);
   for (int i = 0; i < n; i++) {
     float x = roll(s, 0, s->width), y = roll(s, 0, s->height), r = roll(s, 4, 34), alpha = roll(s, 0.12f, 0.6f);
-    canvas_colour colour = canvas_hsv(roll(s, 0, 1), roll(s, 0.3f, 0.9f), roll(s, 0.4f, 1));
+    canvas_colour colour = roll_hsv(s, 0, 1, 0.3f, 0.9f, 0.4f, 1);
     int corners = dice_between(&s->rng, 2, 7);
     if (corners == 2) disc(s, x, y, r, colour, alpha);
     else shard(s, x, y, r, corners, colour, alpha);
   }
   net(s, dice_between(&s->rng, 4, 12));
   for (int i = dice_between(&s->rng, 1, 3); i > 0; i--) spiral(s);
-  for (int i = 0; i < 60; i++) disc(s, roll(s, 0, s->width), roll(s, 0, s->height), roll(s, 0.6f, 2), canvas_hsv(roll(s, 0, 1), 0.4f, 1), 0.8f);
+  for (int i = 0; i < 60; i++) {
+    canvas_point at = roll_point(s, 0);
+    float r = roll(s, 0.6f, 2);
+    disc(s, at.x, at.y, r, canvas_hsv(roll(s, 0, 1), 0.4f, 1), 0.8f);
+  }
 }
 
 /* Stripes or checks of two colours under soft light. */

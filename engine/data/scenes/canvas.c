@@ -8,6 +8,7 @@
 
 #include <string.h>
 
+#include "data/dice.h"
 #include "data/image.h"
 #include "data/scenes/steady.h"
 
@@ -71,6 +72,12 @@ canvas_colour canvas_hsv(float hue, float saturation, float value)
     c.level[k] = 255 * value * (1 - saturation * steady_clamp(away - 1, 0, 1));
   }
   return c;
+}
+
+canvas_colour canvas_roll_hsv(capl_rng *rng, float hue_lo, float hue_hi, float saturation_lo, float saturation_hi, float value_lo, float value_hi)
+{
+  float hue = dice_uniform(rng, hue_lo, hue_hi), saturation = dice_uniform(rng, saturation_lo, saturation_hi);
+  return canvas_hsv(hue, saturation, dice_uniform(rng, value_lo, value_hi));
 }
 
 canvas_paint canvas_flat(canvas_colour colour, float alpha, int label)

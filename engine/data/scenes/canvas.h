@@ -3,6 +3,7 @@
 ** A canvas holds R, G and B as float planes of levels 0..255 (loops over a row vectorise), and beside them a class per
 ** pixel for scenes that have a mask. Coordinates are px, y down, pixel (x, y) covers x..x+1, y..y+1. Shapes are outlines,
 ** filled with the exact share of each pixel that they cover; a mask takes a pixel that is covered by half or more.
+** C leaves open in which order a call's arguments are evaluated: dice are rolled one a statement, or in one function.
 ** Nothing here allocates: canvas_open takes memory that lives with the calling thread.
 ** SPDX-License-Identifier: Apache-2.0
 */
@@ -95,6 +96,8 @@ void canvas_spot(canvas *c, const canvas_frame *frame, float x, float y, float r
 void canvas_gradient(canvas *c, const canvas_colour *colour, int n);
 /* hue in turns, saturation and value 0..1. */
 canvas_colour canvas_hsv(float hue, float saturation, float value);
+/* One with each of the three uniform in its range. */
+canvas_colour canvas_roll_hsv(capl_rng *rng, float hue_lo, float hue_hi, float saturation_lo, float saturation_hi, float value_lo, float value_hi);
 
 /* ---- noise ----------------------------------------------------------------------------------- */
 

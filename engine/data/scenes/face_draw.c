@@ -179,7 +179,7 @@ static void draw_ear(const face_part *f, int side)
 
 static void draw_skin(const face_part *f)
 {
-  static const canvas_point side[] = {{0, -1}, {0.38f, -0.95f}, {0.62f, -0.72f}, {0.72f, -0.35f}, {0.735f, 0},
+  static const canvas_point side[] = {{0, -1}, {0.31f, -0.95f}, {0.55f, -0.78f}, {0.69f, -0.42f}, {0.735f, 0},
                                       {0.69f, 0.32f}, {0.57f, 0.62f}, {0.36f, 0.87f}, {0.14f, 0.985f}};
   enum { N = sizeof side / sizeof side[0] };
   const face_plan *p = f->p;

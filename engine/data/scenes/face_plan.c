@@ -7,6 +7,7 @@
 
 /* ---- colours --------------------------------------------------------------------------------- */
 
+/* Dice are rolled one a statement: C leaves open in which order arguments are evaluated. */
 static canvas_colour jitter(canvas_colour c, float by, capl_rng *rng)
 {
   for (int k = 0; k < 3; k++) c.level[k] = steady_clamp(c.level[k] + dice_uniform(rng, -by, by), 0, 255);
@@ -27,16 +28,20 @@ static void roll_colours(face_plan *p, capl_rng *rng)
   static const canvas_colour hairs[] = {{{22, 18, 16}}, {{44, 30, 22}}, {{84, 54, 32}}, {{130, 86, 46}}, {{186, 140, 82}}, {{222, 196, 140}}};
   static const canvas_colour odd[] = {{{150, 150, 152}}, {{214, 212, 208}}, {{150, 60, 26}}, {{96, 30, 24}}};
   static const canvas_colour irises[] = {{{60, 38, 22}}, {{96, 64, 34}}, {{90, 110, 60}}, {{70, 110, 150}}};
-  p->skin = jitter(roll_between(skins, 6, rng), 6, rng);
-  p->hair_colour = jitter(dice_chance(rng, 0.18f) ? roll_between(odd, 4, rng) : roll_between(hairs, 6, rng), 5, rng);
+  p->skin = roll_between(skins, 6, rng);
+  p->skin = jitter(p->skin, 6, rng);
+  p->hair_colour = dice_chance(rng, 0.18f) ? roll_between(odd, 4, rng) : roll_between(hairs, 6, rng);
+  p->hair_colour = jitter(p->hair_colour, 5, rng);
   p->iris = roll_between(irises, 4, rng);
-  canvas_colour red = canvas_rgb(dice_uniform(rng, 160, 205), dice_uniform(rng, 55, 95), dice_uniform(rng, 70, 100));
+  canvas_colour red = jitter(canvas_rgb(182, 75, 85), 18, rng);
   p->lips = canvas_mix(p->skin, red, dice_uniform(rng, 0.35f, 0.85f));
-  p->cloth = canvas_hsv(capl_rng_float(rng), dice_uniform(rng, 0, 0.75f), dice_uniform(rng, 0.15f, 0.95f));
-  p->hat_colour = canvas_hsv(capl_rng_float(rng), dice_uniform(rng, 0.1f, 0.8f), dice_uniform(rng, 0.15f, 0.9f));
+  p->cloth = canvas_roll_hsv(rng, 0, 1, 0, 0.75f, 0.15f, 0.95f);
+  p->hat_colour = canvas_roll_hsv(rng, 0, 1, 0.1f, 0.8f, 0.15f, 0.9f);
   float hue = capl_rng_float(rng), pale = dice_uniform(rng, 0, 0.6f), bright = dice_uniform(rng, 0.15f, 0.95f);
-  for (int i = 0; i < 3; i++)
-    p->background[i] = canvas_hsv(hue + dice_uniform(rng, -0.12f, 0.12f), pale, steady_clamp(bright + dice_uniform(rng, -0.25f, 0.25f), 0.03f, 1));
+  for (int i = 0; i < 3; i++) {
+    float own = hue + dice_uniform(rng, -0.12f, 0.12f), value = bright + dice_uniform(rng, -0.25f, 0.25f);
+    p->background[i] = canvas_hsv(own, pale, steady_clamp(value, 0.03f, 1));
+  }
 }
 
 /* ---- pose ------------------------------------------------------------------------------------ */

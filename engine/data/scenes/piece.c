@@ -107,9 +107,10 @@ static void make_sides(piece *p, const float *x, const float *y, int n)
   p->y = sum_y / (3 * area);
 }
 
-/* n corners on a circle, each up to `loose` of a step away from its even place. */
+/* n corners on a circle; or, each up to `loose` of a step away from its even place, 5 to n of them turned anyhow. */
 static void make_polygon(piece *p, int n, float turn, float loose, capl_rng *rng)
 {
+  if (loose > 0) n = dice_between(rng, 5, n), turn = dice_uniform(rng, 0, 1);
   float x[PIECE_SIDES], y[PIECE_SIDES];
   for (int i = 0; i < n; i++) {
     float place = (float)i + turn + (loose > 0 ? dice_uniform(rng, -loose, loose) : 0);
@@ -155,7 +156,7 @@ void piece_make(piece *p, int shape, float size, int variant, capl_rng *rng)
   case CAPL_SLIDER_ROUNDED: add_corners(p, p->half, 0.8f * p->half, p->round); break;
   case CAPL_SLIDER_TRIANGLE: make_triangle(p); break;
   case CAPL_SLIDER_HEXAGON: make_polygon(p, 6, 0, 0, rng); break;
-  case CAPL_SLIDER_POLYGON: make_polygon(p, dice_between(rng, 5, 8), dice_uniform(rng, 0, 1), 0.3f, rng); break;
+  case CAPL_SLIDER_POLYGON: make_polygon(p, PIECE_SIDES, 0, 0.3f, rng); break;
   case CAPL_SLIDER_JIGSAW: make_jigsaw(p, variant); break;
   default: break;
   }

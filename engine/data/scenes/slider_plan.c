@@ -118,7 +118,8 @@ static bool place_decoy(slider_plan *plan, bool level, float loose, capl_rng *rn
   enum { TRIES = 64 };
   float h = plan->shape.half;
   for (int i = 0; i < TRIES; i++) {
-    slider_place at = {.radians = roll_turn(10, 30, rng), .scale = dice_uniform(rng, 1 - loose, 1 + loose)};
+    slider_place at = {.radians = roll_turn(10, 30, rng)};
+    at.scale = dice_uniform(rng, 1 - loose, 1 + loose);
     at.x = dice_uniform(rng, 2 * h, (float)plan->width - h);
     at.y = level ? plan->gap.y : dice_uniform(rng, h, (float)plan->height - h);
     if (!is_free(plan, &at)) continue;

@@ -4,6 +4,7 @@ local core = ...
 
 local data = require "data"
 local options = require "cli.options"
+local scenes = require "cli.generate_scenes"
 
 local spec = {
   {name = "out", type = "text", required = true, doc = "folder for the images; made when it is missing"},
@@ -63,6 +64,7 @@ end
 local function main(job)
   local o, words = options.read(job.args, spec, {command = "generate"})
   if words[1] then core.error{code = "value", message = ("'%s' is no option; write --key=value"):format(words[1])} end
+  if scenes.run(o) then return end
   local wanted = {
     dir = o.out, count = o.n, seed = o.seed, preset = o.preset, charset = o.charset,
     length = o.length and read_length(o.length), width = o.width, height = o.height, font = o.font and read_fonts(o.font),
