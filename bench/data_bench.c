@@ -9,7 +9,8 @@
 **        data_bench cached DIR augment      the same, decoded once
 ** Loaders have THREADS threads (environment; 2). CAPL_ISA chooses kernels. Each figure is the median of several turns.
 ** step_ms: ms per step of `images` images, of processor time for generate, else of wall time; core_ms: processor time.
-** memcpy_ms: what moving as many bytes (half read, half written) takes as many threads, in turn with the steps.
+** memcpy_ms: what moving as many bytes (half read, half written) takes as many threads, in turn with the steps; likewise
+** memcpy_core_ms.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #define _GNU_SOURCE
@@ -76,14 +77,17 @@ static void time_turn(timing *t, int turn, int times, void (*step)(void *context
   t->core[turn] = 1e3 * (now(CLOCK_PROCESS_CPUTIME_ID) - core) / times;
 }
 
-static void print_result(const char *name, double step_ms, double core_ms, int images, double memcpy_ms)
+/* copies: NULL = none. */
+static void print_result(const char *name, int images, timing *steps, timing *copies)
 {
+  double step_ms = median(steps->wall, TURNS), core_ms = median(steps->core, TURNS);
   struct rusage usage;
   const char *isa = getenv("CAPL_ISA");
   getrusage(RUSAGE_SELF, &usage);
   printf("{\"case\": \"%s\", \"isa\": \"%s\", \"threads\": %d, \"step_ms\": %.6g, \"core_ms\": %.6g, \"images\": %d, "
          "\"images_per_s\": %.6g, ", name, isa ? isa : "best", threads, step_ms, core_ms, images, 1e3 * images / step_ms);
-  if (memcpy_ms > 0) printf("\"memcpy_ms\": %.6g, ", memcpy_ms);
+  if (copies)
+    printf("\"memcpy_ms\": %.6g, \"memcpy_core_ms\": %.6g, ", median(copies->wall, TURNS), median(copies->core, TURNS));
   printf("\"peak_rss_bytes\": %ld}\n", 1024L * usage.ru_maxrss);
 }
 
@@ -223,7 +227,7 @@ static void measure_loader(const char *name, capl_loader *loader, int batch, int
   capl_loader_free(loader);
   free(c.from);
   free(c.to);
-  print_result(name, median(steps.wall, TURNS), median(steps.core, TURNS), batch, bytes ? median(copies.wall, TURNS) : 0);
+  print_result(name, batch, &steps, bytes ? &copies : NULL);
 }
 
 static capl_augment_options usual_augmentation(void)
@@ -233,13 +237,21 @@ static capl_augment_options usual_augmentation(void)
 
 /* ---- cases -------------------------------------------------------------------------------------- */
 
+static bool is_variant(const char *name)
+{
+  return strcmp(name, "plain") == 0 || strcmp(name, "noise") == 0 || strcmp(name, "mask") == 0 || strcmp(name, "perspective") == 0;
+}
+
 static void augment(const char *variant)
 {
   enum { N = 32, SIDE = 512, C = 3 };
   capl_augment_options a = usual_augmentation();
   bool mask = strcmp(variant, "mask") == 0;
   size_t levels = (size_t)N * SIDE * SIDE * C;
-  a.noise = strcmp(variant, "noise") == 0 ? (capl_range){5, 10} : (capl_range){0, 0};
+  a.flip = 0.5f;
+  a.class_swaps.declared = true; /* none */
+  if (strcmp(variant, "noise") == 0) a.noise = (capl_range){5, 10};
+  if (strcmp(variant, "perspective") == 0) a.rotate = (capl_range){0, 0}, a.perspective = (capl_range){0.05f, 0.2f};
   capl_source *source = memory_source_new(2 * N, SIDE, SIDE, C, mask);
   capl_loader *loader = open_loader(source, (capl_loader_options){
     .batch = N, .norm = CAPL_NORM_MEAN_STD, .mean = {0.5f, 0.4f, 0.3f}, .std = {0.2f, 0.2f, 0.2f}, .augment = &a});
@@ -282,8 +294,8 @@ static void generate(bool gray)
   for (int turn = 0; turn < TURNS; turn++) time_turn(&t, turn, 20, draw, &d);
   free(d.pixels);
   capl_captcha_unref(d.gen);
-  double ms = median(t.core, TURNS);
-  print_result(gray ? "generate gray" : "generate", ms, ms, 64, 0);
+  memcpy(t.wall, t.core, sizeof t.wall);
+  print_result(gray ? "generate gray" : "generate", 64, &t, NULL);
 }
 
 static void write_files(const char *folder, uint32_t n)
@@ -309,7 +321,7 @@ int main(int argc, char **argv)
   if (getenv("THREADS")) threads = atoi(getenv("THREADS"));
   if (threads < 1 || threads > THREADS_MOST) threads = 2;
   if (strcmp(what, "generate") == 0) return generate(strcmp(first, "gray") == 0), 0;
-  if (strcmp(what, "augment") == 0) return augment(first), 0;
+  if (strcmp(what, "augment") == 0 && is_variant(first)) return augment(first), 0;
   if (strcmp(what, "small") == 0) return small(), 0;
   if (strcmp(what, "write") == 0) return write_files(first, (uint32_t)atoi(second)), 0;
   if (strcmp(what, "folder") == 0) return folder(first, strcmp(second, "augment") == 0), 0;
