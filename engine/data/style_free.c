@@ -57,6 +57,22 @@ typedef struct {
   captcha_pose pose;
 } placed;
 
+/* The corners are pushed apart; the letter as a whole stays where it is. */
+static void roll_push(captcha_image *image, float reach, captcha_spot push[4])
+{
+  captcha_spot mean = {0, 0};
+  for (int k = 0; k < 4; k++) {
+    push[k].x = dice_uniform(&image->rng, -reach, reach);
+    push[k].y = dice_uniform(&image->rng, -reach, reach);
+    mean.x += push[k].x / 4;
+    mean.y += push[k].y / 4;
+  }
+  for (int k = 0; k < 4; k++) {
+    push[k].x -= mean.x;
+    push[k].y -= mean.y;
+  }
+}
+
 static placed roll_letter(captcha_image *image, int i)
 {
   const capl_captcha_options *o = &image->gen->options;
@@ -67,11 +83,7 @@ static placed roll_letter(captcha_image *image, int i)
   p.gap = p.size * roll(image, o->spacing);
   p.pose.degrees = roll(image, o->rotate) * image->level.warp;
   p.pose.centre.y = -p.size * roll(image, o->rise) + (float)(p.letter->height - 2 * p.letter->top) / 2;
-  float reach = p.size * roll(image, o->warp) * image->level.warp;
-  for (int k = 0; k < 4; k++) {
-    p.pose.push[k].x = dice_uniform(&image->rng, -reach, reach);
-    p.pose.push[k].y = dice_uniform(&image->rng, -reach, reach);
-  }
+  roll_push(image, p.size * roll(image, o->warp) * image->level.warp, p.pose.push);
   return p;
 }
 
