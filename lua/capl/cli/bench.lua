@@ -16,7 +16,7 @@ local run = require "run"
 local spec = {
   {name = "steps", type = "number", doc = "steps that are measured (20; with --augment 100)"},
   {name = "warmup", type = "number", doc = "steps before them (5; with --augment 10)"},
-  {name = "augment", type = "flag", default = false, doc = "the making of training batches alone: by 16, 8, 4, 1 threads and by the device"},
+  {name = "augment", type = "flag", default = false, doc = "only the making of training batches: by 16, 8, 4, 1 threads and the device"},
   {name = "ops", type = "flag", default = false, doc = "time, bytes and share of the floor by operation and layer"},
   {name = "json", type = "flag", default = false, doc = "one JSON object instead of the table"},
   {name = "fixed", type = "flag", default = false, doc = "the same batch in every step: leaves out the cost of data"},
