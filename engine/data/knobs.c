@@ -65,13 +65,24 @@ static void move_share(const capl_knob *knob, const capl_augment_options *from, 
   *(float *)((char *)out + knob->offset) = between(a, b, share);
 }
 
-/* What is no number (the level that fills corners, which ops share a coin) is that of the stage to come, if it augments;
-** a stage that mixes no samples leaves alpha as it was. */
+/* What belongs to an op that the stage to come has switched off stays as it was while the op fades. */
+static void keep_fading(const capl_augment_options *from, capl_augment_options *rest)
+{
+  if (rest->mixup.p == 0) rest->mixup.alpha = from->mixup.alpha;
+  if (rest->cutmix.p == 0) rest->cutmix.alpha = from->cutmix.alpha;
+  if (!augment_is_on(rest->blur)) rest->blur_size = from->blur_size;
+  if (!augment_is_on(rest->erase)) rest->erase_value = from->erase_value;
+  if (rest->flip > 0 || rest->flip_vertical > 0) return;
+  rest->flip_text = from->flip_text;
+  rest->class_swaps = from->class_swaps;
+  rest->point_swaps = from->point_swaps;
+}
+
+/* What is no number, such as the level that fills corners, is that of the stage to come, if it augments. */
 static capl_augment_options rest_of(const capl_augment_options *from, const capl_augment_options *to, double share)
 {
   capl_augment_options rest = to && (share > 0 || !from) ? *to : from ? *from : (capl_augment_options){0};
-  if (from && rest.mixup.p == 0) rest.mixup.alpha = from->mixup.alpha;
-  if (from && rest.cutmix.p == 0) rest.cutmix.alpha = from->cutmix.alpha;
+  if (from) keep_fading(from, &rest);
   return rest;
 }
 

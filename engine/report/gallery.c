@@ -5,6 +5,7 @@
 */
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "report/drawing.h"
 
@@ -118,15 +119,38 @@ static int row_height(const layout *l)
   return l->image_h + (l->captions ? CAPTION_ROW : 0) + ROW_GAP;
 }
 
-static int64_t section_height(const layout *l, const report_section *s)
+/* How much of a note goes on one line: up to a space, if there is one that fits. */
+static size_t line_of(layout *l, const char *text)
+{
+  char line[512];
+  size_t fits = 0;
+  for (size_t n = 1; n < sizeof line; n++) {
+    if (text[n - 1] != ' ' && text[n - 1]) continue;
+    memcpy(line, text, n - 1);
+    line[n - 1] = 0;
+    if (fits > 0 && canvas_text_width(&l->paper, note_size, line) > l->width - 2 * PAD) break;
+    fits = n;
+    if (!text[n - 1]) return n - 1;
+  }
+  return fits > 0 ? fits : strlen(text);
+}
+
+static int note_lines(layout *l, const char *note)
+{
+  int lines = 0;
+  for (const char *at = note; is_text(at); at += line_of(l, at)) lines++;
+  return lines;
+}
+
+static int64_t section_height(layout *l, const report_section *s)
 {
   bool heads = is_text(l->gallery->first) || is_text(l->gallery->rest);
   int64_t rows = (s->n_views + l->gallery->columns - 1) / l->gallery->columns;
-  return (is_text(s->title) ? SECTION_ROW : 0) + (is_text(s->note) ? NOTE_ROW : 0) + (heads ? HEAD_ROW : 0) +
+  return (is_text(s->title) ? SECTION_ROW : 0) + note_lines(l, s->note) * NOTE_ROW + (heads ? HEAD_ROW : 0) +
          rows * row_height(l) + SECTION_GAP;
 }
 
-static int64_t natural_height(const layout *l)
+static int64_t natural_height(layout *l)
 {
   int64_t height = 2 * PAD - ROW_GAP - SECTION_GAP + (is_text(l->gallery->title) ? TITLE_ROW : 0);
   for (int i = 0; i < l->gallery->n_sections; i++) height += section_height(l, &l->gallery->sections[i]);
@@ -238,6 +262,19 @@ static void draw_line(layout *l, int row, int below, double size, uint32_t rgb, 
   l->y += row;
 }
 
+static void draw_note(layout *l, const char *note)
+{
+  char line[512];
+  for (const char *at = note; is_text(at);) {
+    size_t n = line_of(l, at), shown = n < sizeof line ? n : sizeof line - 1;
+    if (shown > 0 && at[shown - 1] == ' ') shown--;
+    memcpy(line, at, shown);
+    line[shown] = 0;
+    draw_line(l, NOTE_ROW, 12, note_size, COLOUR_QUIET, line);
+    at += n;
+  }
+}
+
 static void draw_heads(layout *l)
 {
   const report_gallery *g = l->gallery;
@@ -251,7 +288,7 @@ static void draw_heads(layout *l)
 static capl_status draw_section(layout *l, const report_section *s)
 {
   draw_line(l, SECTION_ROW, 16, section_size, COLOUR_TEXT, s->title);
-  draw_line(l, NOTE_ROW, 12, note_size, COLOUR_QUIET, s->note);
+  draw_note(l, s->note);
   draw_heads(l);
   for (int i = 0; i < s->n_views; i++) {
     int column = i % l->gallery->columns;
@@ -276,7 +313,9 @@ capl_status draw_gallery(const report_gallery *gallery, report_picture *out)
   *out = (report_picture){0};
   CAPL_TRY(check_gallery(gallery));
   measure(&l);
+  CAPL_TRY(canvas_begin(&l.paper, gallery->font, 1, 1)); /* texts are measured before there is paper for them */
   int64_t height = natural_height(&l);
+  CAPL_TRY(canvas_end(&l.paper, CAPL_OK, NULL));
   if (height > REPORT_MAX_SIDE || l.width > REPORT_MAX_SIDE) {
     CAPL_FAIL(CAPL_EVALUE, "the views make a picture of %d x %lld px; the limit is %d px per side", l.width, (long long)height,
               REPORT_MAX_SIDE);

@@ -162,6 +162,10 @@ static void every_number_of_an_augmentation_is_moved(void **state)
   to.skip[CAPL_AUGMENT_ROTATE] = 0.75f;
   capl_augment_between(&half, &to, 0.5, &half);
   assert_float_equal(half.skip[CAPL_AUGMENT_ROTATE], 0.5, 1e-6);
+  to.class_swaps = (capl_swaps){.declared = true, .count = 1, .pair = {{4, 5}}};
+  capl_augment_between(&to, &(capl_augment_options){.noise = {1, 2}}, 0.5, &half);
+  assert_float_equal(half.flip, 0.25, 1e-6); /* as long as there are flips, their swaps are */
+  assert_int_equal(half.class_swaps.pair[0][1], 5);
   capl_augment_between(&to, NULL, 0.5, &half);
   assert_float_equal(half.mixup.alpha, 0.4, 1e-6);
   assert_float_equal(half.skip[CAPL_AUGMENT_ROTATE], 0.75, 0);

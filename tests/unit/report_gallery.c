@@ -96,6 +96,23 @@ static void rows_and_sections_add_up(void **state)
   report_picture_fini(&p);
 }
 
+static void long_notes_have_several_lines(void **state)
+{
+  (void)state;
+  const report_view view = {.pixels = gray, .width = SIDE, .height = SIDE, .channels = 1};
+  const char *notes[] = {"short", "a note of many words that is by far too long for one line of so narrow a picture, so it takes two", "oneveryveryverylongwordthatnolinecanhold,whichisthencutattheendofitsonlylinewithadotdotdot"};
+  int height[3];
+  for (int i = 0; i < 3; i++) {
+    const report_section section = {.note = notes[i], .views = &view, .n_views = 1};
+    report_picture p;
+    assert_ok(drawing->gallery(&(report_gallery){.columns = 1, .sections = &section, .n_sections = 1}, &p));
+    height[i] = p.height;
+    report_picture_fini(&p);
+  }
+  assert_int_equal(height[1], height[0] + 20);
+  assert_int_equal(height[2], height[0]);
+}
+
 static void what_cannot_be_drawn_is_told(void **state)
 {
   (void)state;
@@ -119,6 +136,7 @@ int main(void)
     cmocka_unit_test(points_are_dots_and_crosses_at_their_place),
     cmocka_unit_test(boxes_are_drawn_unless_there_is_none),
     cmocka_unit_test(rows_and_sections_add_up),
+    cmocka_unit_test(long_notes_have_several_lines),
     cmocka_unit_test(what_cannot_be_drawn_is_told),
   };
   return cmocka_run_group_tests(tests, open_drawing, NULL);

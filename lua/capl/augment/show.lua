@@ -4,6 +4,7 @@ local core = ...
 
 local show = {}
 
+local TEXT = 76 -- characters of the last column
 local ENDLESS = 2 ^ 32 - 1 -- samples of an epoch that does not end
 
 -- ---- words ----
@@ -90,10 +91,23 @@ function show.values(values)
   return text == "nothing" and "no augmentation" or text
 end
 
--- Columns as wide as their widest cell; ± counts as one character.
+-- Characters, not bytes: ± is one.
+local function width(text) return select(2, text:gsub("[^\128-\191]", "")) end
+
+-- Lines of a list with commas, each at most `most` characters long if that can be.
+local function wrap(text, most)
+  local lines = {}
+  for part in (text .. ", "):gmatch("(.-, )") do
+    local last = lines[#lines]
+    if last and width(last) + width(part) <= most + 2 then lines[#lines] = last .. part else lines[#lines + 1] = part end
+  end
+  for i, line in ipairs(lines) do lines[i] = line:gsub(i == #lines and ", $" or " $", "") end
+  return lines
+end
+
+-- Columns as wide as their widest cell.
 local function columns(rows)
   local wide, lines = {}, {}
-  local function width(text) return select(2, text:gsub("[^\128-\191]", "")) end
   for _, row in ipairs(rows) do
     for k, text in ipairs(row) do wide[k] = math.max(wide[k] or 0, width(text)) end
   end
@@ -111,7 +125,10 @@ function show.table(schedule)
   local rows, all, since = {{"stage", "from", "comes in over", "what changes"}}, targets(schedule), schedule.box:since()
   for i, stage in ipairs(schedule.stages) do
     local name = stage.name or stage.augment_name
-    rows[i + 1] = {i .. (name and " " .. name or ""), beginning(schedule, i, since[i]), show.ramp(stage), changes(all[i], all[i - 1] or {})}
+    local first, when, over = i .. (name and " " .. name or ""), beginning(schedule, i, since[i]), show.ramp(stage)
+    for k, text in ipairs(wrap(changes(all[i], all[i - 1] or {}), TEXT)) do
+      rows[#rows + 1] = k == 1 and {first, when, over, text} or {"", "", "", text}
+    end
   end
   local endless = schedule.loader.source.box:count() == ENDLESS
   local epoch = endless and "an endless epoch" or ("%d batches an epoch"):format(schedule.loader:batches())

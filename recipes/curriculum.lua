@@ -1,0 +1,128 @@
+--- capl: 1
+--- needs: minutes=120
+-- Reads long captchas, 6 characters out of 0-9A-Z in 200x60 pixels, by way of easy ones: first short texts of few letters, upright
+-- and clean, then longer and harder ones, then all of it under strong augmentation.
+--
+-- data      generated while training, never twice the same image; no files needed
+-- network   that of captcha.lua: 7 convolutions, 6 attention maps over the columns, one classifier for all positions
+-- run       capl recipes/curriculum.lua [--curriculum=false] [--seed=N]
+-- look      capl preview recipes/curriculum.lua draws what each stage makes
+-- SPDX-License-Identifier: Apache-2.0
+
+local p = capl.params {
+  curriculum = true, -- false: as hard as the last stage from the beginning
+  samples = 16000, -- training images
+  batch = 32, -- images per step
+  lr = 0.02, -- highest learning rate of the matrices and convolutions, which Muon trains
+  adam_lr = 6e-3, -- of everything else, which AdamW trains
+  warmup = 50, -- steps until they are reached
+  precision = "auto", -- fp32, bf16, on a GPU also fp16 and tf32, or auto: the fastest here
+  workers = "auto", -- threads that make images
+  charset = "0-9A-Z", -- what the captchas are made of
+  length = 6, -- characters of a captcha
+  width = 200, -- px
+  val = 500, -- fresh images for the curve
+  test = 3000, -- fresh images for the final figure
+  seed = 42,
+}
+capl.manual_seed(p.seed)
+
+-- ---- data ----
+
+local hard = {augment = "captcha", difficulty = false}
+local steps = math.floor(p.samples / p.batch)
+local function at(share) return math.floor(share * steps) end
+
+local function stages()
+  if not p.curriculum then return augment.schedule {hard} end
+  return augment.schedule {
+    {name = "short", augment = {rotate = 2, noise = 4}, difficulty = {length = {1, 2}, charset = 0.3, noise = 0.2, warp = 0.2}},
+    {name = "longer", from = {step = at(0.1)}, ramp = {steps = at(0.25)},
+      difficulty = {length = {3, p.length}, charset = 1, noise = 0.6, warp = 0.6}},
+    {name = "hard", from = {step = at(0.4)}, ramp = {steps = at(0.2), shape = "cosine"},
+      augment = hard.augment, difficulty = {length = p.length, noise = 1, warp = 1}},
+  }
+end
+
+local function captchas(opts)
+  opts.charset, opts.width = p.charset, p.width
+  return data.captcha(opts)
+end
+
+local function fixed(role, seed, count)
+  return data.loader {
+    source = captchas {length = p.length, seed = seed, count = count, fixed = true}, role = role, batch = 100, workers = p.workers,
+  }
+end
+
+local images = data.loader {
+  source = captchas {length = {1, p.length}, seed = p.seed}, role = "train", batch = p.batch, workers = p.workers,
+  augment = stages(),
+}
+local val, test = fixed("val", p.seed + 2, p.val), fixed("test", p.seed, p.test)
+local charset = images.charset
+
+-- ---- network ----
+
+local function block(inputs, outputs, stride)
+  return nn.Sequential {
+    nn.Conv2d(inputs, outputs, 3, {stride = stride, padding = 1, bias = false}),
+    nn.BatchNorm2d(outputs),
+    nn.ReLU(),
+  }
+end
+
+-- Each position of the text looks at the columns it wants: a softmax over columns mixes one vector per column.
+local Attention = nn.class("Attention")
+
+function Attention:init(channels, height, width)
+  self.channels, self.width = channels, width
+  self.query = nn.Sequential {
+    nn.Conv2d(channels, channels / 4, 1), nn.ReLU(), nn.Flatten(),
+    nn.Linear(channels / 4 * height * width, p.length * width),
+  }
+  self.value = nn.Sequential {
+    nn.Conv2d(channels, channels, {height, 1}, {bias = false}), nn.BatchNorm2d(channels), nn.ReLU(),
+  }
+  self.read = nn.Linear(channels, #charset)
+end
+
+function Attention:forward(x)
+  local n = x:size(1)
+  local weights = self.query(x):view(n, p.length, self.width):softmax(-1)
+  local columns = self.value(x):view(n, self.channels, self.width)
+  return self.read(weights:matmul(columns:transpose(2, 3))) -- (N, length, K)
+end
+
+local model = nn.Sequential {
+  block(1, 8, 1),
+  block(8, 16, 2), -- 30x100
+  block(16, 32, 2), -- 15x50
+  block(32, 32, 1),
+  block(32, 64, 2), -- 8x25
+  block(64, 64, 1),
+  block(64, 128, {2, 1}), -- 4x25
+  Attention(128, 4, math.ceil(p.width / 8)),
+}
+capl.model(model, {output = "text", charset = charset, length = p.length})
+
+-- ---- training ----
+
+-- Muon for the matrices and convolutions; AdamW for biases, batch norm and the last layer.
+local matrices, others = {}, {}
+for name, parameter in model:named_parameters() do
+  table.insert((#parameter.shape == 1 or name:find("read", 1, true)) and others or matrices, parameter)
+end
+local function rate(lr) return optim.schedule.warmup_cosine {lr = lr, warmup = p.warmup, total = steps} end
+
+train.fit {
+  model = model, train = images, val = val, test = test,
+  loss = function(output, batch) -- places behind the end of a shorter text are -1
+    return nn.cross_entropy(output:view(-1, #charset), batch.target:view(-1), {ignore_index = -1})
+  end,
+  optimizer = optim.join {
+    optim.Muon(matrices, {lr = rate(p.lr), momentum = 0.9, weight_decay = 0.1}),
+    optim.AdamW(others, {lr = rate(p.adam_lr), betas = {0.9, 0.99}, weight_decay = 0}),
+  },
+  precision = p.precision, samples = p.samples, keep = "last",
+}
