@@ -31,15 +31,15 @@ capl.manual_seed(p.seed)
 
 local hard = {augment = "captcha", difficulty = false}
 local steps = math.floor(p.samples / p.batch)
-local function at(share) return math.floor(share * steps) end
+local function share(of, least) return math.max(least, math.floor(of * steps)) end -- in steps
 
 local function stages()
   if not p.curriculum then return augment.schedule {hard} end
   return augment.schedule {
     {name = "short", augment = {rotate = 2, noise = 4}, difficulty = {length = {1, 2}, charset = 0.3, noise = 0.2, warp = 0.2}},
-    {name = "longer", from = {step = at(0.1)}, ramp = {steps = at(0.25)},
+    {name = "longer", from = {step = share(0.1, 1)}, ramp = {steps = share(0.25, 1)},
       difficulty = {length = {3, p.length}, charset = 1, noise = 0.6, warp = 0.6}},
-    {name = "hard", from = {step = at(0.4)}, ramp = {steps = at(0.2), shape = "cosine"},
+    {name = "hard", from = {step = share(0.4, 2)}, ramp = {steps = share(0.2, 1), shape = "cosine"},
       augment = hard.augment, difficulty = {length = p.length, noise = 1, warp = 1}},
   }
 end
@@ -124,5 +124,5 @@ train.fit {
     optim.Muon(matrices, {lr = rate(p.lr), momentum = 0.9, weight_decay = 0.1}),
     optim.AdamW(others, {lr = rate(p.adam_lr), betas = {0.9, 0.99}, weight_decay = 0}),
   },
-  precision = p.precision, samples = p.samples, keep = "last",
+  precision = p.precision, samples = p.samples,
 }
