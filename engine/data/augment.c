@@ -44,11 +44,12 @@ capl_status capl_augment_scratch_init(scratch *s, int height, int width, int cha
   s->padded = calloc(h + 3 + AUGMENT_BEHIND, s->stride);
   s->filtered = malloc(h * w * c);
   s->mixed = malloc(h * w * c);
+  s->finished = malloc(h * w * c);
   s->blurred = malloc((w + 2 * AUGMENT_BLUR_MOST) * c + (2 * AUGMENT_BLUR_MOST + 1) * w * c);
   s->band = malloc(AUGMENT_BAND * w * c);
   s->nodes = malloc((size_t)capl_augment_nodes_across(width) * (size_t)capl_augment_nodes_across(height) * 2 * sizeof(int32_t));
   s->value = malloc(w * c * sizeof(int32_t));
-  if (s->padded && s->filtered && s->mixed && s->blurred && s->band && s->nodes && s->value) return CAPL_OK;
+  if (s->padded && s->filtered && s->mixed && s->finished && s->blurred && s->band && s->nodes && s->value) return CAPL_OK;
   return CAPL_FAIL(CAPL_ENOMEM, "no memory to augment images of %d x %d px", width, height);
 }
 
@@ -57,6 +58,7 @@ void capl_augment_scratch_fini(scratch *s)
   free(s->padded);
   free(s->filtered);
   free(s->mixed);
+  free(s->finished);
   free(s->blurred);
   free(s->band);
   free(s->nodes);
@@ -267,9 +269,9 @@ static void paint_whole(const capl_augment_options *options, const draw *d, cons
   const capl_conversion *to = f.to;
   bool late = to && to->norm == CAPL_NORM_STANDARDISE && to->type != CAPL_PIXEL_U8;
   uint8_t *out = f.out;
-  if (late) f.to = NULL, f.out = s->mixed; /* the other sample's levels are read row by row before */
+  if (late) f.to = NULL, f.out = s->finished;
   paint(options, d, in, s, &f);
-  if (late) capl_convert(to, s->mixed, (size_t)s->height * (size_t)s->width, s->channels, out);
+  if (late) capl_convert(to, s->finished, (size_t)s->height * (size_t)s->width, s->channels, out);
 }
 
 static void copy_sample(const capl_augment_layout *layout, const capl_sample *in, const capl_conversion *to, const capl_sample *out)

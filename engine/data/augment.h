@@ -92,8 +92,6 @@ typedef struct {
 /* Rolls the dice for one image of the given size. mean: its capl_augment_mean, read if the options need it. */
 CAPL_API capl_augment_draw capl_augment_roll(const capl_augment_options *options, uint64_t seed, uint32_t epoch, uint32_t sample,
                                     int height, int width, float mean);
-/* EUNSUPPORTED naming the first op that a row of a feed (capl/feed.h) cannot say. */
-capl_status augment_check_row(const capl_augment_options *options);
 /* Which of count samples this one is mixed with; false = none. It may be itself. */
 CAPL_API bool capl_augment_partner(const capl_augment_options *options, const capl_augment_case *which, uint32_t count, uint32_t *id);
 /* Whether samples may be mixed at all. */
@@ -109,6 +107,10 @@ void capl_augment_gamma(float gamma, uint8_t table[256]);
 /* Nodes of a map that bends, 16.16 each, rows of capl_augment_nodes_across(width): x then y of each node. They lie at most
 ** 16383 px from 0. */
 int capl_augment_nodes_across(int size); /* size / 8 rounded up, and 1 */
+static inline int capl_augment_nodes_count(int height, int width) /* numbers of all nodes */
+{
+  return 2 * capl_augment_nodes_across(width) * capl_augment_nodes_across(height);
+}
 void capl_augment_nodes(const capl_augment_draw *d, int height, int width, int32_t *nodes);
 /* By how many px of the source elastic moves what is shown at (x,y): the lattice spans the image, is looked up at nodes, and
 ** bilinear between them. */
@@ -123,6 +125,7 @@ typedef struct {
   uint8_t *padded;   /* (H + 3, W + 3, C) and room to read behind: the source with its surroundings */
   uint8_t *filtered; /* (H,W,C): after gamma or blur */
   uint8_t *mixed;    /* (H,W,C): the other sample's levels */
+  uint8_t *finished; /* (H,W,C): all levels, where their sums must be known first */
   uint8_t *blurred;  /* rows of the blur */
   uint8_t *band;     /* rows of levels on their way to values */
   int32_t *nodes;

@@ -118,25 +118,13 @@ capl_status capl_augment_check(const capl_augment_options *options)
   return CAPL_FAIL(CAPL_EVALUE, "augment: blur has size = %d; 3, 5 and 7 px are known", size);
 }
 
-/* ---- on a device ----------------------------------------------------------------------------- */
-
-static bool is_asked_for(const capl_augment_options *options, capl_augment_op op)
+bool augment_is_asked_for(const capl_augment_options *options, capl_augment_op op)
 {
   switch (augment_ops[op].kind) {
   case OP_RANGE: return augment_is_on(augment_range(options, op));
   case OP_PROBABILITY: return augment_probability(options, op) > 0;
   default: return capl_augment_mixes(options);
   }
-}
-
-/* A row holds one affine map, one gain and noise. */
-capl_status augment_check_row(const capl_augment_options *options)
-{
-  for (int op = CAPL_AUGMENT_PERSPECTIVE; op < CAPL_AUGMENT_OPS; op++) {
-    if (!is_asked_for(options, (capl_augment_op)op)) continue;
-    return CAPL_FAIL(CAPL_EUNSUPPORTED, "augment: %s cannot be done on this device", augment_ops[op].name);
-  }
-  return CAPL_OK;
 }
 
 /* ---- with a source --------------------------------------------------------------------------- */

@@ -31,5 +31,7 @@ static inline bool augment_is_on(capl_range range)
 }
 /* Of an op that is a probability. */
 float augment_probability(const capl_augment_options *options, capl_augment_op op);
+/* Whether some sample may get the op. */
+bool augment_is_asked_for(const capl_augment_options *options, capl_augment_op op);
 
 #endif

@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SUBSTITUTES = 16 };
+#include "data/augment_rows.h"
 
-_Static_assert(sizeof(capl_feed_row) == 96 && sizeof(capl_feed_more) == 100, "host and device see the same rows");
+enum { SUBSTITUTES = 16 };
 
 static size_t pixels_of(const capl_source *source)
 {
@@ -133,22 +133,24 @@ static sample_facts facts_of(const row_maker *maker, const row_stage *stage, con
   return facts;
 }
 
-/* image: the sample's place among those on the device. Returns whether the augmentation changes it. */
-static bool describe(const row_job *job, uint32_t id, const sample_facts *facts, uint32_t image, capl_feed_row *row)
+/* Rolls a sample's dice and writes how a device makes its image, which has this number there. alone: it is not mixed. */
+static capl_augment_draw describe(const row_job *job, uint32_t id, const sample_facts *facts, bool alone, uint32_t number,
+                                  const feed_place *place)
 {
   const row_maker *maker = job->maker;
   const capl_source *source = maker->source;
-  capl_augment_draw d = {.gain = 1};
+  capl_augment_draw d = {.gain = 1, .gamma = 1, .mix = 1};
   if (job->stage->augments)
     d = capl_augment_roll(&job->stage->augment, maker->seed, job->epoch, id, source->height, source->width, facts->mean);
+  if (alone) {
+    d.mixing = CAPL_MIX_NONE;
+    d.mix = 1;
+    d.any = d.alone;
+  }
   capl_affine to = capl_conversion_affine(&maker->conversion, facts->sum, facts->squares,
                                           pixels_of(source) * (size_t)source->channels);
-  *row = (capl_feed_row){
-    .gain = d.gain, .lift = d.lift, .noise = d.noise, .noise_key = d.noise_key, .image = image, .moves = d.moves};
-  memcpy(row->map, d.map, sizeof row->map);
-  memcpy(row->scale, to.scale, sizeof row->scale);
-  memcpy(row->shift, to.shift, sizeof row->shift);
-  return d.any;
+  feed_row_write(&d, &to, source->height, source->width, number, place);
+  return d;
 }
 
 /* (H,W,3) -> (H,W,4) */
@@ -254,14 +256,48 @@ static capl_sample place_to_read(const row_maker *maker, row_scratch *scratch, c
   return read;
 }
 
-/* Only the fields of a sample on the device are the host's. */
-static void describe_resident(row_job *job, const row_place *to, row_note *note)
+/* A sample that is on the device: what of it the host has too. */
+static capl_sample resident_sample(const row_maker *maker, uint32_t id)
+{
+  const resident_set *set = maker->set;
+  capl_sample sample = {.labels = set->host_labels ? set->host_labels + (size_t)id * (size_t)maker->source->length : NULL};
+  for (int i = 0; i < maker->source->n_fields; i++) sample.field[i] = field_of_set(maker, i, id);
+  return sample;
+}
+
+/* The partner's row, and its levels if they must travel. */
+static capl_augment_draw describe_partner(const row_job *job, const row_place *to, uint32_t id, const capl_sample *partner)
 {
   const row_maker *maker = job->maker;
-  if (!maker->set->facts[note->id].bad) {
-    for (int i = 0; i < maker->source->n_fields; i++) job->read.field[i] = field_of_set(maker, i, note->id);
-  }
-  note->augmented = describe(job, note->id, &maker->set->facts[note->id], note->id, to->row);
+  if (maker->kind == ROW_RESIDENT) return describe(job, id, &maker->set->facts[id], true, id, &to->partner);
+  sample_facts facts = facts_of(maker, job->stage, partner->pixels);
+  memcpy(to->partner.image, partner->pixels, maker->image_bytes);
+  return describe(job, id, &facts, true, to->partner.number, &to->partner);
+}
+
+/* A device makes the image; the rest of the sample is the host's. */
+static capl_status describe_row(row_job *job, const row_place *to, row_note *note)
+{
+  const row_maker *maker = job->maker;
+  const capl_source *source = maker->source;
+  bool resident = maker->kind == ROW_RESIDENT, found = false;
+  uint32_t partner_id = 0;
+  capl_augment_draw other = {0};
+  capl_augment_layout layout = {source->width, source->height, source->channels, source->n_fields, source->field};
+  capl_sample out = {0}, partner = job->scratch->partner;
+  if (resident) job->read = resident_sample(maker, note->id);
+  sample_facts facts = resident ? maker->set->facts[note->id] : facts_of(maker, job->stage, job->read.pixels);
+  if (job->stage->augments) CAPL_TRY(read_partner(job, note->id, &partner_id, &found));
+  if (found && resident) partner = resident_sample(maker, partner_id);
+  capl_augment_draw d = describe(job, note->id, &facts, !found, resident ? note->id : to->feed.number, &to->feed);
+  if (found) other = describe_partner(job, to, partner_id, &partner);
+  else if (to->partner.more) *to->partner.more = (capl_feed_more){0};
+  memcpy(out.field, to->field, sizeof out.field);
+  if (d.any) augment_fields(&job->stage->augment, &layout, &d, &job->read, &other, found ? &partner : NULL, &job->scratch->augment, &out);
+  else finish_fields(job, to);
+  finish_labels(job, found ? partner.labels : job->read.labels, d.mix, to);
+  note->augmented = d.any;
+  return CAPL_OK;
 }
 
 capl_status row_make(const row_maker *maker, row_scratch *scratch, uint32_t epoch, uint32_t position, const row_place *to,
@@ -271,13 +307,5 @@ capl_status row_make(const row_maker *maker, row_scratch *scratch, uint32_t epoc
   row_job job = {maker, scratch, to->stage, to->batch, epoch, place_to_read(maker, scratch, to)};
   CAPL_TRY(read_or_replace(&job, position, note));
   note->augmented = false;
-  if (maker->kind == ROW_FINISHED) return finish_row(&job, to, note);
-  if (maker->kind == ROW_RESIDENT) {
-    describe_resident(&job, to, note);
-  } else {
-    sample_facts facts = facts_of(maker, to->stage, job.read.pixels);
-    note->augmented = describe(&job, note->id, &facts, (uint32_t)to->index, to->row);
-  }
-  finish_fields(&job, to);
-  return CAPL_OK;
+  return maker->kind == ROW_FINISHED ? finish_row(&job, to, note) : describe_row(&job, to, note);
 }

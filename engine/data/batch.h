@@ -6,9 +6,9 @@
 #ifndef CAPL_DATA_BATCH_H
 #define CAPL_DATA_BATCH_H
 
-#include "capl/feed.h"
 #include "data/augment.h"
 #include "data/convert.h"
+#include "data/feed_row.h"
 #include "data/source.h"
 
 /* What becomes of a sample: the finished image; its levels and how a device makes the image; only the latter, because
@@ -29,7 +29,8 @@ typedef struct {
   size_t bytes; /* of both */
   int pixel_bytes; /* C, or 4 for three channels: one aligned load reads a pixel */
   sample_facts *facts; /* [count], host memory */
-  uint8_t *field[CAPL_FIELDS_MAX]; /* (count,…), host memory */
+  uint8_t *field[CAPL_FIELDS_MAX]; /* (count,…), host memory; of labels too: */
+  int32_t *host_labels;
 } resident_set;
 
 /* How hard samples are made and what changes them: the same for all rows of a batch, and what a schedule varies. */
@@ -76,7 +77,7 @@ typedef struct {
   int32_t *labels2; /* of the sample it is mixed with */
   float *mix;       /* the share of its own label */
   void *field[CAPL_FIELDS_MAX];
-  capl_feed_row *row;
+  feed_place feed, partner; /* how a device makes the image, and the one that it is mixed with */
   sample_facts *facts;
 } row_place;
 

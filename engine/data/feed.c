@@ -4,7 +4,7 @@
 ** i is handed out, batch i+1 is sent if it is ready, so its copy runs beside step i. A slot goes back to the threads
 ** when its batch has been handed out and its copy has arrived; a staging buffer is written again when the kernels that
 ** read it have ended, which the backend sees to (feed.h). Resident, only the rows travel, by the same way: 96 bytes for
-** each image, made from the permutation and the dice of its epoch.
+** each image, and what else its augmentation needs, made from the permutation and the dice of its epoch.
 ** All of this runs in the thread that trains; the loader's threads never meet the device.
 ** SPDX-License-Identifier: Apache-2.0
 */
@@ -27,7 +27,7 @@ struct feeder {
   uint64_t sends;           /* batches sent so far */
   uint64_t taken;           /* batches of this run of the epoch that were sent */
   const slot *current;      /* the batch to be made; NULL = none */
-  size_t labels_at, images_at; /* in a block, whose rows come first */
+  size_t more_at, tables_at, nodes_at, labels_at, images_at; /* in a block, whose rows come first */
   resident_set *set;        /* own_set, or the one that a filler fills; NULL = streamed */
   resident_set own_set;
   bool unlocked;            /* some slots are not page-locked */
@@ -65,6 +65,7 @@ static void free_set(feeder *f)
   f->ops->memory_put(f->device, f->own_set.labels);
   f->ops->memory_put(f->device, f->own_set.images);
   for (int i = 0; i < CAPL_FIELDS_MAX; i++) free(f->own_set.field[i]);
+  free(f->own_set.host_labels);
   free(f->own_set.facts);
   f->own_set = (resident_set){0};
 }
@@ -91,13 +92,18 @@ static size_t align(size_t bytes)
   return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
 }
 
-/* A block: rows, labels, levels; what its kind of row has no use for takes no room. -> its bytes */
+/* A block: rows and what they need, labels, levels; what its kind of row has no use for takes no room. -> its bytes */
 static size_t lay_out(const capl_loader *l, feeder *f)
 {
-  size_t n = (size_t)l->batch;
+  const capl_source *source = l->maker.source;
+  feed_needs need = l->needs;
   bool has_rows = l->maker.kind != ROW_OF_SET, has_levels = l->maker.kind != ROW_RESIDENT;
-  f->labels_at = has_rows ? align(n * sizeof(capl_feed_row)) : 0;
-  f->images_at = f->labels_at + (has_levels ? align(n * (size_t)l->maker.source->length * sizeof(int32_t)) : 0);
+  size_t n = (size_t)l->batch * (need.mixes ? 2 : 1), nodes = (size_t)capl_augment_nodes_count(source->height, source->width);
+  f->more_at = has_rows ? align(n * sizeof(capl_feed_row)) : 0;
+  f->tables_at = f->more_at + (need.more ? align(n * sizeof(capl_feed_more)) : 0);
+  f->nodes_at = f->tables_at + (need.filters ? align(n * 256) : 0);
+  f->labels_at = f->nodes_at + (need.bends ? align(n * nodes * sizeof(int32_t)) : 0);
+  f->images_at = f->labels_at + (has_levels ? align((size_t)l->batch * (size_t)source->length * sizeof(int32_t)) : 0);
   return f->images_at + (has_levels ? align(n * l->maker.image_bytes) : 0);
 }
 
@@ -123,6 +129,9 @@ static capl_status allocate_block(capl_loader *l, slot *s, size_t bytes)
   void *block = s->block;
   bool has_rows = l->maker.kind != ROW_OF_SET, has_levels = l->maker.kind != ROW_RESIDENT;
   s->rows = has_rows ? block : NULL;
+  s->more = l->needs.more ? (void *)(s->block + f->more_at) : NULL;
+  s->tables = l->needs.filters ? s->block + f->tables_at : NULL;
+  s->nodes = l->needs.bends ? (void *)(s->block + f->nodes_at) : NULL;
   s->labels = has_levels ? (void *)(s->block + f->labels_at) : NULL;
   s->images = has_levels ? s->block + f->images_at : NULL;
   if (l->maker.kind != ROW_OF_SET) return CAPL_OK;
@@ -169,7 +178,8 @@ static capl_status allocate_set(feeder *f, const capl_source *source)
     if (!set->field[i]) return CAPL_FAIL(CAPL_ENOMEM, "no memory for the %s of %zu samples", source->field[i].name, count);
   }
   set->facts = calloc(count, sizeof *set->facts);
-  return set->facts ? CAPL_OK : CAPL_FAIL(CAPL_ENOMEM, "no memory for a set of %zu samples", count);
+  set->host_labels = malloc((count * (size_t)source->length + 1) * sizeof *set->host_labels);
+  return set->facts && set->host_labels ? CAPL_OK : CAPL_FAIL(CAPL_ENOMEM, "no memory for a set of %zu samples", count);
 }
 
 /* Batches of the filler go straight to their place in the set. */
@@ -182,6 +192,7 @@ static capl_status send_to_set(capl_loader *filler, const slot *s, int buffer)
   memcpy(set->facts + first, s->facts, count * sizeof *s->facts);
   CAPL_TRY(f->ops->send(f->stage, buffer, set->images + first * set_image_bytes(source), s->images, count * set_image_bytes(source)));
   if (length == 0) return CAPL_OK;
+  memcpy(set->host_labels + first * length, s->labels, count * length * sizeof *s->labels);
   return f->ops->send(f->stage, buffer, set->labels + first * length, s->labels, count * length * sizeof(int32_t));
 }
 
@@ -294,8 +305,8 @@ capl_status feed_begin(capl_loader *l)
 static size_t bytes_of(const capl_loader *l, const slot *s)
 {
   const feeder *f = l->feed;
-  if (l->maker.kind == ROW_RESIDENT) return (size_t)s->count * sizeof(capl_feed_row);
-  return f->images_at + (size_t)s->count * l->maker.image_bytes;
+  if (l->maker.kind == ROW_RESIDENT) return l->needs.more ? f->labels_at : (size_t)s->count * sizeof(capl_feed_row);
+  return f->images_at + (size_t)(s->count + (l->needs.mixes ? l->batch : 0)) * l->maker.image_bytes;
 }
 
 static capl_status send(capl_loader *l, slot *s)
@@ -389,6 +400,14 @@ static capl_feed_job job_of(const capl_loader *l, const slot *s)
     .pixel_bytes = set ? set->pixel_bytes : m->source->channels,
     .images = set ? set->images : NULL,
     .labels = set ? set->labels : NULL,
+    .partner = l->needs.mixes ? l->batch : 0,
+    .more = l->needs.more,
+    .filters = l->needs.filters,
+    .nodes = l->needs.bends ? capl_augment_nodes_count(m->source->height, m->source->width) : 0,
+    .erase_value = s->stage.augment.erase_value,
+    .more_at = f->more_at,
+    .tables_at = f->tables_at,
+    .nodes_at = f->nodes_at,
     .images_at = f->images_at,
     .labels_at = f->labels_at,
     .fill = s->stage.augment.fill,

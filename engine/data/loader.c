@@ -72,6 +72,21 @@ static bool take_ticket(capl_loader *l, ticket *t)
   return true;
 }
 
+/* number: of the row, or batch more for its partner. */
+static feed_place feed_place_of(const capl_loader *l, const slot *s, int number)
+{
+  const capl_source *source = l->maker.source;
+  size_t at = (size_t)number;
+  return (feed_place){
+    .row = s->rows + at,
+    .more = s->more ? s->more + at : NULL,
+    .table = s->tables ? s->tables + at * 256 : NULL,
+    .nodes = s->nodes ? s->nodes + at * (size_t)capl_augment_nodes_count(source->height, source->width) : NULL,
+    .image = s->images ? s->images + at * l->maker.image_bytes : NULL,
+    .number = (uint32_t)number,
+  };
+}
+
 static row_place place_of(const capl_loader *l, const slot *s, int row)
 {
   const capl_source *source = l->maker.source;
@@ -82,9 +97,10 @@ static row_place place_of(const capl_loader *l, const slot *s, int row)
     .stage = &s->stage,
     .image = s->images ? s->images + at * l->maker.image_bytes : NULL,
     .labels = length && s->labels ? s->labels + at * length : NULL,
-    .row = s->rows ? s->rows + at : NULL,
     .facts = s->facts ? s->facts + at : NULL,
   };
+  if (s->rows) place.feed = feed_place_of(l, s, row);
+  if (s->rows && l->needs.mixes) place.partner = feed_place_of(l, s, l->batch + row);
   if (s->mix) place.mix = s->mix + at;
   if (s->labels2 && length) place.labels2 = s->labels2 + at * length;
   for (int i = 0; i < source->n_fields; i++) place.field[i] = (uint8_t *)s->field[i] + at * capl_field_bytes(&source->field[i]);
@@ -167,13 +183,14 @@ static void note_bad(void *loader, uint64_t batch, uint32_t id)
 
 /* ---- making a loader ------------------------------------------------------------------------- */
 
-static bool mixes(const capl_loader_options *o)
+static feed_needs needs_of(const capl_loader_options *o)
 {
-  if (o->augment && capl_augment_mixes(o->augment)) return true;
+  feed_needs needs = {0};
+  if (o->augment) feed_needs_add(&needs, o->augment);
   for (int i = 0; i < o->n_stages; i++) {
-    if (o->stages[i].augments && capl_augment_mixes(&o->stages[i].augment)) return true;
+    if (o->stages[i].augments) feed_needs_add(&needs, &o->stages[i].augment);
   }
-  return false;
+  return needs;
 }
 
 static void set_options(capl_loader *l, capl_source *source, const capl_loader_options *o)
@@ -187,7 +204,7 @@ static void set_options(capl_loader *l, capl_source *source, const capl_loader_o
   l->drop_last = o->drop_last;
   l->max_bad = o->max_bad > 0 ? o->max_bad : 0.01;
   l->pin = o->pin;
-  l->mixes = mixes(o);
+  l->needs = needs_of(o);
   row_maker *m = &l->maker;
   m->source = capl_source_ref(source);
   m->seed = o->seed;
@@ -233,11 +250,11 @@ static capl_status allocate_slot(const capl_loader *l, slot *s)
   size_t rows = (size_t)l->batch, bytes = rows * l->maker.image_bytes;
   s->batch = no_batch;
   s->ids = malloc(rows * sizeof *s->ids);
-  bool fine = s->ids && allocate_fields(l, s);
+  bool fine = s->ids && allocate_fields(l, s) && (!l->needs.mixes || allocate_mix(l, s));
   if (fine && l->feed) return CAPL_OK; /* the rest when it is known what travels (feed_begin) */
   if (bytes > 0) s->images = aligned(bytes);
   s->labels = malloc(rows * (size_t)(l->maker.source->length + 1) * sizeof *s->labels);
-  if (fine && s->labels && (s->images || bytes == 0) && (!l->mixes || allocate_mix(l, s))) return CAPL_OK;
+  if (fine && s->labels && (s->images || bytes == 0)) return CAPL_OK;
   return CAPL_FAIL(CAPL_ENOMEM, "no memory for %d batches of %zu bytes", l->n_slots, bytes);
 }
 
@@ -262,7 +279,7 @@ static capl_status build(capl_loader *l)
   l->threads = calloc((size_t)l->n_scratch, sizeof *l->threads);
   if (!l->slots || !l->scratch || !l->threads) return CAPL_FAIL(CAPL_ENOMEM, "no memory for a loader");
   for (int i = 0; i < l->n_slots; i++) CAPL_TRY(allocate_slot(l, &l->slots[i]));
-  for (int i = 0; i < l->n_scratch; i++) CAPL_TRY(row_scratch_init(&l->scratch[i], l->maker.source, l->mixes));
+  for (int i = 0; i < l->n_scratch; i++) CAPL_TRY(row_scratch_init(&l->scratch[i], l->maker.source, l->needs.mixes));
   for (int i = 0; i < l->n_workers; i++) CAPL_TRY(start_worker(l, i));
   return CAPL_OK;
 }

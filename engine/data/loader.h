@@ -21,7 +21,10 @@ typedef struct {
   float *mix;
   void *field[CAPL_FIELDS_MAX]; /* host memory, whoever makes the images */
   uint32_t *ids;
-  capl_feed_row *rows; /* of loaders with a device */
+  capl_feed_row *rows; /* of loaders with a device: [batch], or [2 * batch] with the partners; likewise: */
+  capl_feed_more *more;
+  uint8_t *tables;
+  int32_t *nodes;
   sample_facts *facts; /* of loaders that fill a set */
   uint8_t *block;      /* memory that holds rows, labels and images; NULL = they have their own */
   bool locked;         /* the block is page-locked */
@@ -44,7 +47,7 @@ struct capl_loader {
   capl_pin pin;
   uint32_t rank, world;
   bool drop_last;
-  bool mixes; /* samples of some stage are mixed with others */
+  feed_needs needs; /* of the augmentations of all stages; mixes on a host, too */
   slot *slots;
   row_scratch *scratch; /* [n_scratch]: one per worker, or one for the consumer */
   pthread_t *threads;

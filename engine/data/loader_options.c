@@ -45,23 +45,11 @@ static capl_status check_cache(const capl_source *source, const capl_loader_opti
   return CAPL_EVALUE;
 }
 
-/* A device moves, colours and adds noise; what else there is, and what samples have beside their image, is the host's. */
-static capl_status check_augment(const capl_source *source, const capl_loader_options *loader, const capl_augment_options *o)
-{
-  CAPL_TRY(capl_augment_check_source(o, source));
-  if (!loader->feed) return CAPL_OK;
-  for (int i = 0; i < source->n_fields; i++) {
-    const capl_field *field = &source->field[i];
-    if (field->kind != CAPL_FIELD_VALUES) return CAPL_FAIL(CAPL_EUNSUPPORTED, "augment cannot move %s with the image on a device", field->name);
-  }
-  return augment_check_row(o);
-}
-
 static capl_status check_stages(const capl_source *source, const capl_loader_options *o)
 {
   if (o->augment && o->n_stages) return CAPL_FAIL(CAPL_EVALUE, "augment and stages both say how images are changed");
   for (int i = 0; i < o->n_stages; i++) {
-    if (!o->stages[i].augments || check_augment(source, o, &o->stages[i].augment) == CAPL_OK) continue;
+    if (!o->stages[i].augments || capl_augment_check_source(&o->stages[i].augment, source) == CAPL_OK) continue;
     capl_error_context("stage %d", i + 1);
     return capl_error_last()->code;
   }
@@ -81,7 +69,7 @@ capl_status loader_check_options(const capl_source *source, const capl_loader_op
 {
   CAPL_TRY(check_numbers(o));
   CAPL_TRY(check_norm(o, source->channels));
-  if (o->augment) CAPL_TRY(check_augment(source, o, o->augment));
+  if (o->augment) CAPL_TRY(capl_augment_check_source(o->augment, source));
   CAPL_TRY(check_stages(source, o));
   CAPL_TRY(check_cache(source, o));
   CAPL_TRY(check_pin(o));

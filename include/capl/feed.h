@@ -77,7 +77,6 @@ typedef struct {
   capl_pixel_type type;
   void *out;           /* (N,H,W,C) of type */
   int32_t *out_labels; /* (N,T); NULL if T = 0 */
-  int32_t *out_labels2; /* (N,T): the partners'; NULL = nobody wants them */
 } capl_feed_job;
 
 typedef struct capl_feed_ops {

@@ -150,12 +150,12 @@ static capl_status make_images(capl_device *device, const uint8_t *buffer, const
   return status;
 }
 
-static capl_status make_labels(const capl_feed_row *rows, const int32_t *labels, const capl_feed_job *job, int32_t *out)
+static capl_status make_labels(const capl_feed_row *rows, const int32_t *labels, const capl_feed_job *job)
 {
   gather_labels_args a = {
     .rows = rows,
     .labels = labels,
-    .out = out,
+    .out = job->out_labels,
     .count = (int64_t)job->count * job->length,
     .length = job->length,
   };
@@ -168,8 +168,7 @@ capl_status cu_make_batch(capl_device *device, const uint8_t *buffer, const capl
   const uint8_t *images = job->images ? job->images : buffer + job->images_at;
   const int32_t *labels = job->labels ? job->labels : (const void *)(buffer + job->labels_at);
   CAPL_TRY(make_images(device, buffer, rows, images, job));
-  if (job->out_labels) CAPL_TRY(make_labels(rows, labels, job, job->out_labels));
-  return job->partner && job->out_labels2 ? make_labels(rows + job->partner, labels, job, job->out_labels2) : CAPL_OK;
+  return job->out_labels ? make_labels(rows, labels, job) : CAPL_OK;
 }
 
 capl_status cu_one_hot(const int32_t *labels, int64_t n, int64_t T, int64_t K, float *out)

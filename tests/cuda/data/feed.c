@@ -45,6 +45,7 @@ static capl_status hashed_read(capl_source *source, const capl_read *what, capl_
   int n = source->width * source->height * source->channels;
   for (int i = 0; i < n; i++) to->pixels[i] = (uint8_t)stir(id * 65537u + (uint32_t)i);
   for (int t = 0; t < source->length; t++) to->labels[t] = (int32_t)((id + (uint32_t)t) % 10);
+  for (int i = 0; i < source->width * source->height && source->n_fields > 0; i++) ((uint8_t *)to->field[0])[i] = to->pixels[i] % 19;
   return CAPL_OK;
 }
 
@@ -57,6 +58,7 @@ typedef struct {
   int width, height, channels, length;
   uint32_t count;
   int32_t bad;
+  bool mask;
 } shape;
 
 static capl_source *open_source(const shape *s)
@@ -67,6 +69,10 @@ static capl_source *open_source(const shape *s)
   source->base = (capl_source){.ops = &ops, .refs = 1, .count = s->count, .width = s->width, .height = s->height,
                                .channels = s->channels, .length = s->length, .fixed = true};
   source->bad = s->bad;
+  if (s->mask) {
+    source->base.n_fields = 1;
+    source->base.field[0] = (capl_field){.name = "mask", .kind = CAPL_FIELD_MASK, .ndim = 2, .size = {s->height, s->width}};
+  }
   return &source->base;
 }
 
@@ -115,6 +121,15 @@ static capl_status make_on_gpu(capl_loader *loader, const shape *s, const capl_b
   return capl_loader_make(loader, capl_tensor_data(p->made), s->length ? capl_tensor_data(p->made_labels) : NULL);
 }
 
+/* What does not lie on the device. */
+static void check_host_parts(const shape *s, const capl_batch *a, const capl_batch *b)
+{
+  assert_int_equal(a->mix == NULL, b->mix == NULL);
+  if (a->mix) assert_memory_equal(a->mix, b->mix, (size_t)a->count * sizeof *a->mix);
+  if (a->mix && s->length) assert_memory_equal(a->labels2, b->labels2, (size_t)(a->count * s->length) * sizeof *a->labels2);
+  if (s->mask) assert_memory_equal(a->field[0], b->field[0], (size_t)(a->count * s->height * s->width));
+}
+
 /* The next batch of both; false at the end. */
 static bool next_pair(capl_loader *host, capl_loader *device, const shape *s, pair *p)
 {
@@ -126,6 +141,7 @@ static bool next_pair(capl_loader *host, capl_loader *device, const shape *s, pa
   assert_int_equal(a.padded, b.padded);
   assert_int_equal(a.substituted, b.substituted);
   assert_memory_equal(a.ids, b.ids, (size_t)a.count * sizeof *a.ids);
+  check_host_parts(s, &a, &b);
   *p = (pair){.count = a.count};
   assert_ok(make_on_gpu(device, s, &b, p));
   p->image_bytes = capl_tensor_bytes(p->made);
@@ -249,6 +265,40 @@ static void every_type_norm_and_augmentation_has_the_bytes_of_the_host(void **st
                                    .mean = {0.4f, 0.5f, 0.6f}, .std = {0.2f, 0.25f, 0.3f}};
           compare_streamed_and_resident(&shapes[s], o, 1);
         }
+}
+
+/* What only some augmentations need: filters, maps that bend, colour, mixing, erasing; each sample has its own. */
+static const capl_augment_options bent = {
+  .perspective = {0, 0.4f}, .elastic = {0, 6}, .rotate = {-20, 20}, .crop = {0.4f, 1}, .noise = {0, 9}, .flip = 0.5f, .flip_text = true,
+  .skip = {[CAPL_AUGMENT_PERSPECTIVE] = 0.4f, [CAPL_AUGMENT_ELASTIC] = 0.4f}, .class_swaps = {.declared = true, .count = 1, .pair = {{4, 5}}},
+};
+static const capl_augment_options filtered = {
+  .gamma = {0.4f, 2.5f}, .blur = {0.2f, 3}, .saturation = {0, 2}, .hue = {-0.5f, 0.5f}, .contrast = {0.5f, 1.5f}, .erase = {0.05f, 0.4f},
+  .erase_value = 99,     .invert = 0.3f,    .skip = {[CAPL_AUGMENT_GAMMA] = 0.3f, [CAPL_AUGMENT_BLUR] = 0.3f, [CAPL_AUGMENT_HUE] = 0.5f, [CAPL_AUGMENT_ERASE] = 0.5f},
+};
+static const capl_augment_options mixed = {
+  .mixup = {0.4f, 0.4f}, .cutmix = {1, 0.4f}, .elastic = {0, 3}, .gamma = {0.5f, 2}, .blur = {0.3f, 1}, .rotate = {-30, 30}, .noise = {0, 5},
+  .skip = {[CAPL_AUGMENT_ELASTIC] = 0.5f, [CAPL_AUGMENT_BLUR] = 0.5f},
+  .fill = true, .fill_value = 20, .mask_fill = 3,
+};
+static const capl_augment_options *const rare[] = {&bent, &filtered, &mixed};
+static const shape rare_shapes[] = {
+  {.width = 1, .height = 1, .channels = 1, .length = 1, .count = 5, .bad = -1},
+  {.width = 33, .height = 9, .channels = 1, .length = 4, .count = 11, .bad = -1, .mask = true},
+  {.width = 40, .height = 31, .channels = 3, .length = 1, .count = 11, .bad = -1, .mask = true},
+  {.width = 131, .height = 127, .channels = 3, .length = 2, .count = 3, .bad = -1},
+};
+
+static void what_few_augmentations_need_has_the_bytes_of_the_host_too(void **state)
+{
+  (void)state;
+  for (size_t s = 0; s < sizeof rare_shapes / sizeof *rare_shapes; s++)
+    for (size_t a = 0; a < sizeof rare / sizeof *rare; a++)
+      for (int type = CAPL_PIXEL_F32; type <= CAPL_PIXEL_U8; type += CAPL_PIXEL_U8) {
+        capl_loader_options o = {.batch = 3, .workers = 1, .seed = 11, .shuffle = true, .augment = rare[a], .type = (capl_pixel_type)type,
+                                 .norm = a == 0 ? CAPL_NORM_UNIT : CAPL_NORM_STANDARDISE};
+        compare_streamed_and_resident(&rare_shapes[s], o, 2);
+      }
 }
 
 static void many_epochs_of_many_batches_keep_their_order(void **state)
@@ -560,6 +610,7 @@ int main(void)
   const struct CMUnitTest failures[] = {cmocka_unit_test(every_failure_of_the_gpu_is_told_and_ends_nothing_else)};
   const struct CMUnitTest tests[] = {
     cmocka_unit_test(every_type_norm_and_augmentation_has_the_bytes_of_the_host),
+    cmocka_unit_test(what_few_augmentations_need_has_the_bytes_of_the_host_too),
     cmocka_unit_test(many_epochs_of_many_batches_keep_their_order),
     cmocka_unit_test(ranks_and_whole_batches_are_those_of_the_host),
     cmocka_unit_test(labels_become_ones_among_zeros),
