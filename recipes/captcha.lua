@@ -30,7 +30,7 @@ local p = capl.params {
   length = 4, -- characters per captcha
   often = "0O", -- characters that come more often in training: two that look alike (if the charset has both)
   times = 4, -- how much more often
-  style = "lepture", -- of the generator: lepture, lepture-0.7.1
+  style = "lepture", -- of the generator, one of capl generate's presets: mixed, gd-security …
   val = 1000, -- fresh images for the curve, and to choose the best weights
   test = 10000, -- fresh images for the final figure
   files = 500, -- more images, written as PNG files and read back
@@ -47,6 +47,7 @@ capl.manual_seed(p.seed)
 local function captchas(seed, count)
   return data.captcha {
     preset = p.style, charset = p.charset, length = p.length, seed = seed, count = count, fixed = true,
+    width = 160, height = 60,
   }
 end
 
@@ -56,6 +57,7 @@ local function training_captchas(charset)
   if often == "0O" and not (charset:find("0") and charset:find("O")) then often = "" end
   return data.captcha {
     preset = p.style, charset = p.charset, length = p.length, seed = p.seed, often = often, times = p.times,
+    width = 160, height = 60,
   }
 end
 
@@ -71,6 +73,7 @@ local charset = test.charset
 local images = loader(training_captchas(charset), "train", p.batch)
 local written = { -- as PNG files, after training
   count = p.files, seed = p.seed + 1, preset = p.style, charset = p.charset, length = p.length,
+  width = 160, height = 60,
 }
 
 -- ---- network ----
