@@ -24,7 +24,7 @@ static uint8_t *bordered_copy(const FT_Bitmap *bitmap)
 /* Hinting belongs to upright letters alone. */
 static void set_turn(FT_Face face, int degrees)
 {
-  FT_Angle angle = (FT_Angle)degrees << 16;
+  FT_Angle angle = (FT_Angle)degrees * 65536;
   FT_Matrix turn = {FT_Cos(angle), -FT_Sin(angle), FT_Sin(angle), FT_Cos(angle)};
   FT_Set_Transform(face, degrees ? &turn : NULL, NULL);
 }
