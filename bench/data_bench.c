@@ -2,7 +2,7 @@
 **
 ** usage: data_bench generate [gray]         captchas of 160x60 px, RGB unless gray, one thread
 **        data_bench augment VARIANT         32 images of 512x512x3 u8 -> f32, beside memcpy of the same bytes;
-**                                           VARIANT: plain, noise, mask or perspective
+**                                           VARIANT: plain, noise, mask, perspective, or none: the loader alone
 **        data_bench small                   augmented batches of 512 gray images of 160x60 px
 **        data_bench write DIR N             N captchas as PNG files
 **        data_bench folder DIR [augment]    gray batches of 64 from PNG files
@@ -239,7 +239,10 @@ static capl_augment_options usual_augmentation(void)
 
 static bool is_variant(const char *name)
 {
-  return strcmp(name, "plain") == 0 || strcmp(name, "noise") == 0 || strcmp(name, "mask") == 0 || strcmp(name, "perspective") == 0;
+  static const char *const names[] = {"none", "plain", "noise", "mask", "perspective"};
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+    if (strcmp(name, names[i]) == 0) return true;
+  return false;
 }
 
 static void augment(const char *variant)
@@ -254,7 +257,8 @@ static void augment(const char *variant)
   if (strcmp(variant, "perspective") == 0) a.rotate = (capl_range){0, 0}, a.perspective = (capl_range){0.05f, 0.2f};
   capl_source *source = memory_source_new(2 * N, SIDE, SIDE, C, mask);
   capl_loader *loader = open_loader(source, (capl_loader_options){
-    .batch = N, .norm = CAPL_NORM_MEAN_STD, .mean = {0.5f, 0.4f, 0.3f}, .std = {0.2f, 0.2f, 0.2f}, .augment = &a});
+    .batch = N, .norm = CAPL_NORM_MEAN_STD, .mean = {0.5f, 0.4f, 0.3f}, .std = {0.2f, 0.2f, 0.2f},
+    .augment = strcmp(variant, "none") == 0 ? NULL : &a});
   char name[64];
   snprintf(name, sizeof name, "augment %s", variant);
   measure_loader(name, loader, N, 8, levels + levels * sizeof(float) + (mask ? 2 * levels / C : 0));
