@@ -43,13 +43,18 @@ static bool say(const lmdb_frame *frame, const void *image, const void *label)
   return true;
 }
 
+static unsigned long long bytes_there, bytes_wanted; /* of the file */
+
+/* Whatever is wrong, a file that is shorter than it says is the likely cause. */
 __attribute__((format(printf, 1, 2), noreturn)) static void fail(const char *fmt, ...)
 {
   char text[1024];
   va_list args;
   va_start(args, fmt);
-  vsnprintf(text, sizeof text, fmt, args);
+  int used = vsnprintf(text, sizeof text, fmt, args);
   va_end(args);
+  if (bytes_there < bytes_wanted && used < 900)
+    snprintf(text + used, sizeof text - (size_t)used, "; the file is cut short: it has %llu bytes of %llu", bytes_there, bytes_wanted);
   say(&(lmdb_frame){.kind = LMDB_ERROR, .label = (uint32_t)strlen(text)}, NULL, text);
   exit(1);
 }
@@ -81,6 +86,15 @@ static void check(int status, const char *what)
   if (status != MDB_SUCCESS) fail("%s: %s", what, mdb_strerror(status));
 }
 
+static void note_size(MDB_env *env, uint64_t size)
+{
+  MDB_envinfo info;
+  MDB_stat pages;
+  if (mdb_env_info(env, &info) != MDB_SUCCESS || mdb_env_stat(env, &pages) != MDB_SUCCESS) return;
+  bytes_there = size;
+  bytes_wanted = (info.me_last_pgno + 1ull) * pages.ms_psize;
+}
+
 static MDB_txn *open_database(const char *path, const struct stat *st, uint64_t size, MDB_dbi *records)
 {
   MDB_env *env;
@@ -88,6 +102,7 @@ static MDB_txn *open_database(const char *path, const struct stat *st, uint64_t 
   check(mdb_env_create(&env), "no memory");
   mdb_env_set_mapsize(env, (size + 4095) / 4096 * 4096); /* what the file asks for may be anything */
   check(mdb_env_open(env, path, MDB_RDONLY | MDB_NOLOCK | (S_ISDIR(st->st_mode) ? 0 : MDB_NOSUBDIR), 0), "the database cannot be opened");
+  note_size(env, size);
   check(mdb_txn_begin(env, NULL, MDB_RDONLY, &txn), "the database cannot be read");
   check(mdb_dbi_open(txn, NULL, 0, records), "the database cannot be read");
   return txn;
@@ -116,7 +131,7 @@ _Noreturn static void fail_without_count(MDB_txn *txn, MDB_dbi records)
   MDB_val key, value;
   check(mdb_cursor_open(txn, records, &cursor), "the database cannot be read");
   if (mdb_cursor_get(cursor, &key, &value, MDB_FIRST) != MDB_SUCCESS) fail("the database is empty: it has no key num-samples");
-  fail("has no key num-samples, which data sets of text images have; its first key is %.*s", (int)(key.mv_size < 60 ? key.mv_size : 60),
+  fail("has no key num-samples, which data sets of text images have; its first key is '%.*s'", (int)(key.mv_size < 60 ? key.mv_size : 60),
        (const char *)key.mv_data);
 }
 

@@ -45,6 +45,8 @@ static const command commands[] = {
   {"verify", "capl verify MODEL [--json]", "checks that a model says here what it said when it was saved", false},
   {"generate", "capl generate --out=DIR [--preset=P] [--n=N] [--seed=S] [--charset=C] [--length=T]",
    "writes captcha images as PNG files named by their text", false},
+  {"data", "capl data stat|check|pack SOURCE [--val=SOURCE] [--charset=C] [--label=RULE] [--out=DIR]",
+   "what is in a folder, a list or an LMDB database of images; what is wrong with it; packs it to LMDB", false},
   {"bench", "capl bench RECIPE [--steps=N] [--precision=P] [--batch=N] [--ops] [--augment] [--json] [--fixed] [--key=value…]",
    "measures how fast the training steps of a recipe are", true},
   {"preview", "capl preview RECIPE [--epoch=N] [--out=FILE] [--samples=N] [--key=value…]",

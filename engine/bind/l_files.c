@@ -3,6 +3,7 @@
 */
 #include "bind/l_data.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* ---- sources --------------------------------------------------------------------------------- */
@@ -135,6 +136,64 @@ static int data_text_share(lua_State *L)
   return lua_pushnumber(L, capl_share_of(text, size)), 1;
 }
 
+/* ---- looking at files ------------------------------------------------------------------------ */
+
+#define SCAN_TYPE "capl.scan"
+
+/* source:scan{pixels = false, threads = 0} -> what its files are; pixels: they are decoded too */
+static int source_scan(lua_State *L)
+{
+  static const char *const names[] = {"pixels", "threads", NULL};
+  capl_source *source = data_check_box(L, 1, SOURCE_TYPE);
+  bind_check_options(L, 2, names);
+  bool pixels = data_option_bool(L, 2, "pixels", false);
+  int threads = (int)data_option_whole(L, 2, "threads", 0, 0, 256);
+  void **box = data_new_box(L, SCAN_TYPE);
+  bind_check(L, capl_scan_new(source, pixels, threads, capl_interrupt_pending, (capl_scan **)box), NULL);
+  return 1;
+}
+
+/* scan:facts(id) -> bytes, format, width, height, channels; or bytes, nil, what is wrong */
+static int scan_facts(lua_State *L)
+{
+  const capl_file_facts *f = capl_scan_facts(data_check_box(L, 1, SCAN_TYPE), (uint32_t)bind_check_int(L, 2));
+  if (!f) return bind_arg_error(L, 2, "no such sample");
+  lua_pushnumber(L, (double)f->bytes);
+  lua_pushstring(L, f->format);
+  if (!f->format) return lua_pushstring(L, f->message ? f->message : "cannot be read"), 3;
+  lua_pushinteger(L, f->width);
+  lua_pushinteger(L, f->height);
+  lua_pushinteger(L, f->channels);
+  return 5;
+}
+
+static void release_pairs(capl_same **pairs) { free(*pairs); }
+
+/* scan:same([other,] pixels) -> {id, first, id, first, …}: files of other (of scan itself) that scan has (earlier) too */
+static int scan_same(lua_State *L)
+{
+  capl_scan *scan = data_check_box(L, 1, SCAN_TYPE);
+  capl_scan *other = lua_isboolean(L, 2) ? NULL : data_check_box(L, 2, SCAN_TYPE);
+  __attribute__((cleanup(release_pairs))) capl_same *pairs = NULL;
+  uint32_t n = 0;
+  bind_check(L, capl_scan_same(scan, other, lua_toboolean(L, other ? 3 : 2), &pairs, &n), NULL);
+  lua_createtable(L, (int)(2 * n), 0);
+  for (uint32_t i = 0; i < n; i++) {
+    lua_pushnumber(L, pairs[i].id);
+    lua_rawseti(L, -2, (int)(2 * i + 1));
+    lua_pushnumber(L, pairs[i].first);
+    lua_rawseti(L, -2, (int)(2 * i + 2));
+  }
+  return 1;
+}
+
+static int scan_release(lua_State *L)
+{
+  void **box = luaL_testudata(L, 1, SCAN_TYPE);
+  if (box) capl_scan_free(*box), *box = NULL;
+  return 0;
+}
+
 /* ---- single files ---------------------------------------------------------------------------- */
 
 /* data.image_read(path[, channels]) -> (1,C,H,W) u8 of a PNG or JPEG file */
@@ -161,7 +220,9 @@ void bind_open_files(lua_State *L)
                                        {"image_read", data_image_read},       {NULL, NULL}};
   static const luaL_Reg source[] = {{"text", source_text},   {"bad_labels", source_bad_labels}, {"label_error", source_label_error},
                                     {"share", source_share}, {"set_text", source_set_text},     {"pack", source_pack},
-                                    {NULL, NULL}};
+                                    {"scan", source_scan},   {NULL, NULL}};
+  static const luaL_Reg scan[] = {{"facts", scan_facts}, {"same", scan_same}, {NULL, NULL}};
+  data_open_type(L, SCAN_TYPE, scan, scan_release);
   luaL_setfuncs(L, functions, 0);
   luaL_getmetatable(L, SOURCE_TYPE);
   lua_getfield(L, -1, "__index");

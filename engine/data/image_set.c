@@ -24,6 +24,12 @@ static const char *whole_title(const image_set *set, uint32_t i, char out[TITLE_
   return out;
 }
 
+void image_set_title(const capl_source *source, uint32_t i, char *out, size_t room)
+{
+  char title[TITLE_ROOM];
+  snprintf(out, room, "%s", whole_title((const image_set *)source, i, title));
+}
+
 /* Puts the place before the last failure's message, which begins with the title already. */
 static capl_status at_place(const image_set *set, uint32_t i)
 {

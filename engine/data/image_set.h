@@ -37,12 +37,13 @@ struct image_set {
   {                                                                                                               \
     .read = image_set_read, .close = image_set_close, .name = image_set_name, .set_label = image_set_set_label,   \
     .set_text = image_set_set_text, .text = image_set_text, .encoded = image_set_encoded,                           \
-    .check_label = image_set_check_label                                                                          \
+    .check_label = image_set_check_label, .title = image_set_title                                                \
   }
 capl_status image_set_read(capl_source *source, const capl_read *what, capl_image *scratch, const capl_sample *to);
 void image_set_close(capl_source *source);
 const char *image_set_name(const capl_source *source, uint32_t i);
 capl_status image_set_set_label(capl_source *source, uint32_t i, const char *text);
+void image_set_title(const capl_source *source, uint32_t i, char *out, size_t room);
 capl_status image_set_set_text(capl_source *source, uint32_t i, const char *text);
 const char *image_set_text(const capl_source *source, uint32_t i);
 capl_status image_set_check_label(const capl_source *source, uint32_t i);

@@ -222,9 +222,9 @@ static capl_status pack_one(capl_source *source, uint32_t i, capl_lmdb_writer *w
 {
   encoded_bytes bytes;
   capl_image_info info;
-  const char *name = capl_source_name(source, i);
+  char title[PATH_ROOM];
   CAPL_TRY(capl_source_encoded(source, i, &bytes));
-  capl_status status = capl_image_probe(bytes.at, bytes.size, name ? name : "an image", &info);
+  capl_status status = capl_image_probe(bytes.at, bytes.size, capl_source_title(source, i, title, sizeof title), &info);
   if (status == CAPL_OK) status = capl_lmdb_append(w, bytes.at, bytes.size, capl_source_text(source, i));
   free(bytes.owned);
   return status;

@@ -3,6 +3,7 @@
 */
 #include "data/source.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -86,6 +87,14 @@ capl_status capl_source_check_label(const capl_source *source, uint32_t i)
 {
   CAPL_TRY(check_id(source, i));
   return source->ops->check_label ? source->ops->check_label(source, i) : CAPL_OK;
+}
+
+const char *capl_source_title(const capl_source *source, uint32_t i, char *out, size_t room)
+{
+  const char *name = capl_source_name(source, i);
+  if (source->ops->title) source->ops->title(source, i, out, room);
+  else snprintf(out, room, "%s", name ? name : "");
+  return out;
 }
 
 capl_status capl_source_encoded(capl_source *source, uint32_t i, encoded_bytes *bytes)

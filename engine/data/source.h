@@ -30,6 +30,7 @@ typedef struct {
   void (*close)(capl_source *source); /* frees source itself too */
   const char *(*name)(const capl_source *source, uint32_t i); /* NULL = no files */
   capl_status (*set_label)(capl_source *source, uint32_t i, const char *text); /* NULL = has its own */
+  void (*title)(const capl_source *source, uint32_t i, char *out, size_t room); /* what messages begin with; NULL = the name */
   capl_status (*set_text)(capl_source *source, uint32_t i, const char *text); /* NULL = no files */
   const char *(*text)(const capl_source *source, uint32_t i); /* the label as it was given; NULL = none are */
   capl_status (*check_label)(const capl_source *source, uint32_t i); /* NULL = they are always right */
@@ -51,6 +52,8 @@ struct capl_source {
 
 /* capl_source_read with the caller's own scratch image. */
 capl_status capl_source_read_with(capl_source *source, const capl_read *what, capl_image *scratch, const capl_sample *to);
+/* Where sample i lies, as messages begin: "list.tsv:12: set/a.png". Returns out. */
+const char *capl_source_title(const capl_source *source, uint32_t i, char *out, size_t room);
 /* The bytes of sample i's file. ESTATE for a source without files. Thread-safe. */
 capl_status capl_source_encoded(capl_source *source, uint32_t i, encoded_bytes *bytes);
 

@@ -32,6 +32,12 @@ static capl_status subset_set_label(capl_source *source, uint32_t i, const char 
   return capl_source_set_label(s->parent, s->id[i], text);
 }
 
+static void subset_title(const capl_source *source, uint32_t i, char *out, size_t room)
+{
+  const subset_source *s = (const subset_source *)source;
+  capl_source_title(s->parent, s->id[i], out, room);
+}
+
 static capl_status subset_set_text(capl_source *source, uint32_t i, const char *text)
 {
   subset_source *s = (subset_source *)source;
@@ -67,8 +73,8 @@ static void subset_close(capl_source *source)
 capl_status capl_source_subset_new(capl_source *parent, const uint32_t *id, uint32_t count, capl_source **source)
 {
   static const capl_source_ops ops = {
-    .read = subset_read, .close = subset_close, .name = subset_name, .set_label = subset_set_label, .set_text = subset_set_text,
-    .text = subset_text, .check_label = subset_check_label, .encoded = subset_encoded};
+    .read = subset_read, .close = subset_close, .name = subset_name, .set_label = subset_set_label, .title = subset_title,
+    .set_text = subset_set_text, .text = subset_text, .check_label = subset_check_label, .encoded = subset_encoded};
   if (count == 0) return CAPL_FAIL(CAPL_EVALUE, "a subset needs at least one sample");
   for (uint32_t i = 0; i < count; i++) {
     if (id[i] >= parent->count) return CAPL_FAIL(CAPL_EVALUE, "sample %u does not exist; the source has %u", id[i], parent->count);

@@ -266,6 +266,33 @@ CAPL_API capl_status capl_source_share(capl_source *source, uint32_t i, double *
 /* The same of any bytes, such as the name of a group. */
 CAPL_API double capl_share_of(const void *bytes, size_t size);
 
+/* ---- looking at files ---- */
+
+typedef struct {
+  const char *format;          /* "PNG", "JPEG"; NULL = it cannot be read */
+  int width, height, channels; /* as its header says */
+  uint64_t bytes;
+  uint64_t content, pixels;    /* hashes: of the file, of the image as RGB (if it was decoded) */
+  char *message;               /* what is wrong with it; NULL = nothing */
+} capl_file_facts;
+
+typedef struct capl_scan capl_scan;
+
+/* Looks at every file of a source; pixels: decodes them too. threads: 0 = the calling one alone. stop: asked now and then,
+** true gives up with EINTERRUPT; NULL = never. *scan: caller frees. ESTATE for a source without files; EVALUE; ENOMEM. */
+CAPL_API capl_status capl_scan_new(capl_source *source, bool pixels, int threads, bool (*stop)(void), capl_scan **scan);
+CAPL_API void capl_scan_free(capl_scan *scan); /* NULL is fine */
+/* NULL past the last. Borrowed. */
+CAPL_API const capl_file_facts *capl_scan_facts(const capl_scan *scan, uint32_t i);
+
+typedef struct {
+  uint32_t id, first; /* sample id is the same as sample first */
+} capl_same;
+
+/* Samples of scan b that scan a has too; b NULL: samples of a that are the same as an earlier one. By their bytes, or
+** (pixels) by what is seen where the bytes differ. Sorted by id. *pairs: caller frees with free(). ESTATE, ENOMEM. */
+CAPL_API capl_status capl_scan_same(const capl_scan *a, const capl_scan *b, bool pixels, capl_same **pairs, uint32_t *n);
+
 /* ---- fields: what a sample has beside its image and its text ---- */
 
 enum { CAPL_FIELDS_MAX = 4, CAPL_FIELD_NAME = 24 };

@@ -253,7 +253,7 @@ static void records_that_are_missing_or_too_many_are_named(void **state)
   assert_fails(capl_source_lmdb_new(in_folder("wrong"), NULL, &source), CAPL_EVALUE, said("%s/wrong: the database is empty: num-samples is 0"));
   replace("wrong/data.mdb", "num-samples00", "num-sampler30");
   assert_fails(capl_source_lmdb_new(in_folder("wrong"), NULL, &source), CAPL_EFORMAT,
-               said("%s/wrong: has no key num-samples, which data sets of text images have; its first key is image-000000001"));
+               said("%s/wrong: has no key num-samples, which data sets of text images have; its first key is 'image-000000001'"));
   replace("wrong/data.mdb", "num-sampler30", "num-samples30");
   replace("wrong/data.mdb", "image-000000017", "image-00000001x");
   assert_fails(capl_source_lmdb_new(in_folder("wrong"), NULL, &source), CAPL_EFORMAT, said("%s/wrong: image-000000017 is missing; num-samples says 30"));

@@ -153,6 +153,18 @@ local function classes_of(dir, o)
   return #classes > 0 and classes or nil
 end
 
+--- Gives the files of a folder their texts by a rule, without a charset to hold them against. -> how many have one
+function files.read_texts(source, rule)
+  local fits = 0
+  rule = rule == "folder" and folder_of or rule or default_rule
+  for i = 0, source:count() - 1 do
+    local text = try_label(rule, source:name(i))
+    if text then source.box:set_text(i, text) end
+    if text then fits = fits + 1 end
+  end
+  return fits
+end
+
 --- make(box, bad) makes a source of its box.
 function files.new(make)
   local made = {}
@@ -175,7 +187,7 @@ function files.new(make)
     local box = core.data.folder_source(dir, image_options(o, charset, classes and 1 or o.length))
     local rule = (o.label == "folder" or classes and not o.label) and folder_of or o.label or default_rule
     local source = make(box, charset and set_labels(box, dir, rule, spell))
-    source.dir, source.place, source.classes = dir, "below " .. dir, classes
+    source.dir, source.place, source.classes, source.by_name = dir, "below " .. dir, classes, true
     return source
   end
 
@@ -207,6 +219,18 @@ function files.new(make)
     local source = make(box, o.charset and lazy_bad(box))
     source.dir, source.place = path, "of " .. path
     return source
+  end
+
+  --- Any of them, by what the path is: a folder, a database (a folder with a data.mdb, a *.mdb file), or else a list.
+  -- opts charset, length, variable, width, height, resize, channels; label, classes: for folders, others have their labels
+  -- errs as data.folder, data.list and data.lmdb
+  function made.open(path, opts)
+    local o = check.options("data.open", opts, folder_keys)
+    check.kind("data.open", "path", path, "string")
+    local folder = core.sys.kind(path) == "folder"
+    if folder and not core.sys.kind(path .. "/data.mdb") then return made.folder(path, o) end
+    local database = folder or path:match("%.mdb$")
+    return (database and made.lmdb or made.list)(path, image_options(o))
   end
 
   return made

@@ -31,7 +31,7 @@ function Source:height() return self.box:height() end
 
 local of_files = files.new(source)
 --- Images in files: folders, lists and databases. See lua/capl/data/files.lua.
-data.folder, data.list, data.lmdb = of_files.folder, of_files.list, of_files.lmdb
+data.folder, data.list, data.lmdb, data.open = of_files.folder, of_files.list, of_files.lmdb, of_files.open
 
 local drawn = captcha.new(source)
 --- Captchas drawn while training, and a folder of them. See lua/capl/data/captcha.lua.

@@ -1,0 +1,107 @@
+-- data.lua: `capl data stat|check|pack SOURCE`: looks at a folder, a list or a database of images, and packs it.
+-- SPDX-License-Identifier: Apache-2.0
+local core = ...
+
+local count = require "cli.count"
+local data = require "data"
+local data_check = require "cli.data_check"
+local data_stat = require "cli.data_stat"
+local files = require "data.files"
+local options = require "cli.options"
+
+local spec = {
+  {name = "val", type = "text", doc = "check: a second set, which shares no image with the first"},
+  {name = "out", type = "text", doc = "pack: folder of the LMDB database to write"},
+  {name = "charset", type = "text", doc = "check: characters that labels may have, ranges allowed"},
+  {name = "length", type = "number", doc = "check: characters that labels have at most (32)"},
+  {name = "label", type = "text", doc = "folders: Lua pattern whose capture in a file's name is its text, folder or none (^(.-)_)"},
+  {name = "show", type = "number", default = 5, doc = "check: examples of each kind that are shown"},
+  {name = "threads", type = "number", default = core.sys.cpus(), doc = "that read files"},
+}
+
+local function fail(message, hint) core.error{code = "value", message = message, hint = hint} end
+
+local function is_folder(path) return core.sys.kind(path) == "folder" and not core.sys.kind(path .. "/data.mdb") end
+
+--- A set with its texts. Labels are held against a charset only where one is given.
+local function open(path, o)
+  if o.label and not is_folder(path) then fail("--label is a rule for folders; " .. path .. " has its own labels") end
+  if o.label == "none" and o.charset then fail("--label=none leaves no labels to hold against --charset") end
+  local size = {width = 1, height = 1} -- files may have any size here; nothing is read as a sample
+  if o.charset then
+    size.charset, size.length, size.variable = o.charset, o.length or 32, true
+    size.label = o.label
+    return data.open(path, size)
+  end
+  local source = data.open(path, size)
+  source.unlabelled = source.by_name and o.label ~= "none" and files.read_texts(source, o.label) < source:count()
+  return source
+end
+
+local function scan(source, o, pixels) return source.box:scan{pixels = pixels, threads = o.threads} end
+
+local function print_lines(lines) core.sys.out(table.concat(lines, "\n") .. "\n") end
+
+local jobs = {}
+
+function jobs.stat(path, o)
+  local source = open(path, o)
+  print_lines(data_stat.lines(source, scan(source, o, false)))
+  return 0
+end
+
+function jobs.check(path, o)
+  local train, val = open(path, o), o.val and open(o.val, o)
+  local found, lines = data_check.run(train, val, function(source) return scan(source, o, true) end, o.show)
+  print_lines(lines)
+  return found == 0 and 0 or 1
+end
+
+--- Texts for all images or for none: a database of which some have one is of no use.
+local function check_texts(source, o)
+  if not source.unlabelled then return end
+  local example
+  for i = 0, source:count() - 1 do example = example or not source:text(i) and source:name(i) end
+  fail(("the label rule %s does not fit %s"):format(o.label or "^(.-)_", example),
+    "--label=PATTERN is another rule, --label=folder the name of the folder, --label=none packs images alone")
+end
+
+--- Every image can be read: what goes into a database is not looked at again.
+local function check_readable(source, o)
+  local found, first, bad = scan(source, o, true), nil, 0
+  for i = 0, source:count() - 1 do
+    local _, format, why = found:facts(i)
+    if not format then first, bad = first or why, bad + 1 end
+  end
+  if bad == 0 then return end
+  core.error{
+    code = "format", message = ("%d of %d images cannot be read; the first: %s"):format(bad, source:count(), first),
+    hint = "'capl data check' names them all; repair or remove them",
+  }
+end
+
+function jobs.pack(path, o)
+  if not o.out then fail("capl data pack needs --out=DIR: the database to write") end
+  local started = core.clock()
+  local source = open(path, o)
+  check_texts(source, o)
+  check_readable(source, o)
+  source.box:pack(o.out)
+  core.sys.out(("%s: %s%s in %.1f s\n"):format(o.out, count.of(source:count(), "image"), source:text(0) and " with labels" or "",
+    core.clock() - started))
+  return 0
+end
+
+local function main(job)
+  local o, words = options.read(job.args, spec, {command = "data"})
+  local run = jobs[words[1] or ""]
+  if not run then
+    fail(words[1] and ("capl data has no '%s'; it has stat, check and pack"):format(words[1]) or "capl data needs a word: stat, check or pack",
+      "usage: " .. job.usage)
+  end
+  if not words[2] then fail(("capl data %s needs a folder, a list or a database of images"):format(words[1]), "usage: " .. job.usage) end
+  if words[3] then fail(("'%s' is one word too many; a second set is --val=SOURCE"):format(words[3])) end
+  return run(words[2], o)
+end
+
+return {main = main, options = spec}

@@ -1,0 +1,102 @@
+-- data_check.lua: for `capl data check`: broken files, labels that do not fit, images that occur twice or in both sets.
+-- SPDX-License-Identifier: Apache-2.0
+local count = require "cli.count"
+
+local check = {}
+
+--- Collects what is found, with up to `shown` examples of each kind.
+local function report(shown)
+  local r = {found = 0, lines = {}}
+  --- kind = "cannot be read"; n; example(i) -> text of the i-th
+  function r:add(kind, n, example)
+    if n == 0 then return end
+    self.found = self.found + n
+    self.lines[#self.lines + 1] = ("  %s: %d"):format(kind, n)
+    for i = 1, math.min(shown, n) do self.lines[#self.lines + 1] = "    " .. example(i) end
+    if n > shown then self.lines[#self.lines + 1] = ("    and %d more (--show=%d shows all)"):format(n - shown, n) end
+  end
+  return r
+end
+
+local function unreadable(r, source, scan)
+  local messages = {}
+  for i = 0, source:count() - 1 do
+    local _, format, why = scan:facts(i)
+    if not format then messages[#messages + 1] = why end
+  end
+  r:add("cannot be read", #messages, function(i) return messages[i] end)
+  return #messages
+end
+
+--- Labels against the charset, where there is one; else only that there are any.
+local function labels(r, source)
+  if #source.bad > 0 then
+    r:add("labels that do not fit", #source.bad, function(i) return source.bad[i].message end)
+    return
+  end
+  local without = {}
+  for i = 0, source:count() - 1 do
+    if not source:text(i) then without[#without + 1] = source:name(i) end
+  end
+  if #without < source:count() then r:add("no label", #without, function(i) return without[i] end) end
+end
+
+local function labelled(source, id, other)
+  local text = source:text(id)
+  if not text or text == other then return source:name(id) end
+  return ("%s (%s)"):format(source:name(id), text)
+end
+
+--- "b.png = a.png", with the labels where they contradict each other
+local function pair_of(pairs_found, source, first_source)
+  return function(i)
+    local id, first = pairs_found[2 * i - 1], pairs_found[2 * i]
+    return ("%s = %s"):format(labelled(source, id, first_source:text(first)), labelled(first_source, first, source:text(id)))
+  end
+end
+
+local function copies(r, source, scan)
+  local bytes, pixels = scan:same(false), scan:same(true)
+  r:add("same bytes as another", #bytes / 2, pair_of(bytes, source, source))
+  r:add("same picture as another, in other bytes", #pixels / 2, pair_of(pixels, source, source))
+end
+
+local function check_one(source, scan, shown)
+  local r = report(shown)
+  local bad = unreadable(r, source, scan)
+  labels(r, source)
+  copies(r, source, scan)
+  local head = ("%s: %s, %s"):format(source.dir, count.of(source:count(), "image"),
+    r.found == 0 and "nothing found" or bad == 0 and "all can be read" or ("%d can be read"):format(source:count() - bad))
+  return r.found, head, r.lines
+end
+
+local function check_both(train, train_scan, val, val_scan, shown)
+  local r = report(shown)
+  local bytes, pixels = train_scan:same(val_scan, false), train_scan:same(val_scan, true)
+  r:add("in both, byte by byte", #bytes / 2, pair_of(bytes, val, train))
+  r:add("in both, in other bytes", #pixels / 2, pair_of(pixels, val, train))
+  return r.found, ("%s and %s: %s"):format(train.dir, val.dir, r.found == 0 and "no image is in both" or "overlap"), r.lines
+end
+
+local function append(lines, found, head, more)
+  lines[#lines + 1] = head
+  for _, text in ipairs(more) do lines[#lines + 1] = text end
+  return found
+end
+
+--- Looks at one set or two. scan_of(source) -> its decoded scan
+-- out  number of things found, lines to print
+function check.run(train, val, scan_of, shown)
+  local lines, found = {}, 0
+  local train_scan = scan_of(train)
+  found = found + append(lines, check_one(train, train_scan, shown))
+  if val then
+    local val_scan = scan_of(val)
+    found = found + append(lines, check_one(val, val_scan, shown))
+    found = found + append(lines, check_both(train, train_scan, val, val_scan, shown))
+  end
+  return found, lines
+end
+
+return check

@@ -1,0 +1,175 @@
+-- data_stat.lua: for `capl data stat`: count, sizes, formats, characters and balance of a set of images.
+-- SPDX-License-Identifier: Apache-2.0
+local count = require "cli.count"
+
+local stat = {}
+
+-- ---- counting ----
+
+--- A table of how often what occurs.
+local function tally() return {count = {}, order = {}, total = 0} end
+
+local function add(t, what)
+  if not t.count[what] then t.order[#t.order + 1] = what end
+  t.count[what] = (t.count[what] or 0) + 1
+  t.total = t.total + 1
+end
+
+--- By count, then by name.
+local function by_count(t)
+  table.sort(t.order, function(a, b)
+    if t.count[a] ~= t.count[b] then return t.count[a] > t.count[b] end
+    return a < b
+  end)
+  return t.order
+end
+
+local channel_names = {"gray", "gray + alpha", "RGB", "4 channels"}
+
+--- What the files are. -> tallies of formats, sizes, channels; bytes; list of what is wrong
+local function count_files(source, scan)
+  local found = {formats = tally(), sizes = tally(), channels = tally(), bytes = 0, bad = {}}
+  for i = 0, source:count() - 1 do
+    local size, format, width, height, channels = scan:facts(i)
+    found.bytes = found.bytes + size
+    if format then
+      add(found.formats, format)
+      add(found.sizes, ("%dx%d"):format(width, height))
+      add(found.channels, channel_names[channels] or tostring(channels))
+    else
+      found.bad[#found.bad + 1] = width -- the message
+    end
+  end
+  return found
+end
+
+-- UTF-8 characters of a text.
+local function characters(text) return text:gmatch("[%z\1-\127\194-\244][\128-\191]*") end
+
+local function count_labels(source)
+  local found = {lengths = tally(), characters = tally(), texts = tally(), n = 0}
+  for i = 0, source:count() - 1 do
+    local text = source:text(i)
+    if text then
+      local length = 0
+      for c in characters(text) do
+        add(found.characters, c)
+        length = length + 1
+      end
+      add(found.lengths, length)
+      add(found.texts, text)
+      found.n = found.n + 1
+    end
+  end
+  return found
+end
+
+-- ---- as text ----
+
+local function line(name, text) return ("  %-11s%s"):format(name, text) end
+
+--- "160x60: 200, 80x30: 3, and 4 others"
+local function list(t, shown)
+  local parts, order = {}, by_count(t)
+  for i = 1, math.min(shown, #order) do parts[i] = ("%s: %d"):format(order[i], t.count[order[i]]) end
+  if #order > shown then parts[#parts + 1] = ("and %d others"):format(#order - shown) end
+  return table.concat(parts, ", ")
+end
+
+--- "0123456789ABCDEF" -> "0-9A-F": what --charset takes. nil when there is a character that no charset may hold.
+local function as_charset(order)
+  local bytes_of, parts, dash = {}, {}, ""
+  for _, c in ipairs(order) do
+    if #c > 1 or not c:match("^[!-~]$") then return nil end
+    if c == "-" then dash = "-" else bytes_of[#bytes_of + 1] = c:byte() end
+  end
+  table.sort(bytes_of)
+  local i = 1
+  while i <= #bytes_of do
+    local j = i
+    while bytes_of[j + 1] == bytes_of[j] + 1 do j = j + 1 end
+    local first, last = string.char(bytes_of[i]), string.char(bytes_of[j])
+    parts[#parts + 1] = j - i >= 2 and first .. "-" .. last or j > i and first .. last or first
+    i = j + 1
+  end
+  return table.concat(parts) .. dash
+end
+
+--- "7 (Q)" and the like: the rarest and the commonest.
+local function extremes(t)
+  local order = by_count(t)
+  local most, least = order[1], order[#order]
+  return ("%d (%s) to %d (%s)"):format(t.count[least], least, t.count[most], most)
+end
+
+--- Counts in columns, sorted by name.
+local function columns(t, width)
+  local order, widest = {unpack(t.order)}, 0
+  table.sort(order)
+  local cells = {}
+  for i, name in ipairs(order) do
+    cells[i] = ("%s %d"):format(name, t.count[name])
+    widest = math.max(widest, #cells[i])
+  end
+  local per_line = math.max(1, math.floor((width - 13) / (widest + 3)))
+  local rows = math.ceil(#order / per_line)
+  local digits = 0
+  for _, name in ipairs(order) do digits = math.max(digits, #tostring(t.count[name])) end
+  local lines = {}
+  for row = 1, rows do
+    local parts = {}
+    for column = 0, per_line - 1 do
+      local name = order[column * rows + row]
+      if name then
+        local count = tostring(t.count[name])
+        parts[#parts + 1] = name .. (" "):rep(widest - digits - #name) .. (" "):rep(digits - #count) .. count
+      end
+    end
+    lines[row] = (" "):rep(13) .. table.concat(parts, "   ")
+  end
+  return lines
+end
+
+local TABLE_MAX = 100
+
+local function balance(lines, t, what)
+  lines[#lines + 1] = line("balance", ("%d %s, each %.1f times on average, from %s"):format(#t.order, what, t.total / #t.order, extremes(t)))
+  if #t.order > TABLE_MAX then return end
+  for _, text in ipairs(columns(t, 100)) do lines[#lines + 1] = text end
+end
+
+local function label_lines(lines, found, images)
+  if found.n == 0 then
+    lines[#lines + 1] = line("labels", "none")
+    return
+  end
+  local without = images - found.n
+  lines[#lines + 1] = line("labels", ("%d%s, %d different"):format(found.n, without > 0 and ", " .. count.of(without, "image") .. " without" or "",
+    #found.texts.order))
+  lines[#lines + 1] = line("lengths", list(found.lengths, 8))
+  local charset = as_charset(found.characters.order)
+  if #found.characters.order > 0 then
+    lines[#lines + 1] = line("charset", charset or ("%d characters, not all of them printable ASCII"):format(#found.characters.order))
+  end
+  local classes = #found.texts.order
+  if classes <= 50 and classes * 2 <= found.n then balance(lines, found.texts, "labels")
+  elseif #found.characters.order > 0 then balance(lines, found.characters, "characters") end
+end
+
+--- Lines to print about a source whose files scan has seen.
+function stat.lines(source, scan)
+  local found = count_files(source, scan)
+  local lines = {("%s: %s, %s"):format(source.dir, count.of(source:count(), "image"), count.bytes(found.bytes))}
+  if found.formats.total > 0 then
+    lines[#lines + 1] = line("formats", list(found.formats, 4))
+    lines[#lines + 1] = line("sizes", list(found.sizes, 5) .. " (px)")
+    lines[#lines + 1] = line("channels", list(found.channels, 5))
+  end
+  if #found.bad > 0 then
+    lines[#lines + 1] = line("unreadable", ("%d, such as %s"):format(#found.bad, found.bad[1]))
+  end
+  label_lines(lines, count_labels(source), source:count())
+  return lines
+end
+
+return stat
