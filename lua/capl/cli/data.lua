@@ -96,8 +96,8 @@ local function main(job)
   local o, words = options.read(job.args, spec, {command = "data"})
   local run = jobs[words[1] or ""]
   if not run then
-    fail(words[1] and ("capl data has no '%s'; it has stat, check and pack"):format(words[1]) or "capl data needs a word: stat, check or pack",
-      "usage: " .. job.usage)
+    local why = words[1] and ("capl data has no '%s'; it has stat, check and pack"):format(words[1])
+    fail(why or "capl data needs a word: stat, check or pack", "usage: " .. job.usage)
   end
   if not words[2] then fail(("capl data %s needs a folder, a list or a database of images"):format(words[1]), "usage: " .. job.usage) end
   if words[3] then fail(("'%s' is one word too many; a second set is --val=SOURCE"):format(words[3])) end

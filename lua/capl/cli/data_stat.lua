@@ -121,8 +121,8 @@ local function columns(t, width)
     for column = 0, per_line - 1 do
       local name = order[column * rows + row]
       if name then
-        local count = tostring(t.count[name])
-        parts[#parts + 1] = name .. (" "):rep(widest - digits - #name) .. (" "):rep(digits - #count) .. count
+        local times = tostring(t.count[name])
+        parts[#parts + 1] = name .. (" "):rep(widest - digits - #name) .. (" "):rep(digits - #times) .. times
       end
     end
     lines[row] = (" "):rep(13) .. table.concat(parts, "   ")
@@ -133,7 +133,8 @@ end
 local TABLE_MAX = 100
 
 local function balance(lines, t, what)
-  lines[#lines + 1] = line("balance", ("%d %s, each %.1f times on average, from %s"):format(#t.order, what, t.total / #t.order, extremes(t)))
+  local average = t.total / #t.order
+  lines[#lines + 1] = line("balance", ("%d %s, each %.1f times on average, from %s"):format(#t.order, what, average, extremes(t)))
   if #t.order > TABLE_MAX then return end
   for _, text in ipairs(columns(t, 100)) do lines[#lines + 1] = text end
 end
@@ -144,8 +145,8 @@ local function label_lines(lines, found, images)
     return
   end
   local without = images - found.n
-  lines[#lines + 1] = line("labels", ("%d%s, %d different"):format(found.n, without > 0 and ", " .. count.of(without, "image") .. " without" or "",
-    #found.texts.order))
+  lines[#lines + 1] = line("labels", ("%d%s, %d different"):format(found.n,
+    without > 0 and ", " .. count.of(without, "image") .. " without" or "", #found.texts.order))
   lines[#lines + 1] = line("lengths", list(found.lengths, 8))
   local charset = as_charset(found.characters.order)
   if #found.characters.order > 0 then
