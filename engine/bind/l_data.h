@@ -58,7 +58,7 @@ void bind_open_captcha(lua_State *L);
 void bind_open_loader(lua_State *L);
 /* Add the scenes' sources and lists of names. */
 void bind_open_scenes(lua_State *L);
-/* Adds what a schedule needs to the methods of loaders, and data.knobs to the table on top. */
+/* Adds what a schedule needs to the methods of loaders, and data.knobs and data.check_augment to the table on top. */
 void bind_open_schedule(lua_State *L);
 
 #endif

@@ -231,6 +231,15 @@ static int data_knobs(lua_State *L)
   return 1;
 }
 
+/* data.check_augment(options) raises what a loader would */
+static int data_check_augment(lua_State *L)
+{
+  bind_check_table(L, 1);
+  lua_settop(L, 1);
+  data_read_augment(L, 1);
+  return 0;
+}
+
 void bind_open_schedule(lua_State *L)
 {
   static const luaL_Reg methods[] = {{"stage_at", loader_stage_at}, {"stage_values", loader_stage_values}, {"step", loader_step},
@@ -238,6 +247,8 @@ void bind_open_schedule(lua_State *L)
                                      {NULL, NULL}};
   lua_pushcfunction(L, data_knobs);
   lua_setfield(L, -2, "knobs");
+  lua_pushcfunction(L, data_check_augment);
+  lua_setfield(L, -2, "check_augment");
   luaL_getmetatable(L, LOADER_TYPE);
   lua_getfield(L, -1, "__index");
   luaL_setfuncs(L, methods, 0);

@@ -92,8 +92,10 @@ describe("a loader with a schedule", function()
     loader(s)
     assert.equal("LINE: augment.schedule: this schedule belongs to another loader\n  hint: make one for each: what a metric " ..
       "has begun is kept in it", support.error_text(loader, s))
-    local text = support.error_text(loader, augment.schedule{{}, {from = {epoch = 2}, augment = {rotat = 3}}})
-    assert.truthy(text:find("unknown option 'rotat'", 1, true) or text:find("rotat", 1, true))
+    local text = support.error_text(augment.schedule, {{}, {from = {epoch = 2}, augment = {rotat = 3}}})
+    assert.truthy(text:find("augment.schedule: stage 2: ", 1, true) and text:find("unknown option 'rotat'", 1, true), text)
+    text = support.error_text(augment.schedule, {{}, {from = {epoch = 2}, augment = {rotate = {9, 3}}}})
+    assert.equal("LINE: augment.schedule: stage 2: rotate runs backwards: 9 to 3", text)
   end)
 
   it("refuses difficulty where the source has none, and epochs where they never end", function()

@@ -99,6 +99,9 @@ local function read_augment(i, value, stage, before)
   elseif value then
     stage.augment = copy(value)
   end
+  if not stage.augment then return end
+  local fine, err = pcall(core.data.check_augment, stage.augment)
+  if not fine then fail(i, err.message, err.hint) end
 end
 
 local function read_length(i, length)
