@@ -13,7 +13,7 @@
 static const char *const loader_names[] = {"batch",     "workers", "prefetch", "seed",     "shuffle",
                                            "drop_last", "rank",    "world",    "on_error", "dtype",
                                            "norm",      "mean",    "std",      "augment",  "cache",
-                                           "stages",    "pin",     "max_bad",  "like",  NULL};
+                                           "stages",    "pin",     "max_bad",  "like",  "cache_dir", NULL};
 
 static void option_channels(lua_State *L, int i, const char *key, float *out, float otherwise)
 {
@@ -46,9 +46,9 @@ static int data_loader(lua_State *L)
   static const char *const norms[] = {"standardise", "unit", "mean_std", NULL}; /* ORDER capl_norm */
   static const char *const on_errors[] = {"stop", "skip", NULL};                /* ORDER capl_on_error */
   static const char *const pins[] = {"auto", "on", "off", NULL};                /* ORDER capl_pin */
-  static const char *const caches[] = {"auto", "none", "device", NULL};         /* ORDER capl_cache */
+  static const char *const caches[] = {"auto", "none", "ram", "disk", "device", NULL}; /* ORDER capl_cache */
   _Static_assert(CAPL_PIXEL_F16 == 3 && CAPL_NORM_MEAN_STD == 2 && CAPL_ON_ERROR_SKIP == 1 &&
-                   CAPL_CACHE_DEVICE == 2,
+                   CAPL_CACHE_DEVICE == 4,
                  "orders match data.h");
   capl_source *source = data_check_box(L, 1, SOURCE_TYPE);
   capl_augment_options augment;
@@ -67,6 +67,7 @@ static int data_loader(lua_State *L)
       .norm = (capl_norm)data_option_word(L, 2, "norm", norms, 0),
       .max_bad = fmax(data_option_number(L, 2, "max_bad", 0.01, 0, 1), DBL_MIN), /* 0 means what is usual */
       .pin = (capl_pin)data_option_word(L, 2, "pin", pins, 0),
+      .cache_dir = data_option_string(L, 2, "cache_dir"),
       .cache = (capl_cache)data_option_word(L, 2, "cache", caches, 0)};
   use_device(L, &o);
   option_channels(L, 2, "mean", o.mean, 0);

@@ -69,21 +69,40 @@ typedef struct {
   const row_stage *stage;
   uint64_t batch;
   uint32_t epoch;
-  capl_sample read; /* where the sample is read to */
+  capl_sample room; /* where a sample is read to */
+  capl_sample read; /* where it lies: there, or in memory that nobody writes */
 } row_job;
 
-static capl_status read_levels(const row_job *job, uint32_t id)
+/* A sample that lies in memory already is used where it is, unless a device takes it from here. */
+static capl_status fetch(row_job *job, const capl_read *what)
+{
+  const row_maker *maker = job->maker;
+  capl_source *source = maker->source;
+  bool lent = false;
+  job->read = job->room;
+  if (source->ops->borrow) CAPL_TRY(source->ops->borrow(source, what, &job->scratch->decoded, &job->read, &lent));
+  if (!lent) {
+    job->read = job->room;
+    return capl_source_read_with(source, what, &job->scratch->decoded, &job->read);
+  }
+  if (maker->kind != ROW_LEVELS) return CAPL_OK;
+  memcpy(job->room.pixels, job->read.pixels, pixels_of(source) * (size_t)source->channels);
+  job->read.pixels = job->room.pixels;
+  return CAPL_OK;
+}
+
+static capl_status read_levels(row_job *job, uint32_t id)
 {
   const row_maker *maker = job->maker;
   capl_read what = {.epoch = job->epoch, .id = id, .difficulty = job->stage->eases ? &job->stage->difficulty : NULL};
-  capl_status status = capl_source_read_with(maker->source, &what, &job->scratch->decoded, &job->read);
+  capl_status status = fetch(job, &what);
   if (status != CAPL_OK || maker->kind != ROW_RESIDENT) return status;
   const char *name = capl_source_name(maker->source, id);
   return CAPL_FAIL(CAPL_EIO, "%s: could not be read when the set was made, and now can", name ? name : "sample");
 }
 
 /* Levels that are on the device already are not read; those that could not be are, for the error. */
-static capl_status read_sample(const row_job *job, uint32_t id)
+static capl_status read_sample(row_job *job, uint32_t id)
 {
   const row_maker *maker = job->maker;
   if (maker->kind == ROW_RESIDENT && !maker->set->facts[id].bad) return CAPL_OK;
@@ -103,7 +122,7 @@ static uint32_t substitute(const row_maker *maker, uint32_t epoch, uint32_t posi
   return capl_shuffle(~maker->seed, epoch, n, at);
 }
 
-static capl_status read_or_replace(const row_job *job, uint32_t position, row_note *note)
+static capl_status read_or_replace(row_job *job, uint32_t position, row_note *note)
 {
   const row_maker *maker = job->maker;
   note->id = sample_at(maker, job->epoch, position);
@@ -199,16 +218,17 @@ static void finish_fields(const row_job *job, const row_place *to)
 }
 
 /* The sample that this one is mixed with; *found stays false if it is mixed with none, or that one is bad and may be left out. */
-static capl_status read_partner(const row_job *job, uint32_t id, uint32_t *partner, bool *found)
+static capl_status read_partner(const row_job *job, uint32_t id, uint32_t *partner, capl_sample *sample, bool *found)
 {
   const row_maker *maker = job->maker;
   capl_augment_case which = {maker->seed, job->epoch, id};
   row_job other = *job;
-  other.read = job->scratch->partner;
+  other.room = job->scratch->partner;
   *found = false;
-  if (!other.read.pixels || !capl_augment_partner(&job->stage->augment, &which, maker->source->count, partner)) return CAPL_OK;
+  if (!other.room.pixels || !capl_augment_partner(&job->stage->augment, &which, maker->source->count, partner)) return CAPL_OK;
   capl_status status = read_sample(&other, *partner);
   *found = status == CAPL_OK;
+  *sample = other.read;
   return maker->skip ? CAPL_OK : status;
 }
 
@@ -223,17 +243,17 @@ static capl_status augment_row(const row_job *job, const row_place *to, row_note
 {
   const row_maker *maker = job->maker;
   const capl_source *source = maker->source;
-  capl_sample out = {.pixels = to->image}, *partner = &job->scratch->partner;
+  capl_sample out = {.pixels = to->image}, partner;
   capl_augment_layout layout = {source->width, source->height, source->channels, source->n_fields, source->field};
   capl_augment_case which = {maker->seed, job->epoch, note->id};
   uint32_t partner_id = 0;
   bool found;
-  CAPL_TRY(read_partner(job, note->id, &partner_id, &found));
+  CAPL_TRY(read_partner(job, note->id, &partner_id, &partner, &found));
   memcpy(out.field, to->field, sizeof out.field);
-  capl_augment_result result = capl_augment_sample(&job->stage->augment, &which, &layout, &job->read, found ? partner : NULL, partner_id,
+  capl_augment_result result = capl_augment_sample(&job->stage->augment, &which, &layout, &job->read, found ? &partner : NULL, partner_id,
                                                    &maker->conversion, &job->scratch->augment, &out);
   note->augmented = result.changed;
-  finish_labels(job, found ? partner->labels : job->read.labels, result.mix, to);
+  finish_labels(job, found ? partner.labels : job->read.labels, result.mix, to);
   return CAPL_OK;
 }
 
@@ -248,12 +268,12 @@ static capl_status finish_row(const row_job *job, const row_place *to, row_note 
   return CAPL_OK;
 }
 
-static capl_sample place_to_read(const row_maker *maker, row_scratch *scratch, const row_place *to)
+static capl_sample room_for(const row_maker *maker, row_scratch *scratch, const row_place *to)
 {
-  capl_sample read = {.pixels = maker->kind == ROW_LEVELS ? to->image : scratch->levels,
+  capl_sample room = {.pixels = maker->kind == ROW_LEVELS ? to->image : scratch->levels,
                       .labels = to->labels ? to->labels : scratch->labels};
-  for (int i = 0; i < maker->source->n_fields; i++) read.field[i] = to->stage->augments ? scratch->field[i] : to->field[i];
-  return read;
+  for (int i = 0; i < maker->source->n_fields; i++) room.field[i] = to->stage->augments ? scratch->field[i] : to->field[i];
+  return room;
 }
 
 /* A sample that is on the device: what of it the host has too. */
@@ -304,7 +324,8 @@ capl_status row_make(const row_maker *maker, row_scratch *scratch, uint32_t epoc
                      row_note *note)
 {
   if (maker->kind == ROW_OF_SET) return add_to_set(maker, scratch, position, to, note);
-  row_job job = {maker, scratch, to->stage, to->batch, epoch, place_to_read(maker, scratch, to)};
+  row_job job = {maker, scratch, to->stage, to->batch, epoch, .room = room_for(maker, scratch, to)};
+  job.read = job.room;
   CAPL_TRY(read_or_replace(&job, position, note));
   note->augmented = false;
   return maker->kind == ROW_FINISHED ? finish_row(&job, to, note) : describe_row(&job, to, note);

@@ -443,7 +443,7 @@ capl_device *capl_loader_device(const capl_loader *l)
   return l->feed ? l->feed->device : NULL;
 }
 
-const char *capl_loader_path(const capl_loader *l)
+const char *feed_path(const capl_loader *l)
 {
-  return l->feed ? l->feed->path : "made on the host";
+  return l->feed->path;
 }

@@ -1,16 +1,19 @@
 /* image_set.c -- what folders, list files and databases of images share.
 ** SPDX-License-Identifier: Apache-2.0
 */
+#define _GNU_SOURCE
 #include "data/image_set.h"
 
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/text.h"
 #include "data/fit.h"
 #include "data/image.h"
+#include "data/mix.h"
 
 enum { TITLE_ROOM = 4096 };
 
@@ -122,6 +125,11 @@ capl_status image_set_check_label(const capl_source *source, uint32_t i)
   return source->length ? copy_label((const image_set *)source, i, ids) : CAPL_OK;
 }
 
+capl_status image_set_labels(capl_source *source, uint32_t i, int32_t *labels)
+{
+  return source->length ? copy_label((const image_set *)source, i, labels) : CAPL_OK;
+}
+
 /* ---- reading --------------------------------------------------------------------------------- */
 
 capl_status image_set_encoded(capl_source *source, uint32_t i, encoded_bytes *bytes)
@@ -170,6 +178,35 @@ capl_status image_set_read(capl_source *source, const capl_read *what, capl_imag
   if (!set->resize && (scratch->width != source->width || scratch->height != source->height)) return wrong_size(set, i, scratch);
   capl_status status = fit_image(scratch->pixels, scratch->width, scratch->height, source->channels, source->width, source->height, to->pixels);
   return status == CAPL_OK ? status : cannot_fit(set, i);
+}
+
+/* ---- what samples depend on, for a cache ----------------------------------------------------- */
+
+/* Name, size and time of a file; of what is none, the name alone: a folder's time says nothing of the images in it. */
+static uint64_t mix_file(uint64_t h, const char *path)
+{
+  struct stat st;
+  h = mix_text(h, path);
+  if (stat(path, &st) != 0 || S_ISDIR(st.st_mode)) return h;
+  int64_t of[] = {st.st_size, st.st_mtim.tv_sec, st.st_mtim.tv_nsec};
+  return mix_bytes(h, of, sizeof of);
+}
+
+/* Titles of samples are the paths of their files, unless a database holds them all. */
+capl_status image_set_identity(capl_source *source, uint64_t *place, uint64_t *content)
+{
+  const image_set *set = (const image_set *)source;
+  char path[TITLE_ROOM];
+  int options[] = {source->width, source->height, source->channels, set->resize};
+  *place = mix_text(0, realpath(set->where, path) ? path : set->where);
+  *place = mix_bytes(*place, options, sizeof options);
+  snprintf(path, sizeof path, "%s/data.mdb", set->where);
+  *content = mix_file(mix_file(*place, set->where), path);
+  for (uint32_t i = 0; i < source->count; i++) {
+    set->kind->title(set, i, path, sizeof path);
+    *content = mix_file(*content, path);
+  }
+  return CAPL_OK;
 }
 
 const char *image_set_name(const capl_source *source, uint32_t i)

@@ -36,8 +36,9 @@ struct image_set {
 #define IMAGE_SET_OPS                                                                                             \
   {                                                                                                               \
     .read = image_set_read, .close = image_set_close, .name = image_set_name, .set_label = image_set_set_label,   \
-    .set_text = image_set_set_text, .text = image_set_text, .encoded = image_set_encoded,                           \
-    .check_label = image_set_check_label, .title = image_set_title                                                \
+    .set_text = image_set_set_text, .text = image_set_text, .encoded = image_set_encoded,                         \
+    .check_label = image_set_check_label, .title = image_set_title, .labels = image_set_labels,                   \
+    .identity = image_set_identity                                                                                \
   }
 capl_status image_set_read(capl_source *source, const capl_read *what, capl_image *scratch, const capl_sample *to);
 void image_set_close(capl_source *source);
@@ -48,6 +49,9 @@ capl_status image_set_set_text(capl_source *source, uint32_t i, const char *text
 const char *image_set_text(const capl_source *source, uint32_t i);
 capl_status image_set_check_label(const capl_source *source, uint32_t i);
 capl_status image_set_encoded(capl_source *source, uint32_t i, encoded_bytes *bytes);
+
+capl_status image_set_labels(capl_source *source, uint32_t i, int32_t *labels);
+capl_status image_set_identity(capl_source *source, uint64_t *place, uint64_t *content);
 
 /* A set of size bytes (its kind's struct, which begins with image_set), with options in force; options may be NULL.
 ** EVALUE naming where. */

@@ -202,6 +202,7 @@ static void set_options(capl_loader *l, capl_source *source, const capl_loader_o
   l->rank = (uint32_t)o->rank;
   l->world = o->world ? (uint32_t)o->world : 1;
   l->drop_last = o->drop_last;
+  l->cache = o->cache;
   l->max_bad = o->max_bad > 0 ? o->max_bad : 0.01;
   l->pin = o->pin;
   l->needs = needs_of(o);
@@ -292,6 +293,13 @@ static capl_loader_options fitted(const capl_source *source, const capl_loader_o
   return o;
 }
 
+static capl_status copy_cache_dir(capl_loader *l, const char *dir)
+{
+  if (!dir) return CAPL_OK;
+  l->cache_dir = strdup(dir);
+  return l->cache_dir ? CAPL_OK : CAPL_FAIL(CAPL_ENOMEM, "no memory for a loader");
+}
+
 capl_status capl_loader_new(capl_source *source, const capl_loader_options *given, capl_loader **loader)
 {
   capl_loader_options o = fitted(source, given), *options = &o;
@@ -302,7 +310,8 @@ capl_status capl_loader_new(capl_source *source, const capl_loader_options *give
   pthread_cond_init(&l->work, NULL);
   pthread_cond_init(&l->done, NULL);
   set_options(l, source, options);
-  capl_status status = options->feed ? feed_new(l, options) : CAPL_OK;
+  capl_status status = copy_cache_dir(l, options->cache_dir);
+  if (status == CAPL_OK && options->feed) status = feed_new(l, options);
   if (status == CAPL_OK && options->n_stages) status = schedule_init(&l->stages, options->stages, options->n_stages, capl_loader_batches(l), source);
   if (status == CAPL_OK) status = build(l);
   if (status == CAPL_OK) {
@@ -359,6 +368,7 @@ void capl_loader_free(capl_loader *l)
   free(l->slots);
   free(l->scratch);
   free(l->threads);
+  free(l->cache_dir);
   capl_source_unref(l->maker.source);
   pthread_cond_destroy(&l->work);
   pthread_cond_destroy(&l->done);
@@ -385,6 +395,7 @@ static capl_status begin_locked(capl_loader *l, const capl_loader_state *state)
   l->bad_from = l->bad_until;
   l->substituted = 0;
   if (l->feed) CAPL_TRY(feed_begin(l));
+  CAPL_TRY(loader_cache_begin(l));
   l->maker.seed = state->seed;
   l->epoch = state->epoch;
   l->start = state->position;

@@ -44,6 +44,11 @@ struct capl_loader {
   schedule stages; /* if it has any, they say what each batch's is */
   int batch, n_workers, n_scratch, n_slots;
   double max_bad;
+  capl_cache cache;
+  char *cache_dir;   /* NULL = the user's */
+  bool cache_chosen;
+  char cached[640];  /* ", cached in memory, 458 MB", or why not */
+  char path[960];    /* how batches come to be */
   capl_pin pin;
   uint32_t rank, world;
   bool drop_last;
@@ -104,6 +109,11 @@ capl_status loader_check(capl_loader *loader, const slot *s);
 /* EVALUE, EUNSUPPORTED. */
 capl_status loader_check_options(const capl_source *source, const capl_loader_options *options);
 
+/* ---- loader_cache.c ---------------------------------------------------------------------------- */
+
+/* At the beginning of an epoch, with idle threads: at the first, decides where samples are kept, and tells the path. */
+capl_status loader_cache_begin(capl_loader *loader);
+
 /* ---- feed.c, for loader.c ---------------------------------------------------------------------- */
 
 /* A loader's way to the device of its options. ENOMEM, EVALUE. */
@@ -112,6 +122,8 @@ capl_status feed_new(capl_loader *loader, const capl_loader_options *options);
 void feed_free(capl_loader *loader);
 /* At the beginning of an epoch, with idle threads: at the first, decides how the levels travel and makes room for that. */
 capl_status feed_begin(capl_loader *loader);
+/* How its batches come to the device, once that is known. Borrowed. */
+const char *feed_path(const capl_loader *loader);
 /* Gives options the device of another loader. */
 void feed_options_of(const capl_loader *loader, capl_loader_options *options);
 /* capl_loader_next of a loader with a device; the lock is held. */

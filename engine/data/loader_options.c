@@ -33,14 +33,16 @@ static capl_status check_norm(const capl_loader_options *o, int channels)
 
 static capl_status check_cache(const capl_source *source, const capl_loader_options *o)
 {
-  if (o->cache != CAPL_CACHE_DEVICE) return CAPL_OK;
-  if (!o->feed) {
+  static const char *const names[] = {"auto", "none", "ram", "disk", "device"};
+  if (o->cache < CAPL_CACHE_AUTO || o->cache > CAPL_CACHE_DEVICE) return CAPL_FAIL(CAPL_EVALUE, "no cache %d", (int)o->cache);
+  if (o->cache == CAPL_CACHE_AUTO || o->cache == CAPL_CACHE_NONE) return CAPL_OK;
+  if (o->cache == CAPL_CACHE_DEVICE && !o->feed) {
     CAPL_FAIL(CAPL_EUNSUPPORTED, "cache is device, but batches are made on the host");
     capl_error_hint("it needs a GPU; cache = \"auto\" uses one where there is one");
     return CAPL_EUNSUPPORTED;
   }
   if (source->fixed) return CAPL_OK;
-  CAPL_FAIL(CAPL_EVALUE, "cache is device, but the source gives other images in every epoch");
+  CAPL_FAIL(CAPL_EVALUE, "cache is %s, but the source gives other images in every epoch", names[o->cache]);
   capl_error_hint("fixed = true of a generator makes them the same; cache = \"auto\" keeps what can be kept");
   return CAPL_EVALUE;
 }

@@ -35,6 +35,15 @@ typedef struct {
   const char *(*text)(const capl_source *source, uint32_t i); /* the label as it was given; NULL = none are */
   capl_status (*check_label)(const capl_source *source, uint32_t i); /* NULL = they are always right */
   capl_status (*encoded)(capl_source *source, uint32_t i, encoded_bytes *bytes); /* by many threads; NULL = no files */
+  /* The labels alone, by many threads; NULL = they are part of the sample, the same in every run. */
+  capl_status (*labels)(capl_source *source, uint32_t i, int32_t *labels);
+  /* What read would copy, where it lies already: at->pixels and at->field become places that stay as they are until the
+  ** source is closed; at->labels are written. lent: false = this sample must be read. By many threads; NULL = all must. */
+  capl_status (*borrow)(capl_source *source, const capl_read *what, capl_image *scratch, capl_sample *at, bool *lent);
+  /* Hashes: of where the files are and how they are read; and of all that would change what is read. NULL = no files. */
+  capl_status (*identity)(capl_source *source, uint64_t *place, uint64_t *content);
+  /* The source whose samples these are, and the number of sample *id there; NULL = its own. */
+  capl_source *(*root)(capl_source *source, uint32_t *id);
 } capl_source_ops;
 
 struct capl_source {

@@ -8,6 +8,7 @@
 
 typedef struct {
   capl_source base;
+  capl_source_ops ops; /* what the parent cannot do is missing here too */
   capl_source *parent;
   uint32_t *id; /* [count], samples of parent */
 } subset_source;
@@ -62,6 +63,27 @@ static capl_status subset_encoded(capl_source *source, uint32_t i, encoded_bytes
   return capl_source_encoded(s->parent, s->id[i], bytes);
 }
 
+static capl_status subset_labels(capl_source *source, uint32_t i, int32_t *labels)
+{
+  subset_source *s = (subset_source *)source;
+  return s->parent->ops->labels(s->parent, s->id[i], labels);
+}
+
+static capl_status subset_borrow(capl_source *source, const capl_read *what, capl_image *scratch, capl_sample *at, bool *lent)
+{
+  subset_source *s = (subset_source *)source;
+  capl_read of_parent = *what;
+  of_parent.id = s->id[what->id];
+  return s->parent->ops->borrow(s->parent, &of_parent, scratch, at, lent);
+}
+
+static capl_source *subset_root(capl_source *source, uint32_t *id)
+{
+  subset_source *s = (subset_source *)source;
+  *id = s->id[*id];
+  return s->parent->ops->root ? s->parent->ops->root(s->parent, id) : s->parent;
+}
+
 static void subset_close(capl_source *source)
 {
   subset_source *s = (subset_source *)source;
@@ -70,11 +92,26 @@ static void subset_close(capl_source *source)
   free(s);
 }
 
+static capl_source_ops ops_over(const capl_source_ops *parent)
+{
+  return (capl_source_ops){
+    .read = subset_read,
+    .close = subset_close,
+    .name = subset_name,
+    .set_label = subset_set_label,
+    .title = subset_title,
+    .set_text = subset_set_text,
+    .text = subset_text,
+    .check_label = subset_check_label,
+    .encoded = subset_encoded,
+    .labels = parent->labels ? subset_labels : NULL,
+    .borrow = parent->borrow ? subset_borrow : NULL,
+    .root = subset_root,
+  };
+}
+
 capl_status capl_source_subset_new(capl_source *parent, const uint32_t *id, uint32_t count, capl_source **source)
 {
-  static const capl_source_ops ops = {
-    .read = subset_read, .close = subset_close, .name = subset_name, .set_label = subset_set_label, .title = subset_title,
-    .set_text = subset_set_text, .text = subset_text, .check_label = subset_check_label, .encoded = subset_encoded};
   if (count == 0) return CAPL_FAIL(CAPL_EVALUE, "a subset needs at least one sample");
   for (uint32_t i = 0; i < count; i++) {
     if (id[i] >= parent->count) return CAPL_FAIL(CAPL_EVALUE, "sample %u does not exist; the source has %u", id[i], parent->count);
@@ -87,8 +124,8 @@ capl_status capl_source_subset_new(capl_source *parent, const uint32_t *id, uint
     return CAPL_FAIL(CAPL_ENOMEM, "no memory for a subset of %u samples", count);
   }
   memcpy(copy, id, count * sizeof *copy);
-  *s = (subset_source){.base = *parent, .parent = capl_source_ref(parent), .id = copy};
-  s->base.ops = &ops;
+  *s = (subset_source){.base = *parent, .ops = ops_over(parent->ops), .parent = capl_source_ref(parent), .id = copy};
+  s->base.ops = &s->ops;
   s->base.refs = 1;
   s->base.count = count;
   *source = &s->base;

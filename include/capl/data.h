@@ -422,9 +422,10 @@ typedef enum {
   CAPL_NORM_MEAN_STD,    /* (x / 255 - mean[c]) / std[c] */
 } capl_norm;
 
-/* Where a loader on a device keeps the levels: nowhere, on the device, or auto: there when they are the same in every
-** epoch and take at most a quarter of its free memory. */
-typedef enum { CAPL_CACHE_AUTO, CAPL_CACHE_NONE, CAPL_CACHE_DEVICE } capl_cache;
+/* Where a loader keeps levels, labels and fields that are the same in every epoch, so that each is decoded once: nowhere; in
+** memory; in a file, which later runs use too; on the device. auto: on a device when they take at most a quarter of its
+** free memory, else in memory when they take at most half of what is available. */
+typedef enum { CAPL_CACHE_AUTO, CAPL_CACHE_NONE, CAPL_CACHE_RAM, CAPL_CACHE_DISK, CAPL_CACHE_DEVICE } capl_cache;
 
 typedef enum { CAPL_ON_ERROR_STOP, CAPL_ON_ERROR_SKIP } capl_on_error;
 
@@ -451,6 +452,7 @@ typedef struct {
   const struct capl_feed_ops *feed;    /* how it does that (feed.h), constant; NULL = the host makes them */
   const char *device_name;             /* for reports, constant */
   capl_cache cache;
+  const char *cache_dir; /* folder of files for disk; NULL = $XDG_CACHE_HOME/capl/data, else ~/.cache/capl/data. Copied */
   capl_pin pin;
   bool (*stop)(void); /* asked while a whole set is read; true gives up with EINTERRUPT. NULL = never */
 } capl_loader_options;
@@ -509,8 +511,8 @@ CAPL_API capl_status capl_loader_next(capl_loader *loader, capl_batch *batch);
 CAPL_API capl_status capl_loader_make(capl_loader *loader, void *images, int32_t *labels);
 /* Likewise, but the batch stays the one to be made: for measuring. */
 CAPL_API capl_status capl_loader_make_once_more(capl_loader *loader, void *images, int32_t *labels);
-/* How the batches come to be: "made on the host", "resident on cuda:0, 458 MB", "streamed to cuda:0, page-locked: why".
-** Known from the first epoch on, "" before. Borrowed until the loader's next call. */
+/* How the batches come to be: "made on the host", "resident on cuda:0, 458 MB", "streamed to cuda:0, page-locked: why", and
+** behind that ", cached in memory, 458 MB", ", cached in FILE" or ", not cached: why". Known from the first epoch on. Borrowed until the loader's next call. */
 CAPL_API const char *capl_loader_path(const capl_loader *loader);
 
 /* Samples this rank gets per epoch, and batches. */

@@ -19,7 +19,7 @@ Loader.__index = Loader
 
 local known = {
   "source", "role", "batch", "workers", "prefetch", "shuffle", "drop_last", "augment", "tta", "normalize", "on_error", "dtype",
-  "seed", "cache", "shard", "pin", "max_bad",
+  "seed", "cache", "shard", "pin", "max_bad", "cache_dir",
 }
 
 local always_on = {
@@ -104,8 +104,11 @@ end
 --       run's bad_files.txt; max_bad = 0.01: an epoch fails that has met more bad samples than this share of its samples
 --       (one is always allowed; counted from where the epoch was begun or resumed);
 --       dtype = "auto" | "f32" | "bf16" | "f16" | "u8"; seed;
---       cache = "auto" | "none" | "device": whether a GPU keeps all images as u8; auto does when every epoch has the same
---       ones and they take at most a quarter of its free memory; shard = capl.distributed(): this rank's part of the source
+--       cache = "auto" | "none" | "ram" | "disk" | "device": where images that are the same in every epoch are kept as u8, so
+--       that each is decoded once: on a GPU; in memory; in a file that later runs use too, below cache_dir (default
+--       $XDG_CACHE_HOME/capl/data or ~/.cache/capl/data), made anew when names, sizes or times of the images change. auto:
+--       on a GPU when they take at most a quarter of its free memory, else in memory when they take at most half of what is
+--       available; loader:path() tells; shard = capl.distributed(): this rank's part of the source;
 --       pin = "auto" | true | false: whether batches wait for a GPU in page-locked memory
 -- out   loader: for batch in loader:epoch(n) do … end gives {count = N, image = (N,C,H,W), target = (N,T) i32, onehot =
 --       (N,T*K)} and the source's fields by their names: batch.mask = (N,H,W) u8, batch.points = (N,P,3) f32 …; what the
@@ -132,7 +135,7 @@ function Loader.new(opts)
     batch = o.batch, workers = auto.value("workers", o.workers or "auto"), prefetch = o.prefetch, shuffle = shuffle,
     drop_last = o.drop_last, on_error = on_error, dtype = image_dtype(o.dtype), seed = o.seed,
     augment = ops, stages = schedule and schedule:engine(),
-    cache = o.cache, max_bad = o.max_bad, pin = pin_word(o.pin),
+    cache = o.cache, cache_dir = o.cache_dir, max_bad = o.max_bad, pin = pin_word(o.pin),
     rank = o.shard and o.shard.rank, world = o.shard and o.shard.size,
   }
   read_normalize(o.normalize, low)
@@ -159,7 +162,8 @@ function Loader:stats() return self.box:stats() end
 -- for data", and what would help when that is more than a tenth. Epochs of less than 5 s share a line.
 -- in   since: loader:stats() at an earlier time; numbers of the first and the last epoch since then; now = loader:stats()
 function Loader:waited(since, from, to, now) return told.waiting(self, since, now or self:stats(), from, to or from) end
---- How the batches come to be: "made on the host", "resident on cuda:0, 458 MB", "streamed to cuda:0, page-locked: why".
+--- How the batches come to be: "made on the host", "resident on cuda:0, 458 MB", "streamed to cuda:0, page-locked: why", and
+-- behind that ", cached in memory, 458 MB", ", cached in FILE" or ", not cached: why". Known from the first epoch on.
 function Loader:path() return self.box:path() end
 --- How fast a GPU makes the next batch, in its own time. Takes that batch out of the epoch.
 -- in   times = 100: how often it is made

@@ -13,12 +13,13 @@ local FILE = "bad_files.txt"
 
 -- ---- how batches come to be ----
 
---- Says once how a loader's batches are made, unless it is the usual way.
+--- Says once how a loader's batches are made, unless it is the usual way or of little interest.
 function told.path(loader)
   if loader.told_path then return end
   loader.told_path = true
   local path = loader:path()
-  if run.mode == "run" and path ~= "made on the host" then run.print(("%s data: %s"):format(loader.role, path)) end
+  local plain = path == "made on the host" or loader.role ~= "train" and path:match("^made on the host, cached")
+  if run.mode == "run" and not plain then run.print(("%s data: %s"):format(loader.role, path)) end
 end
 
 -- ---- waiting ----
