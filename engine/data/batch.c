@@ -304,10 +304,10 @@ static capl_status describe_row(row_job *job, const row_place *to, row_note *not
   uint32_t partner_id = 0;
   capl_augment_draw other = {0};
   capl_augment_layout layout = {source->width, source->height, source->channels, source->n_fields, source->field};
-  capl_sample out = {0}, partner = job->scratch->partner;
+  capl_sample out = {0}, partner = {0};
   if (resident) job->read = resident_sample(maker, note->id);
   sample_facts facts = resident ? maker->set->facts[note->id] : facts_of(maker, job->stage, job->read.pixels);
-  if (job->stage->augments) CAPL_TRY(read_partner(job, note->id, &partner_id, &found));
+  if (job->stage->augments) CAPL_TRY(read_partner(job, note->id, &partner_id, &partner, &found));
   if (found && resident) partner = resident_sample(maker, partner_id);
   capl_augment_draw d = describe(job, note->id, &facts, !found, resident ? note->id : to->feed.number, &to->feed);
   if (found) other = describe_partner(job, to, partner_id, &partner);
