@@ -175,7 +175,7 @@ static capl_status check_epochs(const capl_stage *stage, int i, const capl_sourc
   bool counts = (stage->from == CAPL_FROM_EPOCH && stage->at > 1) || (stage->ramp > 0 && stage->ramp_in_epochs);
   if (!counts || source->count < UINT32_MAX) return CAPL_OK;
   CAPL_FAIL(CAPL_EVALUE, "stage %d counts epochs, but the source is endless: its first epoch does not end", i + 1);
-  capl_error_hint("say it in steps, or give data.captcha a count of images per epoch");
+  capl_error_hint("say it in steps, or give the source a count of images per epoch");
   return CAPL_EVALUE;
 }
 

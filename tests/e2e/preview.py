@@ -48,6 +48,37 @@ def recipes():
         check(size("a.png")[1] > 150, "there is something on it", str(size("a.png")))
 
 
+SCENES = """--- capl: 1
+local faces = data.faces{size = 64, count = 100}
+local p = capl.params { what = "faces" }
+local sources = {faces = faces, slider = data.slider{width = 240, height = 120}, nothing = data.captcha{}}
+local given = {
+  faces = augment.schedule{
+    {augment = augment.preset("minimal", {flip_swaps = faces.swaps})},
+    {from = {epoch = 50}, augment = augment.preset("strong", {flip_swaps = faces.swaps})},
+  },
+  slider = {rotate = 10, scale = 0.2},
+}
+data.loader{source = sources[p.what], role = "train", batch = 4, augment = given[p.what]}
+"""
+
+
+def colours(path):
+    """How many bytes of a picture are not those of a gray pixel: masks, points and boxes have colours."""
+    status, out, err = capl("-e", f"local t = data.png_read('{path}'):to('f32') print((t:narrow(2, 1, 1) - t:narrow(2, 3, 1)):abs():sum():item())")
+    check(status == 0, "the picture can be read", err)
+    return float(out)
+
+
+def scenes():
+    with open("scenes.lua", "w", encoding="utf-8") as file:
+        file.write(SCENES)
+    for what, stages in (("faces", 2), ("slider", 1), ("nothing", 1)):
+        status, out, err = capl("preview", "scenes.lua", "--what=" + what, "--out=a.png", "--samples=2", "--columns=3")
+        check(status == 0 and f"a.png: {stages} stage" in out, what, out + err)
+        check((colours("a.png") > 0) == (what != "nothing"), f"{what}: colours where there are some", "")
+
+
 def refusals():
     status, out, err = capl("preview", "staged.lua", "--epoch=0")
     check(status == 1 and "--epoch is a whole number from 1 to 2147483647, not 0" in err, "no epoch 0", out + err)
@@ -64,6 +95,7 @@ def main():
         file.write(STAGED)
     stages()
     recipes()
+    scenes()
     refusals()
 
 

@@ -251,38 +251,59 @@ static void an_overtaken_metric_is_told(void **state)
 
 /* ---- bytes ----------------------------------------------------------------------------------- */
 
-/* Some epochs, with the metric met after a number of batches. hash[i]: of batch i. */
-static int run_plan(how h, int epochs, int met_after, uint64_t *hash)
+/* A run over epochs that hashes each batch; the metric is met before batch number `met` (-1 = never). */
+typedef struct {
+  capl_loader *loader;
+  int met, n; /* n: batches read so far */
+} run;
+
+static run begin_run(how h, int met)
 {
-  capl_loader *l = open_loader(plan, STAGES, h);
-  const size_t pixels = (size_t)capl_source_width(capl_loader_source(l)) * (size_t)capl_source_height(capl_loader_source(l));
-  int n = 0;
-  for (int e = 1; e <= epochs; e++) {
-    capl_batch b;
-    assert_ok(capl_loader_epoch(l, (uint64_t)e));
-    for (;;) {
-      uint64_t step;
-      if (n == met_after) assert_ok(capl_loader_reached(l, 3, &step));
-      assert_ok(capl_loader_next(l, &b));
-      if (b.count == 0) break;
-      hash[n] = hash_bytes(1, b.images, (size_t)b.count * pixels);
-      hash[n++] ^= hash_bytes(2, b.labels, (size_t)b.count * 6 * sizeof *b.labels);
-    }
-  }
-  capl_loader_free(l);
-  return n;
+  run r = {open_loader(plan, STAGES, h), met, 0};
+  assert_ok(capl_loader_epoch(r.loader, 1));
+  return r;
 }
+
+static uint64_t hash_batch(const run *r, const capl_batch *b)
+{
+  const capl_source *s = capl_loader_source(r->loader);
+  size_t pixels = (size_t)capl_source_width(s) * (size_t)capl_source_height(s), letters = (size_t)capl_source_length(s);
+  return hash_bytes(1, b->images, (size_t)b->count * pixels) ^ hash_bytes(2, b->labels, (size_t)b->count * letters * sizeof *b->labels);
+}
+
+/* The next batch, of the next epoch where one ends. */
+static uint64_t next_hash(run *r)
+{
+  capl_batch b;
+  uint64_t step;
+  if (r->n == r->met) assert_ok(capl_loader_reached(r->loader, 3, &step));
+  assert_ok(capl_loader_next(r->loader, &b));
+  if (b.count == 0) {
+    assert_ok(capl_loader_epoch(r->loader, (uint64_t)(r->n / BATCHES + 1)));
+    assert_ok(capl_loader_next(r->loader, &b));
+  }
+  r->n++;
+  return hash_batch(r, &b);
+}
+
+static void run_plan(how h, int n, int met, uint64_t *hash)
+{
+  run r = begin_run(h, met);
+  for (int i = 0; i < n; i++) hash[i] = next_hash(&r);
+  capl_loader_free(r.loader);
+}
+
+enum { LENGTH = 6 * BATCHES }; /* batches of a run */
 
 static void batches_are_the_same_for_any_number_of_threads(void **state)
 {
   (void)state;
-  enum { EPOCHS = 6 };
-  static const int met[] = {1, 13, 47, 58};
+  static const int met[] = {1, 13, 47, 50, 58};
   for (size_t m = 0; m < sizeof met / sizeof met[0]; m++) {
-    uint64_t expected[EPOCHS * BATCHES], got[EPOCHS * BATCHES];
-    assert_int_equal(run_plan((how){0, 2}, EPOCHS, met[m], expected), EPOCHS * BATCHES);
+    uint64_t expected[LENGTH], got[LENGTH];
+    run_plan((how){0, 2}, LENGTH, met[m], expected);
     for (int workers = 1; workers <= 5; workers += 2) {
-      run_plan((how){workers, 2}, EPOCHS, met[m], got);
+      run_plan((how){workers, 2}, LENGTH, met[m], got);
       assert_memory_equal(got, expected, sizeof got);
     }
   }
@@ -291,49 +312,41 @@ static void batches_are_the_same_for_any_number_of_threads(void **state)
 static void a_stage_changes_what_the_batches_hold(void **state)
 {
   (void)state;
-  enum { EPOCHS = 5 };
-  uint64_t without[EPOCHS * BATCHES], with[EPOCHS * BATCHES];
-  run_plan((how){0, 2}, EPOCHS, 46, with);
-  run_plan((how){0, 2}, EPOCHS, -1, without);
-  for (int i = 0; i < EPOCHS * BATCHES; i++) assert_int_equal(with[i] == without[i], i <= 50); /* its ramp begins at 50 */
+  uint64_t without[LENGTH], with[LENGTH];
+  run_plan((how){0, 2}, LENGTH, 46, with);
+  run_plan((how){0, 2}, LENGTH, -1, without);
+  for (int i = 0; i < LENGTH; i++) assert_int_equal(with[i] == without[i], i <= 50); /* its ramp begins at 50 */
 }
 
-/* Stops after `stop` batches, the metric met before or not, and goes on in a loader of its own. */
-static void check_resuming(int met_after, int stop, const uint64_t *expected, int n)
+/* Stops after `stop` batches and goes on in a loader of its own, which learns of the metric if that comes later. */
+static void check_resuming(int met, int stop, const uint64_t *expected)
 {
-  capl_loader *first = open_loader(plan, STAGES, (how){3, 2}), *second = open_loader(plan, STAGES, (how){1, 2});
-  const size_t pixels = (size_t)capl_source_width(capl_loader_source(first)) * (size_t)capl_source_height(capl_loader_source(first));
-  uint64_t since[STAGES], step;
+  run first = begin_run((how){3, 2}, met), second = {open_loader(plan, STAGES, (how){1, 2}), met, stop};
+  uint64_t since[STAGES];
   capl_loader_state where;
-  assert_ok(capl_loader_epoch(first, (uint64_t)(stop / BATCHES + 1)));
-  int at_batch = stop / BATCHES * BATCHES;
-  for (; at_batch < stop; at_batch++) {
-    if (at_batch == met_after) assert_ok(capl_loader_reached(first, 3, &step));
-    take(first, 1);
-  }
-  capl_loader_since(first, since);
-  capl_loader_state_get(first, &where);
-  assert_ok(capl_loader_since_set(second, since));
-  assert_ok(capl_loader_state_set(second, &where));
-  for (; at_batch < (stop / BATCHES + 1) * BATCHES && at_batch < n; at_batch++) {
-    capl_batch b;
-    assert_ok(capl_loader_next(second, &b));
-    uint64_t hash = hash_bytes(1, b.images, (size_t)b.count * pixels);
-    hash ^= hash_bytes(2, b.labels, (size_t)b.count * 6 * sizeof *b.labels);
-    assert_int_equal(hash, expected[at_batch]);
-  }
-  capl_loader_free(first);
-  capl_loader_free(second);
+  for (int i = 0; i < stop; i++) assert_int_equal(next_hash(&first), expected[i]);
+  capl_loader_since(first.loader, since);
+  capl_loader_state_get(first.loader, &where);
+  assert_ok(capl_loader_since_set(second.loader, since));
+  assert_ok(capl_loader_state_set(second.loader, &where));
+  for (int i = stop; i < LENGTH; i++) assert_int_equal(next_hash(&second), expected[i]);
+  capl_loader_free(first.loader);
+  capl_loader_free(second.loader);
 }
 
 static void a_run_resumed_anywhere_gives_the_same_batches(void **state)
 {
   (void)state;
-  enum { EPOCHS = 6, MET = 51 };
-  uint64_t expected[EPOCHS * BATCHES];
-  int n = run_plan((how){0, 2}, EPOCHS, MET, expected);
-  for (int stop = 11; stop < 50; stop += 7) check_resuming(-1, stop, expected, n);
-  for (int stop = 52; stop < 60; stop++) check_resuming(MET, stop, expected, n);
+  uint32_t dice = 12345;
+  for (int trial = 0; trial < 12; trial++) {
+    uint64_t expected[LENGTH];
+    dice = dice * 1664525 + 1013904223;
+    int met = (int)(dice >> 8) % LENGTH, stop = 1 + (int)(dice >> 20) % (LENGTH - 1);
+    run_plan((how){0, 2}, LENGTH, met, expected);
+    check_resuming(met, stop, expected);
+    check_resuming(met, met > 0 ? met : 1, expected); /* just before it is met, and just after */
+    check_resuming(met, met + 1 < LENGTH ? met + 1 : met, expected);
+  }
 }
 
 /* ---- refusals -------------------------------------------------------------------------------- */
