@@ -29,6 +29,9 @@ static captcha_colour roll_dark(capl_rng *rng)
   return captcha_roll_colour(rng, &dark);
 }
 
+/* Lines asked to be 2 and 3 px wide come out as 1.4 and 2.5 px in the original. */
+static const float thinner = 0.65f;
+
 static void paint_line(captcha_image *image, const captcha_sheet *sheet)
 {
   capl_rng *rng = &image->rng;
@@ -40,7 +43,7 @@ static void paint_line(captcha_image *image, const captcha_sheet *sheet)
     captcha_sheet_line(sheet, x0, y0, x1, y1, colour);
   } else {
     captcha_spot from = {(float)x0 + 0.5f, (float)y0 + 0.5f}, to = {(float)x1 + 0.5f, (float)y1 + 0.5f};
-    captcha_sheet_stroke(sheet, from, to, (float)width, (float)width, false, colour);
+    captcha_sheet_stroke(sheet, from, to, (float)width - thinner, (float)width - thinner, false, colour);
   }
 }
 

@@ -6,6 +6,9 @@
 
 #include <math.h>
 
+#include <ft2build.h>
+#include FT_FREETYPE_H
+
 enum { SIDE_MAX = 1024 };
 
 static uint8_t image[SIDE_MAX * SIDE_MAX * 3], other[SIDE_MAX * SIDE_MAX * 3];
@@ -454,6 +457,38 @@ static void seed_custom_has_the_contrast_of_the_original(void **state)
   assert_in_range(contrast[CONTRASTS * 19 / 20], 222, 238);
 }
 
+typedef struct {
+  double ink, dx, dy; /* share of pixels; mean difference to the left and upper neighbour, levels */
+} texture;
+
+static texture measure(const char *preset, int n)
+{
+  capl_captcha *gen = make(preset, NULL);
+  int w = capl_captcha_width(gen), h = capl_captcha_height(gen);
+  texture t = {0};
+  for (int k = 0; k < n; k++) {
+    int32_t labels[CAPL_LABEL_MAX];
+    assert_ok(capl_captcha_draw(gen, 1, (uint64_t)k, 1, image, labels));
+    for (int i = 0; i < w * h; i++) {
+      t.ink += image[i] < 240;
+      t.dx += i % w ? abs(image[i] - image[i - 1]) : 0;
+      t.dy += i >= w ? abs(image[i] - image[i - w]) : 0;
+    }
+  }
+  capl_captcha_unref(gen);
+  double pixels = (double)n * w * h;
+  return (texture){t.ink / pixels, t.dx / pixels, t.dy / pixels};
+}
+
+/* Measured on 600 images drawn by the style's rules with Pillow. */
+static void seed_custom_has_the_texture_of_the_original(void **state)
+{
+  (void)state;
+  texture t = measure("seed-custom", 600);
+  if (fabs(t.ink - 0.2127) > 0.006 || fabs(t.dx - 16.96) > 0.6 || fabs(t.dy - 21.35) > 0.7)
+    fail_msg("ink %g, dx %g, dy %g", t.ink, t.dx, t.dy);
+}
+
 /* Measured on the set of 1040 images: 209..214 from the 1st to the 95th percentile. */
 static void gradient_curve_has_the_contrast_of_the_original(void **state)
 {
@@ -546,6 +581,43 @@ static void mixed_images_are_half_of_one_style_half_of_the_other(void **state)
   capl_captcha_unref(gen);
 }
 
+/* Letters come out differently from version to version of FreeType: the pictures below are version 2.12.1's. */
+static bool same_freetype(void)
+{
+  FT_Library library;
+  FT_Int major, minor, patch;
+  assert_int_equal(FT_Init_FreeType(&library), 0);
+  FT_Library_Version(library, &major, &minor, &patch);
+  FT_Done_FreeType(library);
+  return major == 2 && minor == 12 && patch == 1;
+}
+
+static void images_are_those_of_earlier_releases(void **state)
+{
+  (void)state;
+  static const struct {
+    const char *preset;
+    uint64_t hash;
+  } expected[] = {
+    {"gd-security", UINT64_C(0x73b9d37b7c0fe116)},
+    {"seed-custom", UINT64_C(0x0b9dc85ce6e58269)},
+    {"gradient-curve", UINT64_C(0xfaac5d9bef09a5e9)},
+    {"free", UINT64_C(0xa472d7b9bf93b159)},
+  };
+  if (!same_freetype()) skip();
+  for (size_t i = 0; i < sizeof expected / sizeof expected[0]; i++) {
+    capl_captcha *gen = make(expected[i].preset, &(capl_captcha_options){.length = 3, .length_max = 5});
+    uint64_t hash = 1;
+    for (uint64_t index = 0; index < 50; index++) {
+      int32_t labels[CAPL_LABEL_MAX];
+      assert_ok(capl_captcha_draw(gen, 11, index, 3, image, labels));
+      hash = hash_bytes(hash_bytes(hash, image, area(gen) * 3), labels, sizeof(int32_t) * (size_t)capl_captcha_length(gen));
+    }
+    if (hash != expected[i].hash) fail_msg("%s: the hash is 0x%016llx", expected[i].preset, (unsigned long long)hash);
+    capl_captcha_unref(gen);
+  }
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -567,10 +639,12 @@ int main(void)
     cmocka_unit_test(every_option_of_a_style_changes_its_images),
     cmocka_unit_test(the_line_styles_of_gd_security_all_differ),
     cmocka_unit_test(seed_custom_has_the_contrast_of_the_original),
+    cmocka_unit_test(seed_custom_has_the_texture_of_the_original),
     cmocka_unit_test(gradient_curve_has_the_contrast_of_the_original),
     cmocka_unit_test(gradient_curve_has_the_ground_of_the_original),
     cmocka_unit_test(gd_security_places_its_text_as_the_original_does),
     cmocka_unit_test(mixed_images_are_half_of_one_style_half_of_the_other),
+    cmocka_unit_test(images_are_those_of_earlier_releases),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
