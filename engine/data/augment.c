@@ -48,8 +48,12 @@ capl_status capl_augment_scratch_init(scratch *s, int height, int width, int cha
   s->blurred = malloc((w + 2 * AUGMENT_BLUR_MOST) * c + (2 * AUGMENT_BLUR_MOST + 1) * w * c);
   s->band = malloc(AUGMENT_BAND * w * c);
   s->nodes = malloc((size_t)capl_augment_nodes_across(width) * (size_t)capl_augment_nodes_across(height) * 2 * sizeof(int32_t));
+  s->lines = malloc(AUGMENT_BAND * (size_t)capl_augment_nodes_across(width) * 2 * sizeof(int32_t));
   s->value = malloc(w * c * sizeof(int32_t));
-  if (s->padded && s->filtered && s->mixed && s->finished && s->blurred && s->band && s->nodes && s->value) return CAPL_OK;
+  if (s->kernels->wants_pairs && c == 1) s->pairs = calloc(h + 2 + AUGMENT_BEHIND, 2 * s->stride);
+  if (s->padded && s->filtered && s->mixed && s->finished && s->blurred && s->band && s->nodes && s->lines && s->value &&
+      (s->pairs || c == 3 || !s->kernels->wants_pairs))
+    return CAPL_OK;
   return CAPL_FAIL(CAPL_ENOMEM, "no memory to augment images of %d x %d px", width, height);
 }
 
@@ -62,35 +66,25 @@ void capl_augment_scratch_fini(scratch *s)
   free(s->blurred);
   free(s->band);
   free(s->nodes);
+  free(s->lines);
+  free(s->pairs);
   free(s->value);
   *s = (scratch){0};
 }
 
 /* ---- the mean -------------------------------------------------------------------------------- */
 
-static uint64_t sum_of(const uint8_t *level, size_t n)
+static float mean_of(const augment_kernels *kernels, const uint8_t *in, size_t n, int channels)
 {
-  enum { BLOCK = 1 << 16 }; /* its sum fits 32 bits, which vectorise */
-  uint64_t sum = 0;
-  for (size_t from = 0; from < n; from += BLOCK) {
-    size_t end = from + BLOCK < n ? from + BLOCK : n;
-    uint32_t block = 0;
-    for (size_t i = from; i < end; i++) block += level[i];
-    sum += block;
-  }
-  return sum;
+  uint64_t sum[3] = {0};
+  kernels->sums(in, n * (size_t)channels, sum);
+  if (channels == 1) return (float)((double)(sum[0] + sum[1] + sum[2]) / (double)n);
+  return (float)((0.299 * (double)sum[0] + 0.587 * (double)sum[1] + 0.114 * (double)sum[2]) / (double)n);
 }
 
 float capl_augment_mean(const uint8_t *in, size_t n, int channels)
 {
-  if (channels == 1) return (float)((double)sum_of(in, n) / (double)n);
-  uint64_t red = 0, green = 0, blue = 0;
-  for (size_t i = 0; i < n; i++) {
-    red += in[3 * i];
-    green += in[3 * i + 1];
-    blue += in[3 * i + 2];
-  }
-  return (float)((0.299 * (double)red + 0.587 * (double)green + 0.114 * (double)blue) / (double)n);
+  return mean_of(&augment_kernels_portable, in, n, channels);
 }
 
 /* ---- filters --------------------------------------------------------------------------------- */
@@ -163,39 +157,51 @@ static void pad(const capl_augment_options *options, const uint8_t *in, const sc
   }
 }
 
+/* Each pixel and the one below it side by side: one load then reads four neighbours. */
+static void pair_rows(const scratch *s)
+{
+  size_t n = (size_t)s->width + 3;
+  for (int y = 0; y < s->height + 2; y++) {
+    const uint8_t *restrict above = s->padded + (size_t)y * s->stride, *restrict below = above + s->stride;
+    uint8_t *restrict to = s->pairs + (size_t)y * 2 * s->stride;
+    for (size_t x = 0; x < n; x++) {
+      to[2 * x] = above[x];
+      to[2 * x + 1] = below[x];
+    }
+  }
+}
+
 /* ---- where a row reads from ------------------------------------------------------------------ */
 
-bool augment_is_narrow(int64_t start, int32_t pace, int n)
+/* Between the nodes above and below row y. */
+static void begin_line(const augment_job *job, int y, int32_t *restrict line)
 {
-  int64_t end = start + (int64_t)pace * n;
-  return llabs(start) < INT32_MAX / 2 && llabs(end) < INT32_MAX / 2;
+  int n = 2 * capl_augment_nodes_across(job->width), below = y % AUGMENT_CELL;
+  const int32_t *node = job->nodes + (ptrdiff_t)(y / AUGMENT_CELL) * n;
+  for (int i = 0; i < n; i++) line[i] = node[i] + ((node[n + i] - node[i]) >> 3) * below;
 }
 
-/* A coordinate of the nodes in column i, at row y between two of them. */
-static int32_t between_nodes(const augment_job *job, int axis, int i, int y)
+int32_t *augment_line(const augment_job *job, int k)
 {
-  int across = capl_augment_nodes_across(job->width);
-  const int32_t *n = job->nodes + 2 * ((ptrdiff_t)(y / AUGMENT_CELL) * across + i) + axis;
-  return n[0] + ((n[2 * across] - n[0]) >> 3) * (y % AUGMENT_CELL);
+  return job->lines + (ptrdiff_t)k * 2 * capl_augment_nodes_across(job->width);
 }
 
-augment_course augment_course_of(const augment_job *job, int x, int y)
+augment_course augment_course_of(const augment_job *job, int y, int32_t *line)
 {
   const double *m = job->draw->map;
-  int i = x / AUGMENT_CELL;
-  if (!job->draw->bends)
-    return (augment_course){llrint((m[1] * y + m[2]) * AUGMENT_ONE) + AUGMENT_ONE, llrint((m[4] * y + m[5]) * AUGMENT_ONE) + AUGMENT_ONE,
-                            (int32_t)lrint(m[0] * AUGMENT_ONE), (int32_t)lrint(m[3] * AUGMENT_ONE)};
-  int32_t u = between_nodes(job, 0, i, y), v = between_nodes(job, 1, i, y);
-  return (augment_course){(int64_t)u + AUGMENT_ONE, (int64_t)v + AUGMENT_ONE, (between_nodes(job, 0, i + 1, y) - u) >> 3,
-                          (between_nodes(job, 1, i + 1, y) - v) >> 3};
+  if (job->draw->bends) {
+    begin_line(job, y, line);
+    return augment_course_on(line, 0);
+  }
+  return (augment_course){llrint((m[1] * y + m[2]) * AUGMENT_ONE) + AUGMENT_ONE, llrint((m[4] * y + m[5]) * AUGMENT_ONE) + AUGMENT_ONE,
+                          (int32_t)lrint(m[0] * AUGMENT_ONE), (int32_t)lrint(m[3] * AUGMENT_ONE)};
 }
 
 augment_job augment_job_of(const draw *d, scratch *s)
 {
   const float unit = 1.0f / AUGMENT_ONE;
   augment_job job = {.draw = d, .width = s->width, .height = s->height, .channels = s->channels, .padded = s->padded,
-                     .stride = s->stride, .nodes = s->nodes, .value = s->value, .gain = d->gain * unit, .lift = d->lift};
+                     .stride = s->stride, .pairs = s->pairs, .nodes = s->nodes, .lines = s->lines, .value = s->value, .gain = d->gain * unit, .lift = d->lift};
   for (int i = 0; i < 9; i++) job.colour[i] = d->colour[i] * unit;
   if (d->bends) capl_augment_nodes(d, s->height, s->width, s->nodes);
   return job;
@@ -233,7 +239,8 @@ static void finish_rows(const scratch *s, const finish *f, int y, int rows, uint
   }
   if (!f->to) return;
   uint8_t *out = f->out + (size_t)y * n * capl_pixel_bytes(f->to->type);
-  capl_convert(f->to, levels, (size_t)rows * (size_t)s->width, s->channels, out);
+  bool stream = capl_convert_streams((size_t)s->height * n * capl_pixel_bytes(f->to->type));
+  capl_convert_part(f->to, levels, (size_t)rows * (size_t)s->width, s->channels, stream, out);
 }
 
 /* A draw's image, band by band. */
@@ -243,6 +250,7 @@ static void paint(const capl_augment_options *options, const draw *d, const uint
   in = filter(d, s, in);
   bool warps = d->moves || (d->blends && s->channels == 3);
   if (warps) pad(options, in, s);
+  if (warps && s->pairs) pair_rows(s);
   augment_job job = augment_job_of(d, s);
   for (int y = 0; y < s->height; y += AUGMENT_BAND) {
     int rows = s->height - y < AUGMENT_BAND ? s->height - y : AUGMENT_BAND;
@@ -259,7 +267,7 @@ static void paint(const capl_augment_options *options, const draw *d, const uint
 static draw roll(const capl_augment_options *options, const capl_augment_case *which, const scratch *s, const uint8_t *in)
 {
   size_t n_pixels = (size_t)s->height * (size_t)s->width;
-  float mean = capl_augment_needs_mean(options) ? capl_augment_mean(in, n_pixels, s->channels) : 0;
+  float mean = capl_augment_needs_mean(options) ? mean_of(s->kernels, in, n_pixels, s->channels) : 0;
   return capl_augment_roll(options, which->seed, which->epoch, which->sample, s->height, s->width, mean);
 }
 

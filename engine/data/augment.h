@@ -128,7 +128,8 @@ typedef struct {
   uint8_t *finished; /* (H,W,C): all levels, where their sums must be known first */
   uint8_t *blurred;  /* rows of the blur */
   uint8_t *band;     /* rows of levels on their way to values */
-  int32_t *nodes;
+  uint8_t *pairs;    /* (H + 2, W + 3, 2) with as much room, of gray images if the kernels want it */
+  int32_t *nodes, *lines;
   int32_t *value;    /* [W * C] levels times 65536 */
   const struct augment_kernels *kernels;
 } capl_augment_scratch;

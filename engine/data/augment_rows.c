@@ -41,20 +41,21 @@ static inline float bell(uint32_t counter, uint32_t key)
   return (float)(sum - 510) * (1 / 147.8f);
 }
 
-static inline float noisy(const augment_job *job, float level, uint32_t counter)
+static inline float noisy(float level, float sigma, uint32_t counter, uint32_t key)
 {
-  return clip(level + job->draw->noise * bell(counter, job->draw->noise_key));
+  return clip(level + sigma * bell(counter, key));
 }
 
 /* ---- images that stay ------------------------------------------------------------------------ */
 
 static void still(const augment_job *job, const uint8_t *restrict in, uint32_t first, size_t n, uint8_t *restrict out)
 {
-  float gain = job->gain, lift = job->lift;
-  if (job->draw->noise > 0) {
+  float gain = job->gain, lift = job->lift, sigma = job->draw->noise;
+  uint32_t key = job->draw->noise_key;
+  if (sigma > 0) {
     for (size_t i = 0; i < n; i++) {
       float level = clip((float)(in[i] << FRACTION) * gain + lift);
-      out[i] = rounded(noisy(job, level, first + (uint32_t)i));
+      out[i] = rounded(noisy(level, sigma, first + (uint32_t)i, key));
     }
   } else {
     for (size_t i = 0; i < n; i++) out[i] = rounded(clip((float)(in[i] << FRACTION) * gain + lift));
@@ -84,13 +85,13 @@ static void follow(int64_t start, int32_t pace, int last, int n, int32_t *restri
 
 enum { CHUNK = 64 }; /* pixels that are located together, a multiple of AUGMENT_CELL */
 
-/* Where n pixels of row y from x on read from. course: of the row, moved on, unless the map bends. */
-static void locate(const augment_job *job, int x, int y, int n, augment_course *course, int32_t u[CHUNK], int32_t v[CHUNK])
+/* Where n pixels from x on of the row last begun read from. course: of the row, moved on, unless the map bends. */
+static void locate(const augment_job *job, int x, int n, augment_course *course, int32_t u[CHUNK], int32_t v[CHUNK])
 {
   int step = job->draw->bends ? AUGMENT_CELL : n;
   for (int i = 0; i < n; i += step) {
     int count = n - i < step ? n - i : step;
-    if (job->draw->bends) *course = augment_course_of(job, x + i, y);
+    if (job->draw->bends) *course = augment_course_on(job->lines, x + i);
     follow(course->u, course->du, job->width, count, u + i);
     follow(course->v, course->dv, job->height, count, v + i);
     course->u += (int64_t)count * course->du;
@@ -131,10 +132,10 @@ static void sample_colours(const augment_job *job, const int32_t *u, const int32
 static void sample_row(const augment_job *job, int y)
 {
   int32_t u[CHUNK], v[CHUNK];
-  augment_course course = augment_course_of(job, 0, y);
+  augment_course course = augment_course_of(job, y, job->lines);
   for (int x = 0; x < job->width; x += CHUNK) {
     int n = job->width - x < CHUNK ? job->width - x : CHUNK;
-    locate(job, x, y, n, &course, u, v);
+    locate(job, x, n, &course, u, v);
     if (job->channels == 1) sample_gray(job, u, v, n, job->value + x);
     else sample_colours(job, u, v, n, job->value + 3 * x);
   }
@@ -143,10 +144,11 @@ static void sample_row(const augment_job *job, int y)
 static void colour_row(const augment_job *job, uint32_t first, uint8_t *restrict out)
 {
   const int32_t *restrict value = job->value;
-  float gain = job->gain, lift = job->lift;
+  float gain = job->gain, lift = job->lift, sigma = job->draw->noise;
+  uint32_t key = job->draw->noise_key;
   int n = job->width * job->channels;
-  if (job->draw->noise > 0) {
-    for (int i = 0; i < n; i++) out[i] = rounded(noisy(job, clip((float)value[i] * gain + lift), first + (uint32_t)i));
+  if (sigma > 0) {
+    for (int i = 0; i < n; i++) out[i] = rounded(noisy(clip((float)value[i] * gain + lift), sigma, first + (uint32_t)i, key));
   } else {
     for (int i = 0; i < n; i++) out[i] = rounded(clip((float)value[i] * gain + lift));
   }
@@ -159,7 +161,7 @@ static void blend_row(const augment_job *job, uint32_t first, uint8_t *restrict 
     for (int c = 0; c < 3; c++) {
       const float *m = job->colour + 3 * c;
       float level = clip(((m[0] * r + m[1] * g) + m[2] * b) + job->lift);
-      if (job->draw->noise > 0) level = noisy(job, level, first + (uint32_t)(i + c));
+      if (job->draw->noise > 0) level = noisy(level, job->draw->noise, first + (uint32_t)(i + c), job->draw->noise_key);
       out[i + c] = rounded(level);
     }
   }
@@ -188,10 +190,10 @@ static void mask(const augment_job *job, const uint8_t *in, int outside, const u
 {
   int32_t u[CHUNK], v[CHUNK];
   for (int end = y + rows; y < end; y++) {
-    augment_course course = augment_course_of(job, 0, y);
+    augment_course course = augment_course_of(job, y, job->lines);
     for (int x = 0; x < job->width; x += CHUNK) {
       int n = job->width - x < CHUNK ? job->width - x : CHUNK;
-      locate(job, x, y, n, &course, u, v);
+      locate(job, x, n, &course, u, v);
       for (int i = 0; i < n; i++) {
         int from_x = ((u[i] + ONE / 2) >> FRACTION) - 1, from_y = ((v[i] + ONE / 2) >> FRACTION) - 1;
         int in_x = within(from_x, job->width - 1), in_y = within(from_y, job->height - 1);
@@ -200,6 +202,24 @@ static void mask(const augment_job *job, const uint8_t *in, int outside, const u
       }
     }
   }
+}
+
+/* ---- sums ------------------------------------------------------------------------------------ */
+
+/* 48 columns, each of which always meets the same channel, in 16 bits for as long as they hold. Plain sums of every third
+** byte do not vectorise. */
+static void sums(const uint8_t *restrict in, size_t n, uint64_t sum[3])
+{
+  enum { COLUMNS = 48, ROWS = 256 };
+  size_t i = 0;
+  while (n - i >= COLUMNS) {
+    uint16_t column[COLUMNS] = {0};
+    for (int row = 0; row < ROWS && n - i >= COLUMNS; row++, i += COLUMNS) {
+      for (int k = 0; k < COLUMNS; k++) column[k] = (uint16_t)(column[k] + in[i + (size_t)k]);
+    }
+    for (int k = 0; k < COLUMNS; k++) sum[k % 3] += column[k];
+  }
+  for (; i < n; i++) sum[i % 3] += in[i];
 }
 
 /* ---- blur, mixing ---------------------------------------------------------------------------- */
@@ -235,8 +255,11 @@ static void blend(const uint8_t *restrict other, int share, size_t n, uint8_t *r
   for (size_t i = 0; i < n; i++) levels[i] = (uint8_t)((levels[i] * share + other[i] * (AUGMENT_SHARE - share) + 128) >> 8);
 }
 
+#ifndef AUGMENT_PAIRS
+#define AUGMENT_PAIRS false
+#endif
 #define JOIN_(a, b) a##b
 #define JOIN(a, b) JOIN_(a, b)
 #define TEXT_(a) #a
 #define TEXT(a) TEXT_(a)
-const augment_kernels JOIN(augment_kernels_, AUGMENT_ISA) = {TEXT(AUGMENT_ISA), WARP, still, blur_across, blur_down, blend, mask};
+const augment_kernels JOIN(augment_kernels_, AUGMENT_ISA) = {TEXT(AUGMENT_ISA), AUGMENT_PAIRS, WARP, still, blur_across, blur_down, blend, sums, mask};

@@ -21,7 +21,9 @@ typedef struct {
   int width, height, channels;
   const uint8_t *padded; /* pixel (-1,-1); W + 3 pixels and AUGMENT_BEHIND in a row, H + 3 rows and AUGMENT_BEHIND */
   size_t stride;         /* bytes of its row */
+  const uint8_t *pairs;  /* gray, if the kernels want it: pixels of padded and of the row below, in turn */
   const int32_t *nodes;  /* if it bends */
+  int32_t *lines;        /* room for AUGMENT_BAND rows: of a map that bends, U and V at each cell and at the row's end */
   int32_t *value;        /* [W * C] for who needs it */
   float gain, lift, colour[9]; /* as the draw's; gain and colour times 2^-16 */
 } augment_job;
@@ -32,10 +34,23 @@ typedef struct {
   int32_t du, dv;
 } augment_course;
 
-/* Of output row y: the segment of the pixels from x on (a multiple of AUGMENT_CELL if the map bends, else 0). */
-augment_course augment_course_of(const augment_job *job, int x, int y);
+/* The k-th of the lines. */
+int32_t *augment_line(const augment_job *job, int k);
+/* Of output row y: its first segment. Of a map that bends, line is filled in: augment_course_on then gives any segment. */
+augment_course augment_course_of(const augment_job *job, int y, int32_t *line);
+/* The segment that begins at x, a multiple of AUGMENT_CELL, in a row of a map that bends. */
+static inline augment_course augment_course_on(const int32_t *line, int x)
+{
+  const int32_t *at = line + x / AUGMENT_CELL * 2;
+  return (augment_course){(int64_t)at[0] + AUGMENT_ONE, (int64_t)at[1] + AUGMENT_ONE, (at[2] - at[0]) >> 3, (at[3] - at[1]) >> 3};
+}
 /* Whether start and end of the row's course fit 32 bits with room to spare. */
-bool augment_is_narrow(int64_t start, int32_t pace, int n);
+static inline bool augment_is_narrow(int64_t start, int32_t pace, int n)
+{
+  const int64_t most = INT32_MAX / 2;
+  int64_t end = start + (int64_t)pace * n;
+  return start > -most && start < most && end > -most && end < most;
+}
 
 /* A job of a draw: with the padded source once it is there, and the nodes of a map that bends. */
 augment_job augment_job_of(const capl_augment_draw *draw, capl_augment_scratch *scratch);
@@ -46,6 +61,7 @@ void augment_fields(const capl_augment_options *options, const capl_augment_layo
 
 typedef struct augment_kernels {
   const char *name;
+  bool wants_pairs; /* of gray images */
   /* Rows y .. y + rows of the image as levels, out: rows of W * C bytes. rows <= AUGMENT_BAND. */
   void (*warp)(const augment_job *job, int y, int rows, uint8_t *out);
   /* n values of an image that stays where it is and has one gain; first: counter of their noise. */
@@ -55,9 +71,14 @@ typedef struct augment_kernels {
   /* Down: row[k] for k = 0 .. 2 * radius. */
   void (*blur_down)(const capl_augment_draw *d, const uint8_t *const *row, size_t n, uint8_t *out);
   void (*blend)(const uint8_t *other, int share, size_t n, uint8_t *levels);
+  /* sum[k] += levels i of n with i % 3 = k. */
+  void (*sums)(const uint8_t *in, size_t n, uint64_t sum[3]);
   /* Rows of a mask that moves; outside: the class there, -1 = the nearest one; classes[c]: what class c becomes. */
   void (*mask)(const augment_job *job, const uint8_t *in, int outside, const uint8_t classes[256], int y, int rows, uint8_t *out);
 } augment_kernels;
+
+/* n pixels of row y from x on, with its line: what needs no more than AVX2. */
+void augment_part_avx2(const augment_job *job, const int32_t *line, int y, int x, int n, uint8_t *out);
 
 extern const augment_kernels augment_kernels_portable, augment_kernels_avx2, augment_kernels_avx512;
 

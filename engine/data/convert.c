@@ -7,9 +7,11 @@
 #include "data/convert.h"
 
 #include <math.h>
+#include <stdatomic.h>
 #include <string.h>
 
 #include "base/float16.h"
+#include "base/isa.h"
 
 typedef capl_affine affine;
 
@@ -63,17 +65,44 @@ affine capl_conversion_affine(const capl_conversion *conversion, uint64_t sum, u
   return a;
 }
 
-/* Values i < n with one pair for all, or one per channel of three. */
+void convert_f32_portable(const affine *pairs, const uint8_t *restrict level, size_t n, bool stream, float *restrict out)
+{
+  (void)stream;
+  size_t i = 0;
+  for (; i + 2 < n; i += 3) {
+    for (size_t c = 0; c < 3; c++) out[i + c] = (float)level[i + c] * pairs->scale[c] + pairs->shift[c];
+  }
+  for (; i < n; i++) out[i] = (float)level[i] * pairs->scale[i % 3] + pairs->shift[i % 3];
+}
+
 static void one_pair_f32(affine a, const uint8_t *restrict level, size_t n, float *restrict out)
 {
   for (size_t i = 0; i < n; i++) out[i] = (float)level[i] * a.scale[0] + a.shift[0];
 }
 
-static void rgb_f32(affine a, const uint8_t *restrict level, size_t n, float *restrict out)
+/* The same for ever, so whichever thread writes it writes the same. A bad CAPL_ISA is the loader's to tell. */
+static convert_f32 *best_f32(void)
 {
-  for (size_t i = 0; i + 2 < n; i += 3) {
-    for (int c = 0; c < 3; c++) out[i + (size_t)c] = (float)level[i + (size_t)c] * a.scale[c] + a.shift[c];
-  }
+  static convert_f32 *_Atomic chosen;
+  convert_f32 *best = chosen;
+  if (best) return best;
+  best = convert_f32_portable;
+#if defined(__x86_64__)
+  capl_isa isa;
+  bool known = capl_isa_choose(&isa) == CAPL_OK;
+  if (known && isa == CAPL_ISA_AVX512) best = convert_f32_avx512;
+  else if (known && isa == CAPL_ISA_AVX2) best = convert_f32_avx2;
+#endif
+  chosen = best;
+  return best;
+}
+
+static void to_f32(const affine *a, bool one_pair, const uint8_t *level, size_t n, bool stream, float *out)
+{
+  convert_f32 *convert = best_f32();
+  affine same = {{a->scale[0], a->scale[0], a->scale[0]}, {a->shift[0], a->shift[0], a->shift[0]}};
+  if (one_pair && convert == convert_f32_portable) one_pair_f32(*a, level, n, out); /* which vectorises better */
+  else convert(one_pair ? &same : a, level, n, stream, out);
 }
 
 /* Rounds to nearest, ties to even. The values here are finite. */
@@ -92,8 +121,7 @@ static void to_16_bits(affine a, bool one_pair, bool bf16, const uint8_t *level,
   float value[CHUNK];
   for (size_t from = 0; from < n; from += CHUNK) {
     size_t count = n - from < CHUNK ? n - from : CHUNK;
-    if (one_pair) one_pair_f32(a, level + from, count, value);
-    else rgb_f32(a, level + from, count, value);
+    to_f32(&a, one_pair, level + from, count, false, value);
     if (bf16) {
       for (size_t i = 0; i < count; i++) out[from + i] = to_bf16(value[i]);
     } else {
@@ -102,18 +130,34 @@ static void to_16_bits(affine a, bool one_pair, bool bf16, const uint8_t *level,
   }
 }
 
+bool capl_convert_streams(size_t bytes)
+{
+  return bytes >= 256 << 10;
+}
+
+static void convert_by(const capl_conversion *conversion, affine a, const uint8_t *levels, size_t n, int channels, bool stream, void *out)
+{
+  bool one_pair = channels == 1 || conversion->norm != CAPL_NORM_MEAN_STD;
+  if (conversion->type != CAPL_PIXEL_F32) to_16_bits(a, one_pair, conversion->type == CAPL_PIXEL_BF16, levels, n, out);
+  else to_f32(&a, one_pair, levels, n, stream, out);
+}
+
+void capl_convert_part(const capl_conversion *conversion, const uint8_t *levels, size_t n_pixels, int channels, bool stream, void *out)
+{
+  size_t n = n_pixels * (size_t)channels;
+  if (conversion->type == CAPL_PIXEL_U8) memcpy(out, levels, n);
+  else convert_by(conversion, capl_conversion_affine(conversion, 0, 0, n), levels, n, channels, stream, out);
+}
+
 void capl_convert(const capl_conversion *conversion, const uint8_t *levels, size_t n_pixels, int channels, void *out)
 {
   size_t n = n_pixels * (size_t)channels;
+  uint64_t sum = 0, squares = 0;
   if (conversion->type == CAPL_PIXEL_U8) {
     memcpy(out, levels, n);
     return;
   }
-  uint64_t sum = 0, squares = 0;
   if (conversion->norm == CAPL_NORM_STANDARDISE) capl_level_sums(levels, n, &sum, &squares);
   affine a = capl_conversion_affine(conversion, sum, squares, n);
-  bool one_pair = channels == 1 || conversion->norm != CAPL_NORM_MEAN_STD;
-  if (conversion->type != CAPL_PIXEL_F32) to_16_bits(a, one_pair, conversion->type == CAPL_PIXEL_BF16, levels, n, out);
-  else if (one_pair) one_pair_f32(a, levels, n, out);
-  else rgb_f32(a, levels, n, out);
+  convert_by(conversion, a, levels, n, channels, capl_convert_streams(n * sizeof(float)), out);
 }

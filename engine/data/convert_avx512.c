@@ -1,0 +1,41 @@
+/* convert_avx512.c -- levels to f32, sixteen at a time.
+** SPDX-License-Identifier: Apache-2.0
+*/
+#include <immintrin.h>
+
+#include "data/convert.h"
+
+enum { LANES = 16, BLOCK = 3 * LANES };
+
+#define INLINE static inline __attribute__((always_inline))
+
+/* v[(first + i) % 3] in lane i. */
+INLINE __m512 turned(const float v[3], int first)
+{
+  float lane[LANES];
+  for (int i = 0; i < LANES; i++) lane[i] = v[(first + i) % 3];
+  return _mm512_loadu_ps(lane);
+}
+
+INLINE void convert(const capl_affine *a, const uint8_t *level, size_t blocks, bool stream, float *out)
+{
+  const __m512 scale[3] = {turned(a->scale, 0), turned(a->scale, 1), turned(a->scale, 2)};
+  const __m512 shift[3] = {turned(a->shift, 0), turned(a->shift, 1), turned(a->shift, 2)};
+  for (size_t i = 0; i < blocks; i++) {
+#pragma GCC unroll 3
+    for (int k = 0; k < 3; k++, level += LANES, out += LANES) {
+      __m512 v = _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)level)));
+      v = _mm512_add_ps(_mm512_mul_ps(v, scale[k]), shift[k]);
+      if (stream) _mm512_stream_ps(out, v);
+      else _mm512_storeu_ps(out, v);
+    }
+  }
+}
+
+void convert_f32_avx512(const capl_affine *a, const uint8_t *level, size_t n, bool stream, float *out)
+{
+  size_t done = n / BLOCK * BLOCK;
+  if (stream && (uintptr_t)out % sizeof(__m512) == 0) convert(a, level, n / BLOCK, true, out);
+  else convert(a, level, n / BLOCK, false, out);
+  convert_f32_portable(a, level + done, n - done, false, out + done); /* blocks begin with the first channel */
+}
