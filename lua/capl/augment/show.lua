@@ -105,6 +105,9 @@ local function wrap(text, most)
   return lines
 end
 
+--- The same as one text, its further lines indented.
+function show.wrapped(text, most, indent) return table.concat(wrap(text, most), "\n" .. indent) end
+
 -- Columns as wide as their widest cell.
 local function columns(rows)
   local wide, lines = {}, {}

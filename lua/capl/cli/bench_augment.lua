@@ -55,10 +55,10 @@ local ENDLESS = 2 ^ 32 - 1
 local function row(loader, name, box, o)
   local seconds, samples = measure(box, o)
   local endless = loader.source.box:count() == ENDLESS
-  local each = seconds / o.steps
+  local each, path = seconds / o.steps, box:path()
   box:free()
   return {name = name, ms_per_batch = 1000 * each, seconds_per_epoch = not endless and each * loader:batches() or nil,
-    samples_per_s = samples / seconds}
+    samples_per_s = samples / seconds, path = path}
 end
 
 -- The row of a device, or why there is none.
@@ -92,11 +92,11 @@ end
 local function line(r)
   if r.why then return ("  %-11s %9s %9s %11s  %s"):format(r.name, "-", "-", "-", r.why) end
   local epoch = r.seconds_per_epoch and ("%.3g"):format(r.seconds_per_epoch) or "endless"
-  return ("  %-11s %9.3f %9s %11.0f"):format(r.name, r.ms_per_batch, epoch, r.samples_per_s)
+  return ("  %-11s %9.3f %9s %11.0f  %s"):format(r.name, r.ms_per_batch, epoch, r.samples_per_s, r.path)
 end
 
 local function table_of(list, loader, o, path)
-  local lines = {("%s: %s"):format(path, title(loader)),
+  local lines = {path .. ": " .. show.wrapped(title(loader), 100, "  "),
     ("  %-11s %9s %9s %11s"):format("", "ms/batch", "s/epoch", "samples/s")}
   for _, r in ipairs(list) do lines[#lines + 1] = line(r) end
   lines[#lines + 1] = ("  %d batches after %d to warm up; this process may use %d processors"):format(o.steps, o.warmup, core.sys.cpus())
