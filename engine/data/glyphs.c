@@ -22,6 +22,31 @@ static int clamp(int value, int last)
 
 enum { STRIP_W = 8, STRIP_APART = 2, STRIP_SLACK = 8 }; /* px; rows */
 
+/* Rows and columns at the bitmap's edge may be blank; the ink is what lies within them. */
+static bool blank_column(const FT_Bitmap *bitmap, int x)
+{
+  for (int y = 0; y < (int)bitmap->rows; y++) {
+    if (bitmap->buffer[(ptrdiff_t)y * bitmap->pitch + x]) return false;
+  }
+  return true;
+}
+
+static bool blank_row(const FT_Bitmap *bitmap, int y)
+{
+  for (int x = 0; x < (int)bitmap->width; x++) {
+    if (bitmap->buffer[(ptrdiff_t)y * bitmap->pitch + x]) return false;
+  }
+  return true;
+}
+
+static void trim(FT_Bitmap *bitmap)
+{
+  while (bitmap->rows > 1 && blank_row(bitmap, 0)) bitmap->rows--, bitmap->buffer += bitmap->pitch;
+  while (bitmap->rows > 1 && blank_row(bitmap, (int)bitmap->rows - 1)) bitmap->rows--;
+  while (bitmap->width > 1 && blank_column(bitmap, 0)) bitmap->width--, bitmap->buffer++;
+  while (bitmap->width > 1 && blank_column(bitmap, (int)bitmap->width - 1)) bitmap->width--;
+}
+
 /* A pixel less 128; beyond the bitmap that of the edge. */
 static int8_t pixel_less(const FT_Bitmap *bitmap, int x, int y)
 {
@@ -60,13 +85,14 @@ static capl_status render(FT_Face face, char c, const char *path, capl_glyph *gl
   if (slot->bitmap.pixel_mode != FT_PIXEL_MODE_GRAY || !slot->bitmap.width || !slot->bitmap.rows) {
     return CAPL_FAIL(CAPL_EFORMAT, "font %s: '%c' has no ink", path, c);
   }
-  int advance = (int)(slot->advance.x >> 6);
-  glyph->ink_w = (int)slot->bitmap.width;
-  glyph->ink_h = (int)slot->bitmap.rows;
-  int right = slot->bitmap_left + glyph->ink_w;
+  int advance = (int)(slot->advance.x >> 6), right = slot->bitmap_left + (int)slot->bitmap.width;
   glyph->cell_w = (advance > right ? advance : right) + 1;
-  glyph->cell_h = line_ascent(face, path) - slot->bitmap_top + glyph->ink_h + 1;
-  return set_strips(glyph, &slot->bitmap) ? CAPL_OK : CAPL_FAIL(CAPL_ENOMEM, "no memory for the glyphs of %s", path);
+  glyph->cell_h = line_ascent(face, path) - slot->bitmap_top + (int)slot->bitmap.rows + 1;
+  FT_Bitmap ink = slot->bitmap;
+  trim(&ink);
+  glyph->ink_w = (int)ink.width;
+  glyph->ink_h = (int)ink.rows;
+  return set_strips(glyph, &ink) ? CAPL_OK : CAPL_FAIL(CAPL_ENOMEM, "no memory for the glyphs of %s", path);
 }
 
 static capl_status render_size(FT_Face face, int px, const char *chars, const char *path, capl_glyph *glyph,

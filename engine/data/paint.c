@@ -95,15 +95,18 @@ static inline float recovered(float ink, int a, float share)
 }
 
 /* How much ink a letter's pixel of alpha a leaves. The style pastes a letter through a mask that is 1.97 times the luma
-** of its colour, opacity ignored. Expressed as coverage by the image's ink so that the luma comes out the same. */
+** of its colour, opacity ignored; the colour has been to premultiplied values and back twice, when the letter was turned
+** and when it was stretched. Expressed as coverage by the image's ink so that the luma comes out the same. */
 static capl_ink mix_ink(const captcha_plan *plan)
 {
   capl_ink ink = {.opacity = plan->opacity};
   float background = luma_of(plan->background), scale = (1 << 14) / (255 * (background - luma_of(plan->ink)));
+  float turned[3];
+  for (int c = 0; c < 3; c++) turned[c] = recovered(plan->ink[c], plan->opacity, 1 / (float)plan->opacity);
   for (int i = 0; i < DRAW_ALPHAS; i++) {
     int a = i == 0 ? 1 : i == DRAW_ALPHAS - 1 ? plan->opacity : i; /* the last stands for all above */
     float share = 1 / (float)a;
-    float level = luma(recovered(plan->ink[0], a, share), recovered(plan->ink[1], a, share), recovered(plan->ink[2], a, share));
+    float level = luma(recovered(turned[0], a, share), recovered(turned[1], a, share), recovered(turned[2], a, share));
     float mask = (float)(int)((float)(int)(level + 0.5f) * 1.97f);
     mask = mask < 255 ? mask : 255;
     float cover = mask * (background - level) * scale;
@@ -151,13 +154,13 @@ static void paint_dots(const captcha_plan *plan, const captcha_scratch *s)
 
 enum { HANDS = 16 }; /* points of the arc that advance together */
 
-/* One pixel wide, in steps of about 0.6 px; the points are turned step by step instead of by sines. */
+/* One pixel wide, in steps of just under a pixel; the points are turned step by step instead of by sines. */
 static void paint_arc(const captcha_plan *plan, const captcha_scratch *s)
 {
   float radius_x = (float)(plan->arc_to.x - plan->arc_from.x) / 2, radius_y = (float)(plan->arc_to.y - plan->arc_from.y) / 2;
   float centre_x = (float)plan->arc_from.x + radius_x + 0.5f, centre_y = (float)plan->arc_from.y + radius_y + 0.5f;
   float sweep = plan->arc_end - plan->arc_start, radius = radius_x > radius_y ? radius_x : radius_y;
-  int steps = (int)(radius * sweep * 1.6f) + 2;
+  int steps = (int)(radius * sweep * 1.05f) + 2;
   double by = sweep / (float)steps, sine, cosine, step_sin, step_cos;
   float c[HANDS], n[HANDS];
   capl_sine_cosine(plan->arc_start, &sine, &cosine);

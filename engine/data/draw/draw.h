@@ -73,7 +73,7 @@ typedef struct {
 typedef struct {
   draw_map u, v;
   int x0, x1, y0, y1;   /* px of the cell that are drawn */
-  const int16_t *cover; /* [DRAW_ALPHAS], what alpha leaves of the ink, times 2^14 */
+  const int16_t *cover; /* [DRAW_ALPHAS], what alpha leaves of the ink, times 2^14; [0] is 0 */
   int16_t *dest;        /* column x0 at row y0 */
   int dest_step;        /* from column to column */
 } draw_place;
