@@ -227,9 +227,10 @@ function files.new(make)
   function made.open(path, opts)
     local o = check.options("data.open", opts, folder_keys)
     check.kind("data.open", "path", path, "string")
-    local folder = core.sys.kind(path) == "folder"
-    if folder and not core.sys.kind(path .. "/data.mdb") then return made.folder(path, o) end
-    local database = folder or path:match("%.mdb$")
+    local kind = core.sys.kind(path)
+    local folder_of_files = kind == "folder" and not core.sys.kind(path .. "/data.mdb")
+    if folder_of_files or not kind then return made.folder(path, o) end -- which says what is not there
+    local database = kind == "folder" or path:match("%.mdb$")
     return (database and made.lmdb or made.list)(path, image_options(o))
   end
 
