@@ -6,7 +6,7 @@
 **        data_bench small                   augmented batches of 512 gray images of 160x60 px
 **        data_bench write DIR N             N captchas as PNG files
 **        data_bench folder DIR [augment]    gray batches of 64 from PNG files
-**        data_bench cached DIR augment      the same, decoded once
+**        data_bench cached DIR [augment]    the same from memory, once all are decoded
 ** Loaders have THREADS threads (environment; 2). CAPL_ISA chooses kernels. Each figure is the median of several turns.
 ** step_ms: ms per step of `images` images, of processor time for generate, else of wall time; core_ms: processor time.
 ** memcpy_ms: what moving as many bytes (half read, half written) takes as many threads, in turn with the steps; likewise
@@ -310,13 +310,18 @@ static void write_files(const char *folder, uint32_t n)
   capl_captcha_unref(gen);
 }
 
-static void folder(const char *path, bool augmented)
+static void folder(const char *path, bool augmented, bool cached)
 {
   capl_augment_options a = usual_augmentation();
   capl_source *source;
+  char name[64];
   must(capl_source_folder_new(path, NULL, &source));
-  capl_loader_options options = {.batch = 64, .augment = augmented ? &a : NULL};
-  measure_loader(augmented ? "folder augment" : "folder", open_loader(source, options), 64, 20, 0);
+  capl_loader_options options = {.batch = 64, .augment = augmented ? &a : NULL,
+                                 .cache = cached ? CAPL_CACHE_RAM : CAPL_CACHE_NONE};
+  capl_loader *loader = open_loader(source, options);
+  if (cached) next_batches(loader, (int)capl_loader_batches(loader)); /* into the second epoch */
+  snprintf(name, sizeof name, "%s%s", cached ? "cached" : "folder", augmented ? " augment" : "");
+  measure_loader(name, loader, 64, cached ? 400 : 20, 0);
 }
 
 int main(int argc, char **argv)
@@ -328,7 +333,8 @@ int main(int argc, char **argv)
   if (strcmp(what, "augment") == 0 && is_variant(first)) return augment(first), 0;
   if (strcmp(what, "small") == 0) return small(), 0;
   if (strcmp(what, "write") == 0) return write_files(first, (uint32_t)atoi(second)), 0;
-  if (strcmp(what, "folder") == 0) return folder(first, strcmp(second, "augment") == 0), 0;
+  if (strcmp(what, "folder") == 0) return folder(first, strcmp(second, "augment") == 0, false), 0;
+  if (strcmp(what, "cached") == 0) return folder(first, strcmp(second, "augment") == 0, true), 0;
   fprintf(stderr, "data_bench: no case '%s'; the head of bench/data_bench.c lists them\n", what);
   return 2;
 }
