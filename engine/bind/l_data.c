@@ -428,6 +428,7 @@ void bind_open_data(lua_State *L)
   bind_open_files(L);
   bind_open_captcha(L);
   bind_open_loader(L);
+  bind_open_arrays(L);
   bind_open_scenes(L);
   lua_setfield(L, -2, "data");
 }

@@ -325,6 +325,22 @@ CAPL_API const capl_field *capl_source_field(const capl_source *source, int i);
 CAPL_API size_t capl_field_count(const capl_field *field);
 CAPL_API size_t capl_field_bytes(const capl_field *field);
 
+/* Samples that lie in memory. */
+typedef struct {
+  uint32_t count;              /* N */
+  const uint8_t *images;       /* (N,H,W,C); NULL = none */
+  int width, height, channels; /* of them */
+  const int32_t *labels;       /* (N,T) */
+  int length;                  /* T, 0 = no labels */
+  int classes;                 /* labels are -1..classes - 1; 0 = any from -1 on */
+  const char *charset;         /* that they spell texts of; NULL = none */
+  int n_fields;
+  capl_field field[CAPL_FIELDS_MAX];
+  const void *values[CAPL_FIELDS_MAX]; /* (N,…) each */
+} capl_arrays;
+
+/* Copies them. EVALUE: no sample, too many parts, labels out of range; ENOMEM. */
+CAPL_API capl_status capl_source_arrays_new(const capl_arrays *arrays, capl_source **source);
 /* Reads one sample. Thread-safe. */
 CAPL_API capl_status capl_source_read(capl_source *source, uint32_t epoch, uint32_t id, const capl_sample *to);
 

@@ -21,7 +21,7 @@ static capl_status numbered_read(capl_source *source, const capl_read *what, cap
   for (int i = 0; i < source->n_fields; i++) {
     const capl_field *field = &source->field[i];
     for (size_t at = 0; at < capl_field_count(field); at++) {
-      float value = expected(what->epoch, what->id, i, at);
+      float value = expected(source->fixed ? 0 : what->epoch, what->id, i, at);
       if (field->kind == CAPL_FIELD_MASK) ((uint8_t *)to->field[i])[at] = (uint8_t)value;
       else ((float *)to->field[i])[at] = value;
     }
@@ -66,12 +66,12 @@ static void check_row(const capl_source *source, const capl_batch *b, uint32_t e
   }
 }
 
-static int check_epoch(capl_loader *loader, uint32_t epoch)
+static int check_epoch(capl_loader *loader, uint32_t number, uint32_t epoch)
 {
   const capl_source *source = capl_loader_source(loader);
   capl_batch b;
   int samples = 0;
-  assert_ok(capl_loader_epoch(loader, epoch));
+  assert_ok(capl_loader_epoch(loader, number));
   for (;;) {
     assert_ok(capl_loader_next(loader, &b));
     if (b.count == 0) return samples;
@@ -86,16 +86,18 @@ static int check_epoch(capl_loader *loader, uint32_t epoch)
   }
 }
 
-static void check_loader(bool images, const capl_augment_options *augment)
+/* Fixed samples are those of epoch 0, from wherever they are kept. */
+static void check_loader(bool images, const capl_augment_options *augment, bool fixed)
 {
   for (int workers = 0; workers <= 3; workers++) {
     capl_source *source = numbered(images);
+    source->fixed = fixed;
     capl_loader_options o = {.batch = 7, .workers = workers, .shuffle = true, .on_error = CAPL_ON_ERROR_SKIP,
                              .type = CAPL_PIXEL_U8, .augment = augment};
     capl_loader *loader;
     assert_ok(capl_loader_new(source, &o, &loader));
     capl_source_unref(source);
-    for (uint32_t epoch = 0; epoch < 3; epoch++) assert_int_equal(check_epoch(loader, epoch), N);
+    for (uint32_t epoch = 0; epoch < 3; epoch++) assert_int_equal(check_epoch(loader, epoch, fixed ? 0 : epoch), N);
     capl_loader_free(loader);
   }
 }
@@ -103,13 +105,20 @@ static void check_loader(bool images, const capl_augment_options *augment)
 static void fields_come_with_their_images(void **state)
 {
   (void)state;
-  check_loader(true, NULL);
+  check_loader(true, NULL, false);
 }
 
 static void samples_without_images_are_loaded_too(void **state)
 {
   (void)state;
-  check_loader(false, NULL);
+  check_loader(false, NULL, false);
+}
+
+static void fields_are_kept_with_their_samples(void **state)
+{
+  (void)state;
+  check_loader(true, NULL, true);
+  check_loader(false, NULL, true);
 }
 
 static void a_field_knows_its_size(void **state)
@@ -139,6 +148,7 @@ int main(void)
   const struct CMUnitTest tests[] = {
     cmocka_unit_test(fields_come_with_their_images),
     cmocka_unit_test(samples_without_images_are_loaded_too),
+    cmocka_unit_test(fields_are_kept_with_their_samples),
     cmocka_unit_test(a_field_knows_its_size),
     cmocka_unit_test(augmentation_needs_images),
   };

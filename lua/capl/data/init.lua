@@ -7,6 +7,7 @@ local files = require "data.files"
 local Loader = require "data.loader"
 local scenes = require "data.scenes"
 local split = require "data.split"
+local tensors = require "data.tensors"
 
 local data = {}
 
@@ -43,6 +44,9 @@ data.slider, data.faces, data.save_scenes = pictures.slider, pictures.faces, pic
 --- Their lists of names, and the pairs of face classes that change places in a mirror.
 data.slider_shapes, data.slider_confusions = core.data.slider_shapes, core.data.slider_confusions
 data.face_classes, data.face_swaps = core.data.face_classes, core.data.face_swaps
+
+--- Tensors in memory. See lua/capl/data/tensors.lua.
+data.tensors = tensors.new(source)
 
 --- A folder in parts for training, choosing and testing. See lua/capl/data/split.lua.
 data.split = split.new(source)

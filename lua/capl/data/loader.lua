@@ -130,7 +130,7 @@ function Loader.new(opts)
   local ops = read_augment(o)
   local schedule = read_schedule(o)
   local shuffle = o.shuffle
-  if shuffle == nil then shuffle = o.role == "train" and o.source.dir ~= nil end -- generated images have no order
+  if shuffle == nil then shuffle = o.role == "train" and (o.source.dir or o.source.ordered) ~= nil end -- generated images have no order
   local low = {
     batch = o.batch, workers = auto.value("workers", o.workers or "auto"), prefetch = o.prefetch, shuffle = shuffle,
     drop_last = o.drop_last, on_error = on_error, dtype = image_dtype(o.dtype), seed = o.seed,
@@ -219,7 +219,7 @@ end
 local function next_batch(self)
   local batch = next_of(self)
   if not batch then return nil end
-  batch.classes = #self.charset
+  batch.classes = self.source.n_classes or #self.charset
   if self.schedule then self.schedule:handed_out() end
   run.saw_batch(self, batch)
   return setmetatable(batch, Batch)
