@@ -223,7 +223,7 @@ static void images_are_normalised_as_asked(void **state)
 static void statistics_count_what_was_handed_out(void **state)
 {
   (void)state;
-  capl_loader *loader = make(open_generator(64, false), &(capl_loader_options){.batch = 16, .workers = 2, .augment = &augment});
+  capl_loader *loader = make(open_generator(64, false), &(capl_loader_options){.batch = 16, .augment = &augment});
   capl_batch b;
   capl_loader_stats stats;
   assert_ok(capl_loader_epoch(loader, 0));
