@@ -102,6 +102,8 @@ describe("a loader with a schedule", function()
     local easy = {{difficulty = {charset = 0.5}}}
     assert.truthy(support.error_text(loader, augment.schedule(easy), {source = data.captcha{count = 24, fixed = true}})
       :find("stage 1: the source is fixed, the same images in every epoch, and difficulty would change them", 1, true))
+    assert.truthy(support.error_text(loader, augment.schedule(easy), {source = data.faces{size = 64, count = 24}})
+      :find("stage 1: the source has no difficulty; only data.captcha has one", 1, true))
     assert.truthy(support.error_text(loader, augment.schedule{{}, {from = {epoch = 2}}}, {source = data.captcha{}})
       :find("stage 2 counts epochs, but the source is endless: its first epoch does not end", 1, true))
     assert.truthy(support.error_text(loader, augment.schedule{{difficulty = {length = {2, 3}}}})

@@ -301,6 +301,22 @@ static void what_few_augmentations_need_has_the_bytes_of_the_host_too(void **sta
       }
 }
 
+static void stages_have_the_bytes_of_the_host(void **state)
+{
+  (void)state;
+  const capl_stage stages[] = {
+    {.from = CAPL_FROM_EPOCH, .at = 1},
+    {.from = CAPL_FROM_STEP, .at = 2, .ramp = 3, .augments = true, .augment = everything},
+    {.from = CAPL_FROM_EPOCH, .at = 3, .ramp = 1, .ramp_in_epochs = true, .shape = CAPL_RAMP_COSINE, .augments = true, .augment = mixed},
+    {.from = CAPL_FROM_EPOCH, .at = 4, .augments = true, .augment = filtered},
+  };
+  for (size_t s = 1; s < 3; s++)
+    for (int norm = CAPL_NORM_STANDARDISE; norm <= CAPL_NORM_UNIT; norm++) {
+      capl_loader_options o = {.batch = 2, .workers = 1, .seed = 11, .shuffle = true, .stages = stages, .n_stages = 4, .norm = (capl_norm)norm};
+      compare_streamed_and_resident(&rare_shapes[s], o, 6);
+    }
+}
+
 static void many_epochs_of_many_batches_keep_their_order(void **state)
 {
   (void)state;
@@ -611,6 +627,7 @@ int main(void)
   const struct CMUnitTest tests[] = {
     cmocka_unit_test(every_type_norm_and_augmentation_has_the_bytes_of_the_host),
     cmocka_unit_test(what_few_augmentations_need_has_the_bytes_of_the_host_too),
+    cmocka_unit_test(stages_have_the_bytes_of_the_host),
     cmocka_unit_test(many_epochs_of_many_batches_keep_their_order),
     cmocka_unit_test(ranks_and_whole_batches_are_those_of_the_host),
     cmocka_unit_test(labels_become_ones_among_zeros),
