@@ -430,5 +430,6 @@ void bind_open_data(lua_State *L)
   bind_open_loader(L);
   bind_open_arrays(L);
   bind_open_scenes(L);
+  bind_open_series(L);
   lua_setfield(L, -2, "data");
 }

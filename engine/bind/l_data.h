@@ -57,8 +57,9 @@ bool data_option_like(lua_State *L, int i, const char *key, struct capl_stage *s
 void bind_open_captcha(lua_State *L);
 void bind_open_loader(lua_State *L);
 void bind_open_arrays(lua_State *L);
-/* Add the scenes' sources and lists of names. */
+/* Add the scenes' sources and lists of names; time series. */
 void bind_open_scenes(lua_State *L);
+void bind_open_series(lua_State *L);
 /* Adds what a schedule needs to the methods of loaders, and data.knobs and data.check_augment to the table on top. */
 void bind_open_schedule(lua_State *L);
 

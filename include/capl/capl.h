@@ -17,6 +17,7 @@
 #include "capl/rng.h"
 #include "capl/schedule.h"
 #include "capl/scenes.h"
+#include "capl/series.h"
 #include "capl/tape.h"
 #include "capl/tensor.h"
 

@@ -7,7 +7,7 @@
 #include "data/scenes/backdrop.h"
 
 #include "data/dice.h"
-#include "data/scenes/steady.h"
+#include "data/steady.h"
 #include "data/streams.h"
 
 typedef struct {

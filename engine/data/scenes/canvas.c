@@ -10,7 +10,7 @@
 
 #include "data/dice.h"
 #include "data/image.h"
-#include "data/scenes/steady.h"
+#include "data/steady.h"
 
 /* ---- the canvas ------------------------------------------------------------------------------ */
 

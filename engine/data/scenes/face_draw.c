@@ -5,7 +5,7 @@
 
 #include "data/scenes/face.h"
 #include "data/scenes/face_parts.h"
-#include "data/scenes/steady.h"
+#include "data/steady.h"
 
 /* ---- tools ----------------------------------------------------------------------------------- */
 

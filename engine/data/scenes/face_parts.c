@@ -3,7 +3,7 @@
 */
 #include "data/scenes/face_parts.h"
 
-#include "data/scenes/steady.h"
+#include "data/steady.h"
 
 /* ---- eyes ------------------------------------------------------------------------------------ */
 

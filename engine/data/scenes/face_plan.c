@@ -3,7 +3,7 @@
 */
 #include "data/dice.h"
 #include "data/scenes/face.h"
-#include "data/scenes/steady.h"
+#include "data/steady.h"
 
 /* ---- colours --------------------------------------------------------------------------------- */
 

@@ -2,7 +2,7 @@
 ** SPDX-License-Identifier: Apache-2.0
 */
 #include "data/scenes/canvas.h"
-#include "data/scenes/steady.h"
+#include "data/steady.h"
 
 /* ---- frames ---------------------------------------------------------------------------------- */
 

@@ -4,7 +4,7 @@
 #include "data/scenes/piece.h"
 
 #include "data/dice.h"
-#include "data/scenes/steady.h"
+#include "data/steady.h"
 
 static const float JIGSAW_SIDE = 1 / 1.4f; /* of the size */
 static const float JIGSAW_KNOB = 0.2f;     /* radius, of the side */

@@ -8,7 +8,7 @@
 #include "data/image.h"
 #include "data/scenes/scene.h"
 #include "data/scenes/slider.h"
-#include "data/scenes/steady.h"
+#include "data/steady.h"
 #include "data/streams.h"
 
 enum { POINTS, BOXES, ANGLE, FACTS };

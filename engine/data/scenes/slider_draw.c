@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "data/scenes/slider.h"
-#include "data/scenes/steady.h"
+#include "data/steady.h"
 
 /* A pixel as the shape sees it. */
 typedef struct {

@@ -4,7 +4,7 @@
 #include "data/scenes/slider.h"
 
 #include "data/dice.h"
-#include "data/scenes/steady.h"
+#include "data/steady.h"
 #include "data/streams.h"
 
 static const float DEGREE = (float)(STEADY_PI / 180);

@@ -7,7 +7,7 @@ local options = require "cli.options"
 local scenes = require "cli.generate_scenes"
 
 local spec = {
-  {name = "out", type = "text", required = true, doc = "folder for the images; made when it is missing"},
+  {name = "out", type = "text", required = true, doc = "folder for the images; made when it is missing; of pm25 a CSV file"},
   {name = "preset", type = "text", default = "lepture", doc = "style of the images"},
   {name = "n", type = "number", default = 1000, doc = "images"},
   {name = "seed", type = "number", default = 1, doc = "the same seed gives the same images"},
@@ -16,6 +16,7 @@ local spec = {
   {name = "width", type = "number", doc = "px; else the preset's"},
   {name = "height", type = "number", doc = "px; else the preset's"},
   {name = "font", type = "text", doc = "TrueType file, or several with commas between; else the preset's"},
+  {name = "days", type = "number", doc = "of the preset pm25, a table of days (3653)"},
   {name = "workers", type = "number", default = core.sys.cpus(), doc = "threads"},
 }
 

@@ -3,6 +3,7 @@
 local core = ...
 
 local data = require "data"
+local pm25 = require "data.pm25"
 
 local scenes = {}
 
@@ -27,6 +28,14 @@ function makers.faces(o)
   end
   local source = data.faces{seed = o.seed, size = o.width or o.height}
   return save(o, source, size_of(source))
+end
+
+--- A CSV file, which --out names.
+function makers.pm25(o)
+  local days = o.days or 3653
+  local written, why = core.sys.write(o.out, pm25.text(data.pm25{seed = o.seed, days = days}))
+  if not written then core.error{code = "io", message = why} end
+  return ("%d days (pm25, seed %d) in %s"):format(days, o.seed, o.out), days
 end
 
 local text_options = {"charset", "length", "font"}

@@ -5,7 +5,9 @@ local core = ...
 local captcha = require "data.captcha"
 local files = require "data.files"
 local Loader = require "data.loader"
+local pm25 = require "data.pm25"
 local scenes = require "data.scenes"
+local series = require "data.series"
 local split = require "data.split"
 local tensors = require "data.tensors"
 
@@ -47,6 +49,10 @@ data.face_classes, data.face_swaps = core.data.face_classes, core.data.face_swap
 
 --- Tensors in memory. See lua/capl/data/tensors.lua.
 data.tensors = tensors.new(source)
+--- Time series: a made-up one, what to derive from it, CSV files. See lua/capl/data/pm25.lua.
+data.pm25, data.pm25_features, data.read_csv = pm25.make, pm25.features, pm25.read_csv
+--- A table ordered by time as windows. See lua/capl/data/series.lua.
+data.series = series.new(source)
 
 --- A folder in parts for training, choosing and testing. See lua/capl/data/split.lua.
 data.split = split.new(source)

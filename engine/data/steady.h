@@ -5,8 +5,8 @@
 ** they agree wherever files are compiled with -ffp-contract=off, as all that include this are.
 ** SPDX-License-Identifier: Apache-2.0
 */
-#ifndef CAPL_DATA_SCENES_STEADY_H
-#define CAPL_DATA_SCENES_STEADY_H
+#ifndef CAPL_DATA_STEADY_H
+#define CAPL_DATA_STEADY_H
 
 #include <math.h>
 #include <stdint.h>

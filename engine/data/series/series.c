@@ -1,0 +1,351 @@
+/* series.c -- a sorted table split by time, filled, scaled, and cut into windows; each part as a source.
+**
+** Order matters: the split comes first, and what is learnt of the numbers (means, deviations) is learnt of train alone,
+** so nothing of val or test is ever seen by train.
+** SPDX-License-Identifier: Apache-2.0
+*/
+#include <math.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "data/series/table.h"
+#include "data/source.h"
+
+typedef struct {
+  uint32_t from, to;    /* rows */
+  uint32_t *start;      /* first rows of windows whose target is known */
+  uint32_t n_windows;
+} part;
+
+struct capl_series {
+  atomic_int refs;
+  series_table table;  /* only features, then the target; emptied of numbers once they are scaled */
+  int n_features, window, horizon;
+  int target;          /* column of the table */
+  double *mean, *deviation; /* (n_columns) of train */
+  float *x;            /* (rows, n_features), scaled */
+  float *y;            /* (rows), scaled */
+  bool *told;          /* (rows): the target was in the file */
+  part part[CAPL_SERIES_PARTS];
+  capl_series_facts facts;
+};
+
+static const char *const part_names[] = {"train", "val", "test"};
+
+/* ---- split ----------------------------------------------------------------------------------- */
+
+static capl_status check_options(const capl_series_options *o)
+{
+  if (!o->target) return CAPL_FAIL(CAPL_EVALUE, "a series needs a target column");
+  if (o->window < 0 || o->window > 65536) return CAPL_FAIL(CAPL_EVALUE, "window is %d rows; it must be 1..65536", o->window);
+  if (o->horizon < 0 || o->horizon > 65536) return CAPL_FAIL(CAPL_EVALUE, "horizon is %d rows; it must be 1..65536", o->horizon);
+  if (o->train >= 0 && o->train <= 1 && o->val >= 0 && o->val <= 1 && o->train + o->val <= 1 + 1e-9 && (o->train > 0 || o->val == 0)) return CAPL_OK;
+  return CAPL_FAIL(CAPL_EVALUE, "shares of train and val are %g and %g; train is above 0, and together they are at most 1", o->train, o->val);
+}
+
+/* Rows of each part by time. A hundredth of a row more makes 0.7 of 10 rows seven, whatever 0.7 is in binary. */
+static void split(capl_series *s, const capl_series_options *o)
+{
+  double train = o->train > 0 ? o->train : 0.7, val = o->train > 0 ? o->val : 0.15, n = s->table.n_rows;
+  uint32_t a = (uint32_t)(n * train + 0.01), b = (uint32_t)(n * (train + val) + 0.01);
+  if (b > s->table.n_rows) b = s->table.n_rows;
+  s->part[CAPL_SERIES_TRAIN] = (part){.from = 0, .to = a};
+  s->part[CAPL_SERIES_VAL] = (part){.from = a, .to = b};
+  s->part[CAPL_SERIES_TEST] = (part){.from = b, .to = s->table.n_rows};
+}
+
+/* A part that is wanted has room for a window. */
+static capl_status check_lengths(const capl_series *s)
+{
+  int needed = s->window + s->horizon;
+  for (int k = 0; k < CAPL_SERIES_PARTS; k++) {
+    const part *p = &s->part[k];
+    if (p->to - p->from >= (uint32_t)needed || (p->to == p->from && k != CAPL_SERIES_TRAIN)) continue;
+    return CAPL_FAIL(CAPL_EVALUE, "%s: the %s part has %u of %u rows; a window of %d and a target %d later need %d", s->table.name,
+                     part_names[k], p->to - p->from, s->table.n_rows, s->window, s->horizon, needed);
+  }
+  return CAPL_OK;
+}
+
+/* ---- filling and scaling --------------------------------------------------------------------- */
+
+static double *cell(const capl_series *s, uint32_t row, int column)
+{
+  return &s->table.value[(size_t)row * (size_t)s->table.n_columns + (size_t)column];
+}
+
+/* Mean of what train has of a column. */
+static capl_status train_mean(const capl_series *s, int column, double *mean)
+{
+  double sum = 0, n = 0;
+  for (uint32_t row = 0; row < s->part[0].to; row++)
+    if (!isnan(*cell(s, row, column))) sum += *cell(s, row, column), n++;
+  if (n == 0) return CAPL_FAIL(CAPL_EVALUE, "%s: %s has no number in the %u rows of train", s->table.name, s->table.column[column], s->part[0].to);
+  *mean = sum / n;
+  return CAPL_OK;
+}
+
+/* The last number before; at the beginning, where there is none, train's mean. */
+static void fill(capl_series *s, int column, double mean)
+{
+  double last = mean;
+  for (uint32_t row = 0; row < s->table.n_rows; row++) {
+    double *x = cell(s, row, column);
+    if (!isnan(*x)) last = *x;
+    else *x = last, s->facts.filled++;
+  }
+}
+
+/* Mean and deviation over train (by n, not n - 1); a column that never changes is only moved. */
+static void measure(capl_series *s, int column)
+{
+  double sum = 0, squares = 0, n = s->part[0].to;
+  for (uint32_t row = 0; row < s->part[0].to; row++) sum += *cell(s, row, column);
+  s->mean[column] = sum / n;
+  for (uint32_t row = 0; row < s->part[0].to; row++) {
+    double away = *cell(s, row, column) - s->mean[column];
+    squares += away * away;
+  }
+  double deviation = sqrt(squares / n), scale = fabs(s->mean[column]) > 1 ? fabs(s->mean[column]) : 1;
+  s->deviation[column] = deviation > 1e-12 * scale ? deviation : 1;
+}
+
+static capl_status prepare(capl_series *s, bool unscaled)
+{
+  for (uint32_t row = 0; row < s->table.n_rows; row++) s->told[row] = !isnan(*cell(s, row, s->target));
+  for (int column = 0; column < s->table.n_columns; column++) {
+    double mean;
+    CAPL_TRY(train_mean(s, column, &mean));
+    fill(s, column, mean);
+    s->deviation[column] = 1;
+    if (!unscaled) measure(s, column);
+  }
+  return CAPL_OK;
+}
+
+static void scale(capl_series *s)
+{
+  for (uint32_t row = 0; row < s->table.n_rows; row++) {
+    for (int i = 0; i < s->n_features; i++)
+      s->x[(size_t)row * (size_t)s->n_features + (size_t)i] = (float)((*cell(s, row, i) - s->mean[i]) / s->deviation[i]);
+    s->y[row] = (float)((*cell(s, row, s->target) - s->mean[s->target]) / s->deviation[s->target]);
+  }
+  free(s->table.value);
+  s->table.value = NULL;
+}
+
+/* ---- windows --------------------------------------------------------------------------------- */
+
+static capl_status cut(capl_series *s)
+{
+  for (int k = 0; k < CAPL_SERIES_PARTS; k++) {
+    part *p = &s->part[k];
+    uint32_t reach = (uint32_t)(s->window - 1 + s->horizon);
+    p->start = malloc(((size_t)(p->to - p->from) + 1) * sizeof *p->start);
+    if (!p->start) return CAPL_FAIL(CAPL_ENOMEM, "no memory for the windows of a series");
+    for (uint32_t row = p->from; row + reach < p->to; row++) {
+      if (s->told[row + reach]) p->start[p->n_windows++] = row;
+      else s->facts.untold++;
+    }
+    s->facts.windows[k] = p->n_windows;
+    s->facts.part_rows[k] = p->to - p->from;
+  }
+  return CAPL_OK;
+}
+
+static uint32_t irregular_steps(const series_table *t)
+{
+  double shortest = INFINITY;
+  uint32_t n = 0;
+  for (uint32_t i = 1; i < t->n_rows; i++) shortest = fmin(shortest, t->at[i] - t->at[i - 1]);
+  for (uint32_t i = 1; i < t->n_rows; i++) n += t->at[i] - t->at[i - 1] > 1.001 * shortest;
+  return n;
+}
+
+/* ---- making ---------------------------------------------------------------------------------- */
+
+static capl_status allocate(capl_series *s)
+{
+  size_t rows = s->table.n_rows, columns = (size_t)s->table.n_columns;
+  s->mean = calloc(columns, sizeof *s->mean);
+  s->deviation = calloc(columns, sizeof *s->deviation);
+  s->x = malloc((rows * (size_t)s->n_features + 1) * sizeof *s->x);
+  s->y = malloc((rows + 1) * sizeof *s->y);
+  s->told = malloc(rows + 1);
+  if (s->mean && s->deviation && s->x && s->y && s->told) return CAPL_OK;
+  return CAPL_FAIL(CAPL_ENOMEM, "%s: no memory for %u rows of %d features", s->table.name, s->table.n_rows, s->n_features);
+}
+
+static capl_status build(capl_series *s, const capl_series_options *o, const char *key)
+{
+  CAPL_TRY(table_sort(&s->table, key));
+  split(s, o);
+  CAPL_TRY(check_lengths(s));
+  CAPL_TRY(allocate(s));
+  CAPL_TRY(prepare(s, o->unscaled));
+  scale(s);
+  CAPL_TRY(cut(s));
+  s->facts.rows = s->table.n_rows;
+  s->facts.irregular = irregular_steps(&s->table);
+  s->facts.n_features = s->n_features;
+  s->facts.mean = s->mean[s->target];
+  s->facts.deviation = s->deviation[s->target];
+  return CAPL_OK;
+}
+
+/* Features first, the target last. Of a table's columns without a choice, the target is put there by name. */
+static capl_status put_target_last(capl_series *s, const char *target)
+{
+  series_table *t = &s->table;
+  int at, last = t->n_columns - 1;
+  CAPL_TRY(table_column(t, target, &at));
+  char *name = t->column[at];
+  memmove(t->column + at, t->column + at + 1, (size_t)(last - at) * sizeof *t->column);
+  t->column[last] = name;
+  for (uint32_t row = 0; row < t->n_rows; row++) {
+    double *value = t->value + (size_t)row * (size_t)t->n_columns, x = value[at];
+    memmove(value + at, value + at + 1, (size_t)(last - at) * sizeof *value);
+    value[last] = x;
+  }
+  s->target = s->n_features = last;
+  if (last == 0) return CAPL_FAIL(CAPL_EVALUE, "%s has no column beside its key and %s; features = {\"%s\"} foretells it from itself", t->name, target, target);
+  return CAPL_OK;
+}
+
+static capl_status make(const char *path, const capl_series_table *given, const capl_series_options *o, const char **wanted, capl_series *s)
+{
+  const char *key = o->key ? o->key : "date";
+  int n = o->features ? o->n_features + 1 : 0;
+  for (int i = 0; i < o->n_features; i++) {
+    if (strcmp(o->features[i], key) == 0) return CAPL_FAIL(CAPL_EVALUE, "%s is the key; it cannot be a feature", key);
+    wanted[i] = o->features[i];
+  }
+  if (strcmp(o->target, key) == 0) return CAPL_FAIL(CAPL_EVALUE, "%s is the key; it cannot be the target", key);
+  wanted[o->n_features] = o->target;
+  const char *const *choice = n ? wanted : NULL;
+  CAPL_TRY(path ? table_read(&s->table, path, key, choice, n) : table_copy(&s->table, given, key, choice, n));
+  s->window = o->window ? o->window : 7;
+  s->horizon = o->horizon ? o->horizon : 1;
+  if (n) s->target = s->n_features = s->table.n_columns - 1;
+  else CAPL_TRY(put_target_last(s, o->target));
+  return build(s, o, key);
+}
+
+static capl_status new_series(const char *path, const capl_series_table *given, const capl_series_options *o, capl_series **series)
+{
+  CAPL_TRY(check_options(o));
+  capl_series *s = calloc(1, sizeof *s);
+  const char **wanted = malloc(((size_t)o->n_features + 1) * sizeof *wanted);
+  capl_status status = CAPL_OK;
+  if (!s || !wanted) {
+    free(s);
+    s = NULL;
+    status = CAPL_FAIL(CAPL_ENOMEM, "no memory for a series");
+  } else {
+    s->refs = 1;
+    status = make(path, given, o, wanted, s);
+  }
+  free(wanted);
+  if (status != CAPL_OK) capl_series_unref(s);
+  else *series = s;
+  return status;
+}
+
+capl_status capl_series_read(const char *path, const capl_series_options *options, capl_series **series)
+{
+  return new_series(path, NULL, options, series);
+}
+
+capl_status capl_series_from(const capl_series_table *table, const capl_series_options *options, capl_series **series)
+{
+  return new_series(NULL, table, options, series);
+}
+
+capl_series *capl_series_ref(capl_series *s)
+{
+  atomic_fetch_add(&s->refs, 1);
+  return s;
+}
+
+void capl_series_unref(capl_series *s)
+{
+  if (!s || atomic_fetch_sub(&s->refs, 1) != 1) return;
+  for (int k = 0; k < CAPL_SERIES_PARTS; k++) free(s->part[k].start);
+  table_fini(&s->table);
+  free(s->mean);
+  free(s->deviation);
+  free(s->x);
+  free(s->y);
+  free(s->told);
+  free(s);
+}
+
+void capl_series_facts_get(const capl_series *s, capl_series_facts *facts)
+{
+  *facts = s->facts;
+}
+
+const char *capl_series_feature(const capl_series *s, int i, double *mean, double *deviation)
+{
+  if (i < 0 || i >= s->n_features) return NULL;
+  *mean = s->mean[i];
+  *deviation = s->deviation[i];
+  return s->table.column[i];
+}
+
+/* ---- a part as a source ---------------------------------------------------------------------- */
+
+typedef struct {
+  capl_source base;
+  capl_series *series;
+  const part *part;
+} series_source;
+
+static capl_status series_read(capl_source *source, const capl_read *what, capl_image *scratch, const capl_sample *to)
+{
+  (void)scratch;
+  const series_source *self = (const series_source *)source;
+  const capl_series *s = self->series;
+  size_t row = self->part->start[what->id], width = (size_t)s->n_features;
+  float *input = to->field[0], *value = to->field[1];
+  if (input) memcpy(input, s->x + row * width, (size_t)s->window * width * sizeof *input);
+  if (value) *value = s->y[row + (size_t)(s->window - 1 + s->horizon)];
+  return CAPL_OK;
+}
+
+static const char *series_name(const capl_source *source, uint32_t i)
+{
+  const series_source *self = (const series_source *)source;
+  return self->series->table.key[self->part->start[i] + (uint32_t)(self->series->window - 1 + self->series->horizon)];
+}
+
+static void series_close(capl_source *source)
+{
+  capl_series_unref(((series_source *)source)->series);
+  free(source);
+}
+
+static void add_field(capl_source *s, const char *name, int ndim, int size0, int size1)
+{
+  capl_field *field = &s->field[s->n_fields++];
+  *field = (capl_field){.kind = CAPL_FIELD_VALUES, .ndim = ndim, .size = {size0, size1}};
+  strncpy(field->name, name, sizeof field->name - 1);
+}
+
+capl_status capl_source_series_new(capl_series *series, capl_series_part which, capl_source **source)
+{
+  static const capl_source_ops ops = {.read = series_read, .close = series_close, .name = series_name};
+  const part *p = &series->part[which];
+  if (p->n_windows == 0)
+    return CAPL_FAIL(CAPL_EVALUE, "%s: the %s part has %u rows and no window whose target is known", series->table.name, part_names[which], p->to - p->from);
+  series_source *self = calloc(1, sizeof *self);
+  if (!self) return CAPL_FAIL(CAPL_ENOMEM, "no memory for a part of a series");
+  self->base = (capl_source){.ops = &ops, .refs = 1, .count = p->n_windows, .fixed = true};
+  self->series = capl_series_ref(series);
+  self->part = p;
+  add_field(&self->base, "input", 2, series->window, series->n_features);
+  add_field(&self->base, "value", 1, 1, 0);
+  *source = &self->base;
+  return CAPL_OK;
+}

@@ -1,0 +1,95 @@
+/* series.h -- time series: tables with a key that only grows, cut into windows, and one that is made up.
+**
+** A series is sorted by its key, checked, split by time into train, val and test, filled where numbers are missing, and
+** scaled by what train alone says. Each part is a source (data.h) without images: field "input" (T,F) holds the features
+** of T rows, field "value" (1) the target `horizon` rows after the last of them. No window reaches over the border of
+** its part, so a part of n rows has n - T - horizon + 1 of them at most.
+** SPDX-License-Identifier: Apache-2.0
+*/
+#ifndef CAPL_SERIES_H
+#define CAPL_SERIES_H
+
+#include "capl/data.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct {
+  const char *key;               /* column that orders the rows: dates, times or numbers, each once; NULL = "date" */
+  const char *target;            /* column to foretell */
+  const char *const *features;   /* columns; NULL = all but key and target. The target may be one of them */
+  int n_features;
+  int window;                    /* T, rows; 0 = 7 */
+  int horizon;                   /* rows from a window's last to its target; 0 = 1 */
+  double train, val;             /* shares of the rows; 0, 0 = 0.7, 0.15. What is left is test */
+  bool unscaled;                 /* numbers stay as they are */
+} capl_series_options;
+
+/* A table in memory. */
+typedef struct {
+  const char *name; /* stands for the file in messages */
+  const char *const *column;
+  int n_columns;    /* without the key's */
+  const char *const *key; /* (n_rows) texts */
+  const double *value;    /* (n_rows, n_columns); NaN = missing */
+  uint32_t n_rows;
+} capl_series_table;
+
+typedef struct capl_series capl_series; /* immutable once made */
+
+typedef enum { CAPL_SERIES_TRAIN, CAPL_SERIES_VAL, CAPL_SERIES_TEST, CAPL_SERIES_PARTS } capl_series_part;
+
+/* From a CSV file, or from a table. *series: caller unrefs.
+** EIO; EFORMAT naming file and line: no CSV, a key that is no date or number, one that occurs twice, a number that is none;
+** EVALUE: no such column (the nearest is named), shares outside 0..1, a part too short for a window, a column without any
+** number in train; ENOMEM. */
+CAPL_API capl_status capl_series_read(const char *path, const capl_series_options *options, capl_series **series);
+CAPL_API capl_status capl_series_from(const capl_series_table *table, const capl_series_options *options, capl_series **series);
+CAPL_API capl_series *capl_series_ref(capl_series *series);
+CAPL_API void capl_series_unref(capl_series *series); /* NULL is fine */
+
+/* The windows of one part in the order of time; capl_source_name of sample i is the key of its target's row. Holds a
+** reference. EVALUE if the part has none. */
+CAPL_API capl_status capl_source_series_new(capl_series *series, capl_series_part part, capl_source **source);
+
+typedef struct {
+  uint32_t rows, windows[CAPL_SERIES_PARTS], part_rows[CAPL_SERIES_PARTS];
+  uint32_t filled;    /* numbers that were missing: the last one before, else train's mean */
+  uint32_t untold;    /* windows left out because their target is missing */
+  uint32_t irregular; /* steps of the key that are longer than its shortest */
+  int n_features;
+  double mean, deviation; /* of the target in train: value = (x - mean) / deviation; 0, 1 when unscaled */
+} capl_series_facts;
+
+CAPL_API void capl_series_facts_get(const capl_series *series, capl_series_facts *facts);
+/* Name of feature i and how it was scaled; NULL past the last. Borrowed. */
+CAPL_API const char *capl_series_feature(const capl_series *series, int i, double *mean, double *deviation);
+
+/* ---- a series made up ------------------------------------------------------------------------ */
+
+/* name, decimals it is rounded to: fine dust in the air of a city by days, and the weather it follows, in the units of
+** ERA5: K, m/s, m, Pa, kg m-2, m, kg m-2 s-1, J m-2 */
+#define CAPL_PM25_MAP(X)                                                                                          \
+  X(pm25, 1) X(d2m, 2) X(t2m, 2) X(u10, 3) X(v10, 3) X(u100, 3) X(v100, 3) X(blh, 1) X(sp, 0) X(tcwv, 3) X(tp, 6) \
+  X(avg_tprate, 8) X(tisr, 0)
+
+enum {
+#define X(name, decimals) CAPL_PM25_##name,
+  CAPL_PM25_MAP(X)
+#undef X
+  CAPL_PM25_COLUMNS,
+  CAPL_PM25_DAYS_MAX = 100000
+};
+
+CAPL_API const char *capl_pm25_column(int i); /* NULL past the last */
+/* days (1..CAPL_PM25_DAYS_MAX) from 2015-01-01 on. value: (days, CAPL_PM25_COLUMNS); date: (days) texts such as 2015-01-01.
+** The logarithm of pm25 is highest in winter, a little lower at weekends, falls by half over ten years, remembers the day
+** before, falls with wind, rain and a high boundary layer, rises with humidity and while the air stands still for days,
+** mostly in winter; mean 45..55, within 3..400. The same numbers on every machine. EVALUE. */
+CAPL_API capl_status capl_pm25_make(uint64_t seed, uint32_t days, double *value, char (*date)[11]);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,89 @@
+-- series.lua: data.series: a table ordered by time as windows for training, choosing and testing.
+-- SPDX-License-Identifier: Apache-2.0
+local core = ...
+
+local check = require "data.check"
+
+local series = {}
+
+local Series = {}
+Series.__index = Series
+
+local keys = {"key", "target", "features", "window", "horizon", "split", "scale"}
+
+local parts = {"train", "val", "test"}
+
+--- split = {train, val, test}, shares that add up to one.
+local function read_split(split)
+  if split == nil then return 0.7, 0.15 end
+  check.kind("data.series", "split", split, "table")
+  local sum = 0
+  for i = 1, 3 do
+    local share = split[i] or 0
+    if type(share) ~= "number" or share < 0 or share > 1 then
+      check.fail(("data.series: split is {train, val, test}, shares of the rows, not %s"):format(tostring(share)))
+    end
+    sum = sum + share
+  end
+  if math.abs(sum - 1) > 1e-6 then check.fail(("data.series: the shares of split add up to %g, not to 1"):format(sum)) end
+  if (split[1] or 0) == 0 then check.fail("data.series: split leaves nothing to train on") end
+  return split[1], split[2] or 0
+end
+
+local function check_whole(key, x)
+  if x == nil or type(x) == "number" and x >= 1 and x % 1 == 0 then return end
+  check.fail(("data.series: %s is a number of rows from 1 on, not %s"):format(key, tostring(x)))
+end
+
+--- What the network says (or batch.value), in the target's own unit: a number or a tensor.
+function Series:inverse(x) return x * self.std + self.mean end
+
+--- make(box) makes a source of its box.
+function series.new(make)
+  --- Rows ordered by time as windows, and what comes after each. Rows may come in any order: they are sorted by the key,
+  -- which every row has once. The rows are split by time; no window reaches from one part into the next, so the first
+  -- window + horizon - 1 rows of val and of test are never a target. A number that is missing is the one before, or
+  -- train's mean when there is none; a row whose target is missing is never a target. Features and target become
+  -- (x - mean) / std with the mean and deviation of train.
+  -- in    from: path of a CSV file, or a table of columns as of data.pm25 or data.read_csv
+  -- opts  target: column to foretell; key = "date": column of dates, dates with times, or numbers; features = list of
+  --       columns (all but key and target); window = 7 rows; horizon = 1: rows from a window's last to its target;
+  --       split = {0.7, 0.15, 0.15}; scale = "standard" | "none"
+  -- out   {train, val, test = sources (nil without rows) with the fields input (T,F) and value (1), whose names are the
+  --       keys of the targets' rows; features, target, window, horizon; mean, std: of the target; inverse(x); facts: rows,
+  --       filled and irregular steps of the key among them}
+  -- errs  io; format, with the line: no CSV, a key or number that is none, a key that occurs twice; value: no such column,
+  --       a part shorter than a window, unknown option
+  return function(from, opts)
+    local o = check.options("data.series", opts, keys)
+    if type(from) ~= "string" and not (type(from) == "table" and type(from.columns) == "table") then
+      check.fail("data.series takes the path of a CSV file, or a table of columns as of data.pm25")
+    end
+    check.kind("data.series", "target", o.target, "string")
+    check_whole("window", o.window)
+    check_whole("horizon", o.horizon)
+    if o.features ~= nil then
+      check.kind("data.series", "features", o.features, "table")
+      if #o.features == 0 then check.fail("data.series: features is an empty list; leave it out for all columns") end
+    end
+    if o.scale ~= nil and o.scale ~= "standard" and o.scale ~= "none" then
+      check.fail(('data.series: scale is "standard" or "none", not %s'):format(tostring(o.scale)))
+    end
+    local train, val = read_split(o.split)
+    local box = core.data.series(from, {
+      key = o.key, target = o.target, features = o.features, window = o.window, horizon = o.horizon, train = train, val = val,
+      unscaled = o.scale == "none",
+    })
+    local facts = box:facts()
+    local self = setmetatable({
+      facts = facts, features = facts.features, target = o.target, window = o.window or 7, horizon = o.horizon or 1,
+      mean = facts.mean, std = facts.std,
+    }, Series)
+    for i, part in ipairs(parts) do
+      if facts.part_rows[i] > 0 then self[part] = make(box:source(part)) end
+    end
+    return self
+  end
+end
+
+return series
