@@ -84,7 +84,7 @@ enum {
 
 CAPL_API const char *capl_pm25_column(int i); /* NULL past the last */
 /* days (1..CAPL_PM25_DAYS_MAX) from 2015-01-01 on. value: (days, CAPL_PM25_COLUMNS); date: (days) texts such as 2015-01-01.
-** The logarithm of pm25 is highest in winter, a little lower at weekends, falls by half over ten years, remembers the day
+** The logarithm of pm25 is highest in winter, a little lower at weekends, falls by a quarter over ten years, remembers the day
 ** before, falls with wind, rain and a high boundary layer, rises with humidity and while the air stands still for days,
 ** mostly in winter; mean 45..55, within 3..400. The same numbers on every machine. EVALUE. */
 CAPL_API capl_status capl_pm25_make(uint64_t seed, uint32_t days, double *value, char (*date)[11]);

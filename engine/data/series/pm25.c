@@ -78,9 +78,9 @@ static void roll_weather(memory *m, double winter, double *day, capl_rng *rng)
 {
   m->warmth = drift(m->warmth, 0.75, 3, rng);
   m->dryness = drift(m->dryness, 0.6, 3.5, rng);
-  m->east = drift(m->east, 0.45, 1.7, rng);
-  m->north = drift(m->north, 0.45, 1.9, rng);
-  m->layer = drift(m->layer, 0.3, 0.25, rng);
+  m->east = drift(m->east, 0.62, 1.7, rng);
+  m->north = drift(m->north, 0.62, 1.9, rng);
+  m->layer = drift(m->layer, 0.5, 0.22, rng);
   m->pressure = drift(m->pressure, 0.7, 380, rng);
   m->vapour = drift(m->vapour, 0.6, 0.25, rng);
   stand_still(m, winter, rng);
@@ -120,10 +120,10 @@ static double roll_dust(memory *m, const calendar *c, double winter, double year
 {
   double wind = sqrt(day[CAPL_PM25_u10] * day[CAPL_PM25_u10] + day[CAPL_PM25_v10] * day[CAPL_PM25_v10]);
   double damp = humidity(day[CAPL_PM25_t2m], day[CAPL_PM25_d2m]), flat = steady_log(day[CAPL_PM25_blh] / 550);
-  m->dust = drift(m->dust, 0.68, 0.4, rng);
-  double gathered = m->still ? 0.16 + 0.13 * m->still : 0, noise = 0.1 * steady_normal(rng);
-  return 0.36 * winter - (c->week >= 5 ? 0.07 : 0) - 0.0693 * years - 0.14 * (wind - 2.2) - 0.35 * flat + 0.007 * (damp - 55) -
-         (rain > 0 ? 0.25 : 0) + gathered + m->dust + noise;
+  m->dust = drift(m->dust, 0.7, 0.38, rng);
+  double gathered = m->still ? 0.12 + 0.11 * m->still : 0, noise = 0.06 * steady_normal(rng);
+  return 0.55 * winter - (c->week >= 5 ? 0.07 : 0) - 0.03 * years - 0.1 * (wind - 2.2) - 0.25 * flat + 0.007 * (damp - 55) -
+         (rain > 0 ? 0.18 : 0) + gathered + m->dust + noise;
 }
 
 /* ---- all days -------------------------------------------------------------------------------- */
