@@ -16,17 +16,20 @@
 
 /* ---- tables of columns ----------------------------------------------------------------------- */
 
-/* The texts of the list at index i, in memory that lives on the stack; pushes one value. */
-static const char **list_of_texts(lua_State *L, int i, const char *what, int *n)
+/* The texts of the list at index i, numbers as texts too if they may be, in memory that lives on the stack; pushes two
+** values, a list that keeps the texts and the memory. */
+static const char **list_of_texts(lua_State *L, int i, const char *what, bool numbers, int *n)
 {
   luaL_checktype(L, i, LUA_TTABLE);
   *n = (int)lua_objlen(L, i);
+  lua_createtable(L, *n, 0);
   const char **text = lua_newuserdata(L, ((size_t)*n + 1) * sizeof *text);
   for (int k = 0; k < *n; k++) {
     lua_rawgeti(L, i, k + 1);
-    if (lua_type(L, -1) != LUA_TSTRING) bind_fail(L, CAPL_EVALUE, NULL, NULL, "%s %d is a %s, not a text", what, k + 1, bind_typename(L, -1));
-    text[k] = lua_tostring(L, -1); /* the list keeps it */
-    lua_pop(L, 1);
+    if (lua_type(L, -1) != LUA_TSTRING && !(numbers && lua_type(L, -1) == LUA_TNUMBER))
+      bind_fail(L, CAPL_EVALUE, NULL, NULL, "%s %d is a %s, not a text", what, k + 1, bind_typename(L, -1));
+    text[k] = lua_tostring(L, -1);
+    lua_rawseti(L, -3, k + 1);
   }
   return text;
 }
@@ -64,7 +67,7 @@ static capl_series_table read_table(lua_State *L, int i, const char *key, const 
   int n = 0, n_keys;
   check_room(L);
   push_column(L, i, "columns");
-  const char **given = list_of_texts(L, lua_gettop(L), "column", &n);
+  const char **given = list_of_texts(L, lua_gettop(L), "column", false, &n);
   const char **column = lua_newuserdata(L, ((size_t)n + (size_t)n_wanted + 1) * sizeof *column);
   capl_series_table t = {.name = "the table", .column = column};
   for (int k = 0; k < n; k++) {
@@ -73,7 +76,7 @@ static capl_series_table read_table(lua_State *L, int i, const char *key, const 
     if (taken && strcmp(given[k], key) != 0) column[t.n_columns++] = given[k];
   }
   push_column(L, i, key);
-  t.key = list_of_texts(L, lua_gettop(L), "key", &n_keys);
+  t.key = list_of_texts(L, lua_gettop(L), "key", true, &n_keys);
   t.n_rows = (uint32_t)n_keys;
   double *value = lua_newuserdata(L, ((size_t)t.n_rows * (size_t)t.n_columns + 1) * sizeof *value);
   for (int k = 0; k < t.n_columns; k++) fill_column(L, i, column[k], k, &t, value);
@@ -162,7 +165,7 @@ static int data_series(lua_State *L)
                            .train = data_option_number(L, 2, "train", 0, 0, 1),
                            .val = data_option_number(L, 2, "val", 0, 0, 1),
                            .unscaled = data_option_bool(L, 2, "unscaled", false)};
-  if (bind_option(L, 2, "features")) o.features = list_of_texts(L, lua_gettop(L), "feature", &o.n_features);
+  if (bind_option(L, 2, "features")) o.features = list_of_texts(L, lua_gettop(L), "feature", false, &o.n_features);
   void **box = data_new_box(L, SERIES_TYPE);
   int made = lua_gettop(L);
   if (lua_type(L, 1) == LUA_TSTRING) {

@@ -305,7 +305,7 @@ static void faces_have_their_parts_where_they_belong(void **state)
   (void)state;
   enum { SIZE = 128 };
   capl_source *source = faces(SIZE, 31);
-  for (uint32_t id = 0; id < 200; id++) {
+  for (uint32_t id = 0; id < 120; id++) {
     patch part[CAPL_FACE_CLASSES];
     assert_ok(capl_source_read(source, 0, id, &(capl_sample){.field = {one.mask}}));
     for (int k = 0; k < CAPL_FACE_CLASSES; k++) part[k] = find(one.mask, SIZE, k);
@@ -328,7 +328,7 @@ static void faces_have_their_parts_where_they_belong(void **state)
 static void face_classes_are_as_uneven_as_in_photographs(void **state)
 {
   (void)state;
-  enum { SIZE = 64, N = 1500 };
+  enum { SIZE = 64, N = 1000 };
   double area[CAPL_FACE_CLASSES] = {0};
   int has[CAPL_FACE_CLASSES] = {0};
   capl_source *source = faces(SIZE, 32);
@@ -355,7 +355,7 @@ static void masks_fit_the_picture(void **state)
   (void)state;
   enum { SIZE = 256 };
   capl_source *source = faces(SIZE, 33);
-  for (uint32_t id = 0; id < 30; id++) {
+  for (uint32_t id = 0; id < 15; id++) {
     double step = 0, inside = 0;
     long n_step = 0, n_inside = 0;
     assert_ok(capl_source_read(source, 0, id, &(capl_sample){.pixels = one.pixels, .field = {one.mask}}));

@@ -86,15 +86,24 @@ static capl_status train_mean(const capl_series *s, int column, double *mean)
   return CAPL_OK;
 }
 
-/* The last number before; at the beginning, where there is none, train's mean. */
-static void fill(capl_series *s, int column, double mean)
+/* The last number before; at the beginning, where there is none, train's mean. Returns how many were missing. */
+static uint32_t fill(capl_series *s, int column, double mean)
 {
   double last = mean;
+  uint32_t filled = 0;
   for (uint32_t row = 0; row < s->table.n_rows; row++) {
     double *x = cell(s, row, column);
     if (!isnan(*x)) last = *x;
-    else *x = last, s->facts.filled++;
+    else *x = last, filled++;
   }
+  return filled;
+}
+
+static bool is_feature(const capl_series *s, const char *name)
+{
+  for (int i = 0; i < s->n_features; i++)
+    if (strcmp(s->table.column[i], name) == 0) return true;
+  return false;
 }
 
 /* Mean and deviation over train (by n, not n - 1); a column that never changes is only moved. */
@@ -117,7 +126,8 @@ static capl_status prepare(capl_series *s, bool unscaled)
   for (int column = 0; column < s->table.n_columns; column++) {
     double mean;
     CAPL_TRY(train_mean(s, column, &mean));
-    fill(s, column, mean);
+    uint32_t filled = fill(s, column, mean);
+    if (column < s->n_features || !is_feature(s, s->table.column[column])) s->facts.filled += filled;
     s->deviation[column] = 1;
     if (!unscaled) measure(s, column);
   }
