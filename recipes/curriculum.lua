@@ -11,6 +11,7 @@
 
 local p = capl.params {
   curriculum = true, -- false: as hard as the last stage from the beginning
+  of = capl.choice {"both", "texts", "augment"}, -- what the stages change; the rest is hard from the beginning
   samples = 16000, -- training images
   batch = 32, -- images per step
   lr = 0.02, -- highest learning rate of the matrices and convolutions, which Muon trains
@@ -29,19 +30,24 @@ capl.manual_seed(p.seed)
 
 -- ---- data ----
 
-local hard = {augment = "captcha", difficulty = false}
+local hard = {augment = "captcha", difficulty = {length = p.length}}
 local steps = math.floor(p.samples / p.batch)
 local function share(of, least) return math.max(least, math.floor(of * steps)) end -- in steps
 
 local function stages()
   if not p.curriculum then return augment.schedule {hard} end
-  return augment.schedule {
+  local list = {
     {name = "short", augment = {rotate = 2, noise = 4}, difficulty = {length = {1, 2}, charset = 0.3, noise = 0.2, warp = 0.2}},
     {name = "longer", from = {step = share(0.1, 1)}, ramp = {steps = share(0.25, 1)},
       difficulty = {length = {3, p.length}, charset = 1, noise = 0.6, warp = 0.6}},
     {name = "hard", from = {step = share(0.4, 2)}, ramp = {steps = share(0.2, 1), shape = "cosine"},
       augment = hard.augment, difficulty = {length = p.length, noise = 1, warp = 1}},
   }
+  for _, stage in ipairs(list) do
+    if p.of == "texts" then stage.augment = hard.augment end
+    if p.of == "augment" then stage.difficulty = {length = p.length} end
+  end
+  return augment.schedule(list)
 end
 
 local function captchas(opts)

@@ -183,6 +183,20 @@ describe("a stage with a metric", function()
     assert.same(expected, run(3))
     for stop = 3, 6 do assert.same(expected, run(1, stop)) end
   end)
+
+  it("remembers after resuming what has begun", function()
+    local s = waiting()
+    local l = loader(s)
+    local next = l:epoch(1)
+    next()
+    s:report{exact = 0.95}
+    for _ = 1, 5 do next() end
+    local again = waiting()
+    local other = loader(again)
+    other:set_state(l:state())
+    assert.same({{stage = 1, step = 0}, {stage = 2, step = 5}}, again:history())
+    assert.same({since = {0, 5}}, again:state())
+  end)
 end)
 
 describe("what a schedule tells", function()

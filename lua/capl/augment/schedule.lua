@@ -173,6 +173,15 @@ function Schedule:handed_out()
   if now > 1 then tell(("step %d: %s begins"):format(step - 1, show.title(self.stages[now]))) end
 end
 
+--- Called by the loader when it goes on from a state: what has begun before is no news.
+function Schedule:resumed()
+  local step, since = self.box:step(), self.box:since()
+  self.current, self.begun = self.box:stage_at(step).stage, {}
+  for i = 1, self.current do
+    if since[i] and since[i] <= step then table.insert(self.begun, {stage = i, name = self.stages[i].name, step = since[i]}) end
+  end
+end
+
 --- Line of the final report.
 function Schedule:report_line()
   local parts, seen = {}, {}

@@ -184,10 +184,14 @@ function Loader:state_bytes() return self.box:state_bytes() end
 -- in   state: of loader:state() or loader:state_bytes()
 -- errs value: no such state; its position is past the epoch's end
 function Loader:set_state(state)
-  if type(state) == "string" then return self.box:set_state(state) end
-  check.kind("loader:set_state", "the state", state, "table")
-  if self.schedule and state.schedule then self.schedule:set_state(state.schedule) end
-  return self.box:set_state{seed = state.seed, epoch = state.epoch, position = state.position}
+  if type(state) == "string" then
+    self.box:set_state(state)
+  else
+    check.kind("loader:set_state", "the state", state, "table")
+    if self.schedule and state.schedule then self.schedule:set_state(state.schedule) end
+    self.box:set_state{seed = state.seed, epoch = state.epoch, position = state.position}
+  end
+  if self.schedule then self.schedule:resumed() end
 end
 
 -- ---- batches ----
