@@ -105,6 +105,8 @@ static capl_status check_frame(const uint8_t *bytes, size_t size, const char *na
     capl_error_hint("convert it first, for example with ImageMagick: convert %s PNG:NEW.png", name);
     return CAPL_EFORMAT;
   }
+  if (frame->components != 1 && frame->components != 3 && frame->components != 4)
+    return CAPL_FAIL(CAPL_EFORMAT, "%s: damaged JPEG: it has %d channels", name, frame->components);
   if (frame->width < 1 || frame->height < 1)
     return CAPL_FAIL(CAPL_EFORMAT, "%s: damaged JPEG: it is %d x %d px", name, frame->width, frame->height);
   return image_check_size(name, frame->width, frame->height);

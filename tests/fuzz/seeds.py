@@ -116,7 +116,7 @@ def images():
     for name, data in {
         "gray": jpeg(), "colour": jpeg(components=3), "inks": jpeg(components=4, extra=adobe), "turned": jpeg(width=24, extra=exif),
         "progressive": jpeg(frame=0xC2, components=3), "scans": jpeg(frame=0xC2, scans=3), "extended": jpeg(frame=0xC1),
-        "arithmetic": jpeg(frame=0xC9), "lossless": jpeg(frame=0xC3), "large": jpeg(width=4000, height=3000),
+        "arithmetic": jpeg(frame=0xC9), "lossless": jpeg(frame=0xC3), "large": jpeg(width=4000, height=3000), "colourless": jpeg(components=0),
     }.items():
         for way in range(3):
             put("image", f"jpeg_{name}_{way}", bytes([way]) + data)

@@ -219,6 +219,9 @@ static void kinds_that_are_not_read_are_named(void **state)
   frame[4] = 12;
   assert_refused(&f, CAPL_EFORMAT, "a.jpg: JPEG with 12 bits per channel, which is not read");
   frame[4] = 8;
+  frame[9] = 0;
+  assert_refused(&f, CAPL_EFORMAT, "a.jpg: damaged JPEG: it has 0 channels");
+  frame[9] = 1;
   frame[5] = frame[6] = 0;
   assert_refused(&f, CAPL_EFORMAT, "a.jpg: damaged JPEG: it is 37 x 0 px");
   free(f.bytes);
