@@ -1,9 +1,10 @@
 --- capl: 1
 --- needs: minutes=10
--- augment.lua: how fast a GPU turns, colours and normalises images of a resident set, one launch per batch.
+-- augment.lua: how fast a GPU turns, bends, colours, mixes and normalises images of a resident set, one launch per batch.
 --
 -- data      generated captchas on large grounds; values do not matter, bytes do
--- expected  on H200 and A100: at most 2 times the floor, 3 times with noise; the floor is bytes at the rate of a copy
+-- expected  on H200 and A100: at most 2 times the floor, 3 times with noise; the floor is bytes at the rate of a copy. Not
+--           measured yet, nor has anybody said what the other cases should take
 -- time      half a minute
 -- run       capl bench/gpu/augment.lua [--images=32] [--side=512] [--times=200] [--copy_gb_s=N]
 -- Prints one line of JSON per case; floor_ms and ratio when the copy rate is given (`capl bench --ops --json` measures it).
@@ -26,6 +27,15 @@ local cases = {
   {"warp and colour and noise", joined(geometry, colour, {noise = 8})},
   {"levels only", nil},
 }
+-- What needs more than one affine map, one gain and noise; gamma and blur are a launch of their own.
+local rare = {
+  {"hue and saturation", joined(geometry, colour, {hue = 0.1, saturation = 0.3})},
+  {"perspective", {perspective = 0.2}},
+  {"elastic", {elastic = 8}},
+  {"gamma and blur", joined(geometry, {gamma = {0.7, 1.4}, blur = {0.3, 2}})},
+  {"mixup", joined(geometry, {mixup = {alpha = 0.2, p = 1}})},
+  {"cutmix and erase", joined(geometry, {cutmix = {alpha = 1, p = 1}, erase = {0.05, 0.2}})},
+}
 
 local function measure(name, augment, dtype, normalize)
   local source = data.captcha{count = p.images, fixed = true, channels = 3, width = p.side, height = p.side}
@@ -45,4 +55,5 @@ end
 for _, case in ipairs(cases) do
   for _, dtype in ipairs{"f32", "bf16", "u8"} do measure(case[1], case[2], dtype, "unit") end
 end
+for _, case in ipairs(rare) do measure(case[1], case[2], "f32", "unit") end
 measure("warp and colour", cases[1][2], "f32", "standardize")

@@ -14,7 +14,7 @@ ROOT, BUILD = os.environ["CAPL_SOURCE_DIR"], os.environ["CAPL_BUILD_DIR"]
 PAGES = ["README.md", "README.zh-CN.md"]
 LINES = 105  # of two screens
 # Pages whose commands run too, after those of README.md; DIR is a folder of their own.
-MORE = ["docs/install.md", "docs/gpu.md"]
+MORE = ["docs/install.md", "docs/gpu.md", "docs/data.md", "docs/captchas.md", "docs/curriculum.md"]
 
 SMALL_CAPTCHA = " --max_time=3s --batch=16 --val=20 --test=40 --files=8"
 # The first pattern that fits a command says what runs instead.
