@@ -403,6 +403,7 @@ static capl_status begin_locked(capl_loader *l, const capl_loader_state *state)
   l->next_row = 0;
   l->n_batches = loader_batches_from(l, l->start);
   l->began = true;
+  l->ended = false;
   l->last_call = loader_seconds();
   pthread_cond_broadcast(&l->work);
   return CAPL_OK;
@@ -514,7 +515,9 @@ static capl_status next_locked(capl_loader *l, capl_batch *batch)
   if (!l->began) return CAPL_FAIL(CAPL_ESTATE, "no epoch has been begun; call capl_loader_epoch first");
   capl_status status = l->feed ? feed_next(l, batch) : next_on_host(l, batch);
   double now = loader_seconds();
-  if (batch->count > 0) l->stats.seconds += now - l->last_call;
+  bool ends = status == CAPL_OK && batch->count == 0 && !l->ended;
+  if (batch->count > 0 || ends) l->stats.seconds += now - l->last_call; /* the last batch's step is part of the epoch */
+  l->ended = l->ended || ends;
   l->last_call = now;
   return status;
 }

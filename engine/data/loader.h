@@ -65,6 +65,7 @@ struct capl_loader {
   pthread_cond_t done;  /* a batch is complete, or nobody is busy */
   bool stop;
   bool began;           /* an epoch has been chosen */
+  bool ended;           /* its end has been told */
   uint64_t epoch;
   uint64_t start;       /* position at which this run of the epoch began */
   uint64_t n_batches;   /* of this run */

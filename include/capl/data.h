@@ -507,7 +507,7 @@ typedef struct {
   uint64_t substituted;      /* of those samples, how many stand in for a bad one */
   uint32_t bad;              /* different bad samples among them, as capl_loader_bad_get tells them */
   double wait_seconds;       /* time capl_loader_next spent waiting or, without workers, working */
-  double seconds;            /* time from the beginning of each epoch to its last batch: what wait_seconds is a share of */
+  double seconds;            /* time from the beginning of each epoch to its end, as told: what wait_seconds is a share of */
 } capl_loader_stats;
 
 /* Starts the threads. Holds a reference to source. *loader: caller frees. EVALUE, ENOMEM. */

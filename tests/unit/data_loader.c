@@ -242,6 +242,28 @@ static void statistics_count_what_was_handed_out(void **state)
   capl_loader_free(loader);
 }
 
+static void the_last_batchs_step_is_part_of_the_epochs_time(void **state)
+{
+  (void)state;
+  capl_loader *loader = make(open_generator(8, false), &(capl_loader_options){.batch = 8});
+  capl_batch b;
+  capl_loader_stats before, after;
+  assert_ok(capl_loader_epoch(loader, 0));
+  assert_ok(capl_loader_next(loader, &b));
+  capl_loader_stats_get(loader, &before);
+  usleep(20000); /* what is done with it */
+  for (int again = 0; again < 2; again++) { /* the end is told once */
+    assert_ok(capl_loader_next(loader, &b));
+    assert_int_equal(b.count, 0);
+    capl_loader_stats_get(loader, &after);
+    assert_true(again ? after.seconds == before.seconds : after.seconds - before.seconds >= 0.02);
+    before = after;
+    usleep(1000);
+  }
+  assert_true(after.wait_seconds < after.seconds - 0.019);
+  capl_loader_free(loader);
+}
+
 /* ---- options, shutdown ----------------------------------------------------------------------- */
 
 static void options_that_cannot_be_met_are_refused(void **state)
@@ -316,6 +338,7 @@ int main(void)
     cmocka_unit_test(ranks_share_an_epoch_without_overlap),
     cmocka_unit_test(images_are_normalised_as_asked),
     cmocka_unit_test(statistics_count_what_was_handed_out),
+    cmocka_unit_test(the_last_batchs_step_is_part_of_the_epochs_time),
     cmocka_unit_test(options_that_cannot_be_met_are_refused),
     cmocka_unit_test(a_state_is_24_bytes_in_a_file),
     cmocka_unit_test(a_loader_stops_within_milliseconds),

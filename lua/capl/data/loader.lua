@@ -238,9 +238,10 @@ local function repeat_first(self)
   end
 end
 
---- Line of the final report: how the batches came to be, and how long the run waited for them.
+--- Line of the final report: how the batches came to be, and how long the training waited for them.
 function Loader:report()
   local s = self:stats()
+  if self.role ~= "train" then return ("%s data: %s; %d images"):format(self.role, self:path(), s.samples) end
   local share = s.seconds > 0 and 100 * s.wait_seconds / s.seconds or 0
   return ("%s data: %s; %d images, waited for them %.1f %% of the time"):format(self.role, self:path(), s.samples, share)
 end
