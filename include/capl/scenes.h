@@ -45,13 +45,13 @@ enum { CAPL_SLIDER_DECOYS = 2 };
   X(HOLLOW, "hollow", 5)             \
   X(EDGE, "edge", 10)
 
-enum {
 #define X(name, text, share) CAPL_SLIDER_##name,
-  CAPL_SLIDER_SHAPE_MAP(X) CAPL_SLIDER_SHAPES,
+enum { CAPL_SLIDER_SHAPE_MAP(X) CAPL_SLIDER_SHAPES };
 #undef X
 #define X(name, text, share) CAPL_CONFUSION_##name,
-  CAPL_CONFUSION_FIRST_ = -1, CAPL_SLIDER_CONFUSION_MAP(X) CAPL_SLIDER_CONFUSIONS,
+enum { CAPL_SLIDER_CONFUSION_MAP(X) CAPL_SLIDER_CONFUSIONS };
 #undef X
+enum {
   CAPL_SLIDER_PLAIN = 30,    /* of 100 pictures have no confusion, */
   CAPL_SLIDER_COMBINED = 10, /* have two or three */
 };
@@ -69,8 +69,7 @@ typedef struct {
 /* A picture with a gap and the piece that was cut from it, on the same height at the left, at any fraction of a pixel.
 ** Fields: points (4,3): gap, piece, two decoys: their centres of mass; boxes (4,5): the same four, class 0 gap, 1 piece,
 ** 2 decoy; angle (1): degrees by which the gap is turned, positive = counter-clockwise; facts (4): background, shape,
-** size in px, confusions as bits. At a difficulty, noise is the share of pictures that keep their confusions and warp
-** that of the gap's turn. options may be NULL. EVALUE for an option out of range. */
+** size in px, confusions as bits. options may be NULL. EVALUE for an option out of range. */
 CAPL_API capl_status capl_source_slider_new(const capl_slider_options *options, const capl_scene_set *set, capl_source **source);
 /* i-th name, NULL past the last. */
 CAPL_API const char *capl_slider_shape_name(int i);

@@ -119,7 +119,7 @@ static capl_status slider_read(capl_source *source, const capl_read *what, capl_
   capl_rng rng;
   slider_plan plan;
   scene_dice(&s->scene, what, CAPL_STREAM_SLIDER, &rng);
-  slider_roll(&plan, &s->options, s->scene.seed, what->difficulty, &rng);
+  slider_roll(&plan, &s->options, s->scene.seed, &rng);
   fitting f = fit(&plan, source);
   write_labels(&plan, &f, to);
   return to->pixels ? write_pixels(s, &plan, &f, scratch, to->pixels) : CAPL_OK;

@@ -23,8 +23,7 @@ typedef struct {
   float noise, dark, light, edge, edge_width, edge_decay; /* how strong each effect is */
 } slider_plan;
 
-/* difficulty may be NULL. */
-void slider_roll(slider_plan *plan, const capl_slider_options *options, uint64_t seed, const capl_difficulty *difficulty, capl_rng *rng);
+void slider_roll(slider_plan *plan, const capl_slider_options *options, uint64_t seed, capl_rng *rng);
 /* On a canvas that holds the background. */
 void slider_draw(const slider_plan *plan, canvas *c);
 /* Centre of mass of the shape as it lies there. */

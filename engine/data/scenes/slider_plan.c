@@ -56,15 +56,14 @@ static unsigned roll_several(capl_rng *rng)
   return bits;
 }
 
-static unsigned roll_confusions(const capl_difficulty *difficulty, capl_rng *rng)
+static unsigned roll_confusions(capl_rng *rng)
 {
 #define X(name, text, share) share,
   static const uint8_t shares[] = {CAPL_SLIDER_CONFUSION_MAP(X)};
 #undef X
   unsigned several = roll_several(rng);
   int left = (int)capl_rng_below(rng, 100) - CAPL_SLIDER_PLAIN;
-  float keep = capl_rng_float(rng); /* rolled always, so that difficulty shifts no other die */
-  if (left < 0 || (difficulty && keep >= difficulty->noise)) return 0;
+  if (left < 0) return 0;
   for (int i = 0; i < CAPL_SLIDER_CONFUSIONS; i++)
     if ((left -= shares[i]) < 0) return 1u << i;
   return several;
@@ -169,17 +168,17 @@ static int roll_variant(uint64_t seed, uint32_t background, capl_rng *rng)
   return variant;
 }
 
-void slider_roll(slider_plan *plan, const capl_slider_options *o, uint64_t seed, const capl_difficulty *difficulty, capl_rng *rng)
+void slider_roll(slider_plan *plan, const capl_slider_options *o, uint64_t seed, capl_rng *rng)
 {
   *plan = (slider_plan){0};
   plan->background = o->background_first + capl_rng_below(rng, o->background_count);
   roll_canvas(plan, o, rng);
   int shape = roll_shape(o->shapes, rng), variant = roll_variant(seed, plan->background, rng);
   plan->size = 2 * dice_between(rng, (o->size_lo + 1) / 2, o->size_hi / 2);
-  plan->confusions = roll_confusions(difficulty, rng);
+  plan->confusions = roll_confusions(rng);
   roll_strengths(plan, rng);
   piece_make(&plan->shape, shape, (float)plan->size, variant, rng);
-  float hole = dice_uniform(rng, 0.3f, 0.4f), turn = roll_turn(0.5f, 1.5f, rng) * (difficulty ? difficulty->warp : 1);
+  float hole = dice_uniform(rng, 0.3f, 0.4f), turn = roll_turn(0.5f, 1.5f, rng);
   if (plan->confusions & 1u << CAPL_CONFUSION_HOLLOW) plan->shape.hole = hole;
   if (plan->confusions & 1u << CAPL_CONFUSION_ROTATION) plan->gap.radians = turn;
   place_all(plan, plan->confusions & 1u << CAPL_CONFUSION_DECOY, rng);
