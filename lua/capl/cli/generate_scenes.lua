@@ -38,17 +38,43 @@ function makers.pm25(o)
   return ("%d days (pm25, seed %d) in %s"):format(days, o.seed, o.out), days
 end
 
-local text_options = {"charset", "length", "font"}
+-- The options each preset has beside --out, --seed, --n and --workers.
+local takes = {slider = {width = true, height = true}, faces = {width = true, height = true}, pm25 = {days = true}}
+
+--- Raises for options that only other presets have.
+local function check_options(o)
+  local all = {"charset", "length", "font", "width", "height", "days"}
+  for _, option in ipairs(data.style_options()) do all[#all + 1] = option.name end
+  for _, key in ipairs(all) do
+    if o[key] ~= nil and not takes[o.preset][key] then
+      core.error{code = "value", message = ("the preset %s has no --%s"):format(o.preset, key)}
+    end
+  end
+end
+
+local names = {"slider", "faces", "pm25"}
+
+--- Raises for a preset that neither texts nor these have.
+local function check_preset(preset)
+  local all = data.presets()
+  for _, name in ipairs(names) do all[#all + 1] = name end
+  for _, name in ipairs(all) do
+    if name == preset then return end
+  end
+  local near = core.nearest(preset, all)
+  core.error{code = "value", message = ("no preset %s%s"):format(preset, near and "; did you mean " .. near .. "?" or ""),
+    hint = "there are: " .. table.concat(all, ", ")}
+end
 
 --- Whether the preset is one of these; then it was written.
 function scenes.run(o)
+  check_preset(o.preset)
   local make = makers[o.preset]
-  if not make then return false end
-  for _, key in ipairs(text_options) do
-    if o[key] ~= nil then
-      core.error{code = "value", message = ("--%s is for texts; the preset %s has none"):format(key, o.preset)}
-    end
+  if not make then
+    if o.days then core.error{code = "value", message = ("the preset %s has no --days"):format(o.preset)} end
+    return false
   end
+  check_options(o)
   local started = core.clock()
   local what, n = make(o)
   core.sys.out(("%s, %.0f per second\n"):format(what, n / (core.clock() - started)))
