@@ -170,6 +170,25 @@ static void lengths_between_two_numbers_are_equally_frequent(void **state)
   }
 }
 
+static void files_are_named_by_texts_of_their_own_length(void **state)
+{
+  (void)state;
+  capl_captcha *gen = make("gradient-curve", &(capl_captcha_options){.length = 2, .length_max = 5});
+  assert_ok(capl_captcha_save(gen, 5, 10, in_folder("lengths"), 2));
+  capl_image read = {0};
+  for (uint32_t index = 0; index < 10; index++) {
+    int32_t labels[CAPL_LABEL_MAX];
+    char text[CAPL_LABEL_MAX + 1], name[64];
+    assert_ok(capl_captcha_draw(gen, 5, index, 3, image, labels));
+    capl_captcha_text(gen, labels, text);
+    snprintf(name, sizeof name, "lengths/%s_%u.png", text, index);
+    assert_ok(capl_png_read(in_folder(name), 3, &read));
+    assert_memory_equal(read.pixels, image, area(gen) * 3);
+  }
+  capl_image_fini(&read);
+  capl_captcha_unref(gen);
+}
+
 /* ---- difficulty ------------------------------------------------------------------------------ */
 
 static void full_difficulty_is_no_difficulty(void **state)
@@ -627,6 +646,7 @@ int main(void)
     cmocka_unit_test(a_gray_image_of_any_preset_is_the_luma_of_the_colour_one),
     cmocka_unit_test(the_label_is_what_is_drawn),
     cmocka_unit_test(lengths_between_two_numbers_are_equally_frequent),
+    cmocka_unit_test(files_are_named_by_texts_of_their_own_length),
     cmocka_unit_test(full_difficulty_is_no_difficulty),
     cmocka_unit_test(less_noise_leaves_fewer_edges_in_every_preset),
     cmocka_unit_test(without_warp_and_noise_letters_stand_upright),
@@ -646,5 +666,5 @@ int main(void)
     cmocka_unit_test(mixed_images_are_half_of_one_style_half_of_the_other),
     cmocka_unit_test(images_are_those_of_earlier_releases),
   };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

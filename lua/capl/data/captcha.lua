@@ -46,7 +46,7 @@ end
 
 --- source(box) makes the object of a source.
 function captcha.new(source)
-  local made = {}
+  local data = {}
 
   --- Captchas drawn while training.
   -- opts  preset = "lepture", "lepture-0.7.1" (letters pushed out of shape, dots, an arc), "gd-security" (turned letters
@@ -65,7 +65,7 @@ function captcha.new(source)
   --       "gd-security" has size, lines, dots, background, ink, line_ink and style = "default", "rect", "circle",
   --       "ellipse", "ec", "box", "blank" or "any". data.style_options() lists them all
   -- errs value: unknown preset, an option out of range or one that the preset does not have; io: no font
-  function made.captcha(opts)
+  function data.captcha(opts)
     local o = check.options("data.captcha", opts, list(look, {"count", "fixed", "seed", "channels"}))
     if o.count ~= nil then check_count("data.captcha", o.count) end
     return source(core.data.captcha_source(generator("data.captcha", o), {
@@ -76,7 +76,7 @@ function captcha.new(source)
   --- Writes n captchas as PNG files TEXT_INDEX.png.
   -- opts  dir = folder, made when missing; count; seed; workers = threads; and what data.captcha knows of the style
   -- errs io, value: the charset holds a character that file names cannot carry
-  function made.save_captchas(opts)
+  function data.save_captchas(opts)
     local o = check.options("data.save_captchas", opts, list(look, {"dir", "count", "seed", "workers"}))
     check.kind("data.save_captchas", "dir", o.dir, "string")
     if o.dir == "" then check.fail("data.save_captchas: dir is empty; it names a folder") end
@@ -86,7 +86,7 @@ function captcha.new(source)
     generator("data.save_captchas", o):save(o.dir, o.count, o.seed or 42, o.workers or 0)
   end
 
-  return made
+  return data
 end
 
 return captcha
