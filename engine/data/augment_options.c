@@ -151,7 +151,7 @@ static capl_status check_flips(const capl_augment_options *options, const capl_s
 {
   if (options->flip == 0 && options->flip_vertical == 0) return CAPL_OK;
   if (source->length > 0 && source->charset[0] && !options->flip_text)
-    return refuse_flip("and a mirrored text is no longer its label", "leave flip out, or say flip_text = true");
+    return refuse_flip("and a mirrored text is no longer its label", "leave flip out, as the preset \"captcha\" does, or say flip_text = true");
   for (int i = 0; i < source->n_fields; i++) CAPL_TRY(check_field_flip(options, &source->field[i]));
   return CAPL_OK;
 }

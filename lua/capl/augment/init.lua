@@ -10,7 +10,8 @@
 --     noise             deviation in levels of 255         blur  deviation in px, size = 3 | 5 | 7
 --     erase             share of the area, value = 0       mixup, cutmix = {alpha =, p =}
 --     fill = level      outside the image (else its nearest edge); mask_fill = class there
---     flip_swaps = {{4, 5}}, flip_points = {{0, 1}}: classes and points that a flip exchanges; flip_text = true
+--     flip_swaps = {{4, 5}}, flip_points = {{0, 1}}: classes and points that a flip exchanges (those that the source
+--                       declares, as data.faces does, need not be said again; a flip without any is refused); flip_text = true
 --
 -- Ranges are {lo, hi}, with p = probability and coin = 1 … 15 (ops with the same coin are applied together). One number m is
 -- -m … m for what is added, 1-m … 1+m for factors, 0 … m for noise, m … 1 for crop, m itself for perspective, elastic,

@@ -75,6 +75,21 @@ local function read_schedule(o)
   return o.augment
 end
 
+-- Ops with what the source declares that a flip exchanges, unless they say so themselves.
+local function with_swaps(ops, source)
+  if type(ops) ~= "table" or ops.flip_swaps ~= nil or not source.swaps then return ops end
+  local out = {flip_swaps = source.swaps}
+  for key, value in pairs(ops) do out[key] = value end
+  return out
+end
+
+local function stages_of(schedule, source)
+  if not schedule then return nil end
+  local stages = schedule:engine()
+  for _, stage in ipairs(stages) do stage.augment = with_swaps(stage.augment, source) end
+  return stages
+end
+
 -- A table of ops given as augment, or a preset's; nil for a schedule.
 local function read_augment(o)
   if o.augment == nil or schedules.is(o.augment) then return nil end
@@ -82,8 +97,7 @@ local function read_augment(o)
     check.fail(("data.loader: role is \"%s\", and its images would be augmented: figures on changed images say nothing about the others")
       :format(o.role), "leave augment out, or say tta = true for test-time augmentation")
   end
-  if type(o.augment) == "string" then return augment.preset(o.augment) end
-  return o.augment
+  return with_swaps(type(o.augment) == "string" and augment.preset(o.augment) or o.augment, o.source)
 end
 
 local pins = {[true] = "on", [false] = "off", auto = "auto"}
@@ -134,7 +148,7 @@ function Loader.new(opts)
   local low = {
     batch = o.batch, workers = auto.value("workers", o.workers or "auto"), prefetch = o.prefetch, shuffle = shuffle,
     drop_last = o.drop_last, on_error = on_error, dtype = image_dtype(o.dtype), seed = o.seed,
-    augment = ops, stages = schedule and schedule:engine(),
+    augment = ops, stages = stages_of(schedule, o.source),
     cache = o.cache, cache_dir = o.cache_dir, max_bad = o.max_bad, pin = pin_word(o.pin),
     rank = o.shard and o.shard.rank, world = o.shard and o.shard.size,
   }
