@@ -138,16 +138,15 @@ static const uint8_t *filter(const draw *d, const scratch *s, const uint8_t *in)
   return in;
 }
 
-/* The source with one pixel of surroundings before and two after each side, so that sampling tests no bounds. */
-static void pad(const capl_augment_options *options, const uint8_t *in, const scratch *s)
+void augment_pad(const uint8_t *in, int height, int width, int channels, int outside, size_t stride, uint8_t *out)
 {
-  size_t c = (size_t)s->channels, inner = row_bytes(s);
-  for (int y = -1; y <= s->height + 1; y++) {
-    uint8_t *to = s->padded + (size_t)(y + 1) * s->stride;
-    const uint8_t *from = in + (size_t)clamp(y, 0, s->height - 1) * inner;
-    if (options->fill) {
-      memset(to, options->fill_value, inner + 3 * c);
-      if (y >= 0 && y < s->height) memcpy(to + c, from, inner);
+  size_t c = (size_t)channels, inner = (size_t)width * c;
+  for (int y = -1; y <= height + 1; y++) {
+    uint8_t *to = out + (size_t)(y + 1) * stride;
+    const uint8_t *from = in + (size_t)clamp(y, 0, height - 1) * inner;
+    if (outside >= 0) {
+      memset(to, outside, inner + 3 * c);
+      if (y >= 0 && y < height) memcpy(to + c, from, inner);
       continue;
     }
     memcpy(to, from, c);
@@ -155,6 +154,11 @@ static void pad(const capl_augment_options *options, const uint8_t *in, const sc
     memcpy(to + c + inner, from + inner - c, c);
     memcpy(to + 2 * c + inner, from + inner - c, c);
   }
+}
+
+static void pad(const capl_augment_options *options, const uint8_t *in, const scratch *s)
+{
+  augment_pad(in, s->height, s->width, s->channels, options->fill ? options->fill_value : -1, s->stride, s->padded);
 }
 
 /* Each pixel and the one below it side by side: one load then reads four neighbours. */

@@ -233,3 +233,24 @@ void augment_warp_avx2(const augment_job *job, int y, int rows, uint8_t *out)
     paint(job, job->lines, course, y, 0, job->width, out);
   }
 }
+
+/* ---- masks ----------------------------------------------------------------------------------- */
+
+void augment_mask_avx2(const augment_job *job, int y, int rows, uint8_t *out)
+{
+  const __m256i half = _mm256_set1_epi32(AUGMENT_ONE / 2);
+  for (int end = y + rows; y < end; y++) {
+    augment_course course = augment_course_of(job, y, job->lines);
+    for (int x = 0; x < job->width; x += GROUP) {
+      int32_t at[GROUP];
+      int n = job->width - x < GROUP ? job->width - x : GROUP;
+      if (job->draw->bends) course = augment_course_on(job->lines, x);
+      __m256i u = _mm256_srli_epi32(_mm256_add_epi32(follow(course.u, course.du, job->width), half), AUGMENT_FRACTION);
+      __m256i v = _mm256_srli_epi32(_mm256_add_epi32(follow(course.v, course.dv, job->height), half), AUGMENT_FRACTION);
+      _mm256_storeu_si256((__m256i *)at, _mm256_add_epi32(_mm256_mullo_epi32(v, _mm256_set1_epi32((int)job->stride)), u));
+      for (int i = 0; i < n; i++) *out++ = job->padded[at[i]];
+      course.u += GROUP * (int64_t)course.du;
+      course.v += GROUP * (int64_t)course.dv;
+    }
+  }
+}

@@ -24,6 +24,8 @@ _Static_assert(SIDE == (int)AUGMENT_BAND && (int)AUGMENT_CELL % SIDE == 0, "a ba
 
 void augment_warp_avx2(const augment_job *job, int y, int rows, uint8_t *out);
 void augment_warp_avx512(const augment_job *job, int y, int rows, uint8_t *out);
+void augment_mask_avx2(const augment_job *job, int y, int rows, uint8_t *out);
+void augment_mask_avx512(const augment_job *job, int y, int rows, uint8_t *out);
 
 /* ---- where a block reads from ---------------------------------------------------------------- */
 
@@ -347,6 +349,62 @@ INLINE void paint_gray(const band *a, bool bends, bool noise)
   }
 }
 
+/* ---- masks ----------------------------------------------------------------------------------- */
+
+/* A block of nearest classes, each in four bytes. */
+INLINE bool make_classes(const augment_job *job, const courses *c, bool bends, __m512i *classes)
+{
+  const __m512i half = _mm512_set1_epi32(AUGMENT_ONE / 2);
+  __m512i x = _mm512_srli_epi32(_mm512_add_epi32(keep_within(c->u, job->width), half), AUGMENT_FRACTION);
+  __m512i y = _mm512_srli_epi32(_mm512_add_epi32(keep_within(c->v, job->height), half), AUGMENT_FRACTION);
+  int x0 = _mm512_reduce_min_epi32(x), y0 = _mm512_reduce_min_epi32(y);
+  x = _mm512_sub_epi32(x, _mm512_set1_epi32(x0));
+  y = _mm512_sub_epi32(y, _mm512_set1_epi32(y0));
+  if (bends && _mm512_cmpgt_epu32_mask(_mm512_or_si512(x, y), _mm512_set1_epi32(WINDOW_ROWS - 1))) return false;
+  __m512i window = gray_window(job->padded + (size_t)y0 * job->stride + (size_t)x0, job->stride);
+  __m512i index = _mm512_add_epi32(_mm512_slli_epi32(y, 3), x);
+  *classes = _mm512_and_si512(_mm512_permutexvar_epi8(index, window), _mm512_set1_epi32(255));
+  return true;
+}
+
+/* Pixels x .. x + n, one by one. */
+static void look_up_classes(const band *a, int x, int n)
+{
+  const augment_job *job = a->job;
+  for (int k = 0; k < a->rows; k++) {
+    for (int i = 0; i < n; i++) {
+      augment_course c = augment_course_on(a->line[k], x + i);
+      int ahead = (x + i) % AUGMENT_CELL, u = (int)c.u + ahead * c.du, v = (int)c.v + ahead * c.dv;
+      u = u < 0 ? 0 : u > (job->width + 1) << AUGMENT_FRACTION ? (job->width + 1) << AUGMENT_FRACTION : u;
+      v = v < 0 ? 0 : v > (job->height + 1) << AUGMENT_FRACTION ? (job->height + 1) << AUGMENT_FRACTION : v;
+      size_t row = (size_t)((v + AUGMENT_ONE / 2) >> AUGMENT_FRACTION), column = (size_t)((u + AUGMENT_ONE / 2) >> AUGMENT_FRACTION);
+      a->out[(size_t)k * (size_t)job->width + (size_t)(x + i)] = job->padded[row * job->stride + column];
+    }
+  }
+}
+
+INLINE void paint_classes(const band *a, bool bends)
+{
+  const augment_job *job = a->job;
+  courses c = bends ? bent_courses(a, 0) : straight_courses(a);
+  for (int x = 0; x < job->width; x += STRIP) {
+    int n = job->width - x < STRIP ? job->width - x : STRIP;
+    bool fits = true;
+    __m512i classes[4];
+#pragma GCC unroll 4
+    for (int k = 0; k < 4; k++) {
+      int at = x + SIDE * k;
+      classes[k] = _mm512_setzero_si512();
+      if (at >= job->width) continue;
+      if (bends && k % 2 == 0) c = bent_courses(a, at);
+      fits &= make_classes(job, &c, bends, &classes[k]);
+      advance(&c);
+    }
+    if (fits) store_gray(a, x, n, classes);
+    else look_up_classes(a, x, n);
+  }
+}
+
 /* ---- entry ----------------------------------------------------------------------------------- */
 
 /* Whether 32 bits hold the course, from the image's first block to one behind its last. */
@@ -417,4 +475,12 @@ void augment_warp_avx512(const augment_job *job, int y, int rows, uint8_t *out)
   if (!fits(job) || !begin(&a)) augment_warp_avx2(job, y, rows, out);
   else if (job->draw->bends) paint_bent(&a, noise, blends);
   else paint_straight(&a, noise, blends);
+}
+
+void augment_mask_avx512(const augment_job *job, int y, int rows, uint8_t *out)
+{
+  band a = {.job = job, .out = out, .y = y, .rows = rows};
+  if (!fits(job) || !begin(&a)) augment_mask_avx2(job, y, rows, out);
+  else if (job->draw->bends) paint_classes(&a, true);
+  else paint_classes(&a, false);
 }

@@ -56,26 +56,39 @@ static bool forward(const way *w, double x, double y, double *out_x, double *out
 
 /* ---- masks ----------------------------------------------------------------------------------- */
 
-static void list_classes(const capl_augment_options *options, const draw *d, uint8_t classes[256])
+/* What each class becomes when it is mirrored. */
+static void list_classes(const capl_augment_options *options, uint8_t classes[256])
 {
   const capl_swaps *swaps = &options->class_swaps;
   for (int i = 0; i < 256; i++) classes[i] = (uint8_t)i;
-  for (int i = 0; d->mirrored && i < swaps->count; i++) {
+  for (int i = 0; i < swaps->count; i++) {
     classes[swaps->pair[i][0]] = swaps->pair[i][1];
     classes[swaps->pair[i][1]] = swaps->pair[i][0];
   }
 }
 
+/* Of one channel, so it has room where the image, which is done, had its own. */
 static void move_mask(const capl_augment_options *options, const draw *d, const uint8_t *in, capl_augment_scratch *s, uint8_t *out)
 {
-  uint8_t classes[256];
+  size_t n = (size_t)s->height * (size_t)s->width;
   if (!d->moves) {
-    memcpy(out, in, (size_t)s->height * (size_t)s->width);
+    memcpy(out, in, n);
     return;
   }
+  if (d->mirrored && options->class_swaps.count > 0) {
+    uint8_t classes[256];
+    list_classes(options, classes);
+    for (size_t i = 0; i < n; i++) s->filtered[i] = classes[in[i]];
+    in = s->filtered;
+  }
   augment_job job = augment_job_of(d, s);
-  list_classes(options, d, classes);
-  s->kernels->mask(&job, in, options->fill ? options->mask_fill : -1, classes, 0, s->height, out);
+  job.channels = 1;
+  job.stride = s->stride / (size_t)s->channels;
+  augment_pad(in, s->height, s->width, 1, options->fill ? options->mask_fill : -1, job.stride, s->padded);
+  for (int y = 0; y < s->height; y += AUGMENT_BAND) {
+    int rows = s->height - y < AUGMENT_BAND ? s->height - y : AUGMENT_BAND;
+    s->kernels->mask(&job, y, rows, out + (size_t)y * (size_t)s->width);
+  }
 }
 
 /* Of two masks there can be one: mixup keeps that of the larger share, cutmix shows both. */

@@ -64,6 +64,7 @@ static void still(const augment_job *job, const uint8_t *restrict in, uint32_t f
 
 /* ---- images that move ------------------------------------------------------------------------ */
 
+#if !defined AUGMENT_WARP || !defined AUGMENT_MASK
 /* coordinate[x] of a segment: kept within one pixel of the source, beyond which nothing changes. */
 static void follow(int64_t start, int32_t pace, int last, int n, int32_t *restrict coordinate)
 {
@@ -98,6 +99,8 @@ static void locate(const augment_job *job, int x, int n, augment_course *course,
     course->v += (int64_t)count * course->dv;
   }
 }
+
+#endif
 
 #ifdef AUGMENT_WARP
 void AUGMENT_WARP(const augment_job *job, int y, int rows, uint8_t *out);
@@ -181,12 +184,13 @@ static void warp(const augment_job *job, int y, int rows, uint8_t *out)
 
 /* ---- masks ----------------------------------------------------------------------------------- */
 
-static inline int within(int value, int most)
-{
-  return value < 0 ? 0 : value > most ? most : value;
-}
+#ifdef AUGMENT_MASK
+void AUGMENT_MASK(const augment_job *job, int y, int rows, uint8_t *out);
+#define MASK AUGMENT_MASK
+#else
+#define MASK mask
 
-static void mask(const augment_job *job, const uint8_t *in, int outside, const uint8_t classes[256], int y, int rows, uint8_t *out)
+static void mask(const augment_job *job, int y, int rows, uint8_t *out)
 {
   int32_t u[CHUNK], v[CHUNK];
   for (int end = y + rows; y < end; y++) {
@@ -194,15 +198,12 @@ static void mask(const augment_job *job, const uint8_t *in, int outside, const u
     for (int x = 0; x < job->width; x += CHUNK) {
       int n = job->width - x < CHUNK ? job->width - x : CHUNK;
       locate(job, x, n, &course, u, v);
-      for (int i = 0; i < n; i++) {
-        int from_x = ((u[i] + ONE / 2) >> FRACTION) - 1, from_y = ((v[i] + ONE / 2) >> FRACTION) - 1;
-        int in_x = within(from_x, job->width - 1), in_y = within(from_y, job->height - 1);
-        bool known = outside < 0 || (in_x == from_x && in_y == from_y);
-        *out++ = known ? classes[in[(size_t)in_y * (size_t)job->width + (size_t)in_x]] : (uint8_t)outside;
-      }
+      for (int i = 0; i < n; i++)
+        *out++ = job->padded[(size_t)((v[i] + ONE / 2) >> FRACTION) * job->stride + (size_t)((u[i] + ONE / 2) >> FRACTION)];
     }
   }
 }
+#endif
 
 /* ---- sums ------------------------------------------------------------------------------------ */
 
@@ -262,4 +263,4 @@ static void blend(const uint8_t *restrict other, int share, size_t n, uint8_t *r
 #define JOIN(a, b) JOIN_(a, b)
 #define TEXT_(a) #a
 #define TEXT(a) TEXT_(a)
-const augment_kernels JOIN(augment_kernels_, AUGMENT_ISA) = {TEXT(AUGMENT_ISA), AUGMENT_PAIRS, WARP, still, blur_across, blur_down, blend, sums, mask};
+const augment_kernels JOIN(augment_kernels_, AUGMENT_ISA) = {TEXT(AUGMENT_ISA), AUGMENT_PAIRS, WARP, still, blur_across, blur_down, blend, sums, MASK};

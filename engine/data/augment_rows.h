@@ -54,6 +54,9 @@ static inline bool augment_is_narrow(int64_t start, int32_t pace, int n)
 
 /* A job of a draw: with the padded source once it is there, and the nodes of a map that bends. */
 augment_job augment_job_of(const capl_augment_draw *draw, capl_augment_scratch *scratch);
+/* in (H,W,C) with one pixel of surroundings before and two after each side, so that sampling tests no bounds; outside: the
+** level there, -1 = the nearest pixel. stride: bytes of a row of out. */
+void augment_pad(const uint8_t *in, int height, int width, int channels, int outside, size_t stride, uint8_t *out);
 /* What a sample has beside its image. partner: NULL, or the one that it is mixed with, with its own draw. */
 void augment_fields(const capl_augment_options *options, const capl_augment_layout *layout, const capl_augment_draw *draw,
                     const capl_sample *in, const capl_augment_draw *partner_draw, const capl_sample *partner,
@@ -73,8 +76,8 @@ typedef struct augment_kernels {
   void (*blend)(const uint8_t *other, int share, size_t n, uint8_t *levels);
   /* sum[k] += levels i of n with i % 3 = k. */
   void (*sums)(const uint8_t *in, size_t n, uint64_t sum[3]);
-  /* Rows of a mask that moves; outside: the class there, -1 = the nearest one; classes[c]: what class c becomes. */
-  void (*mask)(const augment_job *job, const uint8_t *in, int outside, const uint8_t classes[256], int y, int rows, uint8_t *out);
+  /* Rows of a mask that moves; the job's padded is the mask's, of one channel. rows <= AUGMENT_BAND. */
+  void (*mask)(const augment_job *job, int y, int rows, uint8_t *out);
 } augment_kernels;
 
 /* n pixels of row y from x on, with its line: what needs no more than AVX2. */
