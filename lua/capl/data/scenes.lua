@@ -59,8 +59,9 @@ function scenes.new(make)
   --       fixed = false: new pictures in every epoch; true: the same in every epoch, none of which a fresh source shows
   -- out   source with the fields points (4,3): x, y in px and 1 if it is there, of gap, piece and two decoys, each the
   --       centre of mass; boxes (4,5): left, top, right, bottom, class 0 gap | 1 piece | 2 decoy | -1 none; angle (1):
-  --       degrees by which the gap is turned, positive = counter-clockwise; facts (4): background, shape (0 is the first of
-  --       data.slider_shapes), size in px, confusions (1 + 8: the first and the fourth of data.slider_confusions)
+  --       degrees by which the gap was drawn turned, positive = counter-clockwise (no augmentation changes it); facts (4):
+  --       background, shape (0 is the first of data.slider_shapes), size in px, confusions (1 + 8: the first and the fourth
+  --       of data.slider_confusions)
   -- errs  value: unknown option or shape, size out of range
   function made.slider(opts)
     local o = check.options("data.slider", opts, slider_keys)
