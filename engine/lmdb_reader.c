@@ -21,6 +21,14 @@
 
 #include "data/lmdb_stream.h"
 
+#if defined __SANITIZE_ADDRESS__
+#define SANITIZED
+#elif defined __has_feature
+#if __has_feature(address_sanitizer)
+#define SANITIZED
+#endif
+#endif
+
 /* ---- speaking -------------------------------------------------------------------------------- */
 
 /* All parts in one go where the pipe takes them. Ends the program when nobody listens any more. */
@@ -70,7 +78,7 @@ static void confine(uint64_t file_size)
 {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   close_range(3, ~0u, 0);
-#if !defined __SANITIZE_ADDRESS__
+#ifndef SANITIZED /* sanitizers reserve terabytes of addresses */
   limit(RLIMIT_AS, file_size + (256u << 20));
 #endif
   limit(RLIMIT_CPU, 60 + file_size / (10 << 20));

@@ -1,4 +1,4 @@
--- eval.lua: `capl eval MODEL --data=DIR`: a trained model against labelled PNG files.
+-- eval.lua: `capl eval MODEL --data=DIR`: a trained model against labelled image files.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
@@ -9,7 +9,7 @@ local options = require "cli.options"
 local text_meter = require "run.text_meter"
 
 local spec = {
-  {name = "data", type = "text", required = true, doc = "folder of PNG files, searched below too"},
+  {name = "data", type = "text", required = true, doc = "folder of PNG and JPEG files, searched below too"},
   {name = "label", type = "text", default = "^(.-)_", doc = "Lua pattern whose capture in the file name is the text"},
   {name = "errors", type = "text", doc = "file for a list of the wrong ones: path, truth, text, confidence"},
   {name = "device", type = "text", default = "cpu", doc = "cpu, cuda, cuda:1 or auto: a GPU where there is one that works"},

@@ -1,4 +1,4 @@
--- files.lua: the images named on a command line: files, folders with PNG files, - for a list on standard input.
+-- files.lua: the images named on a command line: files, folders of image files, - for a list on standard input.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
@@ -19,7 +19,7 @@ local function add_list(list)
 end
 
 --- Paths of all images, in the order named; folders are searched below too.
--- errs value: nothing is named, a folder without PNG files; io: a folder or the list cannot be read
+-- errs value: nothing is named, a folder without image files; io: a folder or the list cannot be read
 function files.of(words, usage)
   local list = {}
   if #words == 0 then core.error{code = "value", message = "no image is named; usage: " .. usage} end
