@@ -66,6 +66,9 @@ end
 
 -- ---- as text ----
 
+-- Characters, not bytes.
+local function width_of(text) return #text:gsub("[\128-\191]", "") end
+
 local function line(name, text) return ("  %-11s%s"):format(name, text) end
 
 --- "160x60: 200, 80x30: 3, and 4 others"
@@ -109,7 +112,7 @@ local function columns(t, width)
   local cells = {}
   for i, name in ipairs(order) do
     cells[i] = ("%s %d"):format(name, t.count[name])
-    widest = math.max(widest, #cells[i])
+    widest = math.max(widest, width_of(cells[i]))
   end
   local per_line = math.max(1, math.floor((width - 13) / (widest + 3)))
   local rows = math.ceil(#order / per_line)
@@ -122,7 +125,7 @@ local function columns(t, width)
       local name = order[column * rows + row]
       if name then
         local times = tostring(t.count[name])
-        parts[#parts + 1] = name .. (" "):rep(widest - digits - #name) .. (" "):rep(digits - #times) .. times
+        parts[#parts + 1] = name .. (" "):rep(widest - digits - width_of(name)) .. (" "):rep(digits - #times) .. times
       end
     end
     lines[row] = (" "):rep(13) .. table.concat(parts, "   ")

@@ -151,7 +151,7 @@ function split.new(make)
   --        parts; io: a file cannot be read
   return function(parent, opts)
     local o = check.options("data.split", opts, {"val", "test", "group"})
-    if type(parent) ~= "table" or not parent.dir then check.fail("data.split takes a source of data.folder") end
+    if type(parent) ~= "table" or not parent.dir then check.fail("data.split takes a source of data.folder, data.list or data.lmdb") end
     local parts = sort_into_parts(parent, o)
     local test = #parts.test > 0 and part(parent, parts.test, make) or nil
     return part(parent, parts.train, make), part(parent, parts.val, make), test
