@@ -221,6 +221,8 @@ static void compare_streamed_and_resident(const shape *s, capl_loader_options o,
 {
   o.cache = CAPL_CACHE_NONE;
   compare(s, &o, epochs);
+  o.cache = CAPL_CACHE_RAM;
+  compare(s, &o, epochs);
   o.cache = CAPL_CACHE_DEVICE;
   compare(s, &o, epochs);
 }
@@ -370,10 +372,16 @@ static void take(capl_loader *host, capl_loader *device, const shape *s, int bat
   }
 }
 
+/* Samples that come from no file are not kept on disk. */
+static int next_cache(int cache)
+{
+  return cache == CAPL_CACHE_RAM ? CAPL_CACHE_DEVICE : cache + 1;
+}
+
 static void an_epoch_may_be_left_and_another_begun(void **state)
 {
   (void)state;
-  for (int cache = CAPL_CACHE_NONE; cache <= CAPL_CACHE_DEVICE; cache++)
+  for (int cache = CAPL_CACHE_NONE; cache <= CAPL_CACHE_DEVICE; cache = next_cache(cache))
     for (int left_after = 0; left_after < 6; left_after++) {
       capl_loader_options o = {.batch = 3, .workers = 2, .shuffle = true, .augment = &everything, .cache = (capl_cache)cache};
       capl_loader *host, *device;
@@ -394,7 +402,7 @@ static void an_epoch_may_be_left_and_another_begun(void **state)
 static void batches_of_a_left_epoch_stay_what_they_were(void **state)
 {
   (void)state;
-  for (int cache = CAPL_CACHE_NONE; cache <= CAPL_CACHE_DEVICE; cache++) {
+  for (int cache = CAPL_CACHE_NONE; cache <= CAPL_CACHE_DEVICE; cache = next_cache(cache)) {
     capl_loader_options o = {.batch = 3, .workers = 2, .shuffle = true, .augment = &everything, .cache = (capl_cache)cache};
     capl_loader *host, *device;
     pair pairs[12];
@@ -435,7 +443,7 @@ static void a_batch_need_not_be_made_and_a_loader_not_be_finished(void **state)
 static void a_state_is_of_what_was_handed_out_not_of_what_was_sent_ahead(void **state)
 {
   (void)state;
-  for (int cache = CAPL_CACHE_NONE; cache <= CAPL_CACHE_DEVICE; cache++) {
+  for (int cache = CAPL_CACHE_NONE; cache <= CAPL_CACHE_DEVICE; cache = next_cache(cache)) {
     capl_loader_options o = {.batch = 3, .workers = 2, .shuffle = true, .augment = &everything, .cache = (capl_cache)cache};
     capl_loader *host, *device;
     capl_loader_state was, is;
@@ -459,7 +467,7 @@ static void a_bad_sample_is_told_when_its_batch_comes(void **state)
   (void)state;
   shape s = small;
   s.bad = 20;
-  for (int cache = CAPL_CACHE_NONE; cache <= CAPL_CACHE_DEVICE; cache++) {
+  for (int cache = CAPL_CACHE_NONE; cache <= CAPL_CACHE_DEVICE; cache = next_cache(cache)) {
     capl_loader_options o = {.batch = 3, .workers = 3, .cache = (capl_cache)cache};
     capl_loader *host, *device;
     capl_batch b;
@@ -499,6 +507,19 @@ static void check_path(const shape *s, capl_cache cache, const char *wanted)
   capl_loader_free(device);
 }
 
+static void memory_need_not_be_page_locked(void **state)
+{
+  (void)state;
+  capl_loader_options o = {.batch = 3, .workers = 2, .shuffle = true, .augment = &everything, .pin = CAPL_PIN_OFF};
+  compare_streamed_and_resident(&small, o, 2);
+  capl_loader *device;
+  o.cache = CAPL_CACHE_NONE;
+  assert_ok(open_loader(&small, o, true, &device));
+  assert_ok(capl_loader_epoch(device, 0));
+  assert_string_equal(capl_loader_path(device), "streamed to cuda:0, not page-locked: cache is none");
+  capl_loader_free(device);
+}
+
 static void the_way_is_chosen_by_size_and_told(void **state)
 {
   (void)state;
@@ -509,6 +530,7 @@ static void the_way_is_chosen_by_size_and_told(void **state)
   check_path(&set, CAPL_CACHE_AUTO, "resident on cuda:0, 2 MB");
   check_path(&set, CAPL_CACHE_DEVICE, "resident on cuda:0, 2 MB");
   check_path(&set, CAPL_CACHE_NONE, "streamed to cuda:0, page-locked: cache is none");
+  check_path(&set, CAPL_CACHE_RAM, "streamed to cuda:0, page-locked: cache is ram, cached in memory, 1.5 MB");
   assert_ok(open_loader(&large, o, true, &loader));
   assert_int_equal(capl_loader_epoch(loader, 0), CAPL_ENOMEM); /* 307 GB, asked for by name */
   capl_loader_free(loader);
@@ -637,6 +659,7 @@ int main(void)
     cmocka_unit_test(a_state_is_of_what_was_handed_out_not_of_what_was_sent_ahead),
     cmocka_unit_test(a_bad_sample_is_told_when_its_batch_comes),
     cmocka_unit_test(a_bad_sample_is_replaced_by_the_same_one),
+    cmocka_unit_test(memory_need_not_be_page_locked),
     cmocka_unit_test(the_way_is_chosen_by_size_and_told),
     cmocka_unit_test(reading_a_set_can_be_stopped_and_begun_again),
     cmocka_unit_test(a_set_needs_a_gpu),
