@@ -3,6 +3,8 @@
 ** Image numbers are 0-based values, as class labels are.
 ** SPDX-License-Identifier: Apache-2.0
 */
+#include <string.h>
+
 #include "bind/l_data.h"
 
 #define CAPTCHA_TYPE "capl.captcha"
@@ -235,19 +237,40 @@ static int captcha_draw(lua_State *L)
   return 2;
 }
 
-/* gen:save(dir, n, seed[, threads]) writes dir/TEXT_INDEX.png */
+/* gen:save(dir, n, seed[, threads[, format]]) writes dir/TEXT_INDEX.png, or with format "lmdb" a database */
 static int captcha_save(lua_State *L)
 {
   const capl_captcha *gen = data_check_box(L, 1, CAPTCHA_TYPE);
   const char *dir = bind_check_string(L, 2);
   int64_t n = bind_check_int(L, 3), seed = bind_check_int(L, 4);
   int64_t threads = lua_isnoneornil(L, 5) ? 0 : bind_check_int(L, 5);
+  bool database = !lua_isnoneornil(L, 6) && !strcmp(bind_check_string(L, 6), "lmdb");
   if (n < 0 || n > (int64_t)LIMIT_32)
     return bind_arg_error(L, 3, "0 to 2^32-1 images, got %lld", (long long)n);
   if (threads < 0 || threads > 1024)
     return bind_arg_error(L, 5, "0 to 1024 threads, got %lld", (long long)threads);
-  bind_check(L, capl_captcha_save(gen, (uint64_t)seed, (uint32_t)n, dir, (int)threads), NULL);
+  bind_check(L, (database ? capl_captcha_pack : capl_captcha_save)(gen, (uint64_t)seed, (uint32_t)n, dir, (int)threads), NULL);
   return 0;
+}
+
+/* gen:compare(n, seed, threads[, source]) -> hash of all pixels and texts; with a source an error unless it holds them */
+static int captcha_compare(lua_State *L)
+{
+  const capl_captcha *gen = data_check_box(L, 1, CAPTCHA_TYPE);
+  int64_t n = bind_check_int(L, 2), seed = bind_check_int(L, 3), threads = bind_check_int(L, 4);
+  capl_source *kept = lua_isnoneornil(L, 5) ? NULL : data_check_box(L, 5, SOURCE_TYPE);
+  char sha256[CAPL_SHA256_TEXT];
+  if (n < 0 || n > (int64_t)LIMIT_32) return bind_arg_error(L, 2, "0 to 2^32-1 images, got %lld", (long long)n);
+  if (threads < 0 || threads > 1024) return bind_arg_error(L, 4, "0 to 1024 threads, got %lld", (long long)threads);
+  bind_check(L, capl_captcha_compare(gen, (uint64_t)seed, (uint32_t)n, kept, (int)threads, sha256), NULL);
+  lua_pushstring(L, sha256);
+  return 1;
+}
+
+/* data.freetype_version() -> "2.12.1" */
+static int data_freetype_version(lua_State *L)
+{
+  return lua_pushstring(L, capl_freetype_version()), 1;
 }
 
 static int captcha_release(lua_State *L)
@@ -278,11 +301,13 @@ void bind_open_captcha(lua_State *L)
   static const luaL_Reg captcha[] = {{"draw", captcha_draw},     {"save", captcha_save},
                                      {"width", captcha_width},   {"height", captcha_height},
                                      {"length", captcha_length}, {"charset", captcha_charset},
-                                     {"fonts", captcha_fonts},   {NULL, NULL}};
+                                     {"fonts", captcha_fonts},   {"compare", captcha_compare},
+                                     {NULL, NULL}};
   static const luaL_Reg functions[] = {{"captcha", data_captcha},
                                        {"presets", data_presets},
                                        {"style_options", data_style_options},
                                        {"captcha_source", data_captcha_source},
+                                       {"freetype_version", data_freetype_version},
                                        {NULL, NULL}};
   data_open_type(L, CAPTCHA_TYPE, captcha, captcha_release);
   luaL_setfuncs(L, functions, 0);

@@ -1,35 +1,27 @@
-/* captcha_save.c -- writes generated captchas as a folder of PNG files named TEXT_INDEX.png.
+/* captcha_save.c -- writes generated captchas: as a folder of PNG files named TEXT_INDEX.png, as an LMDB database.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #define _GNU_SOURCE
 #include <errno.h>
-#include <pthread.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "base/text.h"
-#include "base/thread.h"
 #include "capl/data.h"
-
-enum { THREADS_MAX = 256 };
+#include "data/captcha_each.h"
 
 typedef struct {
   const capl_captcha *gen;
   uint64_t seed;
-  uint32_t n;
   int digits; /* of the largest index */
   const char *dir;
-  atomic_uint next;
-  pthread_mutex_t lock; /* of the two below */
-  capl_status status;   /* the first failure; the others stop */
-  capl_error error;
 } job;
 
-static capl_status save_one(const job *j, uint32_t index, uint8_t *pixels)
+static capl_status save_one(void *context, uint32_t index, uint8_t *pixels)
 {
+  const job *j = context;
   int32_t labels[CAPL_LABEL_MAX];
   char text[CAPL_LABEL_MAX + 1], path[4096];
   CAPL_TRY(capl_captcha_draw(j->gen, j->seed, index, 3, pixels, labels));
@@ -39,65 +31,86 @@ static capl_status save_one(const job *j, uint32_t index, uint8_t *pixels)
   return capl_png_write(path, pixels, capl_captcha_width(j->gen), capl_captcha_height(j->gen), 3);
 }
 
-static void record_failure(job *j, capl_status status)
-{
-  pthread_mutex_lock(&j->lock);
-  if (j->status == CAPL_OK) {
-    j->status = status;
-    j->error = *capl_error_last();
-  }
-  pthread_mutex_unlock(&j->lock);
-  atomic_store(&j->next, j->n);
-}
-
-static void *save_some(void *argument)
-{
-  job *j = argument;
-  uint8_t *pixels = malloc((size_t)capl_captcha_width(j->gen) * (size_t)capl_captcha_height(j->gen) * 3);
-  capl_status status = pixels ? CAPL_OK : CAPL_FAIL(CAPL_ENOMEM, "no memory to save captchas");
-  while (status == CAPL_OK) {
-    uint32_t index = atomic_fetch_add(&j->next, 1);
-    if (index >= j->n) break;
-    status = save_one(j, index, pixels);
-  }
-  free(pixels);
-  if (status != CAPL_OK) record_failure(j, status);
-  return NULL;
-}
-
 static capl_status make_folder(const char *dir)
 {
   if (mkdir(dir, 0777) == 0 || errno == EEXIST) return CAPL_OK;
   return CAPL_FAIL(CAPL_EIO, "%s: cannot be made: %s", dir, capl_errno_text(errno));
 }
 
-static capl_status check(const capl_captcha *gen, uint32_t n, int threads)
+static capl_status check_charset(const capl_captcha *gen)
 {
   const char *charset = capl_captcha_charset(gen), *unfit = strpbrk(charset, "/_.");
-  if (unfit) return CAPL_FAIL(CAPL_EVALUE, "charset %s holds '%c', which a file name cannot carry in its label", charset, *unfit);
-  if (n > INT32_MAX) return CAPL_FAIL(CAPL_EVALUE, "cannot save %u images; at most %d", n, INT32_MAX);
-  if (threads >= 0 && threads <= THREADS_MAX) return CAPL_OK;
-  return CAPL_FAIL(CAPL_EVALUE, "threads is %d; it must be 0..%d", threads, THREADS_MAX);
-}
-
-/* Threads that cannot be started are missed by nobody: the calling thread saves too. */
-static void run(job *j, int threads)
-{
-  pthread_t thread[THREADS_MAX];
-  int started = 0;
-  while (started < threads - 1 && capl_thread_start(&thread[started], "capl-save", save_some, j) == CAPL_OK) started++;
-  save_some(j);
-  for (int i = 0; i < started; i++) pthread_join(thread[i], NULL);
+  if (!unfit) return CAPL_OK;
+  return CAPL_FAIL(CAPL_EVALUE, "charset %s holds '%c', which a file name cannot carry in its label", charset, *unfit);
 }
 
 capl_status capl_captcha_save(const capl_captcha *gen, uint64_t seed, uint32_t n, const char *dir, int threads)
 {
-  CAPL_TRY(check(gen, n, threads));
+  CAPL_TRY(check_charset(gen));
   CAPL_TRY(make_folder(dir));
-  job j = {.gen = gen, .seed = seed, .n = n, .dir = dir, .digits = snprintf(NULL, 0, "%u", n ? n - 1 : 0)};
-  pthread_mutex_init(&j.lock, NULL);
-  run(&j, threads);
-  pthread_mutex_destroy(&j.lock);
-  if (j.status != CAPL_OK) capl_error_restore(&j.error);
-  return j.status;
+  job j = {.gen = gen, .seed = seed, .dir = dir, .digits = snprintf(NULL, 0, "%u", n ? n - 1 : 0)};
+  size_t bytes = (size_t)capl_captcha_width(gen) * (size_t)capl_captcha_height(gen) * 3;
+  return captcha_each(n, threads, bytes, save_one, &j);
+}
+
+/* ---- as a database ----------------------------------------------------------------------------- */
+
+enum { BLOCK = 256 }; /* images encoded by all threads before one thread appends them in order */
+
+typedef struct {
+  uint8_t *bytes;
+  size_t size;
+  char text[CAPL_LABEL_MAX + 1];
+} record;
+
+typedef struct {
+  const capl_captcha *gen;
+  uint64_t seed;
+  uint32_t first; /* index of the block's first image */
+  record record[BLOCK];
+} block;
+
+static capl_status encode_one(void *context, uint32_t i, uint8_t *pixels)
+{
+  block *b = context;
+  int32_t labels[CAPL_LABEL_MAX];
+  CAPL_TRY(capl_captcha_draw(b->gen, b->seed, (uint64_t)b->first + i, 3, pixels, labels));
+  capl_captcha_text(b->gen, labels, b->record[i].text);
+  return capl_png_encode(pixels, capl_captcha_width(b->gen), capl_captcha_height(b->gen), 3, &b->record[i].bytes,
+                         &b->record[i].size);
+}
+
+static capl_status append_block(const block *b, uint32_t n, capl_lmdb_writer *writer)
+{
+  for (uint32_t i = 0; i < n; i++) CAPL_TRY(capl_lmdb_append(writer, b->record[i].bytes, b->record[i].size, b->record[i].text));
+  return CAPL_OK;
+}
+
+static capl_status pack_block(block *b, uint32_t n, int threads, capl_lmdb_writer *writer)
+{
+  size_t bytes = (size_t)capl_captcha_width(b->gen) * (size_t)capl_captcha_height(b->gen) * 3;
+  memset(b->record, 0, sizeof b->record);
+  capl_status status = captcha_each(n, threads, bytes, encode_one, b);
+  if (status == CAPL_OK) status = append_block(b, n, writer);
+  for (uint32_t i = 0; i < n; i++) free(b->record[i].bytes);
+  return status;
+}
+
+capl_status capl_captcha_pack(const capl_captcha *gen, uint64_t seed, uint32_t n, const char *dir, int threads)
+{
+  capl_lmdb_writer *writer;
+  block *b = malloc(sizeof *b);
+  if (!b) return CAPL_FAIL(CAPL_ENOMEM, "no memory for %d captchas", BLOCK);
+  b->gen = gen;
+  b->seed = seed;
+  capl_status status = capl_lmdb_create(dir, &writer);
+  if (status == CAPL_OK) {
+    for (b->first = 0; status == CAPL_OK && b->first < n; b->first += BLOCK) {
+      status = pack_block(b, n - b->first < BLOCK ? n - b->first : BLOCK, threads, writer);
+    }
+    if (status == CAPL_OK) status = capl_lmdb_commit(writer);
+    capl_lmdb_free(writer);
+  }
+  free(b);
+  return status;
 }

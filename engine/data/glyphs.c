@@ -5,12 +5,14 @@
 #include "data/glyphs.h"
 
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <ft2build.h>
 #include FT_FREETYPE_H
 
+#include "capl/data.h"
 #include "data/fonts.h"
 
 enum { DROID_ASCENT = 2163, DROID_EM = 2048 }; /* units of Droid Sans Mono */
@@ -130,6 +132,19 @@ capl_status capl_glyphs_init(capl_glyphs *glyphs, const char *path, const char *
   capl_status status = render_all(library, glyphs, chars, sizes_px);
   FT_Done_FreeType(library);
   return status;
+}
+
+const char *capl_freetype_version(void)
+{
+  static _Thread_local char text[32];
+  FT_Library library;
+  int major = 0, minor = 0, patch = 0;
+  if (FT_Init_FreeType(&library) == 0) {
+    FT_Library_Version(library, &major, &minor, &patch);
+    FT_Done_FreeType(library);
+  }
+  snprintf(text, sizeof text, "%d.%d.%d", major, minor, patch);
+  return text;
 }
 
 void capl_glyphs_fini(capl_glyphs *glyphs)

@@ -132,6 +132,11 @@ CAPL_API const char *capl_captcha_font(const capl_captcha *gen, int i);
 CAPL_API capl_status capl_captcha_save(const capl_captcha *gen, uint64_t seed, uint32_t n, const char *dir,
                                        int threads);
 
+/* The same as an LMDB database in dir, records in order of the index, texts as labels. As capl_lmdb_create and _append. */
+CAPL_API capl_status capl_captcha_pack(const capl_captcha *gen, uint64_t seed, uint32_t n, const char *dir, int threads);
+/* Version of FreeType in use, as 2.12.1: with the font file, what images depend on beside their options. */
+CAPL_API const char *capl_freetype_version(void);
+
 /* ---- image files ----------------------------------------------------------------------------- */
 
 typedef struct {
@@ -239,6 +244,15 @@ CAPL_API capl_status capl_source_captcha_new(capl_captcha *gen, uint64_t seed, i
 ** EVALUE if count is 0 or an id does not exist; ENOMEM. */
 CAPL_API capl_status capl_source_subset_new(capl_source *parent, const uint32_t *id, uint32_t count,
                                             capl_source **source);
+enum { CAPL_SHA256_TEXT = 65 }; /* 64 hexadecimal digits and the end */
+
+/* Draws images 0..n-1 of seed again with `threads` threads and hashes them: SHA-256 over the SHA-256 of each one's pixels
+** (H*W*3) and text, in order. kept: what they are compared with, or NULL: a source of RGB images in order, or of files
+** named as capl_captcha_save names them.
+** EVALUE naming the first image that differs, is missing or does not belong there; EIO, EFORMAT for one that cannot be
+** read; ENOMEM. */
+CAPL_API capl_status capl_captcha_compare(const capl_captcha *gen, uint64_t seed, uint32_t n, capl_source *kept,
+                                          int threads, char sha256[CAPL_SHA256_TEXT]);
 CAPL_API capl_source *capl_source_ref(capl_source *source);
 CAPL_API void capl_source_unref(capl_source *source); /* NULL is fine */
 

@@ -310,6 +310,34 @@ static void saved_files_carry_label_and_pixels(void **state)
   capl_captcha_unref(gen);
 }
 
+static void saved_files_are_what_is_drawn_again(void **state)
+{
+  (void)state;
+  capl_captcha *gen = make("lepture");
+  assert_ok(capl_captcha_save(gen, 4, 9, in_folder("again"), 2));
+  capl_folder_options options = {.channels = 3, .charset = "0-9A-Z", .length = 4};
+  capl_source *kept;
+  char alone[CAPL_SHA256_TEXT], compared[CAPL_SHA256_TEXT], other[CAPL_SHA256_TEXT];
+  assert_ok(capl_source_folder_new(in_folder("again"), &options, &kept));
+  for (uint32_t i = 0; i < 9; i++) {
+    char text[5] = "";
+    memcpy(text, capl_source_name(kept, i), 4);
+    assert_ok(capl_source_set_label(kept, i, text));
+  }
+  assert_ok(capl_captcha_compare(gen, 4, 9, NULL, 0, alone));
+  assert_ok(capl_captcha_compare(gen, 4, 9, kept, 3, compared));
+  assert_string_equal(alone, compared);
+  assert_ok(capl_captcha_compare(gen, 5, 9, NULL, 2, other));
+  assert_string_not_equal(alone, other);
+  assert_int_equal(capl_captcha_compare(gen, 5, 9, kept, 2, other), CAPL_EVALUE);
+  assert_memory_equal(capl_error_last()->message, "image 0, ", 9);
+  assert_fails(capl_captcha_compare(gen, 4, 10, kept, 2, other), CAPL_EVALUE, "image 9 is missing");
+  assert_int_equal(capl_captcha_compare(gen, 4, 8, kept, 2, other), CAPL_EVALUE);
+  assert_non_null(strstr(capl_error_last()->message, "_8.png is none of the 8 images, whose names are TEXT_INDEX.png"));
+  capl_source_unref(kept);
+  capl_captcha_unref(gen);
+}
+
 static void saving_leaves_no_temporary_files(void **state)
 {
   (void)state;
@@ -360,6 +388,7 @@ int main(void)
     cmocka_unit_test(other_sizes_lengths_and_charsets_draw_too),
     cmocka_unit_test(threads_that_draw_at_once_get_the_same_images),
     cmocka_unit_test(saved_files_carry_label_and_pixels),
+    cmocka_unit_test(saved_files_are_what_is_drawn_again),
     cmocka_unit_test(saving_leaves_no_temporary_files),
     cmocka_unit_test(saving_names_what_it_cannot_do),
   };

@@ -1,4 +1,5 @@
--- generate.lua: `capl generate --out=DIR`: captcha images as PNG files named TEXT_INDEX.png.
+-- generate.lua: `capl generate --out=DIR`: captcha images as PNG files named TEXT_INDEX.png or as an LMDB database, with a
+-- manifest by which `capl generate --verify=DIR` draws them again and compares.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
@@ -7,7 +8,9 @@ local options = require "cli.options"
 local scenes = require "cli.generate_scenes"
 
 local spec = {
-  {name = "out", type = "text", required = true, doc = "folder for the images; made when it is missing; of pm25 a CSV file"},
+  {name = "out", type = "text", doc = "folder for the images; made when it is missing; of pm25 a CSV file"},
+  {name = "verify", type = "text", doc = "folder of images that are drawn again and compared, by its manifest.json"},
+  {name = "format", type = "text", default = "png", doc = "png: a folder of files named by their text; lmdb: a database"},
   {name = "preset", type = "text", default = "lepture", doc = "style of the images"},
   {name = "n", type = "number", default = 1000, doc = "images"},
   {name = "seed", type = "number", default = 1, doc = "the same seed gives the same images"},
@@ -62,14 +65,25 @@ local function read_fonts(text)
   return fonts
 end
 
+local function verify(o)
+  local started = core.clock()
+  local kept = data.verify_captchas(o.verify, {workers = o.workers})
+  core.sys.out(("%d images (%s, seed %d) in %s are what is drawn again, in %.1f s\nsha256 %s\n"):format(
+    kept.images, kept.options.preset, kept.seed, o.verify, core.clock() - started, kept.sha256))
+end
+
 local function main(job)
   local o, words = options.read(job.args, spec, {command = "generate"})
   if words[1] then core.error{code = "value", message = ("'%s' is no option; write --key=value"):format(words[1])} end
+  if o.verify then return verify(o) end
+  if not o.out then
+    core.error{code = "value", message = "capl generate needs --out=…: folder for the images; made when it is missing"}
+  end
   if scenes.run(o) then return end
   local wanted = {
     dir = o.out, count = o.n, seed = o.seed, preset = o.preset, charset = o.charset,
     length = o.length and read_length(o.length), width = o.width, height = o.height, font = o.font and read_fonts(o.font),
-    workers = o.workers,
+    workers = o.workers, format = o.format, manifest = true,
   }
   for _, option in ipairs(styles) do
     if o[option.name] then wanted[option.name] = read_style(option, o[option.name]) end

@@ -3,6 +3,7 @@
 local core = ...
 
 local check = require "data.check"
+local manifest = require "data.manifest"
 
 local captcha = {}
 
@@ -73,17 +74,43 @@ function captcha.new(source)
     }))
   end
 
-  --- Writes n captchas as PNG files TEXT_INDEX.png.
-  -- opts  dir = folder, made when missing; count; seed; workers = threads; and what data.captcha knows of the style
+  --- Writes n captchas as PNG files TEXT_INDEX.png, or as an LMDB database.
+  -- opts  dir = folder, made when missing; count; seed; workers = threads; format = "png" | "lmdb"; manifest = false: true
+  --       writes manifest.json beside them, for data.verify_captchas; and what data.captcha knows of the style
   -- errs io, value: the charset holds a character that file names cannot carry
   function data.save_captchas(opts)
-    local o = check.options("data.save_captchas", opts, list(look, {"dir", "count", "seed", "workers"}))
+    local o = check.options("data.save_captchas", opts, list(look, {"dir", "count", "seed", "workers", "format", "manifest"}))
     check.kind("data.save_captchas", "dir", o.dir, "string")
     if o.dir == "" then check.fail("data.save_captchas: dir is empty; it names a folder") end
     check.kind("data.save_captchas", "count", o.count, "number")
-    local there, why = core.sys.mkdir(o.dir)
-    if not there then core.error{code = "io", message = why} end
-    generator("data.save_captchas", o):save(o.dir, o.count, o.seed or 42, o.workers or 0)
+    local format = o.format or "png"
+    if format ~= "png" and format ~= "lmdb" then
+      check.fail(("data.save_captchas: format is \"png\" or \"lmdb\", not %s"):format(tostring(format)))
+    end
+    local folder = format == "png" and o.dir or o.dir:match("^(.+)/[^/]+/*$") -- a database makes its own
+    if folder then
+      local there, why = core.sys.mkdir(folder)
+      if not there then core.error{code = "io", message = why} end
+    end
+    local gen, style = generator("data.save_captchas", o), {}
+    gen:save(o.dir, o.count, o.seed or 42, o.workers or 0, format)
+    if not o.manifest then return end
+    for _, name in ipairs(look) do style[name] = o[name] end
+    manifest.write(o.dir, gen, {
+      format = format, images = o.count, seed = o.seed or 42, options = style, workers = o.workers or 0,
+    })
+  end
+
+  --- Draws the images of a folder or database again that has a manifest, and compares them.
+  -- in   dir = what data.save_captchas has written with a manifest
+  -- opts workers = threads
+  -- out  the manifest, a table: images, seed, options, sha256, …
+  -- errs io, format: no manifest, a broken one; value: the first image that differs, or the font that does
+  function data.verify_captchas(dir, opts)
+    local o = check.options("data.verify_captchas", opts or {}, {"workers"})
+    check.kind("data.verify_captchas", "dir", dir, "string")
+    local kept = manifest.read(dir)
+    return manifest.compare(dir, kept, generator("data.verify_captchas", kept.options), o.workers or 0)
   end
 
   return data

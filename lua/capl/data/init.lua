@@ -37,8 +37,8 @@ local of_files = files.new(source)
 data.folder, data.list, data.lmdb, data.open = of_files.folder, of_files.list, of_files.lmdb, of_files.open
 
 local drawn = captcha.new(source)
---- Captchas drawn while training, and a folder of them. See lua/capl/data/captcha.lua.
-data.captcha, data.save_captchas = drawn.captcha, drawn.save_captchas
+--- Captchas drawn while training, a folder of them, and whether it still holds them. See lua/capl/data/captcha.lua.
+data.captcha, data.save_captchas, data.verify_captchas = drawn.captcha, drawn.save_captchas, drawn.verify_captchas
 
 local pictures = scenes.new(source)
 --- Slider captchas and faces, with what is in them. See lua/capl/data/scenes.lua.

@@ -1,0 +1,19 @@
+/* captcha_each.h -- one job for each of many images, shared out among threads.
+** SPDX-License-Identifier: Apache-2.0
+*/
+#ifndef CAPL_DATA_CAPTCHA_EACH_H
+#define CAPL_DATA_CAPTCHA_EACH_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "capl/error.h"
+
+/* The job of image `index`. room: bytes of the thread's own. */
+typedef capl_status (*captcha_job)(void *context, uint32_t index, uint8_t *room);
+
+/* Jobs 0..n-1, begun in this order, by `threads` threads (0 = the calling one alone). After a failure no more begin; the
+** error is that of the lowest number that failed. EVALUE for too many threads or images; ENOMEM. */
+capl_status captcha_each(uint32_t n, int threads, size_t room, captcha_job job, void *context);
+
+#endif
