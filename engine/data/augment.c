@@ -128,7 +128,7 @@ static const uint8_t *filter(const draw *d, const scratch *s, const uint8_t *in)
     uint8_t table[256];
     size_t n = row_bytes(s) * (size_t)s->height;
     capl_augment_gamma(d->gamma, table);
-    for (size_t i = 0; i < n; i++) s->filtered[i] = table[in[i]];
+    s->kernels->look_up(table, in, n, s->filtered);
     in = s->filtered;
   }
   if (d->blur_radius > 0) {

@@ -26,6 +26,7 @@ void augment_warp_avx2(const augment_job *job, int y, int rows, uint8_t *out);
 void augment_warp_avx512(const augment_job *job, int y, int rows, uint8_t *out);
 void augment_mask_avx2(const augment_job *job, int y, int rows, uint8_t *out);
 void augment_mask_avx512(const augment_job *job, int y, int rows, uint8_t *out);
+void augment_look_up_avx512(const uint8_t table[256], const uint8_t *in, size_t n, uint8_t *levels);
 
 /* ---- where a block reads from ---------------------------------------------------------------- */
 
@@ -483,4 +484,18 @@ void augment_mask_avx512(const augment_job *job, int y, int rows, uint8_t *out)
   if (!fits(job) || !begin(&a)) augment_mask_avx2(job, y, rows, out);
   else if (job->draw->bends) paint_classes(&a, true);
   else paint_classes(&a, false);
+}
+
+/* ---- tables ---------------------------------------------------------------------------------- */
+
+void augment_look_up_avx512(const uint8_t table[256], const uint8_t *in, size_t n, uint8_t *levels)
+{
+  const __m512i t0 = _mm512_loadu_si512(table), t1 = _mm512_loadu_si512(table + 64), t2 = _mm512_loadu_si512(table + 128),
+                t3 = _mm512_loadu_si512(table + 192);
+  for (size_t i = 0; i < n; i += 64) {
+    __mmask64 there = n - i < 64 ? ((__mmask64)1 << (n - i)) - 1 : ~(__mmask64)0;
+    __m512i v = _mm512_maskz_loadu_epi8(there, in + i);
+    __m512i low = _mm512_permutex2var_epi8(t0, v, t1), high = _mm512_permutex2var_epi8(t2, v, t3);
+    _mm512_mask_storeu_epi8(levels + i, there, _mm512_mask_blend_epi8(_mm512_movepi8_mask(v), low, high));
+  }
 }

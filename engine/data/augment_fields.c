@@ -78,7 +78,7 @@ static void move_mask(const capl_augment_options *options, const draw *d, const 
   if (d->mirrored && options->class_swaps.count > 0) {
     uint8_t classes[256];
     list_classes(options, classes);
-    for (size_t i = 0; i < n; i++) s->filtered[i] = classes[in[i]];
+    s->kernels->look_up(classes, in, n, s->filtered);
     in = s->filtered;
   }
   augment_job job = augment_job_of(d, s);

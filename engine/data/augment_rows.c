@@ -256,6 +256,18 @@ static void blend(const uint8_t *restrict other, int share, size_t n, uint8_t *r
   for (size_t i = 0; i < n; i++) levels[i] = (uint8_t)((levels[i] * share + other[i] * (AUGMENT_SHARE - share) + 128) >> 8);
 }
 
+#ifdef AUGMENT_LOOK_UP
+void AUGMENT_LOOK_UP(const uint8_t table[256], const uint8_t *in, size_t n, uint8_t *levels);
+#define LOOK_UP AUGMENT_LOOK_UP
+#else
+#define LOOK_UP look_up
+
+static void look_up(const uint8_t table[256], const uint8_t *in, size_t n, uint8_t *levels)
+{
+  for (size_t i = 0; i < n; i++) levels[i] = table[in[i]];
+}
+#endif
+
 #ifndef AUGMENT_PAIRS
 #define AUGMENT_PAIRS false
 #endif
@@ -263,4 +275,4 @@ static void blend(const uint8_t *restrict other, int share, size_t n, uint8_t *r
 #define JOIN(a, b) JOIN_(a, b)
 #define TEXT_(a) #a
 #define TEXT(a) TEXT_(a)
-const augment_kernels JOIN(augment_kernels_, AUGMENT_ISA) = {TEXT(AUGMENT_ISA), AUGMENT_PAIRS, WARP, still, blur_across, blur_down, blend, sums, MASK};
+const augment_kernels JOIN(augment_kernels_, AUGMENT_ISA) = {TEXT(AUGMENT_ISA), AUGMENT_PAIRS, WARP, LOOK_UP, still, blur_across, blur_down, blend, sums, MASK};

@@ -67,6 +67,8 @@ typedef struct augment_kernels {
   bool wants_pairs; /* of gray images */
   /* Rows y .. y + rows of the image as levels, out: rows of W * C bytes. rows <= AUGMENT_BAND. */
   void (*warp)(const augment_job *job, int y, int rows, uint8_t *out);
+  /* levels[i] = table[in[i]], which may be the same memory. */
+  void (*look_up)(const uint8_t table[256], const uint8_t *in, size_t n, uint8_t *levels);
   /* n values of an image that stays where it is and has one gain; first: counter of their noise. */
   void (*still)(const augment_job *job, const uint8_t *in, uint32_t first, size_t n, uint8_t *out);
   /* A row of the blur, across: n values of C channels; in has radius pixels more on each side. */

@@ -80,37 +80,52 @@ static void one_pair_f32(affine a, const uint8_t *restrict level, size_t n, floa
   for (size_t i = 0; i < n; i++) out[i] = (float)level[i] * a.scale[0] + a.shift[0];
 }
 
-/* The same for ever, so whichever thread writes it writes the same. A bad CAPL_ISA is the loader's to tell. */
-static convert_f32 *best_f32(void)
-{
-  static convert_f32 *_Atomic chosen;
-  convert_f32 *best = chosen;
-  if (best) return best;
-  best = convert_f32_portable;
-#if defined(__x86_64__)
-  capl_isa isa;
-  bool known = capl_isa_choose(&isa) == CAPL_OK;
-  if (known && isa == CAPL_ISA_AVX512) best = convert_f32_avx512;
-  else if (known && isa == CAPL_ISA_AVX2) best = convert_f32_avx2;
-#endif
-  chosen = best;
-  return best;
-}
-
-static void to_f32(const affine *a, bool one_pair, const uint8_t *level, size_t n, bool stream, float *out)
-{
-  convert_f32 *convert = best_f32();
-  affine same = {{a->scale[0], a->scale[0], a->scale[0]}, {a->shift[0], a->shift[0], a->shift[0]}};
-  if (one_pair && convert == convert_f32_portable) one_pair_f32(*a, level, n, out); /* which vectorises better */
-  else convert(one_pair ? &same : a, level, n, stream, out);
-}
-
 /* Rounds to nearest, ties to even. The values here are finite. */
 static inline uint16_t to_bf16(float value)
 {
   uint32_t bits;
   memcpy(&bits, &value, sizeof bits);
   return (uint16_t)((bits + 0x7fffu + (bits >> 16 & 1)) >> 16);
+}
+
+void round_bf16_portable(const float *value, size_t n, uint16_t *out)
+{
+  for (size_t i = 0; i < n; i++) out[i] = to_bf16(value[i]);
+}
+
+typedef struct {
+  convert_f32 *to_f32;
+  round_bf16 *to_bf16;
+} converter;
+
+static const converter portable = {convert_f32_portable, round_bf16_portable};
+#if defined(__x86_64__)
+static const converter avx2 = {convert_f32_avx2, round_bf16_avx2}, avx512 = {convert_f32_avx512, round_bf16_avx512};
+#endif
+
+/* The same for ever, so whichever thread writes it writes the same. A bad CAPL_ISA is the loader's to tell. */
+static const converter *best(void)
+{
+  static const converter *_Atomic chosen;
+  const converter *found = chosen;
+  if (found) return found;
+  found = &portable;
+#if defined(__x86_64__)
+  capl_isa isa;
+  bool known = capl_isa_choose(&isa) == CAPL_OK;
+  if (known && isa == CAPL_ISA_AVX512) found = &avx512;
+  else if (known && isa == CAPL_ISA_AVX2) found = &avx2;
+#endif
+  chosen = found;
+  return found;
+}
+
+static void to_f32(const affine *a, bool one_pair, const uint8_t *level, size_t n, bool stream, float *out)
+{
+  convert_f32 *convert = best()->to_f32;
+  affine same = {{a->scale[0], a->scale[0], a->scale[0]}, {a->shift[0], a->shift[0], a->shift[0]}};
+  if (one_pair && convert == convert_f32_portable) one_pair_f32(*a, level, n, out); /* which vectorises better */
+  else convert(one_pair ? &same : a, level, n, stream, out);
 }
 
 /* Through a few f32 values at a time, which stay in the cache: both loops vectorise. A multiple of three. */
@@ -123,7 +138,7 @@ static void to_16_bits(affine a, bool one_pair, bool bf16, const uint8_t *level,
     size_t count = n - from < CHUNK ? n - from : CHUNK;
     to_f32(&a, one_pair, level + from, count, false, value);
     if (bf16) {
-      for (size_t i = 0; i < count; i++) out[from + i] = to_bf16(value[i]);
+      best()->to_bf16(value, count, out + from);
     } else {
       for (size_t i = 0; i < count; i++) out[from + i] = capl_f16_from_float(value[i]);
     }

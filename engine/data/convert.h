@@ -36,5 +36,8 @@ CAPL_API void capl_convert(const capl_conversion *conversion, const uint8_t *lev
 /* n levels to f32 by scale[i % 3] and shift[i % 3]; stream: past the caches. All instruction sets give the same bytes. */
 typedef void convert_f32(const capl_affine *pairs, const uint8_t *levels, size_t n, bool stream, float *out);
 convert_f32 convert_f32_portable, convert_f32_avx2, convert_f32_avx512;
+/* n finite values to bf16, to nearest, ties to even. */
+typedef void round_bf16(const float *value, size_t n, uint16_t *out);
+round_bf16 round_bf16_portable, round_bf16_avx2, round_bf16_avx512;
 
 #endif

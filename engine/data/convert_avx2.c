@@ -36,3 +36,20 @@ void convert_f32_avx2(const capl_affine *a, const uint8_t *level, size_t n, bool
   else convert(a, level, n / BLOCK, false, out);
   convert_f32_portable(a, level + done, n - done, false, out + done); /* blocks begin with the first channel */
 }
+
+/* Rounds to nearest, ties to even. */
+static inline __m256i to_bf16(__m256 v)
+{
+  __m256i bits = _mm256_castps_si256(v), odd = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
+  return _mm256_srli_epi32(_mm256_add_epi32(bits, _mm256_add_epi32(_mm256_set1_epi32(0x7fff), odd)), 16);
+}
+
+void round_bf16_avx2(const float *value, size_t n, uint16_t *out)
+{
+  size_t i = 0;
+  for (; i + 2 * LANES <= n; i += 2 * LANES) {
+    __m256i both = _mm256_packus_epi32(to_bf16(_mm256_loadu_ps(value + i)), to_bf16(_mm256_loadu_ps(value + i + LANES)));
+    _mm256_storeu_si256((__m256i *)(out + i), _mm256_permute4x64_epi64(both, 0xd8));
+  }
+  round_bf16_portable(value + i, n - i, out + i);
+}

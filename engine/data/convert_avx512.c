@@ -39,3 +39,18 @@ void convert_f32_avx512(const capl_affine *a, const uint8_t *level, size_t n, bo
   else convert(a, level, n / BLOCK, false, out);
   convert_f32_portable(a, level + done, n - done, false, out + done); /* blocks begin with the first channel */
 }
+
+/* Rounds to nearest, ties to even. */
+static inline __m256i to_bf16(__m512 v)
+{
+  __m512i bits = _mm512_castps_si512(v), odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
+  bits = _mm512_add_epi32(bits, _mm512_add_epi32(_mm512_set1_epi32(0x7fff), odd));
+  return _mm512_cvtepi32_epi16(_mm512_srli_epi32(bits, 16));
+}
+
+void round_bf16_avx512(const float *value, size_t n, uint16_t *out)
+{
+  size_t i = 0;
+  for (; i + LANES <= n; i += LANES) _mm256_storeu_si256((__m256i *)(out + i), to_bf16(_mm512_loadu_ps(value + i)));
+  round_bf16_portable(value + i, n - i, out + i);
+}

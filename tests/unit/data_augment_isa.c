@@ -133,6 +133,30 @@ static void levels_become_values_by_one_multiplication_and_one_addition(void **s
   }
 }
 
+static void bf16_is_the_nearest_to_the_f32(void **state)
+{
+  (void)state;
+  enum { N = 1001 * 3 };
+  static uint8_t level[N];
+  static uint16_t out[N];
+  static float value[N];
+  capl_conversion to = {.type = CAPL_PIXEL_F32, .norm = CAPL_NORM_MEAN_STD, .mean = {0.4f, 0.5f, 0.6f}, .std = {0.2f, 0.3f, 0.25f}};
+  for (int i = 0; i < N; i++) level[i] = (uint8_t)dice();
+  capl_convert(&to, level, N / 3, 3, value);
+  to.type = CAPL_PIXEL_BF16;
+  capl_convert(&to, level, N / 3, 3, out);
+  for (int i = 0; i < N; i++) {
+    uint32_t bits, here = (uint32_t)out[i] << 16, above = here + 0x10000, below = here - 0x10000;
+    float at, next, last;
+    memcpy(&bits, &value[i], sizeof bits);
+    memcpy(&at, &here, sizeof at), memcpy(&next, &above, sizeof next), memcpy(&last, &below, sizeof last);
+    double off = fabs((double)at - (double)value[i]);
+    if (value[i] != 0 && (off > fabs((double)next - (double)value[i]) || off > fabs((double)last - (double)value[i])))
+      fail_msg("value %d, %a, became %a", i, (double)value[i], (double)at);
+    if ((bits & 0xffff) == 0x8000) assert_int_equal(out[i] & 1, 0); /* half way: to even */
+  }
+}
+
 /* Normalised band by band on the way, or afterwards: the same. */
 static void an_image_may_be_normalised_on_the_way(void **state)
 {
@@ -160,6 +184,7 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
     cmocka_unit_test(levels_become_values_by_one_multiplication_and_one_addition),
+    cmocka_unit_test(bf16_is_the_nearest_to_the_f32),
     cmocka_unit_test(an_image_may_be_normalised_on_the_way),
     cmocka_unit_test(every_set_augments_to_the_same_bytes),
     cmocka_unit_test(a_wrong_set_is_an_error),
