@@ -88,6 +88,35 @@ describe("data.loader", function()
     assert.same(expected, other.box:next().target:tolist())
   end)
 
+  it("says which words an option takes", function()
+    assert.matches('on_error cannot be "ignore"; there are: "stop", "skip"', support.error_text(loader, {on_error = "ignore"}), 1, true)
+  end)
+
+  it("gives the rest of an epoch after set_state, once, and other epochs whole", function()
+    local function targets(l, number)
+      local all = {}
+      for batch in l:epoch(number) do all[#all + 1] = batch.target:tolist() end
+      return all
+    end
+    local l = loader{batch = 5, workers = 1}
+    local whole, other_epoch = targets(l, 2), targets(l, 3)
+    local next_batch = l:epoch(2)
+    next_batch()
+    local state = l:state()
+    for _, form in ipairs{state, l:state_bytes()} do
+      local resumed = loader{batch = 5, workers = 1}
+      resumed:set_state(form)
+      local rest = targets(resumed, 2)
+      assert.equal(#whole - 1, #rest)
+      table.insert(rest, 1, whole[1])
+      assert.same(whole, rest)
+      assert.same(other_epoch, targets(resumed, 3))
+      assert.same(whole, targets(resumed, 2))
+      resumed:set_state(form)
+      assert.same(other_epoch, targets(resumed, 3))
+    end
+  end)
+
   it("continues from a state of 24 bytes, too", function()
     local l = loader{batch = 5}
     local next_batch = l:epoch(3)

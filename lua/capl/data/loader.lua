@@ -194,7 +194,8 @@ function Loader:state()
 end
 --- {seed, epoch, position} as a string of 24 bytes, for a checkpoint; a schedule's own state is schedule:state().
 function Loader:state_bytes() return self.box:state_bytes() end
---- Continues where a state was taken, under the same source and options: the rest of the epoch is the same.
+--- Continues where a state was taken, under the same source and options: the next loader:epoch(n), n being the state's
+-- epoch, gives the rest of that epoch, with the same bytes; any other n begins its epoch.
 -- in   state: of loader:state() or loader:state_bytes()
 -- errs value: no such state; its position is past the epoch's end
 function Loader:set_state(state)
@@ -206,6 +207,7 @@ function Loader:set_state(state)
     self.box:set_state{seed = state.seed, epoch = state.epoch, position = state.position}
   end
   if self.schedule then self.schedule:resumed() end
+  self.resumed = self.box:state().epoch
 end
 
 -- ---- batches ----
@@ -260,10 +262,12 @@ function Loader:report()
   return ("%s data: %s; %d images, waited for them %.1f %% of the time"):format(self.role, self:path(), s.samples, share)
 end
 
---- Iterates over one epoch. number: 1, 2, …; the same number gives the same batches again.
+--- Iterates over one epoch. number: 1, 2, …; the same number gives the same batches again. Right after loader:set_state the
+-- state's epoch goes on where it was.
 function Loader:epoch(number)
   check.kind("loader:epoch", "its number", number, "number")
-  self.box:epoch(number)
+  if self.resumed ~= number then self.box:epoch(number) end
+  self.resumed = nil
   if self.schedule then self.schedule:announce() end
   told.path(self)
   if run.fixed and self.role == "train" then return repeat_first(self) end
