@@ -42,6 +42,24 @@ local function in_text(text, name, last)
   end
 end
 
+--- Docstring of the function without a name that a module returns: what it is for.
+local function of_maker(text)
+  local lines = split(text)
+  for i, line in ipairs(lines) do
+    local doc = line:match("^%s*return function%s*%(") and block_above(lines, i)
+    if doc then return doc end
+  end
+end
+
+--- A docstring that only says which file says more: what that says of its new(), or of the function that it makes.
+local function with_more(doc, name)
+  local file = doc:match("See lua/capl/([%w_/]+)%.lua%.?$")
+  if not file then return doc end
+  local text = core.source((file:gsub("/", ".")))
+  local made = of_maker(text)
+  return made and name .. "\n" .. made or in_text(text, name, "new") or doc
+end
+
 local function in_library(name)
   local last = name:match("([%w_]+)$")
   local folder = name:match("^([%w_]+)[.:]")
@@ -57,7 +75,7 @@ end
 function help.page(name)
   if name == "" then return usage end
   local doc = in_library(name)
-  if doc then return doc end
+  if doc then return with_more(doc, name) end
   local last = name:match("([%w_]+)$")
   if core.op[last] then return require("cli.ops").page(last) end
   return "nothing is known about '" .. name .. "'"
