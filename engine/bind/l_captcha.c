@@ -28,7 +28,7 @@ static int read_whole(lua_State *L, const char *name)
   if (bind_option(L, 2, name)) {
     if (lua_type(L, -1) != LUA_TNUMBER) wrong_option(L, name, "a number");
     double given = lua_tonumber(L, -1);
-    if (!(given >= 1 && given <= 65535 && given == (double)(int)given)) FAIL(L, "%s is a whole number from 1 on, got %g", name, given);
+    if (!(given >= 1 && given <= 65535 && given == (double)(int)given)) FAIL(L, "%s is a whole number from 1 to 65535, got %g", name, given);
     x = (int)given;
   }
   lua_pop(L, 1);

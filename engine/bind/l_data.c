@@ -94,7 +94,11 @@ int data_option_word(lua_State *L, int i, const char *key, const char *const *wo
   if (!s) return otherwise;
   for (int k = 0; words[k]; k++)
     if (strcmp(words[k], s) == 0) return k;
-  return bind_arg_error(L, i, "%s cannot be '%s'; it is '%s' or another word of its list", key, s, words[0]);
+  char list[200];
+  size_t used = 0;
+  for (int k = 0; words[k] && used < sizeof list; k++)
+    used += (size_t)snprintf(list + used, sizeof list - used, "%s\"%s\"", k > 0 ? ", " : "", words[k]);
+  return bind_arg_error(L, i, "%s cannot be \"%s\"; there are: %s", key, s, list);
 }
 
 /* ---- images ---------------------------------------------------------------------------------- */
