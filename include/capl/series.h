@@ -41,7 +41,8 @@ typedef struct capl_series capl_series; /* immutable once made */
 typedef enum { CAPL_SERIES_TRAIN, CAPL_SERIES_VAL, CAPL_SERIES_TEST, CAPL_SERIES_PARTS } capl_series_part;
 
 /* From a CSV file, or from a table. *series: caller unrefs.
-** EIO; EFORMAT naming file and line: no CSV, a key that is no date or number, one that occurs twice, a number that is none;
+** EIO; EFORMAT naming file and line: no CSV, a key that is no date or number, one that occurs twice, a number that is none or
+** above 1e30;
 ** EVALUE: no such column (the nearest is named), shares outside 0..1, a part too short for a window, a column without any
 ** number in train; ENOMEM. */
 CAPL_API capl_status capl_series_read(const char *path, const capl_series_options *options, capl_series **series);

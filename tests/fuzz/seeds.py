@@ -91,6 +91,8 @@ def texts():
     put("labels", "letters", b"0-9A-Z\0AB1Z")
     put("labels", "script", "a-z\0é验😀\x1b[2J".encode())
     put("csv", "header", b'\x0ba,b\n1,"2,3"\r\n-,4e1\n')
+    put("series", "dates", "\x20date,x,y\n2020-01-01,1,2\n2020-01-02,2,3\n2020-01-03,3,\n2020-01-04,3,4\n")
+    put("series", "numbers", "\x30y,x,date\n1,2,3\n5,6,1\n5,8,2\n1,1e30,7\n")
     put("csv", "tabs", b'\x06a\t"b\n')
 
 

@@ -86,6 +86,16 @@ static capl_status train_mean(const capl_series *s, int column, double *mean)
   return CAPL_OK;
 }
 
+/* What a 32-bit float holds, and its square a double, with room to spare. */
+static capl_status check_sizes(const capl_series *s, int column)
+{
+  for (uint32_t row = 0; row < s->table.n_rows; row++)
+    if (fabs(*cell(s, row, column)) > 1e30)
+      return CAPL_FAIL(CAPL_EFORMAT, "%s:%u: %s is %g; numbers here are at most 1e30", s->table.name, s->table.line[row],
+                       s->table.column[column], *cell(s, row, column));
+  return CAPL_OK;
+}
+
 /* The last number before; at the beginning, where there is none, train's mean. Returns how many were missing. */
 static uint32_t fill(capl_series *s, int column, double mean)
 {
@@ -125,6 +135,7 @@ static capl_status prepare(capl_series *s, bool unscaled)
   for (uint32_t row = 0; row < s->table.n_rows; row++) s->told[row] = !isnan(*cell(s, row, s->target));
   for (int column = 0; column < s->table.n_columns; column++) {
     double mean;
+    CAPL_TRY(check_sizes(s, column));
     CAPL_TRY(train_mean(s, column, &mean));
     uint32_t filled = fill(s, column, mean);
     if (column < s->n_features || !is_feature(s, s->table.column[column])) s->facts.filled += filled;
@@ -312,15 +323,26 @@ typedef struct {
   const part *part;
 } series_source;
 
-static capl_status series_read(capl_source *source, const capl_read *what, capl_image *scratch, const capl_sample *to)
+/* A window lies in one piece already, and its target too. */
+static capl_status series_borrow(capl_source *source, const capl_read *what, capl_image *scratch, capl_sample *at, bool *lent)
 {
   (void)scratch;
   const series_source *self = (const series_source *)source;
   const capl_series *s = self->series;
-  size_t row = self->part->start[what->id], width = (size_t)s->n_features;
-  float *input = to->field[0], *value = to->field[1];
-  if (input) memcpy(input, s->x + row * width, (size_t)s->window * width * sizeof *input);
-  if (value) *value = s->y[row + (size_t)(s->window - 1 + s->horizon)];
+  size_t row = self->part->start[what->id];
+  at->field[0] = s->x + row * (size_t)s->n_features;
+  at->field[1] = s->y + row + (size_t)(s->window - 1 + s->horizon);
+  *lent = true;
+  return CAPL_OK;
+}
+
+static capl_status series_read(capl_source *source, const capl_read *what, capl_image *scratch, const capl_sample *to)
+{
+  capl_sample at = {0};
+  bool lent;
+  CAPL_TRY(series_borrow(source, what, scratch, &at, &lent));
+  for (int i = 0; i < 2; i++)
+    if (to->field[i]) memcpy(to->field[i], at.field[i], capl_field_bytes(&source->field[i]));
   return CAPL_OK;
 }
 
@@ -345,7 +367,7 @@ static void add_field(capl_source *s, const char *name, int ndim, int size0, int
 
 capl_status capl_source_series_new(capl_series *series, capl_series_part which, capl_source **source)
 {
-  static const capl_source_ops ops = {.read = series_read, .close = series_close, .name = series_name};
+  static const capl_source_ops ops = {.read = series_read, .borrow = series_borrow, .close = series_close, .name = series_name};
   const part *p = &series->part[which];
   if (p->n_windows == 0)
     return CAPL_FAIL(CAPL_EVALUE, "%s: the %s part has %u rows and no window whose target is known", series->table.name, part_names[which], p->to - p->from);
