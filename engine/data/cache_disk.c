@@ -306,7 +306,7 @@ static capl_status open_file(disk_cache *c, const char *dir, bool *there, char *
 {
   uint64_t place, content;
   CAPL_TRY(c->root->ops->identity(c->root, &place, &content));
-  lay_out(c, content);
+  lay_out(c, mix_text(content, CAPL_VERSION)); /* another version may decode or resize in another way */
   *there = folder_of(dir, c->path, why, room);
   if (!*there) return CAPL_OK;
   size_t used = strlen(c->path);

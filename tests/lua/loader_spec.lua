@@ -150,6 +150,14 @@ describe("data.loader", function()
     assert.matches("needs source", support.error_text(data.loader, {role = "train"}))
     assert.matches('role is "train", "val" or "test", not tarin', support.error_text(data.loader, {source = source(),
       role = "tarin"}))
+    local function refused(expected, opts)
+      opts.source, opts.role = opts.source or source(), "test"
+      assert.matches(expected, support.error_text(data.loader, opts), 1, true)
+    end
+    if not capl.device():match("^cuda") then refused("pin is true, but batches are made on the host", {pin = true}) end
+    refused('pin is "auto", true or false, not yes', {pin = "yes"})
+    refused("max_bad is in 0..1, got 2", {max_bad = 2})
+    refused("cache is ram, but the source gives other images in every epoch", {cache = "ram"})
     assert.matches("normalize is", support.error_text(loader, {normalize = "nrom"}))
     assert.matches("unknown option charst; did you mean charset", support.error_text(data.captcha, {charst = "AB"}))
   end)
@@ -178,6 +186,26 @@ describe("data.folder", function()
       local difference = generated:select(1, index + 1):float() - read:select(1, i + 1):float()
       assert.is_true(difference:abs():amax():item() <= 1)
     end
+  end)
+
+  it("keeps what it has read in a file that a later loader uses", function()
+    local cache_dir = dir .. "_cache"
+    local function kept(cache)
+      local l = data.loader{source = folder("^(.-)_"), role = "test", batch = 4, workers = 1, cache = cache, cache_dir = cache_dir}
+      return fingerprint(l, 1), fingerprint(l, 2), l:path()
+    end
+    local expected = kept("none")
+    for _ = 1, 2 do
+      local first, second, path = kept("disk")
+      assert.equal(expected, first)
+      assert.equal(expected, second)
+      assert.matches("cached in " .. cache_dir .. "/", path, 1, true)
+    end
+    local first, second, path = kept("ram")
+    assert.equal(expected, first)
+    assert.equal(expected, second)
+    assert.matches("cached in memory, 0.1 MB", path, 1, true)
+    os.execute("rm -r '" .. cache_dir .. "'")
   end)
 
   it("refuses a label rule that fits no name, and shows names", function()

@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/memory.h"
 #include "base/thread.h"
 
 typedef struct {
@@ -176,6 +177,45 @@ static void nonsense_is_no_limit(void **state)
   assert_int_equal(capl_cgroup_cpus(root), 0);
 }
 
+static void memory_is_what_machine_and_groups_leave(void **state)
+{
+  (void)state;
+  assert_int_equal(capl_memory_available(root), 0); /* no /proc at all */
+  put("/proc/meminfo", "MemTotal:       16000000 kB\nMemAvailable:    2000000 kB\nSwapFree: 5 kB\n");
+  assert_int_equal(capl_memory_available(root), 2048000000);
+  put("/proc/self/cgroup", "0::/user/job\n");
+  put("/sys/fs/cgroup/user/job/memory.max", "1000000000\n");
+  assert_int_equal(capl_memory_available(root), 2048000000); /* nothing says what is used */
+  put("/sys/fs/cgroup/user/job/memory.current", "400000000\n");
+  assert_int_equal(capl_memory_available(root), 600000000);
+  put("/sys/fs/cgroup/user/job/memory.stat", "anon 7\nactive_file 5\ninactive_file 100000000\n");
+  assert_int_equal(capl_memory_available(root), 700000000);
+  put("/sys/fs/cgroup/user/memory.max", "max\n");
+  put("/sys/fs/cgroup/user/memory.current", "900000000\n");
+  assert_int_equal(capl_memory_available(root), 700000000);
+  put("/sys/fs/cgroup/user/job/memory.current", "1200000000\n");
+  assert_int_equal(capl_memory_available(root), 0);
+}
+
+static void memory_of_version_1_groups(void **state)
+{
+  (void)state;
+  put("/proc/meminfo", "MemAvailable:    2000000 kB\n");
+  put("/proc/self/cgroup", "5:memory:/docker/abc\n0::/\n");
+  put("/sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n"); /* no limit */
+  put("/sys/fs/cgroup/memory/memory.usage_in_bytes", "5\n");
+  assert_int_equal(capl_memory_available(root), 2048000000);
+  put("/sys/fs/cgroup/memory/memory.limit_in_bytes", "500000000\n");
+  put("/sys/fs/cgroup/memory/memory.stat", "inactive_file 1\ntotal_inactive_file 3\n");
+  assert_int_equal(capl_memory_available(root), 499999998);
+}
+
+static void this_machine_has_memory(void **state)
+{
+  (void)state;
+  assert_true(capl_memory_available("") > 0);
+}
+
 #define IN_TREE(test) cmocka_unit_test_setup_teardown(test, make_root, remove_root)
 
 int main(void)
@@ -189,6 +229,9 @@ int main(void)
     IN_TREE(a_container_with_its_own_group_on_top_is_limited),
     IN_TREE(version_1_beside_other_controllers),
     IN_TREE(nonsense_is_no_limit),
+    IN_TREE(memory_is_what_machine_and_groups_leave),
+    IN_TREE(memory_of_version_1_groups),
+    cmocka_unit_test(this_machine_has_memory),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
