@@ -259,7 +259,8 @@ function Loader:report()
   local s = self:stats()
   if self.role ~= "train" then return ("%s data: %s; %d images"):format(self.role, self:path(), s.samples) end
   local share = s.seconds > 0 and 100 * s.wait_seconds / s.seconds or 0
-  return ("%s data: %s; %d images, waited for them %.1f %% of the time"):format(self.role, self:path(), s.samples, share)
+  return ("%s data: %s; %d images, waited for them %.1f %% of the time%s"):format(self.role, self:path(), s.samples, share,
+    s.substituted > 0 and (", %d stand in for bad ones"):format(s.substituted) or "")
 end
 
 --- Iterates over one epoch. number: 1, 2, …; the same number gives the same batches again. Right after loader:set_state the
