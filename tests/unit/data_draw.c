@@ -226,18 +226,18 @@ typedef struct {
   const char *preset;
   capl_captcha_options options;
   int n;
-  uint64_t hash; /* with FreeType 2.12.1 and Noto Mono 2.006, the ones of Debian 12; 0 = not kept */
+  uint64_t hash; /* with FreeType 2.12.1 and the default font */
 } drawing;
 
 static const drawing drawings[] = {
-  {"lepture", {0}, 60, 0},
-  {"lepture-0.7.1", {0}, 30, 0},
-  {"lepture", {.charset = "!-~", .length = 1, .width = 16, .height = 16}, 30, 0},
-  {"lepture", {.charset = "0-9a-z", .length = 32, .width = 20, .height = 200}, 10, 0},
-  {"lepture", {.length = 6, .width = 161, .height = 61}, 20, 0},
-  {"lepture", {.charset = "|gjW@", .length = 7, .width = 333, .height = 17}, 20, 0},
-  {"lepture", {.length = 32, .width = 1024, .height = 1024}, 2, 0},
-  {"lepture", {.length = 5, .width = 31, .height = 1023}, 4, 0},
+  {"lepture", {0}, 60, UINT64_C(0x72c8e549b723d620)},
+  {"lepture-0.7.1", {0}, 30, UINT64_C(0xce85f58e402fe290)},
+  {"lepture", {.charset = "!-~", .length = 1, .width = 16, .height = 16}, 30, UINT64_C(0xc0982ea0b470447b)},
+  {"lepture", {.charset = "0-9a-z", .length = 32, .width = 20, .height = 200}, 10, UINT64_C(0xa4d14dff674abd7c)},
+  {"lepture", {.length = 6, .width = 161, .height = 61}, 20, UINT64_C(0xad8969729393eee7)},
+  {"lepture", {.charset = "|gjW@", .length = 7, .width = 333, .height = 17}, 20, UINT64_C(0xc75979a11325fb22)},
+  {"lepture", {.length = 32, .width = 1024, .height = 1024}, 2, UINT64_C(0xeeb1dd144e9638b7)},
+  {"lepture", {.length = 5, .width = 31, .height = 1023}, 4, UINT64_C(0x47c791f5a7053cf5)},
 };
 enum { N_DRAWINGS = sizeof drawings / sizeof drawings[0] };
 
@@ -259,7 +259,14 @@ static uint64_t hash_drawing(const drawing *d)
   return hash;
 }
 
-static void an_image_is_the_same_for_every_instruction_set(void **state)
+/* Letters may differ with another FreeType; the hashes are those of one that is widespread, and of the default font. */
+static void check_golden(int i, uint64_t hash)
+{
+  if (strcmp(capl_freetype_version(), "2.12.1") || getenv("CAPL_FONT")) return;
+  if (hash != drawings[i].hash) fail_msg("drawing %d has the hash 0x%016llx", i, (unsigned long long)hash);
+}
+
+static void an_image_is_the_same_for_every_instruction_set_and_for_good(void **state)
 {
   (void)state;
   capl_isa best;
@@ -269,7 +276,7 @@ static void an_image_is_the_same_for_every_instruction_set(void **state)
     setenv("CAPL_ISA", capl_isa_name(isa), 1);
     for (int i = 0; i < N_DRAWINGS; i++) {
       uint64_t hash = hash_drawing(&drawings[i]);
-      if (isa == CAPL_ISA_PORTABLE) expected[i] = hash;
+      if (isa == CAPL_ISA_PORTABLE) check_golden(i, expected[i] = hash);
       if (hash != expected[i]) fail_msg("drawing %d: %s differs from portable", i, capl_isa_name(isa));
     }
   }
@@ -294,7 +301,7 @@ int main(void)
     cmocka_unit_test(a_letter_is_the_same_everywhere),
     cmocka_unit_test(a_plane_is_the_same_everywhere),
     cmocka_unit_test(nothing_becomes_the_background_and_full_coverage_the_ink),
-    cmocka_unit_test(an_image_is_the_same_for_every_instruction_set),
+    cmocka_unit_test(an_image_is_the_same_for_every_instruction_set_and_for_good),
     cmocka_unit_test(a_wrong_instruction_set_is_refused),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
