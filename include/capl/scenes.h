@@ -107,6 +107,9 @@ CAPL_API bool capl_face_swap(int i, int pair[2]);
 ** {"file": "07.png", "points": [[x, y, 1], …], …}. dir is made if its parent exists; each file appears whole or not at all.
 ** EIO naming the file; EVALUE; ENOMEM. */
 CAPL_API capl_status capl_scene_save(capl_source *source, uint32_t n, const char *dir, int threads);
+/* Draws them again: their hash in hexadecimal, and unless dir is NULL the first difference to the pictures and masks there
+** as an error. EVALUE naming file and pixel; EIO, EFORMAT; ENOMEM. */
+CAPL_API capl_status capl_scene_compare(capl_source *source, uint32_t n, const char *dir, int threads, char sha256[65]);
 
 #ifdef __cplusplus
 }

@@ -3,8 +3,6 @@
 */
 #define _GNU_SOURCE
 #include <errno.h>
-#include <pthread.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,22 +10,14 @@
 #include <unistd.h>
 
 #include "base/text.h"
-#include "base/thread.h"
-#include "capl/scenes.h"
+#include "data/scenes/scene_each.h"
 #include "data/source.h"
-
-enum { THREADS_MAX = 256 };
 
 typedef struct {
   capl_source *source;
   const char *dir;
   uint32_t n;
   int digits; /* of the largest index */
-  int mask;   /* number of the field that is one, -1 = none */
-  atomic_uint next;
-  pthread_mutex_t lock; /* of the two below */
-  capl_status status;   /* the first failure; the others stop */
-  capl_error error;
 } job;
 
 /* ---- pictures -------------------------------------------------------------------------------- */
@@ -40,52 +30,11 @@ static capl_status save_plane(const job *j, uint32_t index, const char *ending, 
   return capl_png_write(path, pixels, j->source->width, j->source->height, channels);
 }
 
-static capl_status save_one(const job *j, uint32_t index, capl_image *scratch, uint8_t *pixels, uint8_t *mask)
+static capl_status save_one(void *context, uint32_t index, const uint8_t *pixels, const uint8_t *mask)
 {
-  capl_sample to = {.pixels = pixels};
-  if (mask) to.field[j->mask] = mask;
-  CAPL_TRY(capl_source_read_with(j->source, &(capl_read){.id = index}, scratch, &to));
+  const job *j = context;
   CAPL_TRY(save_plane(j, index, "", pixels, j->source->channels));
   return mask ? save_plane(j, index, "_mask", mask, 1) : CAPL_OK;
-}
-
-static void record_failure(job *j, capl_status status)
-{
-  pthread_mutex_lock(&j->lock);
-  if (j->status == CAPL_OK) {
-    j->status = status;
-    j->error = *capl_error_last();
-  }
-  pthread_mutex_unlock(&j->lock);
-  atomic_store(&j->next, j->n);
-}
-
-static void *save_some(void *argument)
-{
-  job *j = argument;
-  size_t area = (size_t)j->source->width * (size_t)j->source->height;
-  capl_image scratch = {0};
-  uint8_t *pixels = malloc(area * 4), *mask = j->mask >= 0 && pixels ? pixels + 3 * area : NULL;
-  capl_status status = pixels ? CAPL_OK : CAPL_FAIL(CAPL_ENOMEM, "no memory to save pictures");
-  while (status == CAPL_OK) {
-    uint32_t index = atomic_fetch_add(&j->next, 1);
-    if (index >= j->n) break;
-    status = save_one(j, index, &scratch, pixels, mask);
-  }
-  capl_image_fini(&scratch);
-  free(pixels);
-  if (status != CAPL_OK) record_failure(j, status);
-  return NULL;
-}
-
-/* Threads that cannot be started are missed by nobody: the calling thread saves too. */
-static void run(job *j, int threads)
-{
-  pthread_t thread[THREADS_MAX];
-  int started = 0;
-  while (started < threads - 1 && capl_thread_start(&thread[started], "capl-save", save_some, j) == CAPL_OK) started++;
-  save_some(j);
-  for (int i = 0; i < started; i++) pthread_join(thread[i], NULL);
 }
 
 /* ---- labels ---------------------------------------------------------------------------------- */
@@ -153,24 +102,17 @@ static capl_status save_labels(const job *j)
 
 /* ---- all of it ------------------------------------------------------------------------------- */
 
-static capl_status check(const capl_source *source, uint32_t n, const char *dir, int threads)
+static capl_status make_folder(const char *dir)
 {
-  if (source->width == 0) return CAPL_FAIL(CAPL_EVALUE, "this source has no pictures to save");
-  if (n > INT32_MAX || n > source->count) return CAPL_FAIL(CAPL_EVALUE, "cannot save %u pictures of %u", n, source->count);
-  if (threads < 0 || threads > THREADS_MAX) return CAPL_FAIL(CAPL_EVALUE, "threads is %d; it must be 0..%d", threads, THREADS_MAX);
   if (mkdir(dir, 0777) == 0 || errno == EEXIST) return CAPL_OK;
   return CAPL_FAIL(CAPL_EIO, "%s: cannot be made: %s", dir, capl_errno_text(errno));
 }
 
 capl_status capl_scene_save(capl_source *source, uint32_t n, const char *dir, int threads)
 {
-  CAPL_TRY(check(source, n, dir, threads));
-  job j = {.source = source, .n = n, .dir = dir, .mask = -1, .digits = snprintf(NULL, 0, "%u", n ? n - 1 : 0)};
-  for (int k = 0; k < source->n_fields; k++)
-    if (source->field[k].kind == CAPL_FIELD_MASK) j.mask = k;
-  pthread_mutex_init(&j.lock, NULL);
-  run(&j, threads);
-  pthread_mutex_destroy(&j.lock);
-  if (j.status != CAPL_OK) return capl_error_restore(&j.error), j.status;
+  CAPL_TRY(scene_each_check(source, n, threads));
+  CAPL_TRY(make_folder(dir));
+  job j = {.source = source, .n = n, .dir = dir, .digits = scene_digits(n)};
+  CAPL_TRY(scene_each(source, n, threads, save_one, &j));
   return save_labels(&j);
 }

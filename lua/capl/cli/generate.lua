@@ -75,7 +75,7 @@ end
 local function main(job)
   local o, words = options.read(job.args, spec, {command = "generate"})
   if words[1] then core.error{code = "value", message = ("'%s' is no option; write --key=value"):format(words[1])} end
-  if o.verify then return verify(o) end
+  if o.verify then return scenes.verify(o) or verify(o) end
   if not o.out then
     core.error{code = "value", message = "capl generate needs --out=…: folder for the images; made when it is missing"}
   end
