@@ -27,6 +27,7 @@ void augment_warp_avx512(const augment_job *job, int y, int rows, uint8_t *out);
 void augment_mask_avx2(const augment_job *job, int y, int rows, uint8_t *out);
 void augment_mask_avx512(const augment_job *job, int y, int rows, uint8_t *out);
 void augment_look_up_avx512(const uint8_t table[256], const uint8_t *in, size_t n, uint8_t *levels);
+void augment_sums_avx512(const uint8_t *in, size_t n, uint64_t sum[3]);
 
 /* ---- where a block reads from ---------------------------------------------------------------- */
 
@@ -498,4 +499,30 @@ void augment_look_up_avx512(const uint8_t table[256], const uint8_t *in, size_t 
     __m512i low = _mm512_permutex2var_epi8(t0, v, t1), high = _mm512_permutex2var_epi8(t2, v, t3);
     _mm512_mask_storeu_epi8(levels + i, there, _mm512_mask_blend_epi8(_mm512_movepi8_mask(v), low, high));
   }
+}
+
+/* ---- sums ------------------------------------------------------------------------------------ */
+
+/* Every third byte from the first-th on of 64. */
+INLINE __mmask64 thirds(int first)
+{
+  return (__mmask64)(0x9249249249249249u << first);
+}
+
+/* 192 bytes at a time, in which channels take the same places. */
+void augment_sums_avx512(const uint8_t *in, size_t n, uint64_t sum[3])
+{
+  __m512i total[3] = {_mm512_setzero_si512(), _mm512_setzero_si512(), _mm512_setzero_si512()};
+  size_t i = 0;
+  for (; i + 192 <= n; i += 192) {
+#pragma GCC unroll 3
+    for (int k = 0; k < 3; k++) {
+      __m512i v = _mm512_loadu_si512(in + i + 64 * k);
+#pragma GCC unroll 3
+      for (int c = 0; c < 3; c++) /* 64 bytes are one more than 21 pixels */
+        total[c] = _mm512_add_epi64(total[c], _mm512_sad_epu8(_mm512_maskz_mov_epi8(thirds((c + 2 * k) % 3), v), _mm512_setzero_si512()));
+    }
+  }
+  for (int c = 0; c < 3; c++) sum[c] += (uint64_t)_mm512_reduce_add_epi64(total[c]);
+  for (; i < n; i++) sum[i % 3] += in[i];
 }

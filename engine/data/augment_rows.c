@@ -207,6 +207,12 @@ static void mask(const augment_job *job, int y, int rows, uint8_t *out)
 
 /* ---- sums ------------------------------------------------------------------------------------ */
 
+#ifdef AUGMENT_SUMS
+void AUGMENT_SUMS(const uint8_t *in, size_t n, uint64_t sum[3]);
+#define SUMS AUGMENT_SUMS
+#else
+#define SUMS sums
+
 /* 48 columns, each of which always meets the same channel, in 16 bits for as long as they hold. Plain sums of every third
 ** byte do not vectorise. */
 static void sums(const uint8_t *restrict in, size_t n, uint64_t sum[3])
@@ -222,6 +228,7 @@ static void sums(const uint8_t *restrict in, size_t n, uint64_t sum[3])
   }
   for (; i < n; i++) sum[i % 3] += in[i];
 }
+#endif
 
 /* ---- blur, mixing ---------------------------------------------------------------------------- */
 
@@ -275,4 +282,4 @@ static void look_up(const uint8_t table[256], const uint8_t *in, size_t n, uint8
 #define JOIN(a, b) JOIN_(a, b)
 #define TEXT_(a) #a
 #define TEXT(a) TEXT_(a)
-const augment_kernels JOIN(augment_kernels_, AUGMENT_ISA) = {TEXT(AUGMENT_ISA), AUGMENT_PAIRS, WARP, LOOK_UP, still, blur_across, blur_down, blend, sums, MASK};
+const augment_kernels JOIN(augment_kernels_, AUGMENT_ISA) = {TEXT(AUGMENT_ISA), AUGMENT_PAIRS, WARP, LOOK_UP, still, blur_across, blur_down, blend, SUMS, MASK};
