@@ -283,6 +283,15 @@ static int source_name(lua_State *L)
   return 1;
 }
 
+/* source:left_out() -> images of kinds that are not read, the path of the first one or nil */
+static int source_left_out(lua_State *L)
+{
+  const char *first;
+  lua_pushnumber(L, capl_source_left_out(data_check_box(L, 1, SOURCE_TYPE), &first));
+  lua_pushstring(L, first);
+  return 2;
+}
+
 /* source:set_label(id, text) -> true, or false and what is wrong: the loader's on_error decides then */
 static int source_set_label(lua_State *L)
 {
@@ -418,6 +427,7 @@ void bind_open_data(lua_State *L)
                                     {"fixed", source_fixed},
                                     {"length", source_length}, {"charset", source_charset},
                                     {"name", source_name},     {"set_label", source_set_label},
+                                    {"left_out", source_left_out},
                                     {"fields", source_fields},
                                     {"read", source_read},     {"subset", source_subset},
                                     {NULL, NULL}};

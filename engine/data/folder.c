@@ -21,7 +21,8 @@ enum { DEPTH_MAX = 32, NAME_ROOM = 4096 };
 
 typedef struct {
   image_set set;
-  char other[256]; /* the first image file of a kind that is not read */
+  char other[NAME_ROOM]; /* the path of the first image file of a kind that is not read */
+  uint32_t others; /* how many there are */
 } folder_source;
 
 /* ---- reading --------------------------------------------------------------------------------- */
@@ -72,6 +73,12 @@ static bool is_folder(DIR *dir, const struct dirent *entry)
   return fstatat(dirfd(dir), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(st.st_mode);
 }
 
+/* The first one by name: folders are listed in any order. */
+static void note_other(folder_source *f, const char *path)
+{
+  if (f->others++ == 0 || strcmp(path, f->other) < 0) snprintf(f->other, sizeof f->other, "%s", path);
+}
+
 static capl_status list_entry(folder_source *f, DIR *dir, const char *below, const struct dirent *entry, int depth)
 {
   char path[NAME_ROOM];
@@ -81,7 +88,7 @@ static capl_status list_entry(folder_source *f, DIR *dir, const char *below, con
   }
   if (is_image_name(name)) return texts_add(&f->set.name, path); /* whatever it is: reading says when it is no file */
   if (is_folder(dir, entry)) return list(f, path, depth + 1);
-  if (!*f->other && is_other_image(name)) snprintf(f->other, sizeof f->other, "%s", name);
+  if (is_other_image(name)) note_other(f, path);
   return CAPL_OK;
 }
 
@@ -130,13 +137,24 @@ static capl_status open_folder(folder_source *f)
   return image_set_settle(&f->set);
 }
 
+static const image_set_kind folder_kind = {
+    .ops = IMAGE_SET_OPS, .opener = "data.folder", .title = folder_title, .encoded = folder_encoded};
+
 capl_status capl_source_folder_new(const char *dir, const capl_folder_options *options, capl_source **source)
 {
-  static const image_set_kind kind = {.ops = IMAGE_SET_OPS, .opener = "data.folder", .title = folder_title, .encoded = folder_encoded};
   image_set *set;
-  CAPL_TRY(image_set_new(&kind, sizeof(folder_source), dir, options, &set));
+  CAPL_TRY(image_set_new(&folder_kind, sizeof(folder_source), dir, options, &set));
   capl_status status = open_folder((folder_source *)set);
   if (status == CAPL_OK) *source = &set->base;
   else image_set_close(&set->base);
   return status;
+}
+
+uint32_t capl_source_left_out(const capl_source *source, const char **first)
+{
+  *first = NULL;
+  if (source->ops != &folder_kind.ops) return 0;
+  const folder_source *f = (const folder_source *)source;
+  if (f->others > 0) *first = f->other;
+  return f->others;
 }

@@ -192,6 +192,10 @@ typedef struct {
 ** EIO if dir cannot be listed; EVALUE if it holds none or an option is out of range. */
 CAPL_API capl_status capl_source_folder_new(const char *dir, const capl_folder_options *options,
                                             capl_source **source);
+/* How many images of kinds that are not read (GIF, WebP, BMP …) lie in a folder beside those of its source, and the path of
+** the first of them below it, borrowed; 0 and NULL for other sources. */
+CAPL_API uint32_t capl_source_left_out(const capl_source *source, const char **first);
+
 typedef enum { CAPL_LIST_AUTO, CAPL_LIST_TSV, CAPL_LIST_JSONL, CAPL_LIST_CSV } capl_list_format;
 
 typedef struct {

@@ -69,6 +69,32 @@ static void a_folder_that_cannot_be_used_is_named(void **state)
                said("%s/set: label length is 40; it must be 1..32"));
 }
 
+static void images_that_are_not_read_are_counted(void **state)
+{
+  (void)state;
+  const char *first;
+  capl_source *source = open_set(NULL);
+  assert_int_equal(capl_source_left_out(source, &first), 0);
+  assert_null(first);
+  capl_source_unref(source);
+  write_bytes(in_folder("set/z.gif"), "x", 1);
+  write_bytes(in_folder("set/b/y.WebP"), "x", 1);
+  source = open_set(NULL);
+  assert_int_equal(capl_source_left_out(source, &first), 2);
+  assert_string_equal(first, "b/y.WebP");
+  capl_source_unref(source);
+  source = NULL;
+  assert_ok(capl_source_folder_new(in_folder("set/b"), NULL, &source));
+  assert_int_equal(capl_source_left_out(source, &first), 1);
+  capl_source *part;
+  assert_ok(capl_source_subset_new(source, &(uint32_t){0}, 1, &part));
+  assert_int_equal(capl_source_left_out(part, &first), 0);
+  capl_source_unref(part);
+  capl_source_unref(source);
+  assert_int_equal(remove(in_folder("set/z.gif")), 0);
+  assert_int_equal(remove(in_folder("set/b/y.WebP")), 0);
+}
+
 static void labels_become_class_ids(void **state)
 {
   (void)state;
@@ -163,6 +189,7 @@ int main(void)
   const struct CMUnitTest tests[] = {
     cmocka_unit_test(files_are_listed_bytewise_by_path),
     cmocka_unit_test(a_folder_that_cannot_be_used_is_named),
+    cmocka_unit_test(images_that_are_not_read_are_counted),
     cmocka_unit_test(labels_become_class_ids),
     cmocka_unit_test(a_label_that_does_not_fit_names_the_file_and_the_character),
     cmocka_unit_test(an_image_of_another_size_names_the_file_and_both_sizes),

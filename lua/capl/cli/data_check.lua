@@ -28,6 +28,32 @@ local function unreadable(r, source, scan)
   return #messages
 end
 
+--- Images of kinds that are not read, which training would pass over in silence.
+local function left_out(r, source)
+  local n, first = source.box:left_out()
+  if n == 0 then return end
+  r.found = r.found + n
+  r.lines[#r.lines + 1] = ("  of a kind that is not read: %d"):format(n)
+  r.lines[#r.lines + 1] = ("    such as %s/%s; convert them to PNG"):format(source.dir, first)
+end
+
+--- Images of other sizes are no fault, but loaders refuse them until they are told what to do.
+local function sizes(r, source, scan)
+  local seen, first, other = {}, nil, nil
+  local n = 0
+  for i = 0, source:count() - 1 do
+    local _, format, width, height = scan:facts(i)
+    local size = format and ("%d x %d"):format(width, height)
+    if size and not seen[size] then
+      seen[size], n = true, n + 1
+      first, other = first or size, first and (other or size)
+    end
+  end
+  if n < 2 then return end
+  r.lines[#r.lines + 1] = ("  of %d sizes, such as %s and %s px: data.folder and its like read them with resize = true"):format(
+    n, first, other)
+end
+
 --- Labels against the charset, where there is one; else only that there are any.
 local function labels(r, source)
   if #source.bad > 0 then
@@ -64,8 +90,10 @@ end
 local function check_one(source, scan, shown)
   local r = report(shown)
   local bad = unreadable(r, source, scan)
+  left_out(r, source)
   labels(r, source)
   copies(r, source, scan)
+  sizes(r, source, scan)
   local head = ("%s: %s, %s"):format(source.dir, count.of(source:count(), "image"),
     r.found == 0 and "nothing found" or bad == 0 and "all can be read" or ("%d can be read"):format(source:count() - bad))
   return r.found, head, r.lines
