@@ -41,7 +41,7 @@ static bool say(const lmdb_frame *frame, const void *image, const void *label)
     ssize_t n = writev(STDOUT_FILENO, part + first, 3 - first);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0 && errno == EFAULT) return false; /* the value lies outside the file */
-    if (n < 0) exit(2);
+    if (n < 0) _exit(2);
     for (; first < 3 && (size_t)n >= part[first].iov_len; first++) n -= (ssize_t)part[first].iov_len;
     if (first < 3) {
       part[first].iov_base = (char *)part[first].iov_base + n;
@@ -64,7 +64,7 @@ __attribute__((format(printf, 1, 2), noreturn)) static void fail(const char *fmt
   if (bytes_there < bytes_wanted && used < 900)
     snprintf(text + used, sizeof text - (size_t)used, "; the file is cut short: it has %llu bytes of %llu", bytes_there, bytes_wanted);
   say(&(lmdb_frame){.kind = LMDB_ERROR, .label = (uint32_t)strlen(text)}, NULL, text);
-  exit(1);
+  _exit(1);
 }
 
 /* ---- limits ---------------------------------------------------------------------------------- */
@@ -163,7 +163,7 @@ static void send_record(MDB_txn *txn, MDB_dbi records, uint32_t number, uint32_t
   if (image.mv_size > LMDB_IMAGE_MAX) fail("record %u: the image has %zu bytes, more than 64 MiB", number, image.mv_size);
   if (labelled && label.mv_size > LMDB_LABEL_MAX) fail("record %u: the label is longer than %d bytes", number, LMDB_LABEL_MAX);
   lmdb_frame frame = {LMDB_RECORD, number, (uint32_t)image.mv_size, labelled ? (uint32_t)label.mv_size : LMDB_NO_LABEL};
-  if (!say(&frame, image.mv_data, labelled ? label.mv_data : NULL)) exit(3);
+  if (!say(&frame, image.mv_data, labelled ? label.mv_data : NULL)) _exit(3);
 }
 
 int main(int argc, char **argv)
@@ -184,5 +184,5 @@ int main(int argc, char **argv)
   if (count < LMDB_COUNT_MAX && get_numbered(txn, records, "image", count + 1, &more))
     fail("num-samples says %u, but there is image-%09u", count, count + 1);
   say(&(lmdb_frame){.kind = LMDB_END, .number = count}, NULL, NULL);
-  return 0; /* the system takes the memory back */
+  _exit(0); /* the system takes the memory back */
 }
