@@ -395,9 +395,10 @@ typedef struct {
   uint8_t count, pair[CAPL_SWAPS_MAX][2];
 } capl_swaps;
 
-/* All zero = off. engine/data/augment.h says to the bit what each op does. Order: gamma, blur; one geometry (crop, flip, shear, scale,
-** rotate, translate, perspective, elastic; bilinear); colour (saturation, hue, contrast about the mean, brightness, inversion); clamp to 0..255; noise; clamp and round; mixup or cutmix; erase. Masks,
-** points and boxes move along; colours are the image's alone. */
+/* All zero = off. Order: gamma, blur; one geometry (crop, flip, shear, scale, rotate, translate, perspective, elastic;
+** bilinear); colour (saturation, hue, contrast about the mean of the image as read, brightness, inversion); clamp to 0..255;
+** noise; clamp and round; mixup or cutmix; erase. Masks, points and boxes move along; colours are the image's alone.
+** engine/data/augment.h says to the bit what each op does; every instruction set and device makes the same levels. */
 typedef struct {
   capl_range rotate;      /* degrees, positive = counter-clockwise */
   capl_range scale;       /* factor, > 0; above 1 enlarges */
