@@ -1,7 +1,7 @@
 --- capl: 1
 --- needs: minutes=120
--- Reads long captchas, 6 characters out of 0-9A-Z in 200x60 pixels, by way of easy ones: first short texts of few letters, upright
--- and clean, then longer and harder ones, then all of it under strong augmentation.
+-- Reads long and strongly distorted captchas, 6 characters out of 0-9A-Z in 200x60 pixels, by way of easy ones: first short texts of
+-- few letters, upright and clean, then long ones, then all of it turned, bent, pale and noisy, as the test images are.
 --
 -- data      generated while training, never twice the same image; no files needed
 -- network   that of captcha.lua: 7 convolutions, 6 attention maps over the columns, one classifier for all positions
@@ -12,36 +12,42 @@
 local p = capl.params {
   curriculum = true, -- false: as hard as the last stage from the beginning
   of = capl.choice {"both", "texts", "augment"}, -- what the stages change; the rest is hard from the beginning
-  samples = 16000, -- training images
+  samples = 9600, -- training images
   batch = 32, -- images per step
   lr = 0.02, -- highest learning rate of the matrices and convolutions, which Muon trains
   adam_lr = 6e-3, -- of everything else, which AdamW trains
-  warmup = 50, -- steps until they are reached
+  warmup = 50, -- steps until they are reached; at most a quarter of the run
   precision = "auto", -- fp32, bf16, on a GPU also fp16 and tf32, or auto: the fastest here
   workers = "auto", -- threads that make images
   charset = "0-9A-Z", -- what the captchas are made of
   length = 6, -- characters of a captcha
   width = 200, -- px
-  val = 500, -- fresh images for the curve
-  test = 3000, -- fresh images for the final figure
+  val = 300, -- fresh images for the curve
+  test = 2000, -- fresh images for the final figure
   seed = 42,
 }
 capl.manual_seed(p.seed)
 
 -- ---- data ----
 
-local hard = {augment = "captcha", difficulty = {length = p.length}}
+-- What the network is to read in the end, and is tested on.
+local strong = {
+  rotate = 12, scale = {0.8, 1.1}, translate_x = 0.06, translate_y = 0.08, shear = 20, perspective = 0.25, elastic = {1, 4},
+  noise = {5, 30}, contrast = {0.4, 1.2}, brightness = {0.7, 1.2},
+}
+local hard = {augment = strong, difficulty = {length = p.length}}
 local steps = math.floor(p.samples / p.batch)
 local function share(of, least) return math.max(least, math.floor(of * steps)) end -- in steps
 
 local function stages()
   if not p.curriculum then return augment.schedule {hard} end
   local list = {
-    {name = "short", augment = {rotate = 2, noise = 4}, difficulty = {length = {1, 2}, charset = 0.3, noise = 0.2, warp = 0.2}},
-    {name = "longer", from = {step = share(0.1, 1)}, ramp = {steps = share(0.25, 1)},
-      difficulty = {length = {3, p.length}, charset = 1, noise = 0.6, warp = 0.6}},
-    {name = "hard", from = {step = share(0.4, 2)}, ramp = {steps = share(0.2, 1), shape = "cosine"},
-      augment = hard.augment, difficulty = {length = p.length, noise = 1, warp = 1}},
+    {name = "short", augment = {rotate = 2, noise = 4},
+      difficulty = {length = {2, math.min(4, p.length)}, charset = 0.5, noise = 0.2, warp = 0.2}},
+    {name = "longer", from = {step = share(0.1, 1)}, ramp = {steps = share(0.15, 1)},
+      difficulty = {length = p.length, charset = 1, noise = 0.6, warp = 0.6}},
+    {name = "hard", from = {step = share(0.25, 2)}, ramp = {steps = share(0.3, 1)},
+      augment = hard.augment, difficulty = {noise = 1, warp = 1}},
   }
   for _, stage in ipairs(list) do
     if p.of == "texts" then stage.augment = hard.augment end
@@ -58,11 +64,12 @@ end
 local function fixed(role, seed, count)
   return data.loader {
     source = captchas {length = p.length, seed = seed, count = count, fixed = true}, role = role, batch = 100, workers = p.workers,
+    augment = strong, tta = true, -- not to average over, but because distorted texts are what is to be read
   }
 end
 
 local images = data.loader {
-  source = captchas {length = {1, p.length}, seed = p.seed}, role = "train", batch = p.batch, workers = p.workers,
+  source = captchas {length = {2, p.length}, seed = p.seed}, role = "train", batch = p.batch, workers = p.workers,
   augment = stages(),
 }
 local val, test = fixed("val", p.seed + 2, p.val), fixed("test", p.seed, p.test)
@@ -119,7 +126,7 @@ local matrices, others = {}, {}
 for name, parameter in model:named_parameters() do
   table.insert((#parameter.shape == 1 or name:find("read", 1, true)) and others or matrices, parameter)
 end
-local function rate(lr) return optim.schedule.warmup_cosine {lr = lr, warmup = p.warmup, total = steps} end
+local function rate(lr) return optim.schedule.warmup_cosine {lr = lr, warmup = math.min(p.warmup, steps / 4), total = steps} end
 
 train.fit {
   model = model, train = images, val = val, test = test,
