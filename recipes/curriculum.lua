@@ -12,7 +12,7 @@
 --           purpose. Where images are easy it gains nothing: tested on undistorted ones, with augment = "captcha" as the last
 --           stage and 6,400 images, three seeds read 57.6, 69.8 and 68.8 % of the captchas with a curriculum, 66.4, 69.3 and
 --           63.3 % without; and stages of very short texts lost to none at 16,000 images (78.9 against 85.6 %, one seed)
--- time      about 35 s of processor time, half of that on 2 cores
+-- time      about 35 s of processor time
 -- run       capl recipes/curriculum.lua [--curriculum=false] [--seed=N]
 -- look      capl preview recipes/curriculum.lua draws what each stage makes
 -- SPDX-License-Identifier: Apache-2.0
