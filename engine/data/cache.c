@@ -136,7 +136,7 @@ static bool take_memory(ram_cache *c)
   void *room = mmap(NULL, c->mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (room == MAP_FAILED) return false;
   c->records = room;
-  madvise(room, c->mapped, MADV_HUGEPAGE);
+  madvise(room, c->mapped, MADV_NOHUGEPAGE); /* a shuffled epoch would touch all of them at its start */
   c->state = calloc(c->base.count, sizeof *c->state);
   if (c->state) atomic_fetch_add(&promised, (int64_t)(c->base.count * c->record.bytes));
   return c->state != NULL;
