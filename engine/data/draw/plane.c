@@ -42,12 +42,26 @@ INLINE void taps_of(draw_taps *taps, int i, int n_in, float scale, float widen, 
   for (int k = 0; k < taps->n_taps; k++) reals_to_halves(taps->weight + k * taps->max_out + i, exact[k] * share);
 }
 
+/* Where whole registers of weights are used, those past the last line are 0, so that no sum overflows. */
+static void clear_rest(draw_taps *taps, int n_out)
+{
+#if defined(__AVX512BW__)
+  int16_t *weight = taps->weight + n_out / LANES * LANES;
+  __mmask32 rest = n_out % LANES ? UINT32_MAX << n_out % LANES : 0;
+  for (int k = 0; k < taps->n_taps; k++) _mm512_mask_storeu_epi16(weight + k * taps->max_out, rest, _mm512_setzero_si512());
+#else
+  (void)taps;
+  (void)n_out;
+#endif
+}
+
 void DRAW(taps)(draw_taps *taps, int n_in, int n_out, int one)
 {
   float scale = (float)n_in / (float)n_out, widen = scale < 1 ? 1 : scale;
   int n_taps = (int)ceilf(4 * widen);
   taps->n_taps = n_taps < taps->max_taps ? n_taps : taps->max_taps;
   for (int i = 0; i < n_out; i += REALS) taps_of(taps, i, n_in, scale, widen, 1 / widen, (float)one);
+  clear_rest(taps, n_out);
 }
 
 /* ---- squeeze --------------------------------------------------------------------------------- */
