@@ -34,6 +34,7 @@ local function open(path, o)
     return data.open(path, size)
   end
   local source = data.open(path, size)
+  source.rule = o.label ~= "none" and o.label or nil
   source.unlabelled = source.by_name and o.label ~= "none" and files.read_texts(source, o.label) < source:count()
   return source
 end

@@ -54,7 +54,7 @@ local function sizes(r, source, scan)
     n, first, other)
 end
 
---- Labels against the charset, where there is one; else only that there are any.
+--- Labels against the charset, where there is one; else only that there are any, unless none was asked for.
 local function labels(r, source)
   if #source.bad > 0 then
     r:add("labels that do not fit", #source.bad, function(i) return source.bad[i].message end)
@@ -64,7 +64,7 @@ local function labels(r, source)
   for i = 0, source:count() - 1 do
     if not source:text(i) then without[#without + 1] = source:name(i) end
   end
-  if #without < source:count() then r:add("no label", #without, function(i) return without[i] end) end
+  if source.rule or #without < source:count() then r:add("no label", #without, function(i) return without[i] end) end
 end
 
 local function labelled(source, id, other)
