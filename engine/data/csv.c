@@ -36,6 +36,8 @@ static capl_status check_bytes(csv *t, size_t size)
   t->next_line = 1;
   if (size >= 2 && (memcmp(t->bytes, "\xff\xfe", 2) == 0 || memcmp(t->bytes, "\xfe\xff", 2) == 0))
     return CAPL_FAIL(CAPL_EFORMAT, "%s is text in UTF-16; save it as UTF-8", t->name);
+  if (size >= 4 && (memcmp(t->bytes, "\x89PNG", 4) == 0 || memcmp(t->bytes, "\xff\xd8\xff", 3) == 0))
+    return CAPL_FAIL(CAPL_EFORMAT, "%s is an image, not a table of text; name the folder that it lies in", t->name);
   if (size >= 3 && memcmp(t->bytes, "\xef\xbb\xbf", 3) == 0) t->at += 3;
   const char *nul = memchr(t->bytes, 0, size);
   if (nul) return CAPL_FAIL(CAPL_EFORMAT, "%s:%u: holds a NUL byte; it is damaged or no text", t->name, line_at(t, nul));

@@ -61,6 +61,7 @@ describe("augment.schedule refuses", function()
       {{}, {from = {epoch = 4}}, {from = {epoch = 3}}})
     refused("stage 2: it begins at epoch 1; the first stage already begins at 1", {{}, {from = {epoch = 1}}})
     refused("stage 2: it begins at step 0; the first stage already begins at 0", {{}, {from = {step = 0}}})
+    refused("stage 2: it begins at step 1e+18; no run has that", {{}, {from = {step = 1e18}}})
   end)
 
   it("ramps that come from nowhere, take no time, or take longer than their stage", function()

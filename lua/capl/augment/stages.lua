@@ -51,7 +51,8 @@ local function read_from(i, given, stage)
   if o.above or o.below then fail(i, "above and below are of a metric, and from names none", example) end
   stage.at = o[stage.from]
   local least = stage.from == "epoch" and 1 or 0
-  if not (stage.at > least and stage.at < 2 ^ 31) then
+  if stage.at >= 2 ^ 31 then fail(i, ("it begins at %s %g; no run has that"):format(stage.from, stage.at)) end
+  if not (stage.at > least) then
     fail(i, ("it begins at %s %g; the first stage already begins at %d"):format(stage.from, stage.at, least))
   end
 end
