@@ -80,7 +80,7 @@ static void check_keys(lua_State *L, const char *op, const char *list)
 static capl_range pair(lua_State *L, const char *op, char kind)
 {
   float lo = 0, hi;
-  if (!item(L, 1, &lo)) bind_fail(L, CAPL_EVALUE, "augment", NULL, "%s is {lo, hi} or one number", op);
+  if (!item(L, 1, &lo) || lua_objlen(L, -1) > 2) bind_fail(L, CAPL_EVALUE, "augment", NULL, "%s is {lo, hi} or one number", op);
   return item(L, 2, &hi) ? (capl_range){lo, hi} : range_of_number(kind, lo);
 }
 

@@ -15,15 +15,17 @@ static const char *const loader_names[] = {"batch",     "workers", "prefetch", "
                                            "norm",      "mean",    "std",      "augment",  "cache",
                                            "stages",    "pin",     "max_bad",  "like",  "cache_dir", NULL};
 
-static void option_channels(lua_State *L, int i, const char *key, float *out, float otherwise)
+/* A list of as many numbers as the images have channels; without it, otherwise for each of them. */
+static void option_channels(lua_State *L, int i, const char *key, int channels, float *out, float otherwise)
 {
   bool given = bind_option(L, i, key);
-  if (given && !lua_istable(L, -1)) bind_arg_error(L, i, "%s is a list with one number per channel", key);
-  for (int c = 0; c < 3; c++) {
-    out[c] = otherwise;
-    if (!given) continue;
+  for (int c = 0; c < 3; c++) out[c] = otherwise;
+  if (given && (!lua_istable(L, -1) || lua_objlen(L, -1) != (size_t)channels))
+    bind_arg_error(L, i, "%s is a list with one number per channel, and the images have %d", key, channels);
+  for (int c = 0; given && c < channels; c++) {
     lua_rawgeti(L, -1, c + 1);
-    if (lua_type(L, -1) == LUA_TNUMBER) out[c] = (float)lua_tonumber(L, -1);
+    if (lua_type(L, -1) != LUA_TNUMBER) bind_arg_error(L, i, "%s: entry %d is no number", key, c + 1);
+    out[c] = (float)lua_tonumber(L, -1);
     lua_pop(L, 1);
   }
   lua_pop(L, 1);
@@ -70,8 +72,8 @@ static int data_loader(lua_State *L)
       .cache_dir = data_option_string(L, 2, "cache_dir"),
       .cache = (capl_cache)data_option_word(L, 2, "cache", caches, 0)};
   use_device(L, &o);
-  option_channels(L, 2, "mean", o.mean, 0);
-  option_channels(L, 2, "std", o.std, 1);
+  option_channels(L, 2, "mean", capl_source_channels(source), o.mean, 0);
+  option_channels(L, 2, "std", capl_source_channels(source), o.std, 1);
   if (bind_option(L, 2, "augment")) {
     augment = data_read_augment(L, lua_gettop(L));
     o.augment = &augment;

@@ -71,6 +71,13 @@ describe("data.loader", function()
     assert.equal("u8", loader{dtype = "u8"}:epoch(1)().image.dtype)
   end)
 
+  it("refuses lists that do not fit", function()
+    assert.matches("mean is a list with one number per channel, and the images have 1",
+      support.error_text(loader, {normalize = {mean = {0, 0, 0}, std = {1}}}), 1, true)
+    assert.matches("std: entry 1 is no number", support.error_text(loader, {normalize = {mean = {0}, std = {"a"}}}), 1, true)
+    assert.matches("rotate is {lo, hi} or one number", support.error_text(loader, {augment = {rotate = {1, 2, 3}}}), 1, true)
+  end)
+
   it("counts what augmentation changed", function()
     local l = loader{augment = {rotate = {3, 5}}}
     fingerprint(l, 1)
