@@ -50,6 +50,6 @@ void feed_row_write(const capl_augment_draw *d, const capl_affine *to, int heigh
   memcpy(row->scale, to->scale, sizeof row->scale);
   memcpy(row->shift, to->shift, sizeof row->shift);
   if (place->more) write_more(d, place->more);
-  if (place->table) capl_augment_gamma(d->gamma, place->table);
+  if (place->table && (d->gamma != 1 || d->blur_radius > 0)) capl_augment_gamma(d->gamma, place->table);
   if (place->nodes && d->moves && d->bends) capl_augment_nodes(d, height, width, place->nodes);
 }
