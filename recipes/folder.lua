@@ -18,6 +18,8 @@ local p = capl.params {
   label = "^(%w+)", -- Lua pattern whose capture in a file's name is its text; lists and databases have their own
   charset = "auto", -- such as 0-9A-Z; auto: the characters that occur
   length = "auto", -- characters per captcha; auto: those of the first file
+  resize = false, -- true: images of other sizes than the first are stretched to its size, else they are errors
+  on_error = "stop", -- or skip: files that cannot be read or have no text are left out; the run's bad_files.txt lists them
   max_time = "5m", -- such as 90s or 2h: training ends then
   batch = 64, -- images per step
   lr = 0.02, -- highest learning rate of the matrices and convolutions, which Muon trains
@@ -63,7 +65,7 @@ local texts, characters = read_texts(data.open(p.data))
 local length = p.length == "auto" and #(texts[1] or "....") or tonumber(p.length)
 local charset = p.charset == "auto" and as_charset(characters) or p.charset
 if charset == "" then charset = "0-9A-Z" end -- no name fits: the next line says so
-local all = data.open(p.data, {label = p.label, charset = charset, length = length})
+local all = data.open(p.data, {label = p.label, charset = charset, length = length, resize = p.resize})
 local parts = {}
 parts.train, parts.val, parts.test = data.split(all, {val = p.val, test = p.test})
 
@@ -75,7 +77,7 @@ local distortions = p.rotate > 0 and {
 local function loader(role, batch, augment)
   return data.loader {
     source = parts[role], role = role, batch = batch, workers = p.workers, normalize = "standardize", augment = augment,
-    drop_last = role == "train" and parts.train:count() > batch,
+    drop_last = role == "train" and parts.train:count() > batch, on_error = p.on_error,
   }
 end
 

@@ -5,6 +5,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
+local capl = require "init"
 local options = require "cli.options"
 local plot = require "plot"
 local recipe = require "cli.recipe"
@@ -73,11 +74,25 @@ local function caption(loader, batch, i)
   return ("%s %.0f %% + %s"):format(text, 100 * share, text_of(loader, batch.target2, i))
 end
 
-local function view(loader, fields, batch, i)
+-- Of points only those that the sample has: a decoy that is not there has a place in the list, but none in the picture.
+local function existing(points, plain)
+  local kept, list = {}, points:tolist()
+  for k, point in ipairs(plain:tolist()) do
+    if point[3] ~= 0 then kept[#kept + 1] = list[k] end
+  end
+  return #kept > 0 and capl.tensor(kept) or nil
+end
+
+-- plain: the batch without augmentation.
+local function view(loader, fields, batch, i, plain)
   local out = {image = batch.image:narrow(1, i, 1), caption = caption(loader, batch, i)}
   for _, field in ipairs(fields) do
     local value = batch[field.name]
-    if field.kind ~= "values" and value and not out[field.kind] then out[field.kind] = value:narrow(1, i, 1):squeeze(1) end
+    if field.kind ~= "values" and value and not out[field.kind] then
+      value = value:narrow(1, i, 1):squeeze(1)
+      if field.kind == "points" then value = existing(value, plain[field.name]:narrow(1, i, 1):squeeze(1)) end
+      out[field.kind] = value
+    end
   end
   return out
 end
@@ -90,7 +105,7 @@ local function views(loader, like, o)
   for k = 2, o.columns do batches[k] = batch_of(source, n, like, k, epoch) end
   local out, fields = {}, source:fields()
   for i = 1, n do
-    for _, batch in ipairs(batches) do out[#out + 1] = view(loader, fields, batch, i) end
+    for _, batch in ipairs(batches) do out[#out + 1] = view(loader, fields, batch, i, batches[1]) end
   end
   return out
 end

@@ -28,6 +28,7 @@ local loader = {charset = CHARSET, length = 4}
 function loader:batches() return STEPS end
 function loader:count() return STEPS * BATCH end
 loader.height, loader.width = function() return 60 end, function() return 160 end
+function loader:text() return nil end -- file names have it
 function loader:name(i) return ("%s/AB%02d_1.png"):format("images", i) end
 
 local function batch()
