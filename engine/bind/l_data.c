@@ -5,6 +5,8 @@
 */
 #include "bind/l_data.h"
 
+#include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,14 +46,57 @@ void data_open_type(lua_State *L, const char *type, const luaL_Reg *methods, lua
 
 /* ---- options --------------------------------------------------------------------------------- */
 
+/* The function that was called, as recipes know it: "data.folder" for core.data.folder_source; "" for one of the others. */
+static const char *recipe_name(lua_State *L, char *room, size_t size)
+{
+  static const char *const names[] = {"loader", "captcha", "folder", "list", "lmdb", "slider", "faces", "series"};
+  lua_Debug ar = {0};
+  if (!lua_getstack(L, 0, &ar) || !lua_getinfo(L, "n", &ar) || !ar.name) return "";
+  size_t n = strlen(ar.name), tail = strlen("_source");
+  if (n > tail && strcmp(ar.name + n - tail, "_source") == 0) n -= tail;
+  for (size_t k = 0; k < sizeof names / sizeof names[0]; k++)
+    if (strlen(names[k]) == n && strncmp(names[k], ar.name, n) == 0) return snprintf(room, size, "data.%s", names[k]), room;
+  return "";
+}
+
+int data_option_error(lua_State *L, int i, const char *fmt, ...)
+{
+  char what[512], room[64];
+  va_list args;
+  va_start(args, fmt);
+  vsnprintf(what, sizeof what, fmt, args);
+  va_end(args);
+  const char *name = recipe_name(L, room, sizeof room);
+  if (*name) return bind_fail(L, CAPL_EVALUE, NULL, NULL, "%s: %s", name, what);
+  return bind_arg_error(L, i, "%s", what);
+}
+
+typedef struct {
+  char text[32];
+} number_text;
+
+/* 1048576, not 1.04858e+06 */
+static number_text show(double x)
+{
+  number_text t;
+  bool whole = fabs(x) <= 9007199254740992.0 && x == (double)(int64_t)x;
+  snprintf(t.text, sizeof t.text, whole ? "%.0f" : "%g", x);
+  return t;
+}
+
+static int out_of_range(lua_State *L, int i, const char *key, double min, double max, double x)
+{
+  return data_option_error(L, i, "%s is in %s..%s, got %s", key, show(min).text, show(max).text, show(x).text);
+}
+
 double data_option_number(lua_State *L, int i, const char *key, double otherwise, double min, double max)
 {
   double x = otherwise;
   if (bind_option(L, i, key)) {
     if (lua_type(L, -1) != LUA_TNUMBER)
-      bind_arg_error(L, i, "%s is a number, got %s", key, bind_typename(L, -1));
+      data_option_error(L, i, "%s is a number, got %s", key, bind_typename(L, -1));
     x = lua_tonumber(L, -1);
-    if (!(x >= min && x <= max)) bind_arg_error(L, i, "%s is in %g..%g, got %g", key, min, max, x);
+    if (!(x >= min && x <= max)) out_of_range(L, i, key, min, max, x);
   }
   lua_pop(L, 1);
   return x;
@@ -60,7 +105,7 @@ double data_option_number(lua_State *L, int i, const char *key, double otherwise
 double data_option_whole(lua_State *L, int i, const char *key, double otherwise, double min, double max)
 {
   double x = data_option_number(L, i, key, otherwise, min, max);
-  if (x != (double)(int64_t)x) bind_arg_error(L, i, "%s is a whole number, got %g", key, x);
+  if (x != (double)(int64_t)x) data_option_error(L, i, "%s is a whole number, got %g", key, x);
   return x;
 }
 
@@ -68,7 +113,7 @@ bool data_option_bool(lua_State *L, int i, const char *key, bool otherwise)
 {
   bool x = otherwise;
   if (bind_option(L, i, key)) {
-    if (!lua_isboolean(L, -1)) bind_arg_error(L, i, "%s is true or false, got %s", key, bind_typename(L, -1));
+    if (!lua_isboolean(L, -1)) data_option_error(L, i, "%s is true or false, got %s", key, bind_typename(L, -1));
     x = lua_toboolean(L, -1);
   }
   lua_pop(L, 1);
@@ -81,7 +126,7 @@ const char *data_option_string(lua_State *L, int i, const char *key)
   const char *s = NULL;
   if (bind_option(L, i, key)) {
     if (lua_type(L, -1) != LUA_TSTRING)
-      bind_arg_error(L, i, "%s is a string, got %s", key, bind_typename(L, -1));
+      data_option_error(L, i, "%s is a string, got %s", key, bind_typename(L, -1));
     s = lua_tostring(L, -1);
   }
   lua_pop(L, 1);
@@ -98,7 +143,7 @@ int data_option_word(lua_State *L, int i, const char *key, const char *const *wo
   size_t used = 0;
   for (int k = 0; words[k] && used < sizeof list; k++)
     used += (size_t)snprintf(list + used, sizeof list - used, "%s\"%s\"", k > 0 ? ", " : "", words[k]);
-  return bind_arg_error(L, i, "%s cannot be \"%s\"; there are: %s", key, s, list);
+  return data_option_error(L, i, "%s cannot be \"%s\"; there are: %s", key, s, list);
 }
 
 /* ---- images ---------------------------------------------------------------------------------- */

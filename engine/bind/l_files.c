@@ -36,7 +36,7 @@ static int data_folder_source(lua_State *L)
 static char option_separator(lua_State *L, int i)
 {
   const char *text = data_option_string(L, i, "separator");
-  if (text && (strlen(text) != 1 || strchr("\"\r\n", *text))) bind_arg_error(L, i, "separator is one character, such as ';', got '%s'", text);
+  if (text && (strlen(text) != 1 || strchr("\"\r\n", *text))) data_option_error(L, i, "separator is one character, such as ';', got '%s'", text);
   return text ? *text : '\0';
 }
 

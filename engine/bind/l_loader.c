@@ -21,10 +21,10 @@ static void option_channels(lua_State *L, int i, const char *key, int channels, 
   bool given = bind_option(L, i, key);
   for (int c = 0; c < 3; c++) out[c] = otherwise;
   if (given && (!lua_istable(L, -1) || lua_objlen(L, -1) != (size_t)channels))
-    bind_arg_error(L, i, "%s is a list with one number per channel, and the images have %d", key, channels);
+    data_option_error(L, i, "%s is a list with one number per channel, and the images have %d", key, channels);
   for (int c = 0; given && c < channels; c++) {
     lua_rawgeti(L, -1, c + 1);
-    if (lua_type(L, -1) != LUA_TNUMBER) bind_arg_error(L, i, "%s: entry %d is no number", key, c + 1);
+    if (lua_type(L, -1) != LUA_TNUMBER) data_option_error(L, i, "%s: entry %d is no number", key, c + 1);
     out[c] = (float)lua_tonumber(L, -1);
     lua_pop(L, 1);
   }

@@ -24,6 +24,8 @@ local function by_count(t)
   return t.order
 end
 
+local TABLE_MAX = 100 -- characters or labels that are shown one by one
+
 local channel_names = {"gray", "gray + alpha", "RGB", "4 channels"}
 
 --- What the files are. -> tallies of formats, sizes, channels; bytes; list of what is wrong
@@ -98,11 +100,21 @@ local function as_charset(order)
   return table.concat(parts) .. dash
 end
 
---- "7 (Q)" and the like: the rarest and the commonest.
-local function extremes(t)
+--- "3 characters, not all of them printable ASCII: a好字": what no --charset takes.
+local function all_characters(order)
+  local sorted = {unpack(order)}
+  table.sort(sorted)
+  local more = #sorted > TABLE_MAX and ("… and %d more"):format(#sorted - TABLE_MAX) or ""
+  return ("%s, not all of them printable ASCII: %s%s"):format(count.of(#order, "character"),
+    table.concat(sorted, "", 1, math.min(#sorted, TABLE_MAX)), more)
+end
+
+--- "each 24.0 times on average, from 7 (Q) to 40 (A)": the rarest and the commonest, where they differ.
+local function spread(t)
   local order = by_count(t)
   local most, least = order[1], order[#order]
-  return ("%d (%s) to %d (%s)"):format(t.count[least], least, t.count[most], most)
+  if t.count[most] == t.count[least] then return (#order > 1 and "each " or "") .. count.of(t.count[most], "time") end
+  return ("each %.1f times on average, from %d (%s) to %d (%s)"):format(t.total / #order, t.count[least], least, t.count[most], most)
 end
 
 --- Counts in columns, sorted by name.
@@ -133,11 +145,8 @@ local function columns(t, width)
   return lines
 end
 
-local TABLE_MAX = 100
-
 local function balance(lines, t, what)
-  local average = t.total / #t.order
-  lines[#lines + 1] = line("balance", ("%d %s, each %.1f times on average, from %s"):format(#t.order, what, average, extremes(t)))
+  lines[#lines + 1] = line("balance", ("%s, %s"):format(count.of(#t.order, what), spread(t)))
   if #t.order > TABLE_MAX then return end
   for _, text in ipairs(columns(t, 100)) do lines[#lines + 1] = text end
 end
@@ -151,13 +160,11 @@ local function label_lines(lines, found, images)
   lines[#lines + 1] = line("labels", ("%d%s, %d different"):format(found.n,
     without > 0 and ", " .. count.of(without, "image") .. " without" or "", #found.texts.order))
   lines[#lines + 1] = line("lengths", list(found.lengths, 8))
-  local charset = as_charset(found.characters.order)
-  if #found.characters.order > 0 then
-    lines[#lines + 1] = line("charset", charset or ("%d characters, not all of them printable ASCII"):format(#found.characters.order))
-  end
+  local order = found.characters.order
+  if #order > 0 then lines[#lines + 1] = line("charset", as_charset(order) or all_characters(order)) end
   local classes = #found.texts.order
-  if classes <= 50 and classes * 2 <= found.n then balance(lines, found.texts, "labels")
-  elseif #found.characters.order > 0 then balance(lines, found.characters, "characters") end
+  if classes <= 50 and classes * 2 <= found.n then balance(lines, found.texts, "label")
+  elseif #found.characters.order > 0 then balance(lines, found.characters, "character") end
 end
 
 --- Lines to print about a source whose files scan has seen.
@@ -171,6 +178,10 @@ function stat.lines(source, scan)
   end
   if #found.bad > 0 then
     lines[#lines + 1] = line("unreadable", ("%d, such as %s"):format(#found.bad, found.bad[1]))
+  end
+  local left_out, example = source.box:left_out()
+  if left_out > 0 then
+    lines[#lines + 1] = line("not read", ("%d of other kinds, such as %s/%s; convert them to PNG"):format(left_out, source.dir, example))
   end
   label_lines(lines, count_labels(source), source:count())
   return lines

@@ -12,15 +12,15 @@ local spec = {
   {name = "verify", type = "text", doc = "folder of images that are drawn again and compared, by its manifest.json"},
   {name = "format", type = "text", default = "png", doc = "png: a folder of files named by their text; lmdb: a database"},
   {name = "preset", type = "text", default = "lepture", doc = "style of the images"},
-  {name = "n", type = "number", default = 1000, doc = "images"},
-  {name = "seed", type = "number", default = 1, doc = "the same seed gives the same images"},
+  {name = "n", type = "number", from = 1, to = 2 ^ 32 - 1, default = 1000, doc = "images"},
+  {name = "seed", type = "number", from = 0, to = 2 ^ 53, default = 1, doc = "the same seed gives the same images"},
   {name = "charset", type = "text", doc = "characters, ranges allowed; else the preset's"},
   {name = "length", type = "text", doc = "characters per image, 6 or 4..8; else the preset's"},
   {name = "width", type = "number", doc = "px; else the preset's"},
   {name = "height", type = "number", doc = "px; else the preset's"},
   {name = "font", type = "text", doc = "TrueType file, or several with commas between; else the preset's"},
   {name = "days", type = "number", doc = "of the preset pm25, a table of days (3653)"},
-  {name = "workers", type = "number", default = core.sys.cpus(), doc = "threads"},
+  {name = "workers", type = "number", from = 0, to = 1024, default = core.sys.cpus(), doc = "threads"},
 }
 
 -- What only some presets have.
@@ -65,6 +65,17 @@ local function read_fonts(text)
   return fonts
 end
 
+--- Raises for options beside --verify: what was drawn stands in the manifest.
+local function check_verify(words)
+  for _, word in ipairs(words) do
+    local key = options.split(word)
+    if key ~= "verify" and key ~= "workers" then
+      core.error{code = "value", message = ("--%s has no use beside --verify"):format(key),
+        hint = "--verify=DIR draws the images of DIR again as its manifest.json says, and writes nothing; leave --" .. key .. " out"}
+    end
+  end
+end
+
 local function verify(o)
   local started = core.clock()
   local kept = data.verify_captchas(o.verify, {workers = o.workers})
@@ -75,7 +86,10 @@ end
 local function main(job)
   local o, words = options.read(job.args, spec, {command = "generate"})
   if words[1] then core.error{code = "value", message = ("'%s' is no option; write --key=value"):format(words[1])} end
-  if o.verify then return scenes.verify(o) or verify(o) end
+  if o.verify then
+    check_verify(job.args)
+    return scenes.verify(o) or verify(o)
+  end
   if not o.out then
     core.error{code = "value", message = "capl generate needs --out=…: folder for the images; made when it is missing"}
   end

@@ -18,10 +18,21 @@ function options.split(word)
   return nil, word
 end
 
+-- 4294967295, not 4.29497e+09
+local function whole(n) return ("%.0f"):format(n) end
+
+--- Raises for a number that its option cannot be; one without `from` can be any.
+local function check_range(option, number, text)
+  if not option.from or (number % 1 == 0 and number >= option.from and number <= (option.to or math.huge)) then return end
+  local range = option.to and ("from %s to %s"):format(whole(option.from), whole(option.to)) or ("from %s on"):format(whole(option.from))
+  fail(("--%s is a whole number %s, not %s"):format(option.name, range, text))
+end
+
 local convert = {
-  number = function(key, text)
+  number = function(key, text, option)
     local number = text ~= true and tonumber(text)
     if not number or number ~= number then fail("--" .. key .. " is a number, not '" .. tostring(text) .. "'") end
+    check_range(option, number, text)
     return number
   end,
   flag = function(key, text)
@@ -50,7 +61,8 @@ local function unknown(key, near, command)
 end
 
 --- Reads words.
--- spec  list of {name=, type="number"|"text"|"flag", default=, required=, doc=}
+-- spec  list of {name=, type="number"|"text"|"flag", default=, required=, doc=}; numbers with from= (and to=) are whole and
+--       in that range
 -- opts  command = its name for messages; rest = true: unknown options are handed back, not refused
 -- out   values by name; positional words; the words of unknown options
 function options.read(words, spec, opts)
@@ -61,7 +73,7 @@ function options.read(words, spec, opts)
     local option, near
     if key then option, near = find(spec, key) end
     if option then
-      values[key] = convert[option.type](key, value)
+      values[key] = convert[option.type](key, value, option)
     elseif not key then
       positional[#positional + 1] = value
     elseif opts.rest then

@@ -12,8 +12,8 @@ function check.kind(where, name, value, kind)
 end
 
 --- Returns opts (or an empty table) after looking at its keys.
--- always: {key = why it is no option}
-function check.options(where, opts, known, always)
+-- always: {key = why it is no option}; theirs: {key of other engines = the option that it is here}
+function check.options(where, opts, known, always, theirs)
   if opts == nil then return {} end
   check.kind(where, "the options", opts, "table")
   local allowed = {}
@@ -21,7 +21,7 @@ function check.options(where, opts, known, always)
   for key in pairs(opts) do
     if always and always[key] then check.fail(("%s: %s is no option"):format(where, key), always[key]) end
     if not allowed[key] then
-      local near = type(key) == "string" and core.nearest(key, known)
+      local near = type(key) == "string" and (theirs and theirs[key] or core.nearest(key, known))
       check.fail(("%s: unknown option %s%s"):format(where, tostring(key), near and "; did you mean " .. near .. "?" or ""))
     end
   end

@@ -29,6 +29,19 @@ local always_on = {
   non_blocking = "copies never wait",
 }
 
+-- What other engines call them.
+local theirs = {
+  batch_size = "batch", num_workers = "workers", prefetch_factor = "prefetch", dataset = "source", transform = "augment",
+  transforms = "augment",
+}
+
+--- The options, of which the source is one: it does not stand by itself.
+local function read_options(opts)
+  local alone = type(opts) == "table" and (opts.box or opts[1] ~= nil)
+  if alone then check.fail('data.loader: the source is given by its name: data.loader{source = …, role = "train"}') end
+  return check.options("data.loader", opts, known, always_on, theirs)
+end
+
 local roles = {train = true, val = true, test = true}
 
 --- normalize -> the engine's options: "standardize", "unit", or {mean = {…}, std = {…}}
@@ -62,7 +75,9 @@ local function refuse_bad_labels(source, on_error)
   core.error{
     code = "value", message = ("%d of %d files have no usable label; the first: %s"):format(
       #source.bad, source:count(), source.bad[1].message),
-    context = #more > 0 and table.concat(more, "\n") or nil, hint = 'on_error = "skip" leaves them out',
+    context = #more > 0 and table.concat(more, "\n") or nil,
+    hint = #source.bad < source:count() and 'on_error = "skip" leaves them out' or
+      "charset, length and variable of the source say what labels may be",
   }
 end
 
@@ -129,7 +144,7 @@ end
 --       source has not is nil
 -- errs  value: unknown option, role or range; what reading the source raises
 function Loader.new(opts)
-  local o = check.options("data.loader", opts, known, always_on)
+  local o = read_options(opts)
   if type(o.source) ~= "table" or not o.source.box then
     check.fail("data.loader needs source = data.captcha{…} or data.folder(…)")
   end
