@@ -1,6 +1,6 @@
 /* scan.c -- looks at every file of a source once, on several threads: what it is, whether it can be read, which are the same.
 **
-** Files are the same when a 64-bit hash of them is: among a million different ones that happens once in 40 million sets.
+** Files of which a 64-bit hash is the same are read once more and compared byte by byte, or pixel by pixel.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #include <stdatomic.h>
@@ -177,19 +177,86 @@ static int by_id(const void *a, const void *b)
   return x->id < y->id ? -1 : x->id > y->id;
 }
 
-/* Each key that has an equal one before it, with the first of those; of two scans only what lies across them. */
-static uint32_t find_pairs(const capl_scan *a, const capl_scan *b, bool pixels, const key *keys, uint32_t n, capl_same *pairs)
+/* What two files are compared by. */
+typedef struct {
+  encoded_bytes file;
+  capl_image image; /* as RGB; empty unless pixels are compared */
+} contents;
+
+typedef struct {
+  const capl_scan *a, *b; /* b NULL = all files are of a */
+  bool pixels;
+  const key *earlier_key; /* whose contents `earlier` holds: the first of many equal files is read once */
+  contents earlier, later;
+} comparison;
+
+static void forget(contents *c)
 {
-  uint32_t found = 0, first = 0;
-  for (uint32_t k = 0; k < n; k++) {
-    if (keys[k].hash != keys[first].hash) first = k;
-    if (k == first || (b && (keys[first].second || !keys[k].second))) continue;
-    const capl_file_facts *one = &a->facts[keys[first].id], *other = &(b ? b : a)->facts[keys[k].id];
-    if (pixels && one->content == other->content) continue; /* told as the same bytes already */
-    pairs[found++] = (capl_same){.id = keys[k].id, .first = keys[first].id};
+  free(c->file.owned);
+  c->file = (encoded_bytes){0};
+}
+
+static capl_status load(const comparison *c, const key *k, contents *to)
+{
+  const capl_scan *scan = k->second ? c->b : c->a;
+  char title[TITLE_ROOM];
+  forget(to);
+  CAPL_TRY(capl_source_encoded(scan->source, k->id, &to->file));
+  if (!c->pixels) return CAPL_OK;
+  const char *name = capl_source_title(scan->source, k->id, title, sizeof title);
+  return capl_image_decode(to->file.at, to->file.size, name, 3, &to->image);
+}
+
+static bool same_bytes(const contents *x, const contents *y)
+{
+  return x->file.size == y->file.size && memcmp(x->file.at, y->file.at, x->file.size) == 0;
+}
+
+static bool same_image(const capl_image *x, const capl_image *y)
+{
+  return x->width == y->width && x->height == y->height &&
+         memcmp(x->pixels, y->pixels, (size_t)x->width * (size_t)x->height * 3) == 0;
+}
+
+/* With c->later. told: whether they are a pair of those that are looked for; with pixels, the same bytes are none. */
+static capl_status compare(comparison *c, const key *earlier, bool *same, bool *told)
+{
+  if (c->earlier_key != earlier) {
+    c->earlier_key = NULL;
+    CAPL_TRY(load(c, earlier, &c->earlier));
+    c->earlier_key = earlier;
   }
-  qsort(pairs, found, sizeof *pairs, by_id);
-  return found;
+  bool bytes = same_bytes(&c->earlier, &c->later);
+  *same = bytes || (c->pixels && same_image(&c->earlier.image, &c->later.image));
+  *told = *same && bytes != c->pixels;
+  return CAPL_OK;
+}
+
+/* Adds the pair of the last of some keys with equal hashes and the first of them that it is the same as, if there is one; of
+** two scans only what lies across them. */
+static capl_status add_pair(comparison *c, const key *first, const key *last, capl_same *pairs, uint32_t *found)
+{
+  if (first == last || (c->b && (first->second || !last->second))) return CAPL_OK;
+  CAPL_TRY(load(c, last, &c->later));
+  bool same = false, told = false;
+  for (const key *k = first; k < last && !same && !(c->b && k->second); k++) {
+    CAPL_TRY(compare(c, k, &same, &told));
+    if (told) pairs[(*found)++] = (capl_same){.id = last->id, .first = k->id};
+  }
+  return CAPL_OK;
+}
+
+static capl_status find_pairs(comparison *c, const key *keys, uint32_t n, capl_same *pairs, uint32_t *found)
+{
+  capl_status status = CAPL_OK;
+  for (uint32_t k = 0, first = 0; k < n && status == CAPL_OK; k++) {
+    if (keys[k].hash != keys[first].hash) first = k;
+    status = add_pair(c, &keys[first], &keys[k], pairs, found);
+  }
+  forget(&c->earlier), forget(&c->later);
+  capl_image_fini(&c->earlier.image), capl_image_fini(&c->later.image);
+  qsort(pairs, *found, sizeof *pairs, by_id);
+  return status;
 }
 
 capl_status capl_scan_same(const capl_scan *a, const capl_scan *b, bool pixels, capl_same **pairs, uint32_t *n)
@@ -199,15 +266,14 @@ capl_status capl_scan_same(const capl_scan *a, const capl_scan *b, bool pixels, 
   key *keys = malloc((count + 1) * sizeof *keys);
   *pairs = malloc((count + 1) * sizeof **pairs);
   *n = 0;
-  if (!keys || !*pairs) {
-    free(keys);
-    free(*pairs);
-    return CAPL_FAIL(CAPL_ENOMEM, "no memory to compare %zu files", count);
+  capl_status status = keys && *pairs ? CAPL_OK : CAPL_FAIL(CAPL_ENOMEM, "no memory to compare %zu files", count);
+  if (status == CAPL_OK) {
+    uint32_t used = add_keys(a, pixels, false, keys);
+    if (b) used += add_keys(b, pixels, true, keys + used);
+    qsort(keys, used, sizeof *keys, by_hash);
+    status = find_pairs(&(comparison){.a = a, .b = b, .pixels = pixels}, keys, used, *pairs, n);
   }
-  uint32_t used = add_keys(a, pixels, false, keys);
-  if (b) used += add_keys(b, pixels, true, keys + used);
-  qsort(keys, used, sizeof *keys, by_hash);
-  *n = find_pairs(a, b, pixels, keys, used, *pairs);
   free(keys);
-  return CAPL_OK;
+  if (status != CAPL_OK) free(*pairs), *pairs = NULL;
+  return status;
 }

@@ -308,7 +308,8 @@ typedef struct {
 } capl_same;
 
 /* Samples of scan b that scan a has too; b NULL: samples of a that are the same as an earlier one. By their bytes, or
-** (pixels) by what is seen where the bytes differ. Sorted by id. *pairs: caller frees with free(). ESTATE, ENOMEM. */
+** (pixels) by what is seen where the bytes differ; those of equal hashes are read again for it. Sorted by id. *pairs:
+** caller frees with free(). ESTATE; EIO, EFORMAT: a file that cannot be read any more; ENOMEM. */
 CAPL_API capl_status capl_scan_same(const capl_scan *a, const capl_scan *b, bool pixels, capl_same **pairs, uint32_t *n);
 
 /* ---- fields: what a sample has beside its image and its text ---- */
