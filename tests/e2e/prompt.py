@@ -60,7 +60,7 @@ def pipe():
     status, out, err = capl(text="error('bad')\nprint('on')\n")
     check(status == 1 and out == "on\n" and "bad" in err, "an error shows in the status", out + err)
     for name, told in (("data.loader", "on_error"), ("data.split", "group"), ("data.series", "horizon"), ("data.tensors", "boxes"),
-                       ("augment.schedule", "ramp")):
+                       ("augment.schedule", "ramp"), ("data.pm25", "features = true"), ("data.pm25_features", "dew gap")):
         status, out, err = capl(text=f"?{name}\n")
         check(status == 0 and told in out and "See lua/" not in out, f"?{name} lists the options, wherever they are written", out + err)
     status, out, err = capl(text="for i = 1, 2 do\n")

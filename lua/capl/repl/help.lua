@@ -71,10 +71,36 @@ local function in_library(name)
   return best
 end
 
+--- What a line that gives several names at once gives to one of them: "data.a, data.b = x.c, y.d", "data.b" -> "d"
+local function given(line, name)
+  local left, right = line:match("^([%w_.]+,[%w_., ]+)%s=%s(.+)$")
+  if not left then return nil end
+  local values = {}
+  for value in right:gmatch("[%w_.]+") do values[#values + 1] = value end
+  local k = 0
+  for part in left:gmatch("[%w_.]+") do
+    k = k + 1
+    if part == name then return values[k] and values[k]:match("([%w_]+)$") end
+  end
+end
+
+--- Docstring of a function that is called otherwise in the file that such a line names.
+local function renamed(name)
+  for _, module in ipairs(core.modules()) do
+    local lines = split(core.source(module))
+    for i, line in ipairs(lines) do
+      local last = given(line, name)
+      local file = last and (block_above(lines, i) or ""):match("See lua/capl/([%w_/]+)%.lua")
+      local doc = file and in_text(core.source((file:gsub("/", "."))), name, last)
+      if doc then return (doc:gsub("^function [%w_.:]+", name)) end
+    end
+  end
+end
+
 --- Page of a name; how the prompt works for none.
 function help.page(name)
   if name == "" then return usage end
-  local doc = in_library(name)
+  local doc = renamed(name) or in_library(name)
   if doc then return with_more(doc, name) end
   local last = name:match("([%w_]+)$")
   if core.op[last] then return require("cli.ops").page(last) end
