@@ -40,7 +40,7 @@ static const command commands[] = {
    "shows the layers, parameters and memory of a recipe, and its mistakes, without computing anything", true},
   {"predict", "capl predict MODEL IMAGE… [--json]",
    "reads PNG and JPEG files, folders of them or a list on standard input (-) with a trained model: path, text, confidence", false},
-  {"eval", "capl eval MODEL --data=DIR [--label=PATTERN] [--errors=FILE] [--json]",
+  {"eval", "capl eval MODEL --data=SOURCE [--label=PATTERN] [--errors=FILE] [--json]",
    "reads labelled PNG and JPEG files with a trained model and counts what it gets right", false},
   {"verify", "capl verify MODEL [--json]", "checks that a model says here what it said when it was saved", false},
   {"generate", "capl generate --out=DIR [--preset=P] [--n=N] [--seed=S] [--charset=C] [--length=T]",

@@ -84,13 +84,18 @@ static int model_release(lua_State *L)
 
 /* ---- files ------------------------------------------------------------------------------------- */
 
-/* model:files({path, ...}[, workers]) -> files; the model must be kept while they are read */
+/* model:files({path, ...} or source[, workers]) -> files; the model must be kept while they are read */
 static int model_files(lua_State *L)
 {
   capl_model *model = data_check_box(L, 1, MODEL_TYPE);
-  bind_check_table(L, 2);
   int64_t workers = lua_isnoneornil(L, 3) ? -1 : bind_check_int(L, 3);
   if (workers < -1 || workers > 256) return bind_arg_error(L, 3, "0 to 256 threads, got %lld", (long long)workers);
+  if (lua_isuserdata(L, 2)) {
+    void **box = data_new_box(L, FILES_TYPE);
+    bind_check(L, capl_model_source_begin(model, data_check_box(L, 2, SOURCE_TYPE), (int)workers, (capl_model_files **)box), NULL);
+    return 1;
+  }
+  bind_check_table(L, 2);
   size_t n = lua_objlen(L, 2);
   const char **paths = lua_newuserdata(L, (n + 1) * sizeof *paths);
   for (size_t i = 0; i < n; i++) {

@@ -1,4 +1,4 @@
-/* list.c -- named PNG files as a source.
+/* list.c -- named image files as a source, or those of another source.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #include "data/list.h"
@@ -9,40 +9,63 @@
 #include "data/fit.h"
 #include "data/source.h"
 
+enum { TITLE_ROOM = 4096 };
+
 typedef struct {
   capl_source base;
+  capl_source *of; /* whose files they are; NULL = those at path */
   char **path;
   list_note *note; /* each written once, by the thread that reads it */
 } list_source;
 
+/* What messages call a file. */
+static const char *title_of(const list_source *s, uint32_t id, char *room)
+{
+  return s->of ? capl_source_title(s->of, id, room, TITLE_ROOM) : s->path[id];
+}
+
+static capl_status decode(const list_source *s, uint32_t id, capl_image *scratch)
+{
+  char title[TITLE_ROOM];
+  encoded_bytes bytes = {0};
+  if (!s->of) return capl_image_read(s->path[id], s->base.channels, scratch);
+  CAPL_TRY(capl_source_encoded(s->of, id, &bytes));
+  capl_status status = capl_image_decode(bytes.at, bytes.size, title_of(s, id, title), s->base.channels, scratch);
+  free(bytes.owned);
+  return status;
+}
+
 static capl_status read_file(const list_source *s, uint32_t id, capl_image *scratch, uint8_t *pixels)
 {
   const capl_source *base = &s->base;
-  CAPL_TRY(capl_image_read(s->path[id], base->channels, scratch));
+  char title[TITLE_ROOM];
+  CAPL_TRY(decode(s, id, scratch));
   s->note[id].width = scratch->width;
   s->note[id].height = scratch->height;
   capl_status status = fit_image(scratch->pixels, scratch->width, scratch->height, base->channels, base->width, base->height, pixels);
   if (status == CAPL_OK) return status;
   capl_error e = *capl_error_last();
-  return CAPL_FAIL(e.code, "%s: %s", s->path[id], e.message);
+  return CAPL_FAIL(e.code, "%s: %s", title_of(s, id, title), e.message);
 }
 
 static capl_status list_read(capl_source *source, const capl_read *what, capl_image *scratch, const capl_sample *to)
 {
   list_source *s = (list_source *)source;
   uint32_t id = what->id;
+  char title[TITLE_ROOM];
   if (read_file(s, id, scratch, to->pixels) == CAPL_OK) return CAPL_OK;
   list_note *note = &s->note[id];
   note->status = capl_error_last()->code;
   note->message = strdup(capl_error_last()->message);
-  if (!note->message) return CAPL_FAIL(CAPL_ENOMEM, "%s: no memory to keep what is wrong with it", s->path[id]);
+  if (!note->message) return CAPL_FAIL(CAPL_ENOMEM, "%s: no memory to keep what is wrong with it", title_of(s, id, title));
   memset(to->pixels, 0, (size_t)source->width * (size_t)source->height * (size_t)source->channels);
   return CAPL_OK;
 }
 
 static const char *list_name(const capl_source *source, uint32_t i)
 {
-  return ((const list_source *)source)->path[i];
+  const list_source *s = (const list_source *)source;
+  return s->of ? capl_source_name(s->of, i) : s->path[i];
 }
 
 static void list_close(capl_source *source)
@@ -50,6 +73,7 @@ static void list_close(capl_source *source)
   list_source *s = (list_source *)source;
   for (uint32_t i = 0; s->path && i < source->count; i++) free(s->path[i]);
   for (uint32_t i = 0; s->note && i < source->count; i++) free(s->note[i].message);
+  capl_source_unref(s->of);
   free(s->path);
   free(s->note);
   free(s);
@@ -63,20 +87,40 @@ const list_note *list_source_note(const capl_source *source, uint32_t i)
 static capl_status copy_paths(list_source *s, const char *const *paths, uint32_t n)
 {
   s->path = calloc((size_t)n + 1, sizeof *s->path);
-  s->note = calloc((size_t)n + 1, sizeof *s->note);
-  if (!s->path || !s->note) return CAPL_FAIL(CAPL_ENOMEM, "no memory for a list of %u files", n);
+  if (!s->path) return CAPL_FAIL(CAPL_ENOMEM, "no memory for a list of %u files", n);
   for (; s->base.count < n; s->base.count++)
     if (!(s->path[s->base.count] = strdup(paths[s->base.count])))
       return CAPL_FAIL(CAPL_ENOMEM, "no memory for a list of %u files", n);
   return CAPL_OK;
 }
 
-capl_status list_source_new(const char *const *paths, uint32_t n, int width, int height, int channels, capl_source **out)
+static capl_status begin(uint32_t n, int width, int height, int channels, list_source **out)
 {
   static const capl_source_ops ops = {.read = list_read, .close = list_close, .name = list_name};
-  list_source *s = calloc(1, sizeof *s);
-  if (!s) return CAPL_FAIL(CAPL_ENOMEM, "no memory for a list of %u files", n);
-  s->base = (capl_source){.ops = &ops, .refs = 1, .width = width, .height = height, .channels = channels};
+  *out = calloc(1, sizeof **out);
+  if (!*out) return CAPL_FAIL(CAPL_ENOMEM, "no memory for a list of %u files", n);
+  (*out)->base = (capl_source){.ops = &ops, .refs = 1, .width = width, .height = height, .channels = channels};
+  (*out)->note = calloc((size_t)n + 1, sizeof *(*out)->note);
+  if ((*out)->note) return CAPL_OK;
+  list_close(&(*out)->base);
+  return CAPL_FAIL(CAPL_ENOMEM, "no memory for a list of %u files", n);
+}
+
+capl_status list_source_of(capl_source *of, int width, int height, int channels, capl_source **out)
+{
+  list_source *s;
+  if (!of->ops->encoded) return CAPL_FAIL(CAPL_ESTATE, "this source has no files");
+  CAPL_TRY(begin(of->count, width, height, channels, &s));
+  s->base.count = of->count;
+  s->of = capl_source_ref(of);
+  *out = &s->base;
+  return CAPL_OK;
+}
+
+capl_status list_source_new(const char *const *paths, uint32_t n, int width, int height, int channels, capl_source **out)
+{
+  list_source *s;
+  CAPL_TRY(begin(n, width, height, channels, &s));
   capl_status status = copy_paths(s, paths, n);
   if (status == CAPL_OK) *out = &s->base;
   else list_close(&s->base);

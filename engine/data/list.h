@@ -1,4 +1,4 @@
-/* list.h -- a source made of named PNG files, which tells of each what became of it.
+/* list.h -- a source made of named image files, or of those of another source, which tells of each what became of it.
 **
 ** Reading never fails: a file that cannot be read gives black pixels and a note, so that one bad file does not stop
 ** the thousands after it. Images of another size are fitted, and the note has the size they had.
@@ -17,6 +17,8 @@ typedef struct {
 
 /* n paths, copied. ENOMEM. */
 capl_status list_source_new(const char *const *paths, uint32_t n, int width, int height, int channels, capl_source **out);
+/* The files of a source of files, which it keeps. ESTATE: it has none; ENOMEM. */
+capl_status list_source_of(capl_source *of, int width, int height, int channels, capl_source **out);
 /* Of sample i, once the loader has handed it out. Borrowed. */
 const list_note *list_source_note(const capl_source *source, uint32_t i);
 

@@ -23,10 +23,12 @@ static int choose_workers(int wanted, uint32_t n)
   return wanted;
 }
 
-static capl_status begin(capl_model_files *f, const char *const *paths, uint32_t n, int workers)
+/* paths NULL: the files of `of`. */
+static capl_status begin(capl_model_files *f, capl_source *of, const char *const *paths, uint32_t n, int workers)
 {
   const model_meta *meta = model_meta_of(f->model);
-  CAPL_TRY(list_source_new(paths, n, meta->width, meta->height, meta->channels, &f->source));
+  if (paths) CAPL_TRY(list_source_new(paths, n, meta->width, meta->height, meta->channels, &f->source));
+  else CAPL_TRY(list_source_of(of, meta->width, meta->height, meta->channels, &f->source));
   if (n == 0) return CAPL_OK;
   capl_loader_options o = {.batch = n < MODEL_BATCH ? (int)n : MODEL_BATCH, .workers = choose_workers(workers, n),
                            .type = meta->conversion.type, .norm = meta->conversion.norm};
@@ -36,17 +38,27 @@ static capl_status begin(capl_model_files *f, const char *const *paths, uint32_t
   return capl_loader_epoch(f->loader, 1);
 }
 
-capl_status capl_model_files_begin(capl_model *model, const char *const *paths, uint32_t n, int workers,
-                                   capl_model_files **files)
+static capl_status begin_new(capl_model *model, capl_source *of, const char *const *paths, uint32_t n, int workers, capl_model_files **files)
 {
   *files = NULL;
   capl_model_files *f = calloc(1, sizeof *f);
   if (!f) return CAPL_FAIL(CAPL_ENOMEM, "no memory to read %u files", n);
   f->model = model;
-  capl_status status = begin(f, paths, n, workers);
+  capl_status status = begin(f, of, paths, n, workers);
   if (status == CAPL_OK) *files = f;
   else capl_model_files_end(f);
   return status;
+}
+
+capl_status capl_model_files_begin(capl_model *model, const char *const *paths, uint32_t n, int workers,
+                                   capl_model_files **files)
+{
+  return begin_new(model, NULL, paths, n, workers, files);
+}
+
+capl_status capl_model_source_begin(capl_model *model, capl_source *source, int workers, capl_model_files **files)
+{
+  return begin_new(model, source, NULL, capl_source_count(source), workers, files);
 }
 
 /* What reading the files gave, before the model has seen them. */

@@ -68,6 +68,8 @@ typedef struct capl_model_files capl_model_files;
 /* paths: n PNG files, copied. workers: threads; 0 = the calling one, -1 = one per processor. The model must outlive it. */
 CAPL_API capl_status capl_model_files_begin(capl_model *model, const char *const *paths, uint32_t n, int workers,
                                             capl_model_files **files);
+/* Likewise the files of a source of files, which is kept; its labels and its size are not looked at. ESTATE: it has none. */
+CAPL_API capl_status capl_model_source_begin(capl_model *model, capl_source *source, int workers, capl_model_files **files);
 /* The next batch, in the order of paths; *n = 0 after the last. Borrowed until the next call. */
 CAPL_API capl_status capl_model_files_next(capl_model_files *files, const capl_reading **readings, int *n);
 CAPL_API void capl_model_files_end(capl_model_files *files); /* NULL is fine */

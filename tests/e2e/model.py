@@ -141,6 +141,26 @@ def evaluate(rows):
     check(re.search(r"exact [\d.]+ % \[[\d.]+, [\d.]+\]", out) and "by position:" in out, "eval in words", out)
     status, _, err = capl("eval", MODEL, "--data=images", "--label=^(..)")
     check(status == 1 and "100 of 100 files have no usable label; the first: images/" in err, "labels that do not fit", err)
+    evaluate_others(rows, result)
+
+
+def evaluate_others(rows, of_folder):
+    """A list and a database of the same images say the same as their folder."""
+    with open("list.tsv", "w", encoding="utf-8") as file:
+        file.writelines(f"{row[0]}\t{os.path.basename(row[0]).split('_')[0]}\n" for row in rows)
+    status, _, err = capl("data", "pack", "images", "--out=packed")
+    check(status == 0, "a folder is packed", err)
+    for source, first in (("list.tsv", rows[0][0]), ("packed", "image-000000001")):
+        status, out, err = capl("eval", MODEL, f"--data={source}", "--errors=wrong.tsv", "--json")
+        check(status == 0, f"eval of {source}", out + err)
+        result = json.loads(out)
+        same = all(result[key] == of_folder[key] for key in ("n", "exact", "positions", "resized"))
+        check(same, f"{source} is judged as its folder", out)
+        with open("wrong.tsv", encoding="utf-8") as file:
+            names = [line.split("\t")[0] for line in file]
+        check(all(len(name) == len(first) and name.startswith(first[:6]) for name in names), "wrong ones are named", str(names[:3]))
+    status, _, err = capl("eval", MODEL, "--data=packed", "--label=^(..)")
+    check(status == 1 and "--label is a rule for folders; packed has its own labels" in err, "databases have no rule", err)
 
 
 def verify():

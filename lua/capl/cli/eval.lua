@@ -1,4 +1,4 @@
--- eval.lua: `capl eval MODEL --data=DIR`: a trained model against labelled image files.
+-- eval.lua: `capl eval MODEL --data=SOURCE`: a trained model against labelled images: a folder, a list, a database.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
@@ -9,8 +9,8 @@ local options = require "cli.options"
 local text_meter = require "run.text_meter"
 
 local spec = {
-  {name = "data", type = "text", required = true, doc = "folder of PNG and JPEG files, searched below too"},
-  {name = "label", type = "text", default = "^(.-)_", doc = "Lua pattern whose capture in the file name is the text"},
+  {name = "data", type = "text", required = true, doc = "folder of PNG and JPEG files, searched below too; a list or an LMDB database"},
+  {name = "label", type = "text", doc = "of folders: Lua pattern whose capture in the file name is the text (^(.-)_)"},
   {name = "errors", type = "text", doc = "file for a list of the wrong ones: path, truth, text, confidence"},
   {name = "device", type = "text", default = "cpu", doc = "cpu, cuda, cuda:1 or auto: a GPU where there is one that works"},
   {name = "precision", type = "text", default = "auto", doc = "auto, fp32 or bf16"},
@@ -39,22 +39,25 @@ local function refuse_bad_labels(source)
   local lines = bad_lines(source.bad)
   core.error{code = "value", message = ("%d of %d files have no usable label; the first: %s"):format(
     #source.bad, source:count(), table.remove(lines, 1)), context = #lines > 0 and table.concat(lines, "\n") or nil,
-    hint = "--label=PATTERN is a Lua pattern with one capture; the default ^(.-)_ takes what stands before the first _"}
+    hint = source.by_name and
+      "--label=PATTERN is a Lua pattern with one capture; the default ^(.-)_ takes what stands before the first _" or
+      ("the model reads %d characters of %s"):format(source.length, source.charset)}
 end
 
---- Paths of the labelled files and their texts. errs value: files without a usable label, the first ones named
+--- The labelled images. errs value: files without a usable label, the first ones named
 local function labelled(o, info)
-  local source = data.folder(o.data, {label = o.label, charset = without_ranges(info.charset), length = info.length,
+  local source = data.open(o.data, {label = o.label, charset = without_ranges(info.charset), length = info.length,
     width = info.width, height = info.height, channels = info.channels})
-  refuse_bad_labels(source)
-  local paths, truths = {}, {}
-  local prefix = o.data:gsub("/+$", "") .. "/"
-  for i = 0, source:count() - 1 do
-    local name = source:name(i)
-    paths[i + 1] = prefix .. name
-    truths[i + 1] = name:match("([^/]+)$"):match(o.label)
+  if o.label and not source.by_name then
+    core.error{code = "value", message = "--label is a rule for folders; " .. o.data .. " has its own labels"}
   end
-  return paths, truths
+  refuse_bad_labels(source)
+  return source
+end
+
+--- What the list of errors calls an image: the path of a folder's, else its name in the list or the database.
+local function path_of(source, i)
+  return (source.by_name and source.dir:gsub("/+$", "") .. "/" or "") .. source:name(i)
 end
 
 local function ids_of(charset, text, out)
@@ -64,21 +67,21 @@ end
 -- ---- reading ----
 
 --- Reads every file; -> meter, list of "path truth text confidence" lines
-local function read_all(model, paths, truths, sizes)
+local function read_all(model, source, sizes)
   local info = model:info()
   local meter, wrong, done = text_meter.new(info.charset), {}, 0
-  local batches = model:files(paths)
+  local batches = model:files(source.box)
   for readings in function() return batches:next() end do
     local read, truth, confidence = {}, {}, {}
     for i, reading in ipairs(readings) do
-      local path, text = paths[done + i], truths[done + i]
+      local text = source:text(done + i - 1)
       if reading.error then core.error{code = "format", message = reading.error} end
       files.count_size(sizes, reading)
       ids_of(info.charset, reading.text, read)
       ids_of(info.charset, text, truth)
       confidence[i] = reading.confidence
       if reading.text ~= text then
-        wrong[#wrong + 1] = ("%s\t%s\t%s\t%.4f\n"):format(path, text, reading.text, reading.confidence)
+        wrong[#wrong + 1] = ("%s\t%s\t%s\t%.4f\n"):format(path_of(source, done + i - 1), text, reading.text, reading.confidence)
       end
     end
     meter:add(read, truth, info.length, confidence)
@@ -112,9 +115,9 @@ local function main(job)
   end
   local model = core.model_open(path, {device = o.device, precision = o.precision})
   local sizes = files.sizes(model:info())
-  local paths, truths = labelled(o, model:info())
+  local source = labelled(o, model:info())
   local started = core.clock()
-  local meter, wrong = read_all(model, paths, truths, sizes)
+  local meter, wrong = read_all(model, source, sizes)
   local r = meter:result()
   r.seconds, r.model, r.data, r.resized = core.clock() - started, path, o.data, sizes.count
   r.images_per_s = r.n / r.seconds
