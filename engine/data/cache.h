@@ -32,6 +32,9 @@ int64_t cache_ram_promised(void);
 ** kind, is replaced. Several processes may fill it. why: what the environment refuses, in which case *out is NULL: no room,
 ** no folder to write to. EUNSUPPORTED: the source has no files; ENOMEM. */
 capl_status cache_disk_new(capl_source *of, const char *dir, capl_source **out, char *why, size_t room);
+/* Makes the file whole again that somebody has cut while it was in use; what is lost is read anew, and where there is no room
+** nothing is kept any more. Not while samples are read. Other sources stay as they are. */
+void cache_disk_mend(capl_source *source);
 /* Where it lies. Borrowed. */
 const char *cache_disk_path(const capl_source *source);
 

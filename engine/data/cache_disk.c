@@ -140,6 +140,7 @@ static capl_status disk_read(capl_source *source, const capl_read *what, capl_im
 {
   disk_cache *c = (disk_cache *)source;
   uint32_t in_root = number_in_root(c, what->id);
+  if (what->difficulty) return capl_source_read_with(c->of, what, scratch, to); /* another sample than the one that is kept */
   if (is_kept(c, in_root)) return cache_record_copy(&c->record, c->of, what->id, record_at(c, in_root), to);
   CAPL_TRY(capl_source_read_with(c->of, what, scratch, to));
   if (is_whole(c, to)) keep(c, in_root, to);
@@ -151,7 +152,7 @@ static capl_status disk_borrow(capl_source *source, const capl_read *what, capl_
   (void)scratch;
   disk_cache *c = (disk_cache *)source;
   uint32_t in_root = number_in_root(c, what->id);
-  *lent = is_kept(c, in_root);
+  *lent = !what->difficulty && is_kept(c, in_root);
   if (!*lent) return CAPL_OK;
   int32_t *labels = at->labels;
   *at = cache_record_parts(&c->record, (uint8_t *)(uintptr_t)record_at(c, in_root));
@@ -322,9 +323,21 @@ static capl_status no_files(void)
   return CAPL_EUNSUPPORTED;
 }
 
+static const capl_source_ops disk_ops = {.read = disk_read, .borrow = disk_borrow, .close = disk_close, .name = disk_name};
+
+/* What is read through the mapping past the end of its file kills the process. */
+void cache_disk_mend(capl_source *source)
+{
+  disk_cache *c = (disk_cache *)source;
+  struct stat st;
+  if (source->ops != &disk_ops || (fstat(c->fd, &st) == 0 && st.st_size >= c->header.size)) return;
+  bool whole = make_whole(c) == 0;
+  for (uint32_t i = 0; i < c->root->count; i++) atomic_store(&c->state[i], whole ? UNKNOWN : ABSENT);
+  if (!whole) atomic_store(&c->full, true);
+}
+
 capl_status cache_disk_new(capl_source *of, const char *dir, capl_source **out, char *why, size_t room)
 {
-  static const capl_source_ops ops = {.read = disk_read, .borrow = disk_borrow, .close = disk_close, .name = disk_name};
   uint32_t first = 0;
   capl_source *root = of->ops->root ? of->ops->root(of, &first) : of;
   *out = NULL;
@@ -332,7 +345,7 @@ capl_status cache_disk_new(capl_source *of, const char *dir, capl_source **out, 
   disk_cache *c = calloc(1, sizeof *c);
   if (!c) return CAPL_FAIL(CAPL_ENOMEM, "no memory for a cache");
   c->base = *of;
-  c->base.ops = &ops;
+  c->base.ops = &disk_ops;
   c->base.refs = 1;
   c->of = capl_source_ref(of);
   c->root = root;

@@ -108,7 +108,7 @@ static capl_status choose(capl_loader *l)
 
 capl_status loader_cache_begin(capl_loader *l)
 {
-  if (l->cache_chosen) return CAPL_OK;
+  if (l->cache_chosen) return cache_disk_mend(l->maker.source), CAPL_OK;
   CAPL_TRY(choose(l));
   l->cache_chosen = true;
   snprintf(l->path, sizeof l->path, "%s%s", l->feed ? feed_path(l) : "made on the host", l->cached);

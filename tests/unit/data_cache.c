@@ -232,6 +232,29 @@ static void a_damaged_file_is_mended(void **state)
   }
 }
 
+static void a_file_that_is_cut_between_epochs_is_mended(void **state)
+{
+  (void)state;
+  uint64_t expected[2];
+  char path[600];
+  int samples;
+  capl_loader_options options = options_of(CAPL_CACHE_DISK, 2);
+  expect(expected);
+  for (long keep = 0; keep <= 5000; keep += 5000) { /* nothing, and the header with some hashes */
+    forget_cache();
+    capl_loader *loader = make(open_files(), &options);
+    assert_true(hash_epoch(loader, 0, &samples) == expected[0]);
+    assert_true(cache_file(path));
+    off_t whole = size_of(path);
+    cut_file(path, keep);
+    assert_true(hash_epoch(loader, 1, &samples) == expected[1]);
+    assert_true(hash_epoch(loader, 0, &samples) == expected[0]);
+    assert_int_equal(size_of(path), whole);
+    capl_loader_free(loader);
+    check_same(open_files(), &options, expected); /* later runs take it up again */
+  }
+}
+
 static void changed_images_are_read_anew(void **state)
 {
   uint64_t expected[2], hash[2];
@@ -382,6 +405,7 @@ int main(void)
     cmocka_unit_test(parts_of_a_folder_share_a_file),
     cmocka_unit_test(bad_samples_stay_bad),
     cmocka_unit_test(a_damaged_file_is_mended),
+    cmocka_unit_test(a_file_that_is_cut_between_epochs_is_mended),
     cmocka_unit_test(changed_images_are_read_anew),
     cmocka_unit_test(without_room_the_run_goes_on),
     cmocka_unit_test(a_killed_process_leaves_a_file_that_can_be_used),
