@@ -316,9 +316,9 @@ static capl_status open_file(disk_cache *c, const char *dir, bool *there, char *
   return CAPL_OK;
 }
 
-static capl_status no_files(void)
+static capl_status no_identity(void)
 {
-  CAPL_FAIL(CAPL_EUNSUPPORTED, "cache is disk, but the samples are not read from files");
+  CAPL_FAIL(CAPL_EUNSUPPORTED, "cache is disk, but nothing tells whether these samples are those of another run");
   capl_error_hint("cache = \"ram\" keeps them in memory");
   return CAPL_EUNSUPPORTED;
 }
@@ -341,7 +341,7 @@ capl_status cache_disk_new(capl_source *of, const char *dir, capl_source **out, 
   uint32_t first = 0;
   capl_source *root = of->ops->root ? of->ops->root(of, &first) : of;
   *out = NULL;
-  if (!root->ops->identity) return no_files();
+  if (!root->ops->identity) return no_identity();
   disk_cache *c = calloc(1, sizeof *c);
   if (!c) return CAPL_FAIL(CAPL_ENOMEM, "no memory for a cache");
   c->base = *of;

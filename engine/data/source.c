@@ -7,6 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "data/identity.h"
+#include "data/mix.h"
+
 capl_source *capl_source_ref(capl_source *source)
 {
   atomic_fetch_add(&source->refs, 1);
@@ -161,6 +164,14 @@ static capl_status captcha_read(capl_source *source, const capl_read *what, capl
   return capl_captcha_draw_at(s->gen, s->seed, index, what->difficulty, source->channels, to->pixels, to->labels ? to->labels : unread);
 }
 
+static capl_status captcha_identity(capl_source *source, uint64_t *place, uint64_t *content)
+{
+  const captcha_source *s = (const captcha_source *)source;
+  *place = identity_of_form(identity_of_captcha(mix_text(s->seed, "captcha"), s->gen), source);
+  CAPL_TRY(identity_of_drawn(source, *place, content));
+  return identity_of_fonts(s->gen, content);
+}
+
 static void captcha_close(capl_source *source)
 {
   capl_captcha_unref(((captcha_source *)source)->gen);
@@ -170,7 +181,7 @@ static void captcha_close(capl_source *source)
 capl_status capl_source_captcha_new(capl_captcha *gen, uint64_t seed, int channels, uint32_t count, bool fixed,
                                     capl_source **source)
 {
-  static const capl_source_ops ops = {.read = captcha_read, .close = captcha_close};
+  static const capl_source_ops ops = {.read = captcha_read, .close = captcha_close, .identity = captcha_identity};
   if (channels != 1 && channels != 3) return CAPL_FAIL(CAPL_EVALUE, "a captcha has 1 or 3 channels, not %d", channels);
   captcha_source *s = calloc(1, sizeof *s);
   if (!s) return CAPL_FAIL(CAPL_ENOMEM, "no memory for a captcha source");

@@ -13,6 +13,9 @@
 #include <sys/wait.h>
 #include <utime.h>
 
+#include "capl/scenes.h"
+#include "data/source.h"
+
 static char cache_dir[300];
 
 static capl_loader_options options_of(capl_cache cache, int workers)
@@ -128,6 +131,49 @@ static void labels_are_those_of_this_run(void **state)
       capl_loader_free(loader);
     }
   }
+}
+
+/* Fixed sources that differ in one thing each. */
+static capl_source *open_fixed(int i)
+{
+  static const char *const styles[] = {"lepture", "lepture", "lepture", "free", "free", "free"};
+  static const capl_captcha_options options[] = {
+    {0}, {0}, {.often = "0O", .times = 3}, {0}, {.rotate = {true, -5, 5}}, {.ink = {true, {0, 0, 0}, {9, 9, 9}}}};
+  capl_source *source;
+  if (i >= 6) {
+    const capl_scene_set set = {.seed = 3, .count = N_FILES, .fixed = true, .channels = 1};
+    if (i == 6) assert_ok(capl_source_faces_new(64, &set, &source));
+    else assert_ok(capl_source_slider_new(&(capl_slider_options){.width = 240, .height = 120, .size_lo = 32 + 2 * i}, &set, &source));
+    return source;
+  }
+  capl_captcha *gen;
+  assert_ok(capl_captcha_new(styles[i], &options[i], &gen));
+  assert_ok(capl_source_captcha_new(gen, i == 1 ? 4 : 3, 1, N_FILES, true, &source));
+  capl_captcha_unref(gen);
+  return source;
+}
+
+static void later_runs_find_what_a_generator_drew(void **state)
+{
+  (void)state;
+  enum { KINDS = 9 };
+  char seen[KINDS][600];
+  for (int i = 0; i < KINDS; i++) {
+    uint64_t expected[2];
+    struct stat first, second;
+    capl_loader_options none = {.batch = 7, .cache = CAPL_CACHE_NONE};
+    capl_loader_options options = {.batch = 7, .workers = i % 3, .cache = CAPL_CACHE_DISK, .cache_dir = cache_dir};
+    hash_two(open_fixed(i), &none, expected);
+    forget_cache();
+    check_same(open_fixed(i), &options, expected);
+    assert_true(cache_file(seen[i]));
+    assert_int_equal(stat(seen[i], &first), 0);
+    check_same(open_fixed(i), &options, expected);
+    assert_int_equal(stat(seen[i], &second), 0);
+    assert_true(first.st_ino == second.st_ino && first.st_mtim.tv_nsec == second.st_mtim.tv_nsec); /* nothing was written anew */
+    for (int k = 0; k < i; k++) assert_string_not_equal(seen[k], seen[i]);
+  }
+  forget_cache();
 }
 
 static void parts_of_a_folder_share_a_file(void **state)
@@ -374,6 +420,14 @@ static void what_is_chosen_is_told(void **state)
   capl_loader_free(loader);
 }
 
+static void close_unknown(capl_source *source)
+{
+  free(source);
+}
+
+/* Of a source that cannot tell what its samples are. */
+static const capl_source_ops unknown_ops = {.close = close_unknown};
+
 static void caches_that_cannot_be_are_refused(void **state)
 {
   (void)state;
@@ -383,8 +437,10 @@ static void caches_that_cannot_be_are_refused(void **state)
   assert_fails(capl_loader_new(fresh, &options, &loader), CAPL_EVALUE, "cache is ram, but the source gives other images in every epoch");
   options.cache = CAPL_CACHE_DISK;
   assert_fails(capl_loader_new(fresh, &options, &loader), CAPL_EVALUE, "cache is disk, but the source gives other images in every epoch");
-  loader = make(open_generator(10, true), &options);
-  assert_fails(capl_loader_epoch(loader, 0), CAPL_EUNSUPPORTED, "cache is disk, but the samples are not read from files");
+  capl_source *unknown = malloc(sizeof *unknown);
+  *unknown = (capl_source){.ops = &unknown_ops, .refs = 1, .count = 4, .width = 8, .height = 8, .channels = 1, .fixed = true};
+  loader = make(unknown, &options);
+  assert_fails(capl_loader_epoch(loader, 0), CAPL_EUNSUPPORTED, "cache is disk, but nothing tells whether these samples are those of another run");
   capl_loader_free(loader);
   capl_source_unref(fresh);
 }
@@ -402,6 +458,7 @@ int main(void)
     cmocka_unit_test(caches_do_not_change_the_bytes),
     cmocka_unit_test(the_second_epoch_needs_no_file),
     cmocka_unit_test(labels_are_those_of_this_run),
+    cmocka_unit_test(later_runs_find_what_a_generator_drew),
     cmocka_unit_test(parts_of_a_folder_share_a_file),
     cmocka_unit_test(bad_samples_stay_bad),
     cmocka_unit_test(a_damaged_file_is_mended),

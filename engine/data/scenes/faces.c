@@ -3,7 +3,9 @@
 */
 #include <stdlib.h>
 
+#include "data/identity.h"
 #include "data/image.h"
+#include "data/mix.h"
 #include "data/scenes/face.h"
 #include "data/scenes/scene.h"
 #include "data/streams.h"
@@ -27,6 +29,12 @@ static capl_status faces_read(capl_source *source, const capl_read *what, capl_i
   return CAPL_OK;
 }
 
+static capl_status faces_identity(capl_source *source, uint64_t *place, uint64_t *content)
+{
+  *place = identity_of_form(mix_text(((const scene_source *)source)->seed, "faces"), source);
+  return identity_of_drawn(source, *place, content);
+}
+
 static void faces_close(capl_source *source)
 {
   free(source);
@@ -34,7 +42,7 @@ static void faces_close(capl_source *source)
 
 capl_status capl_source_faces_new(int size, const capl_scene_set *set, capl_source **source)
 {
-  static const capl_source_ops ops = {.read = faces_read, .close = faces_close};
+  static const capl_source_ops ops = {.read = faces_read, .close = faces_close, .identity = faces_identity};
   if (size == 0) size = 512;
   if (size < 64 || size > 1024) return CAPL_FAIL(CAPL_EVALUE, "a face is 64..1024 px wide and high, not %d", size);
   scene_source *s = calloc(1, sizeof *s);

@@ -5,7 +5,9 @@
 #include <string.h>
 
 #include "data/scenes/backdrop.h"
+#include "data/identity.h"
 #include "data/image.h"
+#include "data/mix.h"
 #include "data/scenes/scene.h"
 #include "data/scenes/slider.h"
 #include "data/steady.h"
@@ -127,6 +129,15 @@ static capl_status slider_read(capl_source *source, const capl_read *what, capl_
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
+static capl_status slider_identity(capl_source *source, uint64_t *place, uint64_t *content)
+{
+  const slider_source *s = (const slider_source *)source;
+  const capl_slider_options *o = &s->options;
+  uint32_t of[] = {o->mixed, o->background_first, o->background_count, (uint32_t)o->size_lo, (uint32_t)o->size_hi, o->shapes};
+  *place = identity_of_form(mix_bytes(mix_text(s->scene.seed, "slider"), of, sizeof of), source);
+  return identity_of_drawn(source, *place, content);
+}
+
 static void slider_close(capl_source *source)
 {
   free(source);
@@ -158,7 +169,7 @@ static capl_status check(const capl_slider_options *o)
 
 capl_status capl_source_slider_new(const capl_slider_options *options, const capl_scene_set *set, capl_source **source)
 {
-  static const capl_source_ops ops = {.read = slider_read, .close = slider_close};
+  static const capl_source_ops ops = {.read = slider_read, .close = slider_close, .identity = slider_identity};
   capl_slider_options o = with_defaults(options);
   CAPL_TRY(check(&o));
   slider_source *s = calloc(1, sizeof *s);
