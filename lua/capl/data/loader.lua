@@ -137,7 +137,8 @@ end
 --       that each is decoded once: on a GPU; in memory; in a file that later runs use too, below cache_dir (default
 --       $XDG_CACHE_HOME/capl/data or ~/.cache/capl/data), made anew when names, sizes or times of the images change, or what a
 --       generator with fixed = true is asked for and draws. auto: on a GPU when they take at most a quarter of its free
---       memory, else in memory when they take at most half of what is available; loader:path() tells; shard = capl.distributed(): this rank's part of the source;
+--       memory, else in memory when they take at most half of what is available; loader:path() tells;
+--       shard = capl.distributed(): this rank's part of the source;
 --       pin = "auto" | true | false: whether batches wait for a GPU in page-locked memory
 -- out   loader: for batch in loader:epoch(n) do … end gives {count = N, image = (N,C,H,W), target = (N,T) i32, onehot =
 --       (N,T*K)} and the source's fields by their names: batch.mask = (N,H,W) u8, batch.points = (N,P,3) f32 …; what the
