@@ -26,7 +26,7 @@ static capl_isa best(void)
 
 bool capl_isa_has_vbmi(void)
 {
-  return best() == CAPL_ISA_AVX512 && __builtin_cpu_supports("avx512vbmi");
+  return best() == CAPL_ISA_AVX512 && __builtin_cpu_supports("avx512vbmi") && __builtin_cpu_supports("avx512vnni");
 }
 
 bool capl_isa_has_bf16(void)

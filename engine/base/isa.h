@@ -21,7 +21,7 @@ CAPL_API capl_status capl_isa_choose(capl_isa *isa);
 CAPL_API const char *capl_isa_name(capl_isa isa);
 
 /* What some processors with AVX-512 have in addition; false for all others. */
-CAPL_API bool capl_isa_has_vbmi(void); /* byte permutes: F, BW, VL and VBMI */
+CAPL_API bool capl_isa_has_vbmi(void); /* byte permutes and dot products: F, BW, VL, VBMI, VNNI */
 CAPL_API bool capl_isa_has_bf16(void); /* dot products of bf16 */
 
 #endif

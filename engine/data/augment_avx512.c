@@ -13,14 +13,50 @@
 
 enum {
   SIDE = 4,                        /* of a block */
-  WINDOW_ROWS = 8,
-  WINDOW_GRAY = 8, WINDOW_RGB = 10, /* pixels across */
+  WIDE_GRAY = 8, WIDE_RGB = 10, WIDE_ROWS = 8, /* pixels across and rows of a window */
+  NARROW_RGB = 7, NARROW_ROWS = 6, /* of one that takes two registers less: of turns up to 25 degrees, say */
+  WIDE_BYTES = 32, NARROW_BYTES = 3 * NARROW_RGB, /* of its row */
   STRIP = 4 * SIDE,                /* gray: pixels that are packed together */
   OFFSET = 128 << AUGMENT_FRACTION,
 };
 _Static_assert(SIDE == (int)AUGMENT_BAND && (int)AUGMENT_CELL % SIDE == 0, "a band has a row of blocks, a cell whole blocks");
 
 #define INLINE static inline __attribute__((always_inline))
+
+typedef int64_t __attribute__((aligned(1), may_alias)) unaligned_i64;
+
+/* A constant that compilers keep in a register: making it anew for each block would take the port that permutes. */
+INLINE __m512i kept(__m512i v)
+{
+  __asm__("" : "+v"(v));
+  return v;
+}
+
+INLINE __m512i kept_words(int v)
+{
+  return kept(_mm512_set1_epi32(v));
+}
+
+INLINE __mmask64 kept_mask(__mmask64 k)
+{
+  __asm__("" : "+k"(k));
+  return k;
+}
+
+/* What all blocks need. */
+typedef struct {
+  __m512i sign;           /* bytes: 128 */
+  __m512i upper;          /* bits: the upper halves of lanes */
+  __m512i quarters, down; /* orders of bytes: each lane's first, four times; its third as two words */
+  __m512i neighbours;     /* bytes: how much further they lie in the small window */
+  __m512i worth;          /* bytes: what pixel and row are worth in the small window's index */
+  __m512i lower;          /* bytes: where the lower half of the small window begins */
+  __m512i flip;           /* bytes 255, 0 */
+  __m512i most;           /* words: 256 */
+  __m512i offset, ones, first, half, order;
+  __m512i gain, lift;     /* f32 */
+  __mmask64 row1, row2, even;
+} constants;
 
 void augment_warp_avx2(const augment_job *job, int y, int rows, uint8_t *out);
 void augment_warp_avx512(const augment_job *job, int y, int rows, uint8_t *out);
@@ -31,25 +67,19 @@ void augment_sums_avx512(const uint8_t *in, size_t n, uint64_t sum[3]);
 
 /* ---- where a block reads from ---------------------------------------------------------------- */
 
-/* Courses of the band's four rows, from some x on, in the order of a block's lanes: row by row. */
+/* Where the blocks of a band read from, one after the other, in the order of a block's lanes: row by row. */
 typedef struct {
-  __m512i u, v, du, dv;
-  int32_t least_u, least_v, step_u, step_v; /* of a map that does not bend: the least of u and v, and what it grows by */
+  __m512i u, v;            /* of a map that does not bend: beyond the least of the block, else beyond 0 */
+  __m512i du, dv;          /* of a map that bends: what they grow by from block to block */
+  int32_t least_u, least_v, step_u, step_v; /* of a map that does not bend: the least, and what it grows by */
+  uint32_t most_u, most_v; /* as long as 0 <= least_u <= most_u, all of the block's u lie within the image */
 } courses;
 
 /* a[k] in the four lanes of row k. */
-INLINE __m512i by_rows(const int32_t a[SIDE])
+INLINE __m512i by_rows(__m128i a)
 {
   const __m512i row = _mm512_setr_epi32(0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3);
-  return _mm512_permutexvar_epi32(row, _mm512_castsi128_si512(_mm_loadu_si128((const __m128i *)a)));
-}
-
-/* The least coordinate of a block whose rows have one pace. */
-INLINE int32_t least_of(const int32_t at[SIDE], int32_t pace)
-{
-  int32_t least = at[0];
-  for (int k = 1; k < SIDE; k++) least = at[k] < least ? at[k] : least;
-  return pace < 0 ? least + (SIDE - 1) * pace : least;
+  return _mm512_permutexvar_epi32(row, _mm512_castsi128_si512(a));
 }
 
 /* 0, 1, 2 or 3 times each lane, by its place in its row. */
@@ -58,106 +88,153 @@ INLINE __m512i times_column(__m512i v)
   return _mm512_add_epi32(_mm512_maskz_mov_epi32(0xaaaa, v), _mm512_maskz_slli_epi32(0xcccc, v, 1));
 }
 
-INLINE courses courses_of(const int32_t u[SIDE], const int32_t v[SIDE], const int32_t du[SIDE], const int32_t dv[SIDE])
+/* Where u or v never are outside the image and its surroundings. */
+INLINE int32_t last_of(int size)
 {
-  courses c = {.du = by_rows(du), .dv = by_rows(dv), .least_u = least_of(u, du[0]), .least_v = least_of(v, dv[0]),
-               .step_u = SIDE * du[0], .step_v = SIDE * dv[0]};
-  c.u = _mm512_add_epi32(by_rows(u), times_column(c.du));
-  c.v = _mm512_add_epi32(by_rows(v), times_column(c.dv));
-  return c;
+  return (size + 1) << AUGMENT_FRACTION;
 }
 
-INLINE void advance(courses *c)
-{
-  c->u = _mm512_add_epi32(c->u, _mm512_slli_epi32(c->du, 2));
-  c->v = _mm512_add_epi32(c->v, _mm512_slli_epi32(c->dv, 2));
-  c->least_u += c->step_u;
-  c->least_v += c->step_v;
-}
-
-INLINE int whole_within(int32_t at, int last)
-{
-  return at < 0 ? 0 : at > (last + 1) << AUGMENT_FRACTION ? last + 1 : at >> AUGMENT_FRACTION;
-}
-
-/* A block's pixels in its window: x0, y0 is where the window begins. */
+/* A block's pixels in its window. */
 typedef struct {
-  int x0, y0;
-  __m512i index;        /* of the upper left neighbour, in bytes of the window, four times */
-  __m512i across, down; /* weights: bytes 255 - f, f, twice; words 256 - f, f */
+  int x0, y0;      /* where the window begins */
+  __m512i place;   /* of each lane, beyond that: the fraction of u, its whole, the fraction of v, its whole; a byte each */
+  bool narrow;     /* the small window is enough */
 } block;
 
-INLINE __m512i repeat_byte(__m512i v)
+INLINE __m512i keep_within(__m512i at, int32_t last)
 {
-  const __m512i order = _mm512_set4_epi32(0x0c0c0c0c, 0x08080808, 0x04040404, 0);
-  return _mm512_shuffle_epi8(v, order);
+  return _mm512_min_epi32(_mm512_max_epi32(at, _mm512_setzero_si512()), _mm512_set1_epi32(last));
 }
 
-INLINE __m512i keep_within(__m512i at, int last)
+INLINE int32_t within(int32_t at, int32_t last)
 {
-  return _mm512_min_epi32(_mm512_max_epi32(at, _mm512_setzero_si512()), _mm512_set1_epi32((last + 1) << AUGMENT_FRACTION));
+  return at < 0 ? 0 : at > last ? last : at;
 }
 
-/* false: the block needs more than a window. */
-INLINE bool locate(const augment_job *job, const courses *c, int channels, bool bends, block *b)
+/* u and v beyond where the window begins, so below 2^24. */
+INLINE __m512i place_of(const constants *k, __m512i u, __m512i v)
 {
-  const __m512i ff = _mm512_set1_epi32(255);
-  __m512i u = keep_within(c->u, job->width), v = keep_within(c->v, job->height);
-  __m512i x = _mm512_srli_epi32(u, AUGMENT_FRACTION), y = _mm512_srli_epi32(v, AUGMENT_FRACTION);
-  b->x0 = bends ? _mm512_reduce_min_epi32(x) : whole_within(c->least_u, job->width);
-  b->y0 = bends ? _mm512_reduce_min_epi32(y) : whole_within(c->least_v, job->height);
-  x = _mm512_sub_epi32(x, _mm512_set1_epi32(b->x0));
-  y = _mm512_sub_epi32(y, _mm512_set1_epi32(b->y0));
-  if (bends) {
-    const int most_x = (channels == 3 ? WINDOW_RGB : WINDOW_GRAY) - 2;
-    __mmask16 beyond = _mm512_cmpgt_epu32_mask(x, _mm512_set1_epi32(most_x)) | _mm512_cmpgt_epu32_mask(y, _mm512_set1_epi32(WINDOW_ROWS - 2));
-    if (beyond) return false;
+  const int a_or_b_and_c = 0xf8;
+  return _mm512_ternarylogic_epi32(_mm512_srli_epi32(u, 8), _mm512_slli_epi32(v, 8), k->upper, a_or_b_and_c);
+}
+
+/* ahead: added to u and v once they are clamped. */
+INLINE block straight_block(const augment_job *job, const constants *k, const courses *c, int32_t ahead, bool narrow)
+{
+  const int32_t fraction = AUGMENT_ONE - 1;
+  if ((uint32_t)c->least_u <= c->most_u && (uint32_t)c->least_v <= c->most_v) {
+    __m512i u = _mm512_add_epi32(c->u, _mm512_set1_epi32((c->least_u & fraction) + ahead));
+    __m512i v = _mm512_add_epi32(c->v, _mm512_set1_epi32((c->least_v & fraction) + ahead));
+    return (block){c->least_u >> AUGMENT_FRACTION, c->least_v >> AUGMENT_FRACTION, place_of(k, u, v), narrow};
   }
-  __m512i at = channels == 3 ? _mm512_add_epi32(_mm512_slli_epi32(y, 5), _mm512_add_epi32(x, _mm512_add_epi32(x, x)))
-                             : _mm512_add_epi32(_mm512_slli_epi32(y, 3), x);
-  b->index = repeat_byte(at);
-  __m512i fx = _mm512_and_si512(_mm512_srli_epi32(u, 8), ff), fy = _mm512_and_si512(_mm512_srli_epi32(v, 8), ff);
-  b->across = _mm512_xor_si512(repeat_byte(fx), _mm512_set1_epi32(0x00ff00ff));
-  b->down = _mm512_or_si512(_mm512_sub_epi32(_mm512_set1_epi32(256), fy), _mm512_slli_epi32(fy, 16));
+  int32_t x0 = within(c->least_u, last_of(job->width)) & ~fraction, y0 = within(c->least_v, last_of(job->height)) & ~fraction;
+  __m512i u = keep_within(_mm512_add_epi32(c->u, _mm512_set1_epi32(c->least_u)), last_of(job->width));
+  __m512i v = keep_within(_mm512_add_epi32(c->v, _mm512_set1_epi32(c->least_v)), last_of(job->height));
+  u = _mm512_add_epi32(u, _mm512_set1_epi32(ahead - x0));
+  v = _mm512_add_epi32(v, _mm512_set1_epi32(ahead - y0));
+  return (block){x0 >> AUGMENT_FRACTION, y0 >> AUGMENT_FRACTION, place_of(k, u, v), narrow};
+}
+
+/* The least of the lower and of the upper halves of all lanes. */
+INLINE uint32_t least_halves(__m512i v)
+{
+  __m256i w = _mm256_min_epu16(_mm512_castsi512_si256(v), _mm512_extracti64x4_epi64(v, 1));
+  __m128i q = _mm_min_epu16(_mm256_castsi256_si128(w), _mm256_extracti128_si256(w, 1));
+  q = _mm_min_epu16(q, _mm_shuffle_epi32(q, _MM_SHUFFLE(1, 0, 3, 2)));
+  q = _mm_min_epu16(q, _mm_shuffle_epi32(q, _MM_SHUFFLE(2, 3, 0, 1)));
+  return (uint32_t)_mm_cvtsi128_si32(q);
+}
+
+/* Whether any lane's place has more than so many pixels to the right or below. */
+INLINE bool exceeds(__m512i wholes, int across, int down)
+{
+  return _mm512_cmpgt_epu16_mask(wholes, _mm512_set1_epi32(down << 16 | across)) != 0;
+}
+
+/* false: the block needs more than a window of so many pixels across. */
+INLINE bool bent_block(const augment_job *job, const constants *k, const courses *c, int32_t ahead, int across, block *b)
+{
+  const int a_or_b_and_c = 0xf8, c_ones_a_else_b = 0xe4;
+  __m512i u = keep_within(c->u, last_of(job->width)), v = keep_within(c->v, last_of(job->height));
+  if (ahead) u = _mm512_add_epi32(u, _mm512_set1_epi32(ahead)), v = _mm512_add_epi32(v, _mm512_set1_epi32(ahead));
+  __m512i wholes = _mm512_ternarylogic_epi32(_mm512_srli_epi32(u, 16), v, k->upper, a_or_b_and_c);
+  uint32_t least = least_halves(wholes);
+  wholes = _mm512_sub_epi16(wholes, _mm512_set1_epi32((int)least));
+  b->x0 = (int)(least & 0xffff), b->y0 = (int)(least >> 16);
+  b->narrow = !exceeds(wholes, NARROW_RGB - 2, NARROW_ROWS - 2);
+  if (!b->narrow && exceeds(wholes, across - 2, WIDE_ROWS - 2)) return false;
+  __m512i fractions = _mm512_ternarylogic_epi32(_mm512_slli_epi32(v, 8), _mm512_srli_epi32(u, 8), k->upper, c_ones_a_else_b);
+  b->place = _mm512_ternarylogic_epi32(_mm512_slli_epi16(wholes, 8), fractions, k->flip, a_or_b_and_c);
   return true;
+}
+
+/* Where a lane's upper left neighbour lies in a window, four times in its bytes. worth: of pixel and row. */
+INLINE __m512i index_of(const constants *k, const block *b, __m512i worth)
+{
+  return _mm512_shuffle_epi8(_mm512_dpbusd_epi32(_mm512_setzero_si512(), b->place, worth), k->quarters);
+}
+
+INLINE __m512i worth_of(int pixel, int row)
+{
+  return _mm512_set1_epi32(row << 24 | pixel << 8);
 }
 
 /* ---- neighbours ------------------------------------------------------------------------------ */
 
-INLINE __m512i two_rows(const uint8_t *p, size_t stride)
+/* Rows of eight pixels from p on, most of a window. */
+INLINE __m512i gray_window(const uint8_t *p, size_t stride, bool narrow)
 {
-  return _mm512_inserti64x4(_mm512_castsi256_si512(_mm256_loadu_si256((const __m256i *)p)), _mm256_loadu_si256((const __m256i *)(p + stride)), 1);
+  __m512i w = _mm512_castsi128_si512(_mm_loadl_epi64((const __m128i *)p));
+#pragma GCC unroll 8
+  for (int k = 1; k < WIDE_ROWS; k++) {
+    if (k == NARROW_ROWS && narrow) break;
+    w = _mm512_mask_set1_epi64(w, (__mmask8)(1 << k), *(const unaligned_i64 *)(p + (size_t)k * stride));
+  }
+  return w;
 }
 
-INLINE __m128i two_short_rows(const uint8_t *p, size_t stride)
-{
-  __m128i above = _mm_loadl_epi64((const __m128i *)p);
-  return _mm_castpd_si128(_mm_loadh_pd(_mm_castsi128_pd(above), (const double *)(const void *)(p + stride)));
-}
-
-INLINE __m512i gray_window(const uint8_t *p, size_t stride)
-{
-  __m256i upper = _mm256_inserti128_si256(_mm256_castsi128_si256(two_short_rows(p, stride)), two_short_rows(p + 2 * stride, stride), 1);
-  p += 4 * stride;
-  __m256i lower = _mm256_inserti128_si256(_mm256_castsi128_si256(two_short_rows(p, stride)), two_short_rows(p + 2 * stride, stride), 1);
-  return _mm512_inserti64x4(_mm512_castsi256_si512(upper), lower, 1);
-}
-
-/* Of each pixel: upper left, upper right, lower left, lower right. */
-INLINE __m512i fetch_gray(const augment_job *job, const block *b)
+/* Of each pixel: upper left, upper right, lower left, lower right; all levels less 128. */
+INLINE __m512i fetch_gray(const augment_job *job, const constants *k, const block *b)
 {
   const uint8_t *p = job->padded + (size_t)b->y0 * job->stride + (size_t)b->x0;
-  __m512i index = _mm512_add_epi8(b->index, _mm512_set1_epi32(0x09080100));
-  return _mm512_permutexvar_epi8(index, gray_window(p, job->stride));
+  __m512i index = _mm512_add_epi8(index_of(k, b, k->worth), k->neighbours);
+  __m512i window = _mm512_xor_si512(gray_window(p, job->stride, b->narrow), k->sign);
+  return _mm512_permutexvar_epi8(index, window);
 }
 
-INLINE void fetch_colours(const augment_job *job, const block *b, __m512i out[3])
+/* Rows 0 to 2 lie in one register, 3 to 5 in the other. */
+INLINE void narrow_colours(const constants *k, const block *b, const uint8_t *p, size_t stride, __m512i out[3])
 {
-  const uint8_t *p = job->padded + (size_t)b->y0 * job->stride + (size_t)b->x0 * 3;
-  size_t two = 2 * job->stride;
-  __m512i w0 = two_rows(p, job->stride), w1 = two_rows(p + two, job->stride), w2 = two_rows(p + 2 * two, job->stride),
-          w3 = two_rows(p + 3 * two, job->stride);
-  __m512i index = _mm512_add_epi8(b->index, _mm512_set1_epi32(0x23200300));
+  const uint8_t *q = p + 3 * stride;
+  __m512i upper = _mm512_loadu_si512(p), lower = _mm512_loadu_si512(q);
+  upper = _mm512_mask_loadu_epi8(upper, k->row1, p + stride - NARROW_BYTES);
+  lower = _mm512_mask_loadu_epi8(lower, k->row1, q + stride - NARROW_BYTES);
+  upper = _mm512_mask_loadu_epi8(upper, k->row2, p + 2 * (stride - NARROW_BYTES));
+  lower = _mm512_mask_loadu_epi8(lower, k->row2, q + 2 * (stride - NARROW_BYTES));
+  upper = _mm512_xor_si512(upper, k->sign);
+  lower = _mm512_xor_si512(lower, k->sign);
+  __m512i at = _mm512_add_epi8(index_of(k, b, k->worth), k->neighbours);
+  __mmask64 below = _mm512_cmpge_epu8_mask(at, k->lower); /* whatever the channel */
+#pragma GCC unroll 3
+  for (int c = 0; c < 3; c++) {
+    __m512i next = _mm512_add_epi8(at, k->ones); /* three rows are 63 bytes, and permutations count modulo 64 */
+    out[c] = _mm512_mask_permutexvar_epi8(_mm512_permutexvar_epi8(at, upper), below, next, lower);
+    at = next;
+  }
+}
+
+INLINE __m512i two_rows(const constants *k, const uint8_t *p, size_t stride)
+{
+  __m512i rows = _mm512_inserti64x4(_mm512_castsi256_si512(_mm256_loadu_si256((const __m256i *)p)), _mm256_loadu_si256((const __m256i *)(p + stride)), 1);
+  return _mm512_xor_si512(rows, k->sign);
+}
+
+INLINE void wide_colours(const constants *k, const block *b, const uint8_t *p, size_t stride, __m512i out[3])
+{
+  size_t two = 2 * stride;
+  __m512i w0 = two_rows(k, p, stride), w1 = two_rows(k, p + two, stride), w2 = two_rows(k, p + 2 * two, stride),
+          w3 = two_rows(k, p + 3 * two, stride);
+  __m512i index = _mm512_add_epi8(index_of(k, b, worth_of(3, WIDE_BYTES)), _mm512_set1_epi32(0x23200300));
   __mmask64 lower = _mm512_movepi8_mask(index); /* whatever the channel: a row is 32 bytes */
 #pragma GCC unroll 3
   for (int c = 0; c < 3; c++) {
@@ -166,13 +243,30 @@ INLINE void fetch_colours(const augment_job *job, const block *b, __m512i out[3]
   }
 }
 
-/* Sums of four weighed levels, times 65536, as f32. */
-INLINE __m512 weigh(const block *b, __m512i levels)
+INLINE void fetch_colours(const augment_job *job, const constants *k, const block *b, __m512i out[3])
 {
-  __m512i l = _mm512_xor_si512(levels, _mm512_set1_epi8((char)0x80));
-  __m512i h = _mm512_add_epi16(_mm512_maddubs_epi16(b->across, l), _mm512_maddubs_epi16(_mm512_set1_epi16(1), l));
-  __m512i sum = _mm512_madd_epi16(h, b->down);
-  return _mm512_cvtepi32_ps(_mm512_add_epi32(sum, _mm512_set1_epi32(OFFSET)));
+  const uint8_t *p = job->padded + (size_t)b->y0 * job->stride + (size_t)b->x0 * 3;
+  if (b->narrow) narrow_colours(k, b, p, job->stride, out);
+  else wide_colours(k, b, p, job->stride, out);
+}
+
+/* What neighbours weigh. */
+typedef struct {
+  __m512i across; /* bytes 255 - f, f, twice */
+  __m512i down;   /* words 256 - f, f */
+} weights;
+
+INLINE weights weights_of(const constants *k, const block *b)
+{
+  __m512i fy = _mm512_shuffle_epi8(b->place, k->down);
+  return (weights){_mm512_xor_si512(_mm512_shuffle_epi8(b->place, k->quarters), k->flip), _mm512_mask_sub_epi16(fy, (__mmask32)k->even, k->most, fy)};
+}
+
+/* Sums of four weighed levels that lack 128, times 65536, as f32. */
+INLINE __m512 weigh(const constants *k, const weights *w, __m512i l)
+{
+  __m512i h = _mm512_add_epi16(_mm512_maddubs_epi16(w->across, l), _mm512_maddubs_epi16(k->first, l));
+  return _mm512_cvtepi32_ps(_mm512_dpwssd_epi32(k->offset, h, w->down));
 }
 
 /* ---- colour ---------------------------------------------------------------------------------- */
@@ -187,21 +281,21 @@ INLINE __m512i stir(__m512i x)
 }
 
 /* Clipped only where noise is added: packing to bytes clips too. */
-INLINE __m512i finish(const augment_job *job, __m512 t, __m512i counter, bool noise)
+INLINE __m512i finish(const augment_job *job, const constants *k, __m512 t, __m512i counter, bool noise)
 {
   if (noise) {
     __m512i r = stir(_mm512_add_epi32(stir(counter), _mm512_set1_epi32((int)job->draw->noise_key)));
-    __m512i sum = _mm512_madd_epi16(_mm512_maddubs_epi16(r, _mm512_set1_epi8(1)), _mm512_set1_epi16(1));
-    __m512 bell = _mm512_mul_ps(_mm512_cvtepi32_ps(_mm512_sub_epi32(sum, _mm512_set1_epi32(510))), _mm512_set1_ps(1 / 147.8f));
+    __m512i sum = _mm512_dpbusd_epi32(_mm512_set1_epi32(-510), r, k->ones);
+    __m512 bell = _mm512_mul_ps(_mm512_cvtepi32_ps(sum), _mm512_set1_ps(1 / 147.8f));
     t = _mm512_min_ps(_mm512_max_ps(t, _mm512_setzero_ps()), _mm512_set1_ps(255));
     t = _mm512_add_ps(t, _mm512_mul_ps(_mm512_set1_ps(job->draw->noise), bell));
   }
-  return _mm512_cvttps_epi32(_mm512_add_ps(t, _mm512_set1_ps(0.5f)));
+  return _mm512_cvttps_epi32(_mm512_add_ps(t, _mm512_castsi512_ps(k->half)));
 }
 
-INLINE __m512 gained(const augment_job *job, __m512 t)
+INLINE __m512 gained(const constants *k, __m512 t)
 {
-  return _mm512_add_ps(_mm512_mul_ps(t, _mm512_set1_ps(job->gain)), _mm512_set1_ps(job->lift));
+  return _mm512_add_ps(_mm512_mul_ps(t, _mm512_castsi512_ps(k->gain)), _mm512_castsi512_ps(k->lift));
 }
 
 INLINE __m512 blended(const augment_job *job, const __m512 t[3], int c)
@@ -211,6 +305,23 @@ INLINE __m512 blended(const augment_job *job, const __m512 t[3], int c)
   return _mm512_add_ps(_mm512_add_ps(rg, _mm512_mul_ps(t[2], _mm512_set1_ps(m[2]))), _mm512_set1_ps(job->lift));
 }
 
+INLINE constants constants_of(const augment_job *job)
+{
+  const __m128i packed = _mm_setr_epi8(0, 4, 8, 1, 5, 9, 2, 6, 10, 3, 7, 11, -1, -1, -1, -1);
+  bool gray = job->channels == 1;
+  return (constants){
+    .sign = kept_words((int)0x80808080u), .upper = kept_words((int)0xffff0000u),
+    .quarters = kept(_mm512_set4_epi32(0x0c0c0c0c, 0x08080808, 0x04040404, 0)),
+    .down = kept(_mm512_set4_epi32((int)0x800e800eu, (int)0x800a800au, (int)0x80068006u, (int)0x80028002u)),
+    .neighbours = kept_words(gray ? 0x09080100 : 0x18150300), .worth = kept(gray ? worth_of(1, 8) : worth_of(3, NARROW_BYTES)),
+    .lower = kept(_mm512_set1_epi8(3 * NARROW_BYTES)), .flip = kept_words(0x00ff00ff), .most = kept_words(0x01000100),
+    .offset = kept_words(OFFSET), .ones = kept_words(0x01010101), .first = kept_words(0x00010001),
+    .half = kept(_mm512_castps_si512(_mm512_set1_ps(0.5f))), .order = kept(_mm512_broadcast_i32x4(packed)),
+    .gain = kept(_mm512_castps_si512(_mm512_set1_ps(job->gain))), .lift = kept(_mm512_castps_si512(_mm512_set1_ps(job->lift))),
+    .row1 = kept_mask(~(__mmask64)0 << NARROW_BYTES), .row2 = kept_mask(~(__mmask64)0 << 2 * NARROW_BYTES),
+    .even = kept_mask(0x55555555)};
+}
+
 /* ---- bands ----------------------------------------------------------------------------------- */
 
 /* Rows of a band as it is made; behind the image's last they repeat it. */
@@ -218,19 +329,35 @@ typedef struct {
   const augment_job *job;
   uint8_t *out;
   int y, rows;
+  bool narrow;           /* of a map that does not bend: blocks need no more than the small window */
   augment_course course[SIDE];
-  int32_t *line[SIDE]; /* of a map that bends */
-  __m512i counter; /* of lanes' first values at x = 0 */
+  int32_t *line[SIDE];   /* of a map that bends */
+  __m512i counter;       /* of lanes' first values at x = 0 */
 } band;
+
+/* at[k]: where row k begins, beyond the least of which the lanes lie. */
+INLINE __m512i spread(const int32_t at[SIDE], int32_t pace, int size, int32_t *least, uint32_t *most)
+{
+  int32_t low = at[0], high = at[0], across = (SIDE - 1) * pace;
+  for (int k = 1; k < SIDE; k++) {
+    low = at[k] < low ? at[k] : low;
+    high = at[k] > high ? at[k] : high;
+  }
+  int32_t extent = high - low + (across < 0 ? -across : across);
+  *least = low + (across < 0 ? across : 0);
+  *most = (uint32_t)(last_of(size) > extent ? last_of(size) - extent : 0);
+  __m512i rows = by_rows(_mm_setr_epi32(at[0] - *least, at[1] - *least, at[2] - *least, at[3] - *least));
+  return _mm512_add_epi32(rows, times_column(_mm512_set1_epi32(pace)));
+}
 
 INLINE courses straight_courses(const band *b)
 {
-  int32_t u[SIDE], v[SIDE], du[SIDE], dv[SIDE];
-  for (int k = 0; k < SIDE; k++) {
-    const augment_course *c = &b->course[k];
-    u[k] = (int32_t)c->u, v[k] = (int32_t)c->v, du[k] = c->du, dv[k] = c->dv;
-  }
-  return courses_of(u, v, du, dv);
+  int32_t u[SIDE], v[SIDE], du = b->course[0].du, dv = b->course[0].dv;
+  courses c = {.step_u = SIDE * du, .step_v = SIDE * dv};
+  for (int k = 0; k < SIDE; k++) u[k] = (int32_t)b->course[k].u, v[k] = (int32_t)b->course[k].v;
+  c.u = spread(u, du, b->job->width, &c.least_u, &c.most_u);
+  c.v = spread(v, dv, b->job->height, &c.least_v, &c.most_v);
+  return c;
 }
 
 /* In the cell that begins at x, of a map that bends: u and v here and at the next cell, of each row in a quarter. */
@@ -243,31 +370,42 @@ INLINE courses bent_courses(const band *b, int x)
   q = _mm512_inserti32x4(q, _mm_loadu_si128((const __m128i *)(b->line[2] + at)), 2);
   q = _mm512_inserti32x4(q, _mm_loadu_si128((const __m128i *)(b->line[3] + at)), 3);
   __m512i u = _mm512_shuffle_epi32(q, _MM_PERM_AAAA), v = _mm512_shuffle_epi32(q, _MM_PERM_BBBB);
-  courses c = {.du = _mm512_srai_epi32(_mm512_sub_epi32(_mm512_shuffle_epi32(q, _MM_PERM_CCCC), u), 3),
-               .dv = _mm512_srai_epi32(_mm512_sub_epi32(_mm512_shuffle_epi32(q, _MM_PERM_DDDD), v), 3)};
-  c.u = _mm512_add_epi32(_mm512_add_epi32(u, one), times_column(c.du));
-  c.v = _mm512_add_epi32(_mm512_add_epi32(v, one), times_column(c.dv));
-  return c;
+  __m512i du = _mm512_srai_epi32(_mm512_sub_epi32(_mm512_shuffle_epi32(q, _MM_PERM_CCCC), u), 3);
+  __m512i dv = _mm512_srai_epi32(_mm512_sub_epi32(_mm512_shuffle_epi32(q, _MM_PERM_DDDD), v), 3);
+  return (courses){.u = _mm512_add_epi32(_mm512_add_epi32(u, one), times_column(du)), .du = _mm512_slli_epi32(du, 2),
+                   .v = _mm512_add_epi32(_mm512_add_epi32(v, one), times_column(dv)), .dv = _mm512_slli_epi32(dv, 2)};
+}
+
+INLINE void advance(courses *c, bool bends)
+{
+  if (bends) {
+    c->u = _mm512_add_epi32(c->u, c->du);
+    c->v = _mm512_add_epi32(c->v, c->dv);
+  } else {
+    c->least_u += c->step_u;
+    c->least_v += c->step_v;
+  }
 }
 
 /* A block at x as three packed channels: in each quarter a row of four pixels. false: it needs more than a window. */
-INLINE bool make_colours(const band *a, const courses *c, int x, bool bends, bool noise, bool blends, __m512i *bytes)
+INLINE bool make_colours(const band *a, const constants *k, const courses *c, int x, bool bends, bool noise, bool blends, __m512i *bytes)
 {
-  const __m512i order = _mm512_broadcast_i32x4(_mm_setr_epi8(0, 4, 8, 1, 5, 9, 2, 6, 10, 3, 7, 11, -1, -1, -1, -1));
   const augment_job *job = a->job;
   __m512i levels[3], level[3];
   __m512 t[3];
   block b;
-  if (!locate(job, c, 3, bends, &b)) return false;
-  fetch_colours(job, &b, levels);
+  if (!bends) b = straight_block(job, k, c, 0, a->narrow);
+  else if (!bent_block(job, k, c, 0, WIDE_RGB, &b)) return false;
+  fetch_colours(job, k, &b, levels);
+  weights w = weights_of(k, &b);
   __m512i counter = _mm512_add_epi32(a->counter, _mm512_set1_epi32(3 * x));
 #pragma GCC unroll 3
-  for (int k = 0; k < 3; k++) t[k] = weigh(&b, levels[k]);
+  for (int i = 0; i < 3; i++) t[i] = weigh(k, &w, levels[i]);
 #pragma GCC unroll 3
-  for (int k = 0; k < 3; k++)
-    level[k] = finish(job, blends ? blended(job, t, k) : gained(job, t[k]), _mm512_add_epi32(counter, _mm512_set1_epi32(k)), noise);
+  for (int i = 0; i < 3; i++)
+    level[i] = finish(job, k, blends ? blended(job, t, i) : gained(k, t[i]), _mm512_add_epi32(counter, _mm512_set1_epi32(i)), noise);
   __m512i packed = _mm512_packus_epi16(_mm512_packs_epi32(level[0], level[1]), _mm512_packs_epi32(level[2], level[2]));
-  *bytes = _mm512_shuffle_epi8(packed, order);
+  *bytes = _mm512_shuffle_epi8(packed, k->order);
   return true;
 }
 
@@ -278,13 +416,13 @@ static void make_slowly(const band *a, int x, int n, int channels)
   for (int k = 0; k < a->rows; k++) augment_part_avx2(a->job, a->line[k], a->y + k, x, n, a->out + (size_t)k * row + (size_t)(x * channels));
 }
 
-INLINE void store_colours(const band *a, int x, int n, __m512i bytes)
+/* The first n of each quarter's bytes to the band's rows; whole: 16 may be written. */
+INLINE void store_quarters(const band *a, size_t at, size_t n, bool whole, size_t row, __m512i bytes)
 {
-  size_t row = (size_t)a->job->width * 3;
-  uint8_t quarter[4][16], *to = a->out + (size_t)x * 3;
-  if ((size_t)x * 3 + sizeof quarter[0] > row) { /* 16 bytes would reach into the next row */
+  uint8_t quarter[4][16], *to = a->out + at;
+  if (!whole) {
     _mm512_storeu_si512(quarter, bytes);
-    for (int k = 0; k < a->rows; k++) memcpy(to + (size_t)k * row, quarter[k], (size_t)(3 * n));
+    for (int k = 0; k < a->rows; k++) memcpy(to + (size_t)k * row, quarter[k], n);
     return;
   }
   _mm_storeu_si128((__m128i *)to, _mm512_castsi512_si128(bytes));
@@ -296,42 +434,41 @@ INLINE void store_colours(const band *a, int x, int n, __m512i bytes)
 INLINE void paint_colours(const band *a, bool bends, bool noise, bool blends)
 {
   const augment_job *job = a->job;
+  size_t row = (size_t)job->width * 3;
+  const constants constant = constants_of(job);
   courses c = bends ? bent_courses(a, 0) : straight_courses(a);
   for (int x = 0; x < job->width; x += SIDE) {
     int n = job->width - x < SIDE ? job->width - x : SIDE;
+    size_t at = (size_t)x * 3;
     __m512i bytes;
     if (bends && x % AUGMENT_CELL == 0) c = bent_courses(a, x);
-    if (make_colours(a, &c, x, bends, noise, blends, &bytes)) store_colours(a, x, n, bytes);
+    if (make_colours(a, &constant, &c, x, bends, noise, blends, &bytes)) store_quarters(a, at, (size_t)n * 3, at + 16 <= row, row, bytes);
     else make_slowly(a, x, n, 3);
-    advance(&c);
+    advance(&c, bends);
   }
 }
 
 INLINE void store_gray(const band *a, int x, int n, const __m512i level[4])
 {
-  size_t row = (size_t)a->job->width;
-  uint8_t quarter[4][16];
   __m512i bytes = _mm512_packus_epi16(_mm512_packs_epi32(level[0], level[1]), _mm512_packs_epi32(level[2], level[3]));
-  _mm512_storeu_si512(quarter, bytes);
-  for (int k = 0; k < a->rows; k++) {
-    uint8_t *to = a->out + (size_t)k * row + (size_t)x;
-    if (n == STRIP) memcpy(to, quarter[k], STRIP);
-    else memcpy(to, quarter[k], (size_t)n);
-  }
+  store_quarters(a, (size_t)x, (size_t)n, n == STRIP, (size_t)a->job->width, bytes);
 }
 
-INLINE bool make_gray(const band *a, const courses *c, int x, bool bends, bool noise, __m512i *level)
+INLINE bool make_gray(const band *a, const constants *k, const courses *c, int x, bool bends, bool noise, __m512i *level)
 {
   block b;
-  if (!locate(a->job, c, 1, bends, &b)) return false;
+  if (!bends) b = straight_block(a->job, k, c, 0, a->narrow);
+  else if (!bent_block(a->job, k, c, 0, WIDE_GRAY, &b)) return false;
+  weights w = weights_of(k, &b);
   __m512i counter = _mm512_add_epi32(a->counter, _mm512_set1_epi32(x));
-  *level = finish(a->job, gained(a->job, weigh(&b, fetch_gray(a->job, &b))), counter, noise);
+  *level = finish(a->job, k, gained(k, weigh(k, &w, fetch_gray(a->job, k, &b))), counter, noise);
   return true;
 }
 
 INLINE void paint_gray(const band *a, bool bends, bool noise)
 {
   const augment_job *job = a->job;
+  const constants constant = constants_of(job);
   courses c = bends ? bent_courses(a, 0) : straight_courses(a);
   for (int x = 0; x < job->width; x += STRIP) {
     int n = job->width - x < STRIP ? job->width - x : STRIP;
@@ -343,8 +480,8 @@ INLINE void paint_gray(const band *a, bool bends, bool noise)
       level[k] = _mm512_setzero_si512();
       if (at >= job->width) continue;
       if (bends && k % 2 == 0) c = bent_courses(a, at);
-      fits &= make_gray(a, &c, at, bends, noise, &level[k]);
-      advance(&c);
+      fits &= make_gray(a, &constant, &c, at, bends, noise, &level[k]);
+      advance(&c, bends);
     }
     if (fits) store_gray(a, x, n, level);
     else make_slowly(a, x, n, 1);
@@ -354,18 +491,15 @@ INLINE void paint_gray(const band *a, bool bends, bool noise)
 /* ---- masks ----------------------------------------------------------------------------------- */
 
 /* A block of nearest classes, each in four bytes. */
-INLINE bool make_classes(const augment_job *job, const courses *c, bool bends, __m512i *classes)
+INLINE bool make_classes(const band *a, const constants *k, const courses *c, bool bends, __m512i *classes)
 {
-  const __m512i half = _mm512_set1_epi32(AUGMENT_ONE / 2);
-  __m512i x = _mm512_srli_epi32(_mm512_add_epi32(keep_within(c->u, job->width), half), AUGMENT_FRACTION);
-  __m512i y = _mm512_srli_epi32(_mm512_add_epi32(keep_within(c->v, job->height), half), AUGMENT_FRACTION);
-  int x0 = _mm512_reduce_min_epi32(x), y0 = _mm512_reduce_min_epi32(y);
-  x = _mm512_sub_epi32(x, _mm512_set1_epi32(x0));
-  y = _mm512_sub_epi32(y, _mm512_set1_epi32(y0));
-  if (bends && _mm512_cmpgt_epu32_mask(_mm512_or_si512(x, y), _mm512_set1_epi32(WINDOW_ROWS - 1))) return false;
-  __m512i window = gray_window(job->padded + (size_t)y0 * job->stride + (size_t)x0, job->stride);
-  __m512i index = _mm512_add_epi32(_mm512_slli_epi32(y, 3), x);
-  *classes = _mm512_and_si512(_mm512_permutexvar_epi8(index, window), _mm512_set1_epi32(255));
+  const augment_job *job = a->job;
+  block b;
+  if (!bends) b = straight_block(job, k, c, AUGMENT_ONE / 2, a->narrow);
+  else if (!bent_block(job, k, c, AUGMENT_ONE / 2, WIDE_GRAY, &b)) return false;
+  __m512i window = gray_window(job->padded + (size_t)b.y0 * job->stride + (size_t)b.x0, job->stride, b.narrow);
+  __m512i index = _mm512_dpbusd_epi32(_mm512_setzero_si512(), b.place, k->worth);
+  *classes = _mm512_maskz_permutexvar_epi8(0x1111111111111111, index, window);
   return true;
 }
 
@@ -376,9 +510,8 @@ static void look_up_classes(const band *a, int x, int n)
   for (int k = 0; k < a->rows; k++) {
     for (int i = 0; i < n; i++) {
       augment_course c = augment_course_on(a->line[k], x + i);
-      int ahead = (x + i) % AUGMENT_CELL, u = (int)c.u + ahead * c.du, v = (int)c.v + ahead * c.dv;
-      u = u < 0 ? 0 : u > (job->width + 1) << AUGMENT_FRACTION ? (job->width + 1) << AUGMENT_FRACTION : u;
-      v = v < 0 ? 0 : v > (job->height + 1) << AUGMENT_FRACTION ? (job->height + 1) << AUGMENT_FRACTION : v;
+      int ahead = (x + i) % AUGMENT_CELL;
+      int u = within((int)c.u + ahead * c.du, last_of(job->width)), v = within((int)c.v + ahead * c.dv, last_of(job->height));
       size_t row = (size_t)((v + AUGMENT_ONE / 2) >> AUGMENT_FRACTION), column = (size_t)((u + AUGMENT_ONE / 2) >> AUGMENT_FRACTION);
       a->out[(size_t)k * (size_t)job->width + (size_t)(x + i)] = job->padded[row * job->stride + column];
     }
@@ -388,6 +521,7 @@ static void look_up_classes(const band *a, int x, int n)
 INLINE void paint_classes(const band *a, bool bends)
 {
   const augment_job *job = a->job;
+  const constants constant = constants_of(job);
   courses c = bends ? bent_courses(a, 0) : straight_courses(a);
   for (int x = 0; x < job->width; x += STRIP) {
     int n = job->width - x < STRIP ? job->width - x : STRIP;
@@ -399,8 +533,8 @@ INLINE void paint_classes(const band *a, bool bends)
       classes[k] = _mm512_setzero_si512();
       if (at >= job->width) continue;
       if (bends && k % 2 == 0) c = bent_courses(a, at);
-      fits &= make_classes(job, &c, bends, &classes[k]);
-      advance(&c);
+      fits &= make_classes(a, &constant, &c, bends, &classes[k]);
+      advance(&c, bends);
     }
     if (fits) store_gray(a, x, n, classes);
     else look_up_classes(a, x, n);
@@ -416,29 +550,31 @@ static bool is_short(const augment_job *job, const augment_course *c)
   return job->draw->bends || (augment_is_narrow(c->u, c->du, n) && augment_is_narrow(c->v, c->dv, n));
 }
 
-/* Whether what a block reads fits its window, wherever it lies: else each block would find out by itself. */
-static bool fits(const augment_job *job)
+/* Whether what a block reads fits a window of so many pixels and rows, wherever it lies. */
+static bool fits(const augment_job *job, int pixels, int rows)
 {
-  const double *m = job->draw->map;
-  if (job->draw->bends) return true; /* this differs from block to block */
+  const double *m = job->draw->map, rounding = 0.001;
   double across = (SIDE - 1) * (fabs(m[0]) + fabs(m[1])), down = (SIDE - 1) * (fabs(m[3]) + fabs(m[4]));
-  const double rounding = 0.001;
-  return across + rounding < (job->channels == 3 ? WINDOW_RGB : WINDOW_GRAY) - 2 && down + rounding < WINDOW_ROWS - 2;
+  return across + rounding < pixels - 2 && down + rounding < rows - 2;
 }
 
+/* false: the other path must make the band. Of a map that bends this differs from block to block. */
 static bool begin(band *a)
 {
   const augment_job *job = a->job;
   int last = a->y + a->rows - 1;
-  int32_t first[SIDE];
+  uint32_t first[SIDE];
+  if (!job->draw->bends && !fits(job, job->channels == 3 ? WIDE_RGB : WIDE_GRAY, WIDE_ROWS)) return false;
+  a->narrow = fits(job, NARROW_RGB, NARROW_ROWS);
   for (int k = 0; k < SIDE; k++) {
     int y = a->y + k < last ? a->y + k : last;
     a->line[k] = augment_line(job, k);
     a->course[k] = augment_course_of(job, y, a->line[k]);
     if (!is_short(job, &a->course[k])) return false;
-    first[k] = (int32_t)((uint32_t)y * (uint32_t)job->width * (uint32_t)job->channels);
+    first[k] = (uint32_t)y * (uint32_t)job->width * (uint32_t)job->channels;
   }
-  a->counter = _mm512_add_epi32(by_rows(first), times_column(_mm512_set1_epi32(job->channels)));
+  a->counter = by_rows(_mm_setr_epi32((int)first[0], (int)first[1], (int)first[2], (int)first[3]));
+  a->counter = _mm512_add_epi32(a->counter, times_column(_mm512_set1_epi32(job->channels)));
   return true;
 }
 
@@ -474,7 +610,7 @@ void augment_warp_avx512(const augment_job *job, int y, int rows, uint8_t *out)
 {
   band a = {.job = job, .out = out, .y = y, .rows = rows};
   bool noise = job->draw->noise > 0, blends = job->draw->blends;
-  if (!fits(job) || !begin(&a)) augment_warp_avx2(job, y, rows, out);
+  if (!begin(&a)) augment_warp_avx2(job, y, rows, out);
   else if (job->draw->bends) paint_bent(&a, noise, blends);
   else paint_straight(&a, noise, blends);
 }
@@ -482,7 +618,7 @@ void augment_warp_avx512(const augment_job *job, int y, int rows, uint8_t *out)
 void augment_mask_avx512(const augment_job *job, int y, int rows, uint8_t *out)
 {
   band a = {.job = job, .out = out, .y = y, .rows = rows};
-  if (!fits(job) || !begin(&a)) augment_mask_avx2(job, y, rows, out);
+  if (!begin(&a)) augment_mask_avx2(job, y, rows, out);
   else if (job->draw->bends) paint_classes(&a, true);
   else paint_classes(&a, false);
 }
