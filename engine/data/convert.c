@@ -147,7 +147,7 @@ static void to_16_bits(affine a, bool one_pair, bool bf16, const uint8_t *level,
 
 bool capl_convert_streams(size_t bytes)
 {
-  return bytes >= 256 << 10;
+  return bytes >= 16 << 10;
 }
 
 static void convert_by(const capl_conversion *conversion, affine a, const uint8_t *levels, size_t n, int channels, bool stream, void *out)
