@@ -37,6 +37,11 @@ INLINE __m512i kept_words(int v)
   return kept(_mm512_set1_epi32(v));
 }
 
+INLINE __m512i kept_float(float v)
+{
+  return kept(_mm512_castps_si512(_mm512_set1_ps(v)));
+}
+
 INLINE __mmask64 kept_mask(__mmask64 k)
 {
   __asm__("" : "+k"(k));
@@ -55,6 +60,7 @@ typedef struct {
   __m512i most;           /* words: 256 */
   __m512i offset, ones, first, half, order;
   __m512i gain, lift;     /* f32 */
+  __m512i stir1, stir2, key, fewer, bell, noise, brightest; /* of noise; the last three f32 */
   __mmask64 row1, row2, even;
 } constants;
 
@@ -271,25 +277,27 @@ INLINE __m512 weigh(const constants *k, const weights *w, __m512i l)
 
 /* ---- colour ---------------------------------------------------------------------------------- */
 
-INLINE __m512i stir(__m512i x)
+INLINE __m512i stir(const constants *k, __m512i x)
 {
   x = _mm512_xor_si512(x, _mm512_srli_epi32(x, 16));
-  x = _mm512_mullo_epi32(x, _mm512_set1_epi32(0x7feb352d));
+  x = _mm512_mullo_epi32(x, k->stir1);
   x = _mm512_xor_si512(x, _mm512_srli_epi32(x, 15));
-  x = _mm512_mullo_epi32(x, _mm512_set1_epi32((int)0x846ca68bu));
+  x = _mm512_mullo_epi32(x, k->stir2);
   return _mm512_xor_si512(x, _mm512_srli_epi32(x, 16));
 }
 
-/* Clipped only where noise is added: packing to bytes clips too. */
-INLINE __m512i finish(const augment_job *job, const constants *k, __m512 t, __m512i counter, bool noise)
+/* Noise of one value per lane. */
+INLINE __m512 noise_of(const constants *k, __m512i counter)
 {
-  if (noise) {
-    __m512i r = stir(_mm512_add_epi32(stir(counter), _mm512_set1_epi32((int)job->draw->noise_key)));
-    __m512i sum = _mm512_dpbusd_epi32(_mm512_set1_epi32(-510), r, k->ones);
-    __m512 bell = _mm512_mul_ps(_mm512_cvtepi32_ps(sum), _mm512_set1_ps(1 / 147.8f));
-    t = _mm512_min_ps(_mm512_max_ps(t, _mm512_setzero_ps()), _mm512_set1_ps(255));
-    t = _mm512_add_ps(t, _mm512_mul_ps(_mm512_set1_ps(job->draw->noise), bell));
-  }
+  __m512i r = stir(k, _mm512_add_epi32(stir(k, counter), k->key));
+  __m512i sum = _mm512_dpbusd_epi32(k->fewer, r, k->ones);
+  return _mm512_mul_ps(_mm512_castsi512_ps(k->noise), _mm512_mul_ps(_mm512_cvtepi32_ps(sum), _mm512_castsi512_ps(k->bell)));
+}
+
+/* Clipped only where noise is added: packing to bytes clips too. */
+INLINE __m512i finish(const constants *k, __m512 t, const __m512 *noise)
+{
+  if (noise) t = _mm512_add_ps(_mm512_min_ps(_mm512_max_ps(t, _mm512_setzero_ps()), _mm512_castsi512_ps(k->brightest)), *noise);
   return _mm512_cvttps_epi32(_mm512_add_ps(t, _mm512_castsi512_ps(k->half)));
 }
 
@@ -316,8 +324,10 @@ INLINE constants constants_of(const augment_job *job)
     .neighbours = kept_words(gray ? 0x09080100 : 0x18150300), .worth = kept(gray ? worth_of(1, 8) : worth_of(3, NARROW_BYTES)),
     .lower = kept(_mm512_set1_epi8(3 * NARROW_BYTES)), .flip = kept_words(0x00ff00ff), .most = kept_words(0x01000100),
     .offset = kept_words(OFFSET), .ones = kept_words(0x01010101), .first = kept_words(0x00010001),
-    .half = kept(_mm512_castps_si512(_mm512_set1_ps(0.5f))), .order = kept(_mm512_broadcast_i32x4(packed)),
-    .gain = kept(_mm512_castps_si512(_mm512_set1_ps(job->gain))), .lift = kept(_mm512_castps_si512(_mm512_set1_ps(job->lift))),
+    .stir1 = kept_words(0x7feb352d), .stir2 = kept_words((int)0x846ca68bu), .key = kept_words((int)job->draw->noise_key),
+    .fewer = kept_words(-510), .bell = kept_float(1 / 147.8f), .noise = kept_float(job->draw->noise), .brightest = kept_float(255),
+    .half = kept_float(0.5f), .order = kept(_mm512_broadcast_i32x4(packed)),
+    .gain = kept_float(job->gain), .lift = kept_float(job->lift),
     .row1 = kept_mask(~(__mmask64)0 << NARROW_BYTES), .row2 = kept_mask(~(__mmask64)0 << 2 * NARROW_BYTES),
     .even = kept_mask(0x55555555)};
 }
@@ -392,18 +402,21 @@ INLINE bool make_colours(const band *a, const constants *k, const courses *c, in
 {
   const augment_job *job = a->job;
   __m512i levels[3], level[3];
-  __m512 t[3];
+  __m512 t[3], noises[3];
   block b;
   if (!bends) b = straight_block(job, k, c, 0, a->narrow);
   else if (!bent_block(job, k, c, 0, WIDE_RGB, &b)) return false;
   fetch_colours(job, k, &b, levels);
   weights w = weights_of(k, &b);
-  __m512i counter = _mm512_add_epi32(a->counter, _mm512_set1_epi32(3 * x));
+  if (noise) {
+    __m512i counter = _mm512_add_epi32(a->counter, _mm512_set1_epi32(3 * x));
+#pragma GCC unroll 3
+    for (int i = 0; i < 3; i++) noises[i] = noise_of(k, _mm512_add_epi32(counter, _mm512_set1_epi32(i)));
+  }
 #pragma GCC unroll 3
   for (int i = 0; i < 3; i++) t[i] = weigh(k, &w, levels[i]);
 #pragma GCC unroll 3
-  for (int i = 0; i < 3; i++)
-    level[i] = finish(job, k, blends ? blended(job, t, i) : gained(k, t[i]), _mm512_add_epi32(counter, _mm512_set1_epi32(i)), noise);
+  for (int i = 0; i < 3; i++) level[i] = finish(k, blends ? blended(job, t, i) : gained(k, t[i]), noise ? &noises[i] : NULL);
   __m512i packed = _mm512_packus_epi16(_mm512_packs_epi32(level[0], level[1]), _mm512_packs_epi32(level[2], level[2]));
   *bytes = _mm512_shuffle_epi8(packed, k->order);
   return true;
@@ -460,8 +473,8 @@ INLINE bool make_gray(const band *a, const constants *k, const courses *c, int x
   if (!bends) b = straight_block(a->job, k, c, 0, a->narrow);
   else if (!bent_block(a->job, k, c, 0, WIDE_GRAY, &b)) return false;
   weights w = weights_of(k, &b);
-  __m512i counter = _mm512_add_epi32(a->counter, _mm512_set1_epi32(x));
-  *level = finish(a->job, k, gained(k, weigh(k, &w, fetch_gray(a->job, k, &b))), counter, noise);
+  __m512 more = noise ? noise_of(k, _mm512_add_epi32(a->counter, _mm512_set1_epi32(x))) : _mm512_setzero_ps();
+  *level = finish(k, gained(k, weigh(k, &w, fetch_gray(a->job, k, &b))), noise ? &more : NULL);
   return true;
 }
 
