@@ -60,7 +60,7 @@ typedef struct {
   __m512i most;           /* words: 256 */
   __m512i offset, ones, first, half, order;
   __m512i gain, lift;     /* f32 */
-  __m512i stir1, stir2, key, fewer, bell, noise, brightest; /* of noise; the last three f32 */
+  __m512i halves, stir1, stir2, key, fewer, bell, noise, brightest; /* of noise; the last three f32 */
   __mmask64 row1, row2, even;
 } constants;
 
@@ -279,11 +279,11 @@ INLINE __m512 weigh(const constants *k, const weights *w, __m512i l)
 
 INLINE __m512i stir(const constants *k, __m512i x)
 {
-  x = _mm512_xor_si512(x, _mm512_srli_epi32(x, 16));
+  x = _mm512_xor_si512(x, _mm512_shuffle_epi8(x, k->halves));
   x = _mm512_mullo_epi32(x, k->stir1);
   x = _mm512_xor_si512(x, _mm512_srli_epi32(x, 15));
   x = _mm512_mullo_epi32(x, k->stir2);
-  return _mm512_xor_si512(x, _mm512_srli_epi32(x, 16));
+  return _mm512_xor_si512(x, _mm512_shuffle_epi8(x, k->halves));
 }
 
 /* Noise of one value per lane. */
@@ -324,6 +324,7 @@ INLINE constants constants_of(const augment_job *job)
     .neighbours = kept_words(gray ? 0x09080100 : 0x18150300), .worth = kept(gray ? worth_of(1, 8) : worth_of(3, NARROW_BYTES)),
     .lower = kept(_mm512_set1_epi8(3 * NARROW_BYTES)), .flip = kept_words(0x00ff00ff), .most = kept_words(0x01000100),
     .offset = kept_words(OFFSET), .ones = kept_words(0x01010101), .first = kept_words(0x00010001),
+    .halves = kept(_mm512_set4_epi32((int)0x80800f0eu, (int)0x80800b0au, (int)0x80800706u, (int)0x80800302u)),
     .stir1 = kept_words(0x7feb352d), .stir2 = kept_words((int)0x846ca68bu), .key = kept_words((int)job->draw->noise_key),
     .fewer = kept_words(-510), .bell = kept_float(1 / 147.8f), .noise = kept_float(job->draw->noise), .brightest = kept_float(255),
     .half = kept_float(0.5f), .order = kept(_mm512_broadcast_i32x4(packed)),
