@@ -1,7 +1,7 @@
-/* augment_avx512.c -- moves and colours pixels in blocks of four by four, for processors with AVX-512 VBMI.
+/* augment_avx512.c -- moves and colours pixels in blocks of four by four, for processors with AVX-512 VBMI and VNNI.
 **
 ** Unless an image becomes much smaller, what 16 neighbours read lies within a few rows and columns: these are loaded once,
-** and one permutation of bytes per channel fetches all four neighbours of all 16 pixels. Coordinates and weights serve all
+** and a permutation or two of bytes per channel fetch all four neighbours of all 16 pixels. Coordinates and weights serve all
 ** channels. Where more must be read, the AVX2 path does it. Arithmetic as in augment_avx2.c.
 ** SPDX-License-Identifier: Apache-2.0
 */
@@ -18,6 +18,7 @@ enum {
   WIDE_BYTES = 32, NARROW_BYTES = 3 * NARROW_RGB, /* of its row */
   STRIP = 4 * SIDE,                /* gray: pixels that are packed together */
   OFFSET = 128 << AUGMENT_FRACTION,
+  A_OR_B_AND_C = 0xf8, A_WHERE_C_ELSE_B = 0xe4, /* logic of three operands, bit by bit */
 };
 _Static_assert(SIDE == (int)AUGMENT_BAND && (int)AUGMENT_CELL % SIDE == 0, "a band has a row of blocks, a cell whole blocks");
 
@@ -58,9 +59,10 @@ typedef struct {
   __m512i lower;          /* bytes: where the lower half of the small window begins */
   __m512i flip;           /* bytes 255, 0 */
   __m512i most;           /* words: 256 */
-  __m512i offset, ones, first, half, order;
+  __m512i offset, ones, first, half, order; /* levels lack 128; bytes 1; bytes 1, 0; f32 0.5; packed channels to pixels */
   __m512i gain, lift;     /* f32 */
-  __m512i halves, stir1, stir2, key, fewer, bell, noise, brightest; /* of noise; the last three f32 */
+  __m512i halves;         /* order of bytes: a lane's upper half to its lower */
+  __m512i stir1, stir2, key, fewer, bell, noise, brightest; /* of noise; the last three f32 */
   __mmask64 row1, row2, even;
 } constants;
 
@@ -120,8 +122,7 @@ INLINE int32_t within(int32_t at, int32_t last)
 /* u and v beyond where the window begins, so below 2^24. */
 INLINE __m512i place_of(const constants *k, __m512i u, __m512i v)
 {
-  const int a_or_b_and_c = 0xf8;
-  return _mm512_ternarylogic_epi32(_mm512_srli_epi32(u, 8), _mm512_slli_epi32(v, 8), k->upper, a_or_b_and_c);
+  return _mm512_ternarylogic_epi32(_mm512_srli_epi32(u, 8), _mm512_slli_epi32(v, 8), k->upper, A_OR_B_AND_C);
 }
 
 /* ahead: added to u and v once they are clamped. */
@@ -160,17 +161,16 @@ INLINE bool exceeds(__m512i wholes, int across, int down)
 /* false: the block needs more than a window of so many pixels across. */
 INLINE bool bent_block(const augment_job *job, const constants *k, const courses *c, int32_t ahead, int across, block *b)
 {
-  const int a_or_b_and_c = 0xf8, c_ones_a_else_b = 0xe4;
   __m512i u = keep_within(c->u, last_of(job->width)), v = keep_within(c->v, last_of(job->height));
   if (ahead) u = _mm512_add_epi32(u, _mm512_set1_epi32(ahead)), v = _mm512_add_epi32(v, _mm512_set1_epi32(ahead));
-  __m512i wholes = _mm512_ternarylogic_epi32(_mm512_srli_epi32(u, 16), v, k->upper, a_or_b_and_c);
+  __m512i wholes = _mm512_ternarylogic_epi32(_mm512_srli_epi32(u, 16), v, k->upper, A_OR_B_AND_C);
   uint32_t least = least_halves(wholes);
   wholes = _mm512_sub_epi16(wholes, _mm512_set1_epi32((int)least));
   b->x0 = (int)(least & 0xffff), b->y0 = (int)(least >> 16);
   b->narrow = !exceeds(wholes, NARROW_RGB - 2, NARROW_ROWS - 2);
   if (!b->narrow && exceeds(wholes, across - 2, WIDE_ROWS - 2)) return false;
-  __m512i fractions = _mm512_ternarylogic_epi32(_mm512_slli_epi32(v, 8), _mm512_srli_epi32(u, 8), k->upper, c_ones_a_else_b);
-  b->place = _mm512_ternarylogic_epi32(_mm512_slli_epi16(wholes, 8), fractions, k->flip, a_or_b_and_c);
+  __m512i fractions = _mm512_ternarylogic_epi32(_mm512_slli_epi32(v, 8), _mm512_srli_epi32(u, 8), k->upper, A_WHERE_C_ELSE_B);
+  b->place = _mm512_ternarylogic_epi32(_mm512_slli_epi16(wholes, 8), fractions, k->flip, A_OR_B_AND_C);
   return true;
 }
 
