@@ -125,14 +125,16 @@ said "^$image	[0-9A-Z]\{4\}	" "predict does not read the image"
 ok "predict: $(cat "$work/out.txt")"
 
 # With the packages there, a plain user without sudo needs nobody. A home that cannot be written is no hindrance.
-rm -f "$root/etc/sudoers.d/user"
-rm -rf "$root/srv/user/capl"
-clone /srv/user/capl
-chown -R 1000:1000 "$root/srv/user/capl"
-chown 0:0 "$root/srv/user"
-as_user env HOME=/srv/user /srv/user/capl/scripts/quickstart --max_time=2s "${small[@]}" || fail "quickstart as a plain user"
-said 'nothing, all packages are here' "quickstart wants packages that are there"
-ok "a plain user builds and trains"
+if [[ $release == bookworm ]]; then
+  rm -f "$root/etc/sudoers.d/user"
+  rm -rf "$root/srv/user/capl"
+  clone /srv/user/capl
+  chown -R 1000:1000 "$root/srv/user/capl"
+  chown 0:0 "$root/srv/user"
+  as_user env HOME=/srv/user /srv/user/capl/scripts/quickstart --max_time=2s "${small[@]}" || fail "quickstart as a plain user"
+  said 'nothing, all packages are here' "quickstart wants packages that are there"
+  ok "a plain user builds and trains"
+fi
 
 # The CUDA backend's tests need no CUDA, but time: on the newer compiler only.
 cuda=ON

@@ -28,7 +28,11 @@
 #define __shared__ static /* filled with garbage before each block (block.cc) */
 #define __launch_bounds__(...)
 #define __grid_constant__
+#ifdef __SANITIZE_ADDRESS__
+#define __forceinline__ inline /* instrumented code inlined everywhere takes the compiler minutes */
+#else
 #define __forceinline__ inline __attribute__((always_inline))
+#endif
 
 using std::max;
 using std::min;
