@@ -147,18 +147,19 @@ static void add_copied(lua_State *L, capl_loader *loader, const capl_batch *batc
   if (!batch->labels) return;
   data_push_labels(L, batch->labels, batch->count, capl_source_length(capl_loader_source(loader)));
   lua_setfield(L, -2, "target");
-  if (!batch->mix) return;
-  data_push_labels(L, batch->labels2, batch->count, capl_source_length(capl_loader_source(loader)));
-  lua_setfield(L, -2, "target2");
 }
 
-/* (N) f32: which share of each sample is its own, of loaders that mix. */
-static void add_mix(lua_State *L, const capl_batch *batch)
+/* (N) f32: which share of each sample is its own, and the labels of those it is mixed with, of loaders that mix. Both are
+** the host's, whoever makes the images. */
+static void add_mix(lua_State *L, const capl_source *source, const capl_batch *batch)
 {
   static const capl_field field = {.name = "mix", .kind = CAPL_FIELD_VALUES};
   if (!batch->mix) return;
   data_push_field(L, &field, batch->count, batch->mix);
   lua_setfield(L, -2, field.name);
+  if (!batch->labels2) return;
+  data_push_labels(L, batch->labels2, batch->count, capl_source_length(source));
+  lua_setfield(L, -2, "target2");
 }
 
 static void add_fields(lua_State *L, const capl_source *source, const capl_batch *batch)
@@ -187,7 +188,7 @@ static int loader_next(lua_State *L)
   lua_createtable(L, 0, 8);
   if (capl_loader_device(loader)) add_made(L, loader, &batch);
   else add_copied(L, loader, &batch);
-  add_mix(L, &batch);
+  add_mix(L, capl_loader_source(loader), &batch);
   add_fields(L, capl_loader_source(loader), &batch);
   set_number(L, "count", batch.count);
   set_number(L, "padded", batch.padded);

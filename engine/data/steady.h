@@ -25,13 +25,6 @@ static inline float steady_mix(float a, float b, float share)
   return a + (b - a) * share;
 }
 
-/* 0 below lo, 1 above hi, smooth between. */
-static inline float steady_step(float lo, float hi, float x)
-{
-  float t = steady_clamp((x - lo) / (hi - lo), 0, 1);
-  return t * t * (3 - 2 * t);
-}
-
 /* Largest whole number that is not above x; |x| < 2^31. */
 static inline int steady_floor(float x)
 {

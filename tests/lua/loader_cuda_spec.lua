@@ -23,6 +23,7 @@ local function values(device, opts)
   for i, batch in ipairs(batches) do
     assert.equal(device == "cuda" and "cuda:0" or device, batch.image.device)
     out[i] = {batch.image:to("f32"):tolist(), batch.target:tolist(), batch.onehot:tolist()}
+    if opts.mixes then out[i][4], out[i][5] = batch.target2:tolist(), batch.mix:tolist() end
   end
   capl.device("cpu")
   return out, loader
@@ -36,6 +37,7 @@ describe("data.loader on a GPU", function()
     ["augmented"] = {augment = {rotate = 15, shear = 5, noise = 8, contrast = 0.2, invert = 0.5}},
     ["of colours in 16 bits"] = {channels = 3, dtype = "bf16", normalize = "unit", augment = {rotate = 15, fill = 200}},
     ["of colours, each normalised"] = {channels = 3, dtype = "f16", normalize = {mean = {0.4, 0.5, 0.6}, std = {0.2, 0.3, 0.4}}},
+    ["bent and mixed"] = {mixes = true, augment = {elastic = {1, 3}, gamma = {0.5, 2}, mixup = {alpha = 0.4, p = 0.7}}},
     ["as levels"] = {dtype = "u8", augment = {scale = 0.3, translate_x = 0.2}},
   }
   for name, opts in pairs(cases) do
