@@ -293,10 +293,19 @@ local function an_image()
   return names[1] and names[1]:match("%.png$") and ("%s/files/%s"):format(run.path, names[1]) or "IMAGE.png"
 end
 
+-- The report asks the device for figures after the recipe's last line, so an error of it has no line of its own.
+local function report_or_error()
+  local ok, err = pcall(report)
+  if ok then return end
+  if run.kept then run.print("keep: " .. run.kept) end
+  if core.is_error(err) then err.where = err.where or run.recipe .. ": at its end" end
+  error(err, 0)
+end
+
 --- Ends a run that returned: report, promises, last line.
 function run.finish()
   check_args()
-  if run.steps > 0 then report() end
+  if run.steps > 0 then report_or_error() end
   check_features()
   local idle, names = unread(false), unread(true)
   if #idle > 0 then run.print("note: never read by the recipe: " .. table.concat(idle, ", ")) end
