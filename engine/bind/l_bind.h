@@ -120,6 +120,7 @@ void bind_open_misc(lua_State *L);
 void bind_open_data(lua_State *L);
 void bind_open_io(lua_State *L);
 void bind_open_plot(lua_State *L);
+void bind_open_events(lua_State *L);
 void bind_open_model(lua_State *L);
 void bind_open_capture(lua_State *L);
 

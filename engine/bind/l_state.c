@@ -353,6 +353,7 @@ static void open_core(lua_State *L)
   lua_setfield(L, -2, "sys");
   bind_open_io(L);
   bind_open_plot(L);
+  bind_open_events(L);
   bind_open_model(L);
   bind_open_capture(L);
   lua_setfield(L, LUA_REGISTRYINDEX, CORE);

@@ -31,7 +31,7 @@ read -ra flags <<<"$(pkg-config --cflags --libs capl) ${CFLAGS:-}"
 LD_LIBRARY_PATH='' "$moved/c_example"
 [[ $(pkg-config --modversion capl) == $(sed -n 's/^project(capl VERSION \([0-9.]*\).*/\1/p' "$CAPL_SOURCE_DIR/CMakeLists.txt") ]]
 
-for file in bin/capl lib/capl/libcapl_cpu.so lib/capl/libcapl_report.so lib/capl/capl-lmdb include/capl/ops.def share/capl/recipes/captcha.lua share/doc/capl/LICENSE; do
+for file in bin/capl lib/capl/libcapl_cpu.so lib/capl/libcapl_report.so lib/capl/libcapl_proto.so lib/capl/capl-lmdb include/capl/ops.def share/capl/recipes/captcha.lua share/doc/capl/LICENSE; do
   [[ -e $moved/capl/$file ]] || fail "not installed: $file"
 done
 # An empty entry in a run path is the current folder: nobody's library should be loaded from there.
