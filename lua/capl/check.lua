@@ -111,6 +111,12 @@ function check.options(op, spec, options)
   return check.arguments(op, spec, options)
 end
 
+--- Checks an option that is "auto" or a number of steps from 1 on.
+function check.steps(op, name, value)
+  if value == "auto" or (type(value) == "number" and value >= 1) then return end
+  check.fail(op, ("%s is \"auto\" or a number of steps from 1 on, got %s"):format(name, tostring(value)))
+end
+
 --- Raises "bad argument #n to 'fname' (expected …, got …)".
 function check.bad(n, fname, message)
   core.error{code = "value", message = ("bad argument #%d to '%s' (%s)"):format(n, fname, message), path = false}

@@ -4,6 +4,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
+local features = require "run.features"
 local hooks = require "hooks"
 local json = require "run.json"
 local products = require "run.products"
@@ -52,6 +53,24 @@ function run.print(text)
   if not run.quiet then core.sys.out(text .. "\n") end
 end
 
+-- ---- features ----
+
+--- Adds something the run asks for, with a counter that proves it: see run/features.lua.
+run.add_feature = features.add
+
+local function add_precision()
+  local precision, origin = run.setting("precision")
+  if precision ~= "bf16" and precision ~= "fp16" and precision ~= "tf32" then return end
+  features.add{name = "precision = " .. precision, what = precision .. " products", explicit = origin ~= "auto",
+    count = function() return products.all()[precision] end}
+end
+
+local function add_augment(entry)
+  features.add{name = "augment of the " .. entry.role .. " loader", what = "augmented samples",
+    count = function() return entry.loader:stats().augmented end,
+    used = function() return entry.loader:stats().samples > 0 end}
+end
+
 -- ---- settings ----
 
 --- The words of the command line, for capl.params. They can be taken once.
@@ -81,6 +100,7 @@ end
 function run.set_settings(settings)
   run.settings = settings
   if run.mode == "none" then return end
+  add_precision()
   run.print(("%s on %s"):format(run.recipe, (core.device())))
   local lines = settings_lines()
   if lines ~= "" then run.print(lines) end
@@ -129,31 +149,6 @@ local function save_settings()
 end
 
 -- ---- explicit or auto ----
-
---- What the run asked for and how often it really happened. -> list of {name=, asked=, count=, explicit=}
-function run.features()
-  local out = {}
-  local precision, origin = run.setting("precision")
-  if precision == "bf16" or precision == "fp16" or precision == "tf32" then
-    out[#out + 1] = {name = "precision = " .. precision, what = precision .. " products",
-      count = products.all()[precision], explicit = origin ~= "auto"}
-  end
-  for _, entry in ipairs(run.loaders) do
-    if entry.augment then
-      out[#out + 1] = {name = "augment of the " .. entry.role .. " loader", what = "augmented samples",
-        count = entry.loader:stats().augmented, explicit = true, used = entry.loader:stats().samples > 0}
-    end
-  end
-  return out
-end
-
-local function check_features()
-  for _, feature in ipairs(run.features()) do
-    if feature.explicit and feature.count == 0 and feature.used ~= false then
-      core.error{code = "state", message = ("%s was asked for, but the run counted 0 %s"):format(feature.name, feature.what)}
-    end
-  end
-end
 
 --- Settings nobody has read; given: those of flags and presets, else those of the recipe itself.
 local function unread(given)
@@ -221,6 +216,7 @@ end
 
 function run.loader_made(loader, role, augment)
   run.loaders[#run.loaders + 1] = {loader = loader, role = role, augment = augment}
+  if augment and run.mode ~= "none" then add_augment(run.loaders[#run.loaders]) end
   tell("loader", loader, role)
 end
 
@@ -306,7 +302,7 @@ end
 function run.finish()
   check_args()
   if run.steps > 0 then report_or_error() end
-  check_features()
+  features.check()
   local idle, names = unread(false), unread(true)
   if #idle > 0 then run.print("note: never read by the recipe: " .. table.concat(idle, ", ")) end
   if #names > 0 then

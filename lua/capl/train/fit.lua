@@ -1,12 +1,12 @@
--- fit.lua: train.fit{…}: the ready-made loop: steps, evaluations, the best weights, and a folder one can show.
+-- fit.lua: train.fit{…}: the ready-made loop: steps, evaluations, the end. Its features are in parts/.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
-local capl = require "init"
 local evaluate = require "train.evaluate"
 local hooks = require "hooks"
 local modelfile = require "run.modelfile"
 local options = require "train.options"
+local parts = require "train.parts"
 local progress = require "run.progress"
 local record = require "train.record"
 local run = require "run"
@@ -14,20 +14,20 @@ local span = require "train.span"
 local steps = require "train.step"
 
 local OP = "train.fit"
-local EVALUATIONS, LOGS = 12, 200 -- of a run, for "auto"
+local EVALUATIONS = 12 -- of a run, for "auto"
 local EVALUATION_SHARE = 0.03 -- of a time box that "auto" evaluations may take
-local LOG_SECONDS = 5 -- between two points of the curve of a time box, at most
 
+-- What parts may use: o (options), model, optimizer, step, images, epoch, lr, span, record, path, save_model, stop.
 local Fit = {}
 Fit.__index = Fit
 
 local function new(o)
   local self = setmetatable({
-    o = o, step = 0, images = 0, evaluating = 0, logged = 0, make_step = steps.new(o), fetches = {},
-    span = span.new(o), progress = progress.new{steps = o.steps}, record = record.new(),
-    log_due = span.marks(o.log_every, LOGS), eval_due = span.marks(o.eval_every, EVALUATIONS),
+    o = o, model = o.model, optimizer = o.optimizer, step = 0, images = 0, epoch = 0, evaluating = 0, span = span.new(o),
+    make_step = steps.new(o), progress = progress.new{steps = o.steps}, record = record.new(),
+    eval_due = span.marks(o.eval_every, EVALUATIONS),
   }, Fit)
-  if o.train.schedule then o.train.schedule:begin(o) end
+  self.parts = parts.new(self)
   if not hooks.model then
     hooks.set_model(o.model, {output = "text", charset = o.train.charset, length = o.train.length})
   end
@@ -35,68 +35,74 @@ local function new(o)
   return self
 end
 
+--- Ends the run after this step. reason: a word for result.json; sentence: what the last lines say.
+function Fit:stop(reason, sentence) self.stopping = self.stopping or {reason = reason, sentence = sentence} end
+
+function Fit:over() return self.stopping ~= nil or self.span:over() end
+
+--- State of the loop and of its parts, between two steps; model, optimizer and loader have their own.
+function Fit:state()
+  return {step = self.step, images = self.images, epoch = self.epoch, evaluating = self.evaluating, span = self.span:state(),
+    evaluations = self.eval_due:state(), parts = self.parts:state()}
+end
+
+function Fit:set_state(state)
+  self.step, self.images, self.epoch, self.evaluating = state.step, state.images, state.epoch, state.evaluating
+  self.span:set_state(state.span)
+  self.eval_due:set_state(state.evaluations)
+  self.parts:set_state(state.parts)
+  self.resumed = true
+end
+
 -- ---- files ----
 
-function Fit:path(name) return run.folder() .. "/" .. name end
+function Fit:path(name) return run.folder() .. "/" .. name end -- luacheck: no self
 
-function Fit:save(name, metrics)
+function Fit:save_model(name, metrics)
   if run.mode ~= "run" then return end
   local train = self.o.train
-  modelfile.save(self:path(name), self.o.model, {
+  modelfile.save(self:path(name), self.model, {
     charset = train.charset, length = train.length, normalize = train.normalize, metrics = metrics,
   })
 end
 
 -- ---- evaluation ----
 
+--- Where the run is: {step, images, seconds, images_per_s}
 function Fit:at()
   local seconds = self.span:seconds()
   return {step = self.step, images = self.images, seconds = seconds,
     images_per_s = self.images / math.max(seconds - self.evaluating, 1e-9)}
 end
 
-local function copy_weights(model)
-  return core.no_grad(function()
-    local out = {}
-    for name, tensor in pairs(model:state_dict()) do out[name] = capl.empty_like(tensor):copy_(tensor):keep() end
-    return out
-  end)
-end
-
--- A later evaluation that is as good as the best one wins: its weights have seen more.
-function Fit:keep_best(figures, meter)
-  if self.best and figures.exact < self.best.figures.exact then return end
-  self.best = {step = self.step, figures = figures, meter = meter, weights = copy_weights(self.o.model)}
-  if self.o.keep == "best" then self:save("best.capl", figures) end
-end
-
--- What a stage of the train loader's schedule may wait for.
-function Fit:tell_schedule(figures, loss)
-  local schedule = self.o.train.schedule
-  if schedule then schedule:report{exact = figures.exact, chars = figures.chars, confidence = figures.confidence, loss = loss} end
+-- Reads a loader with the model as it is.
+function Fit:read(loader, with_loss)
+  local o = self.o
+  return evaluate(self.model, loader, {precision = o.precision, merge = o.merge, loss = with_loss and o.loss or nil,
+    examples = (loader == o.test or not o.test) and record.CELLS or 0})
 end
 
 function Fit:evaluate()
-  local o, started = self.o, core.clock()
-  self:note_losses(true)
-  local meter = evaluate(o.model, o.val, {precision = o.precision, merge = o.merge, loss = o.loss,
-    examples = not o.test and record.CELLS or 0})
-  local figures = meter:result()
-  self.val, self.val_step, self.val_meter = figures, self.step, meter
-  self.record:evaluation(self:at(), figures, meter.loss)
-  self:keep_best(figures, meter)
-  run.print(("val  %6d  loss %.4f  %s"):format(self.step, meter.loss, meter:line()))
-  self.progress:remember(("val %.1f %%"):format(100 * figures.exact))
-  self:tell_schedule(figures, meter.loss)
+  local started = core.clock()
+  self.parts:tell("before_evaluation")
+  local meter = self:read(self.o.val, true)
+  local e = self:at()
+  e.figures, e.meter, e.loss = meter:result(), meter, meter.loss
+  self.val, self.val_step, self.val_meter = e.figures, self.step, meter
+  self.record:evaluation(e, e.figures, e.loss)
+  self.parts:tell("evaluated", e)
+  self.parts:tell("after_evaluation", e)
+  run.print(("val  %6d  loss %.4f  %s"):format(self.step, e.loss, meter:line()))
+  self.progress:remember(("val %.1f %%"):format(100 * e.figures.exact))
   local took = core.clock() - started
   self.evaluating = self.evaluating + took
   self.span.reserve = took -- so that the last evaluation, too, ends within the time box
 end
 
 function Fit:evaluate_if_due()
-  local due = self.eval_due(self.step, self.span.position)
+  local due = self.eval_due:passed(self.step, self.span.position)
   if not self.o.val or run.mode == "bench" then return end
-  if self.span:over() then
+  if self:over() then
     self:evaluate()
   elseif due then
     local dear = self.o.max_time and self.o.eval_every == "auto" and self.evaluating > EVALUATION_SHARE * self.span:seconds()
@@ -106,82 +112,58 @@ end
 
 -- ---- steps ----
 
-local function check_loss(loss, step)
+--- Raises for a loss that is no number.
+function Fit:check_loss(loss, step) -- luacheck: no self
   if loss == loss and math.abs(loss) < math.huge then return end
   core.error{code = "value", op = OP, message = ("the loss of step %d is %s"):format(step, tostring(loss)), path = false,
     hint = "try a lower lr, a longer warmup, clip_norm = 1 in the optimizer, or precision = \"fp32\""}
 end
 
--- Whether this step is a point of the curve. Only a time box may ask the clock.
-function Fit:log_now(position)
-  local due = self.log_due(self.step, position) or self.step == 1
-  if not due and self.o.max_time then due = self.span:seconds() - self.logged >= LOG_SECONDS end
-  if due then self.logged = self.span:seconds() end
-  return due
-end
-
--- Losses of earlier steps become points of the curve as soon as they are known; all of them when `all` is set.
-function Fit:note_losses(all)
-  local list = self.fetches
-  while list[1] and (all or list[1].loss:ready()) do
-    local first = table.remove(list, 1)
-    local value = first.loss:value()
-    check_loss(value, first.at.step)
-    self.record:step(first.at, value, first.lr)
-  end
-end
-
 function Fit:one_step(batch)
-  local o = self.o
+  self.parts:tell("before_step", batch)
   local loss = self.make_step:run(batch)
-  local count, lr = batch.image:size(1), o.optimizer.lr
-  self.step, self.images = self.step + 1, self.images + count
+  self.step, self.images, self.lr = self.step + 1, self.images + batch.count, self.optimizer.lr
   local position = self.span:advance(self.step)
-  o.optimizer:set_position(position)
-  local shown = self.progress:step(count, loss, lr, position)
-  if shown then check_loss(shown, self.progress.shown_step) end
-  if self:log_now(position) then table.insert(self.fetches, {loss = core.fetch(loss), at = self:at(), lr = lr}) end
-  self:note_losses(false)
+  self.optimizer:set_position(position)
+  local shown = self.progress:step(batch.count, loss, self.lr, position)
+  if shown then self:check_loss(shown, self.progress.shown_step) end
+  self.parts:tell("after_step", loss)
 end
 
--- Epoch after epoch until the span is over.
-function Fit:steps()
-  local epoch = 0
-  while not self.span:over() do
-    local before = self.step
-    epoch = epoch + 1
-    for batch in self.o.train:epoch(epoch) do
-      self:one_step(batch)
-      self:evaluate_if_due()
-      if self.span:over() then break end
-    end
-    if self.step == before then
-      core.error{code = "value", op = OP, message = ("epoch %d of the train loader has no batch"):format(epoch), path = false}
-    end
+-- One epoch, or what a resumed run has left of it.
+function Fit:one_epoch()
+  local before = self.step
+  for batch in self.o.train:epoch(self.epoch) do
+    self:one_step(batch)
+    self:evaluate_if_due()
+    if self:over() then return end
   end
-  self:note_losses(true)
-  self.epochs = epoch
+  if self.step == before and not self.resumed then
+    core.error{code = "value", op = OP, message = ("epoch %d of the train loader has no batch"):format(self.epoch), path = false}
+  end
+  self.resumed = false
+  self.parts:tell("epoch_ended", self.epoch)
+end
+
+function Fit:steps()
+  if not self.resumed then self.epoch = 1 end
+  while not self:over() do
+    self:one_epoch()
+    if not self:over() then self.epoch = self.epoch + 1 end
+  end
 end
 
 -- ---- the end ----
 
-
-
 -- What result.json, the recipe and the last line are made of.
 function Fit:figures(ended)
-  local at = self:at()
+  local at, best = self:at(), self.parts:get("best")
   return {
     ended = ended, steps = self.step, images = self.images, seconds = at.seconds, images_per_s = at.images_per_s,
-    evaluation_seconds = self.evaluating, val = self.val, best = self.best and self.best.figures,
-    best_step = self.best and self.best.step, max_time = self.o.max_time, micro_batch = self.make_step:state().size,
-    captured_steps = core.counters().captured_steps, stages = self.o.train.schedule and self.o.train.schedule:history(),
+    evaluation_seconds = self.evaluating, val = self.val, best = best.figures,
+    best_step = best.step, max_time = self.o.max_time, micro_batch = self.make_step:state().size,
+    captured_steps = core.counters().captured_steps,
   }
-end
-
--- Puts the weights to keep into the model.
-function Fit:restore_best()
-  local best = self.best
-  if self.o.keep == "best" and best and best.step ~= self.step then self.o.model:load_state_dict(best.weights) end
 end
 
 local function print_figures(name, meter)
@@ -198,32 +180,38 @@ end
 
 function Fit:end_line(result)
   local ended = result.ended == "max_time" and ("max_time = %s is over"):format(progress.duration(self.o.max_time)) or "all steps are done"
+  if self.stopping then ended = self.stopping.sentence end
   run.print(("%s: %d steps, %d images in %s"):format(ended, result.steps, result.images, progress.duration(result.seconds)))
+end
+
+-- The meter of the weights that are kept: that of the test, else of val.
+function Fit:last_meter(best)
+  local o = self.o
+  if o.test and run.mode ~= "bench" then return self:read(o.test), "test images" end
+  local meter = o.keep == "best" and best.figures and best.meter or self.val_meter
+  if not meter and self.val and run.mode ~= "bench" then meter = self:read(o.val) end -- a resumed run has only the figures
+  return meter, "val images"
 end
 
 -- Figures on the test loader, pictures, files, and what the last lines say.
 function Fit:finish()
-  local o, result = self.o, self:figures(self.span:ended())
+  local result, best = self:figures(self.stopping and self.stopping.reason or self.span:ended()), self.parts:get("best")
+  self.parts:tell("finish", result)
   self:end_line(result)
-  self:save("last.capl", self.val_step == self.step and self.val or nil)
+  self:save_model("last.capl", self.val_step == self.step and self.val or nil)
   self.record:curves()
-  self:restore_best()
-  local meter = o.keep == "best" and self.best and self.best.meter or self.val_meter
-  if o.test and run.mode ~= "bench" then
-    meter = evaluate(o.model, o.test, {precision = o.precision, merge = o.merge, examples = record.CELLS})
-    result.test = meter:result()
-    print_figures("test images", meter)
-  elseif meter then
-    print_figures("val images", meter)
-  end
+  best:restore()
+  local meter, name = self:last_meter(best)
+  if self.o.test and meter then result.test = meter:result() end
+  if meter then print_figures(name, meter) end
   self:write(result, meter)
   return result
 end
 
 function Fit:write(result, meter)
-  local metrics = result.test or (self.best and self.best.figures)
+  local metrics = result.test or result.best
   local kept = self.o.keep == "best" and "best.capl" or "last.capl"
-  self:save(kept, metrics)
+  self:save_model(kept, metrics)
   if meter then self.record:sheet(meter) end
   result.model = kept
   self.record:result(result)
@@ -238,13 +226,20 @@ end
 function Fit:stopped()
   if self.step == 0 or run.mode ~= "run" then return end
   run.print(("stopped at step %d, after %d images in %s; saving"):format(self.step, self.images, progress.duration(self.span:seconds())))
-  self:note_losses(true)
-  self:save("last.capl", self.val_step == self.step and self.val or nil)
+  self.parts:tell("stopped")
+  self:save_model("last.capl", self.val_step == self.step and self.val or nil)
   self.record:curves()
   local result = self:figures("interrupted")
   result.model = "last.capl"
   self.record:result(result)
   run.print("saved: " .. self:path("last.capl"))
+end
+
+-- What goes before the first step.
+function Fit:begin()
+  self.parts:tell("begin")
+  for _, line in ipairs(self.parts:lines()) do run.print(line) end
+  self.model:train()
 end
 
 local function protected(fn)
@@ -256,6 +251,7 @@ end
 --- Trains a model, evaluates it on the way and at the end, and leaves runs/NAME with its weights, figures and pictures.
 -- opts  model; train = loader; val = loader for the curve and the best weights; test = loader for the final figure;
 --       loss = function(output, batch) -> scalar; optimizer; precision = "auto";
+--       input = function(batch) -> what the model is called with (batch.image, else batch.input);
 --       the end: steps | samples | epochs, and max_time = "5m", "90s", "1h30m", seconds or "none";
 --       eval_every = "auto" (about 12 times) | steps; log_every = "auto" (200 points of the curve) | steps;
 --       keep = "best" (on val) | "last": which weights stay in the model and are tested;
@@ -269,14 +265,17 @@ end
 -- Schedules may say total = "run". Evaluations count as time of the run, the final test does not.
 local function fit(given)
   local self = new(options.read(given))
-  self.o.model:train()
-  local how, err = protected(function() self:steps() end)
+  local how, err = protected(function()
+    self:begin()
+    self:steps()
+  end)
+  if how == "stopped" then self:stopped() end
+  if how ~= "done" then self.parts:tell("close") end
   if how == "error" then error(err, 0) end
-  if how == "stopped" then
-    self:stopped()
-    core.sys.stop()
-  end
-  return self:finish()
+  if how == "stopped" then core.sys.stop() end
+  local result = self:finish()
+  self.parts:tell("close")
+  return result
 end
 
 return fit

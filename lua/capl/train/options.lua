@@ -4,19 +4,20 @@ local core = ...
 
 local check = require "check"
 local classes = require "nn.class"
+local parts = require "train.parts"
 local progress = require "run.progress"
 local run = require "run"
 local span = require "train.span"
 
 local OP = "train.fit"
 
-local spec = {
+local spec = parts.add_keys {
   {"model", "table", required = true}, {"train", "table", required = true}, {"val", "table"}, {"test", "table"},
   {"loss", "function", required = true}, {"optimizer", "table", required = true},
+  {"input", "function", default = function(batch) return batch.image or batch.input end},
   {"precision", "string", "table", default = "auto"},
   {"steps", "whole"}, {"epochs", "number"}, {"samples", "number"}, {"max_time", "string", "number"},
-  {"eval_every", "whole", "string", default = "auto"}, {"log_every", "whole", "string", default = "auto"},
-  {"keep", "string", default = "best"}, {"merge", "table"}, {"capture", "boolean", "string", default = "auto"},
+  {"eval_every", "whole", "string", default = "auto"}, {"merge", "table"}, {"capture", "boolean", "string", default = "auto"},
   {"on_oom", "string", default = "stop"},
 }
 
@@ -43,15 +44,8 @@ local function check_parts(o)
     check.fail(OP, "optimizer is no optimizer", "optim.AdamW(model:parameters(), {lr = …}) makes one")
   end
   for _, name in ipairs{"train", "val", "test"} do check_loader(o, name) end
-  if o.keep ~= "best" and o.keep ~= "last" then check.unknown(OP, "keep", o.keep, {"best", "last"}) end
   if type(o.capture) == "string" and o.capture ~= "auto" then check.unknown(OP, "capture", o.capture, {"auto", "true", "false"}) end
   if o.on_oom ~= "stop" and o.on_oom ~= "split" then check.unknown(OP, "on_oom", o.on_oom, {"stop", "split"}) end
-end
-
-local function check_every(o, name)
-  local every = o[name]
-  if every == "auto" or (type(every) == "number" and every >= 1) then return end
-  check.fail(OP, ("%s is \"auto\" or a number of steps from 1 on, got %s"):format(name, tostring(every)))
 end
 
 -- Steps from steps, epochs or samples; nil when time alone ends the run.
@@ -88,11 +82,11 @@ local function read(given)
   if type(given) ~= "table" then check.fail(OP, "takes one table: train.fit{model = …, train = …, loss = …, …}") end
   local o = check.options(OP, spec, given)
   check_parts(o)
-  check_every(o, "eval_every")
-  check_every(o, "log_every")
+  check.steps(OP, "eval_every", o.eval_every)
   o.max_time = span.seconds_of(OP, o.max_time)
   o.steps = steps_of(o)
   check_minutes(o)
+  parts.read(o)
   return o
 end
 

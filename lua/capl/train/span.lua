@@ -57,17 +57,32 @@ function Span:over() return self.position >= 1 end
 --- What ended the run: "steps" or "max_time".
 function Span:ended() return self.steps and self.step >= self.steps and "steps" or "max_time" end
 
---- A function(step, position) -> whether it is time again.
--- every  a number of steps, or "auto": `count` times in the run, evenly
-local function marks(every, count)
-  local passed = 0
-  return function(step, position)
-    if every ~= "auto" then return step % every == 0 end
-    local mark = math.floor(position * count + 1e-9)
-    local due = mark > passed
-    passed = mark
-    return due
-  end
+function Span:state() return {seconds = self:seconds(), position = self.position, step = self.step, reserve = self.reserve} end
+
+--- Goes on where a state was taken: the seconds of before count.
+function Span:set_state(state)
+  self.started = core.clock() - state.seconds
+  self.position, self.step, self.reserve = state.position, state.step, state.reserve
 end
+
+-- ---- marks: when something is due again ----
+
+local Marks = {}
+Marks.__index = Marks
+
+--- marks:passed(step, position) -> whether it is time again.
+-- every  a number of steps, or "auto": `count` times in the run, evenly
+local function marks(every, count) return setmetatable({every = every, count = count, last = 0}, Marks) end
+
+function Marks:passed(step, position)
+  if self.every ~= "auto" then return step % self.every == 0 end
+  local mark = math.floor(position * self.count + 1e-9)
+  local due = mark > self.last
+  self.last = mark
+  return due
+end
+
+function Marks:state() return {last = self.last} end
+function Marks:set_state(state) self.last = state.last end
 
 return {new = new, seconds_of = seconds_of, marks = marks}

@@ -21,7 +21,7 @@ Step.__index = Step
 -- ---- what a step does ----
 
 local function loss_of(o, batch)
-  return capl.autocast(o.precision, function() return o.loss(o.model(batch.image), batch) end)
+  return capl.autocast(o.precision, function() return o.loss(o.model(o.input(batch)), batch) end)
 end
 
 local function whole(o)
@@ -46,7 +46,7 @@ end
 -- The same step in micro-batches of `size` samples; the loss is a mean over the batch, so each part counts by its share.
 local function in_parts(o, size)
   return function(batch)
-    local samples, total = batch.image.shape[1], nil
+    local samples, total = batch.count, nil
     for first = 1, samples, size do
       local count = math.min(size, samples - first + 1)
       local loss = loss_of(o, part_of(batch, first, count, samples)) * (count / samples)
@@ -116,7 +116,7 @@ end
 
 -- Bytes a sample takes in forward and backward, measured with a few samples; nil when even those do not fit.
 local function bytes_per_sample(o, batch)
-  local samples = batch.image.shape[1]
+  local samples = batch.count
   local count = math.max(1, math.floor(samples / 16))
   local live = core.memory().live
   core.memory_reset_peak()
@@ -137,7 +137,7 @@ end
 -- The error of a step that does not fit, with what would.
 function Step:explain(err, batch)
   local ok, count, each = pcall(self.fitting, self, batch)
-  local samples = batch.image.shape[1]
+  local samples = batch.count
   local hint = "use a smaller batch"
   if ok and count and count >= 1 and count < samples then
     hint = ("a batch of about %d would fit (%s a sample)"):format(count, megabytes(each))
@@ -151,7 +151,7 @@ local function is_nomem(err) return core.is_error(err) and err.code == "nomem" e
 
 -- Halves the micro-batch.
 function Step:split(batch)
-  local samples = batch.image.shape[1]
+  local samples = batch.count
   local size = math.ceil((self.size and math.min(self.size, samples) or samples) / 2)
   if type(self.call) == "table" then self.call:free() end
   self.size = size
@@ -187,7 +187,7 @@ function Step:run(batch)
     core.error{code = "nomem", op = OP, path = false, message = "the optimiser's own step ran out of memory: " .. loss.message,
       hint = "the weights are between two steps; go on from the last saved ones, with a smaller batch or model"}
   end
-  local one = batch.image.shape[1] == 1 or self.size == 1
+  local one = batch.count == 1 or self.size == 1
   if not undoable or one then
     self.o.optimizer:zero_grad()
     core.collect()

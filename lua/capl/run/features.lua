@@ -1,0 +1,39 @@
+-- features.lua: what a run was asked for, and how often it really happened.
+--
+-- A requested feature whose count is 0 at the end is an error: nobody shall train for months with a switch that does nothing.
+-- SPDX-License-Identifier: Apache-2.0
+local core = ...
+
+local check = require "check"
+
+local features = {list = {}}
+
+local spec = {
+  {"name", "string", required = true}, {"what", "string", required = true}, {"count", "function", required = true},
+  {"explicit", "boolean", default = true}, {"used", "function"},
+}
+
+--- Adds a feature.
+-- opts name = as the recipe asked for it, such as "ema = 0.999"; what = what is counted, such as "updates of the averages";
+--      count = function() -> number; explicit = true: 0 is an error; used = function() -> false where it could not happen
+function features.add(opts) table.insert(features.list, check.options("run.add_feature", spec, opts)) end
+
+--- -> list of {name, what, count, explicit}
+function features.counts()
+  local out = {}
+  for i, f in ipairs(features.list) do
+    out[i] = {name = f.name, what = f.what, count = f.count(), explicit = f.explicit and not (f.used and f.used() == false)}
+  end
+  return out
+end
+
+--- Raises for a feature that was asked for and never happened.
+function features.check()
+  for _, f in ipairs(features.counts()) do
+    if f.explicit and f.count == 0 then
+      core.error{code = "state", message = ("%s was asked for, but the run counted 0 %s"):format(f.name, f.what)}
+    end
+  end
+end
+
+return features

@@ -1,0 +1,95 @@
+-- parts: the features of train.fit, one file each; this list is the one place that knows them all.
+--
+-- A part is {name =, spec = its keys of train.fit, read = function(o) that checks them, new = function(fit) -> object or
+-- nil when this run does not use it}. An object hears what it has a method for, in the order of the list:
+--   begin()               before the first step, after a saved state was put back
+--   lines()               -> lines for the header of the run
+--   before_step(batch)    after_step(loss): loss lives on the device, so reading it costs a wait
+--   epoch_ended(epoch)
+--   before_evaluation()   evaluated(e)   after_evaluation(); e = {step, images, seconds, figures, meter, loss, better}
+--   finish(result)        after the last step, before the test; stopped() instead after Ctrl-C
+--   close()               always, last
+--   state()               -> a tree of numbers, texts, booleans and tensors; set_state(tree) puts it back
+-- SPDX-License-Identifier: Apache-2.0
+local parts = {}
+
+local list = {
+  require "train.parts.curve",
+  require "train.parts.best",
+  require "train.parts.curriculum",
+}
+
+local events = {"begin", "before_step", "after_step", "epoch_ended", "before_evaluation", "evaluated", "after_evaluation",
+  "finish", "stopped", "close"}
+
+--- Adds the keys of all parts to a spec of options.
+function parts.add_keys(spec)
+  for _, part in ipairs(list) do
+    for _, entry in ipairs(part.spec or {}) do spec[#spec + 1] = entry end
+  end
+  return spec
+end
+
+--- Lets every part check and settle its own keys.
+function parts.read(o)
+  for _, part in ipairs(list) do
+    if part.read then part.read(o) end
+  end
+end
+
+-- ---- the parts of one run ----
+
+local Parts = {}
+Parts.__index = Parts
+
+--- The parts that a run uses. fit: the loop they belong to.
+function parts.new(fit)
+  local self = setmetatable({list = {}, by_name = {}, heard = {}}, Parts)
+  for _, part in ipairs(list) do
+    local object = part.new(fit)
+    if object then
+      table.insert(self.list, object)
+      self.by_name[part.name] = object
+    end
+  end
+  for _, event in ipairs(events) do
+    self.heard[event] = {}
+    for _, object in ipairs(self.list) do
+      if object[event] then table.insert(self.heard[event], object) end
+    end
+  end
+  return self
+end
+
+--- Tells all that listen.
+function Parts:tell(event, what)
+  for _, object in ipairs(self.heard[event]) do object[event](object, what) end
+end
+
+--- The part of that name, nil when this run does not use it.
+function Parts:get(name) return self.by_name[name] end
+
+--- Lines for the header of the run.
+function Parts:lines()
+  local lines = {}
+  for _, object in ipairs(self.list) do
+    for _, line in ipairs(object.lines and object:lines() or {}) do lines[#lines + 1] = line end
+  end
+  return lines
+end
+
+--- {name = state} of all parts that have one.
+function Parts:state()
+  local out = {}
+  for name, object in pairs(self.by_name) do out[name] = object.state and object:state() or nil end
+  return out
+end
+
+--- Puts states back; a part that the saved run did not use begins anew.
+function Parts:set_state(state)
+  for name, object in pairs(self.by_name) do
+    if state[name] ~= nil and object.set_state then object:set_state(state[name]) end
+  end
+end
+
+return parts
