@@ -85,6 +85,12 @@ capl_dtype bind_check_dtype(lua_State *L, int i);
 ** argument after them. */
 int bind_check_sizes(lua_State *L, int first, int64_t *size, int *next);
 
+/* The table {name = tensor} at i as a list that borrows names and tensors; lives in a userdata pushed on the stack. Sorted
+** by name, so that equal models give equal files. */
+capl_named_tensor *bind_check_named(lua_State *L, int i, int *n);
+/* Pushes the list as such a table and frees it. */
+void bind_push_named(lua_State *L, capl_named_tensor *list, int n);
+
 /* Looks up key in the options table at i and pushes it; returns whether it was there. i may be absent. */
 bool bind_option(lua_State *L, int i, const char *key);
 /* Raises unless every key of the options table at i is among names (ended by NULL). */
@@ -119,6 +125,7 @@ void bind_open_scopes(lua_State *L);
 void bind_open_misc(lua_State *L);
 void bind_open_data(lua_State *L);
 void bind_open_io(lua_State *L);
+void bind_open_checkpoint(lua_State *L);
 void bind_open_plot(lua_State *L);
 void bind_open_events(lua_State *L);
 void bind_open_model(lua_State *L);

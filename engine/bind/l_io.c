@@ -11,9 +11,12 @@
 
 /* ---- named tensors --------------------------------------------------------------------------- */
 
-/* The table {name = tensor} at i as a list that borrows names and tensors; lives in a userdata pushed on
-** the stack. Sorted by name, so that equal models give equal files. */
-static capl_named_tensor *check_named(lua_State *L, int i, int *n)
+static int by_name(const void *a, const void *b)
+{
+  return strcmp(((const capl_named_tensor *)a)->name, ((const capl_named_tensor *)b)->name);
+}
+
+capl_named_tensor *bind_check_named(lua_State *L, int i, int *n)
 {
   bind_check_table(L, i);
   *n = 0;
@@ -28,12 +31,20 @@ static capl_named_tensor *check_named(lua_State *L, int i, int *n)
     list[k].name = (char *)lua_tostring(L, -2);
     list[k++].tensor = bind_check_tensor(L, lua_gettop(L));
   }
+  qsort(list, (size_t)*n, sizeof *list, by_name);
   return list;
 }
 
-static int by_name(const void *a, const void *b)
+void bind_push_named(lua_State *L, capl_named_tensor *list, int n)
 {
-  return strcmp(((const capl_named_tensor *)a)->name, ((const capl_named_tensor *)b)->name);
+  lua_newtable(L);
+  for (int k = 0; k < n; k++) {
+    capl_tensor *t = list[k].tensor;
+    list[k].tensor = NULL;
+    bind_push_tensor(L, t);
+    lua_setfield(L, -2, list[k].name);
+  }
+  capl_named_tensors_free(list, n);
 }
 
 /* safetensors_save(path, {name = tensor}) */
@@ -41,8 +52,7 @@ static int core_safetensors_save(lua_State *L)
 {
   const char *path = bind_check_string(L, 1);
   int n;
-  capl_named_tensor *list = check_named(L, 2, &n);
-  qsort(list, (size_t)n, sizeof *list, by_name);
+  capl_named_tensor *list = bind_check_named(L, 2, &n);
   bind_check(L, capl_safetensors_save(path, list, n), NULL);
   return 0;
 }
@@ -55,14 +65,7 @@ static int core_safetensors_load(lua_State *L)
   capl_named_tensor *list;
   int n;
   bind_check(L, capl_safetensors_load(path, device, &list, &n), NULL);
-  lua_newtable(L);
-  for (int k = 0; k < n; k++) {
-    capl_tensor *t = list[k].tensor;
-    list[k].tensor = NULL;
-    bind_push_tensor(L, t);
-    lua_setfield(L, -2, list[k].name);
-  }
-  capl_named_tensors_free(list, n);
+  bind_push_named(L, list, n);
   return 1;
 }
 
@@ -102,7 +105,7 @@ static int core_trace_end(lua_State *L)
 {
   capl_tensor *input = bind_check_tensor(L, 1), *output = bind_check_tensor(L, 2);
   int n;
-  capl_named_tensor *list = check_named(L, 3, &n);
+  capl_named_tensor *list = bind_check_named(L, 3, &n);
   capl_graph **g = push_graph(L);
   bind_check(L, capl_trace_end(input, output, list, n, g), NULL);
   return 1;

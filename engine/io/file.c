@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sha2.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -60,6 +61,7 @@ capl_status file_read(const char *path, size_t limit, char **data, size_t *len)
 capl_status file_begin(file_writer *w, const char *path)
 {
   w->fd = -1;
+  w->digest = NULL;
   if (snprintf(w->path, sizeof w->path, "%s", path) >= (int)sizeof w->path)
     return CAPL_FAIL(CAPL_EIO, "the path %.40s… is too long", path);
   snprintf(w->temporary, sizeof w->temporary, "%s.tmp%ld", path, (long)getpid());
@@ -67,12 +69,24 @@ capl_status file_begin(file_writer *w, const char *path)
   return w->fd < 0 ? io_fail("write", w->temporary) : CAPL_OK;
 }
 
+enum { PIECE = 1 << 20 }; /* bytes that are written, then hashed while the disk has them */
+
+/* The disk begins with what was written while the next piece is hashed; a mere hint. */
+static void hash_piece(file_writer *w, const char *data, size_t len)
+{
+  if (!w->digest) return;
+  sync_file_range(w->fd, 0, 0, SYNC_FILE_RANGE_WRITE);
+  SHA256Update(w->digest, (const uint8_t *)data, len);
+}
+
 capl_status file_append(file_writer *w, const void *data, size_t len)
 {
   for (size_t done = 0; done < len;) {
-    ssize_t n = write(w->fd, (const char *)data + done, len - done);
+    const char *piece = (const char *)data + done;
+    ssize_t n = write(w->fd, piece, len - done < PIECE || !w->digest ? len - done : PIECE);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return io_fail("write", w->temporary);
+    hash_piece(w, piece, (size_t)n);
     done += (size_t)n;
   }
   return CAPL_OK;
@@ -86,6 +100,19 @@ void file_abandon(file_writer *w)
   unlink(w->temporary);
 }
 
+/* The new name of a file lives in its folder. Some file systems cannot do that, and then need not. */
+static capl_status sync_folder(const char *path)
+{
+  char folder[4096];
+  const char *slash = strrchr(path, '/');
+  snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - path) + (slash == path) : 1, slash ? path : ".");
+  int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) return io_fail("open", folder);
+  capl_status status = fsync(fd) == 0 || errno == EINVAL ? CAPL_OK : io_fail("write", folder);
+  close(fd);
+  return status;
+}
+
 capl_status file_commit(file_writer *w)
 {
   if (fsync(w->fd) != 0) {
@@ -95,7 +122,7 @@ capl_status file_commit(file_writer *w)
   }
   close(w->fd);
   w->fd = -1;
-  if (rename(w->temporary, w->path) == 0) return CAPL_OK;
+  if (rename(w->temporary, w->path) == 0) return sync_folder(w->path);
   capl_status status = io_fail("rename to", w->path);
   unlink(w->temporary);
   return status;

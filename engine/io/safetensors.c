@@ -15,6 +15,7 @@
 #include "io/safetensors.h"
 
 enum { HEADER_LIMIT = 100 << 20, ALIGN = 8 };
+#define METADATA "__metadata__"
 
 static const struct {
   const char *name;
@@ -48,12 +49,20 @@ static bool add_entry(cJSON *header, const capl_named_tensor *item, size_t *offs
   return true;
 }
 
-/* The header as text, padded with blanks to a multiple of 8. Caller frees with cJSON_free. */
-static capl_status make_header(const capl_named_tensor *list, int n, char **out, size_t *len)
+static bool add_notes(cJSON *header, const safetensors_note *notes)
+{
+  if (!notes) return true;
+  cJSON *all = cJSON_AddObjectToObject(header, METADATA);
+  for (; all && notes->key; notes++)
+    if (!cJSON_AddStringToObject(all, notes->key, notes->text)) return false;
+  return all != NULL;
+}
+
+capl_status safetensors_header(const capl_named_tensor *list, int n, const safetensors_note *notes, char **out, size_t *len)
 {
   cJSON *header = cJSON_CreateObject();
   size_t offset = 0;
-  bool ok = header != NULL;
+  bool ok = header && add_notes(header, notes);
   for (int i = 0; ok && i < n; i++) {
     if (cJSON_GetObjectItemCaseSensitive(header, list[i].name)) {
       cJSON_Delete(header);
@@ -100,7 +109,7 @@ static capl_status append_tensor(file_writer *w, capl_tensor *t)
   return status;
 }
 
-static capl_status write_parts(file_writer *w, const char *header, size_t len, const capl_named_tensor *list, int n)
+capl_status safetensors_append(file_writer *w, const char *header, size_t len, const capl_named_tensor *list, int n)
 {
   unsigned char size[8];
   for (int k = 0; k < 8; k++) size[k] = (unsigned char)((uint64_t)len >> (8 * k));
@@ -114,10 +123,10 @@ capl_status capl_safetensors_save(const char *path, const capl_named_tensor *lis
 {
   char *header = NULL;
   size_t len = 0;
-  CAPL_TRY(make_header(list, n, &header, &len));
+  CAPL_TRY(safetensors_header(list, n, NULL, &header, &len));
   file_writer w;
   capl_status status = file_begin(&w, path);
-  if (status == CAPL_OK) status = write_parts(&w, header, len, list, n);
+  if (status == CAPL_OK) status = safetensors_append(&w, header, len, list, n);
   cJSON_free(header);
   if (status == CAPL_OK) return file_commit(&w);
   file_abandon(&w);
@@ -234,7 +243,7 @@ static capl_status load_entries(const char *path, const cJSON *header, const cha
   const cJSON *item;
   cJSON_ArrayForEach(item, header)
   {
-    if (strcmp(item->string, "__metadata__") == 0) continue;
+    if (strcmp(item->string, METADATA) == 0) continue;
     if (cJSON_GetObjectItemCaseSensitive(header, item->string) != item)
       return damaged(path, item->string, "it occurs twice");
     entry e;
@@ -248,20 +257,55 @@ static capl_status load_entries(const char *path, const cJSON *header, const cha
   return check_overlap(path, entries, *n);
 }
 
+/* *header: caller deletes. */
+static capl_status parse_header(const char *path, const char *data, size_t len, cJSON **header, uint64_t *header_len)
+{
+  *header_len = 0;
+  for (int k = 0; len >= 8 && k < 8; k++) *header_len |= (uint64_t)(unsigned char)data[k] << (8 * k);
+  if (len < 8 || *header_len > HEADER_LIMIT || *header_len > len - 8)
+    return CAPL_FAIL(CAPL_EFORMAT, "%s is no safetensors file: its header length does not fit", path);
+  *header = cJSON_ParseWithLength(data + 8, (size_t)*header_len);
+  if (cJSON_IsObject(*header)) return CAPL_OK;
+  cJSON_Delete(*header);
+  return CAPL_FAIL(CAPL_EFORMAT, "%s is no safetensors file: its header is no JSON object", path);
+}
+
+capl_status safetensors_read_note(const char *path, const char *data, size_t len, const char *key, char **text)
+{
+  cJSON *header;
+  uint64_t header_len;
+  *text = NULL;
+  CAPL_TRY(parse_header(path, data, len, &header, &header_len));
+  const cJSON *note = cJSON_GetObjectItemCaseSensitive(cJSON_GetObjectItemCaseSensitive(header, METADATA), key);
+  bool there = cJSON_IsString(note);
+  if (there) *text = strdup(note->valuestring);
+  cJSON_Delete(header);
+  return there && !*text ? CAPL_FAIL(CAPL_ENOMEM, "no memory to read %s", path) : CAPL_OK;
+}
+
+size_t safetensors_length(const char *data, size_t len)
+{
+  cJSON *header, *item;
+  uint64_t header_len;
+  if (parse_header("", data, len, &header, &header_len) != CAPL_OK) return 0;
+  double end = 0;
+  cJSON_ArrayForEach(item, header)
+  {
+    const cJSON *last = cJSON_GetArrayItem(cJSON_GetObjectItemCaseSensitive(item, "data_offsets"), 1);
+    if (cJSON_IsNumber(last) && last->valuedouble > end && last->valuedouble < 0x1p53) end = last->valuedouble;
+  }
+  cJSON_Delete(header);
+  return 8 + (size_t)header_len + (size_t)end;
+}
+
 capl_status safetensors_parse(const char *path, const char *data, size_t len, capl_device *device,
                               capl_named_tensor **list, int *n)
 {
   *list = NULL;
   *n = 0;
-  uint64_t header_len = 0;
-  for (int k = 0; len >= 8 && k < 8; k++) header_len |= (uint64_t)(unsigned char)data[k] << (8 * k);
-  if (len < 8 || header_len > HEADER_LIMIT || header_len > len - 8)
-    return CAPL_FAIL(CAPL_EFORMAT, "%s is no safetensors file: its header length does not fit", path);
-  cJSON *header = cJSON_ParseWithLength(data + 8, (size_t)header_len);
-  if (!cJSON_IsObject(header)) {
-    cJSON_Delete(header);
-    return CAPL_FAIL(CAPL_EFORMAT, "%s is no safetensors file: its header is no JSON object", path);
-  }
+  cJSON *header;
+  uint64_t header_len;
+  CAPL_TRY(parse_header(path, data, len, &header, &header_len));
   size_t room = (size_t)cJSON_GetArraySize(header) + 1;
   entry *entries = calloc(room, sizeof *entries);
   *list = calloc(room, sizeof **list);

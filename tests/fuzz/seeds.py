@@ -55,6 +55,16 @@ def tensors():
     put("safetensors", "empty", safetensors({"e": {"dtype": "U8", "shape": [0, 5], "data_offsets": [0, 0]}}, b""))
 
 
+def checkpoints():
+    """Without the hash at their end, which the target adds."""
+    one = {"dtype": "F32", "shape": [2, 2], "data_offsets": [0, 16]}
+    digest = {"dtype": "U8", "shape": [32], "data_offsets": [16, 48]}
+    notes = {"format": "capl checkpoint", "capl_checkpoint": "1", "tree": '{"step":1,"model":{"w":{"$tensor":"w"}}}'}
+    put("checkpoint", "one", safetensors({"__metadata__": notes, "w": one, "sha256": digest}, bytes(16)))
+    put("checkpoint", "newer", safetensors({"__metadata__": dict(notes, capl_checkpoint="2"), "w": one, "sha256": digest}, bytes(16)))
+    put("checkpoint", "bare", safetensors({"__metadata__": notes, "sha256": dict(digest, data_offsets=[0, 32])}, b""))
+
+
 def graph(nodes, output):
     text = {"capl_graph": 1, "input": {"size": ["N", 1, 2, 4], "dtype": "f32"}, "weights": ["w", "b"], "nodes": nodes, "output": output}
     return json.dumps(text)
@@ -153,5 +163,6 @@ images()
 lists()
 streams()
 tensors()
+checkpoints()
 models()
 texts()

@@ -5,4 +5,5 @@
 return {
   fit = require "train.fit",
   evaluate = require "train.evaluate",
+  tree = require "train.tree",
 }
