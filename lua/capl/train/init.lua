@@ -5,5 +5,6 @@
 return {
   fit = require "train.fit",
   evaluate = require "train.evaluate",
-  tree = require "train.tree",
+  save = require("train.tree").save,
+  load = require("train.tree").load,
 }

@@ -147,14 +147,16 @@ end
 --- The tree of tree.pack's two results.
 function tree.unpack(text, tensors) return read(core.json_decode(text), tensors) end
 
---- Writes a tree into a file: see engine/io/checkpoint.h.
--- errs value: something that is no state; io
+--- Writes state of any kind into one file, at once or not at all: a reader sees the former file or the whole new one.
+-- in   path; value: tables with text keys or lists, of numbers (kept to the bit), texts, booleans, tensors
+-- errs value: something that is no state, with its place in the table; io
+-- eg   train.save("/tmp/capl_eg.capl", {step = 3, w = capl.ones(2)})
 function tree.save(path, value)
   local text, tensors = tree.pack(value)
   core.checkpoint_save(path, text, tensors)
 end
 
---- The tree in a file, its tensors on the default device.
+--- What train.save wrote, its tensors on the default device.
 -- errs io; format: the file is damaged, of another version, or no checkpoint
 function tree.load(path)
   local text, tensors = core.checkpoint_load(path)
