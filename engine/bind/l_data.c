@@ -320,6 +320,14 @@ uint32_t data_check_sample(lua_State *L, int i, const capl_source *source)
   return (uint32_t)id;
 }
 
+/* source:hash() -> 16 hexadecimal digits: what would change the samples */
+static int source_hash(lua_State *L)
+{
+  char hash[CAPL_SOURCE_HASH_TEXT];
+  bind_check(L, capl_source_hash(data_check_box(L, 1, SOURCE_TYPE), hash), NULL);
+  return lua_pushstring(L, hash), 1;
+}
+
 /* source:name(id) -> path below the folder, or nil for sources without files */
 static int source_name(lua_State *L)
 {
@@ -469,7 +477,7 @@ void bind_open_data(lua_State *L)
 {
   static const luaL_Reg source[] = {{"count", source_count},   {"width", source_width},
                                     {"height", source_height}, {"channels", source_channels},
-                                    {"fixed", source_fixed},
+                                    {"fixed", source_fixed},     {"hash", source_hash},
                                     {"length", source_length}, {"charset", source_charset},
                                     {"name", source_name},     {"set_label", source_set_label},
                                     {"left_out", source_left_out},

@@ -5,6 +5,7 @@
 */
 #include "data/identity.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "data/captcha.h"
@@ -104,4 +105,31 @@ capl_status identity_of_drawn(capl_source *source, uint64_t place, uint64_t *con
   }
   free_room(source, &sample);
   return status;
+}
+
+/* ---- of any source --------------------------------------------------------------------------- */
+
+/* Which samples of its root a subset has. */
+static uint64_t mix_chosen(uint64_t h, capl_source *source)
+{
+  for (uint32_t i = 0; i < source->count; i++) {
+    uint32_t id = i;
+    source->ops->root(source, &id);
+    h = mix_bytes(h, &id, sizeof id);
+  }
+  return h;
+}
+
+capl_status capl_source_hash(capl_source *source, char hash[CAPL_SOURCE_HASH_TEXT])
+{
+  uint32_t first = 0;
+  capl_source *root = source->ops->root && source->count ? source->ops->root(source, &first) : source;
+  uint64_t place = identity_of_form(0, root), content;
+  if (root->ops->identity)
+    CAPL_TRY(root->ops->identity(root, &place, &content));
+  else
+    CAPL_TRY(identity_of_drawn(root, place, &content));
+  if (root != source) content = mix_chosen(content, source);
+  snprintf(hash, CAPL_SOURCE_HASH_TEXT, "%016llx", (unsigned long long)content);
+  return CAPL_OK;
 }

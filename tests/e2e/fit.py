@@ -26,8 +26,14 @@ def files():
     check(lines[-3] == "keep: runs/small/best.capl", "before it, the file to keep", out)
     check(lines[-2] == f"next: {CAPL} predict runs/small/best.capl IMAGE.png", "and the next command", out)
     check("all steps are done: 40 steps, 400 images" in out, "it says why it ended", out)
-    expected = ["best.capl", "curves.png", "last.capl", "metrics.jsonl", "result.json", "samples.png", "settings.json"]
+    expected = ["best.capl", "curves.png", "last.capl", "metrics.jsonl", "recipe.lua", "result.json", "samples.png", "settings.json"]
     check(sorted(os.listdir(folder)) == expected, "the run's folder", str(os.listdir(folder)))
+    facts = read_json(folder + "/settings.json")
+    check(facts["command"].endswith("small.lua --steps=40") and facts["version"], "settings.json: what ran", str(facts))
+    check(facts["data"]["val"]["count"] == 30 and len(facts["data"]["val"]["hash"]) == 16, "settings.json: its data", str(facts))
+    check(facts["model"]["parameters"] == facts["model"]["trainable"] > 0, "settings.json: its model", str(facts))
+    with open(folder + "/recipe.lua", encoding="utf-8") as kept, open("small.lua", encoding="utf-8") as recipe:
+        check(kept.read() == recipe.read(), "the recipe's text is kept", folder)
     result = read_json(folder + "/result.json")
     wanted = {"ended": "steps", "steps": 40, "images": 400, "seed": 42, "precision": "fp32", "recipe": "small.lua", "model": "best.capl"}
     check({key: result[key] for key in wanted} == wanted, "result.json", str(result))

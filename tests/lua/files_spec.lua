@@ -71,6 +71,24 @@ describe("sources of files", function()
     end
   end)
 
+  it("tell by a hash whether they would give the same", function()
+    local function hash(source) return source.box:hash() end
+    local options = {charset = "0-9", length = 3}
+    local all = data.folder(dir, options)
+    local train, val = data.split(all, {val = 0.3})
+    assert.matches("^%x+$", hash(all))
+    assert.equal(hash(all), hash(data.folder(dir, options)))
+    assert.equal(hash(val), hash(select(2, data.split(data.folder(dir, options), {val = 0.3}))))
+    assert.is_true(hash(all) ~= hash(train) and hash(train) ~= hash(val))
+    assert.is_true(hash(all) ~= hash(data.folder(dir, {charset = "0-9", length = 3, width = 80, height = 30, resize = true})))
+    local function captchas(seed) return data.captcha{charset = "0-9", length = 2, count = 9, seed = seed, fixed = true} end
+    assert.equal(hash(captchas(1)), hash(captchas(1)))
+    assert.is_true(hash(captchas(1)) ~= hash(captchas(2)))
+    local function numbers(x) return data.tensors{value = capl.full({4, 2}, x)} end
+    assert.equal(hash(numbers(1)), hash(numbers(1)))
+    assert.is_true(hash(numbers(1)) ~= hash(numbers(2)))
+  end)
+
   it("are refused by a loader when their labels do not fit, with list and line", function()
     local source = data.list(root .. "/all.tsv", {charset = "1-9", length = 3})
     assert.is_true(#source.bad > 0 and #source.bad < 30)

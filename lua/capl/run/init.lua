@@ -4,6 +4,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
+local facts = require "run.facts"
 local features = require "run.features"
 local hooks = require "hooks"
 local json = require "run.json"
@@ -139,13 +140,20 @@ function run.folder()
   return run.path
 end
 
+local function must(done, why)
+  if not done then core.error{code = "io", message = why} end
+end
+
+-- settings.json: what was asked for, and of what and on what; recipe.lua: the text that ran.
 local function save_settings()
-  local out = {recipe = run.recipe, started = core.sys.date(), settings = {}}
+  local out = {recipe = run.recipe, started = core.sys.date(), version = core.version(), settings = {},
+    command = ("%s %s %s"):format(run.program, run.recipe, table.concat(run.args, " ")),
+    data = facts.data(run.loaders), model = facts.model(), machine = facts.machine()}
   for _, s in ipairs(run.settings) do
     out.settings[s.key] = {value = s.value, origin = s.origin, why = s.why}
   end
-  local saved, why = core.sys.write(run.folder() .. "/settings.json", json.encode(out, true) .. "\n")
-  if not saved then core.error{code = "io", message = why} end
+  must(core.sys.write(run.folder() .. "/settings.json", json.encode(out, true) .. "\n"))
+  must(core.sys.write(run.folder() .. "/recipe.lua", run.text or ""))
 end
 
 -- ---- explicit or auto ----
@@ -276,6 +284,11 @@ local function report()
   parts[#parts + 1] = ("peak memory %.0f MB"):format(core.sys.peak_rss() / 1e6)
   if m.card_total then parts[#parts + 1] = ("on the GPU %.0f MB"):format((m.peak + m.captured) / 1e6) end
   run.print("report: " .. table.concat(parts, ", "))
+  for _, f in ipairs(features.counts()) do
+    if f.explicit and not f.name:find("^augment of") and not f.name:find("^precision") then
+      run.print(("report: %s: %d %s"):format(f.name, f.count, f.what))
+    end
+  end
   scaling_lines()
   for _, entry in ipairs(run.loaders) do
     if entry.loader:stats().samples > 0 then run.print("report: " .. entry.loader:report()) end

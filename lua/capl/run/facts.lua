@@ -1,0 +1,53 @@
+-- facts.lua: what a run is made of, for settings.json: version, command, data with their hashes, model, machine.
+-- SPDX-License-Identifier: Apache-2.0
+local core = ...
+
+local hooks = require "hooks"
+
+local facts = {}
+
+local function processor()
+  local text = core.sys.read("/proc/cpuinfo") or ""
+  return text:match("model name%s*:%s*([^\n]+)")
+end
+
+--- Device, processor, threads: what figures and speeds depend on.
+function facts.machine()
+  local device = core.device()
+  return {device = device, backend = core.device_info(device).description, processor = processor(), processors = core.sys.cpus(),
+    threads = core.sys.threads()}
+end
+
+local function hash_of(source)
+  local told, hash = pcall(source.box.hash, source.box)
+  return told and hash or nil -- a file that went away is the loader's business
+end
+
+--- {role = {count, width, height, channels, batch, hash}} of the loaders of a run; a second one of a role is "val 2".
+function facts.data(loaders)
+  local out, seen = {}, {}
+  for _, entry in ipairs(loaders) do
+    local loader, source = entry.loader, entry.loader.source
+    seen[entry.role] = (seen[entry.role] or 0) + 1
+    local name = seen[entry.role] == 1 and entry.role or entry.role .. " " .. seen[entry.role]
+    local box = source.box
+    out[name] = {count = loader:samples() < 1e8 and loader:samples() or nil, batch = loader.batch, width = box:width(), height = box:height(),
+      channels = box:channels(), charset = loader.charset ~= "" and loader.charset or nil, length = loader.length, hash = hash_of(source)}
+  end
+  return out
+end
+
+--- {parameters, trainable, buffers} of the registered model, nil before there is one.
+function facts.model()
+  local model = hooks.model
+  if not model then return nil end
+  local out = {parameters = 0, trainable = 0, buffers = 0}
+  for _, p in model:named_parameters() do
+    out.parameters = out.parameters + p:numel()
+    if p.requires_grad then out.trainable = out.trainable + p:numel() end
+  end
+  for _, b in model:named_buffers() do out.buffers = out.buffers + b:numel() end
+  return out
+end
+
+return facts
