@@ -32,7 +32,8 @@ function facts.data(loaders)
     local name = seen[entry.role] == 1 and entry.role or entry.role .. " " .. seen[entry.role]
     local box = source.box
     out[name] = {count = loader:samples() < 1e8 and loader:samples() or nil, batch = loader.batch,
-      width = box:width(), height = box:height(), channels = box:channels(), charset = loader.charset ~= "" and loader.charset or nil, length = loader.length, hash = hash_of(source)}
+      width = box:width(), height = box:height(), channels = box:channels(),
+      charset = loader.charset ~= "" and loader.charset or nil, length = loader.length, hash = hash_of(source)}
   end
   return out
 end
