@@ -163,6 +163,25 @@ static int sys_peak_rss(lua_State *L)
   return 1;
 }
 
+/* rss() -> bytes of memory this process holds now, 0 where nobody can tell */
+static int sys_rss(lua_State *L)
+{
+  char text[128] = "";
+  int file = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
+  ssize_t n = file < 0 ? 0 : read(file, text, sizeof text - 1);
+  if (file >= 0) close(file);
+  const char *resident = n > 0 ? strchr(text, ' ') : NULL;
+  lua_pushnumber(L, resident ? strtod(resident, NULL) * (double)sysconf(_SC_PAGESIZE) : 0);
+  return 1;
+}
+
+/* time() -> seconds since 1970 */
+static int sys_time(lua_State *L)
+{
+  lua_pushnumber(L, (double)time(NULL));
+  return 1;
+}
+
 /* kind(path) -> "file", "folder" or nil */
 static int sys_kind(lua_State *L)
 {
@@ -252,6 +271,32 @@ static int sys_append(lua_State *L)
   return errno = cause, fail(L, "write", path);
 }
 
+/* cut(path, bytes) -> true: shortens the file to its first bytes; nil and a sentence when it has fewer */
+static int sys_cut(lua_State *L)
+{
+  const char *path = check_path(L, 1);
+  double bytes = luaL_checknumber(L, 2);
+  struct stat info;
+  if (stat(path, &info) != 0) return fail(L, "shorten", path);
+  if (!(bytes >= 0 && bytes <= (double)info.st_size)) {
+    lua_pushnil(L);
+    lua_pushfstring(L, "cannot shorten %s to %f bytes: it has %f", path, bytes, (double)info.st_size);
+    return 2;
+  }
+  if (truncate(path, (off_t)bytes) != 0) return fail(L, "shorten", path);
+  lua_pushboolean(L, true);
+  return 1;
+}
+
+/* size(path) -> bytes of a file, nil when it is not there */
+static int sys_size(lua_State *L)
+{
+  struct stat info;
+  if (stat(check_path(L, 1), &info) != 0) return 0;
+  lua_pushnumber(L, (double)info.st_size);
+  return 1;
+}
+
 /* list(path) -> names in the folder, sorted bytewise, without . and .. */
 static int sys_list(lua_State *L)
 {
@@ -320,6 +365,7 @@ int capl_sys_push(lua_State *L)
   static const luaL_Reg functions[] = {
     {"date", sys_date},         {"out", sys_out},   {"err", sys_err},
     {"isatty", sys_isatty}, {"getenv", sys_getenv},     {"cpus", sys_cpus}, {"peak_rss", sys_peak_rss},
+    {"rss", sys_rss},       {"time", sys_time},   {"cut", sys_cut},           {"size", sys_size},
     {"kind", sys_kind},     {"mkdir", sys_mkdir}, {"mkdir_new", sys_mkdir_new},       {"read", sys_read}, {"write", sys_write},
     {"append", sys_append}, {"bar", sys_bar},           {"columns", sys_columns},
     {"list", sys_list},     {"remove", sys_remove},     {"threads", sys_threads}, {"mute", sys_mute},     {"kernels", sys_kernels},

@@ -5,6 +5,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
+local output = require "run.output"
 local switches = require "switches"
 
 local function apply_device(value)
@@ -31,9 +32,22 @@ local function apply_autotune(value)
   return on, why, asked == "auto"
 end
 
+-- A switch that chooses how the run speaks.
+local function speaks(mode)
+  return function(value)
+    if type(value) ~= "boolean" then
+      core.error{code = "value", message = ("%s is true or false, not '%s'"):format(mode, tostring(value))}
+    end
+    if value then output.set(mode) end
+    return value, nil, true
+  end
+end
+
 --- key, default, doc for --help, apply(value) -> value in force, why if it was chosen, whether the header may leave it out
 return {
   {key = "device", default = "auto", doc = "auto, cpu, cuda, cuda:1 …", apply = apply_device},
   {key = "deterministic", default = false, doc = "same seed, same bits", apply = apply_deterministic},
   {key = "autotune", default = "auto", doc = "auto, true, false: time the candidates of a GPU's ops", apply = apply_autotune},
+  {key = "quiet", default = false, doc = "print the last line only, and what the recipe itself prints", apply = speaks("quiet")},
+  {key = "json", default = false, doc = "print one JSON object per line: metrics, progress, texts, result", apply = speaks("json")},
 }

@@ -8,6 +8,7 @@ local facts = require "run.facts"
 local features = require "run.features"
 local hooks = require "hooks"
 local json = require "run.json"
+local output = require "run.output"
 local products = require "run.products"
 
 local run = {
@@ -25,6 +26,7 @@ local run = {
   step_images = 0, -- images of the training batches handed out since the last step
   fixed = false, -- loaders repeat their first training batch
   final_line = nil,
+  final_values = nil, -- what it says, for programs
   path = nil, -- of the run's folder, once it is made
   program = "capl", -- as it was called
   minutes = 0, -- after which the run is stopped; 0 = never
@@ -51,7 +53,7 @@ function run.start(opts)
 end
 
 function run.print(text)
-  if not run.quiet then core.sys.out(text .. "\n") end
+  if not run.quiet then output.text(text) end
 end
 
 -- ---- features ----
@@ -258,6 +260,8 @@ function run.final(result, extra)
     100 * result.exact, 100 * result.low, 100 * result.high, 100 * result.chars, result.n,
     extra.images_per_s, extra.seconds)
   if result.merged then run.final_line = run.final_line .. (" merged=%.2f"):format(100 * result.merged.exact) end
+  run.final_values = {exact = result.exact, low = result.low, high = result.high, chars = result.chars, n = result.n,
+    images_per_s = extra.images_per_s, seconds = extra.seconds, merged = result.merged and result.merged.exact}
 end
 
 local counters = {"fused_ops", "ref_fallbacks"}
@@ -325,7 +329,7 @@ function run.finish()
     run.print("keep: " .. run.kept)
     run.print(("next: %s predict %s %s"):format(run.program, run.kept, an_image()))
   end
-  if run.final_line then core.sys.out(run.final_line .. "\n") end
+  if run.final_line then output.final(run.final_line, run.final_values) end
 end
 
 return run

@@ -6,7 +6,26 @@ local json = {}
 
 local escapes = {['"'] = '\\"', ["\\"] = "\\\\", ["\n"] = "\\n", ["\r"] = "\\r", ["\t"] = "\\t"}
 
+-- Bytes that are no UTF-8 would make a text that no reader of JSON takes: each becomes U+FFFD.
+local function valid(text)
+  if not text:find("[\128-\255]") then return text end
+  local out, at = {}, 1
+  while at <= #text do
+    local head = text:byte(at)
+    local more = head < 128 and 0 or head >= 194 and head < 224 and 1 or head >= 224 and head < 240 and 2
+      or head >= 240 and head < 245 and 3
+    local whole = more and text:match("^[\128-\191]*", at + 1):sub(1, more)
+    local second = text:byte(at + 1) or 0
+    local fine = whole and #whole == more and not (head == 224 and second < 160) and not (head == 237 and second > 159)
+      and not (head == 240 and second < 144) and not (head == 244 and second > 143)
+    out[#out + 1] = fine and text:sub(at, at + more) or "\239\191\189"
+    at = at + (fine and more or 0) + 1
+  end
+  return table.concat(out)
+end
+
 local function quote(text)
+  text = valid(text)
   return '"' .. text:gsub('[%c"\\]', function(c)
     return escapes[c] or ("\\u%04x"):format(c:byte())
   end) .. '"'

@@ -5,6 +5,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
+local output = require "run.output"
 local run = require "run"
 
 local progress = {}
@@ -22,7 +23,8 @@ end
 local function is_live()
   local term = core.sys.getenv("TERM")
   local plain = core.sys.getenv("NO_COLOR")
-  return not run.quiet and core.sys.isatty(1) and term ~= nil and term ~= "dumb" and (plain == nil or plain == "")
+  if run.quiet or output.mode ~= "lines" or not core.sys.isatty(1) then return false end
+  return term ~= nil and term ~= "dumb" and (plain == nil or plain == "")
 end
 
 local function has_utf8()
@@ -43,30 +45,52 @@ local function new(opts)
   if has_utf8() then done, todo = "━", "─" end
   return setmetatable({
     steps = opts.steps, every = opts.every or 5, live = live, step_number = 0, images = 0, position = 0, done = done, todo = todo,
-    started = now, from = now, from_images = 0, shown = now, shown_images = 0, next_show = now,
+    started = now, started_at = 0, from = now, from_images = 0, shown = now, shown_images = 0, next_show = now,
+    waits = {from = 0, shown = 0},
   }, progress)
+end
+
+--- Begins where a resumed run stands: so many steps, images, and this share of the run are done.
+function progress:go_on(step, images, position)
+  self.step_number, self.images, self.position, self.started_at = step, images, position, position
+  self.from_images, self.shown_images, self.started_images = images, images, images
 end
 
 function progress:seconds() return core.clock() - self.started end
 
 --- Images per second since the start.
-function progress:rate() return self.images / math.max(self:seconds(), 1e-9) end
+function progress:rate() return (self.images - (self.started_images or 0)) / math.max(self:seconds(), 1e-9) end
 
 -- A number as what core.fetch gives.
 local function known(x)
   return {ready = function() return true end, value = function() return x end}
 end
 
--- Memory to show: what a GPU's program has taken of the card, else the most this process had.
+-- Memory to show, now and at most: what a GPU's program holds of the card, else what this process holds.
 local function memory_in_use()
   local m = core.memory()
-  if m.card_total then return m.live + m.cached + m.captured, " on the GPU" end
-  return core.sys.peak_rss(), ""
+  if m.card_total then return m.live + m.captured, m.peak + m.captured, " on the GPU" end
+  local now = core.sys.rss()
+  return now, math.max(now, core.sys.peak_rss()), "" -- the system counts the peak a little later
 end
 
+-- Seconds that the training has waited for batches so far.
+local function waited()
+  local sum = 0
+  for _, entry in ipairs(run.loaders) do
+    if entry.role == "train" then sum = sum + entry.loader:stats().wait_seconds end
+  end
+  return sum
+end
+
+-- 0.0312, 6e-05: three digits of a rate, whatever its size
+local function rate_text(lr) return ("%.3g"):format(lr) end
+
+local function memory_text(f) return ("%.0f MB, peak %.0f MB%s"):format(f.memory / 1e6, f.peak_memory / 1e6, f.where) end
+
 local function plain_line(f)
-  return ("step %6d%s  loss %.4f  lr %.5f  %5.0f images/s  left %s"):format(
-    f.step, f.steps and "/" .. f.steps or "", f.loss, f.lr, f.rate, duration(f.left))
+  return ("step %6d%s  loss %.4f  lr %-7s  %5.0f images/s  waits %.0f %%  left %s  %s"):format(
+    f.step, f.steps and "/" .. f.steps or "", f.loss, rate_text(f.lr), f.rate, 100 * f.wait, duration(f.left), memory_text(f))
 end
 
 -- Parts of the live line, the least important last; those that do not fit the terminal are left out.
@@ -74,8 +98,14 @@ local function live_parts(f)
   return {
     ("%3.0f %%"):format(math.floor(100 * f.position)), ("left %5s"):format(duration(f.left)), ("loss %.3f"):format(f.loss),
     ("%4.0f images/s"):format(f.rate), f.note or "", ("step %4d%s"):format(f.step, f.steps and "/" .. f.steps or ""),
-    ("lr %.5f"):format(f.lr), ("%.0f MB%s"):format(f.memory / 1e6, f.where),
+    ("lr %s"):format(rate_text(f.lr)), ("waits %.0f %%"):format(100 * f.wait), memory_text(f),
   }
+end
+
+-- The same for programs.
+local function object(f)
+  return {progress = f.position, step = f.step, steps = f.steps, loss = f.loss, lr = f.lr, images_per_s = f.rate, wait = f.wait,
+    left_seconds = f.left, memory_bytes = f.memory, peak_memory_bytes = f.peak_memory}
 end
 
 local BAR = 20
@@ -95,23 +125,38 @@ local function live_line(self, f)
   return self.done:rep(filled) .. self.todo:rep(bar - filled) .. "  " .. table.concat(parts, "  ")
 end
 
--- Images per second of the last five to ten seconds, so that a slow start is forgotten.
-function progress:recent_rate(now)
-  local rate = (self.images - self.from_images) / math.max(now - self.from, 1e-9)
+-- Images per second and the share of waiting for data of the last five to ten seconds, so that a slow start is forgotten.
+function progress:recent(now)
+  local seconds, wait = math.max(now - self.from, 1e-9), waited()
+  local rate = (self.images - self.from_images) / seconds
+  local share = math.min(1, math.max(0, wait - self.waits.from) / seconds)
   if now - self.shown >= self.every then
     self.from, self.from_images, self.shown, self.shown_images = self.shown, self.shown_images, now, self.images
+    self.waits.from, self.waits.shown = self.waits.shown, wait
   end
-  return rate
+  return rate, share
 end
 
 function progress:figures(now, due)
-  local over = math.max(self.position, 1e-9)
-  local memory, where = memory_in_use()
+  local over = math.max(self.position - self.started_at, 1e-9)
+  local memory, peak, where = memory_in_use()
+  local rate, wait = self:recent(now)
   return {
-    step = due.step, steps = self.steps, loss = due.loss:value(), lr = due.lr, rate = self:recent_rate(now),
+    step = due.step, steps = self.steps, loss = due.loss:value(), lr = due.lr, rate = rate, wait = wait,
     left = (1 - self.position) / over * (now - self.started), position = self.position,
-    memory = memory, where = where, note = self.note,
+    memory = memory, peak_memory = peak, where = where, note = self.note,
   }
+end
+
+-- Shows them as the run speaks.
+function progress:show(f, ends)
+  if output.mode == "json" then
+    if not run.quiet then output.object(object(f)) end
+  elseif self.live and not ends then
+    core.sys.bar(live_line(self, f))
+  else
+    run.print(plain_line(f))
+  end
 end
 
 --- Counts a step of `images` images; shows it when it is time and its loss has arrived. loss: a number or a scalar tensor,
@@ -131,11 +176,7 @@ function progress:step(images, loss, lr, position)
   self.next_show = now + (self.live and REDRAW or self.every)
   local f = self:figures(now, self.due)
   self.shown_step, self.due = self.due.step, nil
-  if self.live and not ends then
-    core.sys.bar(live_line(self, f))
-  else
-    run.print(plain_line(f))
-  end
+  self:show(f, ends)
   return f.loss
 end
 

@@ -1,0 +1,56 @@
+-- output.lua: what a run says on standard output: lines for people, objects for programs (--json), or hardly anything (--quiet).
+--
+-- With --json every line of standard output is one JSON object: what metrics.jsonl holds as it comes, {"progress": …},
+-- {"text": …} for everything that people would read, print() of the recipe included, and {"final": …} at the end.
+-- SPDX-License-Identifier: Apache-2.0
+local core = ...
+
+local json = require "run.json"
+
+local output = {
+  mode = "lines", -- "lines", "quiet" or "json"
+}
+
+-- Text of print's arguments, with what a terminal would obey shown as \x1b.
+local function printed(...)
+  local parts = {}
+  for i = 1, select("#", ...) do parts[i] = tostring((select(i, ...))) end
+  return (table.concat(parts, "\t"):gsub("[%c]", function(c)
+    return c ~= "\n" and c ~= "\t" and ("\\x%02x"):format(c:byte()) or nil
+  end))
+end
+
+--- Chooses how a run speaks.
+-- errs value: quiet after json or json after quiet
+function output.set(mode)
+  if output.mode == mode then return end
+  if output.mode ~= "lines" then
+    core.error{code = "value", message = ("--%s and --%s exclude each other"):format(output.mode, mode),
+      hint = "--json gives objects for programs, --quiet nothing but the last line"}
+  end
+  output.mode = mode
+  if mode == "json" and core.sys.environment then
+    core.sys.environment().print = function(...) output.text(printed(...)) end
+  end
+end
+
+--- A line, or several, for people.
+function output.text(text)
+  if output.mode == "json" then
+    output.object{text = text}
+  elseif output.mode == "lines" then
+    core.sys.out(text .. "\n")
+  end
+end
+
+--- An object for programs; nothing in the other modes.
+function output.object(object)
+  if output.mode == "json" then core.sys.out(json.encode(object) .. "\n") end
+end
+
+--- The last line of a run, which --quiet shows too.
+function output.final(line, values)
+  if output.mode == "json" then output.object{final = values} else core.sys.out(line .. "\n") end
+end
+
+return output
