@@ -357,6 +357,7 @@ static void open_core(lua_State *L)
   bind_open_events(L);
   bind_open_model(L);
   bind_open_capture(L);
+  bind_open_monitor(L);
   lua_setfield(L, LUA_REGISTRYINDEX, CORE);
 }
 

@@ -80,6 +80,9 @@ typedef struct capl_backend {
   /* Optional: bytes free and in all on the device, other processes' use included. */
   capl_status (*mem_info)(size_t *free, size_t *total);
 
+  /* Optional: its PCI bus id ("00000000:3B:00.0") and UUID, by which the driver's other libraries know it. */
+  capl_status (*identity)(char *bus_id, size_t len, uint8_t uuid[16]);
+
   /* Optional: "tf32", "deterministic", "autotune" on or off. EUNSUPPORTED names what it has. */
   capl_status (*set_switch)(const char *name, bool on);
   /* Optional: makes a loader's batches on the device (feed.h). */

@@ -172,6 +172,14 @@ static const char *cuda_describe(void)
   return text;
 }
 
+static capl_status cuda_identity(char *bus_id, size_t len, uint8_t uuid[16])
+{
+  struct cudaDeviceProp properties;
+  CU_TRY(cudaGetDeviceProperties(&properties, cu.index), "asking about the GPU");
+  memcpy(uuid, properties.uuid.bytes, 16);
+  return cu_status(cudaDeviceGetPCIBusId(bus_id, (int)len, cu.index), "asking where the GPU is");
+}
+
 static capl_dtype cuda_auto_precision(const char **why)
 {
   *why = cu.capability >= 80   ? "this GPU multiplies bf16 at many times the rate of f32"
@@ -220,6 +228,7 @@ static const capl_backend backend = {
   .fetch_end = cu_fetch_end,
   .pace = cu_pace,
   .mem_info = cuda_mem_info,
+  .identity = cuda_identity,
   .report = device_report,
   .mark = cuda_mark,
   .between = cuda_between,

@@ -62,6 +62,9 @@ struct cudaDeviceProp {
   int major, minor, multiProcessorCount, warpSize, maxThreadsPerBlock, maxThreadsPerMultiProcessor;
   int maxBlocksPerMultiProcessor, l2CacheSize, memoryBusWidth, asyncEngineCount, ECCEnabled, integrated;
   int pciBusID, pciDeviceID, pciDomainID;
+  struct {
+    char bytes[16];
+  } uuid;
 };
 
 typedef struct shim_stream *cudaStream_t;

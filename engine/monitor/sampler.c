@@ -1,0 +1,295 @@
+/* sampler.c -- the thread that takes readings, and the windows that sum them up.
+**
+** Two locks: `sampling` is held while the driver is asked, which may take milliseconds and is nobody's business; `lock`
+** only while some thirty numbers are added or copied, so that who reads never waits for a driver.
+** SPDX-License-Identifier: Apache-2.0
+*/
+#define _GNU_SOURCE
+#include "monitor/monitor.h"
+
+#include <errno.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/thread.h"
+
+enum { EVENTS = 4, EVENT_TEXT = 200, PATIENCE_S = 2 };
+static const double HOT_C = 85, COOL_BELOW = 5; /* one warning per rise: it has to fall by so much before the next */
+static const double INSTANT_S = 1e-6;           /* weight of a reading that has no other before it */
+
+typedef struct {
+  bool used;
+  int samples;
+  double seconds, weight[MONITOR_COUNT], sum[MONITOR_COUNT], least[MONITOR_COUNT], most[MONITOR_COUNT];
+  double energy_first, energy_last, energy_sum; /* counted at both ends; power times time */
+  uint64_t throttle;
+} window;
+
+struct monitor {
+  double every, hot_c;
+  monitor_gpu *gpu;
+  monitor_process *process;
+  char gpu_name[112];
+  pthread_mutex_t sampling, lock;
+  pthread_cond_t wake;
+  pthread_t thread;
+  bool running, ending; /* a thread was started; it is to end */
+  double last_s;              /* of the reading before, NaN before the first */
+  double energy_j;            /* likewise */
+  double cost_s;              /* processor seconds of the thread */
+  bool hot, lost;
+  window windows[MONITOR_WINDOWS];
+  char events[EVENTS][EVENT_TEXT]; /* a ring; the oldest are dropped */
+  int first_event, n_events;
+};
+
+const char *monitor_name(monitor_figure figure)
+{
+  static const char *const names[] = {
+#define X(name, text) #name,
+    MONITOR_MAP(X)
+#undef X
+  };
+  return names[figure];
+}
+
+static double now_s(clockid_t clock)
+{
+  struct timespec t;
+  clock_gettime(clock, &t);
+  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* ---- windows ---------------------------------------------------------------------------------- */
+
+static void window_clear(window *w, double energy_j)
+{
+  *w = (window){.used = true, .energy_first = energy_j, .energy_last = energy_j};
+}
+
+static void window_add(window *w, const monitor_reading *r, double seconds)
+{
+  w->samples++;
+  w->seconds += seconds;
+  w->throttle |= r->throttle;
+  for (int f = 0; f < MONITOR_COUNT; f++) {
+    double v = r->value[f], weight = fmax(seconds, INSTANT_S);
+    if (isnan(v)) continue;
+    if (w->weight[f] == 0) w->least[f] = w->most[f] = v;
+    w->least[f] = fmin(w->least[f], v);
+    w->most[f] = fmax(w->most[f], v);
+    w->sum[f] += weight * v;
+    w->weight[f] += weight;
+  }
+  if (!isnan(r->value[MONITOR_power_w])) w->energy_sum += seconds * r->value[MONITOR_power_w];
+  if (isnan(w->energy_first)) w->energy_first = r->energy_j;
+  if (!isnan(r->energy_j)) w->energy_last = r->energy_j;
+}
+
+static void window_figures(const window *w, monitor_figures *out)
+{
+  *out = (monitor_figures){.samples = w->samples, .seconds = w->seconds, .throttle = w->throttle, .energy_j = NAN};
+  for (int f = 0; f < MONITOR_COUNT; f++) {
+    bool known = w->weight[f] > 0;
+    out->mean[f] = known ? w->sum[f] / w->weight[f] : NAN;
+    out->least[f] = known ? w->least[f] : NAN;
+    out->most[f] = known ? w->most[f] : NAN;
+  }
+  double counted = w->energy_last - w->energy_first; /* counters of a GPU that was reset begin anew */
+  out->energy_counted = counted >= 0;
+  if (counted >= 0) out->energy_j = counted;
+  else if (w->weight[MONITOR_power_w] > 0) out->energy_j = w->energy_sum;
+}
+
+int monitor_window(monitor *m)
+{
+  int found = -1;
+  pthread_mutex_lock(&m->lock);
+  for (int i = 0; i < MONITOR_WINDOWS && found < 0; i++)
+    if (!m->windows[i].used) found = i;
+  if (found >= 0) window_clear(&m->windows[found], m->energy_j);
+  pthread_mutex_unlock(&m->lock);
+  return found;
+}
+
+void monitor_take(monitor *m, int which, bool reset, monitor_figures *out)
+{
+  window *w = &m->windows[which];
+  pthread_mutex_lock(&m->lock);
+  window_figures(w, out);
+  if (reset) window_clear(w, m->energy_j);
+  pthread_mutex_unlock(&m->lock);
+}
+
+/* ---- what should be told ---------------------------------------------------------------------- */
+
+__attribute__((format(printf, 2, 3))) static void tell(monitor *m, const char *fmt, ...)
+{
+  int at = (m->first_event + m->n_events) % EVENTS;
+  if (m->n_events < EVENTS) m->n_events++;
+  else m->first_event = (m->first_event + 1) % EVENTS;
+  va_list args;
+  va_start(args, fmt);
+  vsnprintf(m->events[at], EVENT_TEXT, fmt, args);
+  va_end(args);
+}
+
+bool monitor_event(monitor *m, char *text, size_t len)
+{
+  pthread_mutex_lock(&m->lock);
+  bool any = m->n_events > 0;
+  if (any) {
+    snprintf(text, len, "%s", m->events[m->first_event]);
+    m->first_event = (m->first_event + 1) % EVENTS;
+    m->n_events--;
+  }
+  pthread_mutex_unlock(&m->lock);
+  return any;
+}
+
+static void judge(monitor *m, const monitor_reading *r)
+{
+  double t = r->value[MONITOR_temperature_c];
+  if (t > m->hot_c && !m->hot) {
+    m->hot = true;
+    tell(m, "the GPU is at %.0f C, above %.0f C: it will slow down or age; look after its cooling", t, m->hot_c);
+  } else if (t <= m->hot_c - COOL_BELOW) {
+    m->hot = false;
+  }
+  if (r->lost && !m->lost) tell(m, "the GPU is lost to the driver: its figures end here");
+  m->lost = r->lost;
+}
+
+/* ---- readings --------------------------------------------------------------------------------- */
+
+static void add(monitor *m, const monitor_reading *r, double at)
+{
+  double seconds = isnan(m->last_s) ? 0 : at - m->last_s;
+  pthread_mutex_lock(&m->lock);
+  for (int i = 0; i < MONITOR_WINDOWS; i++)
+    if (m->windows[i].used) window_add(&m->windows[i], r, seconds);
+  judge(m, r);
+  if (!isnan(r->energy_j)) m->energy_j = r->energy_j;
+  m->last_s = at;
+  pthread_mutex_unlock(&m->lock);
+}
+
+void monitor_sample(monitor *m, monitor_reading *out)
+{
+  monitor_reading r = {.energy_j = NAN};
+  for (int f = 0; f < MONITOR_COUNT; f++) r.value[f] = NAN;
+  pthread_mutex_lock(&m->sampling);
+  if (m->gpu) monitor_gpu_read(m->gpu, &r);
+  if (m->process) monitor_process_read(m->process, &r);
+  add(m, &r, now_s(CLOCK_MONOTONIC));
+  pthread_mutex_unlock(&m->sampling);
+  if (out) *out = r;
+}
+
+/* ---- the thread ------------------------------------------------------------------------------- */
+
+/* Waits until `due` or the end; whether to go on. */
+static bool wait_until(monitor *m, double due)
+{
+  struct timespec t = {(time_t)due, (long)((due - floor(due)) * 1e9)};
+  pthread_mutex_lock(&m->lock);
+  while (!m->ending && pthread_cond_timedwait(&m->wake, &m->lock, &t) != ETIMEDOUT) {}
+  bool on = !m->ending;
+  m->cost_s = now_s(CLOCK_THREAD_CPUTIME_ID);
+  pthread_mutex_unlock(&m->lock);
+  return on;
+}
+
+/* Readings keep their rhythm; one that a slow driver or a sleeping machine has made late is not made up for. */
+static void *run(void *arg)
+{
+  monitor *m = arg;
+  double due = now_s(CLOCK_MONOTONIC);
+  do {
+    monitor_sample(m, NULL);
+    due = fmax(due + m->every, now_s(CLOCK_MONOTONIC));
+  } while (wait_until(m, due));
+  return NULL;
+}
+
+static void release(monitor *m)
+{
+  monitor_gpu_close(m->gpu);
+  monitor_process_close(m->process);
+  pthread_cond_destroy(&m->wake);
+  pthread_mutex_destroy(&m->sampling);
+  pthread_mutex_destroy(&m->lock);
+  free(m);
+}
+
+static void init(monitor *m, const monitor_options *o)
+{
+  pthread_condattr_t attr;
+  pthread_condattr_init(&attr);
+  pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+  pthread_cond_init(&m->wake, &attr);
+  pthread_condattr_destroy(&attr);
+  pthread_mutex_init(&m->sampling, NULL);
+  pthread_mutex_init(&m->lock, NULL);
+  m->every = o->every;
+  m->hot_c = o->hot_c > 0 ? o->hot_c : HOT_C;
+  m->gpu = o->gpu;
+  m->process = o->process;
+  m->last_s = m->energy_j = NAN;
+  if (m->gpu) snprintf(m->gpu_name, sizeof m->gpu_name, "%s", monitor_gpu_name(m->gpu));
+}
+
+capl_status monitor_open(const monitor_options *o, monitor **out)
+{
+  monitor *m = *out = calloc(1, sizeof *m);
+  if (!m) {
+    monitor_gpu_close(o->gpu);
+    monitor_process_close(o->process);
+    return CAPL_FAIL(CAPL_ENOMEM, "no memory for a monitor");
+  }
+  init(m, o);
+  if (o->every <= 0) return CAPL_OK;
+  capl_status status = capl_thread_start(&m->thread, "capl-monitor", run, m);
+  m->running = status == CAPL_OK;
+  if (m->running) return CAPL_OK;
+  release(m);
+  *out = NULL;
+  return status;
+}
+
+/* A driver whose GPU has died may keep a call for minutes; then the thread and what it uses stay until the process ends. */
+static bool ended(monitor *m)
+{
+  struct timespec until;
+  if (!m->running) return true;
+  pthread_mutex_lock(&m->lock);
+  m->ending = true;
+  pthread_cond_signal(&m->wake);
+  pthread_mutex_unlock(&m->lock);
+  clock_gettime(CLOCK_REALTIME, &until);
+  until.tv_sec += PATIENCE_S;
+  if (pthread_timedjoin_np(m->thread, NULL, &until) == 0) return true;
+  pthread_detach(m->thread);
+  return false;
+}
+
+void monitor_close(monitor *m)
+{
+  if (m && ended(m)) release(m);
+}
+
+double monitor_cost(const monitor *m)
+{
+  monitor *own = (monitor *)m;
+  pthread_mutex_lock(&own->lock);
+  double cost = m->cost_s;
+  pthread_mutex_unlock(&own->lock);
+  return cost;
+}
+
+const char *monitor_gpu_of(const monitor *m) { return m->gpu ? m->gpu_name : NULL; }
