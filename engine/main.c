@@ -51,6 +51,8 @@ static const command commands[] = {
    "measures how fast the training steps of a recipe are", true},
   {"preview", "capl preview RECIPE [--epoch=N] [--out=FILE] [--samples=N] [--key=value…]",
    "draws training images of a recipe as its augmentation leaves them, with labels, masks, points and boxes, stage by stage", true},
+  {"report", "capl report RUN [--out=FILE]",
+   "writes the page of a run from the files in its folder, also of one that was killed or is running", false},
   {"info", "capl info", "what this program finds on this machine: processors, devices, variables that change what it does", false},
   {"ops", "capl ops [NAME]", "the table of operations by backend and type, or the page of one", false},
   {"eval-code", "capl -e CODE", "runs one line of Lua, such as 'print(capl.randn({2, 3}))'", false},

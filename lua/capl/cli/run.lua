@@ -2,6 +2,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
+local ending = require "report.ending"
 local options = require "cli.options"
 local output = require "run.output"
 local recipe = require "cli.recipe"
@@ -23,16 +24,23 @@ local function choose_output(words)
   end
 end
 
+-- The run and its last lines, or what it leaves when it did not come that far.
+local function whole_run(job, words)
+  choose_output(words)
+  run.on("finish", ending.page)
+  local how, err = core.sys.protect(function()
+    recipe.execute(job, {mode = "run", args = words})
+    run.finish()
+  end)
+  if how == "error" then ending.failed(err) error(err, 0) end
+  if how == "stopped" then ending.page() core.sys.stop() end
+end
+
 local function main(job)
   local words, help = without_help(job.args)
-  if not help then choose_output(words) end
-  local ended = recipe.execute(job, {mode = "run", args = words, help = help})
-  if help then
-    if ended then core.sys.out(job.recipe .. " has no capl.params, and so no settings\n") end
-    return 0
-  end
-  run.finish()
-  return 0
+  if not help then return whole_run(job, words) end
+  local ended = recipe.execute(job, {mode = "run", args = words, help = true})
+  if ended then core.sys.out(job.recipe .. " has no capl.params, and so no settings\n") end
 end
 
 return {main = main}

@@ -33,10 +33,10 @@ local run = {
   kept = nil, -- path of the model file to use
 }
 
-local listeners = {step = {}, epoch = {}, loader = {}}
+local listeners = {step = {}, epoch = {}, loader = {}, finish = {}}
 
---- Calls fn at every end of a step ("step") or epoch ("epoch"), after this file has counted it, and with every new loader
--- ("loader").
+--- Calls fn at every end of a step ("step") or epoch ("epoch"), after this file has counted it, with every new loader
+-- ("loader"), and when the run has kept all its promises, before its last lines ("finish").
 function run.on(event, fn) table.insert(listeners[event], fn) end
 
 local function tell(event, ...)
@@ -325,6 +325,7 @@ function run.finish()
   if #names > 0 then
     core.error{code = "value", message = "given, but never read by the recipe: " .. table.concat(names, ", ")}
   end
+  tell("finish")
   if run.kept then
     run.print("keep: " .. run.kept)
     run.print(("next: %s predict %s %s"):format(run.program, run.kept, an_image()))

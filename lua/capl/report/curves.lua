@@ -1,0 +1,239 @@
+-- curves.lua: the charts of a report: loss, figures, learning rate, speed, and what the machine did meanwhile.
+-- SPDX-License-Identifier: Apache-2.0
+local chart = require "report.chart"
+local html = require "report.html"
+local value = require "report.value"
+
+local curves = {}
+
+local MOST_CHARTS = 8 -- of figures that have no chart of their own kind
+
+-- ---- series ----
+
+--- What the x axis counts: images when every row tells them, else steps.
+function curves.x_of(r)
+  for _, list in ipairs{r.points, r.evaluations} do
+    for _, row in ipairs(list) do
+      if not value.number(row, "images") then return "step", "steps" end
+    end
+  end
+  return "images", "images"
+end
+
+--- Series of what lies at a path of keys in each row; missing values are gaps.
+function curves.series(rows, x_key, name, ...)
+  local s = {name = name, x = {}, y = {}}
+  for _, row in ipairs(rows) do
+    local x = value.number(row, x_key)
+    if x and math.abs(x) < 1e60 then
+      s.x[#s.x + 1] = x
+      s.y[#s.x] = value.number(row, ...) or false
+    end
+  end
+  return s
+end
+
+--- Keys at a path that hold numbers in some row: sorted.
+local function number_keys(rows, ...)
+  local seen = {}
+  for _, row in ipairs(rows) do
+    for key, found in pairs(value.table(row, ...)) do
+      if type(key) == "string" and type(found) == "number" then seen[key] = true end
+    end
+  end
+  return value.keys(seen)
+end
+
+-- Steps at which something happened, as places on the x axis.
+local function marks_of(r, x_key)
+  local out = {}
+  for _, event in ipairs(r.events) do
+    local x = x_key == "step" and value.number(event, "step") or value.number(event, "images")
+    if not x and x_key == "images" then x = curves.images_at(r, value.number(event, "step")) end
+    if x then out[#out + 1] = {x = x} end
+  end
+  return out
+end
+
+--- Images seen at a step; nil when no point lies around it.
+function curves.images_at(r, step)
+  if not step then return nil end
+  return chart.value_at(curves.series(r.points, "step", "", "images"), step)
+end
+
+-- ---- learning ----
+
+local shares = {
+  exact = true, chars = true, merged = true, confidence = true, accuracy = true, precision = true, recall = true, cer = true,
+  edit_distance_normalised = true, f = true, f1 = true,
+}
+
+--- Whether a figure of this name is a share of 1, shown in percent.
+function curves.is_share(name)
+  return shares[name] or name:match("^f_") ~= nil or name:match("^hit") ~= nil or
+    name:match("iou$") ~= nil or name:match("_rate$") ~= nil
+end
+
+local names = {
+  exact = "whole texts", chars = "characters", merged = "with look-alikes as one", miou = "mean IoU",
+}
+
+function curves.name_of(key) return names[key] or (key:gsub("_", " ")) end
+
+local function with_band(s, rows, x_key, low, high)
+  local l, h = curves.series(rows, x_key, "", low), curves.series(rows, x_key, "", high)
+  for i in ipairs(s.x) do
+    if l.y[i] or h.y[i] then
+      s.band = {low = l.y, high = h.y}
+      break
+    end
+  end
+  return s
+end
+
+-- Keys of the interval around a figure: exact has the short ones.
+local function band_keys(key)
+  if key == "exact" then return "val_low", "val_high" end
+  return ("val_%s_low"):format(key), ("val_%s_high"):format(key)
+end
+
+-- Figures of the evaluations: shares in one chart, each of the others in one of its own.
+local function figure_panels(r, x_key, base)
+  local share_series, panels = {}, {}
+  for _, full in ipairs(number_keys(r.evaluations)) do
+    local key = full:match("^val_(.+)$")
+    local inside = key and key ~= "loss" and key ~= "n" and not key:match("low$") and not key:match("high$")
+    if inside then
+      local s = curves.series(r.evaluations, x_key, curves.name_of(key), full)
+      s.style = "dots"
+      with_band(s, r.evaluations, x_key, band_keys(key))
+      if curves.is_share(key) then
+        table.insert(share_series, key == "exact" and 1 or #share_series + 1, s)
+      elseif #panels < MOST_CHARTS then
+        panels[#panels + 1] = base{title = curves.name_of(key) .. " (val)", series = {s}}
+      end
+    end
+  end
+  while #share_series > 6 do share_series[#share_series] = nil end
+  if #share_series > 0 then table.insert(panels, 1, base{title = "read right (val)", percent = true, series = share_series}) end
+  return panels
+end
+
+local function loss_panel(r, x_key, base)
+  local train, val = curves.series(r.points, x_key, "train", "loss"), curves.series(r.evaluations, x_key, "val", "val_loss")
+  val.style = "dots"
+  return base{title = "loss", log = true, series = {train, val}}
+end
+
+-- Everything else that points of the curve hold as a number, such as the gradient's norm.
+local known = {step = true, images = true, seconds = true, loss = true, lr = true, images_per_s = true, wait = true, epoch = true}
+local function other_panels(r, x_key, base)
+  local panels = {}
+  for _, key in ipairs(number_keys(r.points)) do
+    if not known[key] and #panels < MOST_CHARTS then
+      local name = curves.name_of(key)
+      panels[#panels + 1] = base{title = name, log = true, series = {curves.series(r.points, x_key, name, key)}}
+    end
+  end
+  return panels
+end
+
+local function base_of(r, x_label, x_key)
+  local marks = marks_of(r, x_key)
+  return function(panel)
+    panel.x_label, panel.marks = x_label, marks
+    return panel
+  end
+end
+
+local function drawn(panels)
+  local out = {}
+  for _, panel in ipairs(panels) do
+    local text = chart.lines(panel)
+    if text then out[#out + 1] = text end
+  end
+  return #out > 0 and '<div class="grid">' .. table.concat(out, "\n") .. "</div>" or nil
+end
+
+--- Loss and figures over the images seen.
+function curves.learning(r)
+  local x_key, x_label = curves.x_of(r)
+  local base = base_of(r, x_label, x_key)
+  local panels = {loss_panel(r, x_key, base)}
+  for _, list in ipairs{figure_panels(r, x_key, base), other_panels(r, x_key, base)} do
+    for _, panel in ipairs(list) do panels[#panels + 1] = panel end
+  end
+  return drawn(panels)
+end
+
+--- The learning rate.
+function curves.rate(r)
+  local x_key, x_label = curves.x_of(r)
+  return drawn{base_of(r, x_label, x_key){title = "learning rate", zero = true, series = {curves.series(r.points, x_key, "lr", "lr")}}}
+end
+
+--- Speed, and how long steps waited for data.
+function curves.speed(r)
+  local x_key, x_label = curves.x_of(r)
+  local base = base_of(r, x_label, x_key)
+  return drawn{
+    base{title = "images per second", zero = true, series = {curves.series(r.points, x_key, "images/s", "images_per_s")}},
+    base{title = "share of time waited for data", percent = true, zero = true, series = {curves.series(r.points, x_key, "wait", "wait")}},
+  }
+end
+
+-- ---- hardware ----
+
+local function degrees(x) return ("%.3g °C"):format(x) end
+local function watts(x) return ("%.4g W"):format(x) end
+
+-- Charts of the readings: {title, {key, name}…}, each only where the readings hold it.
+local reading_charts = {
+  {"utilization", percent = true, {"utilization", "GPU"}, {"cpu", "processor"}},
+  {"memory", format = html.bytes, {"memory_used", "GPU"}, {"rss", "process"}},
+  {"power", format = watts, {"power_w", "drawn"}, {"power_limit_w", "limit"}},
+  {"temperature", format = degrees, {"temperature_c", "GPU"}},
+  {"clocks (MHz)", {"sm_mhz", "SM"}, {"memory_mhz", "memory"}},
+}
+
+--- Readings of the sampler over the seconds of the run.
+function curves.hardware(r)
+  local panels = {}
+  for _, spec in ipairs(reading_charts) do
+    local series = {}
+    for _, entry in ipairs(spec) do
+      if type(entry) == "table" then
+        series[#series + 1] = curves.series(r.points, "seconds", entry[2], "monitor", entry[1])
+      end
+    end
+    panels[#panels + 1] = {title = spec[1], x_label = "seconds", percent = spec.percent, format = spec.format, zero = true, series = series}
+  end
+  return drawn(panels)
+end
+
+-- ---- averages over the run ----
+
+--- Sum of what lies at a path of keys over the rows; nil when no row has it.
+function curves.sum(rows, ...)
+  local sum
+  for _, row in ipairs(rows) do
+    local found = value.number(row, ...)
+    if found then sum = (sum or 0) + found end
+  end
+  return sum
+end
+
+--- Mean, least and greatest of a reading; nil when no row has it.
+function curves.mean(rows, ...)
+  local sum, n, low, high = 0, 0, math.huge, -math.huge
+  for _, row in ipairs(rows) do
+    local found = value.number(row, ...)
+    if found then
+      sum, n = sum + found, n + 1
+      low, high = math.min(low, found), math.max(high, found)
+    end
+  end
+  if n > 0 then return sum / n, low, high end
+end
+
+return curves

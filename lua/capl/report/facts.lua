@@ -1,0 +1,305 @@
+-- facts.lua: the parts of a report that are words and tables: figures, time, switches, settings, data, model, events.
+-- SPDX-License-Identifier: Apache-2.0
+local chart = require "report.chart"
+local curves = require "report.curves"
+local html = require "report.html"
+local json = require "run.json"
+local value = require "report.value"
+
+local facts = {}
+
+local MOST_ROWS = 300 -- of one table
+
+-- ---- figures ----
+
+--- The figures of the run: those of the test images, else of the best weights, else of the last evaluation.
+-- out  figures, "test", "val" …; nil when the run has none
+function facts.figures(r)
+  if value.has(r.result, "test") then return r.result.test, "test" end
+  if value.number(r.evaluation, "n") then return r.evaluation, value.text(r.evaluation, "role") or "last evaluation" end
+  if value.has(r.result, "best") then return r.result.best, "val, best weights" end
+  if value.has(r.result, "val") then return r.result.val, "val" end
+end
+
+local function shown(key, x) return curves.is_share(key) and html.percent(x) or html.number(x) end
+
+-- "[95.73, 96.49] %" around a figure, from the keys beside it.
+local function interval(figures, key)
+  local prefix = key == "exact" and "" or key .. "_"
+  local low, high = value.number(figures, prefix .. "low"), value.number(figures, prefix .. "high")
+  if not low or not high then return nil end
+  if curves.is_share(key) then return ("95 %%: %.2f to %.2f"):format(100 * low, 100 * high) end
+  return ("95 %%: %s to %s"):format(html.number(low), html.number(high))
+end
+
+local function tile(class, name, figure, small)
+  return html.fill('<div class="{class}"><dt>{name}</dt><dd>{figure}<small>{small}</small></dd></div>',
+    {class = class, name = name, figure = figure, small = small})
+end
+
+-- Names of figures in the order in which people ask for them.
+local order = {"exact", "chars", "merged", "miou", "f", "hit", "r2", "mae", "rmse", "smape", "edit", "loss"}
+local function figure_keys(figures)
+  local out, seen = {}, {}
+  local function take(key)
+    if value.number(figures, key) and not seen[key] then seen[key], out[#out + 1] = true, key end
+  end
+  for _, key in ipairs(order) do take(key) end
+  for _, key in ipairs(value.keys(figures)) do
+    if not key:match("low$") and not key:match("high$") and key ~= "n" and key ~= "step" and #out < 10 then take(key) end
+  end
+  return out
+end
+
+local function figure_tiles(figures, role, out)
+  for i, key in ipairs(figure_keys(figures)) do
+    local name = ("%s (%s)"):format(curves.name_of(key), role)
+    out[#out + 1] = tile(i == 1 and "first" or "", name, shown(key, figures[key]), interval(figures, key))
+  end
+  local merged = value.number(figures, "merged", "exact")
+  if merged then
+    out[#out + 1] = tile("", "with look-alikes as one", html.percent(merged), interval(value.table(figures, "merged"), "exact"))
+  end
+  local n = value.number(figures, "n")
+  if n then out[#out + 1] = tile("", role .. " samples", html.number(n)) end
+end
+
+local function run_tiles(r, out)
+  local steps = value.number(r.result, "steps") or r.step
+  if steps > 0 then out[#out + 1] = tile("", "steps", html.number(steps), facts.images_words(r)) end
+  local seconds = r.seconds or value.number(r.result, "seconds")
+  if seconds then out[#out + 1] = tile("", "time", html.seconds(seconds), r.why) end
+  local rate = value.number(r.result, "images_per_s") or curves.mean(r.points, "images_per_s")
+  if rate then out[#out + 1] = tile("", "images per second", html.number(math.floor(rate + 0.5))) end
+  local best = value.number(r.result, "best_step")
+  if best then out[#out + 1] = tile("", "best weights", "step " .. html.number(best)) end
+end
+
+function facts.images_words(r)
+  local images = value.number(r.result, "images") or value.number(r.points[#r.points], "images")
+  return images and html.number(images) .. " images"
+end
+
+local function error_html(r)
+  if not r.error then return "" end
+  local where = value.text(r.error, "where")
+  return html.fill('<div class="error"><p><strong>It ended with an error:</strong> {where}{message}</p><p class="quiet">{hint}</p></div>',
+    {where = where and where .. ": ", message = value.text(r.error, "message"), hint = value.text(r.error, "hint")})
+end
+
+--- What came out.
+function facts.outcome(r)
+  local out = {}
+  local figures, role = facts.figures(r)
+  if figures then figure_tiles(figures, role, out) end
+  run_tiles(r, out)
+  if #out == 0 and not r.error then return nil end
+  return error_html(r) .. '<dl class="tiles">' .. table.concat(out) .. "</dl>" .. facts.next_html(r)
+end
+
+--- The file to keep and what to do with it.
+function facts.next_html(r)
+  local model, command = value.text(r.result, "model"), value.text(r.result, "next")
+  local lines = {}
+  if model then lines[1] = "keep  " .. r.path .. "/" .. model end
+  if command then lines[#lines + 1] = "next  " .. command
+  elseif model then lines[#lines + 1] = ("next  capl predict %s/%s IMAGE.png"):format(r.path, model) end
+  return #lines > 0 and "<h3>What to keep, and the next command</h3><pre>" .. html.text(table.concat(lines, "\n")) .. "</pre>" or ""
+end
+
+-- ---- time ----
+
+local stages = {
+  {"load", "waiting for data"}, {"augment", "augmentation"}, {"forward", "forward"}, {"backward", "backward"},
+  {"optimizer", "optimizer"}, {"step", "captured step"}, {"evaluation", "evaluation"}, {"other", "other"}, {"idle", "idle"},
+}
+
+--- Where the time went: of the whole run when result.json says so, else the sum of the intervals.
+function facts.time(r)
+  local items = {}
+  for _, stage in ipairs(stages) do
+    local seconds = value.has(r.result, "time") and value.number(r.result, "time", stage[1]) or
+      not value.has(r.result, "time") and curves.sum(r.points, "time", stage[1]) or nil
+    if seconds and seconds >= 0 then items[#items + 1] = {stage[2], seconds, html.seconds(seconds)} end
+  end
+  local bar = #items > 0 and chart.shares("share of the time of training", items)
+  local speed = curves.speed(r)
+  if not bar and not speed then return nil end
+  return (bar or "") .. (speed and "<h3>Speed</h3>" .. speed or "")
+end
+
+-- ---- hardware ----
+
+local function with_unit(unit)
+  return function(x) return ("%.4g %s"):format(x, unit) end
+end
+
+local readings = {
+  {"power_w", "power", with_unit "W"}, {"power_limit_w", "power limit", with_unit "W"},
+  {"utilization", "GPU utilization", html.percent}, {"memory_used", "GPU memory used", html.bytes},
+  {"memory_total", "GPU memory", html.bytes}, {"temperature_c", "GPU temperature", with_unit "°C"},
+  {"sm_mhz", "SM clock", with_unit "MHz"}, {"memory_mhz", "memory clock", with_unit "MHz"},
+  {"cpu", "processor utilization", html.percent}, {"rss", "memory of the process", html.bytes},
+}
+
+function facts.hardware(r)
+  local rows = {}
+  for _, reading in ipairs(readings) do
+    local mean, low, high = curves.mean(r.points, "monitor", reading[1])
+    if mean then rows[#rows + 1] = {reading[2], reading[3](mean), reading[3](low), reading[3](high)} end
+  end
+  local energy = value.number(r.result, "energy_wh") or value.number(r.result, "monitor", "energy_wh")
+  if energy then rows[#rows + 1] = {"energy", ("%.4g Wh"):format(energy)} end
+  if #rows == 0 then return nil end
+  local columns = {{"reading"}, {"mean", "n"}, {"lowest", "n"}, {"highest", "n"}}
+  return html.table("averages over the run", columns, rows) .. (curves.hardware(r) or "")
+end
+
+-- ---- tables ----
+
+-- A list that is not longer than a page can hold.
+local function limited(rows)
+  local left = #rows - MOST_ROWS
+  for i = #rows, MOST_ROWS + 1, -1 do rows[i] = nil end
+  return left > 0 and ('<p class="quiet">%s more are left out here.</p>'):format(html.number(left)) or ""
+end
+
+--- One value as people write it.
+function facts.plain(found)
+  if type(found) == "string" then return found end
+  if type(found) == "number" then return found % 1 == 0 and ("%.0f"):format(found) or ("%.6g"):format(found) end
+  if type(found) == "table" then
+    local fine, text = pcall(json.encode, found)
+    return fine and text or "?"
+  end
+  return tostring(found)
+end
+
+-- What somebody chose for this run comes first.
+local function settings_rows(r, chosen, rows)
+  for _, key in ipairs(value.keys(value.table(r.settings, "settings"))) do
+    local s = r.settings.settings[key]
+    local origin, why = value.text(s, "origin") or "", value.text(s, "why")
+    if (origin == "flag" or origin:match("^preset") ~= nil) == chosen then
+      rows[#rows + 1] = {key, facts.plain(value.at(s, "value")), origin .. (why and ": " .. why or "")}
+    end
+  end
+  return rows
+end
+
+function facts.settings(r)
+  local rows = settings_rows(r, false, settings_rows(r, true, {}))
+  if #rows == 0 then return nil end
+  local note = limited(rows)
+  return html.table("settings in force", {{"setting"}, {"value"}, {"from", "wide"}}, rows) .. note
+end
+
+local function switch_rows(r)
+  local rows = {}
+  local list = value.has(r.result, "features") and r.result.features or value.table(r.result, "counters")
+  for i, f in ipairs(list) do
+    rows[i] = {value.text(f, "name") or "?", facts.plain(value.at(f, "count")), value.text(f, "what") or "",
+      value.at(f, "explicit") == true and "asked for" or "automatic"}
+  end
+  for _, key in ipairs(value.keys(list)) do -- also as {name = count}
+    rows[#rows + 1] = {key, facts.plain(list[key]), ""}
+  end
+  return rows
+end
+
+--- What was asked for, and how often it really happened.
+function facts.switches(r)
+  local rows = switch_rows(r)
+  if #rows == 0 then return nil end
+  local note = limited(rows)
+  return "<p>Each switch of this run counted what it did; one that was asked for and counted nothing would have failed the run.</p>" ..
+    html.table("switches and what they counted", {{"switch"}, {"count", "n"}, {"of"}, {"why"}}, rows) .. note
+end
+
+local function data_rows(r)
+  local rows = {}
+  for _, role in ipairs(value.keys(value.table(r.settings, "data"))) do
+    local d = r.settings.data[role]
+    local hash = value.text(d, "hash")
+    rows[#rows + 1] = {role, value.text(d, "source"), value.number(d, "count"),
+      hash and {html = '<span class="mono">' .. html.text(hash:sub(1, 16)) .. "</span>"}}
+  end
+  return rows
+end
+
+local function fact_text(key, found)
+  if type(found) ~= "number" then return facts.plain(found) end
+  return key:match("bytes$") and html.bytes(found) or html.number(found)
+end
+
+-- {key = value} of an object as rows; what is a table goes in as JSON.
+local function object_rows(object, rows)
+  for _, key in ipairs(value.keys(value.table(object))) do
+    rows[#rows + 1] = {(key:gsub("_", " ")), fact_text(key, object[key])}
+  end
+end
+
+function facts.data(r)
+  local data, model = data_rows(r), {}
+  object_rows(r.settings.model, model)
+  if #data + #model == 0 then return nil end
+  local notes, columns = {limited(data), limited(model)}, {{"role"}, {"source", "wide"}, {"samples", "n"}, {"hash"}}
+  return (#data > 0 and html.table("data", columns, data) .. notes[1] or "") ..
+    (#model > 0 and "<h3>Model</h3>" .. html.table("model", {{"fact"}, {"value"}}, model) .. notes[2] or "")
+end
+
+function facts.machine(r)
+  local rows = {}
+  local machine = value.has(r.settings, "machine") and r.settings.machine or r.result.host
+  object_rows(machine, rows)
+  for _, key in ipairs{"device", "precision", "seed", "peak_memory_bytes", "peak_gpu_memory_bytes", "energy_wh"} do
+    local found = value.at(r.result, key)
+    if found ~= nil and type(found) ~= "table" then object_rows({[key] = found}, rows) end
+  end
+  local version = value.text(r.settings, "version") or value.text(r.result, "version")
+  if version then rows[#rows + 1] = {"capl", version} end
+  if #rows == 0 then return nil end
+  local note = limited(rows)
+  return html.table("machine and version", {{"fact"}, {"value"}}, rows) .. note
+end
+
+function facts.events(r)
+  local rows = {}
+  for i, e in ipairs(r.events) do
+    local seconds = value.number(e, "seconds")
+    rows[i] = {value.number(e, "step"), seconds and html.seconds(seconds), value.text(e, "event")}
+  end
+  if #rows == 0 then return nil end
+  local note = limited(rows)
+  return html.table("what happened on the way", {{"step", "n"}, {"time", "n"}, {"event", "wide"}}, rows) .. note
+end
+
+-- ---- schedule ----
+
+local function stage_rows(r)
+  local rows = {}
+  for i, stage in ipairs(value.table(r.result, "stages")) do
+    local parts = {}
+    for _, key in ipairs(value.keys(value.table(stage))) do
+      if key ~= "name" and key ~= "step" then parts[#parts + 1] = key .. " = " .. facts.plain(stage[key]) end
+    end
+    rows[i] = {value.text(stage, "name") or ("stage " .. i), value.number(stage, "step"), table.concat(parts, ", ")}
+  end
+  return rows
+end
+
+--- The learning rate, and the stages of the curriculum.
+function facts.schedule(r, page)
+  local out = {curves.rate(r) or ""}
+  local rows = stage_rows(r)
+  if #rows > 0 then
+    out[#out + 1] = "<h3>Stages of the curriculum</h3>" .. html.table("stages", {{"stage"}, {"from step", "n"}, {"what", "wide"}}, rows)
+  end
+  for _, picture in ipairs{{"curriculum.png", "How the ranges of the augmentation change over the run"}} do
+    out[#out + 1] = page:file_picture(picture[1], picture[2]) or ""
+  end
+  local text = table.concat(out)
+  return text ~= "" and text or nil
+end
+
+return facts

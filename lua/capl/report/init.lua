@@ -1,0 +1,151 @@
+-- report: report.html of a run: one file that holds everything, made from the files of the run's folder alone.
+-- SPDX-License-Identifier: Apache-2.0
+local core = ...
+
+local curves = require "report.curves"
+local facts = require "report.facts"
+local folder = require "report.folder"
+local html = require "report.html"
+local mistakes = require "report.mistakes"
+local style = require "report.style"
+local value = require "report.value"
+
+local report = {}
+
+local PICTURE_BYTES = 700000 -- of PNG data in one page, before base64
+
+-- ---- pictures of the page ----
+
+local Page = {}
+Page.__index = Page
+
+--- An <img> of PNG bytes; nil when the page has no room for it, or when it is no PNG.
+function Page:picture(bytes, alt, class)
+  if bytes:sub(1, 8) ~= "\137PNG\r\n\26\n" then return nil end
+  if self.bytes + #bytes > PICTURE_BYTES then
+    self.left_out = self.left_out + 1
+    return nil
+  end
+  self.bytes = self.bytes + #bytes
+  return html.png(bytes, alt, class)
+end
+
+--- Bytes of a file of the run's folder; names that lead out of it are not followed.
+function Page:file(name)
+  if name:find("^/") or name:find("..", 1, true) or name:find("%z") then return nil end
+  local path = self.run.path .. "/" .. name
+  return core.sys.kind(path) == "file" and core.sys.read(path) or nil
+end
+
+function Page:file_picture(name, alt)
+  local bytes = self:file(name)
+  return bytes and self:picture(bytes, alt, "paper")
+end
+
+-- ---- sections ----
+
+-- In the order of the page: id, title, function(run, page) -> HTML or nil, what is missing then.
+local sections = {
+  {"outcome", "Outcome", facts.outcome, "no figures and no steps were written"},
+  {"curves", "Curves", curves.learning, "metrics.jsonl has no points"},
+  {"mistakes", "What it gets wrong", mistakes.section, "the run has not written the readings of an evaluation"},
+  {"schedule", "Schedule", facts.schedule, "no learning rates were written"},
+  {"time", "Where the time went", facts.time, "no times were written"},
+  {"hardware", "Hardware", facts.hardware, "no readings of the hardware were written"},
+  {"settings", "Settings", facts.settings, "settings.json has none"},
+  {"switches", "Switches", facts.switches, "result.json has no counters"},
+  {"data", "Data and model", facts.data, "settings.json says nothing about them"},
+  {"machine", "Machine", facts.machine, "the run has not written it"},
+  {"events", "Events", facts.events, "nothing out of the ordinary was written"},
+}
+
+local section_template = '<section id="{id}" aria-labelledby="h-{id}"><h2 id="h-{id}">{title}</h2>{body_html}</section>'
+
+local function body(r, page)
+  local shown, links, absent = {}, {}, {}
+  for _, s in ipairs(sections) do
+    local text = s[3](r, page)
+    if text then
+      shown[#shown + 1] = html.fill(section_template, {id = s[1], title = s[2], body_html = text})
+      links[#links + 1] = html.fill('<li><a href="#{id}">{title}</a></li>', {id = s[1], title = s[2]})
+    else
+      absent[#absent + 1] = html.fill("<li>{title}: {why}</li>", {title = s[2], why = s[4]})
+    end
+  end
+  return table.concat(shown, "\n"), table.concat(links), absent
+end
+
+local function notes_html(r, page, absent)
+  for _, text in ipairs(r.notes) do absent[#absent + 1] = "<li>" .. html.text(text) .. "</li>" end
+  if page.left_out > 0 then
+    absent[#absent + 1] = ("<li>%d pictures, so that this page stays small</li>"):format(page.left_out)
+  end
+  if #absent == 0 then return "" end
+  return '<section aria-labelledby="h-absent"><h2 id="h-absent">Not in this report</h2><ul class="absent">' ..
+    table.concat(absent) .. "</ul></section>"
+end
+
+-- "captcha.lua, started 2026-11-20 …, on cpu"
+local function summary(r)
+  local parts = {}
+  local recipe = value.text(r.settings, "recipe") or value.text(r.result, "recipe")
+  if recipe then parts[1] = recipe:match("[^/]+$") or recipe end
+  local started, device = value.text(r.settings, "started"), value.text(r.result, "device")
+  if started then parts[#parts + 1] = "started " .. started end
+  if device then parts[#parts + 1] = "on " .. device end
+  return table.concat(parts, " · ")
+end
+
+local page_template = [[
+<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="generator" content="capl {version}">
+<title>{name}: {state} – capl report</title>
+<link rel="icon" href="data:,">
+<style>
+{css_html}</style>
+</head>
+<body>
+<header><h1>{name} <span class="state {state}">{state}</span></h1>
+<p class="quiet">{summary}</p>{command_html}</header>
+<nav aria-label="sections"><ul>{links_html}</ul></nav>
+<main>
+{sections_html}
+{notes_html}
+</main>
+<footer><p>Made by capl {version} on {date} from the files in {path}. Make it again: capl report {path}</p></footer>
+<script>
+{script_html}</script>
+</body>
+</html>
+]]
+
+--- The page of a run that report.folder has read.
+function report.page(r)
+  local page = setmetatable({run = r, bytes = 0, left_out = 0}, Page)
+  local sections_html, links, absent = body(r, page)
+  local command = value.text(r.settings, "command")
+  return html.fill(page_template, {
+    name = r.name, state = r.state, summary = summary(r), version = core.version(), date = core.sys.date(), path = r.path,
+    command_html = command and "<pre>" .. html.text(command) .. "</pre>" or "", css_html = style.css, script_html = style.script,
+    links_html = links, sections_html = sections_html, notes_html = notes_html(r, page, absent),
+  })
+end
+
+--- Writes the page of the run in a folder, whole or not at all.
+-- in   path of the run's folder; out = path of the page, report.html in that folder when left out
+-- out  the path written, bytes
+-- errs io: not the folder of a run; the file cannot be written
+function report.write(path, out)
+  local r = folder.read(path)
+  out = out or r.path .. "/report.html"
+  local text = report.page(r)
+  local written, why = core.sys.write(out, text)
+  if not written then core.error{code = "io", message = why} end
+  return out, #text
+end
+
+return report

@@ -1,0 +1,246 @@
+-- mistakes.lua: what a model gets wrong: by position and length, the confusion matrix, the pairs behind it, the worst samples.
+-- SPDX-License-Identifier: Apache-2.0
+local chart = require "report.chart"
+local facts = require "report.facts"
+local html = require "report.html"
+local value = require "report.value"
+
+local mistakes = {}
+
+local MOST_WORST, MOST_PAIRS, MOST_THUMBS, MOST_LABELS = 24, 12, 4, 128
+local MOST_BARS = 40
+
+-- ---- bars ----
+
+local function bar(name, row)
+  local share = value.number(row, "right")
+  if not share then return nil end
+  local n, low, high = value.number(row, "n"), value.number(row, "low"), value.number(row, "high")
+  local words = html.percent(share)
+  if low and high then words = words .. (" (%.1f to %.1f)"):format(100 * low, 100 * high) end
+  return {name, share, words .. (n and (", n %s"):format(html.number(n)) or "")}
+end
+
+local function bars(title, rows, name)
+  local items = {}
+  for i = 1, math.min(#rows, MOST_BARS) do items[#items + 1] = bar(name(rows[i], i), rows[i]) end
+  return #items > 0 and chart.bars(title, items) or nil
+end
+
+local function position_bars(figures)
+  local rows = value.table(figures, "by_position")
+  if #rows == 0 then -- only the shares
+    for i, share in ipairs(value.table(figures, "positions")) do rows[i] = {right = share} end
+  end
+  return bars("characters read right, by place", rows, function(row, i)
+    return ("place %s"):format(facts.plain(value.number(row, "position") or i))
+  end)
+end
+
+-- One length says nothing that the first figure does not.
+local function length_bars(figures)
+  local rows = value.table(figures, "by_length")
+  return #rows > 1 and bars("whole texts read right, by length", rows, function(row)
+    return ("%s characters"):format(facts.plain(value.number(row, "length") or "?"))
+  end) or nil
+end
+
+-- ---- confusion matrix ----
+
+local CELL, EDGE = 18, 44
+
+local function shown(label) return label == "" and "nothing" or label end
+
+-- Rows of numbers as wide as the list of labels, or nil.
+local function read_matrix(figures)
+  local labels, counts = value.table(figures, "confusion", "labels"), value.table(figures, "confusion", "counts")
+  if #labels < 2 or #labels > MOST_LABELS then return nil end
+  local m = {labels = {}, counts = {}, most = 0, wrong = 0}
+  for i = 1, #labels do
+    m.labels[i], m.counts[i] = facts.plain(labels[i]), {}
+    for k = 1, #labels do
+      local n = value.number(counts, i, k) or 0
+      m.counts[i][k] = n
+      if i ~= k then m.most, m.wrong = math.max(m.most, n), m.wrong + n end
+    end
+  end
+  return m
+end
+
+local function sum(row)
+  local total = 0
+  for _, n in ipairs(row) do total = total + n end
+  return total
+end
+
+-- Rows and columns that hold anything: a charset with nothing of a character needs no room for it.
+local function used_labels(m)
+  local used = {}
+  for i in ipairs(m.labels) do
+    local column = 0
+    for k in ipairs(m.labels) do column = column + m.counts[k][i] end
+    if sum(m.counts[i]) + column > 0 then used[#used + 1] = i end
+  end
+  return used
+end
+
+local function rectangle(class, opacity, row, column, words)
+  return ('<rect class="%s" x="%d" y="%d" width="%d" height="%d" opacity="%.2f"><title>%s</title></rect>'):format(
+    class, EDGE + (column - 1) * CELL + 1, EDGE + (row - 1) * CELL + 1, CELL - 2, CELL - 2, opacity, html.text(words))
+end
+
+-- A right cell is as strong as the share of its row that is right, a wrong one as its count is frequent.
+local function cell(m, used, row, column)
+  local i, k = used[row], used[column]
+  local n = m.counts[i][k]
+  if n <= 0 then return nil end
+  local total = sum(m.counts[i])
+  local share = (" (%.1f %% of %s)"):format(100 * n / total, html.number(total))
+  if i == k then
+    local words = ("%s read right %s times%s"):format(shown(m.labels[i]), html.number(n), share)
+    return rectangle("right", 0.1 + 0.4 * n / total, row, column, words)
+  end
+  local words = ("%s read as %s %s times%s"):format(shown(m.labels[i]), shown(m.labels[k]), html.number(n), share)
+  return rectangle("wrong", 0.25 + 0.75 * math.sqrt(n / m.most), row, column, words)
+end
+
+local function label_text(x, y, label, anchor)
+  return ('<text x="%.1f" y="%.1f" text-anchor="%s">%s</text>'):format(x, y, anchor, label == "" and "∅" or html.text(label))
+end
+
+local function matrix_labels(m, used)
+  local out, size = {}, #used * CELL
+  for place, i in ipairs(used) do
+    local middle = EDGE + (place - 0.5) * CELL
+    out[#out + 1] = label_text(middle, EDGE - 6, m.labels[i], "middle") .. label_text(EDGE - 8, middle + 4, m.labels[i], "end")
+  end
+  out[#out + 1] = ('<text class="axis" x="%d" y="14">read as</text>'):format(EDGE)
+  out[#out + 1] = ('<text class="axis" transform="translate(13 %d) rotate(-90)">meant</text>'):format(EDGE + math.min(size, 50))
+  return table.concat(out)
+end
+
+local matrix_template = [[
+<figure><figcaption>what was read as what</figcaption>
+<div class="matrix" tabindex="0" role="region" aria-label="confusion matrix">
+<svg viewBox="0 0 {size} {size}" role="img" aria-label="{words}">{cells_html}</svg></div>
+<p class="quiet">Rows: what was meant; columns: what was read; ∅: a character left out or put in. Each cell tells its count.</p></figure>]]
+
+local function matrix_html(figures)
+  local m = read_matrix(figures)
+  if not m or m.wrong == 0 then return nil end
+  local used, cells = used_labels(m), {}
+  local size = EDGE + #used * CELL + 1
+  cells[1] = ('<rect class="frame" x="%d" y="%d" width="%d" height="%d"/>'):format(EDGE, EDGE, #used * CELL, #used * CELL)
+  for row = 1, #used do
+    for column = 1, #used do cells[#cells + 1] = cell(m, used, row, column) end
+  end
+  return html.fill(matrix_template, {
+    size = size, cells_html = table.concat(cells) .. matrix_labels(m, used),
+    words = ("confusion matrix of %d characters: %s were read wrong; the table of pairs names the most frequent"):format(
+      #used, html.number(m.wrong)),
+  })
+end
+
+-- ---- pairs ----
+
+local function picture(page, entry, class, alt)
+  local name = value.text(entry, "image")
+  local bytes = name and page:file(name)
+  return bytes and page:picture(bytes, alt, class) or nil
+end
+
+local function thumbs(page, pair, what)
+  local out = {}
+  for i, sample in ipairs(value.table(pair, "samples")) do
+    if i > MOST_THUMBS then break end
+    local place = value.number(sample, "place")
+    out[i] = picture(page, sample, "thumb", what .. (place and (", place %d"):format(place) or "")) or ""
+  end
+  return table.concat(out)
+end
+
+local function pair_rows(figures, page)
+  local rows = {}
+  local list = value.has(figures, "pairs") and figures.pairs or value.table(figures, "confusions")
+  for i, pair in ipairs(list) do
+    if i > MOST_PAIRS then break end
+    local truth, read = shown(value.text(pair, "truth") or "?"), shown(value.text(pair, "read") or "?")
+    rows[i] = {{html = ('<span class="mono">%s</span>'):format(html.text(truth))},
+      {html = ('<span class="mono">%s</span>'):format(html.text(read))}, value.number(pair, "count"),
+      {html = thumbs(page, pair, ("%s read as %s"):format(truth, read))}}
+  end
+  return rows
+end
+
+local function pairs_html(figures, page)
+  local rows = pair_rows(figures, page)
+  if #rows == 0 then return nil end
+  return "<h3>Most frequent mistakes</h3>" .. html.table("most frequent mistakes", {{"meant"}, {"read as"}, {"times", "n"}, {"in"}}, rows)
+end
+
+-- ---- worst samples ----
+
+-- The reading with what differs from the truth marked; of another length as a whole.
+local function marked(read, truth)
+  if #read ~= #truth then return ('<span class="miss">%s</span>'):format(read == "" and "nothing" or html.text(read)) end
+  local out = {}
+  for i = 1, #read do
+    local c = read:sub(i, i)
+    out[i] = c == truth:sub(i, i) and html.text(c) or ('<span class="miss">%s</span>'):format(html.text(c))
+  end
+  return table.concat(out)
+end
+
+-- What a sample of a meter without texts says of itself.
+local own = {id = true, name = true, image = true, truth = true, read = true, confidence = true, edits = true}
+local function other_words(entry)
+  local parts = {}
+  for _, key in ipairs(value.keys(entry)) do
+    if not own[key] and #parts < 4 then parts[#parts + 1] = key:gsub("_", " ") .. " " .. facts.plain(entry[key]) end
+  end
+  return table.concat(parts, ", ")
+end
+
+local sample_template = [[
+<li>{picture_html}<span class="mono">{read_html}</span><small>{truth}{sure}{other}</small><small>{name}</small></li>]]
+
+local function sample(entry, page)
+  local truth, read = value.text(entry, "truth"), value.text(entry, "read")
+  local sure, id = value.number(entry, "confidence"), value.number(entry, "id")
+  local name = value.text(entry, "name") or id and ("sample %d"):format(id)
+  return html.fill(sample_template, {
+    picture_html = picture(page, entry, "", truth and ("image of %s"):format(truth) or name or "sample"),
+    read_html = read and truth and marked(read, truth) or "", truth = truth and "meant " .. truth,
+    sure = sure and (", %.0f %% sure"):format(100 * sure), other = other_words(entry), name = name,
+  })
+end
+
+local function worst_html(figures, page)
+  local out = {}
+  for i, entry in ipairs(value.table(figures, "worst")) do
+    if i > MOST_WORST then break end
+    if type(entry) == "table" then out[#out + 1] = sample(entry, page) end
+  end
+  if #out == 0 then return nil end
+  return '<h3>The worst samples</h3><ul class="samples">' .. table.concat(out) .. "</ul>"
+end
+
+-- ---- the section ----
+
+local function side_by_side(a, b)
+  if a and b then return '<div class="grid">' .. a .. b .. "</div>" end
+  return a or b or ""
+end
+
+--- Everything about the readings of the last evaluation.
+function mistakes.section(r, page)
+  local figures, role = facts.figures(r)
+  if value.has(r.evaluation) then figures, role = r.evaluation, value.text(r.evaluation, "role") or role end
+  if not figures then return nil end
+  local parts = {side_by_side(position_bars(figures), length_bars(figures))}
+  for _, make in ipairs{matrix_html, pairs_html, worst_html} do parts[#parts + 1] = make(figures, page) or "" end
+  local text = table.concat(parts)
+  return text ~= "" and ("<p>Of the %s images.</p>"):format(html.text(role)) .. text or nil
+end
+
+return mistakes

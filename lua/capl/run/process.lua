@@ -1,0 +1,41 @@
+-- process.lua: which process a run is, so that others can tell a running one from one that was killed.
+--
+-- A process number alone is given again; with the time of its start and the boot it belongs to, it is not.
+-- SPDX-License-Identifier: Apache-2.0
+local core = ...
+
+local process = {}
+
+-- The 22nd field of /proc/PID/stat, ticks after the boot; names of programs may hold blanks and brackets.
+local function started(pid)
+  local stat = core.sys.read(("/proc/%s/stat"):format(pid)) or ""
+  local number, rest = stat:match("^(%d+) .*%) (.*)$")
+  if not number then return nil end
+  local field = 0
+  for word in rest:gmatch("%S+") do
+    field = field + 1
+    if field == 20 then return tonumber(word), tonumber(number) end
+  end
+end
+
+local function boot() return (core.sys.read("/proc/sys/kernel/random/boot_id") or ""):match("%S+") end
+
+--- This process, for settings.json; nil where there is no /proc.
+function process.this()
+  local ticks, pid = started("self")
+  return ticks and {pid = pid, started_ticks = ticks, boot = boot()} or nil
+end
+
+--- Whether two of them are one.
+function process.same(a, b)
+  if type(a) ~= "table" or type(b) ~= "table" then return false end
+  return a.pid ~= nil and a.pid == b.pid and a.started_ticks == b.started_ticks and a.boot == b.boot
+end
+
+--- Whether it lives on this machine now.
+function process.alive(p)
+  if type(p) ~= "table" or type(p.pid) ~= "number" or type(p.started_ticks) ~= "number" then return false end
+  return p.boot == boot() and started(("%d"):format(p.pid)) == p.started_ticks
+end
+
+return process
