@@ -29,12 +29,13 @@ local p = capl.params {
   capture = "auto", -- one launch per step, on GPUs
   workers = "auto", -- threads that make images, before they lie on the GPU
   eval_every = 10, -- epochs between two evaluations
-  test = 19003, -- fresh images for the figures, of generated ones
-  held_out = 0.1, -- share of a folder's images for the figures
+  val = 2000, -- fresh images that choose the weights, of generated ones
+  test = 19003, -- likewise, for the last figure
+  held_out = 0.1, -- share of a folder's images for each of them
   seed = 42,
   presets = {
-    bench = {epochs = 3, test = 1000},
-    smoke = {epochs = 1, samples = 64, batch = 16, test = 32, eval_every = 1},
+    bench = {epochs = 3, val = 500, test = 1000},
+    smoke = {epochs = 1, samples = 64, batch = 16, val = 32, test = 32, eval_every = 1},
   },
 }
 capl.manual_seed(p.seed)
@@ -49,13 +50,13 @@ local function generated(count, seed)
 end
 
 -- What is trained on and what is not: of a folder, images that are not in the other part under any name.
-local function sources(samples, test)
-  if p.data == "generated" then return generated(samples, p.seed), generated(test, p.seed + 1) end
+local function sources(samples, val, test)
+  if p.data == "generated" then return generated(samples, p.seed), generated(val, p.seed + 2), generated(test, p.seed + 1) end
   local all = data.folder(p.data, {label = "^([^_]+)_", charset = CHARSET, length = LENGTH, resize = true})
-  return data.split(all, {val = p.held_out})
+  return data.split(all, {val = p.held_out, test = p.held_out})
 end
 
-local train_source, test_source = sources(p.samples, p.test)
+local train_source, val_source, test_source = sources(p.samples, p.val, p.test)
 local images = data.loader {
   source = train_source, role = "train", batch = p.batch, workers = p.workers, shard = world, shuffle = true,
   drop_last = true, normalize = "unit", cache = "auto",
@@ -63,9 +64,10 @@ local images = data.loader {
     rotate = 5, scale = 0.1, translate_x = 0.03, translate_y = 0.05, contrast = 0.3, brightness = 0.1, noise = {0, 8},
   } or nil,
 }
-local test = data.loader {
-  source = test_source, role = "test", batch = math.min(p.batch, 512), workers = p.workers, normalize = "unit",
-}
+local function held_out(source, role)
+  return data.loader {source = source, role = role, batch = math.min(p.batch, 512), workers = p.workers, normalize = "unit"}
+end
+local val, test = held_out(val_source, "val"), held_out(test_source, "test")
 
 -- ---- network ----
 
@@ -101,20 +103,31 @@ if p.capture then step = capl.capture(step, {strict = false}) end
 
 print(("%s; batch %d x %d = %d images per step"):format(tostring(world), p.batch, world.size, world:batch(p.batch)))
 local progress = capl.progress {steps = p.epochs * steps_per_epoch}
-local best, meter, every = -1, nil, p.eval_every
+local best, weights = -1, nil
+
+local function copy_weights()
+  local out = {}
+  for name, tensor in pairs(model:state_dict()) do out[name] = tensor:clone():keep() end
+  return out
+end
+
 for epoch = 1, p.epochs do
   for batch in images:epoch(epoch) do
     progress:step(p.batch, step(batch.image, batch.onehot), opt.lr)
   end
-  if epoch % every == 0 or epoch == p.epochs then
-    meter = train.evaluate(model, test, {precision = p.precision})
+  if epoch % p.eval_every == 0 or epoch == p.epochs then
+    local meter = train.evaluate(model, val, {precision = p.precision})
     print(("epoch %d/%d  %s"):format(epoch, p.epochs, meter:line()))
     if meter:result().exact > best then
-      best = meter:result().exact
+      best, weights = meter:result().exact, capl.no_grad(copy_weights)
       capl.save_model(capl.run_folder() .. "/best.capl", model, {
         charset = images.charset, length = LENGTH, normalize = "unit", metrics = meter:result(),
       })
     end
   end
 end
+
+-- The test images are read once, with the weights that the others have chosen.
+model:load_state_dict(weights)
+local meter = train.evaluate(model, test, {precision = p.precision})
 capl.final(meter:result(), {images_per_s = progress:rate(), seconds = progress:seconds()})

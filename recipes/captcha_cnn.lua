@@ -22,7 +22,8 @@ local p = capl.params {
   precision = "auto", -- fp32, bf16 (on GPUs also tf32 and fp16), or auto: the fastest one here
   capture = "auto", -- one launch per step, on GPUs
   workers = "auto", -- threads that make images
-  test = 10000, -- fresh images for the figures
+  val = 1000, -- fresh images that choose the weights
+  test = 10000, -- fresh images for the last figure
   seed = 42,
   presets = {
     quick = {epochs = 3},
@@ -35,16 +36,19 @@ capl.manual_seed(p.seed)
 
 local CHARSET, LENGTH = "0-9A-Z", 4
 
-local function captchas(count, fixed)
-  return data.captcha {preset = "lepture", charset = CHARSET, length = LENGTH, count = count, fixed = fixed, seed = p.seed}
+local function captchas(count, fixed, seed)
+  return data.captcha {preset = "lepture", charset = CHARSET, length = LENGTH, count = count, fixed = fixed, seed = seed}
 end
 
 local train = data.loader {
-  source = captchas(p.samples), role = "train", batch = p.batch, workers = p.workers, drop_last = true, normalize = "unit",
+  source = captchas(p.samples, false, p.seed), role = "train", batch = p.batch, workers = p.workers, drop_last = true, normalize = "unit",
 }
-local test = data.loader {
-  source = captchas(p.test, true), role = "test", batch = 100, workers = p.workers, normalize = "unit",
-}
+local function held_out(role, count, seed)
+  return data.loader {
+    source = captchas(count, true, seed), role = role, batch = 100, workers = p.workers, normalize = "unit",
+  }
+end
+local val, test = held_out("val", p.val, p.seed + 2), held_out("test", p.test, p.seed)
 local charset = train.charset
 local K = #charset
 
@@ -91,19 +95,26 @@ local opt = optim.AdamW(model:parameters(), {
   weight_decay = p.weight_decay,
 })
 
--- ---- testing ----
+-- ---- evaluation ----
 
-local function evaluate()
+-- Each image once. train.evaluate does the same, and refuses figures that are not about all of them.
+local function evaluate(loader)
   local meter = capl.text_meter(charset)
   model:eval()
   capl.no_grad(function()
-    for batch in test:epoch(1) do
+    for batch in loader:epoch(1) do
       local logits = capl.autocast(p.precision, function() return model(batch.image) end)
-      meter:add(logits:view(-1, K):argmax(-1):tolist(), batch.target:view(-1):tolist(), LENGTH)
+      meter:add(logits:view(-1, LENGTH, K), batch)
     end
   end)
   model:train()
   return meter
+end
+
+local function copy_weights()
+  local out = {}
+  for name, tensor in pairs(model:state_dict()) do out[name] = tensor:clone():keep() end
+  return out
 end
 
 -- ---- training ----
@@ -116,21 +127,24 @@ end
 if p.capture then step = capl.capture(step, {strict = false}) end
 
 local progress = capl.progress {steps = p.epochs * steps_per_epoch}
-local seconds, best, meter = 0, -1
+local seconds, best, weights = 0, -1, nil
 for epoch = 1, p.epochs do
   for batch in train:epoch(epoch) do
     progress:step(p.batch, step(batch.image, batch.onehot), opt.lr)
   end
   seconds = progress:seconds()
-  meter = evaluate()
+  local meter = evaluate(val)
   print(("epoch %d/%d  %s"):format(epoch, p.epochs, meter:line()))
   if meter:result().exact > best then
-    best = meter:result().exact
+    best, weights = meter:result().exact, capl.no_grad(copy_weights)
     capl.save_model(capl.run_folder() .. "/best.capl", model, {
       charset = charset, length = LENGTH, normalize = "unit", metrics = meter:result(),
     })
   end
 end
 
+-- The test images are read once, with the weights that the others have chosen.
+model:load_state_dict(weights)
+local meter = evaluate(test)
 print("mistakes: " .. meter:confusion_line())
 capl.final(meter:result(), {images_per_s = progress:rate(), seconds = seconds})

@@ -178,7 +178,8 @@ static void set_number(lua_State *L, const char *key, double value)
 }
 
 /* loader:next() -> {image (N,C,H,W), target (N,T) i32, a tensor (N,…) by the name of each field, count = N, padded = rows
-** repeated for equal ranks}, without what the source has not; nil at the end */
+** repeated for equal ranks}, without what the source has not, and the samples' numbers in the source as bytes, for
+** loader_ids; nil at the end */
 static int loader_next(lua_State *L)
 {
   capl_loader *loader = data_check_box(L, 1, LOADER_TYPE);
@@ -192,6 +193,23 @@ static int loader_next(lua_State *L)
   add_fields(L, capl_loader_source(loader), &batch);
   set_number(L, "count", batch.count);
   set_number(L, "padded", batch.padded);
+  lua_pushlstring(L, (const char *)batch.ids, (size_t)batch.count * sizeof *batch.ids);
+  return 2;
+}
+
+/* loader_ids(bytes) -> list of sample numbers, from 0, of what next gave */
+static int loader_ids(lua_State *L)
+{
+  size_t size;
+  const char *bytes = luaL_checklstring(L, 1, &size);
+  int n = (int)(size / sizeof(uint32_t));
+  lua_createtable(L, n, 0);
+  for (int i = 0; i < n; i++) {
+    uint32_t id;
+    memcpy(&id, bytes + (size_t)i * sizeof id, sizeof id);
+    lua_pushnumber(L, id);
+    lua_rawseti(L, -2, i + 1);
+  }
   return 1;
 }
 
@@ -346,5 +364,7 @@ void bind_open_loader(lua_State *L)
   data_open_type(L, LOADER_TYPE, loader, loader_release);
   lua_pushcfunction(L, data_loader);
   lua_setfield(L, -2, "loader");
+  lua_pushcfunction(L, loader_ids);
+  lua_setfield(L, -2, "loader_ids");
   bind_open_schedule(L);
 }

@@ -124,7 +124,7 @@ capl.is_error = core.is_error
 local later = {
   data = {"data"}, augment = {"augment"}, plot = {"plot"}, train = {"train"}, io = {"io"},
   params = {"params", "params"}, choice = {"params", "choice"},
-  capture = {"capture"}, distributed = {"distributed", "distributed"}, text_meter = {"run.text_meter", "new"},
+  capture = {"capture"}, distributed = {"distributed", "distributed"}, text_meter = {"meter.text", "of_charset"},
   progress = {"run.progress", "new"}, final = {"run", "final"},
   run_folder = {"run", "folder"}, save_model = {"run.modelfile", "save"},
 }

@@ -232,6 +232,10 @@ describe("train.fit", function()
     assert.matches("unknown keep 'bset'; did you mean 'best'?", fit_error{steps = 1, keep = "bset"}, 1, true)
     assert.matches('eval_every is "auto" or a number of steps from 1 on, got 0', fit_error{steps = 1, eval_every = 0}, 1, true)
     assert.matches('val is a loader with role = "train"', fit_error{steps = 1, val = loader("train", 4)}, 1, true)
+    assert.matches('val is a loader with role = "test": what is chosen on the test images cannot be tested any more',
+      fit_error{steps = 1, val = loader("test", 4)}, 1, true)
+    assert.matches('test is a loader with role = "val": the weights are chosen on the val images, so they test nothing',
+      fit_error{steps = 1, test = loader("val", 4)}, 1, true)
     assert.matches("optimizer is no optimizer", fit_error{steps = 1, optimizer = {}}, 1, true)
     assert.matches("train is no loader", fit_error{steps = 1, train = {}}, 1, true)
     assert.matches("takes one table", error_text(function() local r = train.fit(3) return r end), 1, true)
@@ -246,17 +250,15 @@ describe("train.evaluate", function()
   it("counts every sample, and puts the model's modes back", function()
     local model = small_model()
     model[1]:eval()
-    local meter = train.evaluate(model, loader("val", 7, 3), {precision = "fp32", loss = loss_of, examples = 2})
+    local meter = train.evaluate(model, loader("val", 7, 3), {precision = "fp32", loss = loss_of})
     assert.equal(7, meter.n)
     assert.is_true(model.training and not model[1].training)
     assert.is_true(meter.loss > 0)
     local r = meter:result()
     assert.is_true(r.confidence > 0 and r.confidence < 1)
-    for _, e in ipairs(meter.examples.wrong) do
-      assert.same({20, 40}, e.image.shape)
-      assert.is_true(e.truth ~= e.read)
-    end
-    assert.is_true(#meter.examples.wrong <= 2 and #meter.examples.wrong + #meter.examples.right > 0)
+    local samples = meter:samples()
+    assert.equal(7, #samples.wrong + #samples.right)
+    for _, e in ipairs(samples.wrong) do assert.is_true(e.truth ~= e.read and e.id < 7) end
   end)
 
   it("refuses a figure about another number of samples", function()

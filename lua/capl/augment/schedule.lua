@@ -6,6 +6,7 @@
 local core = ...
 
 local check = require "check"
+local lock = require "data.lock"
 local run = require "run"
 local show = require "augment.show"
 local stages = require "augment.stages"
@@ -90,6 +91,7 @@ end
 -- errs value: the stage in turn waits for a figure that is not among them
 function Schedule:report(figures)
   check.arg(1, "report", "table", figures)
+  lock.choose(OP, figures)
   local stage = self:waiting()
   if not stage then return nil end
   local value = figures[stage.metric]

@@ -6,7 +6,8 @@ local data = require "data"
 local files = require "cli.files"
 local json = require "run.json"
 local options = require "cli.options"
-local text_meter = require "run.text_meter"
+local evaluation = require "train.evaluation"
+local text_meter = require "meter.text"
 
 local spec = {
   {name = "data", type = "text", required = true, doc = "folder of PNG and JPEG files, searched below too; a list or an LMDB database"},
@@ -60,31 +61,23 @@ local function path_of(source, i)
   return (source.by_name and source.dir:gsub("/+$", "") .. "/" or "") .. source:name(i)
 end
 
-local function ids_of(charset, text, out)
-  for character in text:gmatch(".") do out[#out + 1] = charset:find(character, 1, true) - 1 end
-end
-
 -- ---- reading ----
 
 --- Reads every file; -> meter, list of "path truth text confidence" lines
 local function read_all(model, source, sizes)
   local info = model:info()
-  local meter, wrong, done = text_meter.new(info.charset), {}, 0
+  local meter, wrong, done = text_meter.new{charset = info.charset, loader = {source = source}}, {}, 0
   local batches = model:files(source.box)
   for readings in function() return batches:next() end do
-    local read, truth, confidence = {}, {}, {}
     for i, reading in ipairs(readings) do
       local text = source:text(done + i - 1)
       if reading.error then core.error{code = "format", message = reading.error} end
       files.count_size(sizes, reading)
-      ids_of(info.charset, reading.text, read)
-      ids_of(info.charset, text, truth)
-      confidence[i] = reading.confidence
+      meter:count(reading.text, text, reading.confidence, done + i - 1)
       if reading.text ~= text then
         wrong[#wrong + 1] = ("%s\t%s\t%s\t%.4f\n"):format(path_of(source, done + i - 1), text, reading.text, reading.confidence)
       end
     end
-    meter:add(read, truth, info.length, confidence)
     done = done + #readings
   end
   return meter, wrong
@@ -95,11 +88,10 @@ end
 local function print_lines(path, o, meter, r)
   local out = core.sys.out
   out(("%s on %s: %s\n"):format(path, o.data, meter:line()))
-  local merged = meter:merged_line()
-  if merged then out("look-alikes as one: " .. merged .. "\n") end
-  out("by position: " .. meter:position_line() .. "\n")
-  out("mistakes: " .. meter:confusion_line() .. "\n")
-  out(("mean confidence %.4f, %.0f images per second\n"):format(r.confidence or 0, r.images_per_s))
+  for i, line in ipairs(meter:lines()) do
+    if i > 1 then out(line[1] .. ": " .. line[2] .. "\n") end
+  end
+  out(("%.0f images per second\n"):format(r.images_per_s))
 end
 
 local function write_errors(path, wrong)
@@ -118,7 +110,8 @@ local function main(job)
   local source = labelled(o, model:info())
   local started = core.clock()
   local meter, wrong = read_all(model, source, sizes)
-  local r = meter:result()
+  meter.replaced = 0
+  local r = evaluation.of(meter)
   r.seconds, r.model, r.data, r.resized = core.clock() - started, path, o.data, sizes.count
   r.images_per_s = r.n / r.seconds
   if o.errors then write_errors(o.errors, wrong) end

@@ -10,6 +10,7 @@ local auto = require "params.auto"
 local check = require "data.check"
 local distributed = require "distributed"
 local hooks = require "hooks"
+local lock = require "data.lock"
 local run = require "run"
 local schedules = require "augment.schedule"
 local told = require "data.told"
@@ -142,7 +143,7 @@ end
 --       pin = "auto" | true | false: whether batches wait for a GPU in page-locked memory
 -- out   loader: for batch in loader:epoch(n) do … end gives {count = N, image = (N,C,H,W), target = (N,T) i32, onehot =
 --       (N,T*K)} and the source's fields by their names: batch.mask = (N,H,W) u8, batch.points = (N,P,3) f32 …; what the
---       source has not is nil
+--       source has not is nil; batch.ids = list of the samples' numbers in the source, from 0, which source:name(id) names
 -- errs  value: unknown option, role or range; what reading the source raises
 function Loader.new(opts)
   local o = read_options(opts)
@@ -230,8 +231,13 @@ end
 
 local Batch = {}
 
---- onehot is made when it is asked for.
+-- Of each batch: the numbers of its samples, as bytes. Not in the batch itself: what is in there tells kinds of captured steps
+-- apart.
+local ids_of = setmetatable({}, {__mode = "k"})
+
+--- onehot and ids are made when they are asked for; ids are nil in parts and copies of a batch.
 function Batch:__index(key)
+  if key == "ids" then return ids_of[self] and core.data.loader_ids(ids_of[self]) end
   if key == "onehot" and rawget(self, "target") then
     local made = core.data.one_hot(self.target, self.classes)
     if rawget(self, "mix") then
@@ -246,15 +252,16 @@ end
 -- What a failed batch was about is listed before the error is told.
 local function next_of(self)
   if self.on_error ~= "skip" then return self.box:next() end
-  local fine, batch = pcall(self.box.next, self.box)
-  if fine and batch then return batch end
+  local fine, batch, ids = pcall(self.box.next, self.box)
+  if fine and batch then return batch, ids end
   told.bad(self)
   if not fine then error(batch, 0) end
 end
 
 local function next_batch(self)
-  local batch = next_of(self)
+  local batch, ids = next_of(self)
   if not batch then return nil end
+  ids_of[batch] = ids
   batch.classes = self.source.n_classes or #self.charset
   if self.schedule then self.schedule:handed_out() end
   run.saw_batch(self, batch)
@@ -281,8 +288,10 @@ end
 
 --- Iterates over one epoch. number: 1, 2, …; the same number gives the same batches again. Right after loader:set_state the
 -- state's epoch goes on where it was.
+-- errs value: test images that were read before and training has gone on since: they would choose the weights
 function Loader:epoch(number)
   check.kind("loader:epoch", "its number", number, "number")
+  if self.role == "test" then lock.epoch(self) end
   if self.resumed ~= number then self.box:epoch(number) end
   self.resumed = nil
   if self.schedule then self.schedule:announce() end

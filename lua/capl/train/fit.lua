@@ -3,6 +3,7 @@
 local core = ...
 
 local evaluate = require "train.evaluate"
+local evaluation = require "train.evaluation"
 local hooks = require "hooks"
 local modelfile = require "run.modelfile"
 local options = require "train.options"
@@ -79,7 +80,7 @@ end
 function Fit:read(loader, with_loss)
   local o = self.o
   return evaluate(self.model, loader, {precision = o.precision, merge = o.merge, loss = with_loss and o.loss or nil,
-    examples = (loader == o.test or not o.test) and record.CELLS or 0})
+    meter = o.meter, input = o.input})
 end
 
 function Fit:evaluate()
@@ -93,7 +94,7 @@ function Fit:evaluate()
   self.parts:tell("evaluated", e)
   self.parts:tell("after_evaluation", e)
   run.print(("val  %6d  loss %.4f  %s"):format(self.step, e.loss, meter:line()))
-  self.progress:remember(("val %.1f %%"):format(100 * e.figures.exact))
+  self.progress:remember(evaluation.note(meter))
   local took = core.clock() - started
   self.evaluating = self.evaluating + took
   self.span.reserve = took -- so that the last evaluation, too, ends within the time box
@@ -166,18 +167,6 @@ function Fit:figures(ended)
   }
 end
 
-local function print_figures(name, meter)
-  local merged = meter:merged_line()
-  run.print(("%-14s %s"):format(name .. ":", meter:line()))
-  if merged then run.print(("%-14s exact %s"):format("", merged)) end
-  run.print(("%-14s %s"):format("by position:", meter:position_line()))
-  run.print(("%-14s mean %.1f %%"):format("confidence:", 100 * (meter:result().confidence or 0)))
-  run.print(("%-14s %s"):format("mistakes:", meter:confusion_line()))
-  if meter.replaced > 0 then
-    run.print(("note: %d of these are unreadable files replaced by others"):format(meter.replaced))
-  end
-end
-
 function Fit:end_line(result)
   local ended = result.ended == "max_time" and ("max_time = %s is over"):format(progress.duration(self.o.max_time)) or "all steps are done"
   if self.stopping then ended = self.stopping.sentence end
@@ -203,7 +192,7 @@ function Fit:finish()
   best:restore()
   local meter, name = self:last_meter(best)
   if self.o.test and meter then result.test = meter:result() end
-  if meter then print_figures(name, meter) end
+  if meter then evaluation.print(name, meter) end
   self:write(result, meter)
   return result
 end
@@ -212,10 +201,10 @@ function Fit:write(result, meter)
   local metrics = result.test or result.best
   local kept = self.o.keep == "best" and "best.capl" or "last.capl"
   self:save_model(kept, metrics)
-  if meter then self.record:sheet(meter) end
+  if meter then evaluation.save(meter) end
   result.model = kept
   self.record:result(result)
-  if meter then run.final(meter:result(), result) end
+  if meter and meter.kind == "text" then run.final(meter:result(), result) end
   if run.mode == "run" then
     result.folder = run.folder()
     run.keep(self:path(kept))
@@ -255,6 +244,7 @@ end
 --       the end: steps | samples | epochs, and max_time = "5m", "90s", "1h30m", seconds or "none";
 --       eval_every = "auto" (about 12 times) | steps; log_every = "auto" (200 points of the curve) | steps;
 --       keep = "best" (on val) | "last": which weights stay in the model and are tested;
+--       meter = what val and test are counted with, as of train.evaluate: its main figure says which weights are best;
 --       merge = {"0O"}: look-alikes counted as one beside the strict figure;
 --       capture = "auto" (where the device can and the step lets it) | true (or an error) | false: the step as one graph;
 --       on_oom = "stop" (an error that says which batch would fit) | "split": out of memory, a batch is done in halves,

@@ -7,4 +7,9 @@ return {
   evaluate = require "train.evaluate",
   save = require("train.tree").save,
   load = require("train.tree").load,
+  save_evaluation = require "train.evaluation".save,
+  TextMeter = require "meter.text".new,
+  SegmentationMeter = require "meter.segmentation".new,
+  LocalisationMeter = require "meter.localisation".new,
+  RegressionMeter = require "meter.regression".new,
 }

@@ -4,6 +4,7 @@ local core = ...
 
 local check = require "check"
 local classes = require "nn.class"
+local meters = require "meter"
 local parts = require "train.parts"
 local progress = require "run.progress"
 local run = require "run"
@@ -17,11 +18,16 @@ local spec = parts.add_keys {
   {"input", "function", default = function(batch) return batch.image or batch.input end},
   {"precision", "string", "table", default = "auto"},
   {"steps", "whole"}, {"epochs", "number"}, {"samples", "number"}, {"max_time", "string", "number"},
-  {"eval_every", "whole", "string", default = "auto"}, {"merge", "table"}, {"capture", "boolean", "string", default = "auto"},
+  {"eval_every", "whole", "string", default = "auto"},
+  {"merge", "table"}, {"meter", "string", "function"}, {"capture", "boolean", "string", default = "auto"},
   {"on_oom", "string", default = "stop"},
 }
 
-local roles = {train = {train = true}, val = {val = true, test = true}, test = {test = true, val = true}}
+-- Why a loader of another role cannot take the place of one.
+local wrong_roles = {
+  val = {test = "what is chosen on the test images cannot be tested any more"},
+  test = {val = "the weights are chosen on the val images, so they test nothing"},
+}
 
 local function check_loader(o, name)
   local loader = o[name]
@@ -29,13 +35,12 @@ local function check_loader(o, name)
   if type(loader.epoch) ~= "function" or not loader.role then
     check.fail(OP, ("%s is no loader"):format(name), "data.loader{source = …, role = \"" .. name .. "\"} makes one")
   end
-  if not roles[name][loader.role] then
-    check.fail(OP, ("%s is a loader with role = \"%s\""):format(name, loader.role),
+  if loader.role ~= name then
+    local why = wrong_roles[name] and wrong_roles[name][loader.role]
+    check.fail(OP, ("%s is a loader with role = \"%s\"%s"):format(name, loader.role, why and ": " .. why or ""),
       "its role says what its batches are for: data.loader{…, role = \"" .. name .. "\"}")
   end
-  if not loader.charset or not loader.length then
-    check.fail(OP, ("the images of the %s loader have no labels"):format(name))
-  end
+  if name ~= "train" then meters.make(OP, o.meter, loader, {merge = o.merge}) end -- before a long run
 end
 
 local function check_parts(o)

@@ -10,8 +10,6 @@ local run = require "run"
 local Record = {}
 Record.__index = Record
 
-local CELLS = 24 -- pictures on the sheet of samples
-
 local function new()
   return setmetatable({on = run.mode == "run", train = {x = {}, loss = {}}, val = {x = {}, loss = {}, exact = {}, chars = {}}}, Record)
 end
@@ -59,29 +57,6 @@ function Record:curves()
   require("plot").lines{path = self:path("curves.png"), title = run.name(), x_label = "images", panels = panels}
 end
 
--- Half of the cells for wrong readings, the rest for right ones; either takes what the other leaves.
-local function chosen(examples)
-  local wrong = math.min(#examples.wrong, math.max(CELLS / 2, CELLS - #examples.right))
-  local cells = {}
-  for i = 1, wrong do cells[i] = examples.wrong[i] end
-  for i = 1, math.min(#examples.right, CELLS - wrong) do cells[#cells + 1] = examples.right[i] end
-  return cells
-end
-
-local function cell(e)
-  local good = e.truth == e.read
-  return {image = e.image, caption = e.read, truth = e.truth,
-    note = ("%.0f %%"):format(100 * e.confidence), good = good}
-end
-
---- samples.png: the first wrong and the first right readings, with the confidence of each.
-function Record:sheet(meter)
-  if not self.on or meter.n == 0 then return end
-  local cells = chosen(meter.examples)
-  for i, e in ipairs(cells) do cells[i] = cell(e) end
-  require("plot").sheet{path = self:path("samples.png"), title = ("%s: %s"):format(run.name(), meter:line()), columns = 4, cells = cells}
-end
-
 local function processor()
   local text = core.sys.read("/proc/cpuinfo") or ""
   return text:match("model name%s*:%s*([^\n]+)")
@@ -103,4 +78,4 @@ function Record:result(values)
   must(core.sys.write(self:path("result.json"), json.encode(out, true) .. "\n"))
 end
 
-return {new = new, CELLS = CELLS}
+return {new = new}

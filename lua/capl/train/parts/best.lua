@@ -4,6 +4,7 @@ local core = ...
 
 local capl = require "init"
 local check = require "check"
+local meters = require "meter"
 
 local Best = {}
 Best.__index = Best
@@ -24,7 +25,8 @@ end
 
 -- A later evaluation that is as good as the best one wins: its weights have seen more.
 function Best:evaluated(e)
-  e.better = not self.figures or e.figures.exact >= self.figures.exact
+  local main = e.meter.main
+  e.better = meters.is_better(e.meter, e.figures[main], self.figures and self.figures[main])
   if not e.better then return end
   self.step, self.figures, self.meter, self.weights = e.step, e.figures, e.meter, copy_weights(self.fit.model)
   if self.fit.o.keep == "best" then self.fit:save_model("best.capl", e.figures) end

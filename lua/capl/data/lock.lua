@@ -1,0 +1,81 @@
+-- lock.lua: the test images are read once, with the weights that were chosen without them.
+--
+-- What is chosen on a set of images fits that set: its figure says nothing about others any more. So a source that a loader
+-- with role = "test" serves is locked as soon as it was read: it opens again for the same weights only.
+-- SPDX-License-Identifier: Apache-2.0
+local core = ...
+
+local run = require "run"
+
+local lock = {}
+
+lock.HINT = 'choose on a loader with role = "val"; read the test loader once, at the end, with the weights that were chosen'
+
+local opened = setmetatable({}, {__mode = "k"}) -- source -> {step =, weights =}
+local evaluating = false -- a whole evaluation goes on: it asks for itself, and knows the weights
+
+local function key_of(loader) return loader.source or loader end
+
+local function refuse(op, message)
+  core.error{code = "value", op = op, path = false, message = message, hint = lock.HINT}
+end
+
+local whole = {i32 = true, i64 = true, u8 = true, bool = true} -- counters, not weights
+
+-- A text that differs when any tensor of the model does.
+local function weights_of(model)
+  return core.no_grad(function()
+    local sums = {}
+    for _, t in pairs(model:state_dict()) do
+      if not whole[t.dtype] then
+        local x = t:to("f32"):reshape(-1)
+        sums[#sums + 1] = x:sum():reshape(1)
+        sums[#sums + 1] = (x * x):sum():reshape(1)
+      end
+    end
+    if #sums == 0 then return "" end
+    local numbers = core.op.concat(sums, {dim = 1}):tolist()
+    for i, number in ipairs(numbers) do numbers[i] = ("%.9g"):format(number) end
+    table.sort(numbers) -- the order of state_dict's keys is no one's business
+    return table.concat(numbers, " ")
+  end)
+end
+
+--- An epoch of a test loader begins.
+-- errs value: it was read before, and steps were made since
+function lock.epoch(loader)
+  if evaluating then return end
+  local before = opened[key_of(loader)]
+  if before and before.step ~= run.steps then
+    refuse("loader:epoch", ("the test images were read at step %d already, and %d steps were made since"):format(
+      before.step, run.steps - before.step))
+  end
+  opened[key_of(loader)] = before or {step = run.steps}
+end
+
+--- fn(), during which all images of a test loader are read with a model.
+-- errs value: they were read before with other weights
+function lock.evaluation(op, loader, model, fn)
+  if loader.role == "test" then
+    local before, weights = opened[key_of(loader)], weights_of(model)
+    if before and (before.step ~= run.steps or before.weights and before.weights ~= weights) then
+      refuse(op, ("the test images were read at step %d already, with other weights"):format(before.step))
+    end
+    opened[key_of(loader)] = {step = run.steps, weights = weights}
+  end
+  local outer = evaluating
+  evaluating = true
+  local ok, err = pcall(fn)
+  evaluating = outer
+  if not ok then error(err, 0) end
+end
+
+--- Raises when figures, as of meter:result(), are of test images: weights, rates, the length of a run and stages of a
+-- schedule are never chosen by them.
+function lock.choose(op, figures)
+  if type(figures) == "table" and figures.role == "test" then
+    refuse(op, "these figures are of the test images, and what they would choose could not be tested any more")
+  end
+end
+
+return lock

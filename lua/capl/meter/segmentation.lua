@@ -1,0 +1,238 @@
+-- segmentation.lua: how well a model tells the class of each pixel: a confusion matrix that is counted on the device.
+--
+-- Figures of the whole set come from the sum of all matrices, so that a small last batch counts by its pixels. f_batch is the
+-- mean over batches that some papers give; it depends on the batch size and is there to compare with them.
+-- SPDX-License-Identifier: Apache-2.0
+local core = ...
+
+local capl = require "init"
+local check = require "check"
+local pending = require "meter.pending"
+
+local OP = "SegmentationMeter"
+local EXACT = 2 ^ 24 -- f32 counts exactly up to here: pixels of a batch
+local PART = 2 ^ 20 -- pixels at a time: each takes two rows of K numbers
+local WORST = 24
+
+local Segmentation = {kind = "segmentation", better = "max"}
+Segmentation.__index = Segmentation
+
+local mains = {"miou", "f", "f_batch", "accuracy"}
+
+local spec = {
+  {"classes", "whole", "table"}, {"ignore", "whole", default = 255}, {"loader", "table"}, {"main", "string", default = "miou"},
+  {"merge", "table"}, {"worst", "whole", default = WORST},
+}
+
+-- Number of classes and their names, of the options or of what a loader's source says; nil when the output will tell.
+local function classes_of(o)
+  local given = o.classes or o.loader and o.loader.source and o.loader.source.classes
+  if type(given) == "table" then return #given, given end
+  return given
+end
+
+--- train.SegmentationMeter{…}: a meter for masks.
+-- opts classes = how many, or their names (those of the loader's source, else as many as the output has); ignore = 255: value
+--      of pixels in a mask that do not count; loader = names its samples; main = "miou" | "f" | "f_batch" | "accuracy": the
+--      figure that says which of two models is better; worst = 24 images to keep
+-- errs value: unknown option
+local function new(opts)
+  local o = check.options(OP, spec, opts)
+  if o.merge then check.fail(OP, "merge is for texts") end
+  local known
+  for _, name in ipairs(mains) do known = known or name == o.main end
+  if not known then check.unknown(OP, "main", o.main, mains) end
+  local K, names = classes_of(o)
+  local self = setmetatable({
+    K = K, names = names, ignore = o.ignore, loader = o.loader, main = o.main, most = o.worst, n = 0, batches = 0, f_sum = 0,
+    wrong = {},
+  }, Segmentation)
+  self.matrices = pending.new(function(columns) self:read_matrices(columns[1]) end)
+  self.rights = pending.new(function(columns, ids) self:read_images(columns, ids) end)
+  return self
+end
+
+-- ---- counting ----
+
+local function check_sizes(self, output, mask)
+  self.K = self.K or output:size(2)
+  local fits = output.ndim == 4 and output:size(2) == self.K
+  for dim = 1, 3 do fits = fits and output:size(dim == 1 and 1 or dim + 1) == mask:size(dim) end
+  if fits then return end
+  check.fail("train.evaluate", ("the model's output is (%s), and the mask is (%s)"):format(table.concat(output:size(), ","),
+    table.concat(mask:size(), ",")), ("an output (N,%d,H,W) has scores of each class for each pixel of the mask"):format(self.K))
+end
+
+-- (M,K) f32, 1 where a number is the class
+local function one_hot(numbers, classes) return numbers:reshape(-1, 1):eq(classes):to("f32") end
+
+-- (K*K) pixels of each class read as each, of images so few that f32 counts exactly
+local function matrix_of(self, want, got, classes)
+  return one_hot(want, classes):t():matmul(one_hot(got, classes)):reshape(self.K * self.K)
+end
+
+local function count_matrices(self, want, got, classes)
+  local images, sum = want:size(1), nil
+  local pixels = want:numel() / images
+  if want:numel() > EXACT then check.fail(OP, "a batch has more than 2^24 pixels", "use a smaller batch for evaluation") end
+  local each = math.max(1, math.floor(PART / pixels))
+  for first = 1, images, each do
+    local n = math.min(each, images - first + 1)
+    local part = matrix_of(self, want:narrow(1, first, n), got:narrow(1, first, n), classes)
+    sum = sum and sum + part or part
+  end
+  return sum
+end
+
+local function add(self, output, batch)
+  local mask, N = batch.mask, batch.mask:size(1)
+  check_sizes(self, output, mask)
+  local want, got = mask:to("f32"), output:to("f32"):argmax(2):to("f32")
+  local values = {}
+  for k = 1, self.K do values[k] = k - 1 end
+  local classes = capl.tensor(values, {dtype = "f32"}):reshape(1, -1)
+  self.matrices:add({count_matrices(self, want, got, classes)}, {N})
+  local counted = want:ne(self.ignore):to("f32")
+  self.rights:add({(want:eq(got):to("f32") * counted):reshape(N, -1):sum(2), counted:reshape(N, -1):sum(2)},
+    batch.ids or self:numbers(N))
+end
+
+-- Numbers of the samples where the batch has none.
+function Segmentation:numbers(N)
+  local ids = {}
+  for i = 1, N do ids[i] = self.n + #self.rights.keys + i - 1 end
+  return ids
+end
+
+--- Counts a batch; nothing is read from the device before the figures are asked for.
+-- in   output (N,K,H,W): scores of K classes; batch with mask (N,H,W)
+-- errs value: other sizes
+function Segmentation:add(output, batch) return core.no_grad(add, self, output, batch) end
+
+-- F1 of the classes that there are in the truth.
+local function mean_f(K, at)
+  local sum, present = 0, 0
+  for k = 1, K do
+    local meant, read = 0, 0
+    for j = 1, K do meant, read = meant + at(k, j), read + at(j, k) end
+    if meant > 0 then sum, present = sum + 2 * at(k, k) / (meant + read), present + 1 end
+  end
+  return present > 0 and sum / present or 0, present
+end
+
+function Segmentation:read_matrices(numbers)
+  local K = self.K
+  self.counts = self.counts or {}
+  for first = 0, #numbers - 1, K * K do
+    local f, present = mean_f(K, function(row, column) return numbers[first + (row - 1) * K + column] end)
+    if present > 0 then self.f_sum, self.batches = self.f_sum + f, self.batches + 1 end
+    for i = 1, K * K do self.counts[i] = (self.counts[i] or 0) + numbers[first + i] end
+  end
+end
+
+local function worse(a, b)
+  if a.accuracy ~= b.accuracy then return a.accuracy < b.accuracy end
+  return a.id < b.id
+end
+
+local function keep_worst(self)
+  table.sort(self.wrong, worse)
+  for i = self.most + 1, #self.wrong do self.wrong[i] = nil end
+end
+
+function Segmentation:read_images(columns, ids)
+  for i, id in ipairs(ids) do
+    local right, all = columns[1][i], columns[2][i]
+    if all > 0 and right < all then table.insert(self.wrong, {id = id, accuracy = right / all}) end
+  end
+  self.n = self.n + #ids
+  keep_worst(self)
+end
+
+function Segmentation:flush()
+  self.matrices:flush()
+  self.rights:flush()
+end
+
+-- ---- figures ----
+
+-- List of {class, name, pixels, iou, f, recall, precision} of the classes that are in truth or reading.
+local function by_class(self)
+  local out, K = {}, self.K or 0
+  local counts = self.counts or {}
+  for k = 1, K do
+    local hit, meant, read = counts[(k - 1) * K + k] or 0, 0, 0
+    for j = 1, K do meant, read = meant + (counts[(k - 1) * K + j] or 0), read + (counts[(j - 1) * K + k] or 0) end
+    if meant + read > 0 then
+      out[#out + 1] = {
+        class = k - 1, name = self.names and self.names[k], pixels = meant, iou = hit / (meant + read - hit),
+        f = 2 * hit / (meant + read), recall = meant > 0 and hit / meant or nil, precision = read > 0 and hit / read or nil,
+      }
+    end
+  end
+  return out
+end
+
+local function mean_of(rows, key, only)
+  local sum, n = 0, 0
+  for _, row in ipairs(rows) do
+    if not only or only(row) then sum, n = sum + row[key], n + 1 end
+  end
+  return n > 0 and sum / n or 0
+end
+
+--- The figures, of the whole set unless said.
+-- out  n: images; pixels that count; accuracy: share of them read right; miou: mean over classes of intersection over union; f:
+--      mean of F1 over the classes of the truth; f_batch: the same of each batch, mean over batches; classes: list of {class,
+--      name, pixels, iou, f, recall, precision}, of those in truth or reading
+function Segmentation:result()
+  self:flush()
+  local rows, right, pixels = by_class(self), 0, 0
+  for k = 1, self.counts and self.K or 0 do right = right + self.counts[(k - 1) * self.K + k] end
+  for _, row in ipairs(rows) do pixels = pixels + row.pixels end
+  return {
+    role = self.role, n = self.n, pixels = pixels, accuracy = pixels > 0 and right / pixels or 0, miou = mean_of(rows, "iou"),
+    f = mean_of(rows, "f", function(row) return row.pixels > 0 end), f_batch = self.batches > 0 and self.f_sum / self.batches or 0,
+    classes = rows,
+  }
+end
+
+--- "mIoU 71.20 %, F 80.41 %, pixels 95.10 %, n 100"
+function Segmentation:line()
+  local r = self:result()
+  return ("mIoU %.2f %%, F %.2f %%, pixels %.2f %%, n %d"):format(100 * r.miou, 100 * r.f, 100 * r.accuracy, r.n)
+end
+
+--- List of {name, text}, class by class the worst ones first.
+function Segmentation:lines()
+  local r, parts = self:result(), {}
+  table.sort(r.classes, function(a, b) return a.iou < b.iou end)
+  for i, row in ipairs(r.classes) do parts[i] = ("%s %.1f"):format(row.name or row.class, 100 * row.iou) end
+  return {
+    {"", self:line()}, {"by batch", ("F %.2f %%"):format(100 * r.f_batch)},
+    {"IoU by class", parts[1] and table.concat(parts, ", ") .. " %" or "none"},
+  }
+end
+
+-- ---- for files ----
+
+--- {wrong = the images with the most wrong pixels: {id, accuracy}}
+function Segmentation:samples()
+  self:flush()
+  return {wrong = self.wrong, right = {}}
+end
+
+--- result() and confusion = {labels, counts}: rows are what was meant, columns what was read, in pixels
+function Segmentation:write()
+  local out, K = self:result(), self.K or 0
+  local labels, counts = {}, {}
+  for k = 1, K do
+    labels[k] = self.names and self.names[k] or tostring(k - 1)
+    counts[k] = {}
+    for j = 1, K do counts[k][j] = self.counts and self.counts[(k - 1) * K + j] or 0 end
+  end
+  out.confusion = {labels = labels, counts = counts}
+  return out
+end
+
+return {new = new}

@@ -1,0 +1,458 @@
+-- text.lua: counts what a recogniser reads right, and says how sure the count is.
+--
+-- A character of a reading as long as the truth is right when it stands at its place; of a shorter or longer one, when it
+-- does in the alignment with the fewest edits. What was read as what is always counted in that alignment, so that one
+-- character too many does not look like five mistakes.
+-- SPDX-License-Identifier: Apache-2.0
+local core = ...
+
+local align = require "meter.align"
+local check = require "check"
+local interval = require "meter.interval"
+local pending = require "meter.pending"
+
+local OP = "TextMeter"
+local WORST = 24 -- readings that are kept, wrong ones and right ones
+local SAMPLES = 4 -- of each pair of characters
+local MATRIX = 128 -- characters: beyond, evaluation.json lists the pairs alone
+
+local Text = {kind = "text", main = "exact", better = "max"}
+Text.__index = Text
+
+-- ---- making ----
+
+-- Character -> first character of its set.
+local function merged_of(sets)
+  local first_of = {}
+  for _, set in ipairs(sets) do
+    for character in set:gmatch(".") do first_of[character] = set:sub(1, 1) end
+  end
+  return first_of
+end
+
+local function both_in(charset, set)
+  local count = 0
+  for character in set:gmatch(".") do count = count + (charset:find(character, 1, true) and 1 or 0) end
+  return count > 1
+end
+
+-- Sets that nobody named are those of look-alikes in the charset.
+local function check_sets(charset, sets)
+  if sets == nil then return both_in(charset, "0O") and {"0O"} or {} end
+  for _, set in ipairs(sets) do
+    if type(set) ~= "string" or not both_in(charset, set) then
+      core.error{code = "value", message = ("text_meter: merge lists sets of characters to count as one, such as \"0O\"; " ..
+        "'%s' has fewer than two of the charset"):format(tostring(set))}
+    end
+  end
+  return sets
+end
+
+local spec = {{"charset", "string"}, {"merge", "table"}, {"decode", "function"}, {"loader", "table"}, {"worst", "whole", default = WORST}}
+
+--- train.TextMeter{…}: a meter for texts.
+-- opts charset: all characters, in the order of their class numbers (loader's unless said); loader = names its samples;
+--      merge = list of sets of characters that count as one beside the strict figure ({"0O"} when the charset has both);
+--      decode = function(output, batch) -> list of texts[, list of confidences], for outputs that are no scores of a fixed
+--      number of places; worst = 24 readings to keep
+-- errs value: no charset, unknown option, a set with fewer than two of the charset
+-- eg   capl.train.TextMeter{charset = "AB"}:result().n  --> 0
+local function new(opts)
+  local o = check.options(OP, spec, opts)
+  local charset = o.charset or o.loader and o.loader.charset
+  if type(charset) ~= "string" or charset == "" then
+    core.error{code = "value", message = "text_meter needs the charset as a string"}
+  end
+  local sets = check_sets(charset, o.merge)
+  local self = setmetatable({
+    charset = charset, merge = sets, same = merged_of(sets), decode = o.decode, loader = o.loader, most = o.worst,
+    n = 0, exact = 0, merged = 0, chars = 0, right = 0, edits = 0, share = 0, confidence = 0, confident = 0,
+    by_place = {}, by_length = {}, right_of = {}, pairs = {}, wrong = {}, fine = {}, seen_fine = 0,
+  }, Text)
+  self.waiting = pending.new(function(columns, keys) self:read_columns(columns, keys) end)
+  return self
+end
+
+--- The same for a charset: capl.text_meter(charset, {merge = …}).
+local function of_charset(charset, opts)
+  local o = {charset = charset}
+  for key, value in pairs(opts or {}) do o[key] = value end
+  if type(charset) ~= "string" then o.charset = "" end
+  return new(o)
+end
+
+-- ---- counting one ----
+
+local function bucket(list, key)
+  list[key] = list[key] or {n = 0, right = 0}
+  return list[key]
+end
+
+local function count_place(self, place, right)
+  local b = bucket(self.by_place, place)
+  b.n = b.n + 1
+  self.chars = self.chars + 1
+  if right then
+    b.right = b.right + 1
+    self.right = self.right + 1
+  end
+end
+
+local function count_right_of(self, character) self.right_of[character] = (self.right_of[character] or 0) + 1 end
+
+-- Counts that `truth` was read as `read`; "" stands for nothing.
+local function confuse(self, truth, read, id, place)
+  local key = truth .. "\0" .. read
+  local pair = self.pairs[key]
+  if not pair then
+    pair = {truth = truth, read = read, count = 0, samples = {}}
+    self.pairs[key] = pair
+  end
+  pair.count = pair.count + 1
+  if #pair.samples < SAMPLES then table.insert(pair.samples, {id = id, place = place}) end
+end
+
+local function count_right(self, truth)
+  for place = 1, #truth do
+    count_place(self, place, true)
+    count_right_of(self, truth:sub(place, place))
+  end
+end
+
+-- -> edit distance
+local function count_wrong(self, read, truth, id)
+  local by_place = #read == #truth
+  for place = 1, by_place and #truth or 0 do count_place(self, place, truth:byte(place) == read:byte(place)) end
+  return align.walk(truth, read, function(place, want, got)
+    if want and not by_place then count_place(self, place, want == got) end
+    if want == got then count_right_of(self, want)
+    else confuse(self, want or "", got or "", id, place) end
+  end)
+end
+
+-- Whether two readings are the same when look-alikes are one.
+local function alike(self, read, truth)
+  return #self.merge > 0 and (read:gsub(".", self.same)) == (truth:gsub(".", self.same))
+end
+
+-- Worse first: more edits, then more sure of it.
+local function worse(a, b)
+  if a.edits ~= b.edits then return a.edits > b.edits end
+  local x, y = a.confidence or 0, b.confidence or 0
+  if x ~= y then return x > y end
+  return a.id < b.id
+end
+
+local function keep_wrong(self, entry)
+  table.insert(self.wrong, entry)
+  if #self.wrong < 4 * self.most then return end
+  table.sort(self.wrong, worse)
+  for i = self.most + 1, #self.wrong do self.wrong[i] = nil end
+end
+
+-- Right readings from all over the set, each with the same chance; the choice is the same in every run.
+local function keep_right(self, entry)
+  self.seen_fine = self.seen_fine + 1
+  local k = self.seen_fine
+  local place = k <= self.most and k or k * 48271 % 2147483647 % k + 1
+  if place <= self.most then self.fine[place] = entry end
+end
+
+--- Counts one reading.
+-- in   read, truth: texts of any length; confidence: optional, the probability the model gives its reading; id: optional,
+--      the sample's number in its source (the count of samples so far unless said)
+function Text:count(read, truth, confidence, id)
+  id = id or self.n
+  local entry = {id = id, truth = truth, read = read, confidence = confidence, edits = 0}
+  local length = bucket(self.by_length, #truth)
+  self.n, length.n = self.n + 1, length.n + 1
+  if read == truth then
+    self.exact, length.right = self.exact + 1, length.right + 1
+    self.merged = self.merged + 1
+    count_right(self, truth)
+    keep_right(self, entry)
+  else
+    entry.edits = count_wrong(self, read, truth, id)
+    self.edits, self.share = self.edits + entry.edits, self.share + entry.edits / math.max(#read, #truth)
+    if alike(self, read, truth) then self.merged = self.merged + 1 end
+    keep_wrong(self, entry)
+  end
+  if confidence then self.confidence, self.confident = self.confidence + confidence, self.confident + 1 end
+end
+
+-- ---- counting batches ----
+
+--- Text of a list of class numbers; one outside the charset (padding) gives nothing.
+function Text:text(ids, first, count)
+  local out = {}
+  for i = first, first + count - 1 do
+    local id = ids[i]
+    if id >= 0 and id < #self.charset then out[#out + 1] = self.charset:sub(id + 1, id + 1) end
+  end
+  return table.concat(out)
+end
+
+-- Reading and truth of sample i without the places that the truth leaves empty.
+local function pair_of(self, read, truth, length, i)
+  local got, want = {}, {}
+  for k = (i - 1) * length + 1, i * length do
+    if truth[k] >= 0 then
+      got[#got + 1], want[#want + 1] = self.charset:sub(read[k] + 1, read[k] + 1), self.charset:sub(truth[k] + 1, truth[k] + 1)
+    end
+  end
+  return table.concat(got), table.concat(want)
+end
+
+--- Counts readings of a fixed length.
+-- in   read, truth: flat lists of class numbers, sample by sample; length: places of each; where truth is -1, nothing is
+--      counted; confidence: optional, a list with the probability of each reading; ids: optional, numbers of the samples
+-- errs shape: lists that do not fit
+function Text:add_ids(read, truth, length, confidence, ids)
+  if #read ~= #truth or #read % length ~= 0 then
+    core.error{code = "shape", message = ("read has %d characters, truth has %d; both are multiples of the length %d")
+      :format(#read, #truth, length)}
+  end
+  for i = 1, #truth / length do
+    local got, want = pair_of(self, read, truth, length, i)
+    self:count(got, want, confidence and confidence[i], ids and ids[i])
+  end
+end
+
+-- The name of a sample for messages.
+function Text:name_of(id)
+  local source = self.loader and self.loader.source
+  return source and source.name and source:name(id) or ("sample %d"):format(id)
+end
+
+-- columns: class numbers read, class numbers meant, confidences
+function Text:read_columns(columns, ids)
+  for i, sure in ipairs(columns[3]) do
+    if sure ~= sure then
+      core.error{code = "value", op = OP, path = false,
+        message = ("the model's output for %s is not finite"):format(self:name_of(ids[i])),
+        hint = "look at the weights: a step with an infinite gradient, or a lower lr"}
+    end
+  end
+  self:add_ids(columns[1], columns[2], self.places, columns[3], ids)
+end
+
+-- (N,T,K) scores of an output (N,T,K) or (N,T*K).
+local function scores(self, output, target)
+  local N, T, K = target:size(1), target:size(2), #self.charset
+  if output:size(1) ~= N or output:numel() ~= N * T * K then
+    check.fail("train.evaluate", ("the model's output is (%s); it should hold %d places x %d characters for each image"):format(
+      table.concat(output:size(), ","), T, K), "train.TextMeter{decode = function(output, batch) return texts end} reads others")
+  end
+  return output:to("f32"):reshape(N, T, K)
+end
+
+local function add_scores(self, output, batch, ids)
+  local target = batch.target
+  local probability, place = scores(self, output, target):softmax(-1):max(-1)
+  local counts = target:to("f32"):ge(0):to("f32")
+  local confidence = (probability:log() * counts):sum(2):exp() -- that all its characters are what was read
+  self.places = target:size(2)
+  self.waiting:add({place, target, confidence}, ids)
+end
+
+local function add_texts(self, output, batch, ids)
+  local texts, confidence = self.decode(output, batch)
+  local truth, length = batch.target:reshape(-1):tolist(), batch.target:size(2)
+  if type(texts) ~= "table" or #texts ~= #ids then
+    check.fail(OP, ("decode gives a list of %d texts, one for each sample"):format(#ids))
+  end
+  for i, text in ipairs(texts) do
+    self:count(text, self:text(truth, (i - 1) * length + 1, length), confidence and confidence[i], ids[i])
+  end
+end
+
+--- Counts a batch; what was read is fetched from the device later, many batches at once.
+-- in   output (N,T,K) or (N,T*K): scores of K characters at T places; batch of a loader, with target (N,T), -1 = none.
+--      Or as add_ids: lists of class numbers
+function Text:add(output, batch, length, confidence)
+  if not core.is_tensor(output) then return self:add_ids(output, batch, length, confidence) end
+  local ids = batch.ids
+  if not ids then
+    ids = {}
+    for i = 1, batch.target:size(1) do ids[i] = self.n + #self.waiting.keys + i - 1 end
+  end
+  return core.no_grad(self.decode and add_texts or add_scores, self, output, batch, ids)
+end
+
+-- ---- figures ----
+
+--- The most frequent confusions, at most `count`; a text of none is a character left out or added.
+-- out  list of {truth=, read=, count=}, most frequent first
+function Text:confusions(count)
+  local all = {}
+  self.waiting:flush()
+  for _, pair in pairs(self.pairs) do all[#all + 1] = {truth = pair.truth, read = pair.read, count = pair.count} end
+  table.sort(all, function(a, b)
+    if a.count ~= b.count then return a.count > b.count end
+    return a.truth .. "\0" .. a.read < b.truth .. "\0" .. b.read
+  end)
+  for i = count + 1, #all do all[i] = nil end
+  return all
+end
+
+local function sorted_keys(list)
+  local keys = {}
+  for key in pairs(list) do keys[#keys + 1] = key end
+  table.sort(keys)
+  return keys
+end
+
+-- Shares of buckets, by place or by length.
+local function shares(buckets, name)
+  local out = {}
+  for i, key in ipairs(sorted_keys(buckets)) do
+    local b = buckets[key]
+    local value, low, high = interval.share(b.right, b.n)
+    out[i] = {[name] = key, n = b.n, right = value, low = low, high = high}
+  end
+  return out
+end
+
+-- Share of characters read right at each place of the text.
+function Text:positions()
+  local out = {}
+  self.waiting:flush()
+  for i, row in ipairs(shares(self.by_place, "position")) do out[i] = row.right end
+  return out
+end
+
+--- The figures.
+-- out  role: of the loader that train.evaluate has read; n; exact, low, high: share of samples read without a mistake and its
+--      95 % interval; chars, chars_low, chars_high: share of characters read right; positions: the same by place;
+--      edit_distance: characters to exchange, leave out or put in for a text, on the mean; edit_distance_normalised: of each
+--      text, as a share of the longer of reading and truth; cer: all edits over all characters of the truth; confusions: the
+--      ten most frequent; confidence: mean, when it was given; merged: {sets, exact, low, high} with look-alikes counted as
+--      one, if there are any
+function Text:result()
+  self.waiting:flush()
+  local exact, low, high = interval.share(self.exact, self.n)
+  local chars, chars_low, chars_high = interval.share(self.right, self.chars)
+  local n = math.max(self.n, 1)
+  local out = {
+    role = self.role, n = self.n, exact = exact, low = low, high = high, chars = chars, chars_low = chars_low, chars_high = chars_high,
+    edit_distance = self.edits / n, edit_distance_normalised = self.share / n, cer = self.edits / math.max(self.chars, 1),
+    positions = self:positions(), confusions = self:confusions(10),
+    confidence = self.confident > 0 and self.confidence / self.confident or nil,
+  }
+  if #self.merge > 0 then
+    local merged, merged_low, merged_high = interval.share(self.merged, self.n)
+    out.merged = {sets = self.merge, exact = merged, low = merged_low, high = merged_high}
+  end
+  return out
+end
+
+-- ---- texts ----
+
+--- "exact 96.13 % [95.73, 96.49], chars 98.99 %, n 10000"
+function Text:line()
+  local r = self:result()
+  return ("exact %.2f %% [%.2f, %.2f], chars %.2f %%, n %d"):format(
+    100 * r.exact, 100 * r.low, 100 * r.high, 100 * r.chars, r.n)
+end
+
+--- "99.21 % [99.02, 99.37] with 0=O"; nil when no characters look alike
+function Text:merged_line()
+  local m = self:result().merged
+  if not m then return nil end
+  local names = {}
+  for i, set in ipairs(m.sets) do names[i] = set:gsub(".", "%0="):sub(1, -2) end
+  return ("%.2f %% [%.2f, %.2f] with %s"):format(100 * m.exact, 100 * m.low, 100 * m.high, table.concat(names, ", "))
+end
+
+--- "99.3 99.1 99.2 99.4 %": characters read right at each place
+function Text:position_line()
+  local parts = {}
+  for i, right in ipairs(self:positions()) do parts[i] = ("%.1f"):format(100 * right) end
+  return table.concat(parts, " ") .. " %"
+end
+
+--- "4: 97.1 % of 812, 5: 95.0 % of 790"; nil when all texts have one length
+function Text:length_line()
+  self.waiting:flush()
+  local parts = {}
+  for i, row in ipairs(shares(self.by_length, "length")) do
+    parts[i] = ("%d: %.1f %% of %d"):format(row.length, 100 * row.right, row.n)
+  end
+  return #parts > 1 and table.concat(parts, ", ") or nil
+end
+
+local function shown(character) return character == "" and "nothing" or character end
+
+--- "0 as O 41, O as 0 37, …"
+function Text:confusion_line(count)
+  local parts = {}
+  for i, c in ipairs(self:confusions(count or 10)) do
+    parts[i] = ("%s as %s %d"):format(shown(c.truth), shown(c.read), c.count)
+  end
+  return #parts > 0 and table.concat(parts, ", ") or "none"
+end
+
+--- All there is to say: list of {name, text}.
+function Text:lines()
+  local r = self:result()
+  local out = {{"", self:line()}}
+  local function add(name, text)
+    if text then out[#out + 1] = {name, text} end
+  end
+  add("look-alikes", self:merged_line())
+  add("by position", self:position_line())
+  add("by length", self:length_line())
+  add("edit distance", ("%.4f a text, %.2f %% of its length"):format(r.edit_distance, 100 * r.edit_distance_normalised))
+  add("confidence", r.confidence and ("mean %.1f %%"):format(100 * r.confidence))
+  add("mistakes", self:confusion_line())
+  return out
+end
+
+-- ---- for files ----
+
+--- Readings for a sheet: {wrong = worst first, right = from all over the set}, each {id, truth, read, confidence, edits}.
+function Text:samples()
+  self.waiting:flush()
+  table.sort(self.wrong, worse)
+  for i = self.most + 1, #self.wrong do self.wrong[i] = nil end
+  return {wrong = self.wrong, right = self.fine}
+end
+
+--- Pairs of characters with a few samples of each, most frequent first.
+-- out  list of {truth, read, count, samples = {{id, place}, …}}
+function Text:pairs_with_samples(count)
+  local out = {}
+  for i, c in ipairs(self:confusions(count)) do out[i] = self.pairs[c.truth .. "\0" .. c.read] end
+  return out
+end
+
+-- Rows: meant; columns: read; the last of each: nothing.
+local function matrix(self)
+  local labels, place, counts = {}, {[""] = #self.charset + 1}, {}
+  for i = 1, #self.charset do
+    labels[i] = self.charset:sub(i, i)
+    place[labels[i]] = i
+  end
+  labels[#labels + 1] = ""
+  for i = 1, #labels do
+    counts[i] = {}
+    for k = 1, #labels do counts[i][k] = 0 end
+    counts[i][i] = self.right_of[labels[i]] or 0
+  end
+  for _, pair in pairs(self.pairs) do
+    local row, column = place[pair.truth], place[pair.read]
+    if row and column then counts[row][column] = pair.count end
+  end
+  return {labels = labels, counts = counts}
+end
+
+--- Everything, for evaluation.json: result() and by_position, by_length: lists of {position or length, n, right, low, high};
+-- confusion: {labels, counts}: rows are what was meant, columns what was read, the last label "" is nothing
+function Text:write()
+  local out = self:result()
+  out.by_position, out.by_length = shares(self.by_place, "position"), shares(self.by_length, "length")
+  if #self.charset <= MATRIX then out.confusion = matrix(self) end
+  return out
+end
+
+return {new = new, of_charset = of_charset, wilson = interval.wilson}

@@ -1,0 +1,139 @@
+-- evaluation.lua: what an evaluation leaves in the run's folder: evaluation.json, the sheet of samples, the confusions.
+--
+-- Images are read again from the source by the numbers of the samples, so that an evaluation holds none of them.
+-- SPDX-License-Identifier: Apache-2.0
+local core = ...
+
+local json = require "run.json"
+local run = require "run"
+
+local evaluation = {}
+
+local CELLS = 24 -- pictures on the sheet of samples
+local PAIRS = 12 -- confusions that are shown with samples
+
+local function must(done, why)
+  if not done then core.error{code = "io", message = why, path = false} end
+end
+
+-- ---- lines ----
+
+--- Prints what a meter of train.evaluate has counted. name: "test images"
+function evaluation.print(name, meter)
+  local lines = meter.lines and meter:lines() or {{"", evaluation.line(meter)}}
+  for i, line in ipairs(lines) do run.print(("%-14s %s"):format((i == 1 and name or line[1]) .. ":", line[2])) end
+  if meter.replaced > 0 then
+    run.print(("note: %d of these are unreadable files replaced by others"):format(meter.replaced))
+  end
+end
+
+--- A meter's line(), or its main figure.
+function evaluation.line(meter)
+  if meter.line then return meter:line() end
+  return ("%s %.4g"):format(meter.main, meter:result()[meter.main])
+end
+
+local shares = {exact = true, miou = true}
+
+--- A few words for the line that is redrawn: "val 96.1 %".
+function evaluation.note(meter)
+  local value = meter:result()[meter.main]
+  if shares[meter.main] then return ("val %.1f %%"):format(100 * value) end
+  return ("val %s %.4g"):format(meter.main, value)
+end
+
+-- ---- samples ----
+
+-- The image of a sample as it lies in its source, u8 (1,C,H,W); nil when there is none.
+local function image_of(meter, id)
+  local source = meter.loader and meter.loader.source
+  if not source or not source.box then return nil end
+  local read, image = pcall(source.box.read, source.box, 1, id)
+  return read and image or nil
+end
+
+local function name_of(meter, id)
+  local source = meter.loader and meter.loader.source
+  return source and source.name and source:name(id) or nil
+end
+
+-- Writes the image of a sample below the folder -> its path there; each once.
+local function write_image(job, id)
+  local known = job.images[id]
+  if not job.folder then return nil end
+  if known ~= nil then return known or nil end
+  local image, path = image_of(job.meter, id), ("evaluation/%d.png"):format(id)
+  if image then
+    must(core.sys.mkdir(job.folder .. "/evaluation"))
+    core.data.png_write(job.folder .. "/" .. path, image)
+  end
+  job.images[id] = image and path or false
+  return image and path or nil
+end
+
+-- Copies of entries with the names of their samples, and their images as files.
+local function told(job, entries)
+  local out = {}
+  for i, entry in ipairs(entries) do
+    out[i] = {name = name_of(job.meter, entry.id), image = write_image(job, entry.id)}
+    for key, value in pairs(entry) do out[i][key] = value end
+  end
+  return out[1] and out or nil
+end
+
+-- ---- pictures ----
+
+-- Half of the cells for wrong ones, the rest for right ones; either takes what the other leaves.
+local function chosen(samples)
+  local wrong = math.min(#samples.wrong, math.max(CELLS / 2, CELLS - #samples.right))
+  local cells = {}
+  for i = 1, wrong do cells[i] = samples.wrong[i] end
+  for i = 1, math.min(#samples.right, CELLS - wrong) do cells[#cells + 1] = samples.right[i] end
+  return cells
+end
+
+local function cell(meter, e)
+  local image = image_of(meter, e.id)
+  return image and {image = image, caption = e.read, truth = e.truth, good = e.truth == e.read,
+    note = e.confidence and ("%.0f %%"):format(100 * e.confidence)} or nil
+end
+
+--- samples.png: the worst readings and some right ones, with the confidence of each.
+function evaluation.sheet(meter, path)
+  local cells = {}
+  for _, e in ipairs(chosen(meter:samples())) do cells[#cells + 1] = cell(meter, e) end
+  if #cells == 0 then return end
+  require("plot").sheet{path = path, title = ("%s: %s"):format(run.name(), meter:line()), columns = 4, cells = cells}
+end
+
+-- ---- the file ----
+
+--- All that is known of an evaluation, for evaluation.json.
+-- in   meter of train.evaluate; folder: where images of samples go, nil for none
+-- out  table: the meter's write() with kind, role, main, better, value (of main), loss and replaced; worst: list of {id, name,
+--      image = path below the folder, …}; pairs: list of {truth, read, count, samples = {{id, name, image, place}, …}}
+function evaluation.of(meter, folder)
+  local out = meter.write and meter:write() or meter:result()
+  local job = {meter = meter, folder = folder, images = {}}
+  for _, key in ipairs{"kind", "role", "main", "better", "loss", "replaced"} do out[key] = meter[key] end
+  out.value = out[meter.main]
+  if meter.samples then out.worst = told(job, meter:samples().wrong) end
+  if meter.pairs_with_samples then
+    for i, pair in ipairs(meter:pairs_with_samples(PAIRS)) do
+      out.pairs = out.pairs or {}
+      out.pairs[i] = {truth = pair.truth, read = pair.read, count = pair.count, samples = told(job, pair.samples)}
+    end
+  end
+  return out
+end
+
+--- train.save_evaluation(meter) writes evaluation.json, samples.png and confusion.png into the run's
+-- folder; not under check, bench and at the prompt.
+function evaluation.save(meter)
+  if run.mode ~= "run" then return end
+  local folder = run.folder()
+  must(core.sys.write(folder .. "/evaluation.json", json.encode(evaluation.of(meter, folder), true) .. "\n"))
+  if meter.samples and meter.kind == "text" then evaluation.sheet(meter, folder .. "/samples.png") end
+end
+
+return evaluation
