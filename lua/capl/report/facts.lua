@@ -216,15 +216,46 @@ function facts.switches(r)
     html.table("switches and what they counted", {{"switch"}, {"count", "n"}, {"of"}, {"why"}}, rows) .. note
 end
 
+-- "160 x 60, 1 channel"
+local function size_words(d)
+  local width, height, channels = value.number(d, "width"), value.number(d, "height"), value.number(d, "channels")
+  if not width or not height or width * height == 0 then return nil end
+  return ("%d × %d%s"):format(width, height, channels and (channels == 1 and ", gray" or (", %d channels"):format(channels)) or "")
+end
+
+local function label_words(d)
+  local charset, length = value.text(d, "charset"), value.number(d, "length")
+  if not charset then return nil end
+  return (length and ("%d of "):format(length) or "") .. charset
+end
+
 local function data_rows(r)
   local rows = {}
   for _, role in ipairs(value.keys(value.table(r.settings, "data"))) do
     local d = r.settings.data[role]
     local hash = value.text(d, "hash")
-    rows[#rows + 1] = {role, value.text(d, "source"), value.number(d, "count"),
+    rows[#rows + 1] = {role, value.text(d, "source"), value.number(d, "count"), value.number(d, "batch"), size_words(d), label_words(d),
       hash and {html = '<span class="mono">' .. html.text(hash:sub(1, 16)) .. "</span>"}}
   end
   return rows
+end
+
+local data_columns = {{"role"}, {"source"}, {"samples", "n"}, {"batch", "n"}, {"images"}, {"characters"}, {"hash"}}
+
+-- Without the columns that no row fills.
+local function filled(columns, rows)
+  local kept, out = {}, {}
+  for i, column in ipairs(columns) do
+    local has = false
+    for _, row in ipairs(rows) do has = has or row[i] ~= nil end
+    if has then kept[#kept + 1] = i end
+  end
+  for k, row in ipairs(rows) do
+    out[k] = {}
+    for place, i in ipairs(kept) do out[k][place] = row[i] end
+  end
+  for place, i in ipairs(kept) do kept[place] = columns[i] end
+  return kept, out
 end
 
 local function fact_text(key, found)
@@ -243,8 +274,8 @@ function facts.data(r)
   local data, model = data_rows(r), {}
   object_rows(r.settings.model, model)
   if #data + #model == 0 then return nil end
-  local notes, columns = {limited(data), limited(model)}, {{"role"}, {"source", "wide"}, {"samples", "n"}, {"hash"}}
-  return (#data > 0 and html.table("data", columns, data) .. notes[1] or "") ..
+  local notes, columns, rows = {limited(data), limited(model)}, filled(data_columns, data)
+  return (#data > 0 and html.table("data", columns, rows) .. notes[1] or "") ..
     (#model > 0 and "<h3>Model</h3>" .. html.table("model", {{"fact"}, {"value"}}, model) .. notes[2] or "")
 end
 

@@ -9,6 +9,7 @@ local features = require "run.features"
 local hooks = require "hooks"
 local json = require "run.json"
 local output = require "run.output"
+local process = require "run.process"
 local products = require "run.products"
 
 local run = {
@@ -150,7 +151,7 @@ end
 local function save_settings()
   local out = {recipe = run.recipe, started = core.sys.date(), version = core.version(), settings = {},
     command = ("%s %s %s"):format(run.program, run.recipe, table.concat(run.args, " ")),
-    data = facts.data(run.loaders), model = facts.model(), machine = facts.machine()}
+    data = facts.data(run.loaders), model = facts.model(), machine = facts.machine(), process = process.this()}
   for _, s in ipairs(run.settings) do
     out.settings[s.key] = {value = s.value, origin = s.origin, why = s.why}
   end
