@@ -49,6 +49,8 @@ static const command commands[] = {
    "what is in a folder, a list or an LMDB database of images; what is wrong with it; packs it to LMDB", false},
   {"bench", "capl bench RECIPE [--steps=N] [--precision=P] [--batch=N] [--ops] [--augment] [--json] [--fixed] [--key=value…]",
    "measures how fast the training steps of a recipe are", true},
+  {"sweep", "capl sweep RECIPE --grid KEY=A,B,C … [--random=N | --halving=N] [--metric=M] [--key=value…] | capl sweep --resume FOLDER",
+   "trains a recipe with other settings again and again, side by side, and says which are best on the val images", false},
   {"preview", "capl preview RECIPE [--epoch=N] [--out=FILE] [--samples=N] [--key=value…]",
    "draws training images of a recipe as its augmentation leaves them, with labels, masks, points and boxes, stage by stage", true},
   {"report", "capl report RUN [--out=FILE]",

@@ -372,5 +372,6 @@ int capl_sys_push(lua_State *L)
     {NULL, NULL}};
   lua_newtable(L);
   luaL_setfuncs(L, functions, 0);
+  capl_sys_add_processes(L);
   return 1;
 }

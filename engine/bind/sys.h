@@ -9,6 +9,9 @@
 /* Pushes the table of functions documented in sys.c. */
 int capl_sys_push(lua_State *L);
 
+/* Adds processes and what they share (l_process.c) to the table on the stack. */
+void capl_sys_add_processes(lua_State *L);
+
 /* Takes a progress bar off the terminal; called before anything else is printed. */
 void capl_sys_bar_clear(void);
 

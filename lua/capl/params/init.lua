@@ -221,6 +221,13 @@ local function resolve(definition, keys)
   return settings
 end
 
+--- The value that a flag's text gives a setting, or its default without a text; for commands that only look.
+local function read_one(definition, keys, key, text)
+  if definition[key] == nil or key == "presets" then unknown_key(key, keys, "--") end
+  if text == nil then return plain(key, definition[key]) end
+  return plain(key, from_text(key, definition[key], text))
+end
+
 -- ---- what the recipe gets ----
 
 local function proxy(settings, keys)
@@ -276,6 +283,10 @@ local function params(definition)
   local keys = docs.in_order(sorted_keys(definition), run.text)
   if run.help then
     core.sys.out(help_page(definition, keys))
+    core.sys.unwind()
+  end
+  if run.inspect then
+    run.inspect(keys, function(key, text) return read_one(definition, keys, key, text) end)
     core.sys.unwind()
   end
   local settings = resolve(definition, keys)

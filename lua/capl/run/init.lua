@@ -18,6 +18,7 @@ local run = {
   text = nil, -- of the recipe
   args = {}, -- --key=value words for capl.params
   help = false, -- capl.params prints its page and ends
+  inspect = nil, -- function(keys, read): capl.params tells it the recipe's settings and ends
   quiet = false, -- no header, progress or report
   settings = {}, -- list of {key=, value=, origin=, why=, read=}
   loaders = {}, -- in order of their making: {loader=, role=, augment=}
@@ -136,8 +137,13 @@ function run.name() return run.recipe and run.recipe:match("([^/]+)$"):gsub("%.l
 --- of two runs never mix.
 function run.folder()
   if run.path then return run.path end
-  local made, why = core.sys.mkdir("runs")
+  local given = core.sys.getenv("CAPL_RUN_FOLDER") -- of a trial: the sweep that runs it has chosen the place
+  local made, why = core.sys.mkdir(given or "runs")
   if not made then core.error{code = "io", message = why} end
+  if given then
+    run.path = given
+    return given
+  end
   run.path = new_folder("runs/" .. run.name())
   if run.path ~= "runs/" .. run.name() then run.print("files of this run: " .. run.path) end
   return run.path

@@ -1,0 +1,271 @@
+-- sweep.lua: `capl sweep RECIPE --grid KEY=A,B …`: reads what is asked for, checks all of it, then runs the trials.
+--
+-- Nothing starts before every key and value is known to be one the recipe takes, and `capl check` has seen each value.
+-- SPDX-License-Identifier: Apache-2.0
+local core = ...
+
+local folders = require "sweep.folder"
+local metric = require "sweep.metric"
+local options = require "cli.options"
+local recipe = require "sweep.recipe"
+local space = require "sweep.space"
+local sweep = require "sweep"
+local trial = require "sweep.trial"
+
+local spec = {
+  {name = "grid", type = "text", doc = "KEY=A,B,C or KEY=LOW..HIGH[:log][:POINTS]; one for each setting that changes"},
+  {name = "random", type = "number", from = 1, to = 10000, doc = "draw this many trials in place of every combination"},
+  {name = "halving", type = "number", from = 2, to = 10000,
+    doc = "draw this many, run them for a part of the time, and go on with the best"},
+  {name = "factor", type = "number", from = 2, to = 100, default = 3,
+    doc = "with --halving: one of this many goes on, with that many times more"},
+  {name = "budget", type = "text", doc = "with --halving: KEY=LEAST..MOST, what is short at first; samples, steps or epochs of the recipe"},
+  {name = "metric", type = "text", default = "val_exact", doc = "figure of the val images that decides"},
+  {name = "at", type = "text", default = "best", doc = "which evaluation of a run counts: best or last"},
+  {name = "jobs", type = "text", default = "auto", doc = "trials at the same time; auto: as many as cores and memory allow"},
+  {name = "threads", type = "text", default = "auto", doc = "compute threads of each trial; auto: the cores divided by the jobs"},
+  {name = "sweep_seed", type = "number", from = 0, default = 1, doc = "of what --random and --halving draw"},
+  {name = "out", type = "text", doc = "folder of the sweep (runs/sweep-NAME)"},
+  {name = "resume", type = "text", doc = "folder of a sweep that was stopped: what has ended is not run again"},
+  {name = "dry", type = "flag", default = false, doc = "prints the commands of the trials and runs none"},
+  {name = "retry", type = "flag", default = false, doc = "with --resume: runs failed trials again, too"},
+}
+
+local function fail(message, hint) core.error{code = "value", message = message, hint = hint} end
+
+-- ---- words ----
+
+local takes_value = {}
+for _, option in ipairs(spec) do takes_value["--" .. option.name] = option.type ~= "flag" end
+
+-- "--grid lr=1,2" is "--grid=lr=1,2"; grids come apart, as there are several.
+local function split_words(words)
+  local grids, rest, i = {}, {}, 1
+  while i <= #words do
+    local word = words[i]
+    if takes_value[word] and words[i + 1] and words[i + 1]:sub(1, 2) ~= "--" then
+      word, i = word .. "=" .. words[i + 1], i + 1
+    end
+    local grid = word:match("^%-%-grid=(.*)$")
+    if grid then grids[#grids + 1] = grid else rest[#rest + 1] = word end
+    i = i + 1
+  end
+  return grids, rest
+end
+
+local function count_of(name, text, most)
+  if text == "auto" then return nil end
+  local n = tonumber(text)
+  if not n or n % 1 ~= 0 or n < 1 or n > most then
+    fail(("--%s is auto or a whole number from 1 to %d, not %s"):format(name, most, text))
+  end
+  return n
+end
+
+local function check_options(o)
+  if o.random and o.halving then fail("--random and --halving both say what is drawn; give one") end
+  if o.budget and not o.halving then fail("--budget belongs to --halving=N") end
+  if o.at ~= "best" and o.at ~= "last" then fail(("--at is best or last, not '%s'"):format(o.at)) end
+  metric.check(o.metric)
+end
+
+-- ---- rungs ----
+
+local function whole_text(x) return ("%.0f"):format(x) end
+
+-- {key, least, most} of --budget, or of the recipe's own setting.
+local function read_budget(o, known)
+  local axis = o.budget and space.read(o.budget)
+  if axis then
+    if not axis.low or axis.log or axis.points or axis.low <= 0 then
+      fail(("--budget %s is no KEY=LEAST..MOST above 0"):format(o.budget))
+    end
+    known.read(axis.key, whole_text(axis.low))
+    return axis.key, axis.low, axis.high
+  end
+  if not known.budget then fail("the recipe has no setting samples, steps or epochs", "say --budget=KEY=LEAST..MOST") end
+  if type(known.value) ~= "number" then
+    fail(("%s = %s of the recipe is no number to divide"):format(known.budget, tostring(known.value)),
+      ("say --budget=%s=LEAST..MOST"):format(known.budget))
+  end
+  return known.budget, nil, known.value
+end
+
+-- Rungs of halving: n trials at first, then one of `factor` of them with `factor` times the budget, up to the most.
+local function halving_rungs(o, known, n)
+  local key, least, most = read_budget(o, known)
+  local rungs, trials = {}, n
+  repeat
+    rungs[#rungs + 1] = {trials = trials}
+    trials = math.floor(trials / o.factor)
+  until trials < 1 or (least and least * o.factor ^ #rungs > most)
+  for i, rung in ipairs(rungs) do
+    local budget = math.floor(most / o.factor ^ (#rungs - i) + 0.5)
+    if budget < 1 then fail(("%s = %g is too little for %d rungs"):format(key, most, #rungs)) end
+    rung.budget = whole_text(budget)
+  end
+  return key, rungs
+end
+
+-- ---- the plan ----
+
+-- Numbers in [0,1) for the draw-th trial: its own stream, whatever was drawn before.
+local function uniform(seed, n)
+  return function(draw)
+    local former, streams = core.rng()
+    core.rng(seed, draw)
+    local out = core.fill_random(core.empty(n), "uniform", 0, 1):tolist()
+    core.rng(former, streams)
+    return out
+  end
+end
+
+local function draw(o, axes)
+  local n = o.halving or o.random
+  if not n then return space.grid(axes) end
+  return space.random(axes, n, uniform(o.sweep_seed, #axes))
+end
+
+-- How many trials run at a time, and the compute threads of each: cores are shared out, never used twice.
+local function share_out(o, trials)
+  local cpus = core.sys.cpus()
+  local jobs = count_of("jobs", o.jobs, 4096) or math.min(trials, cpus)
+  local threads = count_of("threads", o.threads, 4096) or math.max(1, math.floor(cpus / jobs))
+  return math.min(jobs, trials), threads
+end
+
+-- The budget of a rung takes the place of what all trials were given; that is the most a rung gets.
+local function settle_budget(plan, o, known)
+  local kept, budget = {}, o.budget and space.read(o.budget).key or known.budget
+  for _, word in ipairs(plan.args) do
+    local key, text = options.split(word)
+    if key == budget then known.value = known.read(key, text) else kept[#kept + 1] = word end
+  end
+  plan.budget, plan.rungs = halving_rungs(o, known, #plan.trials)
+  plan.args = kept
+end
+
+local function make_plan(job, o, args, axes)
+  local known = recipe.check(job, args, axes, spec)
+  local trials, keys = draw(o, axes), {}
+  for i, axis in ipairs(axes) do keys[i] = axis.key end
+  local jobs, threads = share_out(o, #trials)
+  local plan = {
+    recipe = job.recipe, program = job.program, version = core.version(), started = core.sys.date(), args = args, keys = keys,
+    kind = o.halving and "halving" or o.random and "random" or "grid", trials = trials, sweep_seed = o.sweep_seed,
+    metric = o.metric, goal = metric.goal(o.metric), at = o.at, jobs = jobs, threads = threads, processors = core.sys.cpus(),
+    asked = o.halving or o.random, rungs = {{trials = #trials}},
+  }
+  for i, axis in ipairs(axes) do plan["grid_" .. i] = axis.text end
+  if o.halving then settle_budget(plan, o, known) end
+  for _, key in ipairs(keys) do
+    if key == plan.budget then fail(("%s is the budget of the rungs, so it cannot be in --grid"):format(key)) end
+  end
+  return plan
+end
+
+-- Words of `capl check`: every value comes once at least.
+local function check_lists(plan, axes)
+  local lists = {}
+  for i, values in ipairs(space.cover(axes)) do
+    lists[i] = {}
+    for _, word in ipairs(plan.args) do table.insert(lists[i], word) end
+    for a, axis in ipairs(axes) do table.insert(lists[i], ("--%s=%s"):format(axis.key, values[a])) end
+    if plan.budget then table.insert(lists[i], ("--%s=%s"):format(plan.budget, plan.rungs[1].budget)) end
+  end
+  return lists
+end
+
+-- `capl check` writes beside the plan, whose folder goes away again when a trial cannot run.
+local function check_trials(job, plan, axes, folder)
+  local lists, logs = check_lists(plan, axes), {}
+  for i = 1, #lists do logs[i] = ("check-%d.log"):format(i) end
+  local how, err = core.sys.protect(function()
+    recipe.check_trials(job, lists, function(i) return folder:file(logs[i]) end)
+  end)
+  if how == "done" then
+    for _, name in ipairs(logs) do core.sys.remove(folder:file(name)) end
+    return
+  end
+  folder:remove(logs)
+  if how == "stopped" then core.sys.stop() end
+  error(err, 0)
+end
+
+local function name_of(path) return path:match("([^/]+)$"):gsub("%.lua$", "") end
+
+local function describe(plan, folder)
+  local n = 0
+  for _, rung in ipairs(plan.rungs) do n = n + rung.trials end
+  local asked = plan.asked or #plan.trials
+  if #plan.trials < asked then
+    core.sys.out(("note: --grid makes %d different trials, not %d\n"):format(#plan.trials, asked))
+  end
+  core.sys.out(("%s: %d trials (%s), %d at a time with %d thread%s each, by %s\n"):format(folder.path, n, plan.kind, plan.jobs,
+    plan.threads, plan.threads == 1 and "" or "s", plan.metric))
+end
+
+local function print_commands(plan)
+  for number, values in ipairs(plan.trials) do
+    local words = trial.words(plan, values, plan.budget and plan.rungs[1].budget)
+    core.sys.out(("trial %3d  %s\n"):format(number, trial.command(plan, words)))
+  end
+end
+
+local function begin(job, o, grids, args)
+  local axes = space.read_all(grids)
+  if #axes == 0 then fail("there is no --grid, so nothing changes from trial to trial", "write --grid KEY=A,B,C") end
+  local text, why = core.sys.read(job.recipe)
+  if not text then core.error{code = "io", message = why} end
+  local plan = make_plan(job, o, args, axes)
+  if o.dry then return print_commands(plan) end
+  local folder = folders.new(o.out or "runs/sweep-" .. name_of(job.recipe), o.out ~= nil)
+  check_trials(job, plan, axes, folder)
+  folder:write("recipe.lua", text)
+  folder:save_plan(plan)
+  describe(plan, folder)
+  return sweep.new(plan, folder):run()
+end
+
+-- ---- going on ----
+
+local function without_failed(folder)
+  local kept = {}
+  for _, result in ipairs(folder.results) do
+    if result.status == "done" then kept[#kept + 1] = result end
+  end
+  folder.results = kept
+end
+
+local function resume(job, o, words, grids, args)
+  if #words + #grids + #args > 0 then
+    fail(("--resume goes on with what was asked for then; %s has no place here"):format(words[1] or args[1] or "--grid"))
+  end
+  local folder, plan = folders.open(o.resume)
+  if core.sys.read(plan.recipe) ~= core.sys.read(folder:file("recipe.lua")) then
+    fail(("%s is not what it was when the sweep began, so its trials could not be compared"):format(plan.recipe),
+      "the recipe of then is " .. folder:file("recipe.lua") .. "; a changed one wants a new sweep")
+  end
+  if plan.version ~= core.version() then
+    core.sys.out(("note: the sweep began with capl %s, this is %s\n"):format(plan.version, core.version()))
+  end
+  if o.retry then without_failed(folder) end
+  plan.jobs = math.max(1, math.min(plan.jobs, count_of("jobs", o.jobs, 4096) or plan.jobs))
+  plan.program = job.program
+  core.sys.out(("%s: %d results are there\n"):format(folder.path, #folder.results))
+  return sweep.new(plan, folder):run()
+end
+
+local function main(job)
+  local grids, rest = split_words(job.args)
+  local o, words, args = options.read(rest, spec, {command = "sweep", rest = true})
+  if o.resume then return resume(job, o, words, grids, args) end
+  if #words ~= 1 then
+    fail(words[2] and ("'%s' is no option; write --key=value"):format(words[2]) or "no recipe is named; usage: " .. job.usage)
+  end
+  check_options(o)
+  job.recipe = words[1]
+  return begin(job, o, grids, args)
+end
+
+return {main = main, options = spec}

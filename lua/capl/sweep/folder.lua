@@ -1,0 +1,117 @@
+-- folder.lua: the files of a sweep: sweep.json (the plan), results.jsonl (a line for each trial that ended), results.csv.
+--
+-- A trial's own files are those of any run, in the folder trial-001 and so on. What is here is all that --resume knows.
+-- SPDX-License-Identifier: Apache-2.0
+local core = ...
+
+local json = require "run.json"
+
+local Folder = {}
+Folder.__index = Folder
+
+local function must(done, why)
+  if done == nil then core.error{code = "io", message = why} end
+  return done
+end
+
+--- Makes a folder that nobody had before: path, or path-2 … unless `exactly`.
+local function new(path, exactly)
+  local parent, number, name = path:match("^(.*)/[^/]*$"), 1, path
+  if parent and parent ~= "" then must(core.sys.mkdir(parent)) end
+  while not must(core.sys.mkdir_new(name)) do
+    if exactly then
+      core.error{code = "io", message = name .. " is there already",
+        hint = "capl sweep --resume " .. name .. " goes on with a sweep; --out= names another folder"}
+    end
+    number = number + 1
+    name = ("%s-%d"):format(path, number)
+  end
+  return setmetatable({path = name, results = {}}, Folder)
+end
+
+function Folder:file(name) return self.path .. "/" .. name end
+
+function Folder:write(name, text) must(core.sys.write(self:file(name), text)) end
+
+--- Removes what a sweep that cannot begin has written.
+function Folder:remove(names)
+  for _, name in ipairs(names) do core.sys.remove(self:file(name)) end
+  core.sys.remove(self.path)
+end
+
+function Folder:save_plan(plan) self:write("sweep.json", json.encode(plan, true) .. "\n") end
+
+--- A trial ended: its line is on the disk before the next one begins.
+function Folder:add(result)
+  self.results[#self.results + 1] = result
+  must(core.sys.append(self:file("results.jsonl"), json.encode(result) .. "\n"))
+end
+
+-- A line may have been cut by what ended the sweep; its trial then runs again.
+local function read_results(path)
+  local out = {}
+  for line in (core.sys.read(path) or ""):gmatch("[^\n]+") do
+    local fine, result = pcall(core.json_decode, line)
+    if fine and type(result) == "table" and type(result.trial) == "number" then out[#out + 1] = result end
+  end
+  return out
+end
+
+--- The sweep in a folder -> Folder, plan. errs io: it holds none
+local function open(path)
+  path = path:gsub("(.)/+$", "%1")
+  local text = core.sys.read(path .. "/sweep.json")
+  local fine, plan = pcall(core.json_decode, text or "")
+  if not fine or type(plan) ~= "table" or type(plan.trials) ~= "table" then
+    core.error{code = "io", message = ("%s holds no sweep%s"):format(path, text and ": its sweep.json is damaged" or ""),
+      hint = "it is a folder that capl sweep has made, such as runs/sweep-captcha"}
+  end
+  local self = setmetatable({path = path, results = read_results(path .. "/results.jsonl")}, Folder)
+  if #self.results > 0 then -- without lines that were cut
+    local lines = {}
+    for i, result in ipairs(self.results) do lines[i] = json.encode(result) end
+    self:write("results.jsonl", table.concat(lines, "\n") .. "\n")
+  end
+  return self, plan
+end
+
+--- A folder for a trial's files: name, or name-2 … when an earlier attempt has left something there.
+function Folder:trial_folder(name)
+  local path, number = self:file(name), 1
+  while core.sys.kind(path) do
+    number = number + 1
+    path = ("%s-%d"):format(self:file(name), number)
+  end
+  return path
+end
+
+-- ---- results.csv ----
+
+local function cell(value)
+  if value == nil then return "" end
+  local text = type(value) == "number" and (value % 1 == 0 and ("%.0f"):format(value) or ("%.10g"):format(value)) or tostring(value)
+  if text:find('[",\n\r]') then return '"' .. text:gsub('"', '""') .. '"' end
+  return text
+end
+
+--- results.csv: a row for each result, best first; columns: trial, keys, the metric, what it took, where it is.
+function Folder:save_csv(keys, metric, results)
+  local columns = {"trial", "rung"}
+  for _, key in ipairs(keys) do columns[#columns + 1] = key end
+  for _, name in ipairs{metric, "low", "high", "n", "step", "status", "seconds", "images_per_s", "peak_memory_bytes", "parameters",
+    "folder", "error"} do columns[#columns + 1] = name end
+  local lines = {table.concat(columns, ",")}
+  for _, r in ipairs(results) do
+    local row = {}
+    for i, name in ipairs(columns) do
+      local value = r[name]
+      if name == metric then value = r.value end
+      if i > 2 and i <= 2 + #keys then value = r.settings[name] end
+      row[i] = cell(value)
+    end
+    lines[#lines + 1] = table.concat(row, ",")
+  end
+  self:write("results.csv", table.concat(lines, "\n") .. "\n")
+end
+
+return {new = new, open = open}

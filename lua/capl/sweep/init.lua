@@ -1,0 +1,180 @@
+-- sweep: many runs of one recipe with other settings, side by side, and which of them is best on the val images.
+--
+-- A plan (what is tried, chosen by what, run how) makes rungs of entries; each entry is one trial, a run like any other.
+-- Successive halving has several rungs: all begin with a small budget, the best go on with more of it.
+-- SPDX-License-Identifier: Apache-2.0
+local core = ...
+
+local metric = require "sweep.metric"
+local pool = require "sweep.pool"
+local show = require "sweep.show"
+local trial = require "sweep.trial"
+
+local Sweep = {}
+Sweep.__index = Sweep
+
+local LOOK = 1 -- seconds between two looks at the figures of the first trial
+
+local function key_of(entry) return ("%d/%d"):format(entry.trial, entry.rung) end
+
+--- plan: see cli/sweep.lua; folder: of sweep/folder.lua, with results of an earlier part
+local function new(plan, folder)
+  local self = setmetatable({plan = plan, folder = folder, done = {}, looked = 0, started = core.clock()}, Sweep)
+  for _, result in ipairs(folder.results) do self.done[key_of(result)] = result end
+  self.pool = pool.new{
+    jobs = plan.jobs, threads = plan.threads, memory = core.sys.memory_available,
+    settled = function(job) return metric.names(job.folder) ~= nil or core.sys.kind(job.folder .. "/metrics.jsonl") == "file" end,
+  }
+  return self
+end
+
+local function say(text) core.sys.out(text .. "\n") end
+
+-- ---- one rung ----
+
+-- Figures of the runs are known from the first evaluation on; a metric that is none of them ends the sweep there.
+function Sweep:check_metric(folder)
+  if self.metric_known then return end
+  local names = metric.names(folder)
+  if not names then return end
+  metric.check_names(self.plan.metric, names)
+  self.metric_known = true
+end
+
+function Sweep:look()
+  if self.metric_known or core.clock() - self.looked < LOOK then return end
+  self.looked = core.clock()
+  for _, child in pairs(self.pool.running) do self:check_metric(child.job.folder) end
+end
+
+function Sweep:start(slot, entry)
+  local name = ("trial-%03d"):format(entry.trial)
+  if #self.plan.rungs > 1 then name = ("%s-rung-%d"):format(name, entry.rung) end
+  self.pool:start(slot, trial.job(self.plan, entry, self.folder:trial_folder(name)))
+end
+
+local function bar(self, total)
+  if not core.sys.isatty(1) or core.sys.getenv("TERM") == "dumb" then return end
+  local ended, best = #self.folder.results, self:ranked()[1]
+  local left = ended > 0 and (core.clock() - self.started) / math.max(1, ended - self.before) * (total - ended) or nil
+  core.sys.bar(("%d of %d trials  %d running%s%s"):format(ended, total, self.pool.count,
+    best and ("  best %s (trial %d)"):format(show.value(self.plan.metric, best.value), best.trial) or "",
+    left and ("  left about %s"):format(require("run.progress").duration(left)) or ""):sub(1, core.sys.columns() - 1))
+end
+
+function Sweep:ended(job, status, seconds, peak)
+  self:check_metric(job.folder)
+  local result = trial.result(self.plan, job, status, seconds, peak)
+  self.done[key_of(result)] = result
+  self.folder:add(result)
+  say(show.line(self.plan, result))
+  self:save()
+end
+
+-- Runs those of the entries that have no result yet.
+function Sweep:run_entries(entries, total)
+  local nth = 1
+  while nth <= #entries or self.pool.count > 0 do
+    while nth <= #entries and self.done[key_of(entries[nth])] do nth = nth + 1 end
+    local slot = nth <= #entries and self.pool:slot()
+    if slot then
+      self:start(slot, entries[nth])
+      nth = nth + 1
+    elseif self.pool.count > 0 then
+      local job, status, seconds, peak = self.pool:wait(0.25)
+      if job then self:ended(job, status, seconds, peak) end
+      self:look()
+      bar(self, total)
+    end
+  end
+end
+
+-- ---- rungs ----
+
+--- Results, best first: those of a later rung before those of an earlier one, failed ones last.
+function Sweep:ranked(rung)
+  local out = {}
+  for _, result in pairs(self.done) do
+    if not rung or result.rung == rung then out[#out + 1] = result end
+  end
+  table.sort(out, function(a, b)
+    if (a.status == "done") ~= (b.status == "done") then return a.status == "done" end
+    if a.rung ~= b.rung then return a.rung > b.rung end
+    if a.value ~= b.value and a.value and b.value then return metric.better(self.plan.goal, a.value, b.value) end
+    return a.trial < b.trial
+  end)
+  return out
+end
+
+-- Entries of a rung: of the first one all trials, of a later one the best of that before it.
+function Sweep:entries(rung)
+  local plan, out = self.plan, {}
+  local budget = plan.rungs[rung].budget
+  local function add(number)
+    out[#out + 1] = {trial = number, rung = rung, values = plan.trials[number], budget = budget}
+  end
+  if rung == 1 then
+    for number = 1, #plan.trials do add(number) end
+    return out
+  end
+  for i, result in ipairs(self:ranked(rung - 1)) do
+    if i <= plan.rungs[rung].trials and result.status == "done" then add(result.trial) end
+  end
+  table.sort(out, function(a, b) return a.trial < b.trial end)
+  return out
+end
+
+local function total_of(plan)
+  local n = 0
+  for _, rung in ipairs(plan.rungs) do n = n + rung.trials end
+  return n
+end
+
+function Sweep:rungs()
+  self.before = #self.folder.results
+  for rung, about in ipairs(self.plan.rungs) do
+    if #self.plan.rungs > 1 then
+      say(("rung %d of %d: %d trial%s with %s=%s"):format(rung, #self.plan.rungs, about.trials, about.trials == 1 and "" or "s",
+        self.plan.budget, about.budget))
+    end
+    self:run_entries(self:entries(rung), total_of(self.plan))
+  end
+end
+
+-- ---- the end ----
+
+function Sweep:save() self.folder:save_csv(self.plan.keys, self.plan.metric, self:ranked()) end
+
+--- The table, the best trial and what to do with it. -> exit status
+function Sweep:report()
+  local ranked = self:ranked()
+  say("")
+  say(show.table(self.plan, ranked))
+  local best, failed = ranked[1], 0
+  for _, result in ipairs(ranked) do failed = failed + (result.status == "failed" and 1 or 0) end
+  if not best or best.status == "failed" then
+    core.error{code = "state", message = ("all %d trials failed: %s"):format(#ranked, best and best.error or "none ran"),
+      hint = "what they printed is in " .. self.folder.path .. "/trial-*.log"}
+  end
+  if failed > 0 then say(("%d of %d trials failed; what they printed is in %s/trial-*.log"):format(failed, #ranked, self.folder.path)) end
+  local doubt = show.doubt(self.plan, ranked)
+  if doubt then say(doubt) end
+  say(("results: %s/results.csv"):format(self.folder.path))
+  say(("best: trial %d, %s %s, in %s"):format(best.trial, self.plan.metric, show.value(self.plan.metric, best.value), best.folder))
+  say(("next: %s"):format(best.command))
+  return 0
+end
+
+--- Runs what has not run yet. Ctrl-C and SIGTERM stop the running trials, which run again with --resume.
+function Sweep:run()
+  local how, err = core.sys.protect(function() self:rungs() end)
+  if how == "done" then return self:report() end
+  local running = self.pool.count
+  self.pool:stop()
+  if how == "error" then error(err, 0) end
+  say(("stopped with %d of %d trials done%s; go on with: %s sweep --resume %s"):format(#self.folder.results, total_of(self.plan),
+    running > 0 and (", %d were running"):format(running) or "", self.plan.program, self.folder.path))
+  core.sys.stop()
+end
+
+return {new = new}

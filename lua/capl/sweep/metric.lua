@@ -1,0 +1,95 @@
+-- metric.lua: the figure a sweep chooses by: one of the evaluations on the val loader, never one of the test images.
+-- SPDX-License-Identifier: Apache-2.0
+local core = ...
+
+local metric = {}
+
+-- Figures that are better when they are less: these words in their names.
+local less = {"loss", "mae", "rmse", "mape", "smae", "smape", "error", "distance", "mse"}
+-- Figures that say how sure another one is, or how much was counted.
+local aside = {val_low = true, val_high = true, val_n = true}
+
+local function fail(message, hint) core.error{code = "value", message = message, hint = hint} end
+
+--- "min" or "max": which is better.
+function metric.goal(name)
+  for _, word in ipairs(less) do
+    if ("_" .. name .. "_"):find("_" .. word .. "_", 1, true) then return "min" end
+  end
+  return "max"
+end
+
+--- Raises for a name that no evaluation can have.
+function metric.check(name)
+  if name:match("^test") then
+    fail(("--metric=%s: a sweep never chooses by test figures"):format(name),
+      "what was chosen by them says nothing about new images; --metric=val_exact or another figure of the val loader")
+  end
+  if not name:match("^val_[%w_@%.]+$") or aside[name] then
+    fail(("--metric=%s is no figure of an evaluation on val images"):format(name), "such as val_exact, val_chars or val_loss")
+  end
+end
+
+--- Whether a is better than b.
+function metric.better(goal, a, b)
+  if goal == "min" then return a < b end
+  return a > b
+end
+
+-- The evaluations in a run's metrics.jsonl, as far as it is written.
+local function evaluations(folder)
+  local out, points = {}, {}
+  for line in (core.sys.read(folder .. "/metrics.jsonl") or ""):gmatch("([^\n]*)\n") do
+    local fine, row = pcall(core.json_decode, line)
+    if fine and type(row) == "table" then
+      local is_evaluation = false
+      for key in pairs(row) do is_evaluation = is_evaluation or key:match("^val_") ~= nil end
+      table.insert(is_evaluation and out or points, row)
+    end
+  end
+  return out, points
+end
+
+--- The figures of a run's evaluations -> sorted names, or nil before the first one.
+function metric.names(folder)
+  local rows = evaluations(folder)
+  if not rows[1] then return nil end
+  local names = {}
+  for key in pairs(rows[1]) do
+    if key:match("^val_") and not aside[key] then names[#names + 1] = key end
+  end
+  table.sort(names)
+  return names
+end
+
+--- Raises when a run's evaluations have other figures than the one chosen by.
+function metric.check_names(name, names)
+  for _, known in ipairs(names) do
+    if known == name then return end
+  end
+  local near = core.nearest(name, names)
+  fail(("--metric=%s: the runs have %s%s"):format(name, table.concat(names, ", "), near and ("; did you mean %s?"):format(near) or ""))
+end
+
+--- The best evaluation of a run by a figure -> its row {step, seconds, …}, and the row of the last training point.
+-- last  the last evaluation in place of the best one
+function metric.of_run(folder, name, goal, last)
+  local rows, points = evaluations(folder)
+  local best
+  for _, row in ipairs(rows) do
+    local value = row[name]
+    if type(value) == "number" and (last or not best or not metric.better(goal, best[name], value)) then best = row end
+  end
+  return best, points[#points]
+end
+
+--- The values of a figure over the images seen -> {x, y}
+function metric.curve(folder, name)
+  local x, y = {}, {}
+  for _, row in ipairs((evaluations(folder))) do
+    if type(row[name]) == "number" then x[#x + 1], y[#y + 1] = row.images or row.step, row[name] end
+  end
+  return {x = x, y = y}
+end
+
+return metric

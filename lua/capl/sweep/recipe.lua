@@ -1,0 +1,112 @@
+-- recipe.lua: what a sweep wants to know of its recipe before any trial begins: its settings, and whether trials can begin.
+-- SPDX-License-Identifier: Apache-2.0
+local core = ...
+
+local run = require "run"
+local execute = require("cli.recipe").execute
+
+local recipe = {}
+
+local function fail(message, hint) core.error{code = "value", message = message, hint = hint} end
+
+-- Runs the recipe up to its capl.params, on a device without numbers -> function(key, text) -> value, which raises what is
+-- wrong with the text; list of keys.
+local function settings_of(job, args)
+  local found
+  run.inspect = function(keys, read) found = {keys = keys, read = read} end
+  local former = core.device()
+  core.device("meta")
+  run.on("loader", function() core.sys.unwind() end)
+  run.on("step", function() core.sys.unwind() end)
+  core.sys.mute(true)
+  execute(job, {mode = "check", args = args, quiet = true})
+  core.sys.mute(false)
+  core.device(former)
+  if not found then fail(job.recipe .. " has no capl.params, and so no settings to sweep over") end
+  return found
+end
+
+-- "samples" of a recipe that has it; the first of what says how long a run is.
+local function budget_key(found)
+  for _, key in ipairs{"samples", "steps", "epochs"} do
+    for _, known in ipairs(found.keys) do
+      if key == known then return key end
+    end
+  end
+end
+
+local function check_axis(found, axis)
+  for _, text in ipairs(axis.values or {}) do found.read(axis.key, text) end
+  if axis.values then return end
+  for _, x in ipairs{axis.low, axis.high} do
+    if type(found.read(axis.key, ("%.17g"):format(x))) ~= "number" then
+      fail(("--grid %s: %s is no number, so it has no range"):format(axis.text, axis.key))
+    end
+  end
+end
+
+-- A word may be a misspelt option of the sweep as well as of the recipe.
+local function check_word(found, spec, word)
+  local key, text = word:match("^%-%-([^=]+)=?(.*)$")
+  local names = {"preset"}
+  for _, known in ipairs(found.keys) do names[#names + 1] = known end
+  for _, name in ipairs(names) do
+    if name == key then return name ~= "preset" and found.read(key, word:find("=", 1, true) and text or true) end
+  end
+  for _, option in ipairs(spec) do names[#names + 1] = option.name end
+  local near = core.nearest(key, names)
+  fail(("unknown option --%s%s"):format(key, near and ("; did you mean --%s?"):format(near) or ""),
+    "'capl sweep --help' lists the options of a sweep, 'capl RECIPE --help' the settings of the recipe")
+end
+
+--- Checks keys and values against the recipe's settings.
+-- args  --key=value words that all trials share; spec: options of the sweep
+-- out   {budget = key that says how long a run is, its value}
+function recipe.check(job, args, axes, spec)
+  local found = settings_of(job, args)
+  for _, word in ipairs(args) do check_word(found, spec, word) end
+  for _, axis in ipairs(axes) do
+    check_axis(found, axis)
+    for _, word in ipairs(args) do
+      if word:match("^%-%-([^=]+)") == axis.key then fail(("%s is both fixed and in --grid: %s"):format(axis.key, word)) end
+    end
+  end
+  local key = budget_key(found)
+  return {budget = key, value = key and found.read(key), read = found.read}
+end
+
+-- The message of `capl check` that failed: all but its hint's repetition of what a run would say.
+local function message_of(log)
+  return ((core.sys.read(log) or ""):gsub("%s+$", ""))
+end
+
+--- Runs `capl check` of the recipe once for each list of words, side by side.
+-- errs value: what the first one that fails says
+function recipe.check_trials(job, lists, log_of)
+  local running, most, next_one, failed = {}, core.sys.cpus(), 1, nil
+  while next(running) or (next_one <= #lists and not failed) do
+    local count = 0
+    for _ in pairs(running) do count = count + 1 end
+    if next_one <= #lists and count < most and not failed then
+      local args = {"check", job.recipe}
+      for _, word in ipairs(lists[next_one]) do args[#args + 1] = word end
+      local process, why = core.sys.spawn{args = args, log = log_of(next_one), env = {"CAPL_THREADS=1"}}
+      if not process then core.error{code = "io", message = why} end
+      running[next_one], next_one = process, next_one + 1
+    else
+      core.sys.sleep(0.01)
+    end
+    for i, process in pairs(running) do
+      local status = process:poll()
+      if status then
+        running[i] = nil
+        if status ~= 0 and (not failed or i < failed) then failed = i end
+      end
+    end
+  end
+  if failed then
+    fail(("a trial cannot run: %s\n%s"):format(table.concat(lists[failed], " "), message_of(log_of(failed))))
+  end
+end
+
+return recipe

@@ -1,0 +1,94 @@
+-- show.lua: what a sweep says: a line for each trial that ended, the table of all, and what to do next.
+-- SPDX-License-Identifier: Apache-2.0
+local progress = require "run.progress"
+
+local show = {}
+
+local ROWS = 30 -- of the table; results.csv has them all
+
+--- "0.9312", "93.12 %" of shares.
+function show.value(metric, value)
+  if type(value) ~= "number" then return "-" end
+  for _, share in ipairs{"exact", "chars", "merged", "miou", "hit"} do
+    if metric:find(share, 1, true) then return ("%.2f %%"):format(100 * value) end
+  end
+  return ("%.5g"):format(value)
+end
+
+--- "lr=0.01 hidden=128"
+function show.settings(keys, settings)
+  local parts = {}
+  for i, key in ipairs(keys) do parts[i] = ("%s=%s"):format(key, settings[key]) end
+  return table.concat(parts, " ")
+end
+
+--- "trial 3  lr=0.01 hidden=128  val_exact 93.12 %  12 s"
+function show.line(plan, result)
+  local done = result.status == "done"
+  local what = done and ("%s %s"):format(plan.metric, show.value(plan.metric, result.value)) or "failed: " .. result.error
+  local rung = plan.kind == "halving" and (" at %s=%s"):format(plan.budget, plan.rungs[result.rung].budget) or ""
+  return ("trial %3d  %s%s  %s  %s"):format(result.trial, show.settings(plan.keys, result.settings), rung, what,
+    progress.duration(result.seconds))
+end
+
+-- Rows of texts as aligned columns; the first `left` are texts, the others numbers.
+local function aligned(rows, is_number)
+  local wide, lines = {}, {}
+  for _, row in ipairs(rows) do
+    for c, text in ipairs(row) do wide[c] = math.max(wide[c] or 0, #text) end
+  end
+  for i, row in ipairs(rows) do
+    local parts = {}
+    for c, text in ipairs(row) do
+      local space = (" "):rep(wide[c] - #text)
+      parts[c] = is_number[c] and space .. text or text .. space
+    end
+    lines[i] = "  " .. table.concat(parts, "  "):gsub("%s+$", "")
+  end
+  return table.concat(lines, "\n")
+end
+
+local function interval(plan, r)
+  if r.status ~= "done" or not r.low or not r.high then return "" end
+  return ("%s to %s"):format(show.value(plan.metric, r.low):gsub(" %%$", ""), show.value(plan.metric, r.high))
+end
+
+--- The table of results, best first.
+function show.table(plan, results)
+  local halving = plan.kind == "halving"
+  local head, numbers = {"trial"}, {true}
+  for _, key in ipairs(plan.keys) do head[#head + 1], numbers[#head + 1] = key, true end
+  if halving then head[#head + 1], numbers[#head + 1] = plan.budget, true end
+  for _, name in ipairs{plan.metric, "95 % interval", "at step", "time"} do head[#head + 1], numbers[#head + 1] = name, true end
+  local rows = {head}
+  for i = 1, math.min(#results, ROWS) do
+    local r = results[i]
+    local row = {("%d"):format(r.trial)}
+    for _, key in ipairs(plan.keys) do row[#row + 1] = tostring(r.settings[key]) end
+    if halving then row[#row + 1] = tostring(plan.rungs[r.rung].budget) end
+    row[#row + 1] = r.status == "done" and show.value(plan.metric, r.value) or "failed"
+    row[#row + 1] = interval(plan, r)
+    row[#row + 1] = r.step and ("%d"):format(r.step) or ""
+    row[#row + 1] = progress.duration(r.seconds)
+    rows[#rows + 1] = row
+  end
+  local text = aligned(rows, numbers)
+  if #results > ROWS then text = text .. ("\n  … %d more in results.csv"):format(#results - ROWS) end
+  return text
+end
+
+--- Whether the best one may be luck: the second one's figure lies within its interval. A sentence or nil.
+function show.doubt(plan, results)
+  local a, b = results[1], results[2]
+  if not a or not b or not a.low or not b.high or not b.value then return nil end
+  local close = 0
+  for i = 2, #results do
+    local r = results[i]
+    if r.value and r.high and r.rung == a.rung and r.high >= a.low then close = close + 1 end
+  end
+  if close == 0 then return nil end
+  return ("note: with %d val images %d other%s within the interval of the best: more of them, or another seed, would tell"):format(
+    a.n or 0, close, close == 1 and " is" or "s are")
+end
+
+return show

@@ -1,0 +1,87 @@
+-- trial.lua: one trial of a sweep: the command it is, the process that runs it, and what its files say when it has ended.
+-- SPDX-License-Identifier: Apache-2.0
+local core = ...
+
+local metric = require "sweep.metric"
+
+local trial = {}
+
+local TAIL = 300 -- characters of an error that a result keeps
+
+--- --key=value words of a trial: those of the whole sweep, its own, and what its rung adds.
+function trial.words(plan, values, budget)
+  local out = {}
+  for _, word in ipairs(plan.args) do out[#out + 1] = word end
+  for i, key in ipairs(plan.keys) do out[#out + 1] = ("--%s=%s"):format(key, values[i]) end
+  if budget then out[#out + 1] = ("--%s=%s"):format(plan.budget, budget) end
+  return out
+end
+
+-- A word as a shell takes it.
+local function quoted(word)
+  if word:match("^[%w_@%%+=:,./-]+$") then return word end
+  return "'" .. word:gsub("'", "'\\''") .. "'"
+end
+
+--- The command that does the same run again.
+function trial.command(plan, words)
+  local parts = {plan.program, plan.recipe}
+  if plan.threads < core.sys.threads() then table.insert(parts, 1, ("CAPL_THREADS=%d"):format(plan.threads)) end
+  for _, word in ipairs(words) do parts[#parts + 1] = quoted(word) end
+  return table.concat(parts, " ")
+end
+
+--- What Pool:start takes.
+function trial.job(plan, entry, folder)
+  local args = {plan.recipe}
+  for _, word in ipairs(trial.words(plan, entry.values, entry.budget)) do args[#args + 1] = word end
+  return {
+    args = args, folder = folder, log = folder .. ".log", entry = entry,
+    env = {"CAPL_RUN_FOLDER=" .. folder, ("CAPL_THREADS=%d"):format(plan.threads), "NO_COLOR=1"},
+  }
+end
+
+-- The last lines of what a trial printed, which tell why it ended.
+local function last_words(log)
+  local text = (core.sys.read(log) or ""):gsub("%s+$", "")
+  local lines = {}
+  for line in text:gmatch("[^\n]+") do lines[#lines + 1] = line end
+  local first = #lines
+  while first > 1 and #lines - first < 3 and lines[first]:match("^%s") do first = first - 1 end -- context and hint are indented
+  local out = table.concat(lines, "\n", math.max(first, 1)):gsub("%s*\n%s*", "; ")
+  return #out > TAIL and out:sub(1, TAIL) .. "…" or out
+end
+
+local signals = {[130] = "interrupted", [137] = "killed", [143] = "ended by SIGTERM", [124] = "out of its minutes"}
+
+local function error_of(job, status, row)
+  if status ~= 0 then
+    local words = last_words(job.log)
+    return signals[status] and ("%s; %s"):format(signals[status], words) or words ~= "" and words or ("exit status %d"):format(status)
+  end
+  if not row then return "no evaluation has the figure" end
+end
+
+local function figures_of(folder)
+  local fine, result = pcall(core.json_decode, core.sys.read(folder .. "/result.json") or "")
+  return fine and type(result) == "table" and result or {}
+end
+
+--- The line of results.jsonl for a trial that ended.
+function trial.result(plan, job, status, seconds, peak)
+  local row, point = metric.of_run(job.folder, plan.metric, plan.goal, plan.at == "last")
+  local figures, settings = figures_of(job.folder), {}
+  for i, key in ipairs(plan.keys) do settings[key] = job.entry.values[i] end
+  row, point = row or {}, point or {}
+  local failed = error_of(job, status, row[plan.metric] and row)
+  return {
+    trial = job.entry.trial, rung = job.entry.rung, settings = settings, status = failed and "failed" or "done", error = failed,
+    value = row[plan.metric], low = plan.metric == "val_exact" and row.val_low or nil,
+    high = plan.metric == "val_exact" and row.val_high or nil, n = row.val_n, step = row.step, steps = figures.steps or point.step,
+    ended = figures.ended, images = row.images, images_per_s = figures.images_per_s or point.images_per_s, seconds = seconds,
+    peak_memory_bytes = peak > 0 and peak or nil, parameters = figures.parameters, folder = job.folder,
+    command = trial.command(plan, trial.words(plan, job.entry.values, job.entry.budget)),
+  }
+end
+
+return trial

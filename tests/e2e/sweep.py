@@ -1,0 +1,135 @@
+"""capl sweep: a grid with trials that fail, a sweep that is killed and goes on, Ctrl-C, draws, and successive halving.
+
+SPDX-License-Identifier: Apache-2.0
+"""
+import csv
+import json
+import os
+import re
+import signal
+import subprocess
+import time
+
+from program import CAPL, capl, check, in_empty_folder
+from small import read_json, write_recipe
+
+
+def results(folder):
+    with open(folder + "/results.jsonl", encoding="utf-8") as file:
+        return [json.loads(line) for line in file]
+
+
+def rows(folder):
+    with open(folder + "/results.csv", encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def val_losses(folder):
+    with open(folder + "/metrics.jsonl", encoding="utf-8") as file:
+        found = [json.loads(line) for line in file]
+    return [row["val_loss"] for row in found if "val_loss" in row]
+
+
+def living(folder):
+    """Processes that name the folder in their environment: trials of that sweep."""
+    out = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/environ", "rb") as file:
+                text = file.read()
+        except OSError:
+            continue
+        if f"CAPL_RUN_FOLDER={folder}/".encode() in text:
+            out.append(pid)
+    return out
+
+
+def grid():
+    status, out, err = capl("sweep", "small.lua", "--grid", "steps=4,60", "--grid=scale=1,1e39", "--precision=fp32")
+    check(status == 0, "a sweep some of whose trials fail ends well", out + err)
+    found = results("runs/sweep-small")
+    failed = [r for r in found if r["status"] == "failed"]
+    check(len(found) == 4 and len(failed) == 2, "each trial has a line, the failed ones too", out)
+    check(all("the loss of step 1 is" in r["error"] for r in failed), "with the error of the run", str(failed))
+    best = rows("runs/sweep-small")[0]
+    check(best["steps"] == "60" and best["scale"] == "1", "the longer run is best", out)
+    check(f"best: trial {best['trial']}, val_exact" in out and "2 of 4 trials failed" in out, "the screen says so", out)
+    settings = read_json(best["folder"] + "/settings.json")["settings"]
+    check(settings["steps"] == {"value": 60, "origin": "flag"} and settings["precision"]["origin"] == "flag", "a trial is an ordinary run", str(settings))
+    command = out.rsplit("next: ", 1)[1].strip()
+    done = subprocess.run(command, shell=True, capture_output=True, text=True, timeout=60, check=False)
+    check(done.returncode == 0, "its command runs", done.stdout + done.stderr)
+    check(val_losses("runs/small") == val_losses(best["folder"]), "and gives the same figures, bit for bit")
+
+
+def killed():
+    words = [CAPL, "sweep", "small.lua", "--grid", "steps=20..25", "--out=S", "--jobs=2"]
+    with subprocess.Popen(words, stdout=subprocess.DEVNULL) as process:
+        started = time.monotonic()
+        while not (os.path.exists("S/results.jsonl") and living("S")) and time.monotonic() - started < 30:
+            time.sleep(0.01)
+        process.send_signal(signal.SIGKILL)
+    started = time.monotonic()
+    while living("S") and time.monotonic() - started < 20:
+        time.sleep(0.02)
+    check(not living("S"), "a sweep that is killed takes its trials with it", str(living("S")))
+    before = {r["trial"]: os.stat(r["folder"] + "/result.json").st_mtime_ns for r in results("S")}
+    check(0 < len(before) < 6, "which was in the middle", str(before))
+    with open("S/results.jsonl", "a", encoding="utf-8") as file:
+        file.write('{"trial": 6, "rung": 1, "sta')
+    status, out, err = capl("sweep", "--resume", "S")
+    after = results("S")
+    check(status == 0 and sorted(r["trial"] for r in after) == [1, 2, 3, 4, 5, 6], "--resume runs the rest, also after a line that was cut", out + err)
+    check(all(os.stat(r["folder"] + "/result.json").st_mtime_ns == before[r["trial"]] for r in after if r["trial"] in before),
+          "and none that had ended")
+    with open("small.lua", "a", encoding="utf-8") as file:
+        file.write("-- other\n")
+    status, out, err = capl("sweep", "--resume=S/")
+    check(status == 1 and "is not what it was when the sweep began" in err, "a changed recipe is no longer the same sweep", out + err)
+    write_recipe()
+
+
+def stopped():
+    with subprocess.Popen([CAPL, "sweep", "small.lua", "--grid", "steps=100000,100001", "--out=T"], stdout=subprocess.PIPE, text=True) as process:
+        started = time.monotonic()
+        while not living("T") and time.monotonic() - started < 30:
+            time.sleep(0.01)
+        process.send_signal(signal.SIGINT)
+        out = process.communicate(timeout=40)[0]
+    check(process.returncode == 130 and "go on with:" in out and "sweep --resume T" in out, "Ctrl-C says how to go on", out)
+    check(not living("T"), "and leaves no trial behind")
+
+
+def draws():
+    def commands(seed):
+        words = ["--grid", "scale=0.5..2:log", "--grid", "steps=4..9", "--random=20", f"--sweep_seed={seed}", "--dry"]
+        status, out, err = capl("sweep", "small.lua", *words)
+        check(status == 0 and out.count("\n") == 20, f"--dry lists what seed {seed} draws", out + err)
+        return re.findall(r"--scale=(\S+) --steps=(\S+)", out)
+    one, same, other = commands(1), commands(1), commands(2)
+    check(one == same and one != other and len(set(one)) == 20, "the seed decides what is drawn, and nothing twice", f"{one} {same} {other}")
+    check(all(0.5 <= float(scale) <= 2 and steps in "456789" for scale, steps in one), "from the ranges", str(one))
+    check({steps for _, steps in one} == set("456789"), "and all over them", str(one))
+    check(not os.path.exists("runs/sweep-small-2"), "nothing has run")
+
+
+def halving():
+    status, out, err = capl("sweep", "small.lua", "--grid", "scale=1,2,4,8", "--halving=4", "--factor=2", "--steps=16", "--out=H")
+    check(status == 0, "successive halving", out + err)
+    found = results("H")
+    check([sum(r["rung"] == rung for r in found) for rung in (1, 2, 3)] == [4, 2, 1], "4 trials, then 2, then 1", out)
+    check({(r["rung"], r["steps"]) for r in found} == {(1, 4), (2, 8), (3, 16)}, "with twice the steps each time", out)
+    second = sorted((r for r in found if r["rung"] == 1), key=lambda r: (-r["value"], r["trial"]))[:2]
+    check({r["trial"] for r in second} == {r["trial"] for r in found if r["rung"] == 2}, "the best go on", out)
+
+
+def main():
+    write_recipe()
+    grid()
+    killed()
+    stopped()
+    draws()
+    halving()
+
+
+in_empty_folder(main)
