@@ -43,11 +43,20 @@ local function speaks(mode)
   end
 end
 
+local function apply_monitor(value)
+  if type(value) ~= "number" then
+    core.error{code = "value", message = ("monitor_every is a number of seconds, not '%s'"):format(tostring(value))}
+  end
+  return value, nil, true
+end
+
 --- key, default, doc for --help, apply(value) -> value in force, why if it was chosen, whether the header may leave it out
 return {
   {key = "device", default = "auto", doc = "auto, cpu, cuda, cuda:1 …", apply = apply_device},
   {key = "deterministic", default = false, doc = "same seed, same bits", apply = apply_deterministic},
   {key = "autotune", default = "auto", doc = "auto, true, false: time the candidates of a GPU's ops", apply = apply_autotune},
+  {key = "monitor_every", default = 1, doc = "seconds between two readings of power, load, memory, temperature; 0: none",
+    apply = apply_monitor},
   {key = "quiet", default = false, doc = "print the last line only, and what the recipe itself prints", apply = speaks("quiet")},
   {key = "json", default = false, doc = "print one JSON object per line: metrics, progress, texts, result", apply = speaks("json")},
 }

@@ -5,6 +5,7 @@
 return {
   fit = require "train.fit",
   evaluate = require "train.evaluate",
+  Monitor = require("train.monitor").new,
   save = require("train.tree").save,
   load = require("train.tree").load,
   save_evaluation = require "train.evaluation".save,

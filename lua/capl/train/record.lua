@@ -25,11 +25,12 @@ function Record:line(values)
   if self.on then must(core.sys.append(self:path("metrics.jsonl"), json.encode(values) .. "\n")) end
 end
 
---- A step whose loss was read. at: {step, images, seconds, images_per_s}
+--- A step whose loss was read. at: {step, images, seconds, images_per_s} and what parts have added
 function Record:step(at, loss, lr)
   table.insert(self.train.x, at.images)
   table.insert(self.train.loss, loss)
-  self:line{step = at.step, images = at.images, seconds = at.seconds, images_per_s = at.images_per_s, loss = loss, lr = lr}
+  at.loss, at.lr = loss, lr
+  self:line(at)
 end
 
 --- An evaluation on the val loader.

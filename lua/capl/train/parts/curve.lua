@@ -28,7 +28,9 @@ end
 
 function Curve:after_step(loss)
   if self:is_point() then
-    table.insert(self.fetches, {loss = core.fetch(loss), at = self.fit:at(), lr = self.fit.lr})
+    local at = self.fit:at()
+    self.fit.parts:tell("point", at)
+    table.insert(self.fetches, {loss = core.fetch(loss), at = at, lr = self.fit.lr})
   end
   self:note(false)
 end

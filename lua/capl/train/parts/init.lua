@@ -7,6 +7,7 @@
 --   before_step(batch)    after_step(loss): loss lives on the device, so reading it costs a wait
 --   epoch_ended(epoch)
 --   before_evaluation()   evaluated(e)   after_evaluation(); e = {step, images, seconds, figures, meter, loss, better}
+--   point(at)             a point of the curve: what is added to at = {step, images, …} becomes part of its line
 --   finish(result)        after the last step, before the test; stopped() instead after Ctrl-C
 --   close()               always, last
 --   state()               -> a tree of numbers, texts, booleans and tensors; set_state(tree) puts it back
@@ -17,10 +18,11 @@ local list = {
   require "train.parts.curve",
   require "train.parts.best",
   require "train.parts.curriculum",
+  require "train.parts.monitor",
 }
 
 local events = {"begin", "before_step", "after_step", "epoch_ended", "before_evaluation", "evaluated", "after_evaluation",
-  "finish", "stopped", "close"}
+  "point", "finish", "stopped", "close"}
 
 --- Adds the keys of all parts to a spec of options.
 function parts.add_keys(spec)

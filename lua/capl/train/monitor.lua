@@ -1,0 +1,95 @@
+-- monitor.lua: train.Monitor: what training does to the machine: power, load, memory, temperature and clocks while it runs.
+--
+-- A thread beside training asks GPU and system every second; reading its averages costs microseconds and waits for nothing.
+-- SPDX-License-Identifier: Apache-2.0
+local core = ...
+
+local check = require "check"
+
+local Sampler = {}
+Sampler.__index = Sampler
+
+local LEAST_EVERY = 0.05 -- seconds: asking a driver takes a millisecond or two
+
+local spec = {{"every", "number", default = 1}, {"hot", "number", default = 85}}
+
+--- Checks the seconds between two readings. what: the name of the option; 0 is "never" where that is allowed.
+local function check_every(op, what, every, may_be_off)
+  if every >= LEAST_EVERY and every < math.huge or (may_be_off and every == 0) then return end
+  local off = may_be_off and ", or 0 for none" or ""
+  check.fail(op, ("%s is a number of seconds from %g on%s, got %g"):format(what, LEAST_EVERY, off, every))
+end
+
+--- Samples the machine beside a training loop.
+-- opts  every = 1 (seconds between two readings); hot = 85 (degrees Celsius of the GPU above which there is a warning)
+-- out   monitor: :averages() since the last call, :totals() since it was made, :events(), :line(), :close(). Figures, absent
+--       where this machine does not tell them: power_w, power_limit_w, utilization, memory_utilization, memory_used,
+--       memory_total, temperature_c, sm_mhz, memory_mhz, throttled (the GPU of the default device); cpu, cpu_machine, load, rss,
+--       ram_used, ram_total, cpu_temperature_c, cpu_mhz, cpu_power_w. Shares are 0..1, memory is bytes
+-- errs  value: unknown option, every below 0.05
+-- eg    capl.train.Monitor{every = 0.5}:line()
+local function Monitor(opts)
+  local o = check.options("train.Monitor", spec, opts)
+  check_every("train.Monitor", "every", o.every)
+  local m, why = core.monitor.open(o.every, nil, nil, o.hot)
+  if not m then core.error{code = "state", op = "train.Monitor", message = why, path = false} end
+  return setmetatable({sampler = m, every = o.every, without = why, since = m:window(), whole = m:window(), taken = 0}, Sampler)
+end
+
+--- Means since the last call; nil when no reading has come since.
+function Sampler:averages()
+  local samples, mean = self.sampler:take(self.since)
+  if samples == 0 then return nil end
+  self.taken = self.taken + samples
+  return mean
+end
+
+--- Figures since the monitor was made.
+-- out  the means, and gpu = its name, samples, seconds, energy_wh (energy_from = "counted" by the GPU or "estimated" from
+--      power and time), throttle = why clocks were held down, least = {…}, most = {…}
+function Sampler:totals()
+  self.sampler:sample() -- the last second counts, too
+  local samples, out, least, most, seconds = self.sampler:take(self.whole, true)
+  out.gpu, out.samples, out.seconds, out.least, out.most = self.sampler:gpu(), samples, seconds, least, most
+  return out
+end
+
+--- Sentences about what should be known, each once: heat, a lost GPU.
+function Sampler:events()
+  local event = self.sampler:event()
+  if not event then return {} end
+  local list = {}
+  while event do
+    list[#list + 1] = event
+    event = self.sampler:event()
+  end
+  return list
+end
+
+-- "12.3 GB"
+local function gb(bytes) return ("%.1f GB"):format(bytes / 1e9) end
+
+--- What it looks at, for the header of a run.
+function Sampler:line()
+  local now = self.sampler:sample()
+  local parts = {}
+  if self.sampler:gpu() then
+    parts[1] = self.sampler:gpu()
+    if now.power_limit_w then parts[#parts + 1] = ("at most %.0f W"):format(now.power_limit_w) end
+    if now.memory_total then parts[#parts + 1] = ("%s of %s taken"):format(gb(now.memory_used), gb(now.memory_total)) end
+  else
+    parts[1] = ("%d processors"):format(core.sys.cpus())
+    if now.ram_total then parts[#parts + 1] = ("%s of %s taken"):format(gb(now.ram_used or 0), gb(now.ram_total)) end
+    local no_gpu = self.without and self.without:match("^device .* is no GPU$")
+    if self.without and not no_gpu then parts[#parts + 1] = "of the GPU nothing: " .. self.without end
+  end
+  return ("monitor: every %g s: %s"):format(self.every, table.concat(parts, ", "))
+end
+
+--- Processor seconds that its thread has used.
+function Sampler:cost() return self.sampler:cost() end
+
+--- Ends the thread. Totals are gone then.
+function Sampler:close() self.sampler:close() end
+
+return {new = Monitor, check_every = check_every}

@@ -1,0 +1,61 @@
+-- monitor.lua: what the run does to the machine: means per point of the curve, totals in result.json, warnings as they come.
+-- SPDX-License-Identifier: Apache-2.0
+local _ = ...
+
+local monitor = require "train.monitor"
+local run = require "run"
+
+local Part = {}
+Part.__index = Part
+
+-- Key of train.fit; without it the setting of that name, which every recipe has.
+local function read(o)
+  o.monitor_asked = o.monitor_every ~= nil
+  if o.monitor_every == nil then o.monitor_every = run.setting("monitor_every") or 1 end
+  monitor.check_every("train.fit", "monitor_every", o.monitor_every, true)
+end
+
+local function new(fit)
+  local o = fit.o
+  local is_real = run.mode == "run" or (run.mode == "none" and o.monitor_asked)
+  if o.monitor_every == 0 or not is_real then return nil end
+  return setmetatable({fit = fit, monitor = monitor.new{every = o.monitor_every}, energy_wh = 0, seconds = 0}, Part)
+end
+
+function Part:lines() return {self.monitor:line()} end
+
+--- A point of the curve: what has been read since the last one goes into its line.
+function Part:point(at) at.monitor = self.monitor:averages() end
+
+-- A warning is told within the second; asking for one costs a few hundred nanoseconds.
+function Part:after_step()
+  for _, text in ipairs(self.monitor:events()) do
+    run.print("warning: " .. text)
+    self.fit.record:line{step = self.fit.step, seconds = self.fit.span:seconds(), event = text}
+  end
+end
+
+-- Of all parts of a run that was resumed.
+function Part:totals()
+  local t = self.monitor:totals()
+  t.every = self.monitor.every
+  t.seconds = self.seconds + t.seconds
+  if t.energy_wh then t.energy_wh = self.energy_wh + t.energy_wh end
+  return t
+end
+
+function Part:finish(result)
+  self:after_step()
+  result.monitor = self:totals()
+end
+
+function Part:state()
+  local t = self:totals()
+  return {energy_wh = t.energy_wh or 0, seconds = t.seconds}
+end
+
+function Part:set_state(state) self.energy_wh, self.seconds = state.energy_wh, state.seconds end
+
+function Part:close() self.monitor:close() end
+
+return {name = "monitor", spec = {{"monitor_every", "number"}}, read = read, new = new}
