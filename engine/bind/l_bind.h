@@ -42,6 +42,9 @@ void bind_collect_if_due(lua_State *L);
 
 /* Puts a fresh handle into the innermost scope, if any. */
 void bind_scope_add(capl_handle *h);
+/* Opens a scope, false when they are nested too deep; and closes it: handles made meanwhile are released. */
+bool bind_scope_begin(int *mine);
+void bind_scope_end(int mine);
 
 /* ---- settings of the process (l_misc.c) ------------------------------------------------------ */
 
@@ -123,6 +126,8 @@ void bind_open_ops(lua_State *L);
 void bind_open_fuse(lua_State *L);
 void bind_open_scopes(lua_State *L);
 void bind_open_misc(lua_State *L);
+void bind_open_finite(lua_State *L);
+void bind_open_recompute(lua_State *L);
 void bind_open_data(lua_State *L);
 void bind_open_io(lua_State *L);
 void bind_open_checkpoint(lua_State *L);

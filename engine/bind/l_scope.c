@@ -41,6 +41,19 @@ static void scope_end(int mine)
   while (heads[mine].next) bind_handle_release(heads[mine].next);
 }
 
+bool bind_scope_begin(int *mine)
+{
+  if (depth == MAX_SCOPES - 1) return false;
+  *mine = ++depth;
+  return true;
+}
+
+void bind_scope_end(int mine)
+{
+  depth = mine - 1;
+  scope_end(mine);
+}
+
 /* core.scope(fn, …) -> fn's results; every other tensor made meanwhile is released, also on error. */
 static int core_scope(lua_State *L)
 {

@@ -348,6 +348,8 @@ static void open_core(lua_State *L)
   bind_open_fuse(L);
   bind_open_scopes(L);
   bind_open_misc(L);
+  bind_open_finite(L);
+  bind_open_recompute(L);
   bind_open_data(L);
   capl_sys_push(L);
   lua_setfield(L, -2, "sys");

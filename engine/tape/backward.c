@@ -197,6 +197,43 @@ static void free_list(node_list *list)
   free(list->items);
 }
 
+/* Where the gradient of an output of a segment goes: to the call that made it, to a leaf, or nowhere. */
+static capl_status start_from(node_list *list, capl_tensor *out, capl_tensor *dy, uint64_t first)
+{
+  if (!out || !dy) return CAPL_OK;
+  if (!out->node) return out->requires_grad ? give_leaf(out, dy) : CAPL_OK;
+  if (out->node->sequence > first) CAPL_TRY(add_node(list, out->node));
+  return accumulate(&out->node->dy[out->node_output], dy);
+}
+
+/* What is older than the segment waits for its turn in the walk that is going on, of which it has to be a part. */
+static capl_status collect_within(node_list *list, uint64_t first)
+{
+  for (size_t k = 0; k < list->count; k++) {
+    capl_node *node = list->items[k];
+    for (int i = 0; i < node->n_in; i++) {
+      const capl_node *past = node->edges[i].node;
+      if (past && past->sequence <= first && !past->done)
+        return CAPL_FAIL(CAPL_ESTATE, "checkpoint: a tensor made before it by %s is used in it, but is not one of its "
+                                      "arguments: its gradient would be lost", past->op->name);
+      CAPL_TRY(add_node(list, node->edges[i].node));
+    }
+  }
+  return CAPL_OK;
+}
+
+capl_status backward_within(capl_tensor *const *out, capl_tensor *const *dy, int n, uint64_t first)
+{
+  node_list list = {0};
+  capl_status status = CAPL_OK;
+  for (int k = 0; k < n && status == CAPL_OK; k++) status = start_from(&list, out[k], dy[k], first);
+  if (status == CAPL_OK) status = collect_within(&list, first);
+  if (list.count > 1) qsort(list.items, list.count, sizeof *list.items, newest_first);
+  for (size_t k = 0; k < list.count && status == CAPL_OK; k++) status = run_rule(list.items[k]);
+  free_list(&list);
+  return status;
+}
+
 static capl_status backward(capl_tensor *loss, seed_value seed)
 {
   char text[160];
@@ -234,6 +271,7 @@ capl_status capl_backward_from(capl_tensor *loss, capl_tensor *seed)
 
 static bool node_has(const capl_node *node, capl_dtype dtype)
 {
+  if (node->segment && segment_has(node->segment, dtype)) return true;
   for (int i = 0; i < node->n_in; i++)
     if (node->in[i] && node->in[i]->dtype == dtype) return true;
   for (int k = 0; k < node->op->n_out; k++)

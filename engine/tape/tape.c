@@ -10,6 +10,7 @@
 
 static _Thread_local bool recording = true;
 static _Thread_local uint64_t sequence;
+static _Thread_local bool noting, noted; /* what would be recorded if recording were on */
 
 bool capl_grad_set_enabled(bool enabled)
 {
@@ -30,10 +31,23 @@ static bool wants_gradient(const capl_tensor *t)
 
 bool tape_wants(const capl_op *op, capl_tensor *const *in, int n_in)
 {
-  if (!recording || !op->grad) return false;
+  if (!(recording || noting) || !op->grad) return false;
   for (int i = 0; i < n_in; i++)
-    if (wants_gradient(in[i])) return true;
+    if (wants_gradient(in[i])) return noted = true, recording;
   return false;
+}
+
+bool capl_grad_note(bool on)
+{
+  bool before = noted;
+  noting = on;
+  noted = false;
+  return before;
+}
+
+uint64_t tape_sequence(void)
+{
+  return sequence;
 }
 
 /* t without its past; without its values too unless keep is set. */
@@ -47,15 +61,15 @@ static capl_status without_history(capl_tensor *t, bool keep, capl_tensor **out)
 }
 
 /* The node and its per-input lists are one block; lists of wider elements come first, for alignment. */
-static capl_node *node_new(const capl_call *call)
+capl_node *node_new(const capl_op *op, int n_in)
 {
-  size_t n = (size_t)call->n_in;
+  size_t n = (size_t)n_in;
   capl_node *node = calloc(1, sizeof *node + n * (sizeof *node->edges + sizeof *node->in_version +
                                                   sizeof *node->in + sizeof *node->needs));
   if (!node) return NULL;
   node->refs = 1;
-  node->op = call->op;
-  node->n_in = call->n_in;
+  node->op = op;
+  node->n_in = n_in;
   node->edges = (capl_edge *)(node + 1);
   node->in_version = (uint64_t *)(node->edges + n);
   node->in = (capl_tensor **)(node->in_version + n);
@@ -81,40 +95,43 @@ static bool bit(uint32_t mask, int i)
   return i < 32 && (mask >> i & 1u);
 }
 
-static capl_status keep_values(capl_node *node, const capl_call *call)
+capl_status node_keep(capl_node *node, capl_tensor *const *in, uint32_t save_in, capl_tensor *const *out, uint32_t save_out)
 {
-  const capl_op *op = call->op;
-  for (int i = 0; i < call->n_in; i++) {
-    if (!call->in[i]) continue;
-    CAPL_TRY(without_history(call->in[i], bit(op->save_in, i), &node->in[i]));
+  for (int i = 0; i < node->n_in; i++) {
+    if (!in[i]) continue;
+    CAPL_TRY(without_history(in[i], bit(save_in, i), &node->in[i]));
     if (node->in[i]->storage) node->in_version[i] = node->in[i]->storage->version;
   }
-  for (int k = 0; k < op->n_out; k++)
-    CAPL_TRY(without_history(call->out[k], bit(op->save_out, k), &node->out[k]));
+  for (int k = 0; k < node->op->n_out; k++) CAPL_TRY(without_history(out[k], bit(save_out, k), &node->out[k]));
   return CAPL_OK;
+}
+
+void node_link(capl_node *node, capl_tensor *const *history, capl_tensor *const *out)
+{
+  node->sequence = ++sequence;
+  const char *label = capl_profile_label_get();
+  node->label = label ? strdup(label) : NULL;
+  for (int i = 0; i < node->n_in; i++) link_past(node, i, history[i]);
+  for (int k = 0; k < node->op->n_out; k++) {
+    if (bit(node->op->index_outs, k) || !capl_dtype_is_float(out[k]->dtype)) continue;
+    out[k]->node = node;
+    out[k]->node_output = k;
+    node->refs++;
+  }
+  capl_node_unref(node); /* the outputs hold it now */
 }
 
 capl_status tape_record(const capl_call *call, capl_tensor *const *history)
 {
-  capl_node *node = node_new(call);
+  capl_node *node = node_new(call->op, call->n_in);
   if (!node) return CAPL_FAIL(CAPL_ENOMEM, "no memory to record %s", call->op->name);
-  capl_status status = keep_values(node, call);
+  capl_status status = node_keep(node, call->in, call->op->save_in, call->out, call->op->save_out);
   if (status != CAPL_OK) {
     capl_node_unref(node);
     return status;
   }
-  node->sequence = ++sequence;
   memcpy(node->attr, call->attr, sizeof node->attr);
-  const char *label = capl_profile_label_get();
-  node->label = label ? strdup(label) : NULL;
-  for (int i = 0; i < call->n_in; i++) link_past(node, i, history[i]);
-  for (int k = 0; k < call->op->n_out; k++) {
-    if (bit(call->op->index_outs, k) || !capl_dtype_is_float(call->out[k]->dtype)) continue;
-    call->out[k]->node = node;
-    call->out[k]->node_output = k;
-    node->refs++;
-  }
-  capl_node_unref(node); /* the outputs hold it now */
+  node_link(node, history, call->out);
   return CAPL_OK;
 }
 
@@ -124,6 +141,8 @@ void node_release(capl_node *node)
     capl_tensor_unref(node->in[i]);
     node->in[i] = NULL;
   }
+  segment_free(node->segment);
+  node->segment = NULL;
   for (int k = 0; k < CAPL_MAX_OUT; k++) {
     capl_tensor_unref(node->out[k]);
     capl_tensor_unref(node->dy[k]);

@@ -34,6 +34,7 @@ struct capl_node {
   uint64_t *in_version;           /* storage version of each saved input when recorded */
   capl_attr attr[CAPL_MAX_ATTR];
   char *label; /* layer that made the call, NULL = none */
+  struct capl_segment *segment; /* of a part of the forward pass that is run again, NULL for calls */
   /* during backward */
   capl_tensor *dy[CAPL_MAX_OUT];
   bool done;
@@ -51,6 +52,20 @@ CAPL_API capl_status capl_backward(capl_tensor *loss, double seed);
 /* The same from a seed in the memory of loss's device, one floating-point number of any dtype: nothing waits for it, and
 ** a step that is replayed starts from what it holds then. */
 CAPL_API capl_status capl_backward_from(capl_tensor *loss, capl_tensor *seed);
+
+/* Runs a part of the forward pass again: gives n_out new references in out, recorded. in: the part's inputs with their
+** history. Called inside capl_backward. */
+typedef capl_status (*capl_segment_fn)(void *user, capl_tensor *const *in, int n_in, capl_tensor **out, int n_out);
+
+/* Records a part of the forward pass as one node that keeps its inputs only (gradient checkpointing). The part ran with
+** recording off and gave out, outside the tape; these become its outputs. In the backward pass fn runs it again under the
+** present autocast, and gradients flow through it in the order in which they would have without. user: freed by drop when
+** it is not needed any more, also on failure. ENOMEM. */
+CAPL_API capl_status capl_segment_record(capl_tensor *const *in, int n_in, capl_tensor *const *out, int n_out,
+                                         capl_segment_fn fn, void *user, void (*drop)(void *user));
+/* From on = true on, calls that would be recorded if recording were on are noted. Returns whether there were any since the
+** last call. */
+CAPL_API bool capl_grad_note(bool on);
 
 /* Whether a call among those recorded for t read or made a tensor of dtype: with f16 gradients want a loss scale. */
 CAPL_API capl_status capl_history_has(const capl_tensor *t, capl_dtype dtype, bool *out);

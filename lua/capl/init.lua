@@ -126,7 +126,7 @@ local later = {
   params = {"params", "params"}, choice = {"params", "choice"},
   capture = {"capture"}, distributed = {"distributed", "distributed"}, text_meter = {"meter.text", "of_charset"},
   progress = {"run.progress", "new"}, final = {"run", "final"},
-  run_folder = {"run", "folder"}, save_model = {"run.modelfile", "save"},
+  checkpoint = {"recompute", "checkpoint"}, run_folder = {"run", "folder"}, save_model = {"run.modelfile", "save"},
 }
 
 return setmetatable(capl, {

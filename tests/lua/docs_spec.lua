@@ -10,6 +10,7 @@ local files = {"init.lua", "tensor.lua", "nn/init.lua", "nn/class.lua", "nn/modu
   "optim/join.lua", "optim/schedule.lua", "train/fit.lua", "train/evaluate.lua", "train/tree.lua",
   "train/evaluation.lua", "meter/text.lua", "meter/segmentation.lua", "meter/localisation.lua", "meter/regression.lua",
   "plot/init.lua",
+  "recompute.lua",
   "augment/init.lua", "augment/schedule.lua"}
 
 -- Words of all docstrings together with the line each of them stands on, and the examples.

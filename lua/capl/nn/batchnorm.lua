@@ -6,6 +6,7 @@ local check = require "check"
 local classes = require "nn.class"
 local hooks = require "hooks"
 local parameter = require "nn.parameter"
+local settings = require "nn.settings"
 
 local op = core.op
 
@@ -38,9 +39,10 @@ local function count_batch(self) self.batches = self.batches + 1 end
 
 -- Runs batch_norm or an op that begins with it; only its first output matters outside.
 function BatchNorm:fused(x, name)
-  if self.training then hooks.each_time(count_batch, self) end
+  local again = settings.recomputing -- the batch has been counted
+  if self.training and not again then hooks.each_time(count_batch, self) end
   local y, mean, invstd, index = op[name](x, self.weight, self.bias, self.running_mean, self.running_var,
-    {eps = self.eps, momentum = self.momentum, training = self.training})
+    {eps = self.eps, momentum = again and 0 or self.momentum, training = self.training})
   mean:free()
   invstd:free()
   if index then index:free() end

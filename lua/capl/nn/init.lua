@@ -12,6 +12,7 @@ local nn = {
   init = parameter.init,
   is_module = classes.is_module,
   summary = require "nn.summary",
+  Checkpoint = require("recompute").Checkpoint,
 }
 
 for _, part in ipairs{"nn.batchnorm", "nn.activation", "nn.pooling", "nn.sequential", "nn.loss"} do
