@@ -9,6 +9,7 @@
 --   before_evaluation()   evaluated(e)   after_evaluation(); e = {step, images, seconds, figures, meter, loss, better}
 --   point(at)             a point of the curve: what is added to at = {step, images, …} becomes part of its line
 --   finish(result)        after the last step, before the test; stopped() instead after Ctrl-C
+--   keep()                after those two: the model takes the values that it is kept with, e.g. averages
 --   close()               always, last
 --   state()               -> a tree of numbers, texts, booleans and tensors; set_state(tree) puts it back
 -- SPDX-License-Identifier: Apache-2.0
@@ -16,13 +17,16 @@ local parts = {}
 
 local list = {
   require "train.parts.curve",
+  require "train.parts.ema", -- before all that save or copy the model in after_evaluation
   require "train.parts.best",
+  require "train.parts.early_stop",
   require "train.parts.curriculum",
   require "train.parts.monitor",
 }
 
 local events = {"begin", "before_step", "after_step", "epoch_ended", "before_evaluation", "evaluated", "after_evaluation",
   "point", "finish", "stopped", "close"}
+  "finish", "stopped", "keep", "close"}
 
 --- Adds the keys of all parts to a spec of options.
 function parts.add_keys(spec)
