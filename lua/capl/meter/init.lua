@@ -79,10 +79,4 @@ function meter.make(op, what, loader, opts)
   return make_kind(op, what or "text", loader, opts)
 end
 
---- value of the figure that chooses between models, and whether it is better than another (nil: than none).
-function meter.is_better(made, value, than)
-  if value ~= value then return false end
-  return than == nil or (made.better == "max" and value >= than) or (made.better == "min" and value <= than)
-end
-
 return meter
