@@ -25,8 +25,7 @@ local list = {
 }
 
 local events = {"begin", "before_step", "after_step", "epoch_ended", "before_evaluation", "evaluated", "after_evaluation",
-  "point", "finish", "stopped", "close"}
-  "finish", "stopped", "keep", "close"}
+  "point", "finish", "stopped", "keep", "close"}
 
 --- Adds the keys of all parts to a spec of options.
 function parts.add_keys(spec)
