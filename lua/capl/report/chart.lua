@@ -326,7 +326,8 @@ end
 
 -- ---- the chart ----
 
-local function has_value(s)
+--- Whether a series has anything to draw.
+function chart.has_value(s)
   for i = 1, #s.x do
     if drawable(s.y[i]) then return true end
   end
@@ -346,7 +347,7 @@ local template = [[
 function chart.lines(panel)
   local list = {}
   for _, s in ipairs(panel.series) do
-    if #s.x > 0 and has_value(s) then list[#list + 1] = thin(s, #s.x) end
+    if #s.x > 0 and chart.has_value(s) then list[#list + 1] = thin(s, #s.x) end
   end
   if #list == 0 then return nil end
   local x0, x1, y0, y1 = limits(list)

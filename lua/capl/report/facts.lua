@@ -39,7 +39,9 @@ end
 
 -- Names of figures in the order in which people ask for them.
 local order = {"exact", "chars", "merged", "miou", "f", "hit", "r2", "mae", "rmse", "smape", "edit", "loss"}
-local function figure_keys(figures)
+
+--- Names of the figures of an evaluation, the ones that people ask for first.
+function facts.figure_keys(figures)
   local out, seen = {}, {}
   local function take(key)
     if value.number(figures, key) and not seen[key] then seen[key], out[#out + 1] = true, key end
@@ -52,7 +54,7 @@ local function figure_keys(figures)
 end
 
 local function figure_tiles(figures, role, out)
-  for i, key in ipairs(figure_keys(figures)) do
+  for i, key in ipairs(facts.figure_keys(figures)) do
     local name = ("%s (%s)"):format(curves.name_of(key), role)
     out[#out + 1] = tile(i == 1 and "first" or "", name, shown(key, figures[key]), interval(figures, key))
   end
