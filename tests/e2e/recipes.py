@@ -75,7 +75,7 @@ def evaluate():
 def held_out():
     """a100_ddp on a folder: its figures are of a part of that folder, not of generated captchas."""
     capl("generate", "--out=folder", "--n=60", "--seed=6")
-    status, out, err = capl(recipe("a100_ddp.lua"), "--data=folder", "--batch=4", "--preset=smoke", "--held_out=0.5")
+    status, out, err = capl(recipe("a100_ddp.lua"), "--data=folder", "--batch=4", "--preset=smoke", "--held_out=0.3")
     check(status == 0, "a100_ddp on a folder", out + err)
     n = int(re.search(r"^final .* n=(\d+) ", out, re.M).group(1))
     check(15 <= n <= 45, "about half of the folder is held out", out)

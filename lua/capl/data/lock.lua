@@ -5,14 +5,17 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
-local run = require "run"
+local hooks = require "hooks"
 
 local lock = {}
 
 lock.HINT = 'choose on a loader with role = "val"; read the test loader once, at the end, with the weights that were chosen'
 
 local opened = setmetatable({}, {__mode = "k"}) -- source -> {step =, weights =}
+local steps = 0 -- of all optimisers
 local evaluating = false -- a whole evaluation goes on: it asks for itself, and knows the weights
+
+table.insert(hooks.on_step, function() steps = steps + 1 end)
 
 local function key_of(loader) return loader.source or loader end
 
@@ -46,11 +49,11 @@ end
 function lock.epoch(loader)
   if evaluating then return end
   local before = opened[key_of(loader)]
-  if before and before.step ~= run.steps then
+  if before and before.step ~= steps then
     refuse("loader:epoch", ("the test images were read at step %d already, and %d steps were made since"):format(
-      before.step, run.steps - before.step))
+      before.step, steps - before.step))
   end
-  opened[key_of(loader)] = before or {step = run.steps}
+  opened[key_of(loader)] = before or {step = steps}
 end
 
 --- fn(), during which all images of a test loader are read with a model.
@@ -58,10 +61,10 @@ end
 function lock.evaluation(op, loader, model, fn)
   if loader.role == "test" then
     local before, weights = opened[key_of(loader)], weights_of(model)
-    if before and (before.step ~= run.steps or before.weights and before.weights ~= weights) then
+    if before and (before.step ~= steps or before.weights and before.weights ~= weights) then
       refuse(op, ("the test images were read at step %d already, with other weights"):format(before.step))
     end
-    opened[key_of(loader)] = {step = run.steps, weights = weights}
+    opened[key_of(loader)] = {step = steps, weights = weights}
   end
   local outer = evaluating
   evaluating = true
