@@ -27,13 +27,13 @@ end
 -- The run and its last lines, or what it leaves when it did not come that far.
 local function whole_run(job, words)
   choose_output(words)
-  run.on("finish", ending.page)
+  run.on("finish", ending.done)
   local how, err = core.sys.protect(function()
     recipe.execute(job, {mode = "run", args = words})
     run.finish()
   end)
   if how == "error" then ending.failed(err) error(err, 0) end
-  if how == "stopped" then ending.page() core.sys.stop() end
+  if how == "stopped" then ending.stopped() core.sys.stop() end
 end
 
 local function main(job)

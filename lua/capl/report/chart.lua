@@ -93,7 +93,7 @@ end
 
 local function ticks(low, high, count)
   local out, step = {}, round_step(high - low, count)
-  for k = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) do out[#out + 1] = k * step end
+  for k = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) do out[#out + 1] = k == 0 and 0 or k * step end -- never -0
   return out
 end
 
@@ -233,7 +233,6 @@ local function marks_svg(axes, marks)
 end
 
 local function tick_text(panel, value)
-  if value == 0 then value = 0 end -- not -0
   if panel.percent then return ("%.4g %%"):format(100 * value) end
   return panel.format and panel.format(value) or html.number(value)
 end

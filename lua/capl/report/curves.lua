@@ -75,7 +75,9 @@ function curves.is_share(name)
 end
 
 local names = {
-  exact = "whole texts", chars = "characters", merged = "with look-alikes as one", miou = "mean IoU",
+  exact = "whole texts", chars = "characters",
+  merged = "with look-alikes as one", miou = "mean IoU", cer = "character error rate", edit_distance = "edits per text",
+  r2 = "R²", mae = "MAE", rmse = "RMSE", smape = "sMAPE",
 }
 
 function curves.name_of(key) return names[key] or (key:gsub("_", " ")) end

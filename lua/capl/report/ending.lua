@@ -1,7 +1,9 @@
--- ending.lua: what every run leaves at its end, however it ends: its page, and error.json when an error ended it.
+-- ending.lua: what every run leaves at its end, however it ends: a result.json with what its switches counted, its page, and
+-- error.json when an error ended it.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
+local features = require "run.features"
 local html = require "report.html"
 local json = require "run.json"
 local process = require "run.process"
@@ -13,20 +15,52 @@ local ending = {}
 -- A run that is no real one, or has no folder yet, leaves nothing.
 local function leaves_files() return run.mode == "run" and run.path ~= nil and run.steps > 0 end
 
--- A page that cannot be made must not hide how the run ended.
-local function write_page()
-  local fine, path, bytes = pcall(report.write, run.path)
-  if fine then
-    run.print(("report: %s (%s)"):format(path, html.bytes(bytes)))
-  else
-    run.print("note: report.html was not written: " .. tostring(path):match("[^\n]*"))
-  end
+-- How a run came to its end must not be hidden by what could not be written then.
+local function attempt(what, fn, ...)
+  local fine, result, more = pcall(fn, ...)
+  if fine then return result, more end
+  run.print(("note: %s was not written: %s"):format(what, tostring(result):match("[^\n]*")))
 end
 
---- The page; called before the last lines of a run.
-function ending.page()
-  if leaves_files() then write_page() end
+-- ---- result.json ----
+
+-- What train.fit has written in this process; {} when there is nothing, or what an earlier start of this run left.
+local function read_result(path)
+  local fine, found = pcall(core.json_decode, core.sys.read(path) or "{}")
+  if not fine or type(found) ~= "table" then return {} end
+  if found.process and not process.same(found.process, process.this()) then return {} end
+  return found
 end
+
+-- train.fit has written figures; a loop of one's own has not. Either way the counters are known only now.
+local function complete_result(ended)
+  local path = run.path .. "/result.json"
+  local out = read_result(path)
+  out.ended, out.steps = out.ended or ended, out.steps or run.steps
+  out.features = out.features or features.counts()
+  out.next, out.final, out.process = out.next or run.next_command(), run.final_values, process.this()
+  local written, why = core.sys.write(path, json.encode(out, true) .. "\n")
+  if not written then core.error{code = "io", message = why} end
+end
+
+-- ---- the page ----
+
+local function write_page()
+  local path, bytes = attempt("report.html", report.write, run.path, nil, true)
+  if path then run.print(("report: %s (%s)"):format(path, html.bytes(bytes))) end
+end
+
+local function close(ended)
+  if not leaves_files() then return end
+  attempt("result.json", complete_result, ended)
+  write_page()
+end
+
+--- Result and page of a run that came to its end; called before its last lines.
+function ending.done() close("done") end
+
+--- The same after Ctrl-C or SIGTERM.
+function ending.stopped() close("interrupted") end
 
 --- error.json and the page of a run that an error ended.
 function ending.failed(err)

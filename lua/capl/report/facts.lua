@@ -19,6 +19,7 @@ function facts.figures(r)
   if value.number(r.evaluation, "n") then return r.evaluation, value.text(r.evaluation, "role") or "last evaluation" end
   if value.has(r.result, "best") then return r.result.best, "val, best weights" end
   if value.has(r.result, "val") then return r.result.val, "val" end
+  if value.has(r.result, "final") then return r.result.final, "final" end
 end
 
 local function shown(key, x) return curves.is_share(key) and html.percent(x) or html.number(x) end
@@ -38,7 +39,9 @@ local function tile(class, name, figure, small)
 end
 
 -- Names of figures in the order in which people ask for them.
-local order = {"exact", "chars", "merged", "miou", "f", "hit", "r2", "mae", "rmse", "smape", "edit", "loss"}
+local order = {"exact", "chars", "cer", "edit_distance", "miou", "f", "hit", "r2", "mae", "rmse", "smape", "loss"}
+-- What would only say another figure again, or stands elsewhere.
+local beside = {n = true, step = true, value = true, replaced = true, edit_distance_normalised = true, images_per_s = true, seconds = true}
 
 --- Names of the figures of an evaluation, the ones that people ask for first.
 function facts.figure_keys(figures)
@@ -48,7 +51,7 @@ function facts.figure_keys(figures)
   end
   for _, key in ipairs(order) do take(key) end
   for _, key in ipairs(value.keys(figures)) do
-    if not key:match("low$") and not key:match("high$") and key ~= "n" and key ~= "step" and #out < 10 then take(key) end
+    if not key:match("low$") and not key:match("high$") and not beside[key] and #out < 10 then take(key) end
   end
   return out
 end

@@ -85,7 +85,9 @@ end
 
 -- ---- state ----
 
-local sentences = {steps = "all steps are done", max_time = "its time box is over", interrupted = "it was interrupted"}
+local sentences = {
+  steps = "all steps are done", max_time = "its time box is over", interrupted = "it was interrupted", done = "the recipe came to its end",
+}
 
 -- An error of an earlier start of this run is over when the run has been started again.
 local function error_of(r)
@@ -93,8 +95,12 @@ local function error_of(r)
   return value.text(e, "message") and process.same(e.process, r.settings.process) and e or nil
 end
 
+local function is_running(r)
+  return process.alive(r.settings.process) and not (r.ending and process.same(r.settings.process, process.this()))
+end
+
 local function state_of(r)
-  if process.alive(r.settings.process) then return "running" end
+  if is_running(r) then return "running" end
   local ended, steps = value.text(r.result, "ended"), value.number(r.result, "steps")
   local is_old = steps and r.step > steps -- the run went on behind this result
   if r.error then return "failed", "it ended with an error" end
@@ -122,13 +128,14 @@ function folder.check(path)
 end
 
 --- Everything that the files of a run's folder say.
+-- in   path; ending = true when it is this process whose run is at its end
 -- out  {path, name, settings, result, evaluation (objects, {} when missing), points, evaluations (rows of metrics.jsonl with
 --      ascending steps), events, error, step, seconds, state = "running", "finished", "stopped", "failed", "killed" or
 --      "unknown", why, notes = what could not be read, files = {name = true}}
-function folder.read(path)
+function folder.read(path, ending)
   path = path:gsub("(.)/+$", "%1")
   folder.check(path)
-  local r = {path = path, name = path:match("([^/]+)$") or path, notes = {}, files = {}, step = 0}
+  local r = {path = path, name = path:match("([^/]+)$") or path, notes = {}, files = {}, step = 0, ending = ending}
   for _, list in ipairs{"points", "evaluations", "events"} do r[list] = {} end
   for _, part in ipairs{"settings", "result", "evaluation"} do r[part] = read_object(r, part .. ".json") end
   each_line(r, "metrics.jsonl", function(row) take_row(r, row) end)

@@ -46,7 +46,7 @@ end
 
 -- In the order of the page: id, title, function(run, page) -> HTML or nil, what is missing then.
 local sections = {
-  {"outcome", "Outcome", facts.outcome, "no figures and no steps were written"},
+  {"outcome", "Outcome", facts.outcome, "no figures and no steps have been written"},
   {"curves", "Curves", curves.learning, "metrics.jsonl has no points"},
   {"mistakes", "What it gets wrong", mistakes.section, "the run has not written the readings of an evaluation"},
   {"schedule", "Schedule", facts.schedule, "no learning rates were written"},
@@ -136,11 +136,12 @@ function report.page(r)
 end
 
 --- Writes the page of the run in a folder, whole or not at all.
--- in   path of the run's folder; out = path of the page, report.html in that folder when left out
+-- in   path of the run's folder; out = path of the page, report.html in that folder when left out; ending = true when it
+--      is the run of this process, which has come to its end
 -- out  the path written, bytes
 -- errs io: not the folder of a run; the file cannot be written
-function report.write(path, out)
-  local r = folder.read(path)
+function report.write(path, out, ending)
+  local r = folder.read(path, ending)
   out = out or r.path .. "/report.html"
   local text = report.page(r)
   local written, why = core.sys.write(out, text)

@@ -52,7 +52,7 @@ section { background: var(--card); border: 1px solid var(--rule); border-radius:
 .error { border-left: 4px solid var(--bad); padding-left: 14px; }
 .grid { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 430px), 1fr)); gap: 26px 34px; }
 .grid > * { min-width: 0; }
-figure { margin: 0 0 6px; } figcaption { font-weight: 600; font-size: .95rem; margin-bottom: 8px; }
+figure { margin: 0 0 18px; } figcaption { font-weight: 600; font-size: .95rem; margin-bottom: 8px; }
 .plot { position: relative; height: 210px; margin: 0 14px 24px 58px; border-left: 1px solid var(--rule);
   border-bottom: 1px solid var(--rule); }
 .plot svg { position: absolute; inset: 0; width: 100%; height: 100%; overflow: visible; }

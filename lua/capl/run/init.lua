@@ -313,6 +313,11 @@ local function an_image()
   return names[1] and names[1]:match("%.png$") and ("%s/files/%s"):format(run.path, names[1]) or "IMAGE.png"
 end
 
+--- What to do with the model of this run; nil when it has none.
+function run.next_command()
+  return run.kept and ("%s predict %s %s"):format(run.program, run.kept, an_image()) or nil
+end
+
 -- The report asks the device for figures after the recipe's last line, so an error of it has no line of its own.
 local function report_or_error()
   local ok, err = pcall(report)
@@ -335,7 +340,7 @@ function run.finish()
   tell("finish")
   if run.kept then
     run.print("keep: " .. run.kept)
-    run.print(("next: %s predict %s %s"):format(run.program, run.kept, an_image()))
+    run.print("next: " .. run.next_command())
   end
   if run.final_line then output.final(run.final_line, run.final_values) end
 end
