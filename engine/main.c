@@ -58,6 +58,8 @@ static const command commands[] = {
   {"runs", "capl runs [FOLDER] [--sort=KEY] [--json]", "lists the runs in runs/ or FOLDER: state, steps, time, best figure", false},
   {"diff", "capl diff RUN RUN [--out=FILE] [--json]",
    "compares two runs: settings, data, model, curves, and whether their figures differ by more than chance", false},
+  {"monitor", "capl monitor [RUN] [--every=SECONDS] [--count=N] [--json]",
+   "shows power, load, memory, temperature and clocks of GPUs and processors as they are, and how a run is going", false},
   {"info", "capl info", "what this program finds on this machine: processors, devices, variables that change what it does", false},
   {"ops", "capl ops [NAME]", "the table of operations by backend and type, or the page of one", false},
   {"eval-code", "capl -e CODE", "runs one line of Lua, such as 'print(capl.randn({2, 3}))'", false},

@@ -220,12 +220,14 @@ static int sys_mkdir_new(lua_State *L)
   return 1;
 }
 
-/* read(path) -> text */
+/* read(path[, last]) -> text; of its last bytes alone, when that many are asked for */
 static int sys_read(lua_State *L)
 {
   const char *path = check_path(L, 1);
   FILE *file = fopen(path, "rb");
   if (!file) return fail(L, "read", path);
+  double last = luaL_optnumber(L, 2, 0);
+  if (last > 0 && fseek(file, -(long)last, SEEK_END) != 0) rewind(file); /* it has fewer */
   luaL_Buffer text;
   luaL_buffinit(L, &text);
   for (size_t n; (n = fread(luaL_prepbuffer(&text), 1, LUAL_BUFFERSIZE, file)) > 0;) luaL_addsize(&text, n);

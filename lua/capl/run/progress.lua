@@ -193,4 +193,4 @@ end
 --- A few words for the live line, such as the last accuracy.
 function progress:remember(note) self.note = note end
 
-return {new = new, counter = counter, duration = duration}
+return {new = new, counter = counter, duration = duration, is_live = is_live}

@@ -24,8 +24,12 @@ end
 
 function Part:lines() return {self.monitor:line()} end
 
---- A point of the curve: what has been read since the last one goes into its line.
-function Part:point(at) at.monitor = self.monitor:averages() end
+--- A point of the curve: what has been read since the last one goes into its line, and how far the run is, from which
+-- `capl monitor` knows what is left of it.
+function Part:point(at)
+  at.monitor = self.monitor:averages()
+  at.position = self.fit.span.position
+end
 
 -- A warning is told within the second; asking for one costs a few hundred nanoseconds.
 function Part:after_step()

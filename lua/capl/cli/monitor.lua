@@ -1,0 +1,174 @@
+-- monitor.lua: `capl monitor [RUN]`: what GPUs and processors do now, second by second, and how a run is going.
+--
+-- It looks from outside: at the driver, at /proc and at the files of the run, and costs the run nothing.
+-- SPDX-License-Identifier: Apache-2.0
+local core = ...
+
+local folder = require "report.folder"
+local json = require "run.json"
+local lines = require "cli.monitor_lines"
+local options = require "cli.options"
+local process = require "run.process"
+local progress = require "run.progress"
+local value = require "report.value"
+
+local spec = {
+  {name = "every", type = "number", default = 1, doc = "seconds between two looks"},
+  {name = "count", type = "number", from = 1, doc = "looks before it ends; else Ctrl-C does, or the end of the run"},
+  {name = "json", type = "flag", default = false, doc = "one JSON object per look"},
+}
+
+local TAIL = 65536 -- bytes at the end of metrics.jsonl that are looked at
+
+-- ---- the machine ----
+
+local function open(...)
+  local monitor, why = core.monitor.open(0, ...)
+  if not monitor then core.error{code = "state", message = why} end
+  return monitor
+end
+
+-- All GPUs that the driver knows, and why there is none.
+local function open_gpus()
+  local count, why = core.monitor.gpus()
+  local list = {}
+  for i = 1, count do list[i] = open(i - 1, false) end
+  return list, why
+end
+
+local function look_at_gpus(gpus)
+  local out = {}
+  for i, monitor in ipairs(gpus) do
+    out[i] = monitor:sample()
+    out[i].index, out[i].name = i - 1, monitor:gpu()
+  end
+  return out
+end
+
+-- ---- the run ----
+
+-- The last objects of metrics.jsonl, newest first; a line that is being written is no object yet.
+local function last_rows(path)
+  local text = core.sys.kind(path) == "file" and core.sys.read(path, TAIL) or ""
+  local rows = {}
+  for line in text:gmatch("[^\n]+") do
+    local fine, row = pcall(core.json_decode, line)
+    if fine and type(row) == "table" then table.insert(rows, 1, row) end
+  end
+  return rows
+end
+
+local function newest(rows, key)
+  for _, row in ipairs(rows) do
+    if value.number(row, key) then return row[key], row end
+  end
+end
+
+-- Seconds until the end, as the share of the run that is over lets expect.
+local function left(row)
+  local seconds, position = value.number(row, "seconds"), value.number(row, "position")
+  return seconds and position and position > 0 and math.max(0, seconds * (1 - position) / position) or nil
+end
+
+-- Images per second between the last two points, so that a slow start and evaluations are forgotten.
+local function recent_rate(rows)
+  local points = {}
+  for _, row in ipairs(rows) do
+    if value.number(row, "images") and value.number(row, "loss") then points[#points + 1] = row end
+  end
+  local a, b = points[2], points[1]
+  local seconds = a and value.number(b, "seconds") and value.number(a, "seconds") and b.seconds - a.seconds
+  if seconds and seconds > 0 and b.images > a.images then return (b.images - a.images) / seconds end
+  return b and value.number(b, "images_per_s")
+end
+
+-- A run by its folder, or by its name in runs/.
+local function find_run(word)
+  local path = core.sys.kind(word) == "folder" and word or "runs/" .. word
+  if core.sys.kind(path) ~= "folder" then path = word end -- named in the message as it was given
+  return folder.read(path)
+end
+
+local Run = {}
+Run.__index = Run
+
+local function open_run(word)
+  local r = find_run(word)
+  local self = setmetatable({path = r.path, name = r.path, state = r.state, id = r.settings.process}, Run)
+  if r.state == "running" then self.monitor = core.monitor.open(0, false, self.id.pid) end
+  return self
+end
+
+function Run:look()
+  if self.state == "running" and not process.alive(self.id) then self.state = folder.read(self.path).state end
+  local rows = last_rows(self.path .. "/metrics.jsonl")
+  local loss, point = newest(rows, "loss")
+  local out = {name = self.name, state = self.state, loss = loss, step = newest(rows, "step"), val_exact = newest(rows, "val_exact"),
+    images_per_s = recent_rate(rows)}
+  if self.state ~= "running" then return out end
+  out.left_seconds = left(point)
+  local now = self.monitor and self.monitor:sample() or {}
+  out.pid, out.cpu, out.rss = self.id.pid, now.cpu, now.rss
+  return out
+end
+
+-- ---- showing ----
+
+local function text_of(seen)
+  local out = {}
+  for i, g in ipairs(seen.gpus or {}) do out[i] = lines.gpu(g) end
+  out[#out + 1] = lines.machine(seen.machine)
+  if seen.run then out[#out + 1] = lines.run(seen.run) end
+  return out
+end
+
+-- The lines in the place of those shown before; the cursor stays below them.
+local function redraw(list, former)
+  local wide = core.sys.columns() - 1
+  local out = {former > 0 and ("\27[%dA"):format(former) or ""}
+  for _, line in ipairs(list) do out[#out + 1] = "\r" .. line:sub(1, wide) .. "\27[K\n" end
+  core.sys.out(table.concat(out))
+end
+
+local function show(o, seen, former)
+  if o.json then return core.sys.out(json.encode(seen) .. "\n") end
+  local list = text_of(seen)
+  if o.live then
+    redraw(list, former)
+  else
+    for _, line in ipairs(list) do core.sys.out(("%s  %s\n"):format(seen.time, line)) end
+  end
+  return #list
+end
+
+local function watch(o, run)
+  local gpus, why = open_gpus()
+  if #gpus == 0 and not o.json then core.sys.out("no GPU: " .. why .. "\n") end
+  local machine = open(false)
+  machine:sample() -- shares of processors are those since this moment
+  if run and run.monitor then run.monitor:sample() end
+  local shown = 0
+  for look = 1, o.count or math.huge do
+    if not run or run.state == "running" then core.sys.sleep(look == 1 and math.min(o.every, 0.2) or o.every) end
+    local seen = {time = core.sys.date(), machine = machine:sample(), run = run and run:look()}
+    if #gpus > 0 then seen.gpus = look_at_gpus(gpus) end
+    seen.machine.cpu, seen.machine.rss = nil, nil -- of capl monitor itself
+    shown = show(o, seen, shown)
+    if run and run.state ~= "running" then return end
+  end
+end
+
+local function main(job)
+  local o, words = options.read(job.args, spec, {command = "monitor"})
+  if words[2] then core.error{code = "value", message = "capl monitor looks at one run; usage: " .. job.usage} end
+  if not (o.every >= 0.05 and o.every <= 3600) then
+    core.error{code = "value", message = ("--every is a number of seconds from 0.05 to 3600, not %g"):format(o.every)}
+  end
+  o.live = not o.json and progress.is_live()
+  local run = words[1] and open_run(words[1])
+  local how, err = core.sys.protect(function() watch(o, run) end)
+  if how == "error" then error(err, 0) end
+  return 0 -- Ctrl-C is how one ends it
+end
+
+return {main = main, options = spec}

@@ -1,0 +1,66 @@
+-- monitor_lines.lua: what `capl monitor` prints: a line per GPU, one of the processors, one of the run; unknown figures left out.
+-- SPDX-License-Identifier: Apache-2.0
+local progress = require "run.progress"
+
+local lines = {}
+
+-- "5.0 of 8.0 GB", "12 of 512 MB"
+local function of(part, whole)
+  if not part or not whole then return nil end
+  local unit, name, digits = 1e9, "GB", 1
+  if whole < 1e9 then unit, name, digits = 1e6, "MB", 0 end
+  local number = ("%%.%df"):format(digits)
+  return ("%s of %s %s"):format(number:format(part / unit), number:format(whole / unit), name)
+end
+
+-- Adds what format makes of the values, unless one is not known.
+local function add(parts, format, ...)
+  for i = 1, select("#", ...) do
+    if select(i, ...) == nil then return end
+  end
+  parts[#parts + 1] = format:format(...)
+end
+
+local function share(x) return x and 100 * x end
+
+--- g: {index, name, power_w, …}
+function lines.gpu(g)
+  local parts = {("GPU %d  %s"):format(g.index, g.name)}
+  if g.lost then return parts[1] .. "  lost to the driver" end
+  if g.power_limit_w then add(parts, "power %.0f of %.0f W", g.power_w, g.power_limit_w) else add(parts, "power %.0f W", g.power_w) end
+  add(parts, "busy %.0f %%", share(g.utilization))
+  add(parts, "memory %s", of(g.memory_used, g.memory_total))
+  add(parts, "%.0f C", g.temperature_c)
+  add(parts, "SM %.0f MHz", g.sm_mhz)
+  add(parts, "memory %.0f MHz", g.memory_mhz)
+  add(parts, "held down by %s", g.throttle)
+  return table.concat(parts, "  ")
+end
+
+--- m: figures of the machine
+function lines.machine(m)
+  local parts = {"CPU  "}
+  add(parts, "busy %.0f %%", share(m.cpu_machine))
+  add(parts, "load %.2f", m.load)
+  add(parts, "memory %s", of(m.ram_used, m.ram_total))
+  add(parts, "%.0f W", m.cpu_power_w)
+  add(parts, "%.0f C", m.cpu_temperature_c)
+  add(parts, "%.0f MHz", m.cpu_mhz)
+  return table.concat(parts, "  ")
+end
+
+--- r: {name, state, step, loss, val_exact, images_per_s, left_seconds, cpu, rss}
+function lines.run(r)
+  local parts = {"run    " .. r.name}
+  if r.state ~= "running" then parts[#parts + 1] = r.state end
+  add(parts, "step %d", r.step)
+  add(parts, "loss %.4f", r.loss)
+  add(parts, "val %.1f %%", share(r.val_exact))
+  add(parts, "%.0f images/s", r.images_per_s)
+  if r.left_seconds then parts[#parts + 1] = "left " .. progress.duration(r.left_seconds) end
+  add(parts, "process: %.0f %% of its processors", share(r.cpu))
+  add(parts, "%.0f MB", r.rss and r.rss / 1e6)
+  return table.concat(parts, "  ")
+end
+
+return lines
