@@ -10,6 +10,7 @@ local files = {"init.lua", "tensor.lua", "nn/init.lua", "nn/class.lua", "nn/modu
   "optim/join.lua", "optim/schedule.lua", "train/fit.lua", "train/evaluate.lua", "train/tree.lua", "train/ema.lua",
   "train/early_stopping.lua", "train/best_tracker.lua",
   "train/evaluation.lua", "meter/text.lua", "meter/segmentation.lua", "meter/localisation.lua", "meter/regression.lua",
+  "nn/ensemble.lua",
   "plot/init.lua",
   "recompute.lua",
   "augment/init.lua", "augment/schedule.lua"}

@@ -8,6 +8,7 @@ local nn = {
   Conv2d = require "nn.conv2d",
   Linear = require "nn.linear",
   PixelUnshuffle = require "nn.pixel_unshuffle",
+  Ensemble = require "nn.ensemble",
   Parameter = parameter.Parameter,
   init = parameter.init,
   is_module = classes.is_module,
