@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -24,7 +25,7 @@
 #include "capl/capl.h"
 #include "header.h"
 
-enum { EXIT_ERROR = 1, EXIT_USAGE = 2, EXIT_TIME = 124, GRACE_SECONDS = 5 };
+enum { EXIT_ERROR = 1, EXIT_USAGE = 2, EXIT_TIME = 124, GRACE_SECONDS = 5, SAVE_SECONDS = 120 };
 
 /* ---- commands -------------------------------------------------------------------------------- */
 
@@ -247,26 +248,44 @@ static int exit_status(int status, bool out_of_time)
   return 128 + n;
 }
 
-/* Waits for the worker while passing signals on. limit: seconds, 0 = none. */
-static int watch(pid_t pid, double limit, const sigset_t *signals)
+static double seconds_since(const struct timespec *start)
 {
-  struct timespec start, now;
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (double)(now.tv_sec - start->tv_sec) + 1e-9 * (double)(now.tv_nsec - start->tv_nsec);
+}
+
+typedef struct {
+  double limit;    /* seconds, 0 = none */
+  double deadline; /* when something is to be done about it */
+  bool over;       /* the worker was asked to end */
+} time_limit;
+
+/* Asks the worker to end, and ends it when it does not: but not while it saves. Returns the seconds until the next look. */
+static double keep_time(time_limit *t, double elapsed, pid_t pid, const atomic_bool *saving)
+{
+  if (t->limit <= 0) return 3600;
+  if (elapsed >= t->deadline) {
+    bool may_save = t->over && saving && atomic_load(saving) && elapsed < t->limit + SAVE_SECONDS;
+    if (!t->over) fprintf(stderr, "capl: stopped after %g minutes, the limit of this run\n", t->limit / 60);
+    if (!may_save) kill(pid, t->over ? SIGKILL : SIGTERM);
+    t->deadline = elapsed + (may_save ? 0.1 : GRACE_SECONDS);
+    t->over = true;
+  }
+  double rest = t->deadline - elapsed;
+  return rest < 0.001 ? 0.001 : rest < 3600 ? rest : 3600;
+}
+
+/* Waits for the worker while passing signals on. limit: seconds, 0 = none. */
+static int watch(pid_t pid, double limit, const atomic_bool *saving, const sigset_t *signals)
+{
+  struct timespec start;
   clock_gettime(CLOCK_MONOTONIC, &start);
-  bool out_of_time = false;
-  double deadline = limit;
+  time_limit t = {.limit = limit, .deadline = limit};
   for (;;) {
     int status;
-    if (waitpid(pid, &status, WNOHANG) == pid) return exit_status(status, out_of_time);
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    double elapsed = (double)(now.tv_sec - start.tv_sec) + 1e-9 * (double)(now.tv_nsec - start.tv_nsec);
-    if (limit > 0 && elapsed >= deadline) {
-      if (!out_of_time) fprintf(stderr, "capl: stopped after %g minutes, the limit of this run\n", limit / 60);
-      kill(pid, out_of_time ? SIGKILL : SIGTERM);
-      out_of_time = true;
-      deadline = elapsed + GRACE_SECONDS;
-    }
-    double rest = limit > 0 && deadline - elapsed < 3600 ? deadline - elapsed : 3600; /* then looks again */
-    if (rest < 0.001) rest = 0.001;
+    if (waitpid(pid, &status, WNOHANG) == pid) return exit_status(status, t.over);
+    double rest = keep_time(&t, seconds_since(&start), pid, saving);
     struct timespec timeout = {(time_t)rest, (long)((rest - (double)(time_t)rest) * 1e9)};
     siginfo_t info;
     int n = sigtimedwait(signals, &info, &timeout);
@@ -275,8 +294,16 @@ static int watch(pid_t pid, double limit, const sigset_t *signals)
   }
 }
 
-static int supervise(const capl_job *job, double minutes)
+/* Seen by both processes; NULL where there is no memory for it. */
+static atomic_bool *new_flag(void)
 {
+  void *page = mmap(NULL, sizeof(atomic_bool), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  return page == MAP_FAILED ? NULL : page;
+}
+
+static int supervise(capl_job *job, double minutes)
+{
+  job->saving = new_flag();
   sigset_t signals, former;
   sigemptyset(&signals);
   sigaddset(&signals, SIGINT);
@@ -286,7 +313,7 @@ static int supervise(const capl_job *job, double minutes)
   sigprocmask(SIG_BLOCK, &signals, &former);
   pid_t pid = start_worker(job, &former);
   if (pid < 0) return fprintf(stderr, "capl: cannot start a process: %s\n", strerror(errno)), EXIT_ERROR;
-  return watch(pid, minutes * 60, &signals);
+  return watch(pid, minutes * 60, job->saving, &signals);
 }
 
 int main(int argc, char **argv)

@@ -191,6 +191,18 @@ static int sys_kind(lua_State *L)
   return 1;
 }
 
+/* stamp(path) -> a text that changes when the file does, nil when there is none; cheap */
+static int sys_stamp(lua_State *L)
+{
+  struct stat info;
+  char text[96];
+  if (stat(check_path(L, 1), &info) != 0) return 0;
+  snprintf(text, sizeof text, "%lld.%09ld %lld %llu", (long long)info.st_mtim.tv_sec, info.st_mtim.tv_nsec,
+           (long long)info.st_size, (unsigned long long)info.st_ino);
+  lua_pushstring(L, text);
+  return 1;
+}
+
 /* mkdir(path) -> true: makes the folder and those above it */
 static int sys_mkdir(lua_State *L)
 {
@@ -257,17 +269,20 @@ static int sys_write(lua_State *L)
   return 2;
 }
 
-/* append(path, text) -> true: all of it or nothing, so that a file of lines never ends within one */
+/* append(path, text[, sync]) -> true: all of it or nothing, so that a file of lines never ends within one. sync: it is on the
+** disk when this returns. */
 static int sys_append(lua_State *L)
 {
   size_t n;
   const char *path = check_path(L, 1), *text = luaL_checklstring(L, 2, &n);
+  bool sync = lua_toboolean(L, 3);
   int file = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
   if (file < 0) return fail(L, "write", path);
   off_t former = lseek(file, 0, SEEK_END);
   ssize_t written = write(file, text, n);
   int cause = written < 0 ? errno : ENOSPC;
   if (written > 0 && (size_t)written < n && ftruncate(file, former) != 0) cause = errno;
+  if (written == (ssize_t)n && sync && fsync(file) != 0) written = -1, cause = errno;
   close(file);
   if (written == (ssize_t)n) return lua_pushboolean(L, true), 1;
   return errno = cause, fail(L, "write", path);
@@ -368,7 +383,7 @@ int capl_sys_push(lua_State *L)
     {"date", sys_date},         {"out", sys_out},   {"err", sys_err},
     {"isatty", sys_isatty}, {"getenv", sys_getenv},     {"cpus", sys_cpus}, {"peak_rss", sys_peak_rss},
     {"rss", sys_rss},       {"time", sys_time},   {"cut", sys_cut},           {"size", sys_size},
-    {"kind", sys_kind},     {"mkdir", sys_mkdir}, {"mkdir_new", sys_mkdir_new},       {"read", sys_read}, {"write", sys_write},
+    {"kind", sys_kind},     {"stamp", sys_stamp}, {"mkdir", sys_mkdir}, {"mkdir_new", sys_mkdir_new},       {"read", sys_read}, {"write", sys_write},
     {"append", sys_append}, {"bar", sys_bar},           {"columns", sys_columns},
     {"list", sys_list},     {"remove", sys_remove},     {"threads", sys_threads}, {"mute", sys_mute},     {"kernels", sys_kernels},
     {NULL, NULL}};

@@ -27,6 +27,17 @@ static volatile sig_atomic_t stop_signal; /* first SIGINT, SIGTERM or SIGHUP sin
 static struct timespec stop_since;
 static volatile sig_atomic_t at_prompt;
 
+/* While signals are held, the first one waits for the next call of sys.hold, where the program is between two steps and can
+** be saved. What takes longer than that between two calls is stopped at once, as without. */
+static volatile sig_atomic_t holding; /* seconds, 0 = not held */
+static struct timespec held_since;
+static atomic_bool *saving;
+
+static void set_saving(bool on)
+{
+  if (saving) atomic_store(saving, on);
+}
+
 static double seconds_since(const struct timespec *start)
 {
   struct timespec now;
@@ -52,7 +63,10 @@ static void on_signal(int signal)
   }
   clock_gettime(CLOCK_MONOTONIC, &stop_since);
   stop_signal = signal;
-  capl_interrupt_request();
+  if (holding && seconds_since(&held_since) < holding)
+    set_saving(true); /* a lock-free store */
+  else
+    capl_interrupt_request();
 }
 
 bool capl_worker_ignored(int signal)
@@ -110,11 +124,27 @@ static int sys_guard(lua_State *L)
   return 1;
 }
 
+/* sys.hold(seconds) -> whether the program was asked to end. Ctrl-C and its kin, from now on for so many seconds, wait for
+** the next call; 0: they come at once again. Who gets true saves and calls sys.stop. */
+static int sys_hold(lua_State *L)
+{
+  int seconds = (int)luaL_checkinteger(L, 1);
+  holding = 0;
+  clock_gettime(CLOCK_MONOTONIC, &held_since);
+  holding = seconds;
+  lua_pushboolean(L, stop_signal != 0);
+  return 1;
+}
+
+/* sys.saving(on): while it is on, the supervisor of a run whose time is over lets it save. */
+static int sys_saving(lua_State *L) { return set_saving(lua_toboolean(L, 1)), 0; }
+
 /* sys.protect(f, …) -> "done"; "stopped" after Ctrl-C or SIGTERM; or "error" and the error. After "stopped" the caller
 ** may still save something (the next Ctrl-C leaves at once) and must then call sys.stop. sys.unwind goes through. */
 static int sys_protect(lua_State *L)
 {
   int failed = capl_bind_call(L, lua_gettop(L) - 1, 0);
+  holding = 0;
   if (unwinding) {
     capl_interrupt_request(); /* the call above ended the interrupt; it is meant for sys.guard */
     return luaL_error(L, "unwound");
@@ -199,7 +229,7 @@ static void add_sys(lua_State *L)
 {
   static const luaL_Reg functions[] = {
     {"unwind", sys_unwind},       {"guard", sys_guard},         {"load", sys_load},
-    {"protect", sys_protect},     {"stop", sys_stop},
+    {"protect", sys_protect},     {"stop", sys_stop},           {"hold", sys_hold},  {"saving", sys_saving},
     {"try_load", sys_try_load},   {"environment", sys_environment},
     {"metatable", sys_metatable}, {NULL, NULL}};
   capl_bind_core(L);
@@ -258,6 +288,7 @@ int capl_worker_run(const capl_job *job)
     fprintf(stderr, "capl: %s\n", capl_error_last()->message);
     return 1;
   }
+  saving = job->saving;
   capl_log_set(print_note, NULL);
   add_sys(L);
   take_signals(L);

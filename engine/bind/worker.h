@@ -4,6 +4,7 @@
 #ifndef CAPL_BIND_WORKER_H
 #define CAPL_BIND_WORKER_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 
 #include "header.h"
@@ -18,6 +19,7 @@ typedef struct {
   char **argv;
   bool verbose;        /* tracebacks with errors */
   capl_header header;  /* all zero without a recipe */
+  atomic_bool *saving; /* shared by both processes: the worker was asked to end and is saving; NULL = nobody looks */
 } capl_job;
 
 /* Does the job and returns the exit status of the process: 0, 1 after an error, 130 after Ctrl-C. */

@@ -50,7 +50,18 @@ local function apply_monitor(value)
   return value, nil, true
 end
 
---- key, default, doc for --help, apply(value) -> value in force, why if it was chosen, whether the header may leave it out
+-- A bare --resume is true; anything else is a run or a checkpoint.
+local function resume_text(text)
+  if text == true or text == "true" then return true end
+  return text ~= "false" and text
+end
+
+local function as_it_is(usual)
+  return function(value) return value, nil, value == usual end
+end
+
+--- key, default, doc for --help, apply(value) -> value in force, why if it was chosen, whether the header may leave it out;
+--- from_text(text or true) where a flag may be of another type; taken: whoever uses the value marks it as read
 return {
   {key = "device", default = "auto", doc = "auto, cpu, cuda, cuda:1 …", apply = apply_device},
   {key = "deterministic", default = false, doc = "same seed, same bits", apply = apply_deterministic},
@@ -59,4 +70,9 @@ return {
     apply = apply_monitor},
   {key = "quiet", default = false, doc = "print the last line only, and what the recipe itself prints", apply = speaks("quiet")},
   {key = "json", default = false, doc = "print one JSON object per line: metrics, progress, texts, result", apply = speaks("json")},
+  {key = "resume", default = false, doc = "goes on with the newest run of this recipe, or with a run's folder or checkpoint",
+    apply = as_it_is(false), from_text = resume_text, taken = true},
+  {key = "inexact", default = false, doc = "lets --resume go on elsewhere, where the numbers will differ", apply = as_it_is(false), taken = true},
+  {key = "init_from", default = "none", doc = "begins with the weights in a safetensors file, a model or a checkpoint",
+    apply = as_it_is("none"), taken = true},
 }

@@ -6,6 +6,7 @@ local auto = require "params.auto"
 local docs = require "params.docs"
 local every = require "params.every"
 local options = require "cli.options"
+local resume = require "run.resume"
 local run = require "run"
 
 local CHOICE = {} -- marks the value of capl.choice
@@ -197,18 +198,29 @@ local function settle_every(by_key)
     local setting = by_key[known.key]
     local was_auto = setting.value == "auto"
     local value, why, usual = known.apply(setting.value)
-    setting.value, setting.read, setting.usual = value, true, usual
+    setting.value, setting.read, setting.usual = value, usual or not known.taken, usual
     if was_auto then setting.origin, setting.why = "auto", why end
   end
+end
+
+-- Flags of every recipe's settings whose type is not that of the default.
+local function flag_value(key, default, text)
+  for _, known in ipairs(every) do
+    if known.key == key and known.from_text then return known.from_text(text) end
+  end
+  return from_text(key, default, text)
 end
 
 local function resolve(definition, keys)
   local flags, preset = read_flags(run.take_args(), definition, keys)
   local from_preset = read_preset(preset, definition.presets, definition, keys)
+  local former = resume.begin(flags.resume and flag_value("resume", false, flags.resume))
   local function lookup(key)
     local value, origin = definition[key], "recipe"
+    local was = resume.value(former, key, plain(key, value))
+    if was ~= nil then value, origin = was, "as before" end
     if from_preset[key] ~= nil then value, origin = from_preset[key], "preset " .. preset end
-    if flags[key] ~= nil then value, origin = from_text(key, definition[key], flags[key]), "flag" end
+    if flags[key] ~= nil then value, origin = flag_value(key, definition[key], flags[key]), "flag" end
     return {key = key, value = plain(key, value), origin = origin}
   end
   local by_key, settings = {}, {}

@@ -34,7 +34,11 @@ end
 local function number(x)
   if x ~= x or x == math.huge or x == -math.huge then return "null" end -- JSON knows no such numbers
   if x == math.floor(x) and math.abs(x) < 2 ^ 53 then return ("%d"):format(x) end
-  return ("%.10g"):format(x)
+  for digits = 10, 16 do -- as few as give the same number when it is read
+    local text = ("%." .. digits .. "g"):format(x)
+    if tonumber(text) == x then return text end
+  end
+  return ("%.17g"):format(x)
 end
 
 local write

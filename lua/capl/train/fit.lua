@@ -17,6 +17,7 @@ local steps = require "train.step"
 local OP = "train.fit"
 local EVALUATIONS = 12 -- of a run, for "auto"
 local EVALUATION_SHARE = 0.03 -- of a time box that "auto" evaluations may take
+local HOLD = 60 -- seconds that a Ctrl-C may wait for the end of a step
 
 -- What parts may use: o (options), model, optimizer, step, images, epoch, lr, span, record, path, save_model, stop.
 local Fit = {}
@@ -44,15 +45,22 @@ function Fit:over() return self.stopping ~= nil or self.span:over() end
 --- State of the loop and of its parts, between two steps; model, optimizer and loader have their own.
 function Fit:state()
   return {step = self.step, images = self.images, epoch = self.epoch, evaluating = self.evaluating, span = self.span:state(),
-    evaluations = self.eval_due:state(), parts = self.parts:state()}
+    val = self.val, val_step = self.val_step, pending = self.pending, evaluations = self.eval_due:state(), parts = self.parts:state()}
 end
 
 function Fit:set_state(state)
   self.step, self.images, self.epoch, self.evaluating = state.step, state.images, state.epoch, state.evaluating
+  self.val, self.val_step, self.pending = state.val, state.val_step, state.pending
   self.span:set_state(state.span)
   self.eval_due:set_state(state.evaluations)
   self.parts:set_state(state.parts)
   self.resumed = true
+  if self.progress.go_on then self.progress:go_on(self.step, self.images, self.span.position) end
+end
+
+-- Ctrl-C and SIGTERM wait until the loop is between two steps, where all of it can be saved; seconds = 0: no longer.
+local function hold(seconds)
+  if core.sys.hold and core.sys.hold(seconds) then core.sys.stop() end
 end
 
 -- ---- files ----
@@ -85,7 +93,9 @@ end
 
 function Fit:evaluate()
   local started = core.clock()
+  self.pending = true -- until it is done: a run that is stopped meanwhile begins with it when it goes on
   self.parts:tell("before_evaluation")
+  hold(0)
   local meter = self:read(self.o.val, true)
   local e = self:at()
   e.figures, e.meter, e.loss = meter:result(), meter, meter.loss
@@ -95,6 +105,7 @@ function Fit:evaluate()
   self.parts:tell("after_evaluation", e)
   run.print(("val  %6d  loss %.4f  %s"):format(self.step, e.loss, meter:line()))
   self.progress:remember(evaluation.note(meter))
+  self.pending = nil
   local took = core.clock() - started
   self.evaluating = self.evaluating + took
   self.span.reserve = took -- so that the last evaluation, too, ends within the time box
@@ -121,6 +132,7 @@ function Fit:check_loss(loss, step) -- luacheck: no self
 end
 
 function Fit:one_step(batch)
+  self.whole = false
   self.parts:tell("before_step", batch)
   local loss = self.make_step:run(batch)
   self.step, self.images, self.lr = self.step + 1, self.images + batch.count, self.optimizer.lr
@@ -129,6 +141,7 @@ function Fit:one_step(batch)
   local shown = self.progress:step(batch.count, loss, self.lr, position)
   if shown then self:check_loss(shown, self.progress.shown_step) end
   self.parts:tell("after_step", loss)
+  self.whole = true
 end
 
 -- One epoch, or what a resumed run has left of it.
@@ -138,6 +151,8 @@ function Fit:one_epoch()
     self:one_step(batch)
     self:evaluate_if_due()
     if self:over() then return end
+    self.parts:tell("between_steps")
+    hold(HOLD)
   end
   if self.step == before and not self.resumed then
     core.error{code = "value", op = OP, message = ("epoch %d of the train loader has no batch"):format(self.epoch), path = false}
@@ -148,6 +163,9 @@ end
 
 function Fit:steps()
   if not self.resumed then self.epoch = 1 end
+  self.whole = true
+  hold(HOLD)
+  if self.pending and self.o.val then self:evaluate() end
   while not self:over() do
     self:one_epoch()
     if not self:over() then self.epoch = self.epoch + 1 end
@@ -216,6 +234,7 @@ end
 function Fit:stopped()
   if self.step == 0 or run.mode ~= "run" then return end
   run.print(("stopped at step %d, after %d images in %s; saving"):format(self.step, self.images, progress.duration(self.span:seconds())))
+  if self.pending then self.parts:tell("after_evaluation", self:at()) end -- weights that were exchanged come back
   self.parts:tell("stopped")
   self.parts:tell("keep")
   self:save_model("last.capl", self.val_step == self.step and self.val or nil)
@@ -228,6 +247,7 @@ end
 
 -- What goes before the first step.
 function Fit:begin()
+  self.parts:tell("resume")
   self.parts:tell("begin")
   for _, line in ipairs(self.parts:lines()) do run.print(line) end
   self.model:train()

@@ -9,6 +9,7 @@ return {
   EMA = require "train.ema",
   EarlyStopping = require("train.early_stopping").new,
   BestTracker = require("train.best_tracker").new,
+  Checkpoint = require "train.checkpoint",
   save = require("train.tree").save,
   load = require("train.tree").load,
   save_evaluation = require "train.evaluation".save,

@@ -4,7 +4,9 @@
 -- nil when this run does not use it}. An object hears what it has a method for, in the order of the list:
 --   begin()               before the first step, after a saved state was put back
 --   lines()               -> lines for the header of the run
+--   resume()              before begin, told to the one that puts saved states back
 --   before_step(batch)    after_step(loss): loss lives on the device, so reading it costs a wait
+--   between_steps()       after a step and its evaluation, when another step follows
 --   epoch_ended(epoch)
 --   before_evaluation()   evaluated(e)   after_evaluation(); e = {step, images, seconds, figures, meter, loss, better}
 --   point(at)             a point of the curve: what is added to at = {step, images, …} becomes part of its line
@@ -22,10 +24,11 @@ local list = {
   require "train.parts.early_stop",
   require "train.parts.curriculum",
   require "train.parts.monitor",
+  require "train.parts.checkpoint", -- last: it saves what the others have made of a step
 }
 
-local events = {"begin", "before_step", "after_step", "epoch_ended", "before_evaluation", "evaluated", "after_evaluation",
-  "point", "finish", "stopped", "keep", "close"}
+local events = {"resume", "begin", "before_step", "after_step", "between_steps", "epoch_ended", "before_evaluation", "evaluated",
+  "after_evaluation", "point", "finish", "stopped", "keep", "close"}
 
 --- Adds the keys of all parts to a spec of options.
 function parts.add_keys(spec)

@@ -1,0 +1,157 @@
+-- resume.lua: --resume: which run goes on, with which of its settings, and what has changed since.
+--
+-- A run is what its folder says: settings.json holds the settings, checkpoints/ the state. train.fit and train.Checkpoint
+-- take the state; a recipe that uses neither cannot go on, and that is told before its first step.
+-- SPDX-License-Identifier: Apache-2.0
+local core = ...
+
+local hooks = require "hooks"
+local run = require "run"
+
+local resume = {
+  from = nil, -- {folder =, file = path of the checkpoint that was named, else nil, settings = as in settings.json}
+  taken = false, -- somebody has taken the state
+}
+
+local OWN = {resume = true, inexact = true, init_from = true, quiet = true, json = true} -- settings that are about one start, not about the run
+
+local function fail(message, hint) core.error{code = "value", path = false, message = message, hint = hint} end
+
+-- ---- finding it ----
+
+-- settings.json of a run's folder; nil when it is no run's folder.
+local function settings_of(folder)
+  local text = core.sys.read(folder .. "/settings.json")
+  if not text then return nil end
+  local ok, value = pcall(core.json_decode, text)
+  if not ok or type(value) ~= "table" or type(value.settings) ~= "table" then
+    fail(("%s/settings.json is damaged, so nobody knows the settings of this run"):format(folder))
+  end
+  return value
+end
+
+local function has_checkpoint(folder)
+  for _, name in ipairs(core.sys.list(folder .. "/checkpoints") or {}) do
+    if name:match("^step%-%d+%.capl$") then return true end
+  end
+  return false
+end
+
+local function base_name(path) return path:match("([^/]+)$") end
+
+-- Runs of this recipe, the newest first: {folder, started, number}.
+local function runs_of_recipe()
+  local out = {}
+  for _, name in ipairs(core.sys.list("runs") or {}) do
+    local folder = "runs/" .. name
+    local fine, settings = pcall(settings_of, folder)
+    if fine and settings and type(settings.recipe) == "string" and base_name(settings.recipe) == base_name(run.recipe) then
+      out[#out + 1] = {folder = folder, started = tostring(settings.started), number = tonumber(name:match("%-(%d+)$")) or 1}
+    end
+  end
+  table.sort(out, function(a, b)
+    if a.started ~= b.started then return a.started > b.started end
+    return a.number > b.number
+  end)
+  return out
+end
+
+local function newest()
+  local all = runs_of_recipe()
+  if #all == 0 then
+    fail(("there is no run of %s below runs/ to go on with"):format(run.recipe), "without --resume a new one begins")
+  end
+  for i, entry in ipairs(all) do
+    if has_checkpoint(entry.folder) then
+      if i > 1 then run.print(("note: %s has no checkpoint; going on with %s"):format(all[1].folder, entry.folder)) end
+      return entry.folder
+    end
+  end
+  fail(("%s has no checkpoint to go on from"):format(all[1].folder), "it ended before one was saved; without --resume a new run begins")
+end
+
+-- The folder, and the checkpoint if one was named.
+local function locate(value)
+  if value == true then return newest() end
+  local path = value:gsub("(.)/+$", "%1")
+  local kind = core.sys.kind(path)
+  if not kind and core.sys.kind("runs/" .. path) == "folder" then path, kind = "runs/" .. path, "folder" end
+  if not kind then fail(("--resume=%s: there is no such run or checkpoint"):format(value)) end
+  if kind == "file" then
+    local folder = path:match("^(.*)/checkpoints/[^/]+$")
+    if not folder then
+      fail(("--resume=%s: the file lies in no run's folder"):format(value), ("--init_from=%s begins a new run with its weights"):format(value))
+    end
+    return folder, path
+  end
+  if base_name(path) == "checkpoints" then path = path:match("^(.*)/[^/]+$") or ".." end
+  if not has_checkpoint(path) then fail(("--resume=%s: it has no checkpoint to go on from"):format(value)) end
+  return path
+end
+
+-- ---- the settings ----
+
+local function must_be_taken()
+  if resume.taken then return end
+  fail(("--resume: %s takes no saved state"):format(run.recipe),
+    "train.fit does it; a loop of one's own needs train.Checkpoint{…}: see capl.train.Checkpoint")
+end
+
+--- Begins with what --resume says. -> {key = {value =, origin =, why =}} of that run, empty without.
+function resume.begin(value)
+  if not value then return {} end
+  if run.mode ~= "run" then fail("--resume goes on with a run; this command begins none") end
+  local folder, file = locate(value)
+  local settings = settings_of(folder)
+  if not settings then fail(("%s is no run's folder: it has no settings.json"):format(folder)) end
+  resume.from = {folder = folder, file = file, settings = settings.settings, recipe = settings.recipe}
+  run.path = folder
+  table.insert(hooks.on_gradients, must_be_taken)
+  return settings.settings
+end
+
+--- The value that a setting had, if it can still have it. default: of the recipe; nil: there was none.
+function resume.value(former, key, default)
+  local was = former[key]
+  if OWN[key] or type(was) ~= "table" or was.value == nil then return nil end
+  if was.origin == "auto" then return default end -- chosen anew: another choice is found when the state is compared
+  if type(was.value) ~= type(default) and default ~= "auto" then return nil end
+  return was.value
+end
+
+local function shown(value) return type(value) == "table" and "…" or tostring(value) end
+
+--- Lines about settings that are not what they were; texts of list `settings` of params.
+function resume.changes()
+  local out = {}
+  for _, s in ipairs(run.settings) do
+    local was = resume.from.settings[s.key]
+    if not OWN[s.key] and was and was.value ~= s.value then
+      out[#out + 1] = ("%s: %s, was %s"):format(s.key, shown(s.value), shown(was.value))
+    end
+  end
+  return out
+end
+
+local lengths = {"steps", "epochs", "samples", "max_time"}
+
+--- Whether this start asks for another length of the run.
+function resume.is_longer()
+  for _, key in ipairs(lengths) do
+    local was = resume.from.settings[key]
+    if was and was.value ~= (run.setting(key)) then return true end
+  end
+  return false
+end
+
+--- Takes the state to go on from, once. -> {folder =, file =} or nil: this run begins anew.
+function resume.take()
+  if not resume.from then return nil end
+  resume.taken = true
+  for _, s in ipairs(run.settings) do
+    if s.key == "resume" or s.key == "inexact" then s.read = true end
+  end
+  return resume.from
+end
+
+return resume

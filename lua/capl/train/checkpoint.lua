@@ -1,0 +1,298 @@
+-- checkpoint.lua: train.Checkpoint: saves all state of a run while it goes, and goes on from it to the bit.
+--
+-- What is saved is whatever has state()/set_state() or state_dict()/load_state_dict(), under the names it is given; beside
+-- them the random streams, and what else the bits depend on (exact.lua). Files: folder.lua. Saving changes nothing.
+-- SPDX-License-Identifier: Apache-2.0
+local core = ...
+
+local check = require "check"
+local exact = require "train.exact"
+local folder = require "train.folder"
+local rates = require "train.rates"
+local resume = require "run.resume"
+local run = require "run"
+local span = require "train.span"
+local tree = require "train.tree"
+
+local OP = "train.Checkpoint"
+local AUTO_SECONDS = 300
+local SHARE = 0.02 -- of the time of a run that saving may take where "auto" says when
+local HOLD = 60 -- seconds that a Ctrl-C may wait for the end of a step
+
+local Checkpoint = {}
+Checkpoint.__index = Checkpoint
+
+local spec = {
+  {"every", "string", "number", default = "auto"}, {"keep", "whole", default = 2}, {"every_n", "whole"}, {"top_k", "whole", default = 0},
+  {"folder", "string"},
+}
+
+-- ---- what is saved ----
+
+local pairs_of_methods = {{"state_dict", "load_state_dict"}, {"state", "set_state"}}
+
+local function method(object, name)
+  local ok, fn = pcall(function() return object[name] end)
+  return ok and type(fn) == "function" and fn or nil
+end
+
+-- Names of the two methods by which an object gives and takes its state.
+local function methods_of(object)
+  for _, names in ipairs(pairs_of_methods) do
+    if type(object) == "table" and method(object, names[1]) and method(object, names[2]) then return names[1], names[2] end
+  end
+end
+
+local own = {}
+for _, entry in ipairs(spec) do own[entry[1]] = true end
+
+-- Splits what was given into options and objects.
+local function split(given)
+  if type(given) ~= "table" then check.fail(OP, "takes one table: train.Checkpoint{model = …, optimizer = …, train = loader}") end
+  local options, objects, count = {}, {}, 0
+  for key, value in pairs(given) do
+    if own[key] then
+      options[key] = value
+    elseif type(key) ~= "string" or not methods_of(value) then
+      local near = type(key) == "string" and core.nearest(key, {"every", "keep", "every_n", "top_k", "folder"})
+      check.fail(OP, ("%s is a %s without state() and set_state(), so it cannot be saved"):format(tostring(key), core.typename(value)),
+        near and ("did you mean %s?"):format(near) or nil)
+    else
+      objects[key], count = value, count + 1
+    end
+  end
+  if count == 0 then check.fail(OP, "there is nothing to save", "give what has state: model = …, optimizer = …, train = loader") end
+  return options, objects
+end
+
+-- every -> {seconds =} or {steps =} or {evaluations = true}
+local function read_every(every)
+  if every == "auto" then return {seconds = AUTO_SECONDS, auto = true} end
+  if every == "eval" then return {evaluations = true} end
+  if type(every) == "number" then
+    if every >= 1 and every % 1 == 0 then return {steps = every} end
+    check.fail(OP, ("every is a number of steps from 1 on, a time such as \"5m\", \"eval\" or \"auto\", got %g"):format(every))
+  end
+  local ok, seconds = pcall(span.seconds_of, OP, every)
+  if ok and seconds then return {seconds = seconds} end
+  check.fail(OP, ("every is a number of steps, a time such as \"5m\", \"eval\" or \"auto\", got '%s'"):format(every))
+end
+
+--- All state of a training loop in files that a killed run goes on from, to the bit.
+-- in   a table: every object to save by a name of its own: model =, optimizer =, train = loader, ema = … (anything with
+--      state() and set_state(tree), or state_dict() and load_state_dict(tree))
+-- opts every = "auto" (5 minutes, and less often where saving takes more than 2 % of the time) | a number of steps | a time:
+--      "30s", "5m", "1h" | "eval"; keep = 2: the last ones that stay, so that a damaged one has one before it; every_n =
+--      steps: of each such step one stays for good; top_k = 0: so many of the best evaluations stay (ck:evaluated(figure));
+--      folder = where (default: checkpoints/ in the run's folder)
+-- out  an object: ck:resume() before the loop, ck:after_step() as the last line of each step, ck:save() at any time,
+--      ck:finish() behind the loop
+-- errs value: an object without state, no object, an unknown cadence
+local function new(given)
+  local options, objects = split(given)
+  local o = check.options(OP, spec, options)
+  if o.keep < 1 then check.fail(OP, ("keep is at least 1, got %d"):format(o.keep)) end
+  local self = setmetatable({
+    objects = objects, keep = o.keep, every_n = o.every_n, top_k = o.top_k, path = o.folder, every = read_every(o.every),
+    step = 0, top = {}, saved_at = core.clock(), count = 0, built = {},
+  }, Checkpoint)
+  for name, object in pairs(objects) do self.built[name] = rates.options_of(object) end
+  return self
+end
+
+-- The tree of one file. ended: why the run is over, nil while it goes.
+function Checkpoint:tree(ended)
+  local seed, streams = core.rng()
+  local out = {checkpoint = 1, step = self.step, ended = ended, saved = core.sys.date(), facts = exact.facts(), objects = {},
+    rng = {seed = seed, streams = streams}, top = self.top, built = self.built}
+  for name, object in pairs(self.objects) do
+    local get = methods_of(object)
+    out.objects[name] = object[get](object)
+  end
+  return out
+end
+
+-- ---- saving ----
+
+function Checkpoint:folder()
+  if not self.opened then
+    self.path = self.path or folder.of(run.folder())
+    folder.open(self.path)
+    self.opened = true
+  end
+  return self.path
+end
+
+-- Steps whose checkpoints stay.
+function Checkpoint:kept()
+  local out = {}
+  for _, entry in ipairs(self.top) do out[entry.step] = true end
+  if self.every_n then
+    for _, step in ipairs(folder.steps(self.path)) do out[step] = out[step] or step % self.every_n == 0 end
+  end
+  return out
+end
+
+--- Saves now. -> path of the file
+-- errs io: it cannot be written; the former ones stay
+function Checkpoint:save(ended)
+  local began = core.clock()
+  local file = folder.file(self:folder(), self.step)
+  tree.save(file, self:tree(ended))
+  folder.prune(self.path, self.keep, self:kept())
+  self.last, self.last_step, self.count = file, self.step, self.count + 1
+  self.saved_at = core.clock()
+  self.cost = self.saved_at - began
+  return file
+end
+
+-- A training does not end because one checkpoint could not be written: the next one may.
+function Checkpoint:try_save(ended)
+  local ok, err = pcall(self.save, self, ended)
+  if ok then return true end
+  if not core.is_error(err) or err.code ~= "io" then error(err, 0) end
+  self.saved_at, self.failed = core.clock(), err
+  run.print(("note: step %d could not be saved: %s"):format(self.step, err.message))
+  run.print("note: " .. self:last_words())
+  return false
+end
+
+--- A sentence about the newest checkpoint there is.
+function Checkpoint:last_words()
+  local steps = self.path and folder.steps(self.path) or {}
+  if not steps[1] then return "there is no checkpoint of this run" end
+  return ("the last checkpoint is %s; --resume goes on from it"):format(folder.file(self.path, steps[1]))
+end
+
+function Checkpoint:is_due()
+  local every = self.every
+  if self.every_n and self.step % self.every_n == 0 then return true end
+  if every.steps then return self.step % every.steps == 0 end
+  if not every.seconds then return false end
+  local wait = every.auto and math.max(every.seconds, (self.cost or 0) / SHARE) or every.seconds
+  return core.clock() - self.saved_at >= wait
+end
+
+-- Saves between two steps when it is time, and when the program was asked to end; then it ends.
+function Checkpoint:between_steps()
+  if self:is_due() and self.last_step ~= self.step then self:try_save() end
+  if not core.sys.hold or not core.sys.hold(HOLD) then return end
+  self:stop()
+end
+
+--- For loops of one's own: the last line of each step. Saves when it is time; Ctrl-C and SIGTERM save and then end the run.
+function Checkpoint:after_step()
+  self.step = self.step + 1
+  self:between_steps()
+end
+
+function Checkpoint:stop()
+  core.sys.saving(true)
+  if self.last_step == self.step or self:try_save() then run.print("saved: " .. self.last .. "; --resume goes on from it") end
+  core.sys.saving(false)
+  core.sys.hold(0)
+  core.sys.stop()
+end
+
+--- Tells it the figure of an evaluation, larger is better: with top_k the checkpoints of the best ones stay.
+function Checkpoint:evaluated(figure)
+  check.arg(1, "evaluated", "number", figure)
+  local wanted = self.every.evaluations
+  if self.top_k > 0 then
+    table.insert(self.top, {step = self.step, figure = figure})
+    table.sort(self.top, function(a, b)
+      if a.figure ~= b.figure then return a.figure > b.figure end
+      return a.step > b.step
+    end)
+    local out = table.remove(self.top, self.top_k + 1)
+    wanted = wanted or not out or out.step ~= self.step
+  end
+  if wanted then self:try_save() end
+end
+
+--- Behind the loop: saves the end of the run. ended = "steps": why it is over.
+function Checkpoint:finish(ended)
+  if core.sys.hold then core.sys.hold(0) end
+  self:try_save(ended or "steps")
+end
+
+-- ---- going on ----
+
+local function refuse(file, lines)
+  core.error{code = "value", path = false, context = table.concat(lines, "\n"),
+    message = ("going on from %s would give other numbers than the run would have given"):format(file),
+    hint = "--inexact goes on all the same"}
+end
+
+local function tell_differences(file, saved)
+  local lines = exact.differences(saved.facts, exact.facts(), resume.is_longer())
+  if #lines == 0 then return end
+  if not run.setting("inexact") then refuse(file, lines) end
+  for _, line in ipairs(lines) do run.print("resume, inexact: " .. line) end
+end
+
+local function read_from(from)
+  if from.file then return folder.load(from.file), from.file end
+  return folder.newest(folder.of(from.folder))
+end
+
+local ORDER = {model = 1, optimizer = 2, train = 3} -- first; others follow by name
+
+local function ordered(objects)
+  local names = {}
+  for name in pairs(objects) do names[#names + 1] = name end
+  table.sort(names, function(a, b)
+    local x, y = ORDER[a] or 4, ORDER[b] or 4
+    if x ~= y then return x < y end
+    return a < b
+  end)
+  return names
+end
+
+-- Puts the state of one object back. What differs from how it was built then was changed on purpose and stays.
+local function put_back(self, saved, name)
+  local object, state = self.objects[name], saved.objects[name]
+  if state == nil then
+    run.print(("note: the checkpoint has no state of %s, which begins anew"):format(name))
+    return
+  end
+  local _, set = methods_of(object)
+  object[set](object, state)
+  for _, line in ipairs(rates.keep_changes(object, saved.built and saved.built[name], self.built[name])) do
+    run.print(("resume: %s: %s"):format(name, line))
+  end
+end
+
+--- Puts the state of a saved tree back; see Checkpoint:resume.
+function Checkpoint:load(saved, file)
+  tell_differences(file, saved)
+  core.no_grad(function()
+    for _, name in ipairs(ordered(self.objects)) do put_back(self, saved, name) end
+  end)
+  core.rng(saved.rng.seed, saved.rng.streams)
+  self.step, self.top, self.last, self.last_step = saved.step, saved.top or {}, file, saved.step
+  self.saved_at = core.clock()
+  return saved
+end
+
+--- The saved state that --resume asks for, still to be loaded: tree and file; nil when the run begins anew.
+function Checkpoint.find()
+  local from = resume.take()
+  if not from then return nil end
+  return read_from(from)
+end
+
+--- Goes on where --resume says.
+-- out  the number of steps that are done, 0 for a run that begins anew; and the saved tree
+-- errs value: device, data, recipe or others are not what they were, without --inexact; format: no checkpoint is whole
+function Checkpoint:resume()
+  local saved, file = Checkpoint.find()
+  if not saved then return 0 end
+  self:load(saved, file)
+  folder.forget_after(self:folder(), saved.step)
+  run.print(("resumed: %s, step %d, saved %s"):format(file, saved.step, saved.saved))
+  for _, line in ipairs(resume.changes()) do run.print("resume: " .. line) end
+  return saved.step, saved
+end
+
+return setmetatable({new = new, find = Checkpoint.find}, {__call = function(_, given) return new(given) end})

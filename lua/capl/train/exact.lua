@@ -1,0 +1,95 @@
+-- exact.lua: what the bits of a run depend on beside its state, and how two of these differ.
+--
+-- A run that goes on elsewhere, or with another recipe, gives other numbers: that is an error unless it was asked for.
+-- SPDX-License-Identifier: Apache-2.0
+local core = ...
+
+local facts = require "run.facts"
+local run = require "run"
+
+local exact = {}
+
+-- What the products of a run are computed in, if its recipe says so.
+local function precision()
+  local value = run.setting("precision")
+  return value and tostring(value) or nil
+end
+
+-- Data, with whether it is drawn and not read: more of it then begins with the same samples. Looked at once: a folder may
+-- hold a million files.
+local function data()
+  if exact.loaders ~= #run.loaders then
+    exact.loaders, exact.data = #run.loaders, facts.data(run.loaders)
+    for role, entry in pairs(exact.data) do entry.drawn = exact.is_drawn(role) end
+  end
+  return exact.data
+end
+
+function exact.is_drawn(role)
+  for _, entry in ipairs(run.loaders) do
+    if entry.role == role then return not (entry.loader.source.dir or entry.loader.source.ordered) end
+  end
+  return false
+end
+
+--- {name = value}: all that a checkpoint notes of where and of what a run is.
+function exact.facts()
+  local machine = facts.machine()
+  return {
+    version = core.version(), device = machine.device, hardware = machine.backend, isa = core.isa(), threads = machine.threads,
+    precision = precision(), deterministic = run.setting("deterministic"), recipe = run.text and core.sha256(run.text),
+    data = data(),
+  }
+end
+
+local names = {
+  {"version", "capl"}, {"device", "device"}, {"hardware", "hardware"}, {"isa", "instruction set"}, {"threads", "compute threads"},
+  {"precision", "precision"}, {"deterministic", "deterministic"},
+}
+
+local function text(value)
+  if value == nil then return "none" end
+  return tostring(value)
+end
+
+-- A longer run may draw more.
+local function is_more(was, is) return was.drawn and is.drawn and (is.count or math.huge) > (was.count or math.huge) end
+
+-- Samples of one loader: what was read, and in batches of which size.
+local function compare_data(out, role, was, is, longer)
+  if longer and is_more(was, is) then was = setmetatable({count = is.count, hash = is.hash}, {__index = was}) end
+  for _, key in ipairs{"batch", "count", "width", "height", "channels", "charset", "length"} do
+    if was[key] ~= is[key] then out[#out + 1] = ("%s %s: %s, was %s"):format(role, key, text(is[key]), text(was[key])) end
+  end
+  if was.hash ~= is.hash then
+    out[#out + 1] = ("%s data: hash %s, was %s"):format(role, text(is.hash), text(was.hash))
+  end
+end
+
+local function roles_of(a, b)
+  local seen, out = {}, {}
+  for _, data in ipairs{a, b} do
+    for role in pairs(data) do
+      if not seen[role] then out[#out + 1] = role end
+      seen[role] = true
+    end
+  end
+  table.sort(out)
+  return out
+end
+
+--- Lines that say how things were when a checkpoint was saved and are now; none when all that counts is the same.
+-- longer: the run was asked to be longer than it was
+function exact.differences(was, is, longer)
+  local out = {}
+  for _, entry in ipairs(names) do
+    local key, name = entry[1], entry[2]
+    if was[key] ~= is[key] then out[#out + 1] = ("%s: %s, was %s"):format(name, text(is[key]), text(was[key])) end
+  end
+  if was.recipe ~= is.recipe then out[#out + 1] = "recipe: its text has changed" end
+  local a, b = was.data or {}, is.data or {}
+  for _, role in ipairs(roles_of(a, b)) do compare_data(out, role, a[role] or {}, b[role] or {}, longer) end
+  return out
+end
+
+return exact

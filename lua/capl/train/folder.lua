@@ -1,0 +1,81 @@
+-- folder.lua: the checkpoints of a run: runs/NAME/checkpoints/step-000150.capl: their names, which are kept, which is whole.
+-- SPDX-License-Identifier: Apache-2.0
+local core = ...
+
+local check = require "check"
+local run = require "run"
+local tree = require "train.tree"
+
+local folder = {}
+
+--- The checkpoints of a run's folder.
+function folder.of(run_folder) return run_folder .. "/checkpoints" end
+
+function folder.file(path, step) return ("%s/step-%06d.capl"):format(path, step) end
+
+--- Steps of the checkpoints that are there, the last one first.
+function folder.steps(path)
+  local out = {}
+  for _, name in ipairs(core.sys.list(path) or {}) do
+    local step = name:match("^step%-(%d+)%.capl$")
+    if step then out[#out + 1] = tonumber(step) end
+  end
+  table.sort(out, function(a, b) return a > b end)
+  return out
+end
+
+--- Makes the folder, and takes away what a run that was killed while it saved has left half-written.
+function folder.open(path)
+  local made, why = core.sys.mkdir(path)
+  if not made then core.error{code = "io", message = why, path = false} end
+  for _, name in ipairs(core.sys.list(path) or {}) do
+    if name:match("^step%-%d+%.capl%.tmp%d+$") then core.sys.remove(path .. "/" .. name) end
+  end
+end
+
+--- Removes all checkpoints but the last `count` and those of the steps in `kept` (a set).
+function folder.prune(path, count, kept)
+  for i, step in ipairs(folder.steps(path)) do
+    if i > count and not kept[step] then core.sys.remove(folder.file(path, step)) end
+  end
+end
+
+--- Removes checkpoints of later steps: of a future that is done again. -> how many
+function folder.forget_after(path, step)
+  local count = 0
+  for _, later in ipairs(folder.steps(path)) do
+    if later > step and core.sys.remove(folder.file(path, later)) then count = count + 1 end
+  end
+  return count
+end
+
+-- ---- reading ----
+
+--- A checkpoint's tree.
+-- errs io, format: as tree.load; value: the file is of something else that train.save wrote
+function folder.load(file)
+  local saved = tree.load(file)
+  if type(saved) == "table" and saved.checkpoint == 1 and saved.objects and saved.step then return saved end
+  core.error{code = "value", path = false, message = file .. " is no checkpoint of a run, but state of another kind"}
+end
+
+--- The newest checkpoint that can be read: its tree and its file. Damaged ones are told and passed over.
+-- errs value: there is none; format: none is whole
+function folder.newest(path)
+  local steps, last = folder.steps(path), nil
+  if #steps == 0 then check.fail("resume", path .. " has no checkpoint") end
+  for _, step in ipairs(steps) do
+    local file = folder.file(path, step)
+    local ok, saved = pcall(folder.load, file)
+    if ok then
+      if last then run.print(("note: going on from the one before it, %s"):format(file)) end
+      return saved, file
+    end
+    if not core.is_error(saved) or (saved.code ~= "format" and saved.code ~= "io") then error(saved, 0) end
+    run.print("note: " .. saved.message)
+    last = saved
+  end
+  error(last, 0)
+end
+
+return folder

@@ -1,0 +1,53 @@
+-- lines.lua: files of lines that a run writes while it goes: cut back to the step that it goes on from.
+-- SPDX-License-Identifier: Apache-2.0
+local core = ...
+
+local lines = {}
+
+-- Lines that end with a newline; a killed machine may leave half of one.
+local function whole_lines(text)
+  local out = {}
+  for line in text:gmatch("([^\n]*)\n") do out[#out + 1] = line end
+  return out
+end
+
+--- A file of JSON objects, one per line, as tables; what cannot be read is left out. nil: there is no such file.
+function lines.read(path)
+  local text = core.sys.kind(path) and core.sys.read(path)
+  if not text then return nil end
+  local out = {}
+  for _, line in ipairs(whole_lines(text)) do
+    local ok, value = pcall(core.json_decode, line)
+    if ok and type(value) == "table" then out[#out + 1] = value end
+  end
+  return out
+end
+
+-- Keeps the lines for which keep(line) holds.
+local function filter(path, keep)
+  local text = core.sys.kind(path) and core.sys.read(path)
+  if not text then return end
+  local out = {}
+  for _, line in ipairs(whole_lines(text)) do
+    if keep(line, #out) then out[#out + 1] = line .. "\n" end
+  end
+  local kept = table.concat(out)
+  if kept == text then return end
+  local done, why = core.sys.write(path, kept)
+  if not done then core.error{code = "io", message = why, path = false} end
+end
+
+--- Drops the lines of steps after `step`, and lines that are no JSON.
+function lines.cut(path, step)
+  filter(path, function(line)
+    local ok, value = pcall(core.json_decode, line)
+    return ok and type(value) == "table" and (tonumber(value.step) or 0) <= step
+  end)
+end
+
+--- The same for a table whose first column is the step, below a line of names.
+function lines.cut_csv(path, step)
+  filter(path, function(line, before) return before == 0 or (tonumber(line:match("^%d+")) or 0) <= step end)
+end
+
+return lines

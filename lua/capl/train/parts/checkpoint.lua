@@ -1,0 +1,171 @@
+-- checkpoint.lua: saves all state of train.fit while it goes, at its end and when it is asked to end; goes on with --resume.
+-- SPDX-License-Identifier: Apache-2.0
+local core = ...
+
+local check = require "check"
+local checkpoint = require "train.checkpoint"
+local folder = require "train.folder"
+local lines_of = require "train.lines"
+local progress = require "run.progress"
+local resume = require "run.resume"
+local run = require "run"
+local span = require "train.span"
+
+local OP = "train.fit"
+
+local Part = {}
+Part.__index = Part
+
+local spec = {
+  {"every", "string", "number", default = "auto"}, {"keep", "whole", default = 2}, {"every_n", "whole"}, {"top_k", "whole", default = 0},
+}
+
+local function read(o)
+  local given = o.checkpoint
+  if given == false then return end
+  if type(given) ~= "table" then given = {every = given == true and "auto" or given} end
+  o.checkpoint = check.options(OP .. ": checkpoint", spec, given)
+end
+
+local function new(fit)
+  local o = fit.o
+  if not o.checkpoint or run.mode ~= "run" then return nil end
+  local c = o.checkpoint
+  local keeper = checkpoint.new{model = fit.model, optimizer = fit.optimizer, train = o.train, loop = fit,
+    every = c.every, keep = c.keep, every_n = c.every_n, top_k = c.top_k}
+  return setmetatable({fit = fit, keeper = keeper}, Part)
+end
+
+-- ---- a cadence that never comes ----
+
+local function never(what, why) return ("note: checkpoint: %s never comes: %s; the end is saved in any case"):format(what, why) end
+
+-- Notes about what will not happen in a run of this length.
+function Part:lines()
+  local o, every, out = self.fit.o, self.keeper.every, {}
+  local left = o.steps and ("the run has %d steps"):format(o.steps)
+  if every.steps and o.steps and every.steps > o.steps then out[1] = never(("every = %d steps"):format(every.steps), left) end
+  if self.keeper.every_n and o.steps and self.keeper.every_n > o.steps then
+    out[#out + 1] = never(("every_n = %d steps"):format(self.keeper.every_n), left)
+  end
+  if every.seconds and not every.auto and o.max_time and every.seconds >= o.max_time then
+    out[#out + 1] = never("every = " .. progress.duration(every.seconds), "max_time is " .. progress.duration(o.max_time))
+  end
+  if not o.val and every.evaluations then out[#out + 1] = never('every = "eval"', "there is no val loader") end
+  if not o.val and self.keeper.top_k > 0 then out[#out + 1] = never("top_k", "there is no val loader") end
+  return out
+end
+
+-- ---- going on ----
+
+local lengths = {"steps", "epochs", "samples", "max_time"}
+
+-- "--steps=600": the setting of this recipe that makes a run longer.
+local function longer()
+  for _, key in ipairs(lengths) do
+    local value = run.setting(key)
+    if type(value) == "number" then return ("--%s=%g"):format(key, 2 * value) end
+    if key == "max_time" and type(value) == "string" and value ~= "none" then
+      local ok, seconds = pcall(span.seconds_of, OP, value)
+      if ok and seconds then return ("--max_time=%ds"):format(2 * seconds) end
+    end
+  end
+  return "more steps in train.fit"
+end
+
+local complete = {steps = true, max_time = true}
+
+-- Whether the run was over and nothing says that it shall be longer now.
+function Part:check_finished(saved)
+  local fit = self.fit
+  if not saved.ended or saved.ended == "interrupted" or saved.ended == "stopped" then return end
+  if not complete[saved.ended] then
+    if #resume.changes() > 0 then return end
+    check.fail("resume", ("%s ended early at step %d (%s), and nothing has changed since"):format(resume.from.folder, saved.step, saved.ended),
+      "a longer run or another setting goes on: " .. longer())
+  end
+  local state = saved.objects.loop.span
+  local steps_over = not fit.o.steps or saved.step >= fit.o.steps
+  local time_over = fit.o.max_time and state.seconds >= fit.o.max_time - state.reserve
+  if time_over or (steps_over and not fit.o.max_time) or (steps_over and fit.o.steps) then
+    check.fail("resume", ("%s is finished: %d steps in %s"):format(resume.from.folder, saved.step, progress.duration(state.seconds)),
+      "a longer run goes on from there: " .. longer())
+  end
+end
+
+-- Share of the run that a saved state has behind it, by the length that the run has now.
+function Part:position_of(saved)
+  local o, span_state = self.fit.o, saved.objects.loop.span
+  local share = o.steps and saved.step / o.steps or 0
+  if o.max_time then share = math.max(share, span_state.seconds / math.max(o.max_time - span_state.reserve, 1e-3)) end
+  return math.min(1, share)
+end
+
+-- A run that is longer now than it was is not as far as it was, and what ended it begins to count anew.
+function Part:forget_the_end(saved)
+  local loop = saved.objects.loop
+  if saved.ended or resume.is_longer() then loop.span.position = self:position_of(saved) end
+  if not saved.ended then return end
+  for name, object in pairs(self.fit.parts.by_name) do
+    if object.go_on then loop.parts[name] = object.go_on(loop.parts[name]) end
+  end
+end
+
+--- Told before all others: puts the state back if there is one to go on from.
+function Part:resume()
+  local saved, file = checkpoint.find()
+  if not saved then return end
+  self:check_finished(saved)
+  self:forget_the_end(saved)
+  local fit = self.fit
+  fit.optimizer:set_position(saved.objects.loop.span.position) -- its schedule is asked for the rate of the saved step
+  self.keeper:load(saved, file)
+  fit.span:advance(fit.step)
+  fit.optimizer:set_position(fit.span.position)
+  local gone = folder.forget_after(self.keeper:folder(), saved.step)
+  lines_of.cut(fit:path("metrics.jsonl"), saved.step)
+  lines_of.cut_csv(fit:path("metrics.csv"), saved.step)
+  run.print(("resumed: %s, step %d%s, saved %s"):format(file, saved.step, fit.o.steps and " of " .. fit.o.steps or "", saved.saved))
+  if gone > 0 then run.print(("resume: %d later checkpoint%s of this run removed"):format(gone, gone == 1 and "" or "s")) end
+  for _, line in ipairs(resume.changes()) do run.print("resume: " .. line) end
+end
+
+-- ---- saving ----
+
+function Part:evaluated(e) self.figure = e.score or e.figures.exact end
+
+function Part:between_steps()
+  local keeper = self.keeper
+  keeper.step = self.fit.step
+  if self.figure then keeper:evaluated(self.figure) end
+  self.figure = nil
+  if keeper:is_due() and keeper.last_step ~= keeper.step then keeper:try_save() end
+end
+
+function Part:finish(result)
+  self.done = true
+  if self.keeper.last_step == self.fit.step and self.keeper.ended == result.ended then return end
+  self.keeper.step = self.fit.step
+  self.keeper:try_save(result.ended)
+end
+
+-- Ctrl-C and SIGTERM: what is between two steps can be saved.
+function Part:stopped()
+  local keeper, fit = self.keeper, self.fit
+  self.done = true
+  if not fit.whole then
+    run.print("note: the step under way is lost; " .. keeper:last_words())
+    return
+  end
+  core.sys.saving(true)
+  keeper.step = fit.step
+  if keeper.last_step == keeper.step or keeper:try_save() then run.print("saved: " .. keeper.last .. "; --resume goes on from it") end
+  core.sys.saving(false)
+end
+
+-- An error: what can still be had.
+function Part:close()
+  if not self.done and self.fit.step > 0 then run.print("note: " .. self.keeper:last_words()) end
+end
+
+return {name = "checkpoint", spec = {{"checkpoint", "string", "number", "boolean", "table", default = "auto"}}, read = read, new = new}
