@@ -21,5 +21,5 @@ train.fit {
   model = model, train = loader("train", 88, {rotate = 5, noise = 0.1}), val = loader("val", 16), test = loader("test", 16),
   loss = function(y, batch) return nn.cross_entropy(y:view(-1, 10), batch.target:view(-1)) end,
   optimizer = optim.AdamW(model:parameters(), {lr = optim.schedule.warmup_cosine {lr = p.lr, warmup = 10, total = "run"}}),
-  steps = p.steps, precision = "fp32", eval_every = 7, log_every = 1, checkpoint = {every = p.every},
+  steps = p.steps, precision = "fp32", eval_every = 7, log_every = 1, checkpoint = {every = p.every}, ema = 0.9,
 }

@@ -41,7 +41,8 @@ describe("train.save", function()
     capl.manual_seed(3)
     local w = capl.randn(4, 3, 2, 2)
     local tree = {model = {["0.weight"] = w, ["0"] = {weight = capl.ones(2)}}, turned = capl.randn(3, 5):t(),
-      count = capl.tensor(7, {dtype = "i64"}), half = capl.randn(9):to("bf16"), none = capl.zeros(0, 4), yes = capl.tensor({1, 0}, {dtype = "u8"}),
+      count = capl.tensor(7, {dtype = "i64"}), half = capl.randn(9):to("bf16"),
+      none = capl.zeros(0, 4), yes = capl.tensor({1, 0}, {dtype = "u8"}),
       sha256 = capl.ones(1), again = w}
     local back = there_and_back(tree)
     for _, key in ipairs{"turned", "count", "half", "none", "yes", "sha256", "again"} do

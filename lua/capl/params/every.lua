@@ -72,7 +72,8 @@ return {
   {key = "json", default = false, doc = "print one JSON object per line: metrics, progress, texts, result", apply = speaks("json")},
   {key = "resume", default = false, doc = "goes on with the newest run of this recipe, or with a run's folder or checkpoint",
     apply = as_it_is(false), from_text = resume_text, taken = true},
-  {key = "inexact", default = false, doc = "lets --resume go on elsewhere, where the numbers will differ", apply = as_it_is(false), taken = true},
+  {key = "inexact", default = false, doc = "lets --resume go on elsewhere, where the numbers will differ",
+    apply = as_it_is(false), taken = true},
   {key = "init_from", default = "none", doc = "begins with the weights in a safetensors file, a model or a checkpoint",
     apply = as_it_is("none"), taken = true},
 }

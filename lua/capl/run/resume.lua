@@ -13,7 +13,8 @@ local resume = {
   taken = false, -- somebody has taken the state
 }
 
-local OWN = {resume = true, inexact = true, init_from = true, quiet = true, json = true} -- settings that are about one start, not about the run
+-- Settings that are about one start, not about the run.
+local OWN = {resume = true, inexact = true, init_from = true, quiet = true, json = true}
 
 local function fail(message, hint) core.error{code = "value", path = false, message = message, hint = hint} end
 
@@ -80,7 +81,8 @@ local function locate(value)
   if kind == "file" then
     local folder = path:match("^(.*)/checkpoints/[^/]+$")
     if not folder then
-      fail(("--resume=%s: the file lies in no run's folder"):format(value), ("--init_from=%s begins a new run with its weights"):format(value))
+      fail(("--resume=%s: the file lies in no run's folder"):format(value),
+        ("--init_from=%s begins a new run with its weights"):format(value))
     end
     return folder, path
   end

@@ -17,7 +17,7 @@ end
 
 -- Data, with whether it is drawn and not read: more of it then begins with the same samples. Looked at once: a folder may
 -- hold a million files.
-local function data()
+local function data_facts()
   if exact.loaders ~= #run.loaders then
     exact.loaders, exact.data = #run.loaders, facts.data(run.loaders)
     for role, entry in pairs(exact.data) do entry.drawn = exact.is_drawn(role) end
@@ -38,7 +38,7 @@ function exact.facts()
   return {
     version = core.version(), device = machine.device, hardware = machine.backend, isa = core.isa(), threads = machine.threads,
     precision = precision(), deterministic = run.setting("deterministic"), recipe = run.text and core.sha256(run.text),
-    data = data(),
+    data = data_facts(),
   }
 end
 

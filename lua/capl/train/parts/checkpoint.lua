@@ -6,6 +6,7 @@ local check = require "check"
 local checkpoint = require "train.checkpoint"
 local folder = require "train.folder"
 local lines_of = require "train.lines"
+local metric = require "train.metric"
 local progress = require "run.progress"
 local resume = require "run.resume"
 local run = require "run"
@@ -33,7 +34,7 @@ local function new(fit)
   local c = o.checkpoint
   local keeper = checkpoint.new{model = fit.model, optimizer = fit.optimizer, train = o.train, loop = fit,
     every = c.every, keep = c.keep, every_n = c.every_n, top_k = c.top_k}
-  return setmetatable({fit = fit, keeper = keeper}, Part)
+  return setmetatable({fit = fit, keeper = keeper, metric = metric.read(OP, o.metric)}, Part)
 end
 
 -- ---- a cadence that never comes ----
@@ -81,8 +82,8 @@ function Part:check_finished(saved)
   if not saved.ended or saved.ended == "interrupted" or saved.ended == "stopped" then return end
   if not complete[saved.ended] then
     if #resume.changes() > 0 then return end
-    check.fail("resume", ("%s ended early at step %d (%s), and nothing has changed since"):format(resume.from.folder, saved.step, saved.ended),
-      "a longer run or another setting goes on: " .. longer())
+    local text = "%s ended early at step %d (%s), and nothing has changed since"
+    check.fail("resume", text:format(resume.from.folder, saved.step, saved.ended), "a longer run or another setting goes on: " .. longer())
   end
   local state = saved.objects.loop.span
   local steps_over = not fit.o.steps or saved.step >= fit.o.steps
@@ -132,7 +133,11 @@ end
 
 -- ---- saving ----
 
-function Part:evaluated(e) self.figure = e.score or e.figures.exact end
+-- Larger is better for the keeper.
+function Part:evaluated(e)
+  local value, better = metric.of(OP, self.metric, e)
+  self.figure = better == "min" and -value or value
+end
 
 function Part:between_steps()
   local keeper = self.keeper
