@@ -311,7 +311,7 @@ static int loader_state_bytes(lua_State *L)
   return 1;
 }
 
-/* loader:stats() -> {batches, samples, augmented, substituted, bad, wait_seconds, seconds} */
+/* loader:stats() -> {batches, samples, augmented, substituted, bad, wait_seconds, seconds, work_seconds, augment_seconds} */
 static int loader_stats(lua_State *L)
 {
   capl_loader_stats s;
@@ -323,6 +323,8 @@ static int loader_stats(lua_State *L)
   set_number(L, "substituted", (double)s.substituted);
   set_number(L, "bad", (double)s.bad);
   set_number(L, "wait_seconds", s.wait_seconds);
+  set_number(L, "work_seconds", s.work_seconds);
+  set_number(L, "augment_seconds", s.augment_seconds);
   set_number(L, "seconds", s.seconds);
   return 1;
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "data/augment_rows.h"
+#include "data/loader.h"
 
 enum { SUBSTITUTES = 16 };
 
@@ -328,5 +329,8 @@ capl_status row_make(const row_maker *maker, row_scratch *scratch, uint32_t epoc
   job.read = job.room;
   CAPL_TRY(read_or_replace(&job, position, note));
   note->augmented = false;
-  return maker->kind == ROW_FINISHED ? finish_row(&job, to, note) : describe_row(&job, to, note);
+  double since = scratch->timed ? loader_seconds() : 0;
+  capl_status status = maker->kind == ROW_FINISHED ? finish_row(&job, to, note) : describe_row(&job, to, note);
+  scratch->augment_seconds = scratch->timed && to->stage->augments ? loader_seconds() - since : 0;
+  return status;
 }

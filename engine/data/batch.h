@@ -62,6 +62,8 @@ typedef struct {
   int32_t labels[CAPL_LABEL_MAX]; /* for rows that need none */
   capl_sample partner; /* what a row is mixed with, as read; of loaders that mix */
   capl_augment_scratch augment;
+  bool timed; /* the next row's augmentation is to be timed */
+  double augment_seconds;
 } row_scratch;
 
 capl_status row_scratch_init(row_scratch *scratch, const capl_source *source, bool mixes);

@@ -27,6 +27,7 @@ typedef struct {
   int first, end; /* rows */
   int substituted, augmented;
   int failed_row;
+  double work_seconds, augment_seconds; /* for all its rows, by the time that the first one took */
 } ticket;
 
 /* ---- tickets (the lock is held by the caller unless said otherwise) -------------------------- */
@@ -115,6 +116,9 @@ static void do_ticket(capl_loader *l, ticket *t, row_scratch *scratch)
     uint32_t position = (uint32_t)(loader_position_of(l, t->batch, row) % count);
     row_place to = place_of(l, t->slot, row);
     row_note note;
+    bool timed = row == t->first;
+    double since = timed ? loader_seconds() : 0;
+    scratch->timed = timed;
     if (row_make(&l->maker, scratch, (uint32_t)l->epoch, position, &to, &note) != CAPL_OK) {
       t->failed_row = row;
       return;
@@ -122,6 +126,10 @@ static void do_ticket(capl_loader *l, ticket *t, row_scratch *scratch)
     t->slot->ids[row] = note.id;
     t->substituted += note.substituted;
     t->augmented += note.augmented;
+    if (!timed) continue;
+    int rows = t->end - t->first;
+    t->work_seconds = (loader_seconds() - since) * rows;
+    t->augment_seconds = scratch->augment_seconds * rows;
   }
 }
 
@@ -136,6 +144,8 @@ static void finish_ticket(capl_loader *l, const ticket *t)
   s->substituted += t->substituted;
   s->augmented += t->augmented;
   s->rows_left -= t->end - t->first;
+  l->stats.work_seconds += t->work_seconds;
+  l->stats.augment_seconds += t->augment_seconds;
   l->busy--;
   if (s->rows_left == 0 || l->busy == 0) pthread_cond_broadcast(&l->done);
 }

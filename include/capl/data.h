@@ -532,6 +532,8 @@ typedef struct {
   uint32_t bad;              /* different bad samples among them, as capl_loader_bad_get tells them */
   double wait_seconds;       /* time capl_loader_next spent waiting or, without workers, working */
   double seconds;            /* time from the beginning of each epoch to its end, as told: what wait_seconds is a share of */
+  double work_seconds;       /* time the threads spent making samples, estimated from one in 16 of them … */
+  double augment_seconds;    /* … and of that in augmentation, normalising included */
 } capl_loader_stats;
 
 /* Starts the threads. Holds a reference to source. *loader: caller frees. EVALUE, ENOMEM. */

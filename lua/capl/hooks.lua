@@ -10,6 +10,7 @@ local hooks = {
   model = nil, -- the model given to capl.model
   model_options = nil,
   before = nil, -- function(fn, a, b) instead of fn(a, b), in such a step
+  phase = nil, -- function(name): a part of a step begins: "forward", "backward"
   again = nil, -- while a step is being captured: list of {fn, a, b} that its replays have to do in Lua
 }
 

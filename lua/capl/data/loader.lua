@@ -186,8 +186,9 @@ end
 function Loader:batches() return self.box:batches() end
 --- Samples per epoch.
 function Loader:samples() return self.box:samples() end
---- {batches, samples, augmented, substituted, bad, wait_seconds, seconds} since the loader was made: wait_seconds of
--- seconds the caller waited for a batch (a GPU may have had queued work to do meanwhile).
+--- {batches, samples, augmented, substituted, bad, wait_seconds, seconds, work_seconds, augment_seconds} since the loader was
+-- made: wait_seconds of seconds the caller waited for a batch (a GPU may have had queued work to do meanwhile); work_seconds
+-- is the time of all threads that made samples, augment_seconds what augmentation took of it, both estimated.
 function Loader:stats() return self.box:stats() end
 --- The line a run prints at the end of an epoch of its train loader: "epoch 3: 50,030 images in 12.1 s, waited 0.4 % of it
 -- for data", and what would help when that is more than a tenth. Epochs of less than 5 s share a line.

@@ -129,8 +129,7 @@ local function wants_scale(owner, loss)
   return core.history_has(loss, "f16")
 end
 
---- loss:backward() for the optimiser owner: started from the loss scale where gradients pass through f16.
-function Control.backward(owner, loss)
+local function backward(owner, loss)
   if not wants_scale(owner, loss) then
     owner.unscaled = true
     loss:backward()
@@ -143,6 +142,13 @@ function Control.backward(owner, loss)
   end
   owner.scaled = true
   loss:backward(core.no_grad(function() return owner:ensure_control():seed() end))
+end
+
+--- loss:backward() for the optimiser owner: started from the loss scale where gradients pass through f16.
+function Control.backward(owner, loss)
+  if hooks.phase then hooks.phase("backward") end
+  backward(owner, loss)
+  if hooks.phase then hooks.phase("forward") end -- of the next part of the batch, if this is not the last one
 end
 
 return Control

@@ -5,13 +5,14 @@
 local core = ...
 
 local json = require "run.json"
+local log = require "run.log"
 local run = require "run"
 
 local Record = {}
 Record.__index = Record
 
-local function new()
-  return setmetatable({on = run.mode == "run", train = {x = {}, loss = {}}, val = {x = {}, loss = {}, exact = {}, chars = {}}}, Record)
+local function new(opts)
+  return setmetatable({on = run.mode == "run", tensorboard = opts and opts.tensorboard, train = {x = {}, loss = {}}}, Record)
 end
 
 function Record:path(name) return run.folder() .. "/" .. name end
@@ -20,40 +21,118 @@ local function must(done, why)
   if not done then core.error{code = "io", message = why, path = false} end
 end
 
+--- The files of lines, made at first use; nil where a run writes nothing.
+function Record:log()
+  if self.on and not self.lines then
+    self.lines = log.new{folder = run.folder(), tensorboard = self.tensorboard}
+    if self.lines.without then run.print("note: " .. self.lines.without) end
+  end
+  return self.lines
+end
+
 -- One line of metrics.jsonl.
 function Record:line(values)
-  if self.on then must(core.sys.append(self:path("metrics.jsonl"), json.encode(values) .. "\n")) end
+  if self.on then self:log():line(values) end
+end
+
+-- Images per second since the point before; evaluations do not count.
+function Record:rate(at, time)
+  local last = self.last or {images = 0, seconds = 0}
+  local seconds = at.seconds - last.seconds - (time and time.evaluation or 0)
+  self.last = {images = at.images, seconds = at.seconds}
+  if seconds > 1e-5 then return (at.images - last.images) / seconds end
+end
+
+-- The share of the time in which training waited for data.
+local function waited(time)
+  local sum = 0
+  for _, seconds in pairs(time) do sum = sum + seconds end
+  return sum > 0 and (time.load + time.augment) / sum or nil
+end
+
+local function add_train(self, line)
+  table.insert(self.train.x, line.images)
+  table.insert(self.train.loss, line.loss)
 end
 
 --- A step whose loss was read. at: {step, images, seconds, images_per_s} and what parts have added
 function Record:step(at, loss, lr)
-  table.insert(self.train.x, at.images)
-  table.insert(self.train.loss, loss)
   at.loss, at.lr = loss, lr
+  at.wait = at.time and waited(at.time)
+  at.images_per_s = self:rate(at, at.time)
+  add_train(self, at)
   self:line(at)
 end
 
---- An evaluation on the val loader.
+local function add_val(self, line)
+  self.val = self.val or {x = {}, loss = {}, chars = {}, main = {}}
+  local val, none = self.val, 0 / 0
+  table.insert(val.x, line.images)
+  table.insert(val.loss, line.val_loss or none)
+  table.insert(val.main, line["val_" .. (self.main or "exact")] or none)
+  table.insert(val.chars, line.val_chars or none)
+end
+
+--- An evaluation on the val loader: every figure that is a number. at: {step, images, seconds}, and meter, which names the
+-- figure that chooses between models.
 function Record:evaluation(at, figures, loss)
-  local val = self.val
-  table.insert(val.x, at.images)
-  table.insert(val.loss, loss)
-  table.insert(val.exact, figures.exact)
-  table.insert(val.chars, figures.chars)
-  self:line{step = at.step, images = at.images, seconds = at.seconds, val_loss = loss, val_exact = figures.exact,
-    val_low = figures.low, val_high = figures.high, val_chars = figures.chars, val_n = figures.n}
+  local line = {step = at.step, images = at.images, seconds = at.seconds, val_loss = loss}
+  for name, value in pairs(figures) do
+    if type(value) == "number" then line["val_" .. name] = value end
+  end
+  self.main = at.meter and at.meter.main or self.main
+  add_val(self, line)
+  self:line(line)
+  if self.on then self:log():flush() end
+end
+
+--- Something that happened at a step: a stage, an override, a resume, an early stop. at: {step, seconds}
+function Record:event(at, text) self:line{step = at.step, seconds = at.seconds, event = text} end
+
+--- Writes the lines that wait; after it more may follow.
+function Record:close()
+  if self.lines then self.lines:close() end
+end
+
+-- ---- going on ----
+
+--- What the files hold, for a checkpoint.
+function Record:state() return {log = self.on and self:log():state() or nil, last = self.last, main = self.main} end
+
+--- Cuts the lines that came after a state, and takes the curves from those before it.
+function Record:set_state(state)
+  self.train, self.val = {x = {}, loss = {}}, nil
+  self.last, self.main = state.last, state.main
+  if not self.on or not state.log then return end
+  for _, note in ipairs(self:log():set_state(state.log)) do
+    run.print("note: " .. note .. "; the curves of this run have a gap")
+  end
+  for _, line in ipairs(self:log():read()) do
+    if line.loss then add_train(self, line) end
+    if line.val_n or line.val_loss then add_val(self, line) end
+  end
+end
+
+-- ---- pictures ----
+
+-- What the evaluations found, as a panel.
+local function figures_panel(self)
+  local val, main = self.val, self.main or "exact"
+  if main ~= "exact" then return {y_label = main .. " (val)", series = {{name = main, x = val.x, y = val.main}}} end
+  return {y_label = "read right (val)", percent = true, series = {
+    {name = "texts", x = val.x, y = val.main}, {name = "characters", x = val.x, y = val.chars},
+  }}
 end
 
 --- curves.png: loss and accuracy over the images seen.
 function Record:curves()
+  self:close()
   if not self.on or #self.train.x == 0 then return end
   local losses = {{name = "train", x = self.train.x, y = self.train.loss, smooth = 0.5}}
   local panels = {{y_label = "loss", log = true, series = losses}}
-  if #self.val.x > 0 then
+  if self.val then
     losses[2] = {name = "val", x = self.val.x, y = self.val.loss}
-    panels[2] = {y_label = "read right (val)", percent = true, series = {
-      {name = "texts", x = self.val.x, y = self.val.exact}, {name = "characters", x = self.val.x, y = self.val.chars},
-    }}
+    panels[2] = figures_panel(self)
   end
   require("plot").lines{path = self:path("curves.png"), title = run.name(), x_label = "images", panels = panels}
 end
@@ -77,6 +156,19 @@ function Record:result(values)
   }
   for key, value in pairs(values) do out[key] = value end
   must(core.sys.write(self:path("result.json"), json.encode(out, true) .. "\n"))
+  self:show_pictures(values.steps or 0)
+  self:close()
+end
+
+-- The run's pictures for TensorBoard.
+function Record:show_pictures(step)
+  local values = {}
+  for _, name in ipairs{"samples", "confusion", "schedule"} do
+    local path = self:path(name .. ".png")
+    local png = core.sys.kind(path) == "file" and core.sys.read(path)
+    if png then values[#values + 1] = {tag = name, png = png} end
+  end
+  self:log():add(step, values)
 end
 
 return {new = new}

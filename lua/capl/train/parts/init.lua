@@ -18,7 +18,9 @@
 local parts = {}
 
 local list = {
+  require "train.parts.time", -- the first: its clock ends a step before others work on it
   require "train.parts.curve",
+  require "train.parts.record",
   require "train.parts.ema", -- before all that save or copy the model in after_evaluation
   require "train.parts.best",
   require "train.parts.early_stop",

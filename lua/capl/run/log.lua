@@ -1,0 +1,139 @@
+-- log.lua: the lines of a run: metrics.jsonl, metrics.csv and a TensorBoard file, written together and cut together.
+--
+-- Lines wait in memory for a second at most and are then appended whole, so that a killed run leaves files that can be
+-- read. A run that goes on from a checkpoint cuts what came after it: the files are those of a run never killed.
+-- SPDX-License-Identifier: Apache-2.0
+local core = ...
+
+local check = require "check"
+local csv = require "run.csv"
+local events = require "run.events"
+local json = require "run.json"
+local output = require "run.output"
+
+local Log = {}
+Log.__index = Log
+
+local WAIT = 1 -- seconds that a line may wait
+local HELD = 256 -- lines that may wait
+
+--- Writes figures of a run into a folder: metrics.jsonl (a JSON object per line), metrics.csv, events.out.tfevents.….
+-- opts  folder; tensorboard = "auto" (where its library is there) | true (or an error) | false
+-- out   log: log:line{step = 10, loss = 0.5, time = {load = 0.1}}, log:flush(), log:state(), log:set_state(state), log:close()
+-- errs  value: unknown option; io: a file that cannot be written; unsupported: no library for TensorBoard's files
+-- eg    capl.train.Log{folder = "runs/mine"}:line{step = 1, loss = 2.5}
+local function new(opts)
+  local o = check.options("train.Log", {{"folder", "string", required = true},
+    {"tensorboard", "boolean", "string", default = "auto"}}, opts)
+  local self = setmetatable({folder = o.folder, path = o.folder .. "/metrics.jsonl", waiting = {}, written = core.clock()}, Log)
+  if type(o.tensorboard) == "string" and o.tensorboard ~= "auto" then
+    check.unknown("train.Log", "tensorboard", o.tensorboard, {"auto", "true", "false"})
+  end
+  if o.tensorboard then self:open_events(o.tensorboard == true) end
+  local made, why = core.sys.mkdir(o.folder)
+  if not made then core.error{code = "io", message = why, path = false} end
+  self.bytes, self.csv = core.sys.size(self.path) or 0, csv.new(o.folder .. "/metrics.csv")
+  return self
+end
+
+function Log:open_events(must)
+  local fine, err = pcall(core.event)
+  if not fine and (must or not core.is_error(err) or err.code ~= "unsupported") then error(err, 0) end
+  if fine then self.events = events.new(self.folder) else self.without = err.message end
+end
+
+-- ---- lines ----
+
+local function is_figure(value) return type(value) ~= "number" or (value == value and math.abs(value) < math.huge) end
+
+-- What can be written: a number that is none is left out, as everything that is not known.
+local function clean(values)
+  local out = {}
+  for key, value in pairs(values) do
+    if type(value) == "table" then
+      value = clean(value)
+      if next(value) == nil then value = nil end
+    end
+    if is_figure(value) then out[key] = value end
+  end
+  return out
+end
+
+-- {time = {load = 1}} -> {["time.load"] = 1}
+local function flatten(values, prefix, out)
+  for key, value in pairs(values) do
+    if type(value) == "table" then flatten(value, prefix .. key .. ".", out) else out[prefix .. key] = value end
+  end
+  return out
+end
+
+--- Adds a line. values: {step =, …}; figures, texts, and tables of them.
+function Log:line(values)
+  check.arg(1, "line", "table", values)
+  check.arg(1, "line (step)", "whole", values.step)
+  values = clean(values)
+  output.object(values)
+  local flat = flatten(values, "", {})
+  self.waiting[#self.waiting + 1] = json.encode(values) .. "\n"
+  self.csv:row(flat)
+  if self.events then self.events:figures(values.step, flat) end
+  if #self.waiting >= HELD or core.clock() - self.written >= WAIT then self:flush() end
+end
+
+--- Adds texts, pictures or histograms for TensorBoard alone: a list of {tag =, text = | png = | tensor =, scale =}.
+function Log:add(step, values)
+  if self.events then self.events:add(step, values) end
+end
+
+--- Writes what waits.
+function Log:flush()
+  self.written = core.clock()
+  if #self.waiting > 0 then
+    local text = table.concat(self.waiting)
+    local done, why = core.sys.append(self.path, text)
+    if not done then core.error{code = "io", message = why, path = false} end
+    self.bytes, self.waiting = self.bytes + #text, {}
+  end
+  self.csv:flush()
+  if self.events then self.events:flush() end
+end
+
+--- The end of the last step's lines; more may follow.
+function Log:close() self:flush() end
+
+-- ---- going on ----
+
+--- How much the files hold, for a checkpoint.
+function Log:state()
+  self:flush()
+  return {bytes = self.bytes, csv = self.csv:state(), events = self.events and self.events:state()}
+end
+
+--- Goes on behind what the files held at a state.
+-- out  list of sentences about files that are not as they were: those have a gap
+function Log:set_state(state)
+  local notes = {}
+  self.waiting, self.bytes = {}, state.bytes
+  if state.bytes > 0 then
+    local done, why = core.sys.cut(self.path, state.bytes)
+    if not done then
+      notes[1] = why
+      self.bytes = core.sys.size(self.path) or 0
+    end
+  end
+  self.csv:set_state(state.csv)
+  if self.events and state.events then notes[#notes + 1] = self.events:set_state(state.events) end
+  return notes
+end
+
+--- The lines in metrics.jsonl, as tables.
+function Log:read()
+  self:flush()
+  local lines = {}
+  for text in (core.sys.kind(self.path) == "file" and core.sys.read(self.path) or ""):gmatch("[^\n]+") do
+    lines[#lines + 1] = core.json_decode(text)
+  end
+  return lines
+end
+
+return {new = new}
