@@ -321,6 +321,57 @@ static void read_gallery(lua_State *L, report_gallery *gallery)
   lua_pop(L, 3);
 }
 
+/* ---- matrices -------------------------------------------------------------------------------- */
+
+static void read_labels(lua_State *L, report_matrix *matrix)
+{
+  const char **labels = push_list(L, "labels", sizeof *labels, &matrix->n);
+  for (int i = 0; i < matrix->n; i++) {
+    lua_rawgeti(L, -1, i + 1);
+    labels[i] = lua_tostring(L, -1); /* borrowed from the list */
+    lua_pop(L, 1);
+  }
+  keep_userdata(L);
+  lua_pop(L, 2);
+  matrix->labels = labels;
+}
+
+static void read_group(lua_State *L, report_group *group)
+{
+  group->title = text_field(L, "title");
+  report_cell *cells = push_list(L, "cells", sizeof *cells, &group->n_cells);
+  group->cells = cells;
+  for (int i = 0; i < group->n_cells; i++) {
+    lua_rawgeti(L, -1, i + 1);
+    read_image(L, &cells[i], &(place){"plot.matrix", "cells", i + 1});
+    lua_pop(L, 1);
+  }
+  keep_userdata(L);
+  lua_pop(L, 2);
+}
+
+static void read_matrix(lua_State *L, report_matrix *matrix)
+{
+  int64_t n;
+  lua_pushvalue(L, 2);
+  *matrix = (report_matrix){.title = text_field(L, "title"), .font = text_field(L, "font"),
+                            .row_label = text_field(L, "row_label"), .column_label = text_field(L, "column_label")};
+  read_labels(L, matrix);
+  matrix->counts = read_values(L, "counts", &n);
+  if (n != (int64_t)matrix->n * matrix->n)
+    bind_fail(L, CAPL_EVALUE, "plot.matrix", NULL, "%d labels have %lld counts, not %lld", matrix->n,
+              (long long)matrix->n * matrix->n, (long long)n);
+  report_group *groups = push_list(L, "groups", sizeof *groups, &matrix->n_groups);
+  matrix->groups = groups;
+  for (int i = 0; i < matrix->n_groups; i++) {
+    lua_rawgeti(L, -1, i + 1);
+    read_group(L, &groups[i]);
+    lua_pop(L, 1);
+  }
+  keep_userdata(L);
+  lua_pop(L, 3);
+}
+
 /* ---- drawing --------------------------------------------------------------------------------- */
 
 /* Writes and frees the picture that drawing with status left. */
@@ -379,9 +430,26 @@ static int plot_gallery(lua_State *L)
   return 0;
 }
 
+/* matrix(path, matrix): likewise */
+static int plot_matrix(lua_State *L)
+{
+  const char *path = bind_check_string(L, 1);
+  const report_drawing *drawing;
+  report_matrix matrix;
+  report_picture picture = {0};
+  bind_check_table(L, 2);
+  lua_settop(L, 2);
+  lua_newtable(L);
+  read_matrix(L, &matrix);
+  bind_check(L, report_open(&drawing), "plot.matrix");
+  bind_check(L, write_picture(path, drawing->matrix(&matrix, &picture), &picture), "plot.matrix");
+  return 0;
+}
+
 void bind_open_plot(lua_State *L)
 {
-  static const luaL_Reg functions[] = {{"lines", plot_lines}, {"sheet", plot_sheet}, {"gallery", plot_gallery}, {NULL, NULL}};
+  static const luaL_Reg functions[] = {
+      {"lines", plot_lines}, {"sheet", plot_sheet}, {"gallery", plot_gallery}, {"matrix", plot_matrix}, {NULL, NULL}};
   lua_newtable(L);
   luaL_setfuncs(L, functions, 0);
   lua_setfield(L, -2, "plot");

@@ -22,6 +22,8 @@ enum {
   REPORT_MAX_PANELS = 32,
   REPORT_MAX_SERIES = 21, /* per panel: 7 colours, full, dashed and dotted */
   REPORT_MAX_CELLS = 10000,
+  REPORT_MAX_LABELS = 200, /* of a matrix */
+  REPORT_MAX_GROUPS = 40,
 };
 
 typedef struct {
@@ -108,6 +110,25 @@ typedef struct {
   int n_sections;
 } report_gallery;
 
+/* ---- confusion matrices ---------------------------------------------------------------------- */
+
+/* Samples beside a matrix, under a title of their own; of the cells, the pixels alone are shown. */
+typedef struct {
+  const char *title;
+  const report_cell *cells;
+  int n_cells;
+} report_group;
+
+typedef struct {
+  const char *title, *font;             /* as above */
+  const char *row_label, *column_label; /* what rows and columns are; NULL = nothing */
+  const char *const *labels;            /* (n) of both */
+  const double *counts;                 /* (n, n), from 0 on, row by row */
+  int n;
+  const report_group *groups;
+  int n_groups;
+} report_matrix;
+
 /* ---- drawing --------------------------------------------------------------------------------- */
 
 /* What libcapl_report offers. *out: caller finishes it. All of them: EVALUE naming panel, series or cell, EIO for the
@@ -117,9 +138,10 @@ typedef struct {
   capl_status (*lines)(const report_chart *chart, report_picture *out);
   capl_status (*sheet)(const report_sheet *sheet, report_picture *out);
   capl_status (*gallery)(const report_gallery *gallery, report_picture *out);
+  capl_status (*matrix)(const report_matrix *matrix, report_picture *out);
 } report_drawing;
 
-enum { REPORT_ABI = 2 };
+enum { REPORT_ABI = 3 };
 
 /* Loads the library at the first call. EUNSUPPORTED names what is missing. */
 CAPL_API capl_status report_open(const report_drawing **out);

@@ -104,7 +104,7 @@ describe("a text meter", function()
     assert.same({{id = 2, truth = "A", read = "A", confidence = 1, edits = 0}}, meter:samples().right)
     local pair = meter:pairs_with_samples(1)[1]
     assert.same({"B", "A", 5}, {pair.truth, pair.read, pair.count})
-    assert.same({{id = 0, place = 1}, {id = 1, place = 2}, {id = 1, place = 1}, {id = 3, place = 1}}, pair.samples)
+    assert.same({{id = 0, place = 1}, {id = 1, place = 2}, {id = 3, place = 1}, {id = 4, place = 1}}, pair.samples)
   end)
 
   it("reads scores of all batches at once, and texts that a recipe decodes", function()
@@ -234,7 +234,8 @@ describe("a localisation meter", function()
     assert.is_true(close({2.5, 1, 0.5, 1}, {r.gap_mae, r.piece_mae, r.gap_hit_2, r.piece_hit_2}, 1e-9))
     assert.is_true(close({0.5, 1}, {r.images_2, r.images_5}))
     assert.is_true(r.hit_2_low < 2 / 3 and r.hit_2_high > 2 / 3)
-    assert.same({{id = 0, distance = 5}, {id = 1, distance = 0}}, meter:samples().wrong)
+    assert.same({{id = 0, distance = 5, read = {{3, 4}, {10, 11}}}, {id = 1, distance = 0, read = {{5, 5}, {0, 0}}}},
+      meter:samples().wrong)
     assert.matches("^MAE 2.00 px, RMSE 2.94 px, within 2 px 66.67 %% %[.*n 2$", meter:line())
   end)
 
@@ -277,7 +278,7 @@ describe("a regression meter", function()
     assert.same({5, 1}, {r.n, r.mape_left_out})
     local worst = meter:samples().wrong[1]
     assert.equal(3, worst.id)
-    assert.is_true(close({2, -1, -3}, {worst.error, worst.read, worst.truth}, 1e-5))
+    assert.is_true(close({2, -1, -3}, {worst.error, worst.predicted, worst.target}, 1e-5))
   end)
 
   it("leaves out what has no value", function()
@@ -324,7 +325,7 @@ describe("train.evaluate", function()
     local meter = train.evaluate(nn.Linear(2, 1), loader(numbers()), {precision = "fp32", meter = "regression"})
     assert.same({N, "rmse", "min", "val"}, {meter:result().n, meter.main, meter.better, meter:result().role})
     local seen = {}
-    for _, e in ipairs(meter:samples().wrong) do seen[e.id + 1] = e.truth end
+    for _, e in ipairs(meter:samples().wrong) do seen[e.id + 1] = e.target end
     assert.same({3, 6, 9, 12, 15, 18, 21}, seen)
     local mask = train.evaluate(nn.Conv2d(1, 2, 1), loader(masks()), {precision = "fp32", meter = "segmentation"})
     assert.same({N, N * 64}, {mask:result().n, mask:result().pixels})

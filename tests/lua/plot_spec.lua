@@ -227,4 +227,23 @@ describe("plot", function()
       end)
     end)
   end)
+
+  describe("matrix", function()
+    it("writes counts with samples beside them", function()
+      plot.matrix{path = path, title = "t", labels = {"0", "O"}, counts = {{9, 1}, {0, 10}}, row_label = "meant", column_label = "read"}
+      local width = written()
+      local group = {title = "0 read as O: 1", cells = {cell{}, cell{}}}
+      plot.matrix{path = path, labels = {"0", "O"}, counts = {{9, 1}, {0, 10}}, groups = {group, {title = "O read as 0: 0"}}}
+      assert.is_true(written() > width)
+    end)
+
+    it("refuses counts that do not fit its labels", function()
+      refused("plot.matrix: 2 labels have 2 rows of counts, not 1", plot.matrix, {labels = {"0", "O"}, counts = {{9, 1}}})
+      refused("plot.matrix: row 2 is a list of 2 counts", plot.matrix, {labels = {"0", "O"}, counts = {{9, 1}, {1}}})
+      refused("plot.matrix: count 4 of the matrix is -1; counts are from 0 on", plot.matrix,
+        {labels = {"0", "O"}, counts = {{9, 1}, {0, -1}}})
+      refused("plot.matrix: groups[1].cells[1]: image is missing", plot.matrix,
+        {labels = {"0"}, counts = {{9}}, groups = {{cells = {{}}}}})
+    end)
+  end)
 end)

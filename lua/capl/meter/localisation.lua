@@ -98,7 +98,7 @@ local function add(self, output, batch)
     ids = {}
     for i = 1, N do ids[i] = self.n + #self.waiting.keys + i - 1 end
   end
-  self.waiting:add({distances(self, got, truth:narrow(3, 1, 2)), truth:narrow(3, 3, 1)}, ids)
+  self.waiting:add({distances(self, got, truth:narrow(3, 1, 2)), truth:narrow(3, 3, 1), got}, ids)
 end
 
 --- Counts a batch; nothing is read from the device before the figures are asked for.
@@ -129,6 +129,13 @@ local function count_image(self, columns, first, id)
   return most
 end
 
+-- List of {x, y} of an image's points.
+local function places_of(list, first, P)
+  local out = {}
+  for p = 1, P do out[p] = {list[2 * (first + p) - 1], list[2 * (first + p)]} end
+  return out
+end
+
 local function worse(a, b)
   if a.distance ~= b.distance then return a.distance > b.distance end
   return a.id < b.id
@@ -140,7 +147,7 @@ function Localisation:read_columns(columns, ids)
     if most then
       self.images = self.images + 1
       for k, px in ipairs(self.hits) do self.image_hits[k] = (self.image_hits[k] or 0) + (most <= px and 1 or 0) end
-      table.insert(self.wrong, {id = id, distance = most})
+      table.insert(self.wrong, {id = id, distance = most, read = places_of(columns[3], (i - 1) * self.P, self.P)})
     end
   end
   self.n = self.n + #ids
@@ -204,7 +211,7 @@ function Localisation:lines()
   return out
 end
 
---- {wrong = images whose farthest point is farthest off: {id, distance}}
+--- {wrong = images whose farthest point is farthest off: {id, distance, read = {{x, y}, …}}}
 function Localisation:samples()
   self.waiting:flush()
   return {wrong = self.wrong, right = {}}

@@ -139,13 +139,13 @@ function Regression:lines()
   return {{"", self:line()}, {"MAPE", ("%s, %d numbers next to 0 left out"):format(percent(r.mape), r.mape_left_out)}}
 end
 
---- {wrong = the samples that are farthest off: {id, read, truth, error}}
+--- {wrong = the samples that are farthest off: {id, predicted, target, error}}
 function Regression:samples()
   self.waiting:flush()
   local rows = {}
   for i, want in ipairs(self.want) do
     local got = self.got[i]
-    rows[i] = {id = self.ids[i], read = got, truth = want, error = got - want}
+    rows[i] = {id = self.ids[i], predicted = got, target = want, error = got - want}
   end
   table.sort(rows, function(a, b)
     local x, y = math.abs(a.error), math.abs(b.error)

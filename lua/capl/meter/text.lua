@@ -109,7 +109,8 @@ local function confuse(self, truth, read, id, place)
     self.pairs[key] = pair
   end
   pair.count = pair.count + 1
-  if #pair.samples < SAMPLES then table.insert(pair.samples, {id = id, place = place}) end
+  local last = pair.samples[#pair.samples]
+  if #pair.samples < SAMPLES and not (last and last.id == id) then table.insert(pair.samples, {id = id, place = place}) end
 end
 
 local function count_right(self, truth)

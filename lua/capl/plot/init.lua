@@ -208,4 +208,54 @@ function plot.gallery(gallery)
   })
 end
 
+-- ---- matrices ----
+
+local group_spec = {{"title", "string"}, {"cells", "table"}}
+local matrix_spec = {
+  {"path", "string", required = true}, {"title", "string"}, {"labels", "table", required = true},
+  {"counts", "table", required = true}, {"row_label", "string"}, {"column_label", "string"}, {"groups", "table"}, {"font", "string"},
+}
+
+-- The rows of a square table behind each other.
+local function flat_counts(counts, n)
+  local flat = {}
+  if #counts ~= n then check.fail("plot.matrix", ("%d labels have %d rows of counts, not %d"):format(n, n, #counts)) end
+  for i, row in ipairs(counts) do
+    if type(row) ~= "table" or #row ~= n then check.fail("plot.matrix", ("row %d is a list of %d counts"):format(i, n)) end
+    for k = 1, n do flat[#flat + 1] = row[k] end
+  end
+  return numbers("plot.matrix", flat)
+end
+
+local function read_group(where, given)
+  local g = check.options(where, group_spec, given)
+  local cells = {}
+  for i, cell in ipairs(check_list(where, "cells", g.cells or {})) do
+    cells[i] = read_cell(("%s.cells[%d]"):format(where, i), cell)
+  end
+  return {title = text_of(g.title), cells = cells}
+end
+
+--- Draws a confusion matrix, with samples beside it, and writes it as a PNG file; not under check and bench.
+-- in   path; title; labels = list of texts; counts = a list of rows, one for each label, with a number for each label: what is
+--      on the diagonal is blue, the rest red, by its share of the row; row_label, column_label = what they are; groups = list
+--      of {title =, cells = {{image = …}, …}} at the right, images as plot.sheet takes them; font = path of a TrueType file
+-- errs value: unknown key, counts that do not fit the labels or are negative, more than 200 labels; shape: not one image; io
+-- eg   plot.matrix{path = "a.png", labels = {"0", "O"}, counts = {{9, 1}, {0, 10}}}
+function plot.matrix(matrix)
+  local m = check.arguments("plot.matrix", matrix_spec, matrix)
+  local labels, groups = {}, {}
+  for i, label in ipairs(check_list("plot.matrix", "labels", m.labels)) do labels[i] = text_of(tostring(label)) end
+  for i, group in ipairs(check_list("plot.matrix", "groups", m.groups or {})) do
+    groups[i] = read_group(("plot.matrix: groups[%d]"):format(i), group)
+  end
+  local counts = flat_counts(m.counts, #labels)
+  check_path("plot.matrix", m.path)
+  if not draws() then return end
+  core.plot.matrix(m.path, {
+    title = text_of(m.title), labels = labels, counts = counts, row_label = text_of(m.row_label),
+    column_label = text_of(m.column_label), groups = groups, font = m.font,
+  })
+end
+
 return plot

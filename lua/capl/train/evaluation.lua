@@ -4,6 +4,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
+local capl = require "init"
 local json = require "run.json"
 local run = require "run"
 
@@ -44,12 +45,12 @@ end
 
 -- ---- samples ----
 
--- The image of a sample as it lies in its source, u8 (1,C,H,W); nil when there is none.
+-- The image of a sample as it lies in its source, u8 (1,C,H,W), and its fields; nil when there is none.
 local function image_of(meter, id)
   local source = meter.loader and meter.loader.source
   if not source or not source.box then return nil end
-  local read, image = pcall(source.box.read, source.box, 1, id)
-  return read and image or nil
+  local read, image, _, fields = pcall(source.box.read, source.box, 1, id)
+  if read then return image, fields or {} end
 end
 
 local function name_of(meter, id)
@@ -98,12 +99,89 @@ local function cell(meter, e)
     note = e.confidence and ("%.0f %%"):format(100 * e.confidence)} or nil
 end
 
---- samples.png: the worst readings and some right ones, with the confidence of each.
-function evaluation.sheet(meter, path)
+local function title(meter) return ("%s: %s"):format(run.name(), evaluation.line(meter)) end
+
+local function text_sheet(meter, path)
   local cells = {}
   for _, e in ipairs(chosen(meter:samples())) do cells[#cells + 1] = cell(meter, e) end
-  if #cells == 0 then return end
-  require("plot").sheet{path = path, title = ("%s: %s"):format(run.name(), meter:line()), columns = 4, cells = cells}
+  if #cells > 0 then require("plot").sheet{path = path, title = title(meter), columns = 4, cells = cells} end
+end
+
+-- Points (P,3) of a list of {x, y}.
+local function points_of(list)
+  local rows = {}
+  for i, xy in ipairs(list) do rows[i] = {xy[1], xy[2], 1} end
+  return capl.tensor(rows)
+end
+
+local function without_batch(t) return t and t:reshape(unpack(t.shape, 2)) end
+
+-- The image with the truth over it, and beside it with what was read, where the meter has kept it.
+local function views_of(meter, e)
+  local image, fields = image_of(meter, e.id)
+  if not image then return {} end
+  local caption = e.distance and ("off by %.1f px"):format(e.distance) or e.accuracy and ("%.1f %% right"):format(100 * e.accuracy)
+  local views = {{image = image, mask = without_batch(fields.mask), points = without_batch(fields.points), caption = "truth"}}
+  if e.read then views[2] = {image = image, points = points_of(e.read), caption = caption} else views[1].caption = caption end
+  return views
+end
+
+local function gallery(meter, path)
+  local views, pairs_of = {}, 1
+  for i, e in ipairs(meter:samples().wrong) do
+    if i > CELLS / 2 then break end
+    local list = views_of(meter, e)
+    pairs_of = math.max(pairs_of, #list)
+    for _, view in ipairs(list) do views[#views + 1] = view end
+  end
+  if #views == 0 then return end
+  require("plot").gallery{path = path, title = title(meter), columns = 2 * pairs_of, sections = {{title = "the worst ones", views = views}}}
+end
+
+--- samples.png: the worst readings, and some right ones of texts, with the confidence of each.
+function evaluation.sheet(meter, path)
+  if meter.kind == "text" then text_sheet(meter, path) else gallery(meter, path) end
+end
+
+local function shown(character) return character == "" and "nothing" or character end
+
+-- Samples beside the confusions.
+local function groups_of(meter)
+  local groups = {}
+  for i, pair in ipairs(meter.pairs_with_samples and meter:pairs_with_samples(PAIRS) or {}) do
+    local cells = {}
+    for _, sample in ipairs(pair.samples) do
+      local image = image_of(meter, sample.id)
+      if image then cells[#cells + 1] = {image = image} end
+    end
+    groups[i] = {cells = cells, title = ("%s read as %s: %d"):format(shown(pair.truth), shown(pair.read), pair.count)}
+  end
+  return groups
+end
+
+-- Without the labels that were neither meant nor read.
+local function used(confusion)
+  local kept, labels, counts = {}, {}, {}
+  for i = 1, #confusion.labels do
+    local sum = 0
+    for k = 1, #confusion.labels do sum = sum + confusion.counts[i][k] + confusion.counts[k][i] end
+    if sum > 0 then kept[#kept + 1] = i end
+  end
+  for row, i in ipairs(kept) do
+    labels[row], counts[row] = confusion.labels[i] == "" and "-" or confusion.labels[i], {}
+    for column, k in ipairs(kept) do counts[row][column] = confusion.counts[i][k] end
+  end
+  return labels, counts
+end
+
+--- confusion.png: what was taken for what, with samples of the most frequent mistakes.
+function evaluation.confusion(meter, path)
+  local confusion = meter:write().confusion
+  if not confusion then return end
+  local labels, counts = used(confusion)
+  if #labels == 0 or #labels > 200 then return end
+  require("plot").matrix{path = path, title = title(meter), labels = labels, counts = counts, row_label = "meant", column_label = "read as",
+    groups = groups_of(meter)}
 end
 
 -- ---- the file ----
@@ -133,7 +211,8 @@ function evaluation.save(meter)
   if run.mode ~= "run" then return end
   local folder = run.folder()
   must(core.sys.write(folder .. "/evaluation.json", json.encode(evaluation.of(meter, folder), true) .. "\n"))
-  if meter.samples and meter.kind == "text" then evaluation.sheet(meter, folder .. "/samples.png") end
+  if meter.samples then evaluation.sheet(meter, folder .. "/samples.png") end
+  if meter.write then evaluation.confusion(meter, folder .. "/confusion.png") end
 end
 
 return evaluation
