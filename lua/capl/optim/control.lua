@@ -74,6 +74,15 @@ function Control:seed()
   return element(self, SCALE)
 end
 
+local function make_held(self) self.held = core.zeros({1}, {device = self.vector.device}):keep() end
+
+-- Counts on the device how often the norm was above its limit.
+local function count_clipped(self, max_norm)
+  if not self.held then hooks.before_launch(make_held, self) end
+  local above = core.op.gt(element(self, NORM), self.half * (2 * max_norm))
+  self.held:copy_(core.op.where(above, self.held + 1, self.held))
+end
+
 --- Decides about a step. norm: of the gradients, nil = nobody looked; how: {max_norm =, scaled =, common = Control}
 function Control:decide(norm, how)
   local o = self.scale
@@ -82,8 +91,12 @@ function Control:decide(norm, how)
     backoff_factor = o.backoff_factor, growth_interval = o.growth_interval,
   })
   self.may_skip = norm ~= nil or how.common ~= nil
+  if (how.max_norm or 0) > 0 then count_clipped(self, how.max_norm) end
   hooks.each_time(Control.decided, self)
 end
+
+--- Steps whose gradients were longer than max_norm. Waits for the device.
+function Control:clipped() return self.held and self.held:item() or 0 end
 
 --- Counts a decision.
 function Control:decided()

@@ -4,6 +4,7 @@ local core = ...
 
 local Control = require "optim.control"
 local check = require "check"
+local clip = require "optim.clip"
 local hooks = require "hooks"
 
 local Joined = {name = "optim.join"}
@@ -16,6 +17,7 @@ local figures = {
     for _, opt in ipairs(self.optimizers) do sum = sum + opt.skipped end
     return sum
   end,
+  clipped = function(self) return self.control and self.control:clipped() or 0 end,
   loss_scale = function(self) return self.control and self.control:read().loss_scale or self.former.loss_scale end,
   growths = function(self) return self.control and self.control:read().growths or self.former.growths or 0 end,
 }
@@ -40,7 +42,8 @@ end
 
 --- Several optimisers that step together, e.g. Muon for the matrices and AdamW for everything else.
 -- in   a list of optimisers without common parameters; lr of the whole is that of the first
--- opts loss_scale = "auto" (where gradients pass through fp16), "none", or a table as of any optimiser: one scale for all.
+-- opts clip_norm = 0 (off): the common length of all gradients; clip_value = 0 (off): each of them;
+--      loss_scale = "auto" (where gradients pass through fp16), "none", or a table as of any optimiser: one scale for all.
 --      A gradient that is not finite, whosever it is, then skips the step of all.
 -- out  an optimiser: step, backward, backward_step, zero_grad, set_lr(lr, index of the optimiser), state_dict,
 --      load_state_dict
@@ -54,13 +57,15 @@ local function join(optimizers, opts)
     end
   end
   no_shared_parameters(optimizers)
-  local o = check.options("optim.join", {{"loss_scale", "string", "table", default = "auto"}}, opts)
-  local self = setmetatable({optimizers = optimizers, groups = {}, steps = 0, former = {},
+  local o = check.options("optim.join", {{"loss_scale", "string", "table", default = "auto"}, {"clip_norm", "number", default = 0},
+    {"clip_value", "number", default = 0}}, opts)
+  local self = setmetatable({optimizers = optimizers, groups = {}, steps = 0, former = {}, clip_norm = 0, clip_looks = 0,
     scale = Control.read_option("optim.join", o.loss_scale)}, Joined)
   for _, opt in ipairs(optimizers) do
     for _, group in ipairs(opt.groups) do self.groups[#self.groups + 1] = group end
   end
   self.lr = optimizers[1].lr
+  if o.clip_norm > 0 or o.clip_value > 0 then self:set_clip{norm = o.clip_norm, value = o.clip_value} end
   return self
 end
 
@@ -74,6 +79,19 @@ function Joined:zero_grad()
   self.scaled, self.unscaled = false, false
 end
 function Joined:make_states() each(self, "make_states") end
+function Joined:set_lr_factor(factor) each(self, "set_lr_factor", factor) end
+
+--- Holds the gradients of all to a common norm, or each of them to a value; see capl.optim.SGD. 0 is off.
+function Joined:set_clip(opts)
+  for i, opt in ipairs(self.optimizers) do
+    if opt.clip_norm > 0 or (opt.clip_value > 0 and opt.clip_value ~= self.clip_value) then
+      check.fail("optim.join", ("optimiser %d clips by itself; clip there or in common"):format(i))
+    end
+  end
+  clip.set(self, opts)
+  each(self, "set_clip", {value = self.clip_value})
+end
+
 function Joined:set_position(share) each(self, "set_position", share) end
 
 --- Sets the learning rate of one of the optimisers; of all of them without index.
@@ -104,19 +122,24 @@ local function decide(self)
   end
   if #list == 0 then return end
   local norm = core.op.grad_norm(list)
-  self.control:decide(norm, {scaled = true})
+  self.control:decide(norm, {scaled = self.scaled, max_norm = self.clip_norm})
   norm:free()
   for _, grad in ipairs(list) do grad:free() end
 end
 
 local function count(self)
   self.steps, self.scaled, self.unscaled, self.lr = self.steps + 1, false, false, self.optimizers[1].lr
+  if self.clip_norm > 0 or self.optimizers[1].clip_value > 0 then self.clip_looks = self.clip_looks + 1 end
 end
 
 function Joined:apply()
   hooks.gradients(self)
-  if self.scaled then core.no_grad(decide, self) end
-  for _, opt in ipairs(self.optimizers) do opt:apply_with(self.scaled and self.control or nil) end
+  local common = self.scaled or self.clip_norm > 0
+  if common then
+    self:ensure_control()
+    core.no_grad(decide, self)
+  end
+  for _, opt in ipairs(self.optimizers) do opt:apply_with(common and self.control or nil) end
   hooks.each_time(count, self)
 end
 

@@ -6,19 +6,22 @@ local core = ...
 
 local Control = require "optim.control"
 local check = require "check"
+local clip = require "optim.clip"
 local hooks = require "hooks"
 local schedule = require "optim.schedule"
 
 local Optimizer = {}
 
 -- Options that are valid for every optimiser as a whole, not per group.
-local common = {{"clip_norm", "number", default = 0}, {"loss_scale", "string", "table", default = "auto"}}
+local common = {{"clip_norm", "number", default = 0}, {"clip_value", "number", default = 0},
+  {"loss_scale", "string", "table", default = "auto"}}
 
 -- Figures that live on the device until somebody asks.
 local figures = {
   skipped = function(self) return self.control and self.control:read().skipped or self.former.skipped or 0 end,
   grad_norm = function(self) return self.control and self.control:read().norm end,
   loss_scale = function(self) return self.control and self.control:read().loss_scale or self.former.loss_scale end,
+  clipped = function(self) return self.control and self.control:clipped() or 0 end,
   growths = function(self) return self.control and self.control:read().growths or self.former.growths or 0 end,
 }
 
@@ -86,7 +89,9 @@ function Optimizer.class(name, spec)
       for i, entry in ipairs(spec) do all[i] = {default = entry.default, unpack(entry)} end -- required of each group only
       for _, entry in ipairs(common) do all[#all + 1] = entry end
       local options = check.options(class.name, all, opts)
-      self.clip_norm, self.scale = options.clip_norm, Control.read_option(class.name, options.loss_scale)
+      self.clip_looks, self.lr_factor = 0, 1
+      self:set_clip{norm = options.clip_norm, value = options.clip_value}
+      self.scale = Control.read_option(class.name, options.loss_scale)
       self.groups = read_groups(self, params, options)
       if class.check_parameters then class.check_parameters(self.groups) end
       self.lr = self:lr_of(self.groups[1])
@@ -97,8 +102,21 @@ end
 
 --- The learning rate a group will use in the next step.
 function Optimizer:lr_of(group)
-  return schedule.is(group.lr) and group.lr:lr(self.steps, self.position) or group.lr
+  local lr = schedule.is(group.lr) and group.lr:lr(self.steps, self.position) or group.lr
+  return lr * self.lr_factor
 end
+
+--- Multiplies the rates of all groups, whatever their schedules say: optim.lr_factor gives one for the size of a batch.
+function Optimizer:set_lr_factor(factor)
+  if not (check.arg(1, "set_lr_factor", "number", factor) > 0 and factor < math.huge) then
+    check.bad(1, "set_lr_factor", ("a number above 0 expected, got %g"):format(factor))
+  end
+  self.lr_factor = factor
+  self.lr = self:lr_of(self.groups[1])
+end
+
+--- Holds the gradients of later steps: norm, their common length; or value, each of them. 0 is off.
+function Optimizer:set_clip(opts) clip.set(self, opts) end
 
 --- Says which share of the run is over, 0 to 1, for schedules over the whole "run". train.fit does it before each step.
 function Optimizer:set_position(share)
@@ -142,7 +160,7 @@ end
 
 -- The numbers of a step are kept on the device where the host must not wait for them, and where they decide something.
 local function wants_control(self, with)
-  return self.control or with or self.scaled or self.clip_norm > 0 or
+  return self.control or with or self.scaled or self.clip_norm > 0 or self.clip_value > 0 or
     self.groups[1].params[1].device:match("^cuda") ~= nil
 end
 
@@ -239,6 +257,7 @@ local function decide(self, list, with)
   local norm = (self.clip_norm > 0 or self.scaled) and core.op.grad_norm(list) or nil
   self.control:decide(norm, {max_norm = self.clip_norm, scaled = self.scaled, common = with})
   if norm then norm:free() end
+  if self.clip_value > 0 then core.scope(clip.hold, list, self.clip_value / self.control:multiplier()) end
 end
 
 -- What a batch's op wants to know: the numbers themselves, or the control and where in it they are.
@@ -264,6 +283,7 @@ end
 -- Counts a step and forgets how its gradients were made.
 local function count(self)
   self.steps, self.scaled, self.unscaled = self.steps + 1, false, false
+  if self.clip_norm > 0 or self.clip_value > 0 then self.clip_looks = self.clip_looks + 1 end
   if not self.position then self.lr = self:lr_of(self.groups[1]) end -- of the next step; set_position does it otherwise
 end
 
@@ -352,6 +372,7 @@ function Optimizer:state_dict()
     for key, value in pairs(group) do
       if key ~= "params" and not schedule.is(value) then out.groups[i][key] = value end
     end
+    if schedule.is(group.lr) then out.groups[i].schedule = group.lr:state() end
   end
   for i, p in ipairs(ordered_params(self)) do out.state[i] = saved_state(self, p) end
   return out
@@ -368,7 +389,11 @@ function Optimizer:load_state_dict(state)
   end
   for i, group in ipairs(self.groups) do
     for key, value in pairs(state.groups[i]) do
-      if not (key == "lr" and schedule.is(group.lr)) then group[key] = value end
+      if key == "schedule" then
+        if schedule.is(group.lr) then group.lr:set_state(value) end
+      elseif not (key == "lr" and schedule.is(group.lr)) then
+        group[key] = value
+      end
     end
   end
   core.structure(true)

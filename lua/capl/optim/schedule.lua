@@ -12,7 +12,7 @@ local Schedule = {}
 Schedule.__index = Schedule
 
 local function new(name, options, at)
-  for _, key in ipairs{"lr", "eta_min"} do
+  for _, key in ipairs{"lr", "max_lr", "eta_min", "min_lr"} do
     local value = options[key]
     if value and not (value >= 0 and value < math.huge) then
       check.fail("schedule." .. name, ("%s is a number from 0 on, got %g"):format(key, value))
@@ -48,6 +48,33 @@ end
 --- Sets an optimiser's learning rate to that of a step.
 function Schedule:apply(opt, step) opt:set_lr(self:lr(step)) end
 
+--- What a schedule remembers beside the step, for a checkpoint: {} unless it follows figures; warm-up has that of its inner one.
+function Schedule:state()
+  local memory, out = self.memory, {}
+  for key, value in pairs(memory or {}) do out[key] = value end
+  if self.inner then out.inner = self.inner:state() end
+  return out
+end
+
+function Schedule:set_state(state)
+  for key in pairs(self.memory or {}) do self.memory[key] = state[key] end
+  if self.inner then self.inner:set_state(state.inner) end
+end
+
+--- Tells a schedule that follows figures (plateau, also inside warmup) the next one; others do not listen.
+-- in   value; better = "min" | "max", where the schedule does not say it
+-- out  whether the rate fell
+function Schedule:report(value, better)
+  if self.inner then return self.inner:report(value, better) end
+  return self.told and self.told(check.arg(1, "report", "number", value), better) or false
+end
+
+--- Options of a schedule that follows figures, nil for others.
+function Schedule:follows()
+  if self.inner then return self.inner:follows() end
+  return self.told and self.options or nil
+end
+
 Schedule.__tostring = function(self)
   local parts = {}
   for key, value in pairs(self.options) do parts[#parts + 1] = ("%s = %s"):format(key, tostring(value)) end
@@ -81,6 +108,33 @@ function schedule.step(opts)
   return new("step", o, function(step) return o.lr * o.gamma ^ math.floor(step / o.step_size) end)
 end
 
+--- Multiplied by gamma at each of the milestones, a list of rising steps.
+-- opts lr, milestones, gamma = 0.1
+-- eg   optim.schedule.multi_step{lr = 1, milestones = {10, 20}}:lr(20)  --> 0.01
+function schedule.multi_step(opts)
+  local o = check.options("schedule.multi_step", {{"lr", "number", required = true}, {"milestones", "table", required = true},
+    {"gamma", "number", default = 0.1}}, opts)
+  for i, step in ipairs(o.milestones) do
+    if type(step) ~= "number" or step <= (o.milestones[i - 1] or -1) then
+      check.fail("schedule.multi_step", "milestones is a list of rising numbers of steps")
+    end
+  end
+  return new("multi_step", o, function(step)
+    local passed = 0
+    while o.milestones[passed + 1] and step >= o.milestones[passed + 1] do passed = passed + 1 end
+    return o.lr * o.gamma ^ passed
+  end)
+end
+
+--- Multiplied by gamma at every step.
+-- opts lr, gamma
+-- eg   optim.schedule.exponential{lr = 1, gamma = 0.5}:lr(3)  --> 0.125
+function schedule.exponential(opts)
+  local o = check.options("schedule.exponential", {{"lr", "number", required = true}, {"gamma", "number", required = true}}, opts)
+  positive("schedule.exponential", o, "gamma")
+  return new("exponential", o, function(step) return o.lr * o.gamma ^ step end)
+end
+
 local function cosine_between(from, to, share) return to + (from - to) * (1 + math.cos(math.pi * share)) / 2 end
 
 --- Half a cosine from lr to eta_min over T_max steps.
@@ -92,6 +146,26 @@ function schedule.cosine(opts)
   positive("schedule.cosine", o, "T_max")
   return new("cosine", o, function(step, position)
     return cosine_between(o.lr, o.eta_min, step / length_of("cosine", o.T_max, step, position))
+  end)
+end
+
+-- Step within a period and the length of that one; periods grow by a factor.
+local function within_period(step, length, factor)
+  if factor == 1 then return step % length, length end
+  while step >= length do step, length = step - length, length * factor end
+  return step, length
+end
+
+--- Half a cosine from lr to eta_min again and again (SGDR): T_0 steps, then T_0 * T_mult, …
+-- opts lr, T_0 (steps of the first period; it is no warm-up), T_mult = 1, eta_min = 0
+-- eg   optim.schedule.cosine_restart{lr = 1, T_0 = 10, T_mult = 2}:lr(20)  --> 0.5
+function schedule.cosine_restart(opts)
+  local o = check.options("schedule.cosine_restart", {{"lr", "number", required = true}, {"T_0", "whole", required = true},
+    {"T_mult", "whole", default = 1}, {"eta_min", "number", default = 0}}, opts)
+  positive("schedule.cosine_restart", o, "T_0", "T_mult")
+  return new("cosine_restart", o, function(step)
+    local at, length = within_period(step, o.T_0, o.T_mult)
+    return cosine_between(o.lr, o.eta_min, at / length)
   end)
 end
 
@@ -165,10 +239,80 @@ function schedule.warmup(inner, opts)
   local o = check.options("schedule.warmup", {{"steps", "whole", required = true},
     {"start_factor", "number", default = 0.1}}, opts)
   positive("schedule.warmup", o, "steps")
-  return new("warmup+" .. inner.name, o, function(step, position)
+  local self = new("warmup+" .. inner.name, o, function(step, position)
     if step >= o.steps then return inner:lr(step - o.steps, position_after(o.steps, step, position)) end
     return inner:lr(0) * (o.start_factor + (1 - o.start_factor) * step / o.steps)
   end)
+  self.inner = inner
+  return self
+end
+
+--- Another schedule's rates times a factor; optim.groups makes such ones for layers.
+-- in   schedule; factor
+-- eg   optim.schedule.scaled(optim.schedule.constant{lr = 2}, 0.5):lr(0)  --> 1
+function schedule.scaled(inner, factor)
+  if not schedule.is(inner) then check.arg(1, "scaled", "schedule", inner) end
+  if not (check.arg(2, "scaled", "number", factor) >= 0) then check.bad(2, "scaled", "a number from 0 on expected") end
+  local self = new(inner.name, {factor = factor}, function(step, position) return inner:lr(step, position) * factor end)
+  self.inner = inner
+  return self
+end
+
+-- ---- following figures ----
+
+local plateau_spec = {
+  {"lr", "number", required = true}, {"factor", "number", default = 0.1}, {"patience", "whole", default = 10},
+  {"threshold", "number", default = 1e-4}, {"threshold_mode", "string", default = "rel"}, {"cooldown", "whole", default = 0},
+  {"min_lr", "number", default = 0}, {"eps", "number", default = 1e-8}, {"better", "string"}, {"metric", "string", "table"},
+}
+
+local function check_plateau(op, o)
+  if not (o.factor > 0 and o.factor < 1) then check.fail(op, ("factor is above 0 and below 1, got %g"):format(o.factor)) end
+  if o.patience < 0 or o.cooldown < 0 then check.fail(op, "patience and cooldown are numbers of figures from 0 on") end
+  if o.threshold_mode ~= "rel" and o.threshold_mode ~= "abs" then
+    check.unknown(op, "threshold_mode", o.threshold_mode, {"rel", "abs"})
+  end
+  if o.better and o.better ~= "min" and o.better ~= "max" then check.unknown(op, "better", o.better, {"min", "max"}) end
+end
+
+-- Whether a figure is better than the best one by the threshold.
+local function better_than(o, better, value, best)
+  if not best then return value == value end
+  local margin = o.threshold_mode == "rel" and o.threshold * best or o.threshold
+  if better == "min" then return value < best - margin end
+  return value > best + margin
+end
+
+-- Counts a figure; when too many were no better the rate falls.
+local function follow(o, memory, value, better)
+  if better_than(o, better, value, memory.best) then
+    memory.best, memory.bad = value, 0
+  else
+    memory.bad = memory.bad + 1
+  end
+  if memory.cooling > 0 then memory.cooling, memory.bad = memory.cooling - 1, 0 end
+  if memory.bad <= o.patience then return false end
+  memory.cooling, memory.bad = o.cooldown, 0
+  local lower = math.max(memory.lr * o.factor, o.min_lr)
+  if memory.lr - lower <= o.eps then return false end
+  memory.lr, memory.falls = lower, memory.falls + 1
+  return true
+end
+
+--- Multiplied by factor whenever a figure has not become better for long: schedule:report(value) tells each. train.fit reports
+-- after each evaluation; in a loop of one's own, the recipe does.
+-- opts lr, factor = 0.1, patience = 10 (figures that may be no better; one more and the rate falls), threshold = 1e-4,
+--      threshold_mode = "rel" | "abs", cooldown = 0 (figures after a fall that do not count), min_lr = 0, eps = 1e-8,
+--      better = "min" | "max" (in train.fit that of the figure, else "min"), metric = which figure train.fit reports: "loss",
+--      "exact" …; what its key metric says otherwise
+function schedule.plateau(opts)
+  local o = check.options("schedule.plateau", plateau_spec, opts)
+  check_plateau("schedule.plateau", o)
+  local memory = {lr = o.lr, bad = 0, cooling = 0, falls = 0, best = false}
+  local self = new("plateau", o, function() return memory.lr end)
+  self.memory = memory
+  function self.told(value, better) return follow(o, memory, value, o.better or better or "min") end
+  return self
 end
 
 return schedule

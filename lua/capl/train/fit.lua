@@ -147,7 +147,7 @@ end
 -- One epoch, or what a resumed run has left of it.
 function Fit:one_epoch()
   local before = self.step
-  for batch in self.o.train:epoch(self.epoch) do
+  for batch in self.make_step:batches(self.o.train:epoch(self.epoch)) do
     self:one_step(batch)
     self:evaluate_if_due()
     if self:over() then return end

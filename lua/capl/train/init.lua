@@ -10,6 +10,8 @@ return {
   EarlyStopping = require("train.early_stopping").new,
   BestTracker = require("train.best_tracker").new,
   Checkpoint = require "train.checkpoint",
+  clip_grad_norm_ = require("optim.clip").clip_grad_norm_,
+  clip_grad_value_ = require("optim.clip").clip_grad_value_,
   save = require("train.tree").save,
   load = require("train.tree").load,
   save_evaluation = require "train.evaluation".save,

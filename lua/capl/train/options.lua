@@ -64,8 +64,9 @@ local function steps_of(o)
     if o.max_time then return nil end
     check.fail(OP, "nothing says when the run ends", "give steps, samples, epochs or max_time")
   end
-  local name, batch = given[1], o.train.batch
-  local count = name == "steps" and o.steps or name == "epochs" and o.epochs * o.train:batches() or o.samples / batch
+  local name, batch = given[1], o.train.batch * o.accumulate
+  local per_epoch = math.ceil(o.train:batches() / o.accumulate)
+  local count = name == "steps" and o.steps or name == "epochs" and o.epochs * per_epoch or o.samples / batch
   if not (count >= 1) then
     local unit = name == "samples" and (" make no batch of %g"):format(batch) or " make no step"
     check.fail(OP, ("%s = %g%s"):format(name, o[name], unit))
@@ -87,6 +88,7 @@ local function read(given)
   if type(given) ~= "table" then check.fail(OP, "takes one table: train.fit{model = …, train = …, loss = …, …}") end
   local o = check.options(OP, spec, given)
   check_parts(o)
+  parts.prepare(o)
   check.steps(OP, "eval_every", o.eval_every)
   o.max_time = span.seconds_of(OP, o.max_time)
   o.steps = steps_of(o)

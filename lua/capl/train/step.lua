@@ -32,6 +32,23 @@ local function whole(o)
   end
 end
 
+-- A group of batches {count, batch, batch, …} as one step: the loss is a mean over its batch, so each batch counts by its
+-- share of the samples, also in the last group of an epoch, which may be smaller.
+local function summed(o)
+  return function(group)
+    local total = nil
+    for _, batch in ipairs(group) do
+      local loss = loss_of(o, batch) * (batch.count / group.count)
+      o.optimizer:backward(loss)
+      local value = loss:detach()
+      total = total and core.no_grad(function() return total + value end) or value
+    end
+    o.optimizer:step()
+    o.optimizer:zero_grad()
+    return total
+  end
+end
+
 -- Samples first to first + count - 1 of a batch.
 local function part_of(batch, first, count, samples)
   local out = {}
@@ -64,10 +81,36 @@ end
 
 -- The step as it is to be called. "auto" captures where the device can, and goes on as it is where the step cannot.
 function Step:make()
-  local plain = self.size and in_parts(self.o, self.size) or whole(self.o)
-  local wanted = self.o.capture
+  local o = self.o
+  local plain = self.size and in_parts(o, self.size) or o.accumulate > 1 and summed(o) or whole(o)
+  local wanted = o.capture
   if wanted == false or (wanted == "auto" and not core.can_capture(core.device())) then return plain end
   return capture(plain, {strict = wanted == true})
+end
+
+-- ---- groups ----
+
+-- The next `most` batches of an epoch, fewer at its end, as {count = samples, batch, batch, …}.
+local function next_group(iterator, most)
+  local group = {count = 0}
+  for i = 1, most do
+    local batch = iterator()
+    if not batch then return group, true end
+    group[i], group.count = batch, group.count + batch.count
+  end
+  return group, false
+end
+
+--- What the steps take from an epoch's iterator: its batches, or with accumulate groups of them.
+function Step:batches(iterator)
+  local most, over = self.o.accumulate, false
+  if most == 1 then return iterator end
+  return function()
+    if over then return nil end -- an iterator that has ended is not asked again
+    local group
+    group, over = next_group(iterator, most)
+    return group[1] and group or nil
+  end
 end
 
 -- ---- undoing ----
@@ -136,6 +179,7 @@ end
 
 -- The error of a step that does not fit, with what would.
 function Step:explain(err, batch)
+  batch = batch[1] or batch -- of a group each batch fits or does not
   local ok, count, each = pcall(self.fitting, self, batch)
   local samples = batch.count
   local hint = "use a smaller batch"

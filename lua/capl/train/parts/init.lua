@@ -1,12 +1,15 @@
 -- parts: the features of train.fit, one file each; this list is the one place that knows them all.
 --
--- A part is {name =, spec = its keys of train.fit, read = function(o) that checks them, new = function(fit) -> object or
--- nil when this run does not use it}. An object hears what it has a method for, in the order of the list:
+-- A part is {name =, spec = its keys of train.fit, prepare = function(o), which may exchange loaders before the length of the
+-- run is known, read = function(o) that checks the keys, new = function(fit) -> object or nil when this run does not use it}.
+-- An object hears what it has a method for, in the order of the list:
 --   begin()               before the first step, after a saved state was put back
 --   lines()               -> lines for the header of the run
 --   resume()              before begin, told to the one that puts saved states back
 --   before_step(batch)    after_step(loss): loss lives on the device, so reading it costs a wait
 --   between_steps()       after a step and its evaluation, when another step follows
+--   before_step(batch)    after_step(loss): loss lives on the device, so reading it costs a wait; with accumulate, batch is a
+--                         list of batches that has their count
 --   epoch_ended(epoch)
 --   before_evaluation()   evaluated(e)   after_evaluation(); e = {step, images, seconds, figures, meter, loss, better}
 --   point(at)             a point of the curve: what is added to at = {step, images, …} becomes part of its line
@@ -19,11 +22,15 @@ local parts = {}
 
 local list = {
   require "train.parts.time", -- the first: its clock ends a step before others work on it
+  require "train.parts.accumulate",
+  require "train.parts.clip",
+  require "train.parts.lr_rule",
   require "train.parts.curve",
   require "train.parts.record",
   require "train.parts.ema", -- before all that save or copy the model in after_evaluation
   require "train.parts.best",
   require "train.parts.early_stop",
+  require "train.parts.plateau",
   require "train.parts.curriculum",
   require "train.parts.monitor",
   require "train.parts.checkpoint", -- last: it saves what the others have made of a step
@@ -38,6 +45,13 @@ function parts.add_keys(spec)
     for _, entry in ipairs(part.spec or {}) do spec[#spec + 1] = entry end
   end
   return spec
+end
+
+--- Lets every part exchange the loaders that it changes.
+function parts.prepare(o)
+  for _, part in ipairs(list) do
+    if part.prepare then part.prepare(o) end
+  end
 end
 
 --- Lets every part check and settle its own keys.

@@ -1,0 +1,58 @@
+-- plateau.lua: tells schedules that follow figures (optim.schedule.plateau) those of every evaluation.
+-- SPDX-License-Identifier: Apache-2.0
+local check = require "check"
+local metric = require "train.metric"
+local run = require "run"
+local schedule = require "optim.schedule"
+
+local OP = "train.fit"
+
+local Plateau = {}
+Plateau.__index = Plateau
+
+-- Schedules among the rates of an optimiser that follow figures, each once.
+local function followers(optimizer)
+  local out, seen = {}, {}
+  for _, group in ipairs(optimizer.groups or {}) do
+    local rate = group.lr
+    if schedule.is(rate) and rate:follows() and not seen[rate] then
+      seen[rate] = true
+      table.insert(out, {schedule = rate, metric = rate:follows().metric})
+    end
+  end
+  return out
+end
+
+local function read(o)
+  local list = followers(o.optimizer)
+  if #list > 0 and not o.val then
+    check.fail(OP, "the optimizer's schedule.plateau follows the figures of val, and there is no val loader")
+  end
+  for _, follower in ipairs(list) do metric.read(OP, follower.metric or o.metric) end
+end
+
+local function new(fit)
+  local list = followers(fit.optimizer)
+  if #list == 0 then return nil end
+  local counter = {n = 0}
+  run.add_feature{name = "schedule.plateau", what = "figures it was told", count = function() return counter.n end}
+  return setmetatable({fit = fit, list = list, counter = counter}, Plateau)
+end
+
+function Plateau:evaluated(e)
+  local before, fell = self.fit.optimizer.lr, false
+  for _, follower in ipairs(self.list) do
+    local value, better = metric.of(OP, metric.read(OP, follower.metric or self.fit.o.metric), e)
+    fell = follower.schedule:report(value, better) or fell
+  end
+  self.counter.n = self.counter.n + 1
+  if not fell then return end
+  self.fit.optimizer:set_position(self.fit.span.position)
+  run.print(("plateau: the rate falls from %.4g to %.4g"):format(before, self.fit.optimizer.lr))
+end
+
+--- The schedules' own state is in the optimiser's.
+function Plateau:state() return {told = self.counter.n} end
+function Plateau:set_state(state) self.counter.n = state.told end
+
+return {name = "plateau", read = read, new = new}
