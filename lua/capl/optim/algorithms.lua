@@ -1,7 +1,8 @@
 -- algorithms.lua: SGD, Adam, AdamW, RMSprop: options, state, and the fused op of each.
 --
 -- All take clip_norm = 0 (off): the common length of the gradients; clip_value = 0 (off): each value of them; and loss_scale =
--- "auto" (where gradients pass through fp16), "none", or a table (always): {init_scale = 65536, growth_factor = 2, backoff_factor = 0.5, growth_interval = 2000}.
+-- "auto" (where gradients pass through fp16), "none", or a table (always): {init_scale = 65536, growth_factor = 2,
+-- backoff_factor = 0.5, growth_interval = 2000}.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
