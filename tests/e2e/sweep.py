@@ -45,7 +45,7 @@ def living(folder):
 
 
 def grid():
-    status, out, err = capl("sweep", "small.lua", "--grid", "steps=4,60", "--grid=scale=1,1e39", "--precision=fp32")
+    status, out, err = capl("sweep", "small.lua", "--grid", "steps=4,60", "--grid=scale=1,1e39", "--precision=fp32", "--memory=1MB")
     check(status == 0, "a sweep some of whose trials fail ends well", out + err)
     found = results("runs/sweep-small")
     failed = [r for r in found if r["status"] == "failed"]
@@ -54,6 +54,8 @@ def grid():
     best = rows("runs/sweep-small")[0]
     check(best["steps"] == "60" and best["scale"] == "1", "the longer run is best", out)
     check(f"best: trial {best['trial']}, val_exact" in out and "2 of 4 trials failed" in out, "the screen says so", out)
+    check("note: trials waited for memory; one takes up to" in out, "where memory is short they run one after the other", out)
+    check("test" not in read_json(best["folder"] + "/result.json"), "no trial reads test images")
     settings = read_json(best["folder"] + "/settings.json")["settings"]
     check(settings["steps"] == {"value": 60, "origin": "flag"} and settings["precision"]["origin"] == "flag", "a trial is an ordinary run", str(settings))
     command = out.rsplit("next: ", 1)[1].strip()
@@ -123,6 +125,17 @@ def halving():
     check({r["trial"] for r in second} == {r["trial"] for r in found if r["rung"] == 2}, "the best go on", out)
 
 
+def judged_by_others():
+    with open("small.lua", encoding="utf-8") as file:
+        text = file.read()
+    with open("other.lua", "w", encoding="utf-8") as file:
+        file.write(text.replace("count = count, fixed", "count = count, seed = p.seed, fixed"))
+    status, out, err = capl("sweep", "other.lua", "--grid", "seed=1,2", "--steps=2", "--metric=val_loss", "--at=last")
+    check(status == 0 and "judged by different val images" in out, "trials with other val images are not comparable", out + err)
+    found = rows("runs/sweep-other")
+    check([float(r["val_loss"]) for r in found] == sorted(float(r["val_loss"]) for r in found), "of losses the least is best", out)
+
+
 def main():
     write_recipe()
     grid()
@@ -130,6 +143,7 @@ def main():
     stopped()
     draws()
     halving()
+    judged_by_others()
 
 
 in_empty_folder(main)

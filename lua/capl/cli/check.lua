@@ -4,6 +4,7 @@ local core = ...
 
 local check_files = require "cli.check_files"
 local hooks = require "hooks"
+local json = require "run.json"
 local recipe = require "cli.recipe"
 local run = require "run"
 
@@ -26,14 +27,33 @@ local function print_summary()
     run.image_shape and ", batch " .. run.image_shape[1] or ""))
 end
 
+-- One JSON object in place of the table: what a program may want to know before it runs the recipe.
+local function print_json(path)
+  local roles = {}
+  for i, entry in ipairs(run.loaders) do roles[i] = entry.role end
+  core.sys.out(json.encode{recipe = path, roles = roles, figures = run.figures, peak_bytes = core.memory("meta").peak,
+    batch = run.image_shape and run.image_shape[1], parameters = hooks.model and hooks.model:parameter_count()} .. "\n")
+end
+
+-- The recipe's own words, and whether --json was one.
+local function without_json(args)
+  local words, found = {}, false
+  for _, word in ipairs(args) do
+    if word == "--json" then found = true else words[#words + 1] = word end
+  end
+  return words, found
+end
+
 local function main(job)
+  local words, as_json = without_json(job.args)
   core.device("meta")
   run.on("step", function() core.sys.unwind() end)
-  local ended = recipe.execute(job, {mode = "check", args = job.args, quiet = true})
+  local ended = recipe.execute(job, {mode = "check", args = words, quiet = true})
   if ended then
     core.error{code = "state", message = job.recipe .. " ended without a training step, so there is nothing to check",
       hint = "a step ends with opt:step() or opt:backward_step(loss)"}
   end
+  if as_json then return print_json(job.recipe) end
   print_summary()
   for _, line in ipairs(check_files(run.loaders)) do core.sys.out(line .. "\n") end
   core.sys.out(job.recipe .. ": ok\n")

@@ -24,6 +24,7 @@ local spec = {
   {name = "at", type = "text", default = "best", doc = "which evaluation of a run counts: best or last"},
   {name = "jobs", type = "text", default = "auto", doc = "trials at the same time; auto: as many as cores and memory allow"},
   {name = "threads", type = "text", default = "auto", doc = "compute threads of each trial; auto: the cores divided by the jobs"},
+  {name = "memory", type = "text", default = "auto", doc = "that all trials together may take, such as 8GB; auto: what is free"},
   {name = "sweep_seed", type = "number", from = 0, default = 1, doc = "of what --random and --halving draw"},
   {name = "out", type = "text", doc = "folder of the sweep (runs/sweep-NAME)"},
   {name = "resume", type = "text", doc = "folder of a sweep that was stopped: what has ended is not run again"},
@@ -60,6 +61,26 @@ local function count_of(name, text, most)
     fail(("--%s is auto or a whole number from 1 to %d, not %s"):format(name, most, text))
   end
   return n
+end
+
+local units = {B = 1, KB = 1e3, MB = 1e6, GB = 1e9, TB = 1e12}
+
+-- "8GB" -> bytes; nil for auto.
+local function bytes_of(text)
+  if text == "auto" then return nil end
+  local number, unit = text:match("^([%d%.]+)%s*(%a+)$")
+  local n = tonumber(number)
+  if not n or n <= 0 or not units[unit:upper()] then fail(("--memory is auto or a size such as 8GB or 500MB, not '%s'"):format(text)) end
+  return n * units[unit:upper()]
+end
+
+-- The device of the trials: their own setting, else what auto means here.
+local function device_of(args)
+  for _, word in ipairs(args) do
+    local name = word:match("^%-%-device=(.*)$")
+    if name and name ~= "auto" then return name end
+  end
+  return (core.device())
 end
 
 local function check_options(o)
@@ -154,7 +175,7 @@ local function make_plan(job, o, args, axes)
     recipe = job.recipe, program = job.program, version = core.version(), started = core.sys.date(), args = args, keys = keys,
     kind = o.halving and "halving" or o.random and "random" or "grid", trials = trials, sweep_seed = o.sweep_seed,
     metric = o.metric, goal = metric.goal(o.metric), at = o.at, jobs = jobs, threads = threads, processors = core.sys.cpus(),
-    asked = o.halving or o.random, rungs = {{trials = #trials}},
+    asked = o.halving or o.random, memory = bytes_of(o.memory), device = device_of(args), rungs = {{trials = #trials}},
   }
   for i, axis in ipairs(axes) do plan["grid_" .. i] = axis.text end
   if o.halving then settle_budget(plan, o, known) end
@@ -181,7 +202,7 @@ local function check_trials(job, plan, axes, folder)
   local lists, logs = check_lists(plan, axes), {}
   for i = 1, #lists do logs[i] = ("check-%d.log"):format(i) end
   local how, err = core.sys.protect(function()
-    recipe.check_trials(job, lists, function(i) return folder:file(logs[i]) end)
+    recipe.check_metric(job, plan.metric, recipe.check_trials(job, lists, function(i) return folder:file(logs[i]) end))
   end)
   if how == "done" then
     for _, name in ipairs(logs) do core.sys.remove(folder:file(name)) end
@@ -251,6 +272,7 @@ local function resume(job, o, words, grids, args)
   end
   if o.retry then without_failed(folder) end
   plan.jobs = math.max(1, math.min(plan.jobs, count_of("jobs", o.jobs, 4096) or plan.jobs))
+  if o.memory ~= "auto" then plan.memory = bytes_of(o.memory) end
   plan.program = job.program
   core.sys.out(("%s: %d results are there\n"):format(folder.path, #folder.results))
   return sweep.new(plan, folder):run()

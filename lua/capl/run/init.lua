@@ -26,6 +26,7 @@ local run = {
   epochs = 0,
   optimizers = {}, -- that have made a step, in order
   step_images = 0, -- images of the training batches handed out since the last step
+  figures = nil, -- names of what an evaluation on val counts, in a check of a recipe with train.fit
   fixed = false, -- loaders repeat their first training batch
   final_line = nil,
   final_values = nil, -- what it says, for programs

@@ -99,7 +99,7 @@ function Folder:save_csv(keys, metric, results)
   local columns = {"trial", "rung"}
   for _, key in ipairs(keys) do columns[#columns + 1] = key end
   for _, name in ipairs{metric, "low", "high", "n", "step", "status", "seconds", "images_per_s", "peak_memory_bytes", "parameters",
-    "folder", "error"} do columns[#columns + 1] = name end
+    "mode", "folder", "error"} do columns[#columns + 1] = name end
   local lines = {table.concat(columns, ",")}
   for _, r in ipairs(results) do
     local row = {}

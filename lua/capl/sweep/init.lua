@@ -22,7 +22,8 @@ local function new(plan, folder)
   local self = setmetatable({plan = plan, folder = folder, done = {}, looked = 0, started = core.clock()}, Sweep)
   for _, result in ipairs(folder.results) do self.done[key_of(result)] = result end
   self.pool = pool.new{
-    jobs = plan.jobs, threads = plan.threads, memory = core.sys.memory_available,
+    jobs = plan.jobs, threads = plan.threads, memory = core.sys.memory_available, limit = plan.memory,
+    card = plan.device:match("^cuda") and function() return core.memory(plan.device).card_free end or nil,
     settled = function(job) return metric.names(job.folder) ~= nil or core.sys.kind(job.folder .. "/metrics.jsonl") == "file" end,
   }
   return self
@@ -157,6 +158,8 @@ function Sweep:report()
       hint = "what they printed is in " .. self.folder.path .. "/trial-*.log"}
   end
   if failed > 0 then say(("%d of %d trials failed; what they printed is in %s/trial-*.log"):format(failed, #ranked, self.folder.path)) end
+  for _, line in ipairs(show.unlike(self.plan, ranked)) do say(line) end
+  if self.pool.waits > 0 then say(("note: trials waited for memory; one takes up to %.0f MB"):format(self.pool.peak / 1e6)) end
   local doubt = show.doubt(self.plan, ranked)
   if doubt then say(doubt) end
   say(("results: %s/results.csv"):format(self.folder.path))

@@ -5,9 +5,9 @@ local core = ...
 local metric = {}
 
 -- Figures that are better when they are less: these words in their names.
-local less = {"loss", "mae", "rmse", "mape", "smae", "smape", "error", "distance", "mse"}
+local less = {"loss", "mae", "rmse", "mape", "smae", "smape", "error", "distance", "mse", "cer"}
 -- Figures that say how sure another one is, or how much was counted.
-local aside = {val_low = true, val_high = true, val_n = true}
+local function is_aside(name) return name == "val_n" or name:match("low$") ~= nil or name:match("high$") ~= nil end
 
 local function fail(message, hint) core.error{code = "value", message = message, hint = hint} end
 
@@ -25,7 +25,7 @@ function metric.check(name)
     fail(("--metric=%s: a sweep never chooses by test figures"):format(name),
       "what was chosen by them says nothing about new images; --metric=val_exact or another figure of the val loader")
   end
-  if not name:match("^val_[%w_@%.]+$") or aside[name] then
+  if not name:match("^val_[%w_@%.]+$") or is_aside(name) then
     fail(("--metric=%s is no figure of an evaluation on val images"):format(name), "such as val_exact, val_chars or val_loss")
   end
 end
@@ -56,16 +56,18 @@ function metric.names(folder)
   if not rows[1] then return nil end
   local names = {}
   for key in pairs(rows[1]) do
-    if key:match("^val_") and not aside[key] then names[#names + 1] = key end
+    if key:match("^val_") and not is_aside(key) then names[#names + 1] = key end
   end
   table.sort(names)
   return names
 end
 
 --- Raises when a run's evaluations have other figures than the one chosen by.
-function metric.check_names(name, names)
-  for _, known in ipairs(names) do
+function metric.check_names(name, all)
+  local names = {}
+  for _, known in ipairs(all) do
     if known == name then return end
+    if not is_aside(known) then names[#names + 1] = known end
   end
   local near = core.nearest(name, names)
   fail(("--metric=%s: the runs have %s%s"):format(name, table.concat(names, ", "), near and ("; did you mean %s?"):format(near) or ""))

@@ -13,10 +13,11 @@ local SAMPLE = 0.5 -- seconds between two looks at their memory
 local MARGIN = 1.2 -- of the largest peak so far, which the next trial may exceed
 local GRACE = 20 -- seconds that a stopped trial has to save
 
---- opts  program words of every trial; jobs = slots; threads = cores of each; memory() -> bytes free, or nil
---        settled(folder) -> whether a trial has shown its memory; tick() called now and then
+--- opts  jobs = slots; threads = cores of each; settled(job) -> whether a trial has shown its memory;
+--        memory() -> bytes free on this machine, or nil; limit = bytes that all trials together may take, or nil;
+--        card() -> bytes free on the GPU they share, nil without one
 local function new(opts)
-  local self = setmetatable({o = opts, running = {}, count = 0, peak = 0, measured = false, sampled = 0, waits = 0}, Pool)
+  local self = setmetatable({o = opts, running = {}, count = 0, peak = 0, card_peak = 0, measured = false, sampled = 0, waits = 0}, Pool)
   self.cpus = core.sys.cpu_list()
   return self
 end
@@ -35,19 +36,30 @@ local function free_slot(self)
   end
 end
 
--- What the running trials may still take beyond what they hold.
-local function still_to_come(self)
-  local bytes = 0
-  for _, child in pairs(self.running) do bytes = bytes + math.max(0, self.peak - child.memory) end
-  return bytes
+-- Bytes for one more trial: what is free, less what the running ones may still take beyond what they hold.
+local function room(self)
+  local free, held, to_come = self.o.memory() or math.huge, 0, 0
+  for _, child in pairs(self.running) do
+    held, to_come = held + child.memory, to_come + math.max(0, self.peak - child.memory)
+  end
+  if self.o.limit then free = math.min(free, self.o.limit - held) end
+  return free - to_come
+end
+
+-- A GPU's memory is known for all trials together, so one begins only when the others hold what they want.
+local function fits_card(self)
+  if not self.o.card then return true end
+  for _, child in pairs(self.running) do
+    if not self.o.settled(child.job) then return false end
+  end
+  return self.o.card() >= MARGIN * self.card_peak
 end
 
 -- Whether memory allows one more; one trial always may run.
 local function fits(self)
   if self.count == 0 then return true end
   if not self.measured then return false end
-  local free = self.o.memory()
-  if not free or free - still_to_come(self) >= MARGIN * self.peak then return true end
+  if room(self) >= MARGIN * self.peak and fits_card(self) then return true end
   self.waits = self.waits + 1
   return false
 end
@@ -60,6 +72,7 @@ end
 
 --- Starts a trial in a slot. job: {args =, folder =, log =, env =}, handed back when it ends.
 function Pool:start(slot, job)
+  if self.o.card and self.count == 0 then self.card_before = self.o.card() end
   local process, why = core.sys.spawn{args = job.args, log = job.log, env = job.env, cpus = cores_of(self, slot)}
   if not process then core.error{code = "io", message = why} end
   self.running[slot] = {process = process, job = job, memory = 0, peak = 0, started = core.clock()}
@@ -73,8 +86,11 @@ local function sample(self)
     child.memory = child.process:memory()
     child.peak = math.max(child.peak, child.memory)
     self.peak = math.max(self.peak, child.peak)
-    if not self.measured then self.measured = self.o.settled(child.job) end
   end
+  if self.o.card and self.count == 1 and self.card_before then
+    self.card_peak = math.max(self.card_peak, self.card_before - self.o.card())
+  end
+  for _, child in pairs(self.running) do self.measured = self.measured or self.o.settled(child.job) end
 end
 
 --- Waits until a trial ends or `seconds` are over. -> job, exit status, seconds it took, its peak memory; nil

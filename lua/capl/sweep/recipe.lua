@@ -2,6 +2,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
+local metric = require "sweep.metric"
 local run = require "run"
 local execute = require("cli.recipe").execute
 
@@ -80,7 +81,15 @@ local function message_of(log)
   return ((core.sys.read(log) or ""):gsub("%s+$", ""))
 end
 
---- Runs `capl check` of the recipe once for each list of words, side by side.
+-- What `capl check --json` said.
+local function facts_of(log)
+  local line = ("\n" .. (core.sys.read(log) or "")):match("\n({[^\n]*})%s*$")
+  local fine, facts = pcall(core.json_decode, line or "")
+  return fine and type(facts) == "table" and facts or {}
+end
+
+--- Runs `capl check --json` of the recipe once for each list of words, side by side.
+-- out  what the first one said: {roles = of its loaders, figures = of an evaluation, …}
 -- errs value: what the first one that fails says
 function recipe.check_trials(job, lists, log_of)
   local running, most, next_one, failed = {}, core.sys.cpus(), 1, nil
@@ -88,7 +97,7 @@ function recipe.check_trials(job, lists, log_of)
     local count = 0
     for _ in pairs(running) do count = count + 1 end
     if next_one <= #lists and count < most and not failed then
-      local args = {"check", job.recipe}
+      local args = {"check", job.recipe, "--json"}
       for _, word in ipairs(lists[next_one]) do args[#args + 1] = word end
       local process, why = core.sys.spawn{args = args, log = log_of(next_one), env = {"CAPL_THREADS=1"}}
       if not process then core.error{code = "io", message = why} end
@@ -107,6 +116,20 @@ function recipe.check_trials(job, lists, log_of)
   if failed then
     fail(("a trial cannot run: %s\n%s"):format(table.concat(lists[failed], " "), message_of(log_of(failed))))
   end
+  return facts_of(log_of(1))
+end
+
+--- Raises when the recipe's runs will not have the figure to choose by. facts: of recipe.check_trials
+function recipe.check_metric(job, name, facts)
+  local roles, names = {}, {}
+  for _, role in ipairs(facts.roles or {}) do roles[role] = true end
+  if facts.roles and not roles.val then
+    fail(job.recipe .. ' has no val loader, so nothing says which trial is best', 'data.loader{source = …, role = "val"} makes one')
+  end
+  if not facts.figures then return end -- a loop of its own: known with its first evaluation
+  for i, figure in ipairs(facts.figures) do names[i] = "val_" .. figure end
+  table.sort(names)
+  metric.check_names(name, names)
 end
 
 return recipe

@@ -91,4 +91,25 @@ function show.doubt(plan, results)
     a.n or 0, close, close == 1 and " is" or "s are")
 end
 
+local function count_different(results, name)
+  local seen, n = {}, 0
+  for _, r in ipairs(results) do
+    if r.status == "done" and r[name] and not seen[r[name]] then seen[r[name]], n = true, n + 1 end
+  end
+  return n
+end
+
+--- What makes trials hard to compare, as sentences. swept: settings that were changed on purpose
+function show.unlike(plan, results)
+  local swept, out = {}, {}
+  for _, key in ipairs(plan.keys) do swept[key] = true end
+  if count_different(results, "val_hash") > 1 then
+    out[1] = "note: the trials were judged by different val images, so their figures say little about each other"
+  end
+  if count_different(results, "mode") > 1 and not (swept.device or swept.precision) then
+    out[#out + 1] = "note: not all trials were computed in the same way; mode in results.jsonl tells how each was"
+  end
+  return out
+end
+
 return show

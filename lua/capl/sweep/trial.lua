@@ -37,7 +37,7 @@ function trial.job(plan, entry, folder)
   for _, word in ipairs(trial.words(plan, entry.values, entry.budget)) do args[#args + 1] = word end
   return {
     args = args, folder = folder, log = folder .. ".log", entry = entry,
-    env = {"CAPL_RUN_FOLDER=" .. folder, ("CAPL_THREADS=%d"):format(plan.threads), "NO_COLOR=1"},
+    env = {"CAPL_RUN_FOLDER=" .. folder, ("CAPL_THREADS=%d"):format(plan.threads), "CAPL_SWEEP=1", "NO_COLOR=1"},
   }
 end
 
@@ -62,15 +62,26 @@ local function error_of(job, status, row)
   if not row then return "no evaluation has the figure" end
 end
 
-local function figures_of(folder)
-  local fine, result = pcall(core.json_decode, core.sys.read(folder .. "/result.json") or "")
-  return fine and type(result) == "table" and result or {}
+local function read_object(path)
+  local fine, object = pcall(core.json_decode, core.sys.read(path) or "")
+  return fine and type(object) == "table" and object or {}
+end
+
+-- How a trial was computed, as "cpu, fp32, oneDNN …", and which val images judged it: only like is compared with like.
+local function conditions(folder)
+  local told = read_object(folder .. "/settings.json")
+  local machine, val = told.machine or {}, told.data and told.data.val or {}
+  local precision = told.settings and told.settings.precision and told.settings.precision.value
+  local parts = {machine.device, precision, machine.backend}
+  if machine.device and not precision then parts = {machine.device, machine.backend} end
+  return machine.device and table.concat(parts, ", ") or nil, val.hash, told.model and told.model.parameters
 end
 
 --- The line of results.jsonl for a trial that ended.
 function trial.result(plan, job, status, seconds, peak)
   local row, point = metric.of_run(job.folder, plan.metric, plan.goal, plan.at == "last")
-  local figures, settings = figures_of(job.folder), {}
+  local figures, settings = read_object(job.folder .. "/result.json"), {}
+  local mode, val_hash, parameters = conditions(job.folder)
   for i, key in ipairs(plan.keys) do settings[key] = job.entry.values[i] end
   row, point = row or {}, point or {}
   local failed = error_of(job, status, row[plan.metric] and row)
@@ -79,7 +90,7 @@ function trial.result(plan, job, status, seconds, peak)
     value = row[plan.metric], low = plan.metric == "val_exact" and row.val_low or nil,
     high = plan.metric == "val_exact" and row.val_high or nil, n = row.val_n, step = row.step, steps = figures.steps or point.step,
     ended = figures.ended, images = row.images, images_per_s = figures.images_per_s or point.images_per_s, seconds = seconds,
-    peak_memory_bytes = peak > 0 and peak or nil, parameters = figures.parameters, folder = job.folder,
+    peak_memory_bytes = peak > 0 and peak or nil, parameters = parameters, mode = mode, val_hash = val_hash, folder = job.folder,
     command = trial.command(plan, trial.words(plan, job.entry.values, job.entry.budget)),
   }
 end

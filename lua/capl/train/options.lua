@@ -29,6 +29,14 @@ local wrong_roles = {
   test = {val = "the weights are chosen on the val images, so they test nothing"},
 }
 
+-- Tells which figures evaluations on val will have, for who must choose one before the first.
+local function tell_figures(meter)
+  run.figures = {"loss"}
+  for name, value in pairs(meter:result()) do
+    if type(value) == "number" then table.insert(run.figures, name) end
+  end
+end
+
 local function check_loader(o, name)
   local loader = o[name]
   if not loader then return end
@@ -40,7 +48,9 @@ local function check_loader(o, name)
     check.fail(OP, ("%s is a loader with role = \"%s\"%s"):format(name, loader.role, why and ": " .. why or ""),
       "its role says what its batches are for: data.loader{…, role = \"" .. name .. "\"}")
   end
-  if name ~= "train" then meters.make(OP, o.meter, loader, {merge = o.merge}) end -- before a long run
+  if name == "train" then return end
+  local meter = meters.make(OP, o.meter, loader, {merge = o.merge}) -- before a long run
+  if name == "val" and run.mode == "check" then tell_figures(meter) end
 end
 
 local function check_parts(o)
@@ -94,6 +104,10 @@ local function read(given)
   o.steps = steps_of(o)
   check_minutes(o)
   parts.read(o)
+  if o.test and core.sys.getenv("CAPL_SWEEP") then
+    run.print("test images: not read in a trial of a sweep, which chooses by the val images")
+    o.test = nil
+  end
   return o
 end
 
