@@ -5,8 +5,11 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
+local bench_ab = require "cli.bench_ab"
+local bench_arm = require "cli.bench_arm"
 local bench_augment = require "cli.bench_augment"
 local bench_ops = require "cli.bench_ops"
+local bench_stats = require "cli.bench_stats"
 local json = require "run.json"
 local options = require "cli.options"
 local products = require "run.products"
@@ -14,23 +17,17 @@ local recipe = require "cli.recipe"
 local run = require "run"
 
 local spec = {
-  {name = "steps", type = "number", doc = "steps that are measured (20; with --augment 100)"},
+  {name = "steps", type = "number", doc = "steps that are measured (20; with --augment 100; with --ab 10 in each round)"},
   {name = "warmup", type = "number", doc = "steps before them (5; with --augment 10)"},
+  {name = "ab", type = "text", doc = "KEY=A,B: compares the recipe with these values of a setting, in turn; several: all combinations"},
+  {name = "rounds", type = "number", default = 10, doc = "with --ab: turns of each"},
   {name = "augment", type = "flag", default = false, doc = "only the making of training batches: by 16, 8, 4, 1 threads and the device"},
   {name = "ops", type = "flag", default = false, doc = "time, bytes and share of the floor by operation and layer"},
   {name = "json", type = "flag", default = false, doc = "one JSON object instead of the table"},
   {name = "fixed", type = "flag", default = false, doc = "the same batch in every step: leaves out the cost of data"},
   {name = "precision", type = "text", doc = "the recipe's own setting, as every other --key=value"},
-  {name = "batch", type = "number", doc = "likewise"},
+  {name = "batch", type = "number", doc = "likewise; settings that are named like options of bench stand behind a word of their own: --"},
 }
-
-local function median(list)
-  local sorted = {}
-  for i, x in ipairs(list) do sorted[i] = x end
-  table.sort(sorted)
-  local half = math.floor(#sorted / 2)
-  return #sorted % 2 == 1 and sorted[half + 1] or (sorted[half] + sorted[half + 1]) / 2
-end
 
 --- Listens to the ends of steps; ends the recipe after the last one.
 local function listen(o)
@@ -56,7 +53,7 @@ local function listen(o)
 end
 
 local function figures(o, seen, path)
-  local step = median(seen.times)
+  local step = bench_stats.median(seen.times)
   local per_step = seen.images / #seen.times
   local counters = core.counters()
   local workers = run.setting("workers")
@@ -78,14 +75,46 @@ local function print_figures(f)
     products.text(f.products) or "no products", f.fused_ops, f.ref_fallbacks))
 end
 
+-- The words without those of --ab, of which there may be several, each in one word or in two; and those.
+local function split_ab(words)
+  local asked, others, i = {}, {}, 1
+  while i <= #words do
+    if words[i] == "--ab" and words[i + 1] and words[i + 1]:sub(1, 2) ~= "--" then
+      asked[#asked + 1], i = words[i + 1], i + 1
+    elseif words[i]:match("^%-%-ab=") then
+      asked[#asked + 1] = words[i]:match("^%-%-ab=(.*)$")
+    else
+      others[#others + 1] = words[i]
+    end
+    i = i + 1
+  end
+  return asked, others
+end
+
+-- Words behind "--" are the recipe's own, also those that bench has by the same name.
+local function split_own(words)
+  local mine, own, passed = {}, {}, false
+  for _, word in ipairs(words) do
+    local list = passed and own or mine
+    if word == "--" and not passed then passed = true else list[#list + 1] = word end
+  end
+  return mine, own
+end
+
 local function main(job)
-  local o, words, rest = options.read(job.args, spec, {command = "bench", rest = true})
+  local mine, own = split_own(job.args)
+  local asked, given = split_ab(mine)
+  local o, words, rest = options.read(given, spec, {command = "bench", rest = true})
+  for _, word in ipairs(own) do rest[#rest + 1] = word end
   if words[1] then core.error{code = "value", message = ("'%s' is no option; write --key=value"):format(words[1])} end
-  o.steps, o.warmup = o.steps or o.augment and 100 or 20, o.warmup or o.augment and 10 or 5
+  o.steps, o.warmup = o.steps or o.augment and 100 or asked[1] and 10 or 20, o.warmup or o.augment and 10 or 5
   if o.steps < 1 or o.warmup < 1 then core.error{code = "value", message = "--steps and --warmup are at least 1"} end
   if o.steps > 4000 then core.error{code = "value", message = ("--steps is at most 4000, not %d"):format(o.steps)} end
   if o.precision then rest[#rest + 1] = "--precision=" .. o.precision end
   if o.batch then rest[#rest + 1] = "--batch=" .. ("%d"):format(o.batch) end
+  o.arm = core.sys.getenv("CAPL_BENCH_ARM") -- which bench_ab.lua starts its children with
+  if o.arm then return bench_arm.main(job, o, rest) end
+  if asked[1] then return bench_ab.run(job, o, asked, rest) end
   if o.augment then return bench_augment.run(job, o, rest) end
   local seen = listen(o)
   if o.ops then bench_ops.label_layers() end

@@ -1,0 +1,140 @@
+-- bench_arm.lua: one arm of `capl bench --ab`, a process of its own: warms up, then measures a round whenever it is told to.
+--
+-- It is told through files in a folder that both share: NAME.go appears, with what to do; the answer is NAME.ready after
+-- the warm-up and NAME.round for each round. Between two rounds it sleeps. The first steps of a round are not measured: the
+-- loader has made batches ahead meanwhile, which would make data look cheaper than it is.
+-- SPDX-License-Identifier: Apache-2.0
+local core = ...
+
+local json = require "run.json"
+local products = require "run.products"
+local recipe = require "cli.recipe"
+local run = require "run"
+
+local TICK = 0.005 -- seconds between two looks for an order
+local SAMPLE_EVERY = 0.2 -- seconds between two readings of power, load and memory
+
+local Arm = {}
+Arm.__index = Arm
+
+-- ---- orders and answers ----
+
+function Arm:answer(what, values)
+  local done, why = core.sys.write(self.path .. "." .. what, json.encode(values) .. "\n")
+  if not done then core.error{code = "io", message = why} end
+end
+
+-- Waits for the next order: "round" or "end".
+function Arm:order()
+  local path = self.path .. ".go"
+  while core.sys.kind(path) ~= "file" do core.sys.sleep(TICK) end
+  local text = core.sys.read(path)
+  core.sys.remove(path)
+  if text:match("^end") then core.sys.unwind() end
+end
+
+-- ---- a round ----
+
+local function waited()
+  local seconds = 0
+  for _, entry in ipairs(run.loaders) do
+    if entry.role == "train" then seconds = seconds + entry.loader:stats().wait_seconds end
+  end
+  return seconds
+end
+
+function Arm:begin_round()
+  self.sampler:sample() -- shares of processors are those since now
+  self.sampler:take(self.window)
+  self.products, self.waited, self.images = products.all(), waited(), 0
+  core.memory_reset_peak()
+  self.clock = core.clock()
+  core.mark(0)
+end
+
+-- What the round did besides taking its time.
+function Arm:hardware(seconds)
+  self.sampler:sample()
+  local _, mean, _, most = self.sampler:take(self.window)
+  return {power_w = mean.power_w, cpu_power_w = mean.cpu_power_w, utilization = mean.utilization, throttled = mean.throttled,
+    cpu = mean.cpu, memory_used = most.memory_used, temperature_c = most.temperature_c,
+    energy_wh = mean.power_w and mean.power_w * seconds / 3600}
+end
+
+function Arm:end_round()
+  local times, memory = {}, core.memory()
+  for i = 1, self.steps do times[i] = core.between(i - 1, i) end
+  local seconds = core.between(0, self.steps)
+  local out = self:hardware(seconds)
+  out.wait = (waited() - self.waited) / (core.clock() - self.clock)
+  out.times, out.seconds, out.images, out.tensor_bytes, out.rss = times, seconds, self.images, memory.peak, core.sys.peak_rss()
+  out.products = products.all()
+  for name, count in pairs(out.products) do out.products[name] = (count - self.products[name]) / self.steps end
+  self:answer("round", out)
+end
+
+-- ---- the run ----
+
+-- After the warm-up: what the others should know before they wait for it.
+function Arm:ready()
+  local memory, values, unread = core.memory(), {}, {}
+  for _, s in ipairs(run.settings) do
+    values[s.key] = s.value
+    if not s.read then unread[#unread + 1] = s.key end
+  end
+  self:answer("ready", {device = core.device(), description = core.device_info(core.device()).description, unread = unread,
+    values = values, gpu = self.sampler:gpu(), no_gpu = self.no_gpu, rss = core.sys.rss(), threads = core.sys.threads(),
+    card_free = memory.card_free, card_held = memory.card_total and memory.live + memory.cached + memory.captured})
+end
+
+-- The loader's batches that were made ahead, and one more.
+local function settling_steps()
+  local most = 0
+  for _, entry in ipairs(run.loaders) do
+    if entry.role == "train" then most = math.max(most, entry.loader.low and entry.loader.low.prefetch or 2) end
+  end
+  return most + 1
+end
+
+-- Sleeps until it is told to go on; the steps of a round are counted from then.
+function Arm:rest()
+  self:order()
+  self.from, self.settle = run.steps, settling_steps()
+end
+
+-- The end of a step. at: how many of the round are over, those that are not measured below 0
+function Arm:step()
+  local at = run.steps - self.from - self.settle
+  if at > 0 then
+    self.images = self.images + run.step_images
+    core.mark(at)
+  end
+  run.step_images = 0
+  if at == 0 then self:begin_round() end
+  if at < self.steps then return end
+  self:end_round()
+  self:rest()
+end
+
+--- Runs the recipe as an arm. o: arm = path without ending, steps, warmup, fixed
+local function main(job, o, words)
+  local self = setmetatable({path = o.arm, steps = o.steps}, Arm)
+  self.sampler, self.no_gpu = core.monitor.open(SAMPLE_EVERY)
+  self.window = self.sampler:window()
+  run.on("step", function()
+    if run.steps > o.warmup then return self:step() end
+    if run.steps < o.warmup then return end
+    self:ready()
+    self:rest()
+  end)
+  core.sys.mute(true)
+  local ended = recipe.execute(job, {mode = "bench", args = words, quiet = true, fixed = o.fixed})
+  core.sys.mute(false)
+  self.sampler:close()
+  if ended then
+    core.error{code = "state", message = ("%s ended after %d steps, before all rounds were measured"):format(job.recipe, run.steps),
+      hint = "fewer --rounds or --steps, or a longer run"}
+  end
+end
+
+return {main = main}

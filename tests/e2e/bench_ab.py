@@ -1,0 +1,117 @@
+"""capl bench --ab: arms turn by turn, ratios with intervals that can be computed again, and mistakes that name the arm.
+
+SPDX-License-Identifier: Apache-2.0
+"""
+import glob
+import json
+import os
+import statistics
+from math import comb
+
+from program import capl, check, in_empty_folder
+
+RECIPE = """--- capl: 1
+-- Steps as long as a setting says.
+local p = capl.params {
+  work = 1, -- products of a step
+  steps = 100000,
+  warmup = 3, -- has the name of an option of bench
+  idle = 1, -- read by nobody
+}
+if p.warmup > 9 then error("too warm") end
+local model = nn.Linear(64, 64, {bias = false})
+capl.model(model, {output = "numbers"})
+local opt = optim.SGD(model:parameters(), {lr = 1e-3})
+local images = data.loader {
+  source = data.captcha {charset = "01", length = 1, width = 16, height = 16, count = 64, fixed = true},
+  role = "train", batch = 4, workers = 1,
+}
+local steps = 0
+while steps < p.steps do
+  for batch in images:epoch(1) do
+    local y = batch.image:view(4, 256):narrow(2, 1, 64)
+    for _ = 1, p.work do y = model(y) end
+    opt:backward_step((y * y):mean())
+    opt:zero_grad()
+    steps = steps + 1
+    if steps == p.steps then break end
+  end
+end
+"""
+
+
+def compare(*words):
+    status, out, err = capl("bench", "arms.lua", *words, "--json")
+    check(status == 0, "capl bench " + " ".join(words), out + err)
+    return json.loads(out)
+
+
+def interval(ratios, miss):
+    """The narrowest pair of ratios between which the median lies but for a chance of miss; None: there is none."""
+    n, k = len(ratios), 0
+    while 2 * sum(comb(n, i) for i in range(k + 1)) / 2 ** n <= miss:
+        k += 1
+    return (sorted(ratios)[k - 1], sorted(ratios)[n - k]) if k else None
+
+
+def close(a, b):
+    return abs(a - b) <= 1e-6 * abs(b)
+
+
+def figures():
+    found = compare("--ab", "work=1,60", "--rounds=9", "--steps=4", "--warmup=2")
+    a, b = found["arms"]
+    check((a["name"], b["name"], len(a["rounds"]), len(b["rounds"])) == ("work=1", "work=60", 9, 9), "arms and rounds", str(found))
+    check(a["products"]["fp32"] > 0 and b["products"]["fp32"] > 50 * a["products"]["fp32"] / 2, "products that really ran", str(found))
+    ratios = [y / x for x, y in zip(a["rounds"], b["rounds"])]
+    low, high = interval(ratios, 0.05)
+    check(close(b["ratio"]["median"], statistics.median(ratios)) and close(b["ratio"]["low"], low) and close(b["ratio"]["high"], high),
+          "the ratio and its interval are those of the rounds", str(b["ratio"]))
+    check(b["ratio"]["verdict"] == "slower" and high < 1 and "ratio" not in a, "a real difference is seen", str(b["ratio"]))
+    for arm in found["arms"]:
+        check(0 <= arm["wait"] <= 1 and 0 < arm["cpu"] <= 1 and arm["rss"] > 1e6 and arm["tensor_bytes"] > 0 and
+              arm["step_ms"]["low"] <= arm["step_ms"]["median"] <= arm["step_ms"]["high"], "load, memory and times of an arm", str(arm))
+        check("power_w" not in arm and "estimated" not in arm, "what is not known is absent", str(arm))
+
+
+def combinations():
+    found = compare("--ab=work=1,2", "--ab", "warmup=3,4", "--rounds=2", "--steps=1", "--warmup=1")
+    check([arm["name"] for arm in found["arms"]] ==
+          ["work=1 warmup=3", "work=1 warmup=4", "work=2 warmup=3", "work=2 warmup=4"], "every combination", str(found))
+    check(all(arm["ratio"]["verdict"] == "too few rounds to say" and "low" not in arm["ratio"] for arm in found["arms"][1:]),
+          "two rounds prove nothing", str(found["arms"][1]))
+    status, out, err = capl("bench", "arms.lua", "--ab", "work=1,1.0", "--rounds=1", "--steps=1", "--warmup=1")
+    check(status == 0 and "note: work=1 and work=1.0 run with the same settings" in out, "equal arms are told", out + err)
+    check("1 round of 1 step, turn by turn" in out and "6 rounds and more give intervals" in out and "everything is measured" in out,
+          "a table for people", out)
+
+
+def mistakes():
+    for words, message in (
+            (["idle=1,2"], "arms.lua does not read its setting idle in its first steps, so all of its arms would be the same"),
+            (["warmup=3,30"], "arm warmup=30: arms.lua:9: too warm"),
+            (["wrk=1,2"], "arm wrk=1: arms.lua:3: unknown setting --wrk; did you mean --work?"),
+            (["steps=100,7"], "arm steps=7: arms.lua ended after 7 steps, before all rounds were measured"),
+            (["work=1"], "--ab work=1 has one value; there is nothing to compare it with"),
+            (["work=1,,2"], "--ab work=1,,2 has an empty value"),
+            (["work=1,1"], "--ab work=1,1 has the value 1 twice"),
+            (["work"], "--ab takes KEY=A,B, not 'work'"),
+            (["work=1,2", "--work=3"], "work is given twice: --work=3 and --ab work=1,2"),
+            (["work=1,2,3,4,5", "--ab", "warmup=1,2,3,4"], "these are 20 arms, and 16 are the most that are compared"),
+            (["work=1,2", "--rounds=0"], "--rounds is a whole number from 1 to 1000, not 0"),
+            (["work=1,2", "--ops"], "--ab compares whole steps; it goes with neither --ops nor --augment")):
+        status, out, err = capl("bench", "arms.lua", "--steps=2", "--warmup=1", "--ab", *words)
+        check(status == 1 and err.startswith(message) and out == "", message, out + err)
+
+
+def main():
+    os.environ["TMPDIR"] = os.getcwd()
+    with open("arms.lua", "w", encoding="utf-8") as file:
+        file.write(RECIPE)
+    figures()
+    combinations()
+    mistakes()
+    check(glob.glob("capl-bench*") == [] and not os.path.exists("runs"), "nothing is left behind", str(os.listdir(".")))
+
+
+in_empty_folder(main)
