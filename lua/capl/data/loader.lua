@@ -189,7 +189,30 @@ function Loader:samples() return self.box:samples() end
 --- {batches, samples, augmented, substituted, bad, wait_seconds, seconds, work_seconds, augment_seconds} since the loader was
 -- made: wait_seconds of seconds the caller waited for a batch (a GPU may have had queued work to do meanwhile); work_seconds
 -- is the time of all threads that made samples, augment_seconds what augmentation took of it, both estimated.
-function Loader:stats() return self.box:stats() end
+function Loader:stats()
+  local s = self.box:stats()
+  for key, value in pairs(self.before or {}) do s[key] = s[key] + value end
+  return s
+end
+--- Exchanges the augmentation from the next batch on, which is the same as if the loader had had it from the beginning.
+-- in   ops: a table as augment of data.loader takes it, or the name of a preset; nil: what the loader was made with
+-- errs value: unknown ops; the loader follows a schedule
+function Loader:set_augment(ops)
+  local box = self:check_augment(ops)
+  local resumed = self.resumed
+  box:set_state(self.box:state())
+  self.before = self:stats()
+  self.box:free()
+  self.box, self.resumed = box, resumed
+end
+--- A loader's box with another augmentation, to see whether there can be one.
+function Loader:check_augment(ops)
+  if self.schedule then check.fail("loader:set_augment: the loader follows a schedule, which says what is done at which step") end
+  local low = {}
+  for key, value in pairs(self.low) do low[key] = value end
+  if ops ~= nil then low.augment = read_augment{augment = ops, role = self.role, tta = true, source = self.source} end
+  return core.data.loader(self.source.box, low)
+end
 --- The line a run prints at the end of an epoch of its train loader: "epoch 3: 50,030 images in 12.1 s, waited 0.4 % of it
 -- for data", and what would help when that is more than a tenth. Epochs of less than 5 s share a line.
 -- in   since: loader:stats() at an earlier time; numbers of the first and the last epoch since then; now = loader:stats()

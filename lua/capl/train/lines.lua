@@ -45,9 +45,4 @@ function lines.cut(path, step)
   end)
 end
 
---- The same for a table whose first column is the step, below a line of names.
-function lines.cut_csv(path, step)
-  filter(path, function(line, before) return before == 0 or (tonumber(line:match("^%d+")) or 0) <= step end)
-end
-
 return lines

@@ -124,8 +124,7 @@ function Part:resume()
   fit.span:advance(fit.step)
   fit.optimizer:set_position(fit.span.position)
   local gone = folder.forget_after(self.keeper:folder(), saved.step)
-  lines_of.cut(fit:path("metrics.jsonl"), saved.step)
-  lines_of.cut_csv(fit:path("metrics.csv"), saved.step)
+  if not fit.parts:get("record") then lines_of.cut(fit:path("metrics.jsonl"), saved.step) end
   run.print(("resumed: %s, step %d%s, saved %s"):format(file, saved.step, fit.o.steps and " of " .. fit.o.steps or "", saved.saved))
   if gone > 0 then run.print(("resume: %d later checkpoint%s of this run removed"):format(gone, gone == 1 and "" or "s")) end
   for _, line in ipairs(resume.changes()) do run.print("resume: " .. line) end
@@ -144,7 +143,9 @@ function Part:between_steps()
   keeper.step = self.fit.step
   if self.figure then keeper:evaluated(self.figure) end
   self.figure = nil
-  if keeper:is_due() and keeper.last_step ~= keeper.step then keeper:try_save() end
+  local override = self.fit.parts:get("override")
+  local wanted = override and override:take_save()
+  if (wanted or keeper:is_due()) and keeper.last_step ~= keeper.step then keeper:try_save() end
 end
 
 function Part:finish(result)

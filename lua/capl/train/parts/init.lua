@@ -33,6 +33,7 @@ local list = {
   require "train.parts.plateau",
   require "train.parts.curriculum",
   require "train.parts.monitor",
+  require "train.parts.override",
   require "train.parts.checkpoint", -- last: it saves what the others have made of a step
 }
 
