@@ -27,7 +27,7 @@ local function set_rates(self, value, scale)
   local fit = self.fit
   for i, opt in ipairs(optimizers_of(fit)) do
     local own = self.own.rates[i]
-    if scale ~= 1 or opt.lr_factor ~= own.factor then opt:set_lr_factor(own.factor * scale) end
+    if opt.set_lr_factor then opt:set_lr_factor(own.factor * scale) end
     for k in ipairs(opt.groups) do opt:set_lr(value and value / own.factor or own[k], k) end
   end
   fit.optimizer:set_position(fit.span.position)
