@@ -16,7 +16,9 @@ local LOOK_SECONDS = 0.5 -- between two looks at the file
 
 --- folder: of the run.
 local function new(folder)
-  return setmetatable({override = folder .. "/override.json", path = folder .. "/journal.jsonl", entries = {}, done = 0, next_look = 0}, Journal)
+  return setmetatable({
+    override = folder .. "/override.json", path = folder .. "/journal.jsonl", entries = {}, done = 0, next_look = 0,
+  }, Journal)
 end
 
 --- Goes on behind the first `done` lines of the journal; the others come at their steps again.
