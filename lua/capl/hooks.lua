@@ -3,6 +3,7 @@
 -- A step ends at opt:step or opt:backward_step; an epoch when its loader has given the last batch.
 -- SPDX-License-Identifier: Apache-2.0
 local hooks = {
+  on_loss = {}, -- functions(opt, loss), before the backward pass
   on_gradients = {}, -- functions(opt)
   on_step = {}, -- functions(opt)
   on_epoch = {}, -- functions(loader, epoch)
@@ -24,6 +25,11 @@ end
 --- or captured, but done before each launch of it.
 function hooks.before_launch(fn, a, b)
   if hooks.before then hooks.before(fn, a, b) else fn(a, b) end
+end
+
+--- Called by optimisers with the loss that a backward pass starts from.
+function hooks.loss(opt, loss)
+  for _, fn in ipairs(hooks.on_loss) do fn(opt, loss) end
 end
 
 --- Called by optimisers when the gradients of a step are there and no weight has changed yet.

@@ -80,7 +80,8 @@ def time_box():
 def not_finite():
     status, out, err = capl("small.lua", "--steps=5", "--scale=1e39")
     check(status == 1, "an infinite loss ends the run", out)
-    check(re.search(r"^small.lua:\d+: train.fit: the loss of step 1 is inf\n  hint: try a lower lr", err), "with advice", err)
+    check(re.search(r"^small.lua:\d+: train.fit: the loss of step 1 is inf\n  first not finite: op affine in the forward pass, "
+                    r"small.lua:\d+ (.*\n)*  hint: try a lower lr", err), "with where it began, and advice", err)
 
 
 def other_modes():

@@ -214,7 +214,8 @@ describe("train.fit", function()
 
   it("stops at a loss that is no number, and says what to try", function()
     local text = fit_error{steps = 3, loss = function(output, batch) return loss_of(output, batch) * math.huge end}
-    assert.matches("train.fit: the loss of step 1 is inf\n  hint: try a lower lr", text, 1, true)
+    assert.matches("train.fit: the loss of step 1 is inf\n  first not finite: op affine in the forward pass", text, 1, true)
+    assert.matches("hint: try a lower lr", text, 1, true)
   end)
 
   it("refuses what it does not know, and names what is missing", function()

@@ -5,6 +5,7 @@ local core = ...
 local check = require "check"
 local classes = require "nn.class"
 local Module = require "nn.module"
+local settings = require "nn.settings"
 
 local op = core.op
 local loss = {}
@@ -12,6 +13,12 @@ local loss = {}
 local function two_tensors(fname, x, target)
   check.arg(1, fname, "tensor", x)
   check.arg(2, fname, "tensor", target)
+end
+
+-- Tells who watches of a loss; nn/expected.lua knows what it should be at first.
+local function computed(name, value, x, target, o)
+  if settings.on_loss then settings.on_loss(name, value, x, target, o) end
+  return value
 end
 
 local ce_spec = {
@@ -36,7 +43,7 @@ function loss.cross_entropy(logits, labels, opts)
     logits = logits:permute(order):reshape(-1, logits:size(2))
     labels = labels:reshape(-1)
   end
-  local out = op.cross_entropy(logits, labels, o)
+  local out = computed("cross_entropy", op.cross_entropy(logits, labels, o), logits, labels, o)
   return o.reduction == "none" and #shape > 1 and out:reshape(shape) or out
 end
 
@@ -47,7 +54,8 @@ local reduction_spec = {{"reduction", "string", default = "mean"}}
 -- opts reduction = "mean"|"sum"|"none"
 function loss.bce_with_logits(x, target, opts)
   two_tensors("bce_with_logits", x, target)
-  return (op.bce_with_logits(x, target, check.options("bce_with_logits", reduction_spec, opts)))
+  local o = check.options("bce_with_logits", reduction_spec, opts)
+  return computed("bce_with_logits", op.bce_with_logits(x, target, o), x, target, o)
 end
 
 --- Multi-label soft margin: binary cross-entropy of logits, mean over the K classes, then over N.
@@ -55,7 +63,8 @@ end
 -- opts reduction = "mean"|"sum"|"none"
 function loss.multilabel_soft_margin(x, target, opts)
   two_tensors("multilabel_soft_margin", x, target)
-  return (op.multilabel_soft_margin(x, target, check.options("multilabel_soft_margin", reduction_spec, opts)))
+  local o = check.options("multilabel_soft_margin", reduction_spec, opts)
+  return computed("multilabel_soft_margin", op.multilabel_soft_margin(x, target, o), x, target, o)
 end
 
 --- Mean squared error.
@@ -63,7 +72,8 @@ end
 -- opts reduction = "mean"|"sum"|"none"
 function loss.mse(x, target, opts)
   two_tensors("mse", x, target)
-  return (op.mse(x, target, check.options("mse", reduction_spec, opts)))
+  local o = check.options("mse", reduction_spec, opts)
+  return computed("mse", op.mse(x, target, o), x, target, o)
 end
 
 -- A module that holds the options of a loss function.

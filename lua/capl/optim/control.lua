@@ -143,6 +143,7 @@ local function wants_scale(owner, loss)
 end
 
 local function backward(owner, loss)
+  hooks.loss(owner, loss)
   if not wants_scale(owner, loss) then
     owner.unscaled = true
     loss:backward()

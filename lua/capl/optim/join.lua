@@ -122,7 +122,7 @@ local function decide(self)
   end
   if #list == 0 then return end
   local norm = core.op.grad_norm(list)
-  self.control:decide(norm, {scaled = self.scaled, max_norm = self.clip_norm})
+  self.control:decide(norm, {scaled = self.scaled or false, max_norm = self.clip_norm})
   norm:free()
   for _, grad in ipairs(list) do grad:free() end
 end
@@ -134,7 +134,7 @@ end
 
 function Joined:apply()
   hooks.gradients(self)
-  local common = self.scaled or self.clip_norm > 0
+  local common = self.scaled or self.guard or self.clip_norm > 0 -- guard: a step that is not finite is left out
   if common then
     self:ensure_control()
     core.no_grad(decide, self)

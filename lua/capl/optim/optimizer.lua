@@ -160,7 +160,7 @@ end
 
 -- The numbers of a step are kept on the device where the host must not wait for them, and where they decide something.
 local function wants_control(self, with)
-  return self.control or with or self.scaled or self.clip_norm > 0 or self.clip_value > 0 or
+  return self.control or with or self.scaled or self.guard or self.clip_norm > 0 or self.clip_value > 0 or
     self.groups[1].params[1].device:match("^cuda") ~= nil
 end
 
@@ -252,9 +252,9 @@ end
 -- Writes the rates of this step to the device. A recorded step does not do it: it is done before each of its launches.
 local function write_rates(self) core.no_grad(Control.set_rates, self.control, rates(self)) end
 
--- Decides on the device whether and how this step is made.
+-- Decides on the device whether and how this step is made. guard: one that is not finite is left out, whoever asks.
 local function decide(self, list, with)
-  local norm = (self.clip_norm > 0 or self.scaled) and core.op.grad_norm(list) or nil
+  local norm = (self.clip_norm > 0 or self.scaled or self.guard) and core.op.grad_norm(list) or nil
   self.control:decide(norm, {max_norm = self.clip_norm, scaled = self.scaled, common = with})
   if norm then norm:free() end
   if self.clip_value > 0 then core.scope(clip.hold, list, self.clip_value / self.control:multiplier()) end

@@ -4,6 +4,8 @@
 -- SPDX-License-Identifier: Apache-2.0
 return {
   fit = require "train.fit",
+  Anomaly = require("train.anomaly").new,
+  initial_loss = require("train.initial_loss").of,
   evaluate = require "train.evaluate",
   Monitor = require("train.monitor").new,
   EMA = require "train.ema",

@@ -25,6 +25,8 @@ local list = {
   require "train.parts.accumulate",
   require "train.parts.clip",
   require "train.parts.lr_rule",
+  require "train.parts.anomaly",
+  require "train.parts.initial_loss",
   require "train.parts.curve",
   require "train.parts.record",
   require "train.parts.ema", -- before all that save or copy the model in after_evaluation

@@ -1,0 +1,88 @@
+-- initial_loss.lua: compares the losses of a first batch with what they are when nothing was learnt.
+-- SPDX-License-Identifier: Apache-2.0
+local core = ...
+
+local check = require "check"
+local expected = require "nn.expected"
+local run = require "run"
+local settings = require "nn.settings"
+
+local OFF = 2 -- times more or less than expected is told
+
+local Watch = {}
+Watch.__index = Watch
+
+--- Begins to look at losses as they are computed; nothing is read before finish.
+local function begin()
+  local self = setmetatable({seen = {}, known = {}}, Watch)
+  settings.on_loss = function(...) self:note(...) end
+  return self
+end
+
+-- Several batches in parts compute the same loss again: the first one counts.
+function Watch:note(name, value, x, target, o)
+  local key = name .. table.concat(x.shape, ",", 2)
+  if not expected[name] or self.known[key] then return end
+  self.known[key] = true
+  table.insert(self.seen, {name = name, value = value:detach():keep(), x = {shape = x.shape}, target = target:detach():keep(), options = o})
+end
+
+-- The mean loss of an element.
+local function mean_of(seen)
+  local value, how = seen.value, seen.options.reduction
+  if how == "none" then return core.no_grad(function() return value:to("f32"):mean():item() end) end
+  return value:item() / (how == "sum" and math.max(1, seen.target:numel()) or 1)
+end
+
+local function judge(seen)
+  local about = expected[seen.name]
+  local want, words = about.of(seen.x, seen.target)
+  local value = mean_of(seen)
+  local ratio = want > 0 and value / want or 1
+  local out = {loss = seen.name, value = value, expected = want, ratio = ratio,
+    text = ("initial loss %.3g: %s begins at about %s"):format(value, seen.name, words)}
+  if ratio > OFF or ratio < 1 / OFF then
+    local times = ratio > 1 and (ratio < 10 and "%.1f times" or "%.0f times"):format(ratio) or ("1/%.0f of"):format(1 / ratio)
+    out.warning = ("warning: that is %s what is expected: %s"):format(times, ratio > 1 and about.high or about.low)
+  end
+  seen.value:free()
+  return out
+end
+
+--- Ends it -> list of {loss = name of the function, value, expected, ratio, text, warning or nil}. Waits for the device.
+function Watch:finish()
+  settings.on_loss = nil
+  local out = {}
+  for i, seen in ipairs(self.seen) do out[i] = judge(seen) end
+  self.seen = {}
+  return out
+end
+
+--- The lines to print of what finish gave.
+local function lines_of(findings)
+  local lines = {}
+  for _, f in ipairs(findings) do
+    lines[#lines + 1] = f.text
+    if f.warning then lines[#lines + 1] = f.warning end
+  end
+  return lines
+end
+
+--- train.initial_loss(fn, …) -> what it found, fn's results: calls fn, which computes the loss of a first batch, and prints
+-- what its loss functions begin with when nothing was learnt beside what they are: ln K for cross_entropy of K classes,
+-- ln 2 for bce_with_logits and multilabel_soft_margin, the variance of the targets for mse. More than twice that, or less
+-- than half, is a warning. train.fit does it at its first step.
+-- out  list of {loss, value, expected, ratio, text, warning}
+local function initial_loss(fn, ...)
+  check.arg(1, "initial_loss", "function", fn)
+  local watch = begin()
+  local function finish(ok, ...)
+    local findings = watch:finish()
+    if not ok then error((...), 0) end
+    for _, line in ipairs(lines_of(findings)) do run.print(line) end
+    return findings, ...
+  end
+  return finish(pcall(fn, ...))
+end
+
+return {begin = begin, lines_of = lines_of, of = initial_loss}
