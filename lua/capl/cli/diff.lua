@@ -70,7 +70,7 @@ local function figure_text(f, side)
   return low and high and ("%s [%.4g, %.4g]"):format(text, low, high) or text
 end
 
-local function chance_text(p) return p < 0.0001 and "p < 0.0001" or ("p = %.4f"):format(p):gsub("0+$", "") end
+local function chance_text(p) return p < 0.0001 and "p < 0.0001" or ("p = %.2g"):format(p) end
 
 local function verdict(f)
   local step = f.share and ("%+.2f points"):format(100 * (f.b - f.a)) or ("%+.4g"):format(f.b - f.a)

@@ -53,8 +53,11 @@ local function kept_places(y, count)
   return out
 end
 
--- What is too large to be drawn beside anything is a gap.
-local function drawable(value) return value and math.abs(value) < GREATEST and value or false end
+-- What is too large to be drawn beside anything is a gap; what is too small is 0.
+local function drawable(value)
+  if not value or math.abs(value) > GREATEST then return false end
+  return math.abs(value) < 1 / GREATEST and 0 or value
+end
 
 local function thin(series, count)
   local out = {name = series.name, x = {}, y = {}, style = series.style, band = series.band and {low = {}, high = {}}}
@@ -67,8 +70,8 @@ end
 
 -- ---- axes ----
 
-local function limits(list_of_series)
-  local x0, x1, y0, y1 = math.huge, -math.huge, math.huge, -math.huge
+local function limits(list_of_series, panel)
+  local x0, x1, y0, y1 = panel.x_low or math.huge, panel.x_high or -math.huge, math.huge, -math.huge
   local function see(value)
     if value then y0, y1 = math.min(y0, value), math.max(y1, value) end
   end
@@ -147,7 +150,7 @@ local function y_axis(panel, y0, y1)
   end
   local room = (y1 - y0) * 0.05
   local low, high = panel.zero and y0 == 0 and 0 or y0 - room, y1 + room
-  if panel.percent then low, high = math.max(low, -0.02), math.min(high, 1.02) end
+  if panel.percent and y0 >= 0 and y1 <= 1 then low, high = math.max(low, -0.02), math.min(high, 1.02) end
   return {ticks = ticks(low, high, 4), place = function(v) return (v - low) / (high - low) end}
 end
 
@@ -340,7 +343,8 @@ local template = [[
 {legend_html}{data_html}{numbers_html}</figure>]]
 
 --- A line chart as HTML; nil when no series has a value.
--- panel  title, x_label, log, percent (values are shares of 1), zero = the axis begins at 0, format = function(value) -> text,
+-- panel  title, x_label, x_low, x_high = what the x axis spans at least, log,
+--        percent (values are shares of 1), zero = the axis begins at 0, format = function(value) -> text,
 --        marks = {{x =}, …}, series = {{name =, x = {…}, y = {…, false where missing}, style = "dots" or nil,
 --        band = {low = {…}, high = {…}}}, …}
 function chart.lines(panel)
@@ -349,7 +353,7 @@ function chart.lines(panel)
     if #s.x > 0 and chart.has_value(s) then list[#list + 1] = thin(s, #s.x) end
   end
   if #list == 0 then return nil end
-  local x0, x1, y0, y1 = limits(list)
+  local x0, x1, y0, y1 = limits(list, panel)
   local axes = {x = x_axis(x0, x1), y = y_axis(panel, y0, y1)}
   local svg = {grid_svg(axes), marks_svg(axes, panel.marks)}
   for k, s in ipairs(list) do svg[#svg + 1] = series_svg(axes, s, k) end
@@ -375,7 +379,7 @@ end
 function chart.shares(title, items)
   local total, bar, list = 0, {}, {}
   for _, item in ipairs(items) do total = total + item[2] end
-  if total <= 0 then return nil end
+  if not (total > 0 and total < GREATEST) then return nil end
   for i, item in ipairs(items) do
     local share = 100 * item[2] / total
     bar[i] = ('<i class="p%d" style="width:%.3f%%"></i>'):format(i, share)

@@ -140,10 +140,20 @@ local function other_panels(r, x_key, base)
   return panels
 end
 
+-- First and last x of all rows: the charts of a section begin and end together.
+local function range_of(r, x_key)
+  local low, high
+  for _, list in ipairs{r.points, r.evaluations} do
+    local s = curves.series(list, x_key, "")
+    if s.x[1] then low, high = math.min(low or s.x[1], s.x[1]), math.max(high or 0, s.x[#s.x]) end
+  end
+  return low, high
+end
+
 local function base_of(r, x_label, x_key)
-  local marks = marks_of(r, x_key)
+  local marks, low, high = marks_of(r, x_key), range_of(r, x_key)
   return function(panel)
-    panel.x_label, panel.marks = x_label, marks
+    panel.x_label, panel.marks, panel.x_low, panel.x_high = x_label, marks, low, high
     return panel
   end
 end

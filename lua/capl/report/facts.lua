@@ -73,7 +73,7 @@ local function run_tiles(r, out)
   local steps = value.number(r.result, "steps") or r.step
   if steps > 0 then out[#out + 1] = tile("", "steps", html.number(steps), facts.images_words(r)) end
   local seconds = r.seconds or value.number(r.result, "seconds")
-  if seconds then out[#out + 1] = tile("", "time", html.seconds(seconds), r.why) end
+  if seconds then out[#out + 1] = tile("", "time", html.seconds(seconds)) end
   local rate = value.number(r.result, "images_per_s") or curves.mean(r.points, "images_per_s")
   if rate then out[#out + 1] = tile("", "images per second", html.number(math.floor(rate + 0.5))) end
   local best = value.number(r.result, "best_step")

@@ -109,11 +109,12 @@ function html.bytes(n)
   for _, unit in ipairs{{1e12, "TB"}, {1e9, "GB"}, {1e6, "MB"}, {1e3, "kB"}} do
     if n >= unit[1] then return ("%.3g %s"):format(n / unit[1], unit[2]) end
   end
-  return ("%d bytes"):format(n)
+  return ("%.4g bytes"):format(n)
 end
 
---- "4.2 s", "3 min 12 s", "2 h 05 min"
+--- "4.2 s", "3 min 12 s", "2 h 05 min", "12 days"
 function html.seconds(s)
+  if not (s < 8640000) then return ("%.4g days"):format(s / 86400) end
   if s < 0.0995 then return ("%.2g ms"):format(1000 * s) end
   if s < 59.95 then return ("%.3g s"):format(s) end
   if s < 3599.5 then return ("%d min %02d s"):format(math.floor((s + 0.5) / 60), math.floor(s + 0.5) % 60) end
@@ -142,6 +143,7 @@ end
 
 --- An <img> that holds its PNG file.
 function html.png(bytes, alt, class)
+  if alt == "" then alt = "picture" end
   return ('<img class="%s" alt="%s" src="data:image/png;base64,%s">'):format(class, html.text(alt), html.base64(bytes))
 end
 

@@ -93,6 +93,7 @@ local function summary(r)
   local started, device = value.text(r.settings, "started"), value.text(r.result, "device")
   if started then parts[#parts + 1] = "started " .. started end
   if device then parts[#parts + 1] = "on " .. device end
+  parts[#parts + 1] = r.why
   return table.concat(parts, " · ")
 end
 

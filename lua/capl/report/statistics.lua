@@ -48,7 +48,7 @@ end
 -- out  p, name of the test
 function statistics.two_shares(a, n, b, m)
   local p = (a + b) / (n + m)
-  if p == 0 or p == 1 then return 1, "equal" end
+  if a * m == b * n then return 1, "equal" end
   if math.min(n, m) * math.min(p, 1 - p) < FEW then return exact(a, n, b, m), "exact test" end
   return by_normal(a, n, b, m), "test of two proportions"
 end
