@@ -1,17 +1,9 @@
 -- monitor_lines.lua: what `capl monitor` prints: a line per GPU, one of the processors, one of the run; unknown figures left out.
 -- SPDX-License-Identifier: Apache-2.0
+local of = require("train.monitor").of
 local progress = require "run.progress"
 
 local lines = {}
-
--- "5.0 of 8.0 GB", "12 of 512 MB"
-local function of(part, whole)
-  if not part or not whole then return nil end
-  local unit, name, digits = 1e9, "GB", 1
-  if whole < 1e9 then unit, name, digits = 1e6, "MB", 0 end
-  local number = ("%%.%df"):format(digits)
-  return ("%s of %s %s"):format(number:format(part / unit), number:format(whole / unit), name)
-end
 
 -- Adds what format makes of the values, unless one is not known.
 local function add(parts, format, ...)

@@ -235,11 +235,11 @@ function Fit:stopped()
   if self.step == 0 or run.mode ~= "run" then return end
   run.print(("stopped at step %d, after %d images in %s; saving"):format(self.step, self.images, progress.duration(self.span:seconds())))
   if self.pending then self.parts:tell("after_evaluation", self:at()) end -- weights that were exchanged come back
-  self.parts:tell("stopped")
+  local result = self:figures("interrupted")
+  self.parts:tell("stopped", result)
   self.parts:tell("keep")
   self:save_model("last.capl", self.val_step == self.step and self.val or nil)
   self.record:curves()
-  local result = self:figures("interrupted")
   result.model = "last.capl"
   self.record:result(result)
   run.print("saved: " .. self:path("last.capl"))

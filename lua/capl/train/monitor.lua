@@ -66,8 +66,12 @@ function Sampler:events()
   return list
 end
 
--- "12.3 GB"
-local function gb(bytes) return ("%.1f GB"):format(bytes / 1e9) end
+-- "5.0 of 80.0 GB", "12 of 512 MB"; nil when one of them is not known
+local function of(part, whole)
+  if not part or not whole then return nil end
+  local gb = whole >= 1e9
+  return (gb and "%.1f of %.1f GB" or "%.0f of %.0f MB"):format(part / (gb and 1e9 or 1e6), whole / (gb and 1e9 or 1e6))
+end
 
 --- What it looks at, for the header of a run.
 function Sampler:line()
@@ -76,10 +80,10 @@ function Sampler:line()
   if self.sampler:gpu() then
     parts[1] = self.sampler:gpu()
     if now.power_limit_w then parts[#parts + 1] = ("at most %.0f W"):format(now.power_limit_w) end
-    if now.memory_total then parts[#parts + 1] = ("%s of %s taken"):format(gb(now.memory_used), gb(now.memory_total)) end
+    if now.memory_total then parts[#parts + 1] = of(now.memory_used, now.memory_total) .. " taken" end
   else
     parts[1] = ("%d processors"):format(core.sys.cpus())
-    if now.ram_total then parts[#parts + 1] = ("%s of %s taken"):format(gb(now.ram_used or 0), gb(now.ram_total)) end
+    if now.ram_total then parts[#parts + 1] = of(now.ram_used or 0, now.ram_total) .. " taken" end
     local no_gpu = self.without and self.without:match("^device .* is no GPU$")
     if self.without and not no_gpu then parts[#parts + 1] = "of the GPU nothing: " .. self.without end
   end
@@ -92,4 +96,4 @@ function Sampler:cost() return self.sampler:cost() end
 --- Ends the thread. Totals are gone then.
 function Sampler:close() self.sampler:close() end
 
-return {new = Monitor, check_every = check_every}
+return {new = Monitor, check_every = check_every, of = of}

@@ -13,7 +13,7 @@
 --   epoch_ended(epoch)
 --   before_evaluation()   evaluated(e)   after_evaluation(); e = {step, images, seconds, figures, meter, loss, better}
 --   point(at)             a point of the curve: what is added to at = {step, images, …} becomes part of its line
---   finish(result)        after the last step, before the test; stopped() instead after Ctrl-C
+--   finish(result)        after the last step, before the test; stopped(result) instead after Ctrl-C
 --   keep()                after those two: the model takes the values that it is kept with, e.g. averages
 --   close()               always, last
 --   state()               -> a tree of numbers, texts, booleans and tensors; set_state(tree) puts it back

@@ -53,6 +53,8 @@ function Part:finish(result)
   result.monitor = self:totals()
 end
 
+Part.stopped = Part.finish
+
 function Part:state()
   local t = self:totals()
   return {energy_wh = t.energy_wh or 0, seconds = t.seconds}

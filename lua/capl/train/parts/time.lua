@@ -38,6 +38,7 @@ function Time:finish(result)
   if run.mode == "run" and #totals > 0 then run.print(line(totals)) end
 end
 
+Time.stopped = Time.finish
 function Time:close() self.timing:close() end
 function Time:state() return self.timing:state() end
 function Time:set_state(state) self.timing:set_state(state) end
