@@ -25,7 +25,7 @@ static const double INSTANT_S = 1e-6;           /* weight of a reading that has 
 typedef struct {
   bool used;
   int samples;
-  double seconds, weight[MONITOR_COUNT], sum[MONITOR_COUNT], least[MONITOR_COUNT], most[MONITOR_COUNT];
+  double seconds, weight[MONITOR_COUNT], mean[MONITOR_COUNT], least[MONITOR_COUNT], most[MONITOR_COUNT];
   double energy_first, energy_last, energy_sum; /* counted at both ends; power times time */
   uint64_t throttle;
 } window;
@@ -83,8 +83,8 @@ static void window_add(window *w, const monitor_reading *r, double seconds)
     if (w->weight[f] == 0) w->least[f] = w->most[f] = v;
     w->least[f] = fmin(w->least[f], v);
     w->most[f] = fmax(w->most[f], v);
-    w->sum[f] += weight * v;
     w->weight[f] += weight;
+    w->mean[f] += (v - w->mean[f]) * (weight / w->weight[f]); /* so the mean of equal values is their value, to the bit */
   }
   if (!isnan(r->value[MONITOR_power_w])) w->energy_sum += seconds * r->value[MONITOR_power_w];
   if (isnan(w->energy_first)) w->energy_first = r->energy_j;
@@ -96,7 +96,7 @@ static void window_figures(const window *w, monitor_figures *out)
   *out = (monitor_figures){.samples = w->samples, .seconds = w->seconds, .throttle = w->throttle, .energy_j = NAN};
   for (int f = 0; f < MONITOR_COUNT; f++) {
     bool known = w->weight[f] > 0;
-    out->mean[f] = known ? w->sum[f] / w->weight[f] : NAN;
+    out->mean[f] = known ? w->mean[f] : NAN;
     out->least[f] = known ? w->least[f] : NAN;
     out->most[f] = known ? w->most[f] : NAN;
   }

@@ -28,6 +28,7 @@ function Part:lines() return {self.monitor:line()} end
 -- `capl monitor` knows what is left of it.
 function Part:point(at)
   at.monitor = self.monitor:averages()
+  if at.monitor then at.monitor.energy_from = nil end -- the same in every line; result.json tells it
   at.position = self.fit.span.position
 end
 
