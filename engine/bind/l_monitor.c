@@ -58,6 +58,7 @@ static int nil_and_error(lua_State *L)
 static int open_monitor(lua_State *L)
 {
   char why[1024] = "";
+  lua_settop(L, 5); /* what is pushed below is no argument */
   monitor_options o = {.every = luaL_checknumber(L, 1), .hot_c = luaL_optnumber(L, 4, 0)};
   bool process = !lua_isboolean(L, 3);
   pid_t pid = process ? (pid_t)luaL_optinteger(L, 3, 0) : 0;

@@ -170,7 +170,8 @@ local function figures(arm, first, miss)
     name = arm.name, settings = arm.settings, images_per_s = stats.spread(rates), step_ms = step_times(rounds), rounds = rates,
     ratio = other and compare(rate, arm, first, miss) or nil, -- of images per second
     step_ratio = other and compare(pace, arm, first, miss) or nil, -- of the median step's
-    products = rounds[#rounds].products, wh_per_1000_images = energy and 1000 * energy / sum(rounds, "images") or nil,
+    products = rounds[#rounds].products, captured = rounds[#rounds].captured,
+    wh_per_1000_images = energy and 1000 * energy / sum(rounds, "images") or nil,
     estimated = energy and {"wh_per_1000_images"} or nil, -- all other figures are measured
   }
   for _, key in ipairs{"wait", "cpu", "cpu_power_w", "power_w", "utilization", "throttled"} do out[key] = mean(rounds, key) end

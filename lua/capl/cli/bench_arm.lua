@@ -46,7 +46,8 @@ end
 function Arm:begin_round()
   self.sampler:sample() -- shares of processors are those since now
   self.sampler:take(self.window)
-  self.products, self.waited, self.images = products.all(), waited(), 0
+  self.products, self.captured = products.all(), core.counters().captured_steps
+  self.waited, self.images = waited(), 0
   core.memory_reset_peak()
   self.clock = core.clock()
   core.mark(0)
@@ -61,6 +62,14 @@ function Arm:hardware(seconds)
     energy_wh = mean.power_w and mean.power_w * seconds / 3600}
 end
 
+-- Products of a step by type, and whether the steps were replays: those do what was counted when they were recorded.
+function Arm:products_of_step()
+  if core.counters().captured_steps > self.captured then return run.step_products, true end
+  local out = products.all()
+  for name, count in pairs(out) do out[name] = (count - self.products[name]) / self.steps end
+  return out, false
+end
+
 function Arm:end_round()
   local times, memory = {}, core.memory()
   for i = 1, self.steps do times[i] = core.between(i - 1, i) end
@@ -68,8 +77,7 @@ function Arm:end_round()
   local out = self:hardware(seconds)
   out.wait = (waited() - self.waited) / (core.clock() - self.clock)
   out.times, out.seconds, out.images, out.tensor_bytes, out.rss = times, seconds, self.images, memory.peak, core.sys.peak_rss()
-  out.products = products.all()
-  for name, count in pairs(out.products) do out.products[name] = (count - self.products[name]) / self.steps end
+  out.products, out.captured = self:products_of_step()
   self:answer("round", out)
 end
 

@@ -20,7 +20,7 @@ local speed = {
 local function product_text(a)
   local whole = {}
   for name, count in pairs(a.products) do whole[name] = math.floor(count + 0.5) end
-  return products.text(whole) or "none"
+  return (products.text(whole) or "none") .. (a.captured and ", as one launch" or "")
 end
 
 local means = {
