@@ -56,6 +56,7 @@ def grid():
     check(f"best: trial {best['trial']}, val_exact" in out and "2 of 4 trials failed" in out, "the screen says so", out)
     check("note: trials waited for memory; one takes up to" in out, "where memory is short they run one after the other", out)
     check("test" not in read_json(best["folder"] + "/result.json"), "no trial reads test images")
+    check({"sweep.png", "curves.png", "results.csv"} <= set(os.listdir("runs/sweep-small")), "there are pictures of it")
     settings = read_json(best["folder"] + "/settings.json")["settings"]
     check(settings["steps"] == {"value": 60, "origin": "flag"} and settings["precision"]["origin"] == "flag", "a trial is an ordinary run", str(settings))
     command = out.rsplit("next: ", 1)[1].strip()

@@ -258,4 +258,55 @@ function plot.matrix(matrix)
   })
 end
 
+-- ---- trials of a sweep ----
+
+local setting_spec = {{"name", "string", required = true}, {"values", "table", required = true}, {"log", "boolean"}}
+local trials_spec = {
+  {"path", "string", required = true}, {"title", "string"}, {"metric", "string", required = true}, {"percent", "boolean"},
+  {"less", "boolean"}, {"values", "table", required = true}, {"settings", "table", required = true}, {"font", "string"},
+}
+
+-- Texts are places on an axis in the order in which they first come.
+local function placed(texts)
+  local at, labels, known = {}, {}, {}
+  for i, text in ipairs(texts) do
+    text = text_of(tostring(text))
+    if not known[text] then
+      labels[#labels + 1] = text
+      known[text] = #labels - 1
+    end
+    at[i] = known[text]
+  end
+  return at, labels
+end
+
+local function read_setting(where, given, n)
+  local s = check.options(where, setting_spec, given)
+  local out, is_number = {name = text_of(s.name), log = s.log}, true
+  if #s.values ~= n then check.fail(where, ("%d values for %d trials"):format(#s.values, n)) end
+  for _, value in ipairs(check_list(where, "values", s.values)) do is_number = is_number and type(value) == "number" end
+  if is_number then out.at, out.labels = s.values, {} else out.at, out.labels, out.log = placed(s.values) end
+  return out
+end
+
+--- Draws what trials of one recipe with other settings gave: the figure over each setting, and below all settings of every
+-- trial side by side; as a PNG file, whole or not at all; not under check and bench.
+-- in   path; title; metric = name of the figure; percent = it is a share of 1; less = the least is best; values: the figure of
+--      each trial, NaN for one that failed; settings: a list of {name =, values = {…} numbers, or texts, of the trials; log =}
+-- errs value: unknown key, other numbers of values, no trial, above 24 settings, not above 0 on a log axis; io: path, font
+-- eg   plot.trials{path = "t.png", metric = "exact", values = {0.5, 0.9}, settings = {{name = "lr", values = {0.1, 0.01}}}}
+function plot.trials(trials)
+  local t = check.arguments("plot.trials", trials_spec, trials)
+  local settings, n = {}, #t.values
+  for i, setting in ipairs(check_list("plot.trials", "settings", t.settings)) do
+    settings[i] = read_setting(("plot.trials: settings[%d]"):format(i), setting, n)
+  end
+  check_path("plot.trials", t.path)
+  if not draws() then return end
+  core.plot.trials(t.path, {
+    title = text_of(t.title), metric = text_of(t.metric), percent = t.percent, less = t.less, font = t.font,
+    values = numbers("plot.trials.values", t.values), settings = settings,
+  })
+end
+
 return plot

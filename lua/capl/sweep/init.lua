@@ -6,6 +6,7 @@
 local core = ...
 
 local metric = require "sweep.metric"
+local picture = require "sweep.picture"
 local pool = require "sweep.pool"
 local show = require "sweep.show"
 local trial = require "sweep.trial"
@@ -162,7 +163,8 @@ function Sweep:report()
   if self.pool.waits > 0 then say(("note: trials waited for memory; one takes up to %.0f MB"):format(self.pool.peak / 1e6)) end
   local doubt = show.doubt(self.plan, ranked)
   if doubt then say(doubt) end
-  say(("results: %s/results.csv"):format(self.folder.path))
+  picture.draw(self.plan, self.folder, ranked)
+  say(("results: %s/results.csv, sweep.png, curves.png"):format(self.folder.path))
   say(("best: trial %d, %s %s, in %s"):format(best.trial, self.plan.metric, show.value(self.plan.metric, best.value), best.folder))
   say(("next: %s"):format(best.command))
   return 0
@@ -175,6 +177,7 @@ function Sweep:run()
   local running = self.pool.count
   self.pool:stop()
   if how == "error" then error(err, 0) end
+  picture.draw(self.plan, self.folder, self:ranked())
   say(("stopped with %d of %d trials done%s; go on with: %s sweep --resume %s"):format(#self.folder.results, total_of(self.plan),
     running > 0 and (", %d were running"):format(running) or "", self.plan.program, self.folder.path))
   core.sys.stop()

@@ -23,6 +23,7 @@ local function settings_of(job, args)
   execute(job, {mode = "check", args = args, quiet = true})
   core.sys.mute(false)
   core.device(former)
+  run.mode = "none"
   if not found then fail(job.recipe .. " has no capl.params, and so no settings to sweep over") end
   return found
 end

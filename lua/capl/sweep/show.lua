@@ -6,12 +6,18 @@ local show = {}
 
 local ROWS = 30 -- of the table; results.csv has them all
 
+--- Whether a figure is a share of 1, by its name.
+function show.is_share(metric)
+  for _, share in ipairs{"exact", "chars", "merged", "miou", "hit"} do
+    if metric:find(share, 1, true) then return true end
+  end
+  return false
+end
+
 --- "0.9312", "93.12 %" of shares.
 function show.value(metric, value)
   if type(value) ~= "number" then return "-" end
-  for _, share in ipairs{"exact", "chars", "merged", "miou", "hit"} do
-    if metric:find(share, 1, true) then return ("%.2f %%"):format(100 * value) end
-  end
+  if show.is_share(metric) then return ("%.2f %%"):format(100 * value) end
   return ("%.5g"):format(value)
 end
 

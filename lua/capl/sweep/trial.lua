@@ -6,7 +6,8 @@ local metric = require "sweep.metric"
 
 local trial = {}
 
-local TAIL = 300 -- characters of an error that a result keeps
+local TAIL = 400 -- characters of an error that a result keeps
+local CONTEXT = 20 -- indented lines that may follow the first one of an error
 
 --- --key=value words of a trial: those of the whole sweep, its own, and what its rung adds.
 function trial.words(plan, values, budget)
@@ -47,7 +48,7 @@ local function last_words(log)
   local lines = {}
   for line in text:gmatch("[^\n]+") do lines[#lines + 1] = line end
   local first = #lines
-  while first > 1 and #lines - first < 3 and lines[first]:match("^%s") do first = first - 1 end -- context and hint are indented
+  while first > 1 and #lines - first < CONTEXT and lines[first]:match("^%s") do first = first - 1 end -- context and hint are indented
   local out = table.concat(lines, "\n", math.max(first, 1)):gsub("%s*\n%s*", "; ")
   return #out > TAIL and out:sub(1, TAIL) .. "…" or out
 end
