@@ -116,6 +116,7 @@ static capl_status mismatch(const char *path, const char *data, size_t len, cons
   if (is_other(path, data, len)) return no_checkpoint(path);
   char what[256], was[2 * HASH + 1], is[2 * HASH + 1];
   size_t meant = safetensors_length(data, len);
+  if (meant == 0 && data[8] != '{') return CAPL_FAIL(CAPL_EFORMAT, "%s is no checkpoint and no safetensors file", path);
   if (meant == 0) return damaged(path, "its header cannot be read");
   if (meant != len) {
     snprintf(what, sizeof what, "it has %zu bytes of the %zu it should have", len, meant);

@@ -116,9 +116,10 @@ def piece(wait, override):
         except ProcessLookupError:
             pass
     status, out = finish(child)
-    check(status in (0, -9, 137), "a run goes on or is killed", f"{status}\n{out}")
-    check(fresh or wait is not None or "resumed:" in out, "a run that goes on says so", out)
-    return status == 0
+    finished = "is finished" in out  # it was killed when all was done
+    check(status in (0, -9, 137) or finished, "a run goes on or is killed", f"{status}\n{out}")
+    check(fresh or wait is not None or finished or "resumed:" in out, "a run that goes on says so", out)
+    return status == 0 or finished
 
 
 def killed(dice, kills, overrides):

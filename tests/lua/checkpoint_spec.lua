@@ -80,3 +80,230 @@ describe("train.save", function()
       error_text(train.load, path), 1, true)
   end)
 end)
+
+-- ---- loops ----
+
+local nn, optim, data = capl.nn, capl.optim, capl.data
+
+local function make_folder()
+  local name = os.tmpname()
+  os.remove(name)
+  return name
+end
+
+local function remove_folder(name) os.execute("rm -rf '" .. name .. "'") end
+
+-- What a recipe would build: the same every time.
+local function build(options)
+  capl.manual_seed(5)
+  local o = {}
+  o.model = nn.Sequential{nn.Conv2d(1, 2, 3, {stride = 4}), nn.BatchNorm2d(2), nn.ReLU(), nn.Flatten(), nn.Dropout(0.2),
+    nn.Linear(2 * 5 * 10, 6)}
+  o.optimizer = optim.AdamW(o.model:parameters(), {lr = options and options.lr or 0.01})
+  o.train = data.loader{source = data.captcha{charset = "0O1", length = 2, width = 40, height = 20, count = 22, seed = 5},
+    role = "train", batch = 4, workers = options and options.workers or 0, augment = {rotate = 10}, seed = 3}
+  return o
+end
+
+local function loss_of(o, batch)
+  return nn.cross_entropy(o.model(batch.image):view(-1, 3), batch.target:view(-1))
+end
+
+-- Trains up to so many steps, in epochs; returns the losses.
+local function run_loop(o, last, ck, from)
+  local losses, step, epoch = {}, from or 0, o.train:state().epoch
+  epoch = math.max(epoch, 1)
+  while step < last do
+    for batch in o.train:epoch(epoch) do
+      local loss = loss_of(o, batch)
+      o.optimizer:backward_step(loss)
+      losses[#losses + 1] = loss:item()
+      step = step + 1
+      if ck then ck:after_step() end
+      if step == last then break end
+    end
+    epoch = epoch + 1
+  end
+  return losses
+end
+
+local function weights(o)
+  local out = {}
+  for name, tensor in pairs(o.model:state_dict()) do out[name] = tensor:tolist() end
+  return out
+end
+
+local function checkpoint_of(o, where, options)
+  local all = {folder = where, model = o.model, optimizer = o.optimizer, train = o.train}
+  for key, value in pairs(options or {}) do all[key] = value end
+  return train.Checkpoint(all)
+end
+
+describe("train.Checkpoint", function()
+  local where
+  before_each(function() where = make_folder() end)
+  after_each(function() remove_folder(where) end)
+
+  local function names()
+    local out = {}
+    for name in io.popen("ls '" .. where .. "'"):lines() do out[#out + 1] = name end
+    return out
+  end
+
+  it("goes on to the bit, in the middle of an epoch, with other numbers of threads", function()
+    local whole = build()
+    local all = run_loop(whole, 14)
+    for _, stop in ipairs{1, 6, 9} do
+      local first = build{workers = 2}
+      local ck = checkpoint_of(first, where)
+      run_loop(first, stop, ck)
+      ck:save()
+      local second = build{workers = 1}
+      assert.equal(stop, (checkpoint_of(second, where):resume(where)))
+      local rest = run_loop(second, 14, nil, stop)
+      assert.same({unpack(all, stop + 1)}, rest)
+      assert.same(weights(whole), weights(second))
+      remove_folder(where)
+    end
+  end)
+
+  it("changes nothing by saving", function()
+    local plain, saved = build(), build()
+    local losses = run_loop(plain, 8)
+    local seen = build()
+    assert.same(losses, run_loop(seen, 8, checkpoint_of(seen, where, {every = 1})))
+    assert.same(weights(plain), weights(seen))
+    assert.is_true(#names() == 2 and saved ~= nil)
+  end)
+
+  it("keeps the last ones, those of every so many steps, and the best", function()
+    local o = build()
+    local ck = checkpoint_of(o, where, {every = 1, keep = 2, every_n = 4})
+    run_loop(o, 11, ck)
+    assert.same({"step-000004.capl", "step-000008.capl", "step-000010.capl", "step-000011.capl"}, names())
+    remove_folder(where)
+    o = build()
+    ck = checkpoint_of(o, where, {every = 1000, keep = 1, top_k = 2})
+    for step, figure in ipairs{0.5, 0.9, 0.7, 0.1, 0.8} do
+      run_loop(o, step, ck, step - 1)
+      ck:evaluated(figure)
+    end
+    ck.step = 6
+    ck:save()
+    assert.same({"step-000002.capl", "step-000005.capl", "step-000006.capl"}, names())
+  end)
+
+  it("falls back to the one before when the newest is damaged", function()
+    local o = build()
+    run_loop(o, 5, checkpoint_of(o, where, {every = 1}))
+    local file = io.open(where .. "/step-000005.capl", "r+b")
+    file:seek("set", 3000)
+    file:write("x")
+    file:close()
+    local again = build()
+    assert.equal(4, (checkpoint_of(again, where):resume(where)))
+    file = io.open(where .. "/step-000004.capl", "wb")
+    file:close()
+    assert.matches("step-000004.capl is damaged: it is empty", error_text(function()
+      local step = checkpoint_of(build(), where):resume(where)
+      return step
+    end), 1, true)
+  end)
+
+  it("saves anything that has state", function()
+    local counter = {n = 3, state = function(self) return {n = self.n, list = {1, 0.5, "x"}} end,
+      set_state = function(self, s) self.n = s.n end}
+    local o = build()
+    local ck = checkpoint_of(o, where, {counter = counter})
+    ck:save()
+    counter.n = 9
+    ck:resume(where)
+    assert.equal(3, counter.n)
+  end)
+
+  it("lets a rate that the recipe has changed stay, and one that the loop has changed too", function()
+    local o = build()
+    local ck = checkpoint_of(o, where)
+    o.optimizer:set_lr(0.001)
+    ck:save()
+    local same = build()
+    checkpoint_of(same, where):resume(where)
+    assert.equal(0.001, same.optimizer.lr)
+    local other = build{lr = 0.5}
+    checkpoint_of(other, where):resume(where)
+    assert.equal(0.5, other.optimizer.lr)
+  end)
+
+  it("refuses to go on with other data, and says what differs", function()
+    local o = build()
+    checkpoint_of(o, where):save()
+    local saved = train.load(where .. "/step-000000.capl")
+    saved.facts.isa, saved.facts.threads = "avx9", 512
+    train.save(where .. "/step-000000.capl", saved)
+    local text = error_text(function()
+      local step = checkpoint_of(build(), where):resume(where)
+      return step
+    end)
+    assert.matches("would give other numbers than the run would have given", text, 1, true)
+    assert.matches("instruction set: %w+, was avx9", text)
+    assert.matches("compute threads: %d+, was 512", text)
+    assert.matches("--inexact goes on all the same", text, 1, true)
+  end)
+
+  it("says what it cannot save, and which cadence it does not know", function()
+    local model = build().model
+    local function checkpoint(options)
+      return error_text(function()
+        local ck = train.Checkpoint(options)
+        return ck
+      end)
+    end
+    assert.matches("ema is a number without state() and set_state(), so it cannot be saved", checkpoint{model = model, ema = 3}, 1, true)
+    assert.matches("evrey is a number without state() and set_state(), so it cannot be saved\n  hint: did you mean every?",
+      checkpoint{model = model, evrey = 3}, 1, true)
+    assert.matches("there is nothing to save", checkpoint{}, 1, true)
+    assert.matches('every is a number of steps, a time such as "5m", "eval" or "auto", got \'often\'',
+      checkpoint{model = model, every = "often"}, 1, true)
+    assert.matches("every is a number of steps from 1 on", checkpoint{model = model, every = 0}, 1, true)
+    assert.matches("keep is at least 1, got 0", checkpoint{model = model, keep = 0}, 1, true)
+  end)
+end)
+
+describe("train.load_weights", function()
+  it("takes what fits, and tells of every tensor what became of it", function()
+    local file = os.tmpname()
+    capl.manual_seed(1)
+    local a = nn.Sequential{nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2)}
+    local state = {}
+    for name, tensor in pairs(a:state_dict()) do state["module." .. name] = tensor end
+    state["module.extra"] = capl.ones(2)
+    capl.io.save(file, state)
+    local b = nn.Sequential{nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 5), nn.Linear(5, 1)}
+    local before = b:state_dict()["2.weight"]:tolist()
+    local report = train.load_weights(b, file, {quiet = true})
+    local function kinds(list)
+      local out = {}
+      for i, e in ipairs(list) do out[i] = e.name end
+      return out
+    end
+    assert.same({"0.bias", "0.weight"}, kinds(report.taken))
+    assert.same({"2.bias", "2.weight"}, kinds(report.shape))
+    assert.same({"3.bias", "3.weight"}, kinds(report.missing))
+    assert.same({"extra"}, kinds(report.unused))
+    assert.equal("module.", report.prefix)
+    assert.same(a:state_dict()["0.weight"]:tolist(), b:state_dict()["0.weight"]:tolist())
+    assert.same(before, b:state_dict()["2.weight"]:tolist())
+    local function load(model, options)
+      return error_text(function()
+        local r = train.load_weights(model, file, options)
+        return r
+      end)
+    end
+    assert.matches("does not fit the model", load(b, {strict = true, quiet = true}), 1, true)
+    assert.matches("no tensor of .* has a name and a shape of this model", load(nn.Linear(7, 7), {quiet = true}))
+    local map = {["module.0.weight"] = "weight", ["module.0.bias"] = "bias"}
+    assert.equal(2, #train.load_weights(nn.Linear(3, 4), file, {map = map, quiet = true}).taken)
+    assert.is_nil(train.load_weights(b, "none"))
+    os.remove(file)
+  end)
+end)

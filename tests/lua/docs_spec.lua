@@ -7,7 +7,7 @@ local files = {"init.lua", "tensor.lua", "nn/init.lua", "nn/class.lua", "nn/modu
   "nn/conv2d.lua", "nn/linear.lua", "nn/batchnorm.lua", "nn/activation.lua", "nn/pooling.lua", "nn/pixel_unshuffle.lua",
   "nn/loss.lua", "nn/summary.lua", "optim/optimizer.lua", "optim/algorithms.lua", "optim/muon.lua",
   "train/monitor.lua",
-  "optim/join.lua", "optim/schedule.lua", "train/fit.lua", "train/evaluate.lua", "train/tree.lua", "train/checkpoint.lua", "train/ema.lua",
+  "optim/join.lua", "optim/schedule.lua", "train/fit.lua", "train/evaluate.lua", "train/tree.lua", "train/checkpoint.lua", "train/weights.lua", "train/ema.lua",
   "optim/join.lua", "optim/schedule.lua", "optim/clip.lua", "optim/groups.lua", "optim/lr_factor.lua",
   "train/fit.lua", "train/evaluate.lua", "train/tree.lua", "train/ema.lua",
   "train/early_stopping.lua", "train/best_tracker.lua",

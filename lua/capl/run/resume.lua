@@ -126,7 +126,7 @@ local function shown(value) return type(value) == "table" and "…" or tostring(
 --- Lines about settings that are not what they were; texts of list `settings` of params.
 function resume.changes()
   local out = {}
-  for _, s in ipairs(run.settings) do
+  for _, s in ipairs(resume.from and run.settings or {}) do
     local was = resume.from.settings[s.key]
     if not OWN[s.key] and was and was.value ~= s.value then
       out[#out + 1] = ("%s: %s, was %s"):format(s.key, shown(s.value), shown(was.value))
@@ -139,6 +139,7 @@ local lengths = {"steps", "epochs", "samples", "max_time"}
 
 --- Whether this start asks for another length of the run.
 function resume.is_longer()
+  if not resume.from then return false end
   for _, key in ipairs(lengths) do
     local was = resume.from.settings[key]
     if was and was.value ~= (run.setting(key)) then return true end

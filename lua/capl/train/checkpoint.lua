@@ -100,11 +100,25 @@ local function new(given)
   return self
 end
 
+-- Loaders among the objects; of train.fit the one of val as well.
+function Checkpoint:loaders()
+  local out = {self.val}
+  for _, object in pairs(self.objects) do
+    if object.source and object.role then out[#out + 1] = object end
+  end
+  return out
+end
+
+function Checkpoint:facts()
+  self.data = self.data or exact.data(self:loaders())
+  return exact.facts(self.data)
+end
+
 -- The tree of one file. ended: why the run is over, nil while it goes.
 function Checkpoint:tree(ended)
   local seed, streams = core.rng()
-  local out = {checkpoint = 1, step = self.step, ended = ended, saved = core.sys.date(), facts = exact.facts(), objects = {},
-    rng = {seed = seed, streams = streams}, top = self.top, built = self.built}
+  local out = {checkpoint = 1, step = self.step, ended = ended, saved = core.sys.date(), facts = self:facts(), objects = {},
+    rng = {seed = seed, streams = streams}, top = self.top, built = self.built, image_shape = run.image_shape}
   for name, object in pairs(self.objects) do
     local get = methods_of(object)
     out.objects[name] = object[get](object)
@@ -176,7 +190,7 @@ end
 -- Saves between two steps when it is time, and when the program was asked to end; then it ends.
 function Checkpoint:between_steps()
   if self:is_due() and self.last_step ~= self.step then self:try_save() end
-  if not core.sys.hold or not core.sys.hold(HOLD) then return end
+  if run.mode ~= "run" or not core.sys.hold or not core.sys.hold(HOLD) then return end
   self:stop()
 end
 
@@ -224,8 +238,8 @@ local function refuse(file, lines)
     hint = "--inexact goes on all the same"}
 end
 
-local function tell_differences(file, saved)
-  local lines = exact.differences(saved.facts, exact.facts(), resume.is_longer())
+local function tell_differences(self, file, saved)
+  local lines = exact.differences(saved.facts, self:facts(), resume.is_longer())
   if #lines == 0 then return end
   if not run.setting("inexact") then refuse(file, lines) end
   for _, line in ipairs(lines) do run.print("resume, inexact: " .. line) end
@@ -265,11 +279,12 @@ end
 
 --- Puts the state of a saved tree back; see Checkpoint:resume.
 function Checkpoint:load(saved, file)
-  tell_differences(file, saved)
+  tell_differences(self, file, saved)
   core.no_grad(function()
     for _, name in ipairs(ordered(self.objects)) do put_back(self, saved, name) end
   end)
   core.rng(saved.rng.seed, saved.rng.streams)
+  run.image_shape = run.image_shape or saved.image_shape -- model files need it, also of a run that has no step left to make
   self.step, self.top, self.last, self.last_step = saved.step, saved.top or {}, file, saved.step
   self.saved_at = core.clock()
   return saved
@@ -282,16 +297,25 @@ function Checkpoint.find()
   return read_from(from)
 end
 
---- Goes on where --resume says.
+--- Goes on where --resume says, or from a checkpoint or a folder of them that is named here.
+-- in   path = nil
 -- out  the number of steps that are done, 0 for a run that begins anew; and the saved tree
 -- errs value: device, data, recipe or others are not what they were, without --inexact; format: no checkpoint is whole
-function Checkpoint:resume()
+function Checkpoint:resume(path)
+  if path then return self:resume_from(check.arg(1, "resume", "string", path)) end
   local saved, file = Checkpoint.find()
   if not saved then return 0 end
   self:load(saved, file)
   folder.forget_after(self:folder(), saved.step)
   run.print(("resumed: %s, step %d, saved %s"):format(file, saved.step, saved.saved))
   for _, line in ipairs(resume.changes()) do run.print("resume: " .. line) end
+  return saved.step, saved
+end
+
+function Checkpoint:resume_from(path)
+  local saved, file
+  if core.sys.kind(path) == "folder" then saved, file = folder.newest(path) else saved, file = folder.load(path), path end
+  self:load(saved, file)
   return saved.step, saved
 end
 

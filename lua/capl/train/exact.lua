@@ -15,30 +15,25 @@ local function precision()
   return value and tostring(value) or nil
 end
 
--- Data, with whether it is drawn and not read: more of it then begins with the same samples. Looked at once: a folder may
--- hold a million files.
-local function data_facts()
-  if exact.loaders ~= #run.loaders then
-    exact.loaders, exact.data = #run.loaders, facts.data(run.loaders)
-    for role, entry in pairs(exact.data) do entry.drawn = exact.is_drawn(role) end
+local function is_drawn(loader) return not (loader.source.dir or loader.source.ordered) end
+
+--- What loaders read, and whether it is drawn: more of it then begins with the same samples. It looks at every file.
+function exact.data(loaders)
+  local list = {}
+  for i, loader in ipairs(loaders) do list[i] = {loader = loader, role = loader.role} end
+  local out = facts.data(list)
+  for _, entry in ipairs(list) do
+    if out[entry.role] then out[entry.role].drawn = is_drawn(entry.loader) end
   end
-  return exact.data
+  return out
 end
 
-function exact.is_drawn(role)
-  for _, entry in ipairs(run.loaders) do
-    if entry.role == role then return not (entry.loader.source.dir or entry.loader.source.ordered) end
-  end
-  return false
-end
-
---- {name = value}: all that a checkpoint notes of where and of what a run is.
-function exact.facts()
+--- {name = value}: all that a checkpoint notes of where and of what a run is. data: of exact.data
+function exact.facts(data)
   local machine = facts.machine()
   return {
     version = core.version(), device = machine.device, hardware = machine.backend, isa = core.isa(), threads = machine.threads,
-    precision = precision(), deterministic = run.setting("deterministic"), recipe = run.text and core.sha256(run.text),
-    data = data_facts(),
+    precision = precision(), deterministic = run.setting("deterministic"), recipe = run.text and core.sha256(run.text), data = data,
   }
 end
 

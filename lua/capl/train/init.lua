@@ -14,6 +14,7 @@ return {
   Checkpoint = require "train.checkpoint",
   clip_grad_norm_ = require("optim.clip").clip_grad_norm_,
   clip_grad_value_ = require("optim.clip").clip_grad_value_,
+  load_weights = require "train.weights",
   save = require("train.tree").save,
   load = require("train.tree").load,
   save_evaluation = require "train.evaluation".save,

@@ -34,6 +34,7 @@ local function new(fit)
   local c = o.checkpoint
   local keeper = checkpoint.new{model = fit.model, optimizer = fit.optimizer, train = o.train, loop = fit,
     every = c.every, keep = c.keep, every_n = c.every_n, top_k = c.top_k}
+  keeper.val = o.val
   return setmetatable({fit = fit, keeper = keeper, metric = metric.read(OP, o.metric)}, Part)
 end
 
@@ -60,6 +61,7 @@ end
 -- ---- going on ----
 
 local lengths = {"steps", "epochs", "samples", "max_time"}
+local complete = {steps = true, max_time = true}
 
 -- "--steps=600": the setting of this recipe that makes a run longer.
 local function longer()
@@ -74,12 +76,25 @@ local function longer()
   return "more steps in train.fit"
 end
 
-local complete = {steps = true, max_time = true}
+-- Whether a run that was over has also left its figures; a kill may have come between its last checkpoint and those.
+local function has_result(saved)
+  local text = core.sys.read(resume.from.folder .. "/result.json")
+  local ok, result = pcall(core.json_decode, text or "")
+  return ok and type(result) == "table" and result.steps == saved.step and result.ended == saved.ended
+end
+
+-- Goes on with a run whose steps are done, but not what comes behind them.
+function Part:end_again(saved)
+  run.print(("note: %s was ended before its last figures were written; they are made now"):format(resume.from.folder))
+  if not complete[saved.ended] then self.fit:stop(saved.ended, "ended early before (" .. saved.ended .. ")") end
+  self.again = true
+end
 
 -- Whether the run was over and nothing says that it shall be longer now.
 function Part:check_finished(saved)
   local fit = self.fit
   if not saved.ended or saved.ended == "interrupted" or saved.ended == "stopped" then return end
+  if not has_result(saved) and not resume.is_longer() then return self:end_again(saved) end
   if not complete[saved.ended] then
     if #resume.changes() > 0 then return end
     local text = "%s ended early at step %d (%s), and nothing has changed since"
@@ -105,6 +120,7 @@ end
 -- A run that is longer now than it was is not as far as it was, and what ended it begins to count anew.
 function Part:forget_the_end(saved)
   local loop = saved.objects.loop
+  if self.again then return end
   if saved.ended or resume.is_longer() then loop.span.position = self:position_of(saved) end
   if not saved.ended then return end
   for name, object in pairs(self.fit.parts.by_name) do

@@ -22,6 +22,7 @@ local parts = {}
 
 local list = {
   require "train.parts.time", -- the first: its clock ends a step before others work on it
+  require "train.parts.weights", -- before all that copy the model
   require "train.parts.accumulate",
   require "train.parts.clip",
   require "train.parts.lr_rule",
