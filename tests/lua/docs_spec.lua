@@ -3,20 +3,15 @@
 local capl = require "capl"
 
 local root = (os.getenv("CAPL_SOURCE_DIR") or ".") .. "/lua/capl/"
-local files = {"init.lua", "tensor.lua", "nn/init.lua", "nn/class.lua", "nn/module.lua", "nn/sequential.lua", "nn/parameter.lua",
-  "nn/conv2d.lua", "nn/linear.lua", "nn/batchnorm.lua", "nn/activation.lua", "nn/pooling.lua", "nn/pixel_unshuffle.lua",
-  "nn/loss.lua", "nn/summary.lua", "optim/optimizer.lua", "optim/algorithms.lua", "optim/muon.lua",
-  "train/monitor.lua",
-  "optim/join.lua", "optim/schedule.lua", "train/fit.lua", "train/evaluate.lua", "train/tree.lua", "train/checkpoint.lua", "train/weights.lua",
-  "train/ema.lua",
-  "optim/join.lua", "optim/schedule.lua", "optim/clip.lua", "optim/groups.lua", "optim/lr_factor.lua",
-  "train/fit.lua", "train/evaluate.lua", "train/tree.lua", "train/ema.lua",
-  "train/early_stopping.lua", "train/best_tracker.lua",
-  "train/evaluation.lua", "meter/text.lua", "meter/segmentation.lua", "meter/localisation.lua", "meter/regression.lua",
-  "nn/ensemble.lua",
-  "plot/init.lua",
-  "recompute.lua", "train/anomaly.lua", "train/initial_loss.lua",
-  "augment/init.lua", "augment/schedule.lua"}
+local files = {"init.lua", "tensor.lua", "nn/init.lua", "nn/class.lua", "nn/module.lua", "nn/sequential.lua",
+  "nn/parameter.lua", "nn/conv2d.lua", "nn/linear.lua", "nn/batchnorm.lua", "nn/activation.lua", "nn/pooling.lua",
+  "nn/pixel_unshuffle.lua", "nn/loss.lua", "nn/summary.lua", "optim/optimizer.lua", "optim/algorithms.lua",
+  "optim/muon.lua", "train/monitor.lua", "optim/join.lua", "optim/schedule.lua", "train/fit.lua",
+  "train/evaluate.lua", "train/tree.lua", "train/checkpoint.lua", "train/weights.lua", "train/ema.lua",
+  "optim/clip.lua", "optim/groups.lua", "optim/lr_factor.lua", "train/early_stopping.lua", "train/best_tracker.lua",
+  "train/evaluation.lua", "meter/text.lua", "meter/segmentation.lua", "meter/localisation.lua",
+  "meter/regression.lua", "nn/ensemble.lua", "plot/init.lua", "recompute.lua", "train/anomaly.lua",
+  "train/initial_loss.lua", "augment/init.lua", "augment/schedule.lua"}
 
 -- Words of all docstrings together with the line each of them stands on, and the examples.
 local function read_docs()
