@@ -32,7 +32,7 @@ local function new(opts)
   if o.tensorboard then self:open_events(o.tensorboard == true) end
   local made, why = core.sys.mkdir(o.folder)
   if not made then core.error{code = "io", message = why, path = false} end
-  self.bytes, self.csv = core.sys.size(self.path) or 0, csv.new(o.folder .. "/metrics.csv")
+  self.csv = csv.new(o.folder .. "/metrics.csv")
   return self
 end
 
@@ -92,7 +92,7 @@ function Log:flush()
     local text = table.concat(self.waiting)
     local done, why = core.sys.append(self.path, text)
     if not done then core.error{code = "io", message = why, path = false} end
-    self.bytes, self.waiting = self.bytes + #text, {}
+    self.waiting = {}
   end
   self.csv:flush()
   if self.events then self.events:flush() end
@@ -106,20 +106,17 @@ function Log:close() self:flush() end
 --- How much the files hold, for a checkpoint.
 function Log:state()
   self:flush()
-  return {bytes = self.bytes, csv = self.csv:state(), events = self.events and self.events:state()}
+  return {bytes = core.sys.size(self.path) or 0, csv = self.csv:state(), events = self.events and self.events:state()}
 end
 
 --- Goes on behind what the files held at a state.
 -- out  list of sentences about files that are not as they were: those have a gap
 function Log:set_state(state)
   local notes = {}
-  self.waiting, self.bytes = {}, state.bytes
+  self.waiting = {}
   if state.bytes > 0 then
     local done, why = core.sys.cut(self.path, state.bytes)
-    if not done then
-      notes[1] = why
-      self.bytes = core.sys.size(self.path) or 0
-    end
+    if not done then notes[1] = why end
   end
   self.csv:set_state(state.csv)
   if self.events and state.events then notes[#notes + 1] = self.events:set_state(state.events) end
