@@ -113,11 +113,25 @@ static void read_panel(lua_State *L, report_panel *panel)
   lua_pop(L, 2);
 }
 
+static void read_lines(lua_State *L, report_chart *chart)
+{
+  report_line *lines = push_list(L, "lines", sizeof *lines, &chart->n_lines);
+  chart->lines = lines;
+  for (int i = 0; i < chart->n_lines; i++) {
+    lua_rawgeti(L, -1, i + 1);
+    lines[i] = (report_line){.x = number_field(L, "x", 0), .label = text_field(L, "label")};
+    lua_pop(L, 1);
+  }
+  keep_userdata(L);
+  lua_pop(L, 2);
+}
+
 static void read_chart(lua_State *L, report_chart *chart)
 {
   lua_pushvalue(L, 2);
   *chart = (report_chart){.title = text_field(L, "title"), .x_label = text_field(L, "x_label"), .font = text_field(L, "font"),
                           .width = size_field(L, "width"), .height = size_field(L, "height")};
+  read_lines(L, chart);
   report_panel *panels = push_list(L, "panels", sizeof *panels, &chart->n_panels);
   chart->panels = panels;
   for (int i = 0; i < chart->n_panels; i++) {

@@ -84,6 +84,14 @@ static capl_status check_panel(const report_panel *p, int panel)
   return CAPL_OK;
 }
 
+static capl_status check_lines(const report_chart *chart)
+{
+  for (int i = 0; i < chart->n_lines; i++)
+    if (!(fabs(chart->lines[i].x) <= out_of_reach))
+      return CAPL_FAIL(CAPL_EVALUE, "line %d: x is no finite number", i + 1);
+  return CAPL_OK;
+}
+
 static capl_status check_chart(const report_chart *chart)
 {
   if (chart->n_panels < 1 || chart->n_panels > REPORT_MAX_PANELS)
@@ -91,7 +99,7 @@ static capl_status check_chart(const report_chart *chart)
   if (chart->width < 240 || chart->width > REPORT_MAX_SIDE)
     return CAPL_FAIL(CAPL_EVALUE, "the width of a chart is 240 to %d px, not %d", REPORT_MAX_SIDE, chart->width);
   for (int i = 0; i < chart->n_panels; i++) CAPL_TRY(check_panel(&chart->panels[i], i + 1));
-  return CAPL_OK;
+  return check_lines(chart);
 }
 
 /* ---- axes ------------------------------------------------------------------------------------ */
@@ -126,6 +134,10 @@ static void x_limits(const report_chart *chart, axis *a)
         a->whole = a->whole && s->x[i] == floor(s->x[i]);
       }
     }
+  for (int i = 0; i < chart->n_lines; i++) {
+    lo = fmin(lo, chart->lines[i].x);
+    hi = fmax(hi, chart->lines[i].x);
+  }
   axis_limits(a, lo, hi, false);
 }
 
@@ -279,6 +291,38 @@ static void draw_x_labels(plotter *p)
   }
   canvas_text(c, last->x + last->width / 2, bottom + LABEL_ROW + 15, last->width, TEXT_CENTRE, text_size, COLOUR_TEXT,
               p->chart->x_label);
+}
+
+/* ---- moments that matter in all panels --------------------------------------------------------- */
+
+enum { LINE_ROWS = 3, LINE_ROW = 15 }; /* labels of neighbours stand below each other */
+
+static void draw_line_label(plotter *p, int i, double x)
+{
+  const panel_place *top = &p->place[0];
+  const char *label = p->chart->lines[i].label;
+  double right = top->x + top->width, y = top->y + 13 + i % LINE_ROWS * LINE_ROW;
+  double width = label ? canvas_text_width(&p->paper, small_size, label) : 0;
+  bool left = x + 5 + width > right;
+  if (label) canvas_fill(&p->paper, COLOUR_PAPER, left ? x - 7 - width : x + 3, y - 11, width + 4, LINE_ROW);
+  canvas_text(&p->paper, left ? x - 5 : x + 5, y, left ? x - top->x : right - x, left ? TEXT_RIGHT : TEXT_LEFT, small_size,
+              COLOUR_QUIET, label);
+}
+
+static void draw_moments(plotter *p)
+{
+  static const double dashes[] = {4, 3};
+  for (int i = 0; i < p->chart->n_lines; i++) {
+    double x = 0;
+    for (int k = 0; k < p->chart->n_panels; k++) {
+      const panel_place *place = &p->place[k];
+      x = x_px(p, place, p->chart->lines[i].x);
+      cairo_set_dash(p->paper.cr, dashes, 2, 0);
+      hairline(&p->paper, COLOUR_QUIET, x, place->y, x, place->y + place->height);
+    }
+    cairo_set_dash(p->paper.cr, dashes, 0, 0);
+    draw_line_label(p, i, x);
+  }
 }
 
 /* ---- lines ----------------------------------------------------------------------------------- */
@@ -519,6 +563,7 @@ static capl_status draw_chart(plotter *p, int height)
   fit_x_ticks(p, p->place[0].width);
   canvas_text(&p->paper, PAD, PAD + 14, p->chart->width - 2 * PAD, TEXT_LEFT, title_size, COLOUR_TEXT, p->chart->title);
   for (int i = 0; i < p->chart->n_panels; i++) CAPL_TRY(draw_panel(p, i));
+  draw_moments(p);
   draw_x_labels(p);
   return CAPL_OK;
 }

@@ -50,6 +50,12 @@ typedef struct {
   int n_series;
 } report_panel;
 
+/* A vertical line through all panels, with a few words. */
+typedef struct {
+  double x;
+  const char *label; /* NULL = none */
+} report_line;
+
 /* Panels one above the other over a common x axis. */
 typedef struct {
   const char *title, *x_label; /* NULL = none */
@@ -57,6 +63,8 @@ typedef struct {
   int width, height;           /* px; height 0 = by the number of panels */
   const report_panel *panels;
   int n_panels;
+  const report_line *lines; /* moments that matter in all of them */
+  int n_lines;
 } report_chart;
 
 /* ---- sheets of images ------------------------------------------------------------------------ */

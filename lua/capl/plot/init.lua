@@ -38,8 +38,9 @@ local panel_spec = {
 }
 local chart_spec = {
   {"path", "string", required = true}, {"title", "string"}, {"x_label", "string"}, {"panels", "table", required = true},
-  {"width", "whole", default = 900}, {"height", "whole"}, {"font", "string"},
+  {"width", "whole", default = 900}, {"height", "whole"}, {"font", "string"}, {"lines", "table", default = {}},
 }
+local line_spec = {{"x", "number", required = true}, {"label", "string"}}
 
 -- A new list of numbers, from a list or a tensor with one dim.
 local function numbers(op, values)
@@ -87,7 +88,8 @@ end
 --        {y_label =, percent = values are shares of 1, log =, min =, max = limits of y, series = {…}}, each of which is
 --        {name = for the legend, x = {…}, y = {…}, smooth = 0 to 1, weight of the neighbours for a smooth line over the pale values}.
 --      x, y: lists or tensors (N); without x: 1, 2, 3, …; y that is NaN or infinite, or not above 0 on a log axis, is
---      a gap; one point is a dot. width = 900, height (px) = by the number of panels; font = path of a TrueType file
+--      a gap; one point is a dot. lines = {{x =, label =}, …}: vertical lines through all panels, with a few words.
+--      width = 900, height (px) = by the number of panels; font = path of a TrueType file
 -- errs value: unknown key, x and y of different lengths, x not finite, a picture too large; io: path, font
 -- eg   plot.lines{path = "loss.png", panels = {{y_label = "loss", series = {{y = {3, 2, 1.5}}}}}}
 function plot.lines(chart)
@@ -96,10 +98,16 @@ function plot.lines(chart)
   for i, panel in ipairs(check_list("plot.lines", "panels", c.panels)) do
     panels[i] = read_panel(("plot.lines: panels[%d]"):format(i), panel)
   end
+  local lines = {}
+  for i, line in ipairs(check_list("plot.lines", "lines", c.lines)) do
+    lines[i] = check.options(("plot.lines: lines[%d]"):format(i), line_spec, line)
+    lines[i].label = text_of(lines[i].label)
+  end
   check_path("plot.lines", c.path)
   if not draws() then return end
   core.plot.lines(c.path, {
     title = text_of(c.title), x_label = text_of(c.x_label), width = c.width, height = c.height, font = c.font, panels = panels,
+    lines = lines,
   })
 end
 

@@ -17,11 +17,10 @@ Log.__index = Log
 local WAIT = 1 -- seconds that a line may wait
 local HELD = 256 -- lines that may wait
 
---- Writes figures of a run into a folder: metrics.jsonl (a JSON object per line), metrics.csv, events.out.tfevents.….
+--- train.Log{…}: writes figures of a run into a folder: metrics.jsonl (a JSON object per line), metrics.csv, events.out.tfevents.….
 -- opts  folder; tensorboard = "auto" (where its library is there) | true (or an error) | false
 -- out   log: log:line{step = 10, loss = 0.5, time = {load = 0.1}}, log:flush(), log:state(), log:set_state(state), log:close()
 -- errs  value: unknown option; io: a file that cannot be written; unsupported: no library for TensorBoard's files
--- eg    capl.train.Log{folder = "runs/mine"}:line{step = 1, loss = 2.5}
 local function new(opts)
   local o = check.options("train.Log", {{"folder", "string", required = true},
     {"tensorboard", "boolean", "string", default = "auto"}}, opts)

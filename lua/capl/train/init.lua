@@ -7,6 +7,8 @@ return {
   Anomaly = require("train.anomaly").new,
   initial_loss = require("train.initial_loss").of,
   evaluate = require "train.evaluate",
+  Log = require("run.log").new,
+  draw_schedule = require("train.plan").draw,
   Monitor = require("train.monitor").new,
   EMA = require "train.ema",
   EarlyStopping = require("train.early_stopping").new,

@@ -5,6 +5,7 @@
 -- An object hears what it has a method for, in the order of the list:
 --   begin()               before the first step, after a saved state was put back
 --   lines()               -> lines for the header of the run
+--   moments()             -> list of {x = step, label}: where something begins or ends, for schedule.png
 --   resume()              before begin, told to the one that puts saved states back
 --   before_step(batch)    after_step(loss): loss lives on the device, so reading it costs a wait
 --   between_steps()       after a step and its evaluation, when another step follows
@@ -26,6 +27,7 @@ local list = {
   require "train.parts.accumulate",
   require "train.parts.clip",
   require "train.parts.lr_rule",
+  require "train.parts.plan",
   require "train.parts.anomaly",
   require "train.parts.initial_loss",
   require "train.parts.curve",
