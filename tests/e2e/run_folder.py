@@ -87,6 +87,9 @@ def write(folder, files=None):
                 file.writelines(json.dumps(row) + "\n" for row in value)
             else:
                 json.dump(value, file)
+    if not files:
+        with open(folder + "/recipe.lua", "w", encoding="utf-8") as file:
+            file.write("--- capl: 1\nprint('</pre>" + HOSTILE + "')\n" + "-- more\n" * 200)
     for i in range(6):
         with open(f"{folder}/evaluation/{i}.png", "wb") as file:
             file.write(png(160, 60, 30 * i))

@@ -40,6 +40,12 @@ local function best_of(r)
   if found then return found, "exact", "val" end
 end
 
+-- "max" or "min"; what no evaluation has said is guessed by the figure's name.
+local function better_of(r, figure)
+  if not figure then return nil end
+  return value.text(r.evaluation, "better") or (curves.is_share(figure) or figure == "r2") and "max" or "min"
+end
+
 local function entry(path, name)
   local r = folder.read(path)
   local best, figure, role = best_of(r)
@@ -47,7 +53,7 @@ local function entry(path, name)
   return {
     name = name, path = path, recipe = recipe and recipe:match("[^/]+$"), state = r.state, started = value.text(r.settings, "started"),
     steps = value.number(r.result, "steps") or r.step > 0 and r.step or nil, time = r.seconds or value.number(r.result, "seconds"),
-    best = best, figure = figure, role = role, error = r.error and value.text(r.error, "message") or nil,
+    best = best, figure = figure, role = role, better = better_of(r, figure), error = r.error and value.text(r.error, "message") or nil,
   }
 end
 
@@ -88,14 +94,14 @@ end
 
 -- ---- order ----
 
--- Numbers and dates: the greatest first; figures that are better when small, such as errors, the other way.
+-- Numbers and dates: the greatest first; of figures that are better when small, the least.
 local function before(key)
   return function(a, b)
     local x, y = a[key], b[key]
     if x == y or (x == nil and y == nil) then return a.name < b.name end
     if x == nil or y == nil then return y == nil end
     if key == "name" or key == "state" then return x < y end
-    if key == "best" and not curves.is_share(a.figure) and a.figure == b.figure and a.figure ~= "r2" then return x < y end
+    if key == "best" and a.better == "min" and a.figure == b.figure then return x < y end
     return x > y
   end
 end

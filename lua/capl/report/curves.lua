@@ -20,17 +20,29 @@ function curves.x_of(r)
   return "images", "images"
 end
 
+-- What most rows do not have is written less often than they are: its line goes from one to the next.
+local function without_gaps(s, count)
+  if count * 2 >= #s.x then return s end
+  local x, y = {}, {}
+  for i, found in ipairs(s.y) do
+    if found then x[#x + 1], y[#y + 1] = s.x[i], found end
+  end
+  s.x, s.y = x, y
+  return s
+end
+
 --- Series of what lies at a path of keys in each row; missing values are gaps.
 function curves.series(rows, x_key, name, ...)
-  local s = {name = name, x = {}, y = {}}
+  local s, count = {name = name, x = {}, y = {}}, 0
   for _, row in ipairs(rows) do
     local x = value.number(row, x_key)
     if x and math.abs(x) < 1e60 then
-      s.x[#s.x + 1] = x
-      s.y[#s.x] = value.number(row, ...) or false
+      local y = value.number(row, ...)
+      s.x[#s.x + 1], s.y[#s.y + 1] = x, y or false
+      count = count + (y and 1 or 0)
     end
   end
-  return s
+  return without_gaps(s, count)
 end
 
 --- Keys at a path that hold numbers in some row: sorted.
@@ -68,10 +80,15 @@ local shares = {
   edit_distance_normalised = true, f = true, f1 = true,
 }
 
+local share_patterns = {"^f_", "^images_%d", "s?mape$", "^hit", "_hit_%d", "iou$", "_rate$"}
+
 --- Whether a figure of this name is a share of 1, shown in percent.
 function curves.is_share(name)
-  return shares[name] or name:match("^f_") ~= nil or name:match("^hit") ~= nil or
-    name:match("iou$") ~= nil or name:match("_rate$") ~= nil
+  if shares[name] then return true end
+  for _, pattern in ipairs(share_patterns) do
+    if name:match(pattern) then return true end
+  end
+  return false
 end
 
 local names = {
@@ -84,12 +101,7 @@ function curves.name_of(key) return names[key] or (key:gsub("_", " ")) end
 
 local function with_band(s, rows, x_key, low, high)
   local l, h = curves.series(rows, x_key, "", low), curves.series(rows, x_key, "", high)
-  for i in ipairs(s.x) do
-    if l.y[i] or h.y[i] then
-      s.band = {low = l.y, high = h.y}
-      break
-    end
-  end
+  if #l.x == #s.x and #h.x == #s.x and #s.x > 0 then s.band = {low = l.y, high = h.y} end
   return s
 end
 
@@ -99,13 +111,23 @@ local function band_keys(key)
   return ("val_%s_low"):format(key), ("val_%s_high"):format(key)
 end
 
+-- Of texts, these say what the shares of texts and characters say.
+local beside_exact = {confidence = true, cer = true, edit_distance = true, edit_distance_normalised = true}
+
+local no_figure = {loss = true, n = true, value = true, replaced = true, points = true, pixels = true, mape_left_out = true}
+
+local function has_curve(key, has_exact)
+  if no_figure[key] or key:match("low$") or key:match("high$") then return false end
+  return not (has_exact and beside_exact[key])
+end
+
 -- Figures of the evaluations: shares in one chart, each of the others in one of its own.
 local function figure_panels(r, x_key, base)
-  local share_series, panels = {}, {}
-  for _, full in ipairs(number_keys(r.evaluations)) do
+  local share_series, panels, keys = {}, {}, number_keys(r.evaluations)
+  local has_exact = curves.mean(r.evaluations, "val_exact") ~= nil
+  for _, full in ipairs(keys) do
     local key = full:match("^val_(.+)$")
-    local inside = key and key ~= "loss" and key ~= "n" and not key:match("low$") and not key:match("high$")
-    if inside then
+    if key and has_curve(key, has_exact) then
       local s = curves.series(r.evaluations, x_key, curves.name_of(key), full)
       s.style = "dots"
       with_band(s, r.evaluations, x_key, band_keys(key))
@@ -117,7 +139,8 @@ local function figure_panels(r, x_key, base)
     end
   end
   while #share_series > 6 do share_series[#share_series] = nil end
-  if #share_series > 0 then table.insert(panels, 1, base{title = "read right (val)", percent = true, series = share_series}) end
+  local title = has_exact and "read right (val)" or "figures (val)"
+  if #share_series > 0 then table.insert(panels, 1, base{title = title, percent = true, series = share_series}) end
   return panels
 end
 
@@ -128,7 +151,9 @@ local function loss_panel(r, x_key, base)
 end
 
 -- Everything else that points of the curve hold as a number, such as the gradient's norm.
-local known = {step = true, images = true, seconds = true, loss = true, lr = true, images_per_s = true, wait = true, epoch = true}
+local known = {
+  step = true, images = true, seconds = true, loss = true, lr = true, images_per_s = true, wait = true, epoch = true, position = true,
+}
 local function other_panels(r, x_key, base)
   local panels = {}
   for _, key in ipairs(number_keys(r.points)) do
@@ -201,11 +226,12 @@ local function watts(x) return ("%.4g W"):format(x) end
 
 -- Charts of the readings: {title, {key, name}…}, each only where the readings hold it.
 local reading_charts = {
-  {"utilization", percent = true, {"utilization", "GPU"}, {"cpu", "processor"}},
-  {"memory", format = html.bytes, {"memory_used", "GPU"}, {"rss", "process"}},
-  {"power", format = watts, {"power_w", "drawn"}, {"power_limit_w", "limit"}},
-  {"temperature", format = degrees, {"temperature_c", "GPU"}},
-  {"clocks (MHz)", {"sm_mhz", "SM"}, {"memory_mhz", "memory"}},
+  {"utilization", percent = true, {"utilization", "GPU"}, {"memory_utilization", "its memory"}, {"cpu", "processors, by this run"},
+    {"cpu_machine", "by all"}},
+  {"memory", format = html.bytes, {"memory_used", "GPU"}, {"rss", "process"}, {"ram_used", "machine"}},
+  {"power", format = watts, {"power_w", "GPU"}, {"power_limit_w", "its limit"}, {"cpu_power_w", "processors"}},
+  {"temperature", format = degrees, {"temperature_c", "GPU"}, {"cpu_temperature_c", "processor"}},
+  {"clocks (MHz)", {"sm_mhz", "SM"}, {"memory_mhz", "GPU memory"}, {"cpu_mhz", "processors"}},
 }
 
 --- Readings of the sampler over the seconds of the run.

@@ -9,13 +9,15 @@ local value = require "report.value"
 local facts = {}
 
 local MOST_ROWS = 300 -- of one table
+local MOST_TEXT = 50000 -- bytes of the recipe
 
 -- ---- figures ----
 
 --- The figures of the run: those of the test images, else of the best weights, else of the last evaluation.
 -- out  figures, "test", "val" …; nil when the run has none
 function facts.figures(r)
-  if value.has(r.result, "test") then return r.result.test, "test" end
+  local evaluated = value.text(r.evaluation, "role")
+  if value.has(r.result, "test") then return evaluated == "test" and r.evaluation or r.result.test, "test" end
   if value.number(r.evaluation, "n") then return r.evaluation, value.text(r.evaluation, "role") or "last evaluation" end
   if value.has(r.result, "best") then return r.result.best, "val, best weights" end
   if value.has(r.result, "val") then return r.result.val, "val" end
@@ -39,16 +41,21 @@ local function tile(class, name, figure, small)
 end
 
 -- Names of figures in the order in which people ask for them.
-local order = {"exact", "chars", "cer", "edit_distance", "miou", "f", "hit", "r2", "mae", "rmse", "smape", "loss"}
+local order = {"exact", "chars", "cer", "edit_distance", "miou", "f", "hit", "r2", "mae", "rmse", "smape"}
 -- What would only say another figure again, or stands elsewhere.
-local beside = {n = true, step = true, value = true, replaced = true, edit_distance_normalised = true, images_per_s = true, seconds = true}
+local beside = {
+  n = true, points = true, pixels = true, mape_left_out = true, loss = true, step = true, value = true, replaced = true,
+  edit_distance_normalised = true, images_per_s = true, seconds = true,
+}
 
 --- Names of the figures of an evaluation, the ones that people ask for first.
 function facts.figure_keys(figures)
+  local main = value.text(figures, "main")
   local out, seen = {}, {}
   local function take(key)
     if value.number(figures, key) and not seen[key] then seen[key], out[#out + 1] = true, key end
   end
+  if main then take(main) end
   for _, key in ipairs(order) do take(key) end
   for _, key in ipairs(value.keys(figures)) do
     if not key:match("low$") and not key:match("high$") and not beside[key] and #out < 10 then take(key) end
@@ -102,6 +109,15 @@ function facts.outcome(r)
   return error_html(r) .. '<dl class="tiles">' .. table.concat(out) .. "</dl>" .. facts.next_html(r)
 end
 
+--- The first losses beside what they should be.
+function facts.first_loss(r)
+  local out = {}
+  for i, entry in ipairs(value.table(r.result, "initial_loss")) do
+    if i <= 8 and value.text(entry, "text") then out[#out + 1] = '<p class="quiet">' .. html.text(entry.text) .. "</p>" end
+  end
+  return table.concat(out)
+end
+
 --- The file to keep and what to do with it.
 function facts.next_html(r)
   local model, command = value.text(r.result, "model"), value.text(r.result, "next")
@@ -125,7 +141,7 @@ function facts.time(r)
   for _, stage in ipairs(stages) do
     local seconds = value.has(r.result, "time") and value.number(r.result, "time", stage[1]) or
       not value.has(r.result, "time") and curves.sum(r.points, "time", stage[1]) or nil
-    if seconds and seconds >= 0 then items[#items + 1] = {stage[2], seconds, html.seconds(seconds)} end
+    if seconds and seconds > 0 then items[#items + 1] = {stage[2], seconds, html.seconds(seconds)} end
   end
   local bar = #items > 0 and chart.shares("share of the time of training", items)
   local speed = curves.speed(r)
@@ -141,16 +157,27 @@ end
 
 local readings = {
   {"power_w", "power", with_unit "W"}, {"power_limit_w", "power limit", with_unit "W"},
-  {"utilization", "GPU utilization", html.percent}, {"memory_used", "GPU memory used", html.bytes},
-  {"memory_total", "GPU memory", html.bytes}, {"temperature_c", "GPU temperature", with_unit "°C"},
-  {"sm_mhz", "SM clock", with_unit "MHz"}, {"memory_mhz", "memory clock", with_unit "MHz"},
-  {"cpu", "processor utilization", html.percent}, {"rss", "memory of the process", html.bytes},
+  {"utilization", "GPU utilization", html.percent}, {"memory_utilization", "utilization of its memory", html.percent},
+  {"memory_used", "GPU memory used", html.bytes}, {"memory_total", "GPU memory", html.bytes},
+  {"temperature_c", "GPU temperature", with_unit "°C"}, {"sm_mhz", "SM clock", with_unit "MHz"},
+  {"memory_mhz", "memory clock", with_unit "MHz"}, {"throttled", "clocks held down", html.percent},
+  {"cpu", "processors, by this run", html.percent}, {"cpu_machine", "processors, by all", html.percent},
+  {"load", "load", html.number}, {"rss", "memory of the process", html.bytes}, {"ram_used", "memory used, by all", html.bytes},
+  {"ram_total", "memory", html.bytes}, {"cpu_mhz", "processor clock", with_unit "MHz"},
+  {"cpu_temperature_c", "processor temperature", with_unit "°C"}, {"cpu_power_w", "power of the processors", with_unit "W"},
 }
+
+-- Of the whole run when result.json has it, else of the points that were written.
+local function reading_of(r, key)
+  local mean = value.number(r.result, "monitor", key)
+  if not mean then return curves.mean(r.points, "monitor", key) end
+  return mean, value.number(r.result, "monitor", "least", key) or mean, value.number(r.result, "monitor", "most", key) or mean
+end
 
 function facts.hardware(r)
   local rows = {}
   for _, reading in ipairs(readings) do
-    local mean, low, high = curves.mean(r.points, "monitor", reading[1])
+    local mean, low, high = reading_of(r, reading[1])
     if mean then rows[#rows + 1] = {reading[2], reading[3](mean), reading[3](low), reading[3](high)} end
   end
   local energy = value.number(r.result, "energy_wh") or value.number(r.result, "monitor", "energy_wh")
@@ -247,8 +274,8 @@ end
 
 local data_columns = {{"role"}, {"source"}, {"samples", "n"}, {"batch", "n"}, {"images"}, {"characters"}, {"hash"}}
 
--- Without the columns that no row fills.
-local function filled(columns, rows)
+--- Columns and rows without the columns that no row fills.
+function facts.filled(columns, rows)
   local kept, out = {}, {}
   for i, column in ipairs(columns) do
     local has = false
@@ -279,7 +306,7 @@ function facts.data(r)
   local data, model = data_rows(r), {}
   object_rows(r.settings.model, model)
   if #data + #model == 0 then return nil end
-  local notes, columns, rows = {limited(data), limited(model)}, filled(data_columns, data)
+  local notes, columns, rows = {limited(data), limited(model)}, facts.filled(data_columns, data)
   return (#data > 0 and html.table("data", columns, rows) .. notes[1] or "") ..
     (#model > 0 and "<h3>Model</h3>" .. html.table("model", {{"fact"}, {"value"}}, model) .. notes[2] or "")
 end
@@ -288,7 +315,7 @@ function facts.machine(r)
   local rows = {}
   local machine = value.has(r.settings, "machine") and r.settings.machine or r.result.host
   object_rows(machine, rows)
-  for _, key in ipairs{"device", "precision", "seed", "peak_memory_bytes", "peak_gpu_memory_bytes", "energy_wh"} do
+  for _, key in ipairs{value.text(machine, "device") and "" or "device", "precision", "seed", "peak_memory_bytes", "peak_gpu_memory_bytes", "energy_wh"} do
     local found = value.at(r.result, key)
     if found ~= nil and type(found) ~= "table" then object_rows({[key] = found}, rows) end
   end
@@ -319,9 +346,16 @@ local function stage_rows(r)
     for _, key in ipairs(value.keys(value.table(stage))) do
       if key ~= "name" and key ~= "step" then parts[#parts + 1] = key .. " = " .. facts.plain(stage[key]) end
     end
-    rows[i] = {value.text(stage, "name") or ("stage " .. i), value.number(stage, "step"), table.concat(parts, ", ")}
+    rows[i] = {value.text(stage, "name") or ("stage " .. i), value.number(stage, "step"), parts[1] and table.concat(parts, ", ")}
   end
   return rows
+end
+
+--- The recipe's text as it ran.
+function facts.recipe(r, page)
+  local text = page:file("recipe.lua")
+  if not text or text == "" then return nil end
+  return "<details><summary>the text that ran</summary><pre>" .. html.text(text, MOST_TEXT) .. "</pre></details>"
 end
 
 --- The learning rate, and the stages of the curriculum.
@@ -329,7 +363,8 @@ function facts.schedule(r, page)
   local out = {curves.rate(r) or ""}
   local rows = stage_rows(r)
   if #rows > 0 then
-    out[#out + 1] = "<h3>Stages of the curriculum</h3>" .. html.table("stages", {{"stage"}, {"from step", "n"}, {"what", "wide"}}, rows)
+    local columns, kept = facts.filled({{"stage"}, {"from step", "n"}, {"what", "wide"}}, rows)
+    out[#out + 1] = "<h3>Stages of the curriculum</h3>" .. html.table("stages", columns, kept)
   end
   for _, picture in ipairs{{"curriculum.png", "How the ranges of the augmentation change over the run"}} do
     out[#out + 1] = page:file_picture(picture[1], picture[2]) or ""

@@ -3,7 +3,7 @@
 
 local html = {}
 
-local MOST_BYTES = 400 -- of one text
+local MOST_BYTES = 400 -- of one text, unless said
 
 -- ---- text ----
 
@@ -28,13 +28,13 @@ local function character(text, i)
   return n
 end
 
--- What is no UTF-8 becomes the sign for unknown characters; at most MOST_BYTES stay, and whole characters.
-local function clean(text)
+-- What is no UTF-8 becomes the sign for unknown characters; at most `most` bytes stay, and whole characters.
+local function clean(text, most)
   local out, i, size = {}, 1, 0
   while i <= #text do
     local n = character(text, i)
     size = size + (n or 3)
-    if size > MOST_BYTES then
+    if size > most then
       out[#out + 1] = "…"
       break
     end
@@ -44,10 +44,11 @@ local function clean(text)
   return table.concat(out)
 end
 
---- Any value as text of a page.
-function html.text(value)
+--- Any value as text of a page, at most `most` bytes of it.
+function html.text(value, most)
+  most = most or MOST_BYTES
   local text = type(value) == "number" and html.number(value) or tostring(value)
-  if text:find("[\128-\255]") or #text > MOST_BYTES then text = clean(text) end
+  if text:find("[\128-\255]") or #text > most then text = clean(text, most) end
   return (text:gsub("[%z\1-\8\11-\31\127]", UNKNOWN):gsub("[&<>\"']", escapes))
 end
 

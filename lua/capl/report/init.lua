@@ -44,10 +44,15 @@ end
 
 -- ---- sections ----
 
+local function learning(r)
+  local charts = curves.learning(r)
+  return charts and facts.first_loss(r) .. charts
+end
+
 -- In the order of the page: id, title, function(run, page) -> HTML or nil, what is missing then.
 local sections = {
   {"outcome", "Outcome", facts.outcome, "no figures and no steps have been written"},
-  {"curves", "Curves", curves.learning, "metrics.jsonl has no points"},
+  {"curves", "Curves", learning, "metrics.jsonl has no points"},
   {"mistakes", "What it gets wrong", mistakes.section, "the run has not written the readings of an evaluation"},
   {"schedule", "Schedule", facts.schedule, "no learning rates were written"},
   {"time", "Where the time went", facts.time, "no times were written"},
@@ -56,6 +61,7 @@ local sections = {
   {"switches", "Switches", facts.switches, "result.json has no counters"},
   {"data", "Data and model", facts.data, "settings.json says nothing about them"},
   {"machine", "Machine", facts.machine, "the run has not written it"},
+  {"recipe", "Recipe", facts.recipe, "recipe.lua is not in the folder"},
   {"events", "Events", facts.events, "nothing out of the ordinary was written"},
 }
 

@@ -56,6 +56,7 @@ local function read_matrix(figures)
   local labels, counts = value.table(figures, "confusion", "labels"), value.table(figures, "confusion", "counts")
   if #labels < 2 or #labels > MOST_LABELS then return nil end
   local m = {labels = {}, counts = {}, most = 0, wrong = 0}
+  m.of = value.text(figures, "kind") == "segmentation" and "classes" or "characters"
   for i = 1, #labels do
     m.labels[i], m.counts[i] = facts.plain(labels[i]), {}
     for k = 1, #labels do
@@ -122,8 +123,9 @@ end
 local matrix_template = [[
 <figure><figcaption>what was read as what</figcaption>
 <div class="matrix" tabindex="0" role="region" aria-label="confusion matrix">
-<svg viewBox="0 0 {size} {size}" role="img" aria-label="{words}">{cells_html}</svg></div>
-<p class="quiet">Rows: what was meant; columns: what was read; ∅: a character left out or put in. Each cell tells its count.</p></figure>]]
+<svg viewBox="0 0 {size} {size}" style="max-width:{most}px;min-width:{least}px" role="img" aria-label="{words}">
+{cells_html}</svg></div>
+<p class="quiet">Rows: what was meant; columns: what was read{nothing}. Each cell tells its count.</p></figure>]]
 
 local function matrix_html(figures)
   local m = read_matrix(figures)
@@ -135,9 +137,10 @@ local function matrix_html(figures)
     for column = 1, #used do cells[#cells + 1] = cell(m, used, row, column) end
   end
   return html.fill(matrix_template, {
-    size = size, cells_html = table.concat(cells) .. matrix_labels(m, used),
-    words = ("confusion matrix of %d characters: %s were read wrong; the table of pairs names the most frequent"):format(
-      #used, html.number(m.wrong)),
+    nothing = m.labels[#m.labels] == "" and "; ∅: a character left out or put in",
+    size = size, most = math.floor(size * 1.25), least = math.floor(size * 0.75),
+    cells_html = table.concat(cells) .. matrix_labels(m, used),
+    words = ("confusion matrix of %d %s: %s were read wrong"):format(#used, m.of, html.number(m.wrong)),
   })
 end
 
@@ -176,6 +179,23 @@ local function pairs_html(figures, page)
   local rows = pair_rows(figures, page)
   if #rows == 0 then return nil end
   return "<h3>Most frequent mistakes</h3>" .. html.table("most frequent mistakes", {{"meant"}, {"read as"}, {"times", "n"}, {"in"}}, rows)
+end
+
+-- ---- classes ----
+
+local function classes_html(figures)
+  local rows = {}
+  for i, c in ipairs(value.table(figures, "classes")) do
+    if i > MOST_LABELS then break end
+    rows[i] = {value.text(c, "name") or facts.plain(value.at(c, "class")), value.number(c, "pixels")}
+    for k, key in ipairs{"iou", "f", "recall", "precision"} do
+      local share = value.number(c, key)
+      rows[i][2 + k] = share and html.percent(share)
+    end
+  end
+  if #rows == 0 then return nil end
+  local columns = {{"class"}, {"pixels", "n"}, {"IoU", "n"}, {"F", "n"}, {"recall", "n"}, {"precision", "n"}}
+  return "<h3>By class</h3>" .. html.table("figures of each class", columns, rows)
 end
 
 -- ---- worst samples ----
@@ -238,7 +258,7 @@ function mistakes.section(r, page)
   if value.has(r.evaluation) then figures, role = r.evaluation, value.text(r.evaluation, "role") or role end
   if not figures then return nil end
   local parts = {side_by_side(position_bars(figures), length_bars(figures))}
-  for _, make in ipairs{matrix_html, pairs_html, worst_html} do parts[#parts + 1] = make(figures, page) or "" end
+  for _, make in ipairs{classes_html, matrix_html, pairs_html, worst_html} do parts[#parts + 1] = make(figures, page) or "" end
   local text = table.concat(parts)
   return text ~= "" and ("<p>Of the %s images.</p>"):format(html.text(role)) .. text or nil
 end

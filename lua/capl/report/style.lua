@@ -77,13 +77,13 @@ figure.chart:focus-visible, .scroll:focus-visible { outline: 2px solid var(--lin
 .key.s3 { border-color: var(--c3); border-top-style: dotted; } .key.s4 { border-color: var(--c4); border-top-style: double; }
 .key.s5 { border-color: var(--c5); border-top-style: dashed; } .key.s6 { border-color: var(--c6); }
 .numbers { margin-top: 8px; font-size: .88rem; } summary { color: var(--quiet); cursor: pointer; }
-.scroll { overflow-x: auto; } table { border-collapse: collapse; font-size: .92rem; min-width: min(100%, 300px); }
+.scroll { overflow-x: auto; margin-bottom: 18px; } table { border-collapse: collapse; font-size: .92rem; min-width: min(100%, 300px); }
 caption { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); }
 th, td { text-align: left; padding: 5px 18px 5px 0; border-bottom: 1px solid var(--rule); vertical-align: top; font-weight: 400;
   overflow-wrap: anywhere; }
 thead th { color: var(--quiet); font-size: .85rem; white-space: nowrap; } tbody th { font-weight: 600; }
 .n { text-align: right; white-space: nowrap; }
-tbody td.wide { min-width: 16em; }
+tbody td.wide { min-width: min(16em, 60vw); }
 .stack { display: flex; height: 26px; border-radius: 5px; overflow: hidden; gap: 2px; margin-bottom: 10px; }
 .stack i { min-width: 1px; }
 .p1 { background: var(--c1); border-color: var(--c1); } .p2 { background: var(--c2); border-color: var(--c2); }
@@ -103,7 +103,7 @@ tbody td.wide { min-width: 16em; }
 .miss { color: var(--bad); font-weight: 700; text-decoration: underline; }
 img.paper { max-width: 100%; height: auto; display: block; }
 img.thumb { height: 30px; max-width: 90px; image-rendering: pixelated; border-radius: 2px; vertical-align: middle; margin-right: 3px; }
-.matrix { overflow-x: auto; } .matrix svg { width: 100%; min-width: 460px; max-width: 760px; display: block; }
+.matrix { overflow-x: auto; } .matrix svg { width: 100%; display: block; }
 .matrix text { font: 11px ui-monospace, "DejaVu Sans Mono", monospace; fill: var(--ink); }
 .matrix .wrong { fill: var(--c2); } .matrix .right { fill: var(--c1); } .matrix .frame { fill: none; stroke: var(--rule); }
 .matrix .axis { font-family: system-ui, sans-serif; fill: var(--quiet); }
