@@ -11,7 +11,7 @@ local pending = require "meter.pending"
 
 local OP = "SegmentationMeter"
 local EXACT = 2 ^ 24 -- f32 counts exactly up to here: pixels of a batch
-local PART = 2 ^ 20 -- pixels at a time: each takes two rows of K numbers
+local PART = 2 ^ 18 -- pixels at a time: each takes two rows of K numbers
 local WORST = 24
 
 local Segmentation = {kind = "segmentation", better = "max"}
