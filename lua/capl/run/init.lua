@@ -241,6 +241,7 @@ end
 --- A loader hands out a batch.
 function run.saw_batch(loader, batch)
   run.image_shape = batch.image and batch.image.shape
+  run.input_shape = run.image_shape or batch.input and batch.input.shape
   if loader.role ~= "train" then return end
   run.step_images = run.step_images + batch.count
   if run.steps == 0 then products.begin() end
@@ -258,9 +259,17 @@ end
 --- Names the model file that the run was for; the last lines tell of it.
 function run.keep(path) run.kept = path end
 
---- The line that sums up the run; printed last. result: of text_meter:result().
+-- The line of a meter that counts no texts: its main figure.
+local function final_of(main, value, n, extra)
+  run.final_line = ("final %s=%.6g n=%d images_per_s=%.0f seconds=%.1f"):format(main, value, n, extra.images_per_s, extra.seconds)
+  run.final_values = {[main] = value, n = n, images_per_s = extra.images_per_s, seconds = extra.seconds}
+end
+
+--- The line that sums up the run; printed last. result: of meter:result().
 -- extra  images_per_s, seconds of training
-function run.final(result, extra)
+-- main   name of the figure that sums up another meter than that of texts
+function run.final(result, extra, main)
+  if main and main ~= "exact" and result[main] then return final_of(main, result[main], result.n or 0, extra) end
   if type(result) ~= "table" or not result.exact or type(extra) ~= "table" or not extra.images_per_s or not extra.seconds then
     core.error{code = "value", message = "capl.final takes meter:result() and {images_per_s = …, seconds = …}"}
   end
@@ -314,9 +323,12 @@ local function an_image()
   return names[1] and names[1]:match("%.png$") and ("%s/files/%s"):format(run.path, names[1]) or "IMAGE.png"
 end
 
---- What to do with the model of this run; nil when it has none.
+--- What to do with the model of this run; nil when it has none that a command reads.
 function run.next_command()
-  return run.kept and ("%s predict %s %s"):format(run.program, run.kept, an_image()) or nil
+  local output_kind = hooks.model_options and hooks.model_options.output
+  local reads_text = output_kind == nil or output_kind == "text"
+  if not run.kept or not reads_text then return nil end
+  return ("%s predict %s %s"):format(run.program, run.kept, an_image())
 end
 
 -- The report asks the device for figures after the recipe's last line, so an error of it has no line of its own.
@@ -341,7 +353,8 @@ function run.finish()
   tell("finish")
   if run.kept then
     run.print("keep: " .. run.kept)
-    run.print("next: " .. run.next_command())
+    local next_command = run.next_command()
+    if next_command then run.print("next: " .. next_command) end
   end
   if run.final_line then output.final(run.final_line, run.final_values) end
 end

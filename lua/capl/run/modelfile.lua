@@ -32,16 +32,26 @@ end
 
 -- What the loader knows of the model's input and output.
 local function facts_of(loader)
-  local width, height, channels = run.image_size()
+  local width, height, channels, resize
+  if run.image_shape or not run.input_shape then -- not of series
+    width, height, channels = run.image_size()
+    resize = "bicubic"
+  end
   local facts = {
-    width = width, height = height, channels = channels, resize = "bicubic", created = core.sys.date(),
+    width = width, height = height, channels = channels, resize = resize, created = core.sys.date(),
     recipe = run.recipe:match("[^/]+$"), recipe_sha256 = core.sha256(run.text or ""),
   }
-  if loader then facts.normalize = loader.normalize or "standardize" end
-  if loader and loader.charset ~= "" then
+  if loader and width then facts.normalize = loader.normalize or "standardize" end
+  if loader and width and loader.charset ~= "" then
     facts.output, facts.decoding, facts.charset, facts.length = "text", "argmax", loader.charset, loader.length
   end
   return facts
+end
+
+-- A batch of one for the model.
+local function one_input(facts)
+  if facts.width then return core.zeros(1, facts.channels, facts.height, facts.width) end
+  return core.zeros(1, unpack(run.input_shape, 2))
 end
 
 --- Writes the model to the folder path, with everything that reading images with it takes, and golden pairs.
@@ -54,7 +64,7 @@ function modelfile.save(path, model, meta)
   local facts = facts_of(loader)
   for key, value in pairs(meta or {}) do facts[key] = value end
   local images = facts.output and first_images(loader.source, facts) or nil
-  local example = core.zeros(1, facts.channels, facts.height, facts.width)
+  local example = one_input(facts)
   require("io").save_model(path, model, example, facts, images)
 end
 

@@ -121,21 +121,19 @@ local function views_of(meter, e)
   local image, fields = image_of(meter, e.id)
   if not image then return {} end
   local caption = e.distance and ("off by %.1f px"):format(e.distance) or e.accuracy and ("%.1f %% right"):format(100 * e.accuracy)
-  local views = {{image = image, mask = without_batch(fields.mask), points = without_batch(fields.points), caption = "truth"}}
-  if e.read then views[2] = {image = image, points = points_of(e.read), caption = caption} else views[1].caption = caption end
-  return views
+  local truth = {image = image, mask = without_batch(fields.mask), points = without_batch(fields.points), caption = "truth"}
+  return {e.read and {image = image, points = points_of(e.read), caption = caption} or {image = image, caption = caption}, truth}
 end
 
 local function gallery(meter, path)
-  local views, pairs_of = {}, 1
+  local views = {}
   for i, e in ipairs(meter:samples().wrong) do
     if i > CELLS / 2 then break end
-    local list = views_of(meter, e)
-    pairs_of = math.max(pairs_of, #list)
-    for _, view in ipairs(list) do views[#views + 1] = view end
+    for _, view in ipairs(views_of(meter, e)) do views[#views + 1] = view end
   end
   if #views == 0 then return end
-  require("plot").gallery{path = path, title = title(meter), columns = 2 * pairs_of, sections = {{title = "the worst ones", views = views}}}
+  local short = ("%s: %s"):format(run.name(), evaluation.line(meter):match("^[^,]+"))
+  require("plot").gallery{path = path, title = short, columns = 4, sections = {{title = "the worst ones", views = views}}}
 end
 
 --- samples.png: the worst readings, and some right ones of texts, with the confidence of each.

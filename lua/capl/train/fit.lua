@@ -31,7 +31,8 @@ local function new(o)
   }, Fit)
   self.parts = parts.new(self)
   if not hooks.model then
-    hooks.set_model(o.model, {output = "text", charset = o.train.charset, length = o.train.length})
+    local text = o.train.charset and o.train.charset ~= ""
+    hooks.set_model(o.model, text and {output = "text", charset = o.train.charset, length = o.train.length} or {output = "other"})
   end
   o.optimizer:set_position(0)
   return self
@@ -223,7 +224,7 @@ function Fit:write(result, meter)
   if meter then evaluation.save(meter) end
   result.model = kept
   self.record:result(result)
-  if meter and meter.kind == "text" then run.final(meter:result(), result) end
+  if meter then run.final(meter:result(), result, meter.main) end
   if run.mode == "run" then
     result.folder = run.folder()
     run.keep(self:path(kept))
