@@ -103,7 +103,7 @@ if p.capture then step = capl.capture(step, {strict = false}) end
 
 print(("%s; batch %d x %d = %d images per step"):format(tostring(world), p.batch, world.size, world:batch(p.batch)))
 local progress = capl.progress {steps = p.epochs * steps_per_epoch}
-local best, weights = -1, nil
+local best, weights, every = -1, nil, p.eval_every
 
 local function copy_weights()
   local out = {}
@@ -115,7 +115,7 @@ for epoch = 1, p.epochs do
   for batch in images:epoch(epoch) do
     progress:step(p.batch, step(batch.image, batch.onehot), opt.lr)
   end
-  if epoch % p.eval_every == 0 or epoch == p.epochs then
+  if epoch % every == 0 or epoch == p.epochs then
     local meter = train.evaluate(model, val, {precision = p.precision})
     print(("epoch %d/%d  %s"):format(epoch, p.epochs, meter:line()))
     if meter:result().exact > best then
