@@ -5,6 +5,7 @@
 **   CAPL_FAULT_AT     the number of the call that fails, from 1 on; 0 = none
 **   CAPL_FAULT_ERRNO  with what: ENOSPC, EIO, EACCES, EMFILE as a number
 **   CAPL_FAULT_SINCE  1 = every call from that one on fails, as on a disk that stays full
+**   CAPL_FAULT_SLEEP  milliseconds: such a call takes so long instead, and then does what it should
 **   CAPL_FAULT_SIZE   malloc: only requests of this many bytes or more
 **   CAPL_FAULT_COUNT  at exit, a file to which the number of calls counted is written
 ** Every process of the program counts for itself; only the one that calls at all writes the count.
@@ -24,10 +25,11 @@
 #include <sys/syscall.h>
 #include <sys/types.h>
 #include <sys/uio.h>
+#include <time.h>
 #include <unistd.h>
 
 static const char *call = "", *below = "", *count_file;
-static long at, size_from;
+static long at, size_from, sleep_ms;
 static int error = ENOSPC;
 static bool since, ready;
 static atomic_long counted;
@@ -46,6 +48,7 @@ __attribute__((constructor)) static void begin(void)
   at = number("CAPL_FAULT_AT", 0);
   error = (int)number("CAPL_FAULT_ERRNO", ENOSPC);
   since = number("CAPL_FAULT_SINCE", 0);
+  sleep_ms = number("CAPL_FAULT_SLEEP", 0);
   size_from = number("CAPL_FAULT_SIZE", 65536);
   ready = true;
 }
@@ -55,6 +58,11 @@ static bool fails(void)
 {
   long n = atomic_fetch_add(&counted, 1) + 1;
   if (!at || (since ? n < at : n != at)) return false;
+  if (sleep_ms) {
+    struct timespec rest = {sleep_ms / 1000, sleep_ms % 1000 * 1000000};
+    while (nanosleep(&rest, &rest) != 0 && errno == EINTR) continue; /* as a slow disk: a signal does not cut it short */
+    return false;
+  }
   errno = error;
   return true;
 }
