@@ -20,6 +20,8 @@ local spec = {
   {name = "factor", type = "number", from = 2, to = 100, default = 3,
     doc = "with --halving: one of this many goes on, with that many times more"},
   {name = "budget", type = "text", doc = "with --halving: KEY=LEAST..MOST, what is short at first; samples, steps or epochs of the recipe"},
+  {name = "carry", type = "flag", default = false,
+    doc = "with --halving: trials go on from their checkpoints, not from the beginning; schedules over the run begin again"},
   {name = "metric", type = "text", default = "val_exact", doc = "figure of the val images that decides"},
   {name = "at", type = "text", default = "best", doc = "which evaluation of a run counts: best or last"},
   {name = "jobs", type = "text", default = "auto", doc = "trials at the same time; auto: as many as cores and memory allow"},
@@ -85,7 +87,9 @@ end
 
 local function check_options(o)
   if o.random and o.halving then fail("--random and --halving both say what is drawn; give one") end
-  if o.budget and not o.halving then fail("--budget belongs to --halving=N") end
+  for _, name in ipairs{"budget", "carry"} do
+    if o[name] and not o.halving then fail(("--%s belongs to --halving=N"):format(name)) end
+  end
   if o.at ~= "best" and o.at ~= "last" then fail(("--at is best or last, not '%s'"):format(o.at)) end
   metric.check(o.metric)
 end
@@ -175,7 +179,8 @@ local function make_plan(job, o, args, axes)
     recipe = job.recipe, program = job.program, version = core.version(), started = core.sys.date(), args = args, keys = keys,
     kind = o.halving and "halving" or o.random and "random" or "grid", trials = trials, sweep_seed = o.sweep_seed,
     metric = o.metric, goal = metric.goal(o.metric), at = o.at, jobs = jobs, threads = threads, processors = core.sys.cpus(),
-    asked = o.halving or o.random, memory = bytes_of(o.memory), device = device_of(args), rungs = {{trials = #trials}},
+    asked = o.halving or o.random, memory = bytes_of(o.memory), device = device_of(args), carry = o.carry or nil,
+    rungs = {{trials = #trials}},
   }
   for i, axis in ipairs(axes) do plan["grid_" .. i] = axis.text end
   if o.halving then settle_budget(plan, o, known) end

@@ -85,6 +85,24 @@ function Folder:trial_folder(name)
   return path
 end
 
+-- Whether a run has left a state to go on from.
+local function has_checkpoint(path)
+  for _, name in ipairs(core.sys.list(path .. "/checkpoints") or {}) do
+    if name:match("^step%-%d+%.capl$") then return true end
+  end
+  return false
+end
+
+--- The newest folder of a trial, if it holds a checkpoint; else nil.
+function Folder:checkpointed(name)
+  local path, number, newest = self:file(name), 1, nil
+  while core.sys.kind(path) do
+    newest, number = path, number + 1
+    path = ("%s-%d"):format(self:file(name), number)
+  end
+  return newest and has_checkpoint(newest) and newest or nil
+end
+
 -- ---- results.csv ----
 
 local function cell(value)

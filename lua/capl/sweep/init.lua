@@ -20,7 +20,7 @@ local function key_of(entry) return ("%d/%d"):format(entry.trial, entry.rung) en
 
 --- plan: see cli/sweep.lua; folder: of sweep/folder.lua, with results of an earlier part
 local function new(plan, folder)
-  local self = setmetatable({plan = plan, folder = folder, done = {}, looked = 0, started = core.clock()}, Sweep)
+  local self = setmetatable({plan = plan, folder = folder, done = {}, again = {}, looked = 0, started = core.clock()}, Sweep)
   for _, result in ipairs(folder.results) do self.done[key_of(result)] = result end
   self.pool = pool.new{
     jobs = plan.jobs, threads = plan.threads, memory = core.sys.memory_available, limit = plan.memory,
@@ -49,10 +49,12 @@ function Sweep:look()
   for _, child in pairs(self.pool.running) do self:check_metric(child.job.folder) end
 end
 
+-- A trial that was stopped goes on from its last checkpoint, and so does one of the next rung with --carry.
 function Sweep:start(slot, entry)
   local name = ("trial-%03d"):format(entry.trial)
-  if #self.plan.rungs > 1 then name = ("%s-rung-%d"):format(name, entry.rung) end
-  self.pool:start(slot, trial.job(self.plan, entry, self.folder:trial_folder(name)))
+  if #self.plan.rungs > 1 and not self.plan.carry then name = ("%s-rung-%d"):format(name, entry.rung) end
+  local path = not entry.anew and self.folder:checkpointed(name)
+  self.pool:start(slot, trial.job(self.plan, entry, path or self.folder:trial_folder(name), path and true or nil))
 end
 
 local function bar(self, total)
@@ -64,8 +66,18 @@ local function bar(self, total)
     left and ("  left about %s"):format(require("run.progress").duration(left)) or ""):sub(1, core.sys.columns() - 1))
 end
 
+-- What cannot go on (its recipe saves no state, a file is damaged) begins anew, once.
+function Sweep:begins_anew(job, status)
+  if not job.resumed or status == 0 then return false end
+  say(("trial %3d  did not go on from its checkpoint and begins anew: %s"):format(job.entry.trial, trial.last_words(job.log)))
+  job.entry.anew = true
+  table.insert(self.again, job.entry)
+  return true
+end
+
 function Sweep:ended(job, status, seconds, peak)
   self:check_metric(job.folder)
+  if self:begins_anew(job, status) then return end
   local result = trial.result(self.plan, job, status, seconds, peak)
   self.done[key_of(result)] = result
   self.folder:add(result)
@@ -76,10 +88,12 @@ end
 -- Runs those of the entries that have no result yet.
 function Sweep:run_entries(entries, total)
   local nth = 1
-  while nth <= #entries or self.pool.count > 0 do
+  while nth <= #entries or #self.again > 0 or self.pool.count > 0 do
     while nth <= #entries and self.done[key_of(entries[nth])] do nth = nth + 1 end
-    local slot = nth <= #entries and self.pool:slot()
-    if slot then
+    local slot = (nth <= #entries or #self.again > 0) and self.pool:slot()
+    if slot and #self.again > 0 then
+      self:start(slot, table.remove(self.again))
+    elseif slot then
       self:start(slot, entries[nth])
       nth = nth + 1
     elseif self.pool.count > 0 then
@@ -166,6 +180,7 @@ function Sweep:report()
   picture.draw(self.plan, self.folder, ranked)
   say(("results: %s/results.csv, sweep.png, curves.png"):format(self.folder.path))
   say(("best: trial %d, %s %s, in %s"):format(best.trial, self.plan.metric, show.value(self.plan.metric, best.value), best.folder))
+  if self.plan.carry then say("note: trials went on from rung to rung; trained in one go, as below, the best one gives other figures") end
   say(("next: %s"):format(best.command))
   return 0
 end

@@ -32,18 +32,18 @@ function trial.command(plan, words)
   return table.concat(parts, " ")
 end
 
---- What Pool:start takes.
-function trial.job(plan, entry, folder)
-  local args = {plan.recipe}
+--- What Pool:start takes. resumed: the folder holds a checkpoint to go on from
+function trial.job(plan, entry, folder, resumed)
+  local args = {plan.recipe, resumed and "--resume=" .. folder or nil}
   for _, word in ipairs(trial.words(plan, entry.values, entry.budget)) do args[#args + 1] = word end
   return {
-    args = args, folder = folder, log = folder .. ".log", entry = entry,
+    args = args, resumed = resumed, folder = folder, log = folder .. ".log", entry = entry,
     env = {"CAPL_RUN_FOLDER=" .. folder, ("CAPL_THREADS=%d"):format(plan.threads), "CAPL_SWEEP=1", "NO_COLOR=1"},
   }
 end
 
--- The last lines of what a trial printed, which tell why it ended.
-local function last_words(log)
+--- The last lines of what a trial printed, which tell why it ended.
+function trial.last_words(log)
   local text = (core.sys.read(log) or ""):gsub("%s+$", "")
   local lines = {}
   for line in text:gmatch("[^\n]+") do lines[#lines + 1] = line end
@@ -57,7 +57,7 @@ local signals = {[130] = "interrupted", [137] = "killed", [143] = "ended by SIGT
 
 local function error_of(job, status, row)
   if status ~= 0 then
-    local words = last_words(job.log)
+    local words = trial.last_words(job.log)
     return signals[status] and ("%s; %s"):format(signals[status], words) or words ~= "" and words or ("exit status %d"):format(status)
   end
   if not row then return "no evaluation has the figure" end
