@@ -298,7 +298,7 @@ end
 -- {key = value} of an object as rows; what is a table goes in as JSON.
 local function object_rows(object, rows)
   for _, key in ipairs(value.keys(value.table(object))) do
-    rows[#rows + 1] = {(key:gsub("_", " ")), fact_text(key, object[key])}
+    rows[#rows + 1] = {(key:gsub("_bytes$", ""):gsub("_", " ")), fact_text(key, object[key])}
   end
 end
 
@@ -315,7 +315,9 @@ function facts.machine(r)
   local rows = {}
   local machine = value.has(r.settings, "machine") and r.settings.machine or r.result.host
   object_rows(machine, rows)
-  for _, key in ipairs{value.text(machine, "device") and "" or "device", "precision", "seed", "peak_memory_bytes", "peak_gpu_memory_bytes", "energy_wh"} do
+  local keys = {"precision", "seed", "peak_memory_bytes", "peak_gpu_memory_bytes", "energy_wh"}
+  if not value.text(machine, "device") then table.insert(keys, 1, "device") end
+  for _, key in ipairs(keys) do
     local found = value.at(r.result, key)
     if found ~= nil and type(found) ~= "table" then object_rows({[key] = found}, rows) end
   end
@@ -366,9 +368,8 @@ function facts.schedule(r, page)
     local columns, kept = facts.filled({{"stage"}, {"from step", "n"}, {"what", "wide"}}, rows)
     out[#out + 1] = "<h3>Stages of the curriculum</h3>" .. html.table("stages", columns, kept)
   end
-  for _, picture in ipairs{{"curriculum.png", "How the ranges of the augmentation change over the run"}} do
-    out[#out + 1] = page:file_picture(picture[1], picture[2]) or ""
-  end
+  if r.state ~= "finished" then out[#out + 1] = page:file_picture("schedule.png", "The schedule as it was planned") or "" end
+  out[#out + 1] = page:file_picture("curriculum.png", "How the ranges of the augmentation change over the run") or ""
   local text = table.concat(out)
   return text ~= "" and text or nil
 end

@@ -4,6 +4,7 @@
 local statistics = {}
 
 local FEW = 5 -- expected counts below it: the exact test
+local MOST = 1000000 -- samples for which that one is done
 
 -- Area of the standard normal density beyond z >= 0, by Simpson's rule.
 local function tail(z)
@@ -49,7 +50,7 @@ end
 function statistics.two_shares(a, n, b, m)
   local p = (a + b) / (n + m)
   if a * m == b * n then return 1, "equal" end
-  if math.min(n, m) * math.min(p, 1 - p) < FEW then return exact(a, n, b, m), "exact test" end
+  if math.min(n, m) * math.min(p, 1 - p) < FEW and n + m <= MOST then return exact(a, n, b, m), "exact test" end
   return by_normal(a, n, b, m), "test of two proportions"
 end
 
