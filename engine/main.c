@@ -52,6 +52,8 @@ static const command commands[] = {
    "measures how fast the training steps of a recipe are; --ab compares settings, turn by turn", true},
   {"sweep", "capl sweep RECIPE --grid KEY=A,B,C … [--random=N | --halving=N] [--metric=M] [--key=value…] | capl sweep --resume FOLDER",
    "trains a recipe with other settings again and again, side by side, and says which are best on the val images", false},
+  {"lr", "capl lr RECIPE [--min_lr=A] [--max_lr=B] [--steps=N] [--out=FILE] [--json] [--key=value…]",
+   "raises the learning rate of a recipe from step to step, draws the losses and suggests a rate", true},
   {"preview", "capl preview RECIPE [--epoch=N] [--out=FILE] [--samples=N] [--key=value…]",
    "draws training images of a recipe as its augmentation leaves them, with labels, masks, points and boxes, stage by stage", true},
   {"report", "capl report RUN [--out=FILE]",

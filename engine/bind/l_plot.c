@@ -129,8 +129,8 @@ static void read_lines(lua_State *L, report_chart *chart)
 static void read_chart(lua_State *L, report_chart *chart)
 {
   lua_pushvalue(L, 2);
-  *chart = (report_chart){.title = text_field(L, "title"), .x_label = text_field(L, "x_label"), .font = text_field(L, "font"),
-                          .width = size_field(L, "width"), .height = size_field(L, "height")};
+  *chart = (report_chart){.title = text_field(L, "title"), .x_label = text_field(L, "x_label"), .log_x = flag_field(L, "log_x"),
+                          .font = text_field(L, "font"), .width = size_field(L, "width"), .height = size_field(L, "height")};
   read_lines(L, chart);
   report_panel *panels = push_list(L, "panels", sizeof *panels, &chart->n_panels);
   chart->panels = panels;

@@ -92,13 +92,26 @@ static capl_status check_lines(const report_chart *chart)
   return CAPL_OK;
 }
 
+static capl_status check_log_x(const report_panel *p, int panel)
+{
+  for (int k = 0; k < p->n_series; k++)
+    for (int64_t i = 0; i < p->series[k].n; i++)
+      if (!(p->series[k].x[i] >= out_of_sight))
+        return CAPL_FAIL(CAPL_EVALUE, "panel %d, series %d: x[%lld] = %g, but a log axis has no place for what is not above 0", panel,
+                         k + 1, (long long)i + 1, p->series[k].x[i]);
+  return CAPL_OK;
+}
+
 static capl_status check_chart(const report_chart *chart)
 {
   if (chart->n_panels < 1 || chart->n_panels > REPORT_MAX_PANELS)
     return CAPL_FAIL(CAPL_EVALUE, "a chart has 1 to %d panels, not %d", REPORT_MAX_PANELS, chart->n_panels);
   if (chart->width < 240 || chart->width > REPORT_MAX_SIDE)
     return CAPL_FAIL(CAPL_EVALUE, "the width of a chart is 240 to %d px, not %d", REPORT_MAX_SIDE, chart->width);
-  for (int i = 0; i < chart->n_panels; i++) CAPL_TRY(check_panel(&chart->panels[i], i + 1));
+  for (int i = 0; i < chart->n_panels; i++) {
+    CAPL_TRY(check_panel(&chart->panels[i], i + 1));
+    if (chart->log_x) CAPL_TRY(check_log_x(&chart->panels[i], i + 1));
+  }
   return check_lines(chart);
 }
 
@@ -124,7 +137,7 @@ static void y_limits(const report_panel *panel, axis *a)
 static void x_limits(const report_chart *chart, axis *a)
 {
   double lo = INFINITY, hi = -INFINITY;
-  *a = (axis){.whole = true};
+  *a = (axis){.whole = !chart->log_x, .log = chart->log_x};
   for (int p = 0; p < chart->n_panels; p++)
     for (int k = 0; k < chart->panels[p].n_series; k++) {
       const report_series *s = &chart->panels[p].series[k];

@@ -59,6 +59,7 @@ typedef struct {
 /* Panels one above the other over a common x axis. */
 typedef struct {
   const char *title, *x_label; /* NULL = none */
+  bool log_x;
   const char *font;            /* path of a TrueType file; NULL = Noto Sans Mono, else $CAPL_FONT */
   int width, height;           /* px; height 0 = by the number of panels */
   const report_panel *panels;

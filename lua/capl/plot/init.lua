@@ -37,7 +37,8 @@ local panel_spec = {
   {"series", "table", required = true},
 }
 local chart_spec = {
-  {"path", "string", required = true}, {"title", "string"}, {"x_label", "string"}, {"panels", "table", required = true},
+  {"path", "string", required = true}, {"title", "string"}, {"x_label", "string"}, {"log_x", "boolean"},
+  {"panels", "table", required = true},
   {"width", "whole", default = 900}, {"height", "whole"}, {"font", "string"}, {"lines", "table", default = {}},
 }
 local line_spec = {{"x", "number", required = true}, {"label", "string"}}
@@ -84,7 +85,7 @@ local function read_panel(where, given)
 end
 
 --- Draws lines over a common x axis and writes them as a PNG file, whole or not at all; not under check and bench.
--- in   path; title; x_label; panels, one above the other: lists of
+-- in   path; title; x_label; log_x = true for a logarithmic x axis; panels, one above the other: lists of
 --        {y_label =, percent = values are shares of 1, log =, min =, max = limits of y, series = {…}}, each of which is
 --        {name = for the legend, x = {…}, y = {…}, smooth = 0 to 1, weight of the neighbours for a smooth line over the pale values}.
 --      x, y: lists or tensors (N); without x: 1, 2, 3, …; y that is NaN or infinite, or not above 0 on a log axis, is
@@ -106,8 +107,8 @@ function plot.lines(chart)
   check_path("plot.lines", c.path)
   if not draws() then return end
   core.plot.lines(c.path, {
-    title = text_of(c.title), x_label = text_of(c.x_label), width = c.width, height = c.height, font = c.font, panels = panels,
-    lines = lines,
+    title = text_of(c.title), x_label = text_of(c.x_label), log_x = c.log_x, width = c.width, height = c.height,
+    font = c.font, panels = panels, lines = lines,
   })
 end
 

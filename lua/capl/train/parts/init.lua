@@ -27,6 +27,7 @@ local list = {
   require "train.parts.accumulate",
   require "train.parts.clip",
   require "train.parts.lr_rule",
+  require "train.parts.lr_find",
   require "train.parts.plan",
   require "train.parts.anomaly",
   require "train.parts.initial_loss",

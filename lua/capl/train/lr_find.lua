@@ -1,0 +1,117 @@
+-- lr_find.lua: train.lr_find: tries rising learning rates on a model, and leaves no trace but the answer.
+-- SPDX-License-Identifier: Apache-2.0
+local core = ...
+
+local capl = require "init"
+local check = require "check"
+local lr_range = require "train.lr_range"
+local schedule = require "optim.schedule"
+local snapshot = require "train.snapshot"
+
+local OP = "train.lr_find"
+
+local spec = {
+  {"model", "table", required = true}, {"train", "table", required = true}, {"loss", "function", required = true},
+  {"optimizer", "table", required = true}, {"input", "function", default = function(batch) return batch.image or batch.input end},
+  {"precision", "string", "table", default = "auto"}, {"path", "string"}, {"title", "string"},
+  {"min_lr", "number"}, {"max_lr", "number"}, {"steps", "whole"}, {"diverge", "number"},
+}
+
+-- Highest rate of a schedule that does not say it: looked for at many steps.
+local function highest(lr)
+  local most = 0
+  for k = 0, 400 do
+    local share = k / 400
+    local step = k < 200 and k or math.floor(1.05 ^ (k - 100))
+    local ok, value = pcall(lr.lr, lr, step, math.max(share, 1e-3))
+    if ok then most = math.max(most, value) end
+  end
+  return most
+end
+
+--- The highest rate that a group of an optimiser will have: a number, or the peak of a schedule.
+local function peak(lr)
+  if not schedule.is(lr) then return lr end
+  local o = lr.options
+  if lr.inner then return peak(lr.inner) * (o.factor or 1) end
+  return o.lr or o.max_lr or highest(lr)
+end
+
+-- Highest rates of all groups: list by optimiser of lists by group.
+local function peaks_of(optimizer)
+  local out = {}
+  for i, opt in ipairs(snapshot.members(optimizer)) do
+    out[i] = {}
+    for k, group in ipairs(opt.groups) do out[i][k] = peak(group.lr) * opt.lr_factor end
+  end
+  if not (out[1][1] > 0) then
+    check.fail(OP, "the first parameter group has lr = 0, so the others' rates are no multiple of it",
+      "give it the rate you would try first")
+  end
+  return out
+end
+
+--- Sets the rates of all groups to `lr` for the first one and in the same proportion for the others.
+local function set_rates(optimizer, peaks, lr)
+  for i, opt in ipairs(snapshot.members(optimizer)) do
+    opt.lr_factor = 1
+    for k in ipairs(opt.groups) do opt:set_lr(lr * peaks[i][k] / peaks[1][1], k) end
+  end
+  optimizer.lr = lr
+end
+
+-- A step, without ending it for those who count steps -> its loss.
+local function step(o, batch)
+  local loss = capl.autocast(o.precision, function() return o.loss(o.model(o.input(batch)), batch) end)
+  local value = loss:item()
+  if value == value and math.abs(value) < math.huge then
+    o.optimizer:backward(loss)
+    o.optimizer:apply()
+  end
+  o.optimizer:zero_grad()
+  core.step_end()
+  return value
+end
+
+local function try_rates(o, range, peaks)
+  o.model:train()
+  for batch in snapshot.batches(o.train) do
+    set_rates(o.optimizer, peaks, range:next_lr())
+    if range:add(step(o, batch)) then return end
+  end
+end
+
+local function modes_of(model)
+  local out = {}
+  for _, module in model:named_modules() do out[module] = module.training end
+  return out
+end
+
+--- Trains with rates that rise from step to step until the loss runs away, and says which rate the losses suggest. Weights,
+-- statistics, optimiser, random numbers and loader are then as before, to the bit.
+-- opts model; train = loader; loss = function(output, batch); optimizer, also of optim.join, with schedules: all rates rise
+--      in proportion, and are told by that of the first group; input = function(batch); precision = "auto";
+--      min_lr = 1e-6, max_lr = 10, steps = 100 from one to the other; diverge = 4: it ends at so many times the lowest loss;
+--      path = of a PNG file of the curve
+-- out  {suggestion (nil when nothing can be said, and why), rule = "steepest" (where the loss falls fastest) | "tenth" (a tenth
+--      of the rate of the lowest loss; the lower of the two is suggested), steepest, tenth, lr, loss, smooth, stopped,
+--      factor = suggestion / the highest rate the optimiser would have had, peak = that rate, text}
+-- errs value: unknown options; rates that are no range
+local function lr_find(opts)
+  local o = check.options(OP, spec, opts)
+  local range = lr_range.new{min_lr = o.min_lr, max_lr = o.max_lr, steps = o.steps, diverge = o.diverge}
+  local peaks = peaks_of(o.optimizer)
+  local modes, saved = modes_of(o.model), snapshot.take(o)
+  local ok, err = pcall(try_rates, o, range, peaks)
+  saved:restore()
+  for module, training in pairs(modes) do module.training = training end
+  if not ok then error(err, 0) end
+  local result = range:result()
+  result.peak, result.peaks = peaks[1][1], peaks
+  result.factor = result.suggestion and result.suggestion / result.peak
+  result.text = lr_range.words(result)
+  if o.path then lr_range.draw(o.path, result, o.title or "learning rates") end
+  return result
+end
+
+return {find = lr_find, peaks_of = peaks_of, set_rates = set_rates}

@@ -1,0 +1,133 @@
+-- The learning rate finder: what it suggests, that it leaves no trace, and its place in train.fit.
+-- SPDX-License-Identifier: Apache-2.0
+local capl = require "capl"
+local support = require "lua.support"
+
+local nn, optim, data, train = capl.nn, capl.optim, capl.data, capl.train
+local error_text = support.error_text
+
+local CHARSET = "01"
+
+local function loader(count)
+  return data.loader{source = data.captcha{charset = CHARSET, length = 1, width = 24, height = 24, count = count, fixed = true,
+    seed = 5}, role = "train", batch = 8, workers = 0}
+end
+
+local function model_of()
+  capl.manual_seed(1)
+  return nn.Sequential{nn.AvgPool2d(4), nn.Flatten(), nn.Linear(36, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Dropout(0.2), nn.Linear(8, 2)}
+end
+
+local function loss_of(y, batch) return nn.cross_entropy(y, batch.target:view(-1)) end
+
+-- A model, an optimiser with two rates of which one is a schedule, and a loader that has begun.
+local function job(changes)
+  local model = model_of()
+  local weights, rest = {}, {}
+  for _, p in model:named_parameters() do table.insert(#p.shape > 1 and weights or rest, p) end
+  local o = {model = model, train = loader(40), loss = loss_of, precision = "fp32", steps = 40, optimizer = optim.join{
+    optim.SGD(weights, {lr = optim.schedule.warmup_cosine{lr = 0.02, warmup = 5, total = 50}, momentum = 0.9}),
+    optim.AdamW(rest, {lr = 0.002}),
+  }}
+  for key, value in pairs(changes or {}) do o[key] = value end
+  return o
+end
+
+local function numbers(value)
+  if capl.is_tensor(value) then return value:tolist() end
+  if type(value) ~= "table" or getmetatable(value) then return value end
+  local out = {}
+  for key, entry in pairs(value) do out[key] = numbers(entry) end
+  return out
+end
+
+local function train_some(o, steps)
+  local done = 0
+  for batch in o.train:epoch(1) do
+    o.optimizer:backward_step(loss_of(o.model(batch.image), batch))
+    done = done + 1
+    if done == steps then return end
+  end
+end
+
+describe("train.lr_find", function()
+  it("leaves weights, statistics, optimisers, random numbers and the loader as they were, to the bit", function()
+    local function figures(find)
+      local o = job()
+      train_some(o, 2)
+      if not find then o.train:set_state(o.train:state()) end -- the rest of the epoch is still to come
+      if find then
+        o.model[4]:eval()
+        train.lr_find(o)
+        assert.is_true(o.model.training and not o.model[4].training)
+        o.model[4]:train()
+      end
+      local out = {numbers(o.model:state_dict()), numbers(o.optimizer:state_dict())}
+      for batch in o.train:epoch(1) do
+        table.insert(out, batch.image:tolist())
+        o.optimizer:backward_step(loss_of(o.model(batch.image), batch))
+      end
+      table.insert(out, numbers(o.model:state_dict()))
+      table.insert(out, o.optimizer.lr)
+      return out
+    end
+    local plain, tried = figures(false), figures(true)
+    assert.equal(2 + 3 + 2, #plain) -- three batches of the epoch were left
+    for i = 1, 2 do plain[i].steps, tried[i].steps = nil, nil end
+    assert.same(plain, tried)
+  end)
+
+  it("suggests a rate at which the loss falls, and tells the two it chose from", function()
+    local o = job()
+    local found = train.lr_find(o)
+    assert.is_true(found.suggestion > 1e-5 and found.suggestion < 5, tostring(found.suggestion))
+    assert.equal(math.min(found.steepest, found.tenth), found.suggestion)
+    assert.equal(found.suggestion, found[found.rule])
+    assert.equal(0.02, found.peak)
+    assert.is_true(math.abs(found.factor * 0.02 - found.suggestion) < 1e-12)
+    assert.equal(#found.lr, #found.loss)
+    for i = 2, #found.lr do assert.is_true(found.lr[i] > found.lr[i - 1]) end
+    assert.matches("^lr = .*, a?w?h?", found.text)
+  end)
+
+  it("stops when the loss runs away", function()
+    local w = nn.Linear(1, 1)
+    local found = train.lr_find{model = w, train = loader(16), optimizer = optim.SGD(w:parameters(), {lr = 1}), max_lr = 100,
+      input = function(batch) return batch.image:narrow(2, 1, 1):reshape(batch.count, -1):narrow(2, 1, 1) end,
+      loss = function(y) return ((y - 3) * (y - 3)):mean() end, precision = "fp32", steps = 60}
+    assert.equal("diverged", found.stopped)
+    assert.is_true(#found.lr < 60)
+    assert.is_true(found.suggestion < 1)
+  end)
+
+  it("suggests nothing when the loss does not fall", function()
+    local w = nn.Linear(1, 1)
+    local found = train.lr_find{model = w, train = loader(16), optimizer = optim.SGD(w:parameters(), {lr = 1}),
+      input = function() return capl.ones(1, 1) end, loss = function(y) return (y * 0 + 2):mean() end, precision = "fp32", steps = 20}
+    assert.is_nil(found.suggestion)
+    assert.equal("no suggestion: the loss did not fall at any rate", found.text)
+  end)
+
+  it("refuses what is no range", function()
+    assert.matches("min_lr is above 0 and below max_lr, got 1 and 0.1", error_text(train.lr_find, job{min_lr = 1, max_lr = 0.1}))
+    assert.matches("steps: at least 20, got 5", error_text(train.lr_find, job{steps = 5}))
+    assert.matches("unknown option 'stesp'", error_text(train.lr_find, job{stesp = 5}))
+  end)
+end)
+
+describe("lr = \"find\" of train.fit", function()
+  it("scales every rate, schedules too, and goes on as if those had been given", function()
+    local o = job{steps = 6, lr = "find"}
+    local result = train.fit(o)
+    local factor = result.lr_found / 0.02
+    local again = job{steps = 6}
+    again.optimizer.optimizers[1]:set_lr(optim.schedule.scaled(again.optimizer.optimizers[1].groups[1].lr, factor))
+    again.optimizer.optimizers[2]:set_lr(0.002 * factor)
+    train.fit(again)
+    assert.same(numbers(again.model:state_dict()), numbers(o.model:state_dict()))
+  end)
+
+  it("is the only value", function()
+    assert.matches("lr is \"find\", got 'fnid'", error_text(train.fit, job{lr = "fnid", steps = 2}))
+  end)
+end)
