@@ -76,6 +76,9 @@ CAPL_API void monitor_throttle_text(uint64_t bits, char *text, size_t len);
 /* Whether they are reasons that slow training down, and not idleness. */
 CAPL_API bool monitor_is_throttled(uint64_t bits);
 
+/* Bits of reasons that somebody should look after: heat, not a power limit that is reached. */
+CAPL_API uint64_t monitor_trouble(void);
+
 typedef struct monitor_process monitor_process; /* a process and its machine (process.c) */
 
 /* pid 0: this process. root: where /proc and /sys are looked for, "" outside tests. ENOMEM; EVALUE: there is no such
@@ -99,7 +102,8 @@ typedef struct {
 CAPL_API capl_status monitor_open(const monitor_options *options, monitor **out);
 /* Ends the thread; one that hangs in the driver is left behind. m may be NULL. */
 CAPL_API void monitor_close(monitor *m);
-/* Takes a reading in the caller's thread; it may take milliseconds. out may be NULL. */
+/* A reading of now: it may take milliseconds. Nothing is known when the thread's driver does not answer for a third of a
+** second. out may be NULL. */
 CAPL_API void monitor_sample(monitor *m, monitor_reading *out);
 
 enum { MONITOR_WINDOWS = 8 };
@@ -118,7 +122,7 @@ typedef struct {
 CAPL_API int monitor_window(monitor *m);
 /* Its figures since it was opened or last taken with reset. Waits for no reading. */
 CAPL_API void monitor_take(monitor *m, int window, bool reset, monitor_figures *out);
-/* The next of what happened and should be told (heat, a lost GPU) into text; false: nothing more. */
+/* The next of what happened and should be told (heat, slow clocks, full memory, a lost GPU) into text; false: nothing more. */
 CAPL_API bool monitor_event(monitor *m, char *text, size_t len);
 /* Processor seconds that its thread has used. */
 CAPL_API double monitor_cost(const monitor *m);

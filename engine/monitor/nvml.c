@@ -257,9 +257,11 @@ void monitor_gpu_read(monitor_gpu *gpu, monitor_reading *r)
 
 static const struct {
   uint64_t bit;
+  bool trouble;
   const char *text;
 } reasons[] = {
-  {0x04, "power limit"}, {0x08, "hardware slowdown"}, {0x20, "heat"}, {0x40, "heat, by hardware"}, {0x80, "power brake"},
+  {0x04, false, "power limit"}, {0x08, true, "hardware slowdown"}, {0x20, true, "heat"}, {0x40, true, "heat, by hardware"},
+  {0x80, true, "power brake"},
 };
 enum { N_REASONS = sizeof reasons / sizeof *reasons };
 
@@ -268,6 +270,14 @@ bool monitor_is_throttled(uint64_t bits)
   for (int i = 0; i < N_REASONS; i++)
     if (bits & reasons[i].bit) return true;
   return false;
+}
+
+uint64_t monitor_trouble(void)
+{
+  uint64_t bits = 0;
+  for (int i = 0; i < N_REASONS; i++)
+    if (reasons[i].trouble) bits |= reasons[i].bit;
+  return bits;
 }
 
 void monitor_throttle_text(uint64_t bits, char *text, size_t len)

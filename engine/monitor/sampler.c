@@ -1,13 +1,12 @@
 /* sampler.c -- the thread that takes readings, and the windows that sum them up.
 **
-** Two locks: `sampling` is held while the driver is asked, which may take milliseconds and is nobody's business; `lock`
-** only while some thirty numbers are added or copied, so that who reads never waits for a driver.
+** A driver may take milliseconds to answer, or hang. So with a thread nobody else calls it, and the lock is held only while
+** some thirty numbers are added or copied: who reads never waits for a driver, and who wants a reading now waits a little.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #define _GNU_SOURCE
 #include "monitor/monitor.h"
 
-#include <errno.h>
 #include <math.h>
 #include <pthread.h>
 #include <stdarg.h>
@@ -18,9 +17,11 @@
 
 #include "base/thread.h"
 
-enum { EVENTS = 4, EVENT_TEXT = 200, PATIENCE_S = 2 };
+enum { EVENTS = 4, EVENT_TEXT = 200, PATIENCE_S = 1 };
+static const double WAIT_S = 0.3; /* for a reading that was asked for */
 static const double HOT_C = 85, COOL_BELOW = 5; /* one warning per rise: it has to fall by so much before the next */
-static const double INSTANT_S = 1e-6;           /* weight of a reading that has no other before it */
+static const double FULL = 0.95, FREE_BELOW = 0.9; /* likewise: shares of the memory that the process may use */
+static const double INSTANT_S = 1e-6;              /* weight of a reading that has no other before it */
 
 typedef struct {
   bool used;
@@ -35,14 +36,17 @@ struct monitor {
   monitor_gpu *gpu;
   monitor_process *process;
   char gpu_name[112];
-  pthread_mutex_t sampling, lock;
-  pthread_cond_t wake;
+  pthread_mutex_t lock;
+  pthread_cond_t wake, arrived;
   pthread_t thread;
-  bool running, ending; /* a thread was started; it is to end */
+  bool running, ending, asked;  /* a thread was started; it is to end; it is to take a reading now */
+  uint64_t begun, taken;        /* readings of the thread */
+  monitor_reading last;
   double last_s;              /* of the reading before, NaN before the first */
   double energy_j;            /* likewise */
   double cost_s;              /* processor seconds of the thread */
-  bool hot, lost;
+  bool hot, full, lost;
+  uint64_t told;              /* reasons of slow clocks that have been told */
   window windows[MONITOR_WINDOWS];
   char events[EVENTS][EVENT_TEXT]; /* a ring; the oldest are dropped */
   int first_event, n_events;
@@ -152,7 +156,7 @@ bool monitor_event(monitor *m, char *text, size_t len)
   return any;
 }
 
-static void judge(monitor *m, const monitor_reading *r)
+static void judge_heat(monitor *m, const monitor_reading *r)
 {
   double t = r->value[MONITOR_temperature_c];
   if (t > m->hot_c && !m->hot) {
@@ -161,11 +165,47 @@ static void judge(monitor *m, const monitor_reading *r)
   } else if (t <= m->hot_c - COOL_BELOW) {
     m->hot = false;
   }
+}
+
+/* Each reason once: a GPU at its edge is held down and let go every second. A power limit that is reached is no trouble. */
+static void judge_clocks(monitor *m, const monitor_reading *r)
+{
+  char text[EVENT_TEXT / 2];
+  uint64_t now = r->throttle & monitor_trouble() & ~m->told;
+  if (!now) return;
+  m->told |= now;
+  monitor_throttle_text(now, text, sizeof text);
+  tell(m, "the GPU runs slower than it could: held down by %s", text);
+}
+
+static void judge_memory(monitor *m, const monitor_reading *r)
+{
+  double share = r->value[MONITOR_ram_used] / r->value[MONITOR_ram_total];
+  if (share > FULL && !m->full) {
+    m->full = true;
+    tell(m, "memory is full to %.0f %% of %.1f GB: the system may end this run", 100 * share, r->value[MONITOR_ram_total] / 1e9);
+  } else if (share <= FREE_BELOW) {
+    m->full = false;
+  }
+}
+
+static void judge(monitor *m, const monitor_reading *r)
+{
+  judge_heat(m, r);
+  judge_clocks(m, r);
+  judge_memory(m, r);
   if (r->lost && !m->lost) tell(m, "the GPU is lost to the driver: its figures end here");
   m->lost = r->lost;
 }
 
 /* ---- readings --------------------------------------------------------------------------------- */
+
+static monitor_reading nothing(void)
+{
+  monitor_reading r = {.energy_j = NAN};
+  for (int f = 0; f < MONITOR_COUNT; f++) r.value[f] = NAN;
+  return r;
+}
 
 static void add(monitor *m, const monitor_reading *r, double at)
 {
@@ -176,30 +216,59 @@ static void add(monitor *m, const monitor_reading *r, double at)
   judge(m, r);
   if (!isnan(r->energy_j)) m->energy_j = r->energy_j;
   m->last_s = at;
+  m->last = *r;
+  m->taken++;
+  pthread_cond_broadcast(&m->arrived);
   pthread_mutex_unlock(&m->lock);
+}
+
+static void take_reading(monitor *m)
+{
+  monitor_reading r = nothing();
+  if (m->gpu) monitor_gpu_read(m->gpu, &r);
+  if (m->process) monitor_process_read(m->process, &r);
+  add(m, &r, now_s(CLOCK_MONOTONIC));
+}
+
+static struct timespec time_at(double s)
+{
+  return (struct timespec){(time_t)s, (long)((s - floor(s)) * 1e9)};
+}
+
+/* Has the thread take one that begins after this call. */
+static monitor_reading ask(monitor *m)
+{
+  struct timespec until = time_at(now_s(CLOCK_MONOTONIC) + WAIT_S);
+  pthread_mutex_lock(&m->lock);
+  uint64_t mine = m->begun + 1;
+  m->asked = true;
+  pthread_cond_signal(&m->wake);
+  int late = 0;
+  while (m->taken < mine && !late) late = pthread_cond_timedwait(&m->arrived, &m->lock, &until);
+  monitor_reading r = m->taken < mine ? nothing() : m->last;
+  pthread_mutex_unlock(&m->lock);
+  return r;
 }
 
 void monitor_sample(monitor *m, monitor_reading *out)
 {
-  monitor_reading r = {.energy_j = NAN};
-  for (int f = 0; f < MONITOR_COUNT; f++) r.value[f] = NAN;
-  pthread_mutex_lock(&m->sampling);
-  if (m->gpu) monitor_gpu_read(m->gpu, &r);
-  if (m->process) monitor_process_read(m->process, &r);
-  add(m, &r, now_s(CLOCK_MONOTONIC));
-  pthread_mutex_unlock(&m->sampling);
+  if (!m->running) take_reading(m);
+  monitor_reading r = m->running ? ask(m) : m->last;
   if (out) *out = r;
 }
 
 /* ---- the thread ------------------------------------------------------------------------------- */
 
-/* Waits until `due` or the end; whether to go on. */
+/* Waits until `due`, the end, or somebody who asks; whether to go on. */
 static bool wait_until(monitor *m, double due)
 {
-  struct timespec t = {(time_t)due, (long)((due - floor(due)) * 1e9)};
+  struct timespec until = time_at(due);
+  int late = 0;
   pthread_mutex_lock(&m->lock);
-  while (!m->ending && pthread_cond_timedwait(&m->wake, &m->lock, &t) != ETIMEDOUT) {}
+  while (!m->ending && !m->asked && !late) late = pthread_cond_timedwait(&m->wake, &m->lock, &until);
   bool on = !m->ending;
+  m->asked = false;
+  m->begun++;
   m->cost_s = now_s(CLOCK_THREAD_CPUTIME_ID);
   pthread_mutex_unlock(&m->lock);
   return on;
@@ -210,10 +279,11 @@ static void *run(void *arg)
 {
   monitor *m = arg;
   double due = now_s(CLOCK_MONOTONIC);
-  do {
-    monitor_sample(m, NULL);
-    due = fmax(due + m->every, now_s(CLOCK_MONOTONIC));
-  } while (wait_until(m, due));
+  while (wait_until(m, due)) {
+    take_reading(m);
+    double now = now_s(CLOCK_MONOTONIC);
+    if (due <= now) due = fmax(due + m->every, now);
+  }
   return NULL;
 }
 
@@ -222,7 +292,7 @@ static void release(monitor *m)
   monitor_gpu_close(m->gpu);
   monitor_process_close(m->process);
   pthread_cond_destroy(&m->wake);
-  pthread_mutex_destroy(&m->sampling);
+  pthread_cond_destroy(&m->arrived);
   pthread_mutex_destroy(&m->lock);
   free(m);
 }
@@ -233,14 +303,15 @@ static void init(monitor *m, const monitor_options *o)
   pthread_condattr_init(&attr);
   pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
   pthread_cond_init(&m->wake, &attr);
+  pthread_cond_init(&m->arrived, &attr);
   pthread_condattr_destroy(&attr);
-  pthread_mutex_init(&m->sampling, NULL);
   pthread_mutex_init(&m->lock, NULL);
   m->every = o->every;
   m->hot_c = o->hot_c > 0 ? o->hot_c : HOT_C;
   m->gpu = o->gpu;
   m->process = o->process;
   m->last_s = m->energy_j = NAN;
+  m->last = nothing();
   if (m->gpu) snprintf(m->gpu_name, sizeof m->gpu_name, "%s", monitor_gpu_name(m->gpu));
 }
 

@@ -23,7 +23,7 @@ static struct {
   int (*calls)(void);
 } fake;
 
-enum { NOT_SUPPORTED = 3, LOST = 15, UNKNOWN = 999, MIG_BYTES = 12345 };
+enum { HANGS = -1, NOT_SUPPORTED = 3, LOST = 15, UNKNOWN = 999, MIG_BYTES = 12345 };
 static const uint8_t uuid[16] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16};
 static const char bus[] = "0000:01:00.0"; /* as CUDA writes it; NVML counts this GPU second */
 
@@ -208,6 +208,31 @@ static void throttling_is_named_and_idleness_is_none(void **state)
   assert_string_equal(text, "");
 }
 
+static void clocks_held_down_by_heat_are_told_once(void **state)
+{
+  (void)state;
+  static const struct { unsigned long long bits; const char *told; } steps[] = {
+    {0x05, NULL}, {0x24, "heat"}, {0x01, NULL}, {0x20, NULL}, {0xa4, "power brake"}};
+  char text[256], expected[256];
+  monitor_options o = {0};
+  monitor_figures f;
+  monitor *m;
+  assert_ok(monitor_gpu_open(bus, uuid, &o.gpu));
+  assert_ok(monitor_open(&o, &m));
+  int w = monitor_window(m);
+  for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
+    fake.figures(1)->throttle = steps[i].bits;
+    monitor_sample(m, NULL);
+    assert_int_equal(monitor_event(m, text, sizeof text), steps[i].told != NULL);
+    if (!steps[i].told) continue;
+    snprintf(expected, sizeof expected, "the GPU runs slower than it could: held down by %s", steps[i].told);
+    assert_string_equal(text, expected);
+  }
+  monitor_take(m, w, true, &f);
+  assert_int_equal(f.throttle, 0xa5);
+  monitor_close(m);
+}
+
 static void sleep_s(double s)
 {
   struct timespec t = {(time_t)s, (long)((s - (double)(time_t)s) * 1e9)};
@@ -304,6 +329,30 @@ static void a_thread_samples_by_itself_and_ends_at_once(void **state)
   assert_true(after.tv_sec - before.tv_sec < 2);
 }
 
+static double clock_s(void)
+{
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static void a_driver_that_hangs_keeps_nobody(void **state)
+{
+  (void)state;
+  monitor_options o = {.every = 0.01};
+  monitor_reading r;
+  monitor *m;
+  fake.fault("nvmlDeviceGetPowerUsage", HANGS, 0);
+  assert_ok(monitor_gpu_open(bus, uuid, &o.gpu));
+  assert_ok(monitor_open(&o, &m));
+  for (int i = 0; i < 400 && fake.calls() == 0; i++) sleep_s(0.005);
+  double started = clock_s();
+  monitor_sample(m, &r);
+  check_known(&r, ~0ULL);
+  monitor_close(m);
+  assert_true(clock_s() - started < 10);
+}
+
 /* The engine finds the library as any program would: by LD_LIBRARY_PATH, which the test is started with. */
 static int find_fake(void)
 {
@@ -329,10 +378,12 @@ int main(void)
     T(opening_tells_why_there_is_no_gpu),
     T(a_part_of_a_gpu_has_memory_of_its_own_and_no_utilization),
     T(heat_is_told_once_per_rise),
+    T(clocks_held_down_by_heat_are_told_once),
     T(throttling_is_named_and_idleness_is_none),
     T(windows_hold_means_over_time_and_begin_anew),
     T(energy_without_a_counter_is_power_times_time),
     T(a_thread_samples_by_itself_and_ends_at_once),
+    T(a_driver_that_hangs_keeps_nobody), /* last: its thread stays */
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -160,6 +160,27 @@ static void a_container_s_limit_goes_before_the_machine_s_memory(void **state)
   monitor_process_close(p);
 }
 
+static void full_memory_is_told_once_per_rise(void **state)
+{
+  (void)state;
+  static const struct { const char *available; bool told; } steps[] = {
+    {"50", false}, {"49", true}, {"10", false}, {"60", false}, {"40", false}, {"100", false}, {"20", true}};
+  char text[256], file[128];
+  monitor_options o = {0};
+  monitor *m;
+  put("/proc/meminfo", "MemTotal: 1000 kB\nMemAvailable: 900 kB\n");
+  assert_ok(monitor_process_open(0, root, &o.process));
+  assert_ok(monitor_open(&o, &m));
+  for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
+    snprintf(file, sizeof file, "MemTotal: 1000 kB\nMemAvailable: %s kB\n", steps[i].available);
+    put("/proc/meminfo", file);
+    monitor_sample(m, NULL);
+    assert_int_equal(monitor_event(m, text, sizeof text), steps[i].told);
+  }
+  assert_string_equal(text, "memory is full to 98 % of 0.0 GB: the system may end this run");
+  monitor_close(m);
+}
+
 static void a_machine_without_any_of_it_leaves_all_unknown(void **state)
 {
   (void)state;
@@ -183,6 +204,7 @@ int main(void)
     cmocka_unit_test(another_process_is_seen_until_it_ends),
     MADE(sensors_and_shares_are_read_from_the_files_of_the_system),
     MADE(a_container_s_limit_goes_before_the_machine_s_memory),
+    MADE(full_memory_is_told_once_per_rise),
     MADE(a_machine_without_any_of_it_leaves_all_unknown),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
