@@ -80,6 +80,7 @@ function Sweep:ended(job, status, seconds, peak)
   if self:begins_anew(job, status) then return end
   local result = trial.result(self.plan, job, status, seconds, peak)
   self.done[key_of(result)] = result
+  self.pool:learn(result.peak_memory_bytes)
   self.folder:add(result)
   say(show.line(self.plan, result))
   self:save()

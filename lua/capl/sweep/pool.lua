@@ -9,7 +9,7 @@ local Pool = {}
 Pool.__index = Pool
 
 local TICK = 0.05 -- seconds between two looks at the children
-local SAMPLE = 0.5 -- seconds between two looks at their memory
+local SAMPLE, FIRST = 0.5, 0.1 -- seconds between two looks at their memory; while the first trial shows it
 local MARGIN = 1.2 -- of the largest peak so far, which the next trial may exceed
 local GRACE = 20 -- seconds that a stopped trial has to save
 
@@ -70,6 +70,9 @@ function Pool:slot()
   return slot and fits(self) and slot or nil
 end
 
+--- A trial that has ended tells the most it had: it may have been too quick to be seen.
+function Pool:learn(bytes) self.peak = math.max(self.peak, bytes or 0) end
+
 --- Starts a trial in a slot. job: {args =, folder =, log =, env =}, handed back when it ends.
 function Pool:start(slot, job)
   if self.o.card and self.count == 0 then self.card_before = self.o.card() end
@@ -80,7 +83,7 @@ function Pool:start(slot, job)
 end
 
 local function sample(self)
-  if core.clock() - self.sampled < SAMPLE then return end
+  if core.clock() - self.sampled < (self.measured and SAMPLE or FIRST) then return end
   self.sampled = core.clock()
   for _, child in pairs(self.running) do
     child.memory = child.process:memory()

@@ -84,7 +84,7 @@ function trial.result(plan, job, status, seconds, peak)
   local figures, settings = read_object(job.folder .. "/result.json"), {}
   local mode, val_hash, parameters = conditions(job.folder)
   for i, key in ipairs(plan.keys) do settings[key] = job.entry.values[i] end
-  row, point = row or {}, point or {}
+  row, point, peak = row or {}, point or {}, math.max(peak, figures.peak_memory_bytes or 0)
   local failed = error_of(job, status, row[plan.metric] and row)
   return {
     trial = job.entry.trial, rung = job.entry.rung, settings = settings, status = failed and "failed" or "done", error = failed,
