@@ -123,6 +123,12 @@ describe("a text meter", function()
     assert.matches("decode gives a list of 2 texts", error_text(function() none:add(scores, {target = target}) end), 1, true)
   end)
 
+  it("tells how often readings of each confidence are right", function()
+    local rows = counted{{"A", "A", 0.95}, {"A", "A", 1}, {"A", "B", 0.91}, {"A", "B", 0.05}}:write().by_confidence
+    assert.is_true(close({0, 0.1, 1, 0}, {rows[1].from, rows[1].to, rows[1].n, rows[1].right}, 1e-9))
+    assert.is_true(close({0.9, 1, 3, 2 / 3}, {rows[2].from, rows[2].to, rows[2].n, rows[2].right}, 1e-9))
+  end)
+
   it("refuses readings that are no numbers", function()
     local meter = train.TextMeter{charset = "ABC"}
     meter:add(capl.zeros(1, 2, 3) / 0, {target = capl.tensor({{0, 0}}, {dtype = "i32"})})
@@ -201,6 +207,13 @@ describe("a segmentation meter", function()
     for n = 1, N do single:add(scores_of(n, 1), {mask = mask_of(n, 1)}) end
     for _, key in ipairs{"miou", "f", "accuracy", "pixels"} do assert.equal(whole:result()[key], single:result()[key]) end
     assert.same(whole:write().confusion, single:write().confusion)
+  end)
+
+  it("refuses scores that are no numbers", function()
+    local meter = train.SegmentationMeter{classes = K}
+    meter:add(scores_of(2, 2), {mask = mask_of(2, 2)})
+    meter:add(scores_of(1, 1) / 0, {mask = mask_of(1, 1)})
+    assert.matches("the model's output for sample 2 is not finite", error_text(function() return (meter:result()) end), 1, true)
   end)
 
   it("names the images with the most wrong pixels", function()
@@ -349,6 +362,31 @@ describe("train.evaluate", function()
     function own.add() batches = batches + 1 end
     local meter = train.evaluate(model, loader(numbers()), {precision = "fp32", meter = function() return own end})
     assert.same({3, own}, {batches, meter})
+  end)
+
+  it("refuses a meter whose main figure has no value", function()
+    local own = {main = "mean", better = "max", add = function() end, result = function() return {n = 7} end}
+    assert.matches("the meter's main figure, mean, has no value", error_text(function()
+      return (train.evaluate(nn.Linear(2, 1), loader(numbers()), {precision = "fp32", meter = function() return own end}))
+    end), 1, true)
+  end)
+
+  it("reads some samples once more when asked, as they were", function()
+    capl.manual_seed(1)
+    local model = nn.Conv2d(1, 2, 1)
+    local meter = train.evaluate(model, loader(masks()), {precision = "fp32", meter = "segmentation"})
+    local batch, output = meter.again{2, 5}
+    assert.same({{2, 8, 8}, {2, 2, 8, 8}}, {batch.mask.shape, output.shape})
+    assert.is_true(model.training and not output.requires_grad)
+  end)
+
+  it("leaves no tensors behind, also when it fails", function()
+    local model = nn.Linear(2, 1)
+    support.no_leak(function()
+      train.evaluate(model, loader(numbers()), {precision = "fp32", meter = "regression"})
+      pcall(train.evaluate, model, loader(numbers(), "val", {drop_last = true}), {precision = "fp32", meter = "regression"})
+      pcall(train.evaluate, model, loader(masks()), {precision = "fp32", meter = "segmentation"})
+    end)
   end)
 
   it("refuses a meter that has not counted every sample", function()

@@ -11,7 +11,7 @@ local pending = require "meter.pending"
 local OP = "LocalisationMeter"
 local WORST = 24
 
-local Localisation = {kind = "localisation"}
+local Localisation = {kind = "localisation", ways = {mae = "min", rmse = "min"}}
 Localisation.__index = Localisation
 
 local spec = {

@@ -8,7 +8,7 @@ local pending = require "meter.pending"
 local OP = "RegressionMeter"
 local WORST = 24
 
-local Regression = {kind = "regression"}
+local Regression = {kind = "regression", ways = {r2 = "max", rmse = "min", mae = "min", smape = "min", mape = "min"}}
 Regression.__index = Regression
 
 local mains = {"rmse", "mae", "r2", "smape", "mape"}

@@ -14,7 +14,9 @@ local EXACT = 2 ^ 24 -- f32 counts exactly up to here: pixels of a batch
 local PART = 2 ^ 18 -- pixels at a time: each takes two rows of K numbers
 local WORST = 24
 
-local Segmentation = {kind = "segmentation", better = "max"}
+local Segmentation = {
+  kind = "segmentation", better = "max", ways = {miou = "max", f = "max", f_batch = "max", accuracy = "max"},
+}
 Segmentation.__index = Segmentation
 
 local mains = {"miou", "f", "f_batch", "accuracy"}
@@ -93,7 +95,9 @@ local function add(self, output, batch)
   local classes = capl.tensor(values, {dtype = "f32"}):reshape(1, -1)
   self.matrices:add({count_matrices(self, want, got, classes)}, {N})
   local counted = want:ne(self.ignore):to("f32")
-  self.rights:add({(want:eq(got):to("f32") * counted):reshape(N, -1):sum(2), counted:reshape(N, -1):sum(2)},
+  local x = output:to("f32")
+  local finite = (x - x):reshape(N, -1):sum(2) -- NaN where a score is none, or infinite
+  self.rights:add({(want:eq(got):to("f32") * counted):reshape(N, -1):sum(2), counted:reshape(N, -1):sum(2), finite},
     batch.ids or self:numbers(N))
 end
 
@@ -143,6 +147,9 @@ end
 function Segmentation:read_images(columns, ids)
   for i, id in ipairs(ids) do
     local right, all = columns[1][i], columns[2][i]
+    if columns[3][i] ~= 0 then
+      core.error{code = "value", op = OP, path = false, message = ("the model's output for sample %d is not finite"):format(id)}
+    end
     if all > 0 and right < all then table.insert(self.wrong, {id = id, accuracy = right / all}) end
   end
   self.n = self.n + #ids

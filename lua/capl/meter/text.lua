@@ -16,7 +16,10 @@ local WORST = 24 -- readings that are kept, wrong ones and right ones
 local SAMPLES = 4 -- of each pair of characters
 local MATRIX = 128 -- characters: beyond, evaluation.json lists the pairs alone
 
-local Text = {kind = "text", main = "exact", better = "max"}
+local Text = {
+  kind = "text", main = "exact", better = "max",
+  ways = {chars = "max", edit_distance = "min", edit_distance_normalised = "min", cer = "min"}, -- in which other figures are better
+}
 Text.__index = Text
 
 -- ---- making ----
@@ -67,7 +70,7 @@ local function new(opts)
   local self = setmetatable({
     charset = charset, merge = sets, same = merged_of(sets), decode = o.decode, loader = o.loader, most = o.worst,
     n = 0, exact = 0, merged = 0, chars = 0, right = 0, edits = 0, share = 0, confidence = 0, confident = 0,
-    by_place = {}, by_length = {}, right_of = {}, pairs = {}, wrong = {}, fine = {}, seen_fine = 0,
+    by_place = {}, by_length = {}, by_confidence = {}, right_of = {}, pairs = {}, wrong = {}, fine = {}, seen_fine = 0,
   }, Text)
   self.waiting = pending.new(function(columns, keys) self:read_columns(columns, keys) end)
   return self
@@ -159,6 +162,13 @@ local function keep_right(self, entry)
   if place <= self.most then self.fine[place] = entry end
 end
 
+local function count_confidence(self, confidence, right)
+  local b = bucket(self.by_confidence, math.min(9, math.floor(10 * confidence)))
+  b.n = b.n + 1
+  if right then b.right = b.right + 1 end
+  self.confidence, self.confident = self.confidence + confidence, self.confident + 1
+end
+
 --- Counts one reading.
 -- in   read, truth: texts of any length; confidence: optional, the probability the model gives its reading; id: optional,
 --      the sample's number in its source (the count of samples so far unless said)
@@ -178,7 +188,7 @@ function Text:count(read, truth, confidence, id)
     if alike(self, read, truth) then self.merged = self.merged + 1 end
     keep_wrong(self, entry)
   end
-  if confidence then self.confidence, self.confident = self.confidence + confidence, self.confident + 1 end
+  if confidence then count_confidence(self, confidence, read == truth) end
 end
 
 -- ---- counting batches ----
@@ -447,11 +457,20 @@ local function matrix(self)
   return {labels = labels, counts = counts}
 end
 
---- Everything, for evaluation.json: result() and by_position, by_length: lists of {position or length, n, right, low, high};
+-- How often readings of each tenth of confidence are right: a sound confidence is right as often as it says.
+local function confidences(self)
+  local out = shares(self.by_confidence, "from")
+  for _, row in ipairs(out) do row.from, row.to = row.from / 10, row.from / 10 + 0.1 end
+  return out[1] and out or nil
+end
+
+--- Everything, for evaluation.json: result() and by_position, by_length, by_confidence: lists of {position, length or from and
+-- to, n, right, low, high};
 -- confusion: {labels, counts}: rows are what was meant, columns what was read, the last label "" is nothing
 function Text:write()
   local out = self:result()
   out.by_position, out.by_length = shares(self.by_place, "position"), shares(self.by_length, "length")
+  out.by_confidence = confidences(self)
   if #self.charset <= MATRIX then out.confusion = matrix(self) end
   return out
 end

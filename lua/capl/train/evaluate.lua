@@ -71,6 +71,17 @@ local function read_all(meter, model, loader, o)
   return seen
 end
 
+-- Some samples once more, for pictures -> their batch and the model's output.
+local function read_again(model, loader, ids, o)
+  local low = {}
+  for key, value in pairs(loader.low) do low[key] = value end
+  low.batch, low.workers, low.cache = #ids, 0, "none"
+  local box = core.data.loader(loader.source.box:subset(ids), low)
+  box:epoch(1)
+  local batch = box:next()
+  return batch, capl.autocast(o.precision, model, o.input(batch))
+end
+
 -- Every sample once: anything else would be a figure about something else.
 local function check_count(meter, seen, loader)
   local part = loader.low and loader.low.world and loader.low.world > 1
@@ -78,7 +89,10 @@ local function check_count(meter, seen, loader)
   if seen ~= all then
     check.fail(OP, ("the %s loader gave %d of its %d samples"):format(loader.role, seen, all), "drop_last = true leaves the last ones out")
   end
-  meter:result() -- reads what is still on the device
+  local figures = meter:result() -- reads what is still on the device
+  if type(figures) ~= "table" or type(figures[meter.main]) ~= "number" then
+    check.fail(OP, ("the meter's main figure, %s, has no value"):format(meter.main), "it says which weights are better, so it is a number")
+  end
   if meter.n and meter.n ~= all then check.fail(OP, ("the meter counted %s of %d samples"):format(tostring(meter.n), all)) end
 end
 
@@ -87,9 +101,10 @@ local function in_eval_mode(model, fn)
   local modes = {}
   for _, module in model:named_modules() do modes[module] = module.training end
   model:eval()
-  local ok, err = pcall(core.no_grad, fn)
+  local ok, first, second = pcall(core.no_grad, fn)
   for module, training in pairs(modes) do module.training = training end
-  if not ok then error(err, 0) end
+  if not ok then error(first, 0) end
+  return first, second
 end
 
 --- Reads all samples of a loader once, in their order, and compares with what they hold. The model's mode is put back.
@@ -111,6 +126,7 @@ local function evaluate(model, loader, opts)
   local meter = meters.make(OP, o.meter, loader, {merge = o.merge})
   local replaced, seen = loader:stats().substituted, nil
   meter.role, meter.loader = loader.role, loader
+  meter.again = function(ids) return in_eval_mode(model, function() return read_again(model, loader, ids, o) end) end
   lock.evaluation(OP, loader, model, function()
     in_eval_mode(model, function() seen = read_all(meter, model, loader, o) end)
   end)

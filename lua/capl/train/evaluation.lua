@@ -116,20 +116,37 @@ end
 
 local function without_batch(t) return t and t:reshape(unpack(t.shape, 2)) end
 
--- The image with the truth over it, and beside it with what was read, where the meter has kept it.
-local function views_of(meter, e)
+-- What a model says of a mask's images, by their numbers: the meter keeps no masks, so they are read once more. Weights that
+-- have changed since say something else; then there is nothing to show.
+local function masks_of(meter, entries)
+  local ids, out = {}, {}
+  for i, e in ipairs(entries) do ids[i] = e.id end
+  if meter.kind ~= "segmentation" or not meter.again or not meter.loader.low or #ids == 0 then return out end
+  local batch, output = meter.again(ids)
+  local read = output:to("f32"):argmax(2):to("f32")
+  local right, all = read:eq(batch.mask:to("f32")):to("f32"), batch.mask:to("f32"):ne(meter.ignore):to("f32")
+  local parts = ((right * all):reshape(#ids, -1):sum(2) / all:reshape(#ids, -1):sum(2)):tolist()
+  for i, e in ipairs(entries) do
+    if math.abs(parts[i] - e.accuracy) < 1e-5 then out[e.id] = read:narrow(1, i, 1):reshape(read:size(2), read:size(3)):to("u8") end
+  end
+  return out
+end
+
+-- The image with what was read over it, where the meter has kept it, and beside it with the truth.
+local function views_of(meter, e, masks)
   local image, fields = image_of(meter, e.id)
   if not image then return {} end
   local caption = e.distance and ("off by %.1f px"):format(e.distance) or e.accuracy and ("%.1f %% right"):format(100 * e.accuracy)
   local truth = {image = image, mask = without_batch(fields.mask), points = without_batch(fields.points), caption = "truth"}
-  return {e.read and {image = image, points = points_of(e.read), caption = caption} or {image = image, caption = caption}, truth}
+  return {{image = image, points = e.read and points_of(e.read), mask = masks[e.id], caption = caption}, truth}
 end
 
 local function gallery(meter, path)
-  local views = {}
-  for i, e in ipairs(meter:samples().wrong) do
-    if i > CELLS / 2 then break end
-    for _, view in ipairs(views_of(meter, e)) do views[#views + 1] = view end
+  local views, entries = {}, {}
+  for i, e in ipairs(meter:samples().wrong) do entries[i] = i <= CELLS / 2 and e or nil end
+  local masks = masks_of(meter, entries)
+  for _, e in ipairs(entries) do
+    for _, view in ipairs(views_of(meter, e, masks)) do views[#views + 1] = view end
   end
   if #views == 0 then return end
   local short = ("%s: %s"):format(run.name(), evaluation.line(meter):match("^[^,]+"))

@@ -37,7 +37,8 @@ function metric.of(op, wanted, e)
   if name == "loss" and e.loss then return e.loss, "min", name end
   local value = e.figures[name]
   if type(value) ~= "number" then check.unknown(op, "metric", name, names_of(e.figures)) end
-  local better = wanted.better or (name == main and (e.meter and e.meter.better or "max"))
+  local ways = e.meter and e.meter.ways
+  local better = wanted.better or (name == main and (e.meter and e.meter.better or "max")) or ways and ways[name]
   if not better then
     check.fail(op, ("metric = \"%s\": nobody says whether more of it is better"):format(name),
       ('metric = {name = "%s", better = "max"}, or "min"'):format(name))
