@@ -228,7 +228,7 @@ describe("early_stop of train.fit", function()
   it("wants a figure it can watch", function()
     local function said(changes) return error_text(function() local r = train.fit(job(changes)) return r end) end
     assert.matches("unknown metric 'exat'; did you mean 'exact'?", said{early_stop = {patience = 1, metric = "exat"}}, 1, true)
-    assert.matches("metric = \"chars\": nobody says whether more of it is better", said{metric = "chars"}, 1, true)
+    assert.matches("metric = \"low\": nobody says whether more of it is better", said{metric = "low"}, 1, true)
     assert.matches("unknown option 'patient'; did you mean 'patience'?", said{early_stop = {patient = 1}}, 1, true)
     local o = job{early_stop = 3}
     o.val = nil
