@@ -16,6 +16,6 @@ local images = data.loader {
 }
 local model = nn.Sequential {nn.Flatten(), nn.Linear(60 * 160, 6 * 36)}
 train.fit {
-  model = model, train = images, steps = 4, optimizer = optim.SGD(model:parameters(), {lr = 0.1}),
+  model = model, train = images, val = false, steps = 4, optimizer = optim.SGD(model:parameters(), {lr = 0.1}),
   loss = function(output, batch) return nn.cross_entropy(output:view(-1, 36), batch.target:view(-1), {ignore_index = -1}) end,
 }

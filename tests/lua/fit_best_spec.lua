@@ -231,7 +231,7 @@ describe("early_stop of train.fit", function()
     assert.matches("metric = \"low\": nobody says whether more of it is better", said{metric = "low"}, 1, true)
     assert.matches("unknown option 'patient'; did you mean 'patience'?", said{early_stop = {patient = 1}}, 1, true)
     local o = job{early_stop = 3}
-    o.val = nil
+    o.val = false
     assert.matches("there is no val loader to watch", error_text(function() local r = train.fit(o) return r end), 1, true)
   end)
 end)

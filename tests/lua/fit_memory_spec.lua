@@ -27,7 +27,7 @@ local function loss_of(output, batch) return nn.cross_entropy(output:view(-1, #C
 
 local function job(changes)
   local model = network(changes.norm)
-  local o = {model = model, train = loader("train", 4 * BATCH), loss = loss_of, precision = "fp32", steps = 6,
+  local o = {model = model, train = loader("train", 4 * BATCH), val = false, loss = loss_of, precision = "fp32", steps = 6,
     optimizer = (changes.make or optim.AdamW)(model:parameters(), {lr = 0.01})}
   for key, value in pairs(changes) do
     if key ~= "norm" and key ~= "make" then o[key] = value end

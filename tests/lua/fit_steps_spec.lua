@@ -23,7 +23,7 @@ local function loss_of(output, batch) return nn.cross_entropy(output:view(-1, #C
 
 local function job(changes)
   local model = network()
-  local o = {model = model, train = loader("train", 16), loss = loss_of, precision = "fp32", steps = 4,
+  local o = {model = model, train = loader("train", 16), val = false, loss = loss_of, precision = "fp32", steps = 4,
     optimizer = optim.SGD(model:parameters(), {lr = 0.5})}
   for key, value in pairs(changes or {}) do o[key] = value end
   return o

@@ -230,7 +230,7 @@ end)
 describe("train.fit", function()
   local function fit(schedule, val)
     local net = capl.nn.Sequential{capl.nn.Flatten(), capl.nn.Linear(160 * 60, 4 * 36)}
-    return capl.train.fit{model = net, train = loader(schedule), val = val, steps = 2,
+    return capl.train.fit{model = net, train = loader(schedule), val = val or false, steps = 2,
       loss = function(output, batch) return capl.nn.cross_entropy(output:view(-1, 36), batch.target:view(-1)) end,
       optimizer = capl.optim.SGD(net:parameters(), {lr = 0.1})}
   end

@@ -25,7 +25,7 @@ local function loss_of(output, batch) return nn.cross_entropy(output:view(-1, #C
 -- What train.fit takes, with changes; false removes.
 local function job(changes)
   local model = small_model()
-  local o = {model = model, train = loader("train", 16), loss = loss_of, precision = "fp32",
+  local o = {model = model, train = loader("train", 16), val = false, loss = loss_of, precision = "fp32",
     optimizer = optim.SGD(model:parameters(), {lr = 0.01})}
   for key, value in pairs(changes or {}) do o[key] = value or nil end
   if changes then

@@ -37,12 +37,13 @@ function BatchNorm:after_load() self.batches = self.num_batches_tracked:item() e
 
 local function count_batch(self) self.batches = self.batches + 1 end
 
--- Runs batch_norm or an op that begins with it; only its first output matters outside.
+-- Runs batch_norm or an op that begins with it; only its first output matters outside. A frozen layer (train.freeze) uses
+-- its running statistics in training, too.
 function BatchNorm:fused(x, name)
-  local again = settings.recomputing -- the batch has been counted
-  if self.training and not again then hooks.each_time(count_batch, self) end
+  local again, training = settings.recomputing, self.training and not self.frozen -- again: the batch has been counted
+  if training and not again then hooks.each_time(count_batch, self) end
   local y, mean, invstd, index = op[name](x, self.weight, self.bias, self.running_mean, self.running_var,
-    {eps = self.eps, momentum = again and 0 or self.momentum, training = self.training})
+    {eps = self.eps, momentum = again and 0 or self.momentum, training = training})
   mean:free()
   invstd:free()
   if index then index:free() end

@@ -60,6 +60,13 @@ local function as_it_is(usual)
   return function(value) return value, nil, value == usual end
 end
 
+local function apply_dry_run(value)
+  if type(value) ~= "boolean" then
+    core.error{code = "value", message = ("dry_run is true or false, not '%s'"):format(tostring(value))}
+  end
+  return value, nil, not value
+end
+
 --- key, default, doc for --help, apply(value) -> value in force, why if it was chosen, whether the header may leave it out;
 --- from_text(text or true) where a flag may be of another type; taken: whoever uses the value marks it as read
 return {
@@ -74,6 +81,8 @@ return {
     apply = as_it_is(false), from_text = resume_text, taken = true},
   {key = "inexact", default = false, doc = "lets --resume go on elsewhere, where the numbers will differ",
     apply = as_it_is(false), taken = true},
+  {key = "dry_run", default = false, doc = "one step and one evaluation batch through all of train.fit; leaves nothing",
+    apply = apply_dry_run, taken = true},
   {key = "init_from", default = "none", doc = "begins with the weights in a safetensors file, a model or a checkpoint",
     apply = as_it_is("none"), taken = true},
 }

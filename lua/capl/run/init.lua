@@ -11,6 +11,7 @@ local json = require "run.json"
 local output = require "run.output"
 local process = require "run.process"
 local products = require "run.products"
+local trees = require "run.trees"
 
 local run = {
   mode = "none", -- "run", "check", "bench"; "none" at the prompt and under -e
@@ -34,6 +35,7 @@ local run = {
   program = "capl", -- as it was called
   minutes = 0, -- after which the run is stopped; 0 = never
   kept = nil, -- path of the model file to use
+  scratch = false, -- the run's folder goes when the run ends: a dry run
 }
 
 local listeners = {step = {}, epoch = {}, loader = {}, finish = {}}
@@ -340,6 +342,13 @@ local function report_or_error()
   error(err, 0)
 end
 
+--- Of a dry run: what it has written goes.
+local function end_scratch()
+  if run.path then trees.remove(run.path) end
+  core.sys.remove("runs") -- if it is empty
+  run.print("dry run: one step, evaluation, saving and the report went well; nothing is left of them")
+end
+
 --- Ends a run that returned: report, promises, last line.
 function run.finish()
   check_args()
@@ -351,6 +360,7 @@ function run.finish()
     core.error{code = "value", message = "given, but never read by the recipe: " .. table.concat(names, ", ")}
   end
   tell("finish")
+  if run.scratch then return end_scratch() end
   if run.kept then
     run.print("keep: " .. run.kept)
     local next_command = run.next_command()

@@ -15,6 +15,7 @@ return {
   EarlyStopping = require("train.early_stopping").new,
   BestTracker = require("train.best_tracker").new,
   Checkpoint = require "train.checkpoint",
+  freeze = require "train.freeze",
   clip_grad_norm_ = require("optim.clip").clip_grad_norm_,
   clip_grad_value_ = require("optim.clip").clip_grad_value_,
   load_weights = require "train.weights",

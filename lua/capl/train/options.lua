@@ -13,7 +13,7 @@ local span = require "train.span"
 local OP = "train.fit"
 
 local spec = parts.add_keys {
-  {"model", "table", required = true}, {"train", "table", required = true}, {"val", "table"}, {"test", "table"},
+  {"model", "table", required = true}, {"train", "table", required = true}, {"val", "table", "boolean"}, {"test", "table"},
   {"loss", "function", required = true}, {"optimizer", "table", required = true},
   {"input", "function", default = function(batch) return batch.image or batch.input end},
   {"precision", "string", "table", default = "auto"},
@@ -22,6 +22,16 @@ local spec = parts.add_keys {
   {"merge", "table"}, {"meter", "string", "function"}, {"capture", "boolean", "string", default = "auto"},
   {"on_oom", "string", default = "stop"},
 }
+
+-- Training without validation is a decision that a recipe writes down.
+local function check_val(o)
+  if o.val == nil then
+    check.fail(OP, "val is missing",
+      'val = data.loader{…, role = "val"} shows how training goes and chooses the weights; val = false does without')
+  end
+  if o.val == true then check.fail(OP, "val is a loader, or false for none") end
+  o.val = o.val or nil
+end
 
 -- Why a loader of another role cannot take the place of one.
 local wrong_roles = {
@@ -97,6 +107,7 @@ end
 local function read(given)
   if type(given) ~= "table" then check.fail(OP, "takes one table: train.fit{model = …, train = …, loss = …, …}") end
   local o = check.options(OP, spec, given)
+  check_val(o)
   check_parts(o)
   parts.prepare(o)
   check.steps(OP, "eval_every", o.eval_every)

@@ -7,7 +7,6 @@
 --   lines()               -> lines for the header of the run
 --   moments()             -> list of {x = step, label}: where something begins or ends, for schedule.png
 --   resume()              before begin, told to the one that puts saved states back
---   before_step(batch)    after_step(loss): loss lives on the device, so reading it costs a wait
 --   between_steps()       after a step and its evaluation, when another step follows
 --   before_step(batch)    after_step(loss): loss lives on the device, so reading it costs a wait; with accumulate, batch is a
 --                         list of batches that has their count
@@ -24,6 +23,10 @@ local parts = {}
 local list = {
   require "train.parts.time", -- the first: its clock ends a step before others work on it
   require "train.parts.weights", -- before all that copy the model
+  require "train.parts.limit",
+  require "train.parts.overfit",
+  require "train.parts.freeze",
+  require "train.parts.sanity",
   require "train.parts.accumulate",
   require "train.parts.clip",
   require "train.parts.lr_rule",
@@ -37,10 +40,12 @@ local list = {
   require "train.parts.best",
   require "train.parts.early_stop",
   require "train.parts.plateau",
+  require "train.parts.gap",
   require "train.parts.curriculum",
   require "train.parts.monitor",
   require "train.parts.override",
   require "train.parts.checkpoint", -- last: it saves what the others have made of a step
+  require "train.parts.dry_run", -- after all that write files
 }
 
 local events = {"resume", "begin", "before_step", "after_step", "between_steps", "epoch_ended", "before_evaluation", "evaluated",

@@ -1,0 +1,127 @@
+-- loaders.lua: loaders made of loaders: the first batches of each epoch, and a few samples held for good.
+-- SPDX-License-Identifier: Apache-2.0
+local core = ...
+
+local data = require "data"
+local hooks = require "hooks"
+local run = require "run"
+
+local loaders = {}
+
+-- ---- the first batches ----
+
+-- Batches of the present epoch that a resumed loader has given already.
+local function given_already(inner, number)
+  if inner.resumed ~= number then return 0 end
+  return math.ceil(inner:state().position / (inner.batch * (inner.low and inner.low.world or 1)))
+end
+
+local function first_batches(inner, most, number)
+  local left, iterator = most - given_already(inner, number), inner:epoch(number)
+  return function()
+    if left <= 0 then
+      if left == 0 then hooks.epoch(inner, number) end
+      left = -1
+      return nil
+    end
+    left = left - 1
+    return iterator()
+  end
+end
+
+--- A loader whose epochs end after `most` batches; everything else is the given loader's, its state included.
+function loaders.limited(inner, most)
+  most = math.min(most, inner:batches())
+  local all = most == inner:batches()
+  local own = {
+    partial = not all or inner.partial,
+    batches = function() return most end,
+    samples = function() return all and inner:samples() or most * inner.batch end,
+    epoch = function(_, number) return first_batches(inner, most, number) end,
+  }
+  return setmetatable({}, {
+    __index = function(_, key)
+      local value = own[key]
+      if value == nil then value = inner[key] end
+      return value
+    end,
+    __newindex = function(_, key, value) inner[key] = value end,
+  })
+end
+
+-- ---- a few samples for good ----
+
+local Held = {}
+Held.__index = Held
+
+-- The first `count` samples of a batch, with their numbers.
+local function first_samples(batch, count)
+  local out, ids = {}, batch.ids
+  for key, value in pairs(batch) do
+    local cut = core.is_tensor(value) and value.ndim > 0 and value.shape[1] == batch.count
+    out[key] = cut and value:narrow(1, 1, count) or value
+  end
+  out.count, out.padded = count, 0
+  for i = count + 1, ids and #ids or 0 do ids[i] = nil end
+  local look_up = getmetatable(batch).__index
+  return setmetatable(out, {__index = function(self, key)
+    if key == "ids" then return ids end -- not a field: a list of numbers would be part of what a captured step is called with
+    return look_up(self, key)
+  end})
+end
+
+-- Batches with the first samples of a source as they are: not augmented, not shuffled.
+local function collect(from, samples)
+  local low = from.low or {}
+  local plain = data.loader{source = from.source, role = "train", batch = math.min(from.batch, samples), workers = 0, shuffle = false,
+    normalize = from.normalize, dtype = low.dtype, seed = low.seed, cache = "none"}
+  local batches, left = {}, samples
+  for batch in plain:epoch(1) do
+    batches[#batches + 1] = first_samples(batch, math.min(batch.count, left))
+    left = left - batches[#batches].count
+    if left == 0 then break end
+  end
+  return batches, samples - left
+end
+
+--- Two loaders, for training and for validation, that give the first `samples` samples of a train loader's source again and
+-- again: the same bytes, in the same order, without augmentation. They hold fewer when the source has fewer.
+function loaders.held(from, samples)
+  local batches, count = collect(from, samples)
+  local function make(role)
+    return setmetatable({role = role, held = batches, count = count, at = {epoch = 0, position = 0}, source = from.source,
+      charset = from.charset, length = from.length, batch = math.min(from.batch, samples), normalize = from.normalize,
+      dtype = from.dtype, workers = 0, partial = true}, Held)
+  end
+  return make("train"), make("val")
+end
+
+function Held:batches() return #self.held end
+function Held:samples() return self.count end
+function Held:stats() -- luacheck: no self
+  return {batches = 0, samples = 0, augmented = 0, substituted = 0, bad = 0, wait_seconds = 0, seconds = 0}
+end
+function Held:path() return ("%d samples held"):format(self.count) end
+function Held:report() return ("%s data: %s"):format(self.role, self:path()) end
+function Held:state() return {epoch = self.at.epoch, position = self.at.position} end
+
+function Held:set_state(state) self.at, self.resumed = {epoch = state.epoch, position = state.position}, state.epoch end
+
+function Held:epoch(number)
+  if self.resumed ~= number then self.at = {epoch = number, position = 0} end
+  self.resumed = nil
+  local at = self.at
+  return function()
+    local batch = self.held[at.position + 1]
+    if not batch then
+      if at.position == #self.held then hooks.epoch(self, number) end
+      at.position = #self.held + 1
+      return nil
+    end
+    at.position = at.position + 1
+    run.saw_batch(self, batch)
+    return batch
+  end
+end
+
+return loaders

@@ -1,0 +1,48 @@
+-- sanity.lua: the key sanity of train.fit: a few val batches are read before the first step, so that what is wrong with
+-- evaluation shows now and not an hour later. Nothing of it is kept.
+-- SPDX-License-Identifier: Apache-2.0
+local core = ...
+
+local check = require "check"
+local evaluate = require "train.evaluate"
+local loaders = require "train.loaders"
+local run = require "run"
+
+local OP = "train.fit"
+local BATCHES = 2 -- for "auto"
+local STEPS, SECONDS = 200, 60 -- shorter runs come to their first evaluation soon enough
+
+local Sanity = {}
+Sanity.__index = Sanity
+
+local function is_short(o) return (o.steps and o.steps < STEPS) or (o.max_time and o.max_time < SECONDS) end
+
+local function read(o)
+  if o.sanity == false then o.sanity = 0 end
+  if o.sanity == true then o.sanity = BATCHES end
+  if o.sanity == "auto" then o.sanity = (is_short(o) or not o.val) and 0 or BATCHES end
+  if type(o.sanity) ~= "number" then check.unknown(OP, "sanity", o.sanity, {"auto", "true", "false"}) end
+  if o.sanity < 0 then check.fail(OP, ("sanity is a number of val batches from 0 on, got %d"):format(o.sanity)) end
+  if o.sanity > 0 and not o.val then check.fail(OP, ("sanity = %d: there is no val loader to read"):format(o.sanity)) end
+end
+
+local function new(fit)
+  local real = run.mode == "run" or run.mode == "none"
+  if fit.o.sanity == 0 or not real then return nil end
+  return setmetatable({fit = fit}, Sanity)
+end
+
+--- Random streams are left as they were: the run is the same with and without.
+function Sanity:begin()
+  local fit, o = self.fit, self.fit.o
+  if fit.step > 0 then return end
+  local seed, streams = core.rng()
+  local meter = evaluate(fit.model, loaders.limited(o.val, o.sanity), {precision = o.precision, merge = o.merge, loss = o.loss,
+    meter = o.meter, input = o.input})
+  core.rng(seed, streams)
+  if type(meter:result()[meter.main]) ~= "number" then
+    check.fail(OP, ("sanity: the meter's main figure %s is no number"):format(tostring(meter.main)))
+  end
+end
+
+return {name = "sanity", spec = {{"sanity", "whole", "boolean", "string", default = "auto"}}, read = read, new = new}
