@@ -42,6 +42,7 @@ local list = {
   require "train.parts.plateau",
   require "train.parts.gap",
   require "train.parts.curriculum",
+  require "train.parts.events",
   require "train.parts.monitor",
   require "train.parts.override",
   require "train.parts.checkpoint", -- last: it saves what the others have made of a step

@@ -1,0 +1,33 @@
+-- events.lua: what changes on the way, as lines of metrics.jsonl: going on from a checkpoint, a stage that begins, an early end.
+-- SPDX-License-Identifier: Apache-2.0
+local Events = {}
+Events.__index = Events
+
+local function new(fit)
+  return setmetatable({fit = fit, schedule = fit.o.train.schedule, told = 0}, Events)
+end
+
+function Events:tell(text) self.fit.record:event(self.fit:at(), text) end
+
+function Events:begin()
+  if self.fit.resumed then self:tell("resumed") end
+  self.told = self.schedule and #self.schedule:history() or 0
+end
+
+function Events:after_step()
+  if not self.schedule then return end
+  local begun = self.schedule:history()
+  for i = self.told + 1, #begun do
+    self:tell(("stage %d%s begins"):format(begun[i].stage, begun[i].name and ": " .. begun[i].name or ""))
+  end
+  self.told = #begun
+end
+
+function Events:finish()
+  local stopping = self.fit.stopping
+  if stopping then self:tell(("%s: %s"):format(stopping.reason, stopping.sentence)) end
+end
+
+function Events:stopped() self:tell("interrupted") end
+
+return {name = "events", new = new}
