@@ -47,12 +47,12 @@ local function better_of(r, figure)
 end
 
 local function entry(path, name)
-  local r = folder.read(path)
+  local r = folder.read(path, {brief = true})
   local best, figure, role = best_of(r)
   local recipe = value.text(r.settings, "recipe") or value.text(r.result, "recipe")
   return {
     name = name, path = path, recipe = recipe and recipe:match("[^/]+$"), state = r.state, started = value.text(r.settings, "started"),
-    steps = value.number(r.result, "steps") or r.step > 0 and r.step or nil, time = r.seconds or value.number(r.result, "seconds"),
+    steps = facts.steps(r), time = r.seconds or value.number(r.result, "seconds"),
     best = best, figure = figure, role = role, better = better_of(r, figure), error = r.error and value.text(r.error, "message") or nil,
   }
 end

@@ -76,9 +76,15 @@ local function figure_tiles(figures, role, out)
   if n then out[#out + 1] = tile("", role .. " samples", html.number(n)) end
 end
 
+--- Steps that were made, as far as the files tell; nil when they tell of none.
+function facts.steps(r)
+  local steps = math.max(value.number(r.result, "steps") or 0, r.step)
+  return steps > 0 and steps or nil
+end
+
 local function run_tiles(r, out)
-  local steps = value.number(r.result, "steps") or r.step
-  if steps > 0 then out[#out + 1] = tile("", "steps", html.number(steps), facts.images_words(r)) end
+  local steps = facts.steps(r)
+  if steps then out[#out + 1] = tile("", "steps", html.number(steps), facts.images_words(r)) end
   local seconds = r.seconds or value.number(r.result, "seconds")
   if seconds then out[#out + 1] = tile("", "time", html.seconds(seconds)) end
   local rate = value.number(r.result, "images_per_s") or curves.mean(r.points, "images_per_s")
@@ -88,8 +94,8 @@ local function run_tiles(r, out)
 end
 
 function facts.images_words(r)
-  local images = value.number(r.result, "images") or value.number(r.points[#r.points], "images")
-  return images and html.number(images) .. " images"
+  local images = math.max(value.number(r.result, "images") or 0, value.number(r.points[#r.points], "images") or 0)
+  return images > 0 and html.number(images) .. " images"
 end
 
 local function error_html(r)

@@ -10,6 +10,7 @@ local value = require "report.value"
 local folder = {}
 
 local MOST_LINES = 1000000 -- of metrics.jsonl
+local END_BYTES = 50000 -- of it, when only its end is wanted
 
 -- ---- files ----
 
@@ -37,6 +38,7 @@ local function each_line(r, name, take)
   local text, why = core.sys.read(path)
   if not text then return note(r, ("%s could not be read: %s"):format(name, why)) end
   r.files[name] = true
+  if r.brief and #text > END_BYTES then text = text:sub(-END_BYTES):gsub("^[^\n]*\n", "") end
   local bad, count = 0, 0
   for line in text:gmatch("[^\n]+") do
     local fine, object = pcall(core.json_decode, line)
@@ -128,16 +130,18 @@ function folder.check(path)
 end
 
 --- Everything that the files of a run's folder say.
--- in   path; ending = true when it is this process whose run is at its end
+-- in   path; opts: ending = true when it is this process whose run is at its end; brief = true: of a run with a result.json,
+--      only the end of metrics.jsonl
 -- out  {path, name, settings, result, evaluation (objects, {} when missing), points, evaluations (rows of metrics.jsonl with
 --      ascending steps), events, error, step, seconds, state = "running", "finished", "stopped", "failed", "killed" or
 --      "unknown", why, notes = what could not be read, files = {name = true}}
-function folder.read(path, ending)
+function folder.read(path, opts)
   path = path:gsub("(.)/+$", "%1")
   folder.check(path)
-  local r = {path = path, name = path:match("([^/]+)$") or path, notes = {}, files = {}, step = 0, ending = ending}
+  local r = {path = path, name = path:match("([^/]+)$") or path, notes = {}, files = {}, step = 0, ending = opts and opts.ending}
   for _, list in ipairs{"points", "evaluations", "events"} do r[list] = {} end
   for _, part in ipairs{"settings", "result", "evaluation"} do r[part] = read_object(r, part .. ".json") end
+  r.brief = opts and opts.brief and r.files["result.json"]
   each_line(r, "metrics.jsonl", function(row) take_row(r, row) end)
   drop_undone(r)
   r.error = error_of(r)

@@ -148,7 +148,7 @@ end
 -- out  the path written, bytes
 -- errs io: not the folder of a run; the file cannot be written
 function report.write(path, out, ending)
-  local r = folder.read(path, ending)
+  local r = folder.read(path, {ending = ending})
   out = out or r.path .. "/report.html"
   local text = report.page(r)
   local written, why = core.sys.write(out, text)
