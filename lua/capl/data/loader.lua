@@ -15,6 +15,8 @@ local run = require "run"
 local schedules = require "augment.schedule"
 local told = require "data.told"
 
+local START = 32 -- images of a batch = "auto" until somebody has measured
+
 local Loader = {}
 Loader.__index = Loader
 
@@ -124,7 +126,8 @@ local function pin_word(pin)
 end
 
 --- Serves a source in batches.
--- opts  source: of data.captcha, data.folder …; role = "train" | "val" | "test"; batch = 64 images; workers = "auto" |
+-- opts  source: of data.captcha, data.folder …; role = "train" | "val" | "test"; batch = 64 images, or "auto" (train.fit and
+--       train.auto_batch measure which is best here); workers = "auto" |
 --       threads (0 = none); prefetch = 2 batches; shuffle = true for train, else false; drop_last = false;
 --       augment = {rotate = degrees, …} (lua/capl/augment lists the ops), the name of a preset, or augment.schedule{…}; tta =
 --       true: val and test images may be augmented too;
@@ -158,6 +161,8 @@ function Loader.new(opts)
   if o.shard ~= nil and not distributed.is_world(o.shard) then
     check.fail("data.loader: shard is a " .. core.typename(o.shard) .. "; capl.distributed() gives one")
   end
+  local auto_batch = o.batch == "auto"
+  if auto_batch then o = setmetatable({batch = START}, {__index = o}) end
   local ops = read_augment(o)
   local schedule = read_schedule(o)
   local shuffle = o.shuffle
@@ -174,7 +179,7 @@ function Loader.new(opts)
     box = core.data.loader(o.source.box, low), source = o.source, role = o.role, charset = o.source.charset,
     length = o.source.length, batch = o.batch or 64, workers = low.workers, dtype = low.dtype,
     normalize = o.normalize or "standardize", on_error = on_error, schedule = schedule,
-    told_bad = 0, low = low,
+    told_bad = 0, low = low, auto_batch = auto_batch,
   }, Loader)
   self.line = {stats = self:stats()}
   if schedule then schedule:attach(self) end
@@ -193,6 +198,18 @@ function Loader:stats()
   local s = self.box:stats()
   for key, value in pairs(self.before or {}) do s[key] = s[key] + value end
   return s
+end
+--- Exchanges the number of images in a batch; the next epoch begins with it.
+function Loader:set_batch(images)
+  check.kind("loader:set_batch", "its number of images", images, "number")
+  local low = {}
+  for key, value in pairs(self.low) do low[key] = value end
+  low.batch = images
+  local box = core.data.loader(self.source.box, low)
+  self.before = self:stats()
+  self.box:free()
+  self.box, self.low, self.batch, self.resumed = box, low, images, nil
+  if self.schedule then self.schedule.box = box end
 end
 --- Exchanges the augmentation from the next batch on, which is the same as if the loader had had it from the beginning.
 -- in   ops: a table as augment of data.loader takes it, or the name of a preset; nil: what the loader was made with

@@ -6,6 +6,7 @@ return {
   fit = require "train.fit",
   Anomaly = require("train.anomaly").new,
   lr_find = require("train.lr_find").find,
+  auto_batch = require "train.auto_batch",
   initial_loss = require("train.initial_loss").of,
   evaluate = require "train.evaluate",
   Log = require("run.log").new,

@@ -27,6 +27,8 @@ local list = {
   require "train.parts.overfit",
   require "train.parts.freeze",
   require "train.parts.sanity",
+  require "train.parts.auto_batch", -- before all that count in batches
+  require "train.parts.recompute",
   require "train.parts.accumulate",
   require "train.parts.clip",
   require "train.parts.lr_rule",
