@@ -23,11 +23,11 @@ local parts = {}
 local list = {
   require "train.parts.time", -- the first: its clock ends a step before others work on it
   require "train.parts.weights", -- before all that copy the model
+  require "train.parts.auto_batch", -- before all that exchange loaders or count in batches
   require "train.parts.limit",
   require "train.parts.overfit",
   require "train.parts.freeze",
   require "train.parts.sanity",
-  require "train.parts.auto_batch", -- before all that count in batches
   require "train.parts.recompute",
   require "train.parts.accumulate",
   require "train.parts.clip",
