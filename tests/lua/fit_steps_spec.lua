@@ -60,6 +60,17 @@ describe("accumulate", function()
     assert.same({8, 64, 8}, {r.steps, r.images, o.optimizer.steps})
   end)
 
+  it("names the batch of a sum whose loss is no number", function()
+    local o = job{train = loader("train", 10, 4), accumulate = 3, log_every = 1}
+    o.loss = function(output, batch)
+      local loss = loss_of(output, batch)
+      return batch.count == 2 and loss * math.huge or loss
+    end
+    local text = error_text(train.fit, o)
+    assert.matches("the loss of step 1 is inf", text, 1, true)
+    assert.matches("of 2: ", text, 1, true)
+  end)
+
   it("refuses what cannot be", function()
     assert.matches("accumulate is a number of batches from 1 on, got 0", said{accumulate = 0}, 1, true)
     assert.matches("accumulate must be a whole number, got 1.5", said{accumulate = 1.5}, 1, true)
@@ -172,6 +183,21 @@ describe("schedule.plateau", function()
     again.optimizer:load_state_dict(o.optimizer:state_dict())
     assert.equal(o.optimizer:lr_of(o.optimizer.groups[1]), again.optimizer.lr)
     assert.same(o.optimizer.groups[1].lr:state(), again.optimizer.groups[1].lr:state())
+  end)
+
+  it("is told each figure once, however many groups follow it", function()
+    local plateau = optim.schedule.plateau{lr = 1, patience = 100}
+    local told, report = 0, plateau.told
+    plateau.told = function(...)
+      told = told + 1
+      return report(...)
+    end
+    local o = job{val = loader("val", 6), eval_every = 2}
+    local model = nn.Sequential{nn.AvgPool2d(10), nn.Flatten(), nn.Linear(8, 4), nn.Linear(4, 6)}
+    o.model, o.optimizer = model, optim.SGD(optim.groups(model, {lr = plateau, layer_decay = 0.5}))
+    assert.equal(2, #o.optimizer.groups)
+    train.fit(o)
+    assert.equal(2, told)
   end)
 
   it("wants a val loader", function()

@@ -69,10 +69,10 @@ function Schedule:report(value, better)
   return self.told and self.told(check.arg(1, "report", "number", value), better) or false
 end
 
---- Options of a schedule that follows figures, nil for others.
-function Schedule:follows()
-  if self.inner then return self.inner:follows() end
-  return self.told and self.options or nil
+--- The schedule, itself or inside, that follows figures; nil when none does.
+function Schedule:follower()
+  if self.inner then return self.inner:follower() end
+  return self.told and self or nil
 end
 
 Schedule.__tostring = function(self)

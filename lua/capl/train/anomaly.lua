@@ -267,10 +267,21 @@ function Anomaly:of_origin(origin, batch, lines)
   return hint_of[origin.op:gsub("_grad$", "")]
 end
 
+-- Of summed batches (accumulate) the first that is at fault by itself, or else the first.
+function Anomaly:at_fault(at)
+  if not at.batch[1] then return at end
+  local function only(batch) return {batch = batch, step = at.step, seed = at.seed, streams = at.streams} end
+  for _, batch in ipairs(at.batch) do
+    if self:of_batch(batch) or self:repeat_step(only(batch)) then return only(batch) end
+  end
+  return only(at.batch[1])
+end
+
 --- Raises the error about a step. at: {batch, step, seed, streams}
 function Anomaly:explain(what, value, at)
   self.now = nil
   self:stop_watching()
+  at = self:at_fault(at)
   local batch, lines = at.batch, {}
   batch.count = batch.count or self.input(batch).shape[1]
   local of_batch, batch_hint = self:of_batch(batch)

@@ -10,14 +10,14 @@ local OP = "train.fit"
 local Plateau = {}
 Plateau.__index = Plateau
 
--- Schedules among the rates of an optimiser that follow figures, each once.
+-- Schedules that follow figures among the rates of an optimiser, each once, however many groups use it.
 local function followers(optimizer)
   local out, seen = {}, {}
   for _, group in ipairs(optimizer.groups or {}) do
-    local rate = group.lr
-    if schedule.is(rate) and rate:follows() and not seen[rate] then
-      seen[rate] = true
-      table.insert(out, {schedule = rate, metric = rate:follows().metric})
+    local found = schedule.is(group.lr) and group.lr:follower() or nil
+    if found and not seen[found] then
+      seen[found] = true
+      table.insert(out, {schedule = found, metric = found.options.metric})
     end
   end
   return out

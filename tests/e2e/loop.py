@@ -1,0 +1,136 @@
+"""Everything that a training loop may be asked for at once: what a run says of it, what it leaves, and that it goes on to the bit.
+
+SPDX-License-Identifier: Apache-2.0
+"""
+import glob
+import json
+import os
+import re
+
+from program import capl, check, in_empty_folder
+
+RECIPE = """--- capl: 1
+-- SPDX-License-Identifier: Apache-2.0
+local p = capl.params {steps = 24, seed = 7, patience = 50, lr = 1e-2, overfit = 0, broken = false}
+capl.manual_seed(p.seed)
+local function loader(role, count)
+  return data.loader {
+    source = data.captcha {charset = "0-9", length = 2, width = 40, height = 20, count = count, seed = 3, fixed = true},
+    role = role, batch = 4, workers = 0, augment = role == "train" and {noise = 0.1} or nil, shuffle = role == "train",
+  }
+end
+local model = nn.Sequential {
+  nn.Conv2d(1, 4, 3, {stride = 2, padding = 1}), nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten(), nn.Linear(4 * 10 * 20, 20),
+}
+local rate = optim.schedule.warmup(optim.schedule.plateau {lr = p.lr, factor = 0.5, patience = 1, eps = 0}, {steps = 3})
+train.fit {
+  model = model, train = loader("train", 40), val = loader("val", 12), test = loader("test", 8),
+  loss = function(y, batch)
+    if p.broken and not model.training then error("evaluation is broken") end
+    return nn.cross_entropy(y:view(-1, 10), batch.target:view(-1))
+  end,
+  optimizer = optim.AdamW(optim.groups(model, {lr = rate, layer_decay = 0.5, no_decay = true})), precision = "fp32",
+  steps = p.steps, eval_every = 3, log_every = 1, checkpoint = {every = 50},
+  accumulate = 2, clip_norm = 0.05, lr_rule = "sqrt", base_batch = 2, ema = {decay = 0.8, every = 2},
+  early_stop = {patience = p.patience, min_delta = 1e-4}, metric = "loss", top_k = 2, freeze = {names = {"0", "1"}, epochs = 2},
+  limit_batches = p.overfit == 0 and {train = 9, val = 2} or nil, overfit = p.overfit > 0 and p.overfit or nil, sanity = 1,
+}
+"""
+
+
+def run(*flags, status=0):
+    code, out, err = capl("loop.lua", *flags)
+    check(code == status, "loop.lua " + " ".join(flags), out + err)
+    return out + err
+
+
+def files(folder):
+    """Weights of all models of a run, by their names."""
+    out = {}
+    for path in sorted(glob.glob(f"{folder}/*.capl/weights.safetensors")):
+        with open(path, "rb") as file:
+            out[os.path.basename(os.path.dirname(path))] = file.read()
+    return out
+
+
+def evaluations(folder):
+    with open(f"{folder}/metrics.jsonl", encoding="utf-8") as file:
+        points = [json.loads(line) for line in file]
+    return [(point["step"], point["val_loss"]) for point in points if "val_loss" in point]
+
+
+def says_what_it_does(text):
+    for line in (
+        r"limit_batches: 9 of 10 train batches",
+        r"limit_batches: 2 of 3 val batches: its figures are of a part of the set",
+        r"freeze: 0, 1: 48 parameters, for 2 epochs; batch norm keeps its statistics",
+        r"accumulate: a step sums 2 batches of 4: 8 images; batch norm sees 4 at a time",
+        r"lr_rule: sqrt: 8 images a step, the rate is for 2: times 2; the first step's is 0\.00025 x 2 = 0\.0005",
+        r"ema: decay 0\.8, less at first; 8 tensors, buffers included; evaluations and saved models are of the averages",
+        r"early_stop: after 50 evaluations without a better one",
+        r"note: early_stop cannot end this run: patience is 50 evaluations, and there are 8",
+        r"step 11: unfrozen: 0, 1",
+        r"clip_norm = 0\.05: the gradients of \d+ of 24 steps were longer",
+        r"report: accumulate = 2: \d+ batches whose gradients were summed",
+        r"report: freeze: 10 steps with frozen parameters",
+        r"report: ema = 0\.8: 12 updates of the averages",
+        r"report: lr_rule = sqrt: 24 steps at the rate of the rule",
+        r"report: schedule\.plateau: 8 figures it was told",
+        r"report: early_stop: 8 evaluations watched",
+    ):
+        check(re.search("^" + line, text, re.M), "says: " + line, text)
+
+
+def goes_on_to_the_bit():
+    says_what_it_does(run("--steps=24"))
+    run("--steps=12")
+    resumed = run("--resume=runs/loop-2", "--steps=24")
+    check("resumed:" in resumed, "the shorter run goes on", resumed)
+    one, two = files("runs/loop"), files("runs/loop-2")
+    check(len([name for name in one if name.startswith("best-")]) == 2, "two models are the top two", str(one.keys()))
+    check(one.keys() == two.keys() and "last.capl" in one and "best.capl" in one, "the same models", f"{one.keys()} {two.keys()}")
+    for name in one:
+        check(one[name] == two[name], name + " is the same to the bit")
+    check(evaluations("runs/loop") == evaluations("runs/loop-2"), "so are all evaluations", str(evaluations("runs/loop-2")))
+    least = min(loss for _, loss in evaluations("runs/loop"))
+    step = max(step for step, loss in evaluations("runs/loop") if loss == least)
+    with open("runs/loop/result.json", encoding="utf-8") as file:
+        result = json.load(file)
+    check(result["best_step"] == step and one[f"best-{step:06}.capl"] == one["best.capl"], "best.capl is that of the least loss",
+          str(evaluations("runs/loop")))
+    check(result["val"]["partial"] == {"batches": 2, "of": 3}, "figures of a part are marked", str(result["val"]))
+
+
+def stops_early():
+    text = run("--patience=2", "--lr=0")
+    check(re.search(r"^early stop of loss: no better value in 2 evaluations", text, re.M), "a run that does not learn stops", text)
+    with open(sorted(glob.glob("runs/loop-*/result.json"))[-1], encoding="utf-8") as file:
+        check(json.load(file)["ended"] == "early_stop", "and says so in its result")
+
+
+def leaves_nothing_of_a_dry_run():
+    before = sorted(os.listdir("runs"))
+    text = run("--dry_run")
+    check("dry run: one step, evaluation, saving and the report went well" in text, "a dry run goes through all", text)
+    check(sorted(os.listdir("runs")) == before, "and leaves nothing", str(os.listdir("runs")))
+    text = run("--dry_run", "--broken=true", status=1)
+    check("evaluation is broken" in text and sorted(os.listdir("runs")) == before, "also when it fails", text)
+
+
+def tries_evaluation_first():
+    text = run("--broken=true", status=1)
+    check("evaluation is broken" in text and "step " not in text, "what is wrong with evaluation shows before the first step", text)
+
+
+def main():
+    with open("loop.lua", "w", encoding="utf-8") as file:
+        file.write(RECIPE)
+    goes_on_to_the_bit()
+    stops_early()
+    leaves_nothing_of_a_dry_run()
+    tries_evaluation_first()
+    text = run("--overfit=8", "--steps=200")
+    check(re.search(r"^overfit: learnt: loss \S+ of 8 samples at step \d+", text, re.M), "eight samples are learnt by heart", text)
+
+
+in_empty_folder(main)
