@@ -8,6 +8,12 @@ local error_text = support.error_text
 
 local CHARSET = "01"
 
+local function fit(o)
+  o.val = false
+  local result = train.fit(o)
+  return result
+end
+
 local function loader(count)
   return data.loader{source = data.captcha{charset = CHARSET, length = 1, width = 24, height = 24, count = count, fixed = true,
     seed = 5}, role = "train", batch = 8, workers = 0}
@@ -118,16 +124,16 @@ end)
 describe("lr = \"find\" of train.fit", function()
   it("scales every rate, schedules too, and goes on as if those had been given", function()
     local o = job{steps = 6, lr = "find"}
-    local result = train.fit(o)
+    local result = fit(o)
     local factor = result.lr_found / 0.02
     local again = job{steps = 6}
     again.optimizer.optimizers[1]:set_lr(optim.schedule.scaled(again.optimizer.optimizers[1].groups[1].lr, factor))
     again.optimizer.optimizers[2]:set_lr(0.002 * factor)
-    train.fit(again)
+    fit(again)
     assert.same(numbers(again.model:state_dict()), numbers(o.model:state_dict()))
   end)
 
   it("is the only value", function()
-    assert.matches("lr is \"find\", got 'fnid'", error_text(train.fit, job{lr = "fnid", steps = 2}))
+    assert.matches("lr is \"find\", got 'fnid'", error_text(fit, job{lr = "fnid", steps = 2}))
   end)
 end)
