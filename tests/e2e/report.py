@@ -79,7 +79,8 @@ def whole_run():
           text.count("what was read as what"), "the only scripts are its own", str(page.tags.count("script")))
     words = page.text()
     for wanted in ("93.10 %", "95 %: 91.90 to 94.10", "Where the time went", "waiting for data", "256,000", "ema = 0.999", "0123456789abcdef",
-                   "capl predict runs/captcha/best.capl", "stage 2: normal augmentation", "captchas/00003.png", "400 W", "3 min 20 s"):
+                   "capl predict runs/captcha/best.capl", "stage 2: normal augmentation", "captchas/00003.png", "400 W", "3 min 20 s",
+                   "80 to 90 % 86.19 %"):
         check(wanted in words, f"it tells {wanted}", words)
     check("<script>alert(1)</script>" in words and "<script>alert" not in text, "what looks like HTML is text", text[:200])
     check("\u202e" not in text and "\x07" not in text, "nothing turns the text around or rings")
@@ -98,6 +99,22 @@ def missing_parts():
     line = re.search(r'class="line s1" d="([^"]+)"', text).group(1)
     check(line.count("M") == 2 and line.count("h0") == 2 and "L" not in line, "a missing value is a gap in the line", line)
     check(">killed<" in text and "nothing was written at its end" in words, "it was killed", text[:3000])
+
+
+def other_tasks():
+    """A run that reads no texts: figures by class, and the deciding one first."""
+    classes = [{"class": k, "name": name, "pixels": 1000 * k, "iou": 0.5 + k / 10, "f": 0.6, "recall": 0.7} for k, name in enumerate(("skin", "<hair>"))]
+    found = {"kind": "segmentation", "role": "val", "main": "miou", "better": "max", "value": 0.55, "n": 40, "miou": 0.55, "accuracy": 0.9,
+             "classes": classes, "confusion": {"labels": ["skin", "<hair>"], "counts": [[900, 100], [50, 1950]]},
+             "worst": [{"id": 3, "name": "faces/3.png", "f": 0.123, "image": "evaluation/3.png"}]}
+    rows = [{"step": i, "images": i * 8, "loss": 1 / i, "val_miou": i / 20, "val_loss": 2 / i, "val_n": 40} for i in range(1, 11)]
+    run_folder.write("runs/masks", {"result.json": {"ended": "max_time", "val": {"n": 40, "miou": 0.55}}, "evaluation.json": found, "metrics.jsonl": rows})
+    text = page_of("runs/masks")
+    words = Page(text).text()
+    check(re.search(r"Outcome mean IoU \(val\) 55.00 %", words) and "its time box is over" in words, "the deciding figure comes first", words)
+    for wanted in ("<hair> 1,000 60.00 % 60.00 % 70.00 % –", "confusion matrix of 2 classes: 150 were read wrong", "faces/3.png", "f 0.123", "figures (val)"):
+        check(wanted in words or wanted in text, f"it tells {wanted}", words)
+    check("characters" not in words, "and nothing of characters", words)
 
 
 def peaks_stay():
@@ -258,7 +275,7 @@ def differences():
 
 
 def main():
-    for part in (whole_run, missing_parts, peaks_stay, resumed, damaged, states, lists, differences):
+    for part in (whole_run, missing_parts, other_tasks, peaks_stay, resumed, damaged, states, lists, differences):
         started = time.monotonic()
         part()
         print(f"{part.__name__}: {time.monotonic() - started:.2f} s")

@@ -130,9 +130,10 @@ local function picture(c, a, b, path)
   local panels = {}
   for i, column in ipairs(c.columns) do
     local is_share = curves.is_share(column.key:gsub("^val_", ""))
+    local smooth = column.key == "loss" and 0.5 or nil
     panels[i] = {y_label = column.key, percent = is_share and true or nil, log = not is_share or nil, series = {
-      {name = screen.clean("a " .. a.name), x = column.a.x, y = gaps(column.a.y)},
-      {name = screen.clean("b " .. b.name), x = column.b.x, y = gaps(column.b.y)},
+      {name = screen.clean("a " .. a.name), x = column.a.x, y = gaps(column.a.y), smooth = smooth},
+      {name = screen.clean("b " .. b.name), x = column.b.x, y = gaps(column.b.y), smooth = smooth},
     }}
   end
   plot.lines{path = path, title = screen.clean(("%s and %s"):format(a.name, b.name)), x_label = c.x, panels = panels}

@@ -108,14 +108,22 @@ end
 
 -- ---- curves ----
 
-local wanted = {{"loss", "points", "loss"}, {"val_loss", "evaluations", "val_loss"}, {"val_exact", "evaluations", "val_exact"},
-  {"val_chars", "evaluations", "val_chars"}}
+-- What is compared along the way: the figure that decides, and those that tell most of each kind of task.
+local function wanted(a, b)
+  local out, seen = {"loss", "val_loss"}, {}
+  local main = {value.text(a.evaluation, "main") or "exact", value.text(b.evaluation, "main") or "exact"}
+  for _, key in ipairs{main[1], main[2], "exact", "chars", "miou", "rmse", "r2"} do
+    if not seen[key] then seen[key], out[#out + 1] = true, "val_" .. key end
+  end
+  return out
+end
 
 local function columns_of(a, b, x_key)
   local out = {}
-  for _, w in ipairs(wanted) do
-    local p, q = curves.series(a[w[2]], x_key, "a", w[3]), curves.series(b[w[2]], x_key, "b", w[3])
-    if chart.has_value(p) and chart.has_value(q) then out[#out + 1] = {key = w[1], a = p, b = q} end
+  for _, key in ipairs(wanted(a, b)) do
+    local list = key == "loss" and "points" or "evaluations"
+    local p, q = curves.series(a[list], x_key, "a", key), curves.series(b[list], x_key, "b", key)
+    if chart.has_value(p) and chart.has_value(q) then out[#out + 1] = {key = key, a = p, b = q} end
   end
   return out
 end

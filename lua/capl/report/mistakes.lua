@@ -45,6 +45,14 @@ local function length_bars(figures)
   end) or nil
 end
 
+-- A sound confidence is right as often as it says.
+local function confidence_bars(figures)
+  return bars("whole texts read right, by how sure the model was", value.table(figures, "by_confidence"), function(row)
+    local from, to = value.number(row, "from"), value.number(row, "to")
+    return from and to and ("%.0f to %.0f %%"):format(100 * from, 100 * to) or "?"
+  end)
+end
+
 -- ---- confusion matrix ----
 
 local CELL, EDGE = 18, 44
@@ -200,9 +208,11 @@ end
 
 -- ---- worst samples ----
 
--- The reading with what differs from the truth marked; of another length as a whole.
+-- The reading with what differs from the truth marked; as a whole when it is of another length, or its characters are not bytes.
 local function marked(read, truth)
-  if #read ~= #truth then return ('<span class="miss">%s</span>'):format(read == "" and "nothing" or html.text(read)) end
+  if #read ~= #truth or read:find("[\128-\255]") then
+    return ('<span class="miss">%s</span>'):format(read == "" and "nothing" or html.text(read))
+  end
   local out = {}
   for i = 1, #read do
     local c = read:sub(i, i)
@@ -247,9 +257,14 @@ end
 
 -- ---- the section ----
 
-local function side_by_side(a, b)
-  if a and b then return '<div class="grid">' .. a .. b .. "</div>" end
-  return a or b or ""
+local function side_by_side(list)
+  return #list > 1 and '<div class="grid">' .. table.concat(list) .. "</div>" or list[1] or ""
+end
+
+local function all_bars(figures)
+  local out = {}
+  for _, make in ipairs{position_bars, length_bars, confidence_bars} do out[#out + 1] = make(figures) end
+  return side_by_side(out)
 end
 
 --- Everything about the readings of the last evaluation.
@@ -257,7 +272,7 @@ function mistakes.section(r, page)
   local figures, role = facts.figures(r)
   if value.has(r.evaluation) then figures, role = r.evaluation, value.text(r.evaluation, "role") or role end
   if not figures then return nil end
-  local parts = {side_by_side(position_bars(figures), length_bars(figures))}
+  local parts = {all_bars(figures)}
   for _, make in ipairs{classes_html, matrix_html, pairs_html, worst_html} do parts[#parts + 1] = make(figures, page) or "" end
   local text = table.concat(parts)
   return text ~= "" and ("<p>Of the %s images.</p>"):format(html.text(role)) .. text or nil
