@@ -53,6 +53,8 @@ def grid():
     check(len(found) == 4 and len(failed) == 2, "each trial has a line, the failed ones too", out)
     check(all("the loss of step 1 is" in r["error"] for r in failed), "with the error of the run", str(failed))
     best = rows("runs/sweep-small")[0]
+    modes = {r["mode"] for r in found if r["status"] == "done"}
+    check(len(modes) == 1 and "cpu" in modes.pop(), "how the trials were computed is recorded, and the same for all", str(modes))
     check(best["steps"] == "60" and best["scale"] == "1", "the longer run is best", out)
     check(f"best: trial {best['trial']}, val_exact" in out and "2 of 4 trials failed" in out, "the screen says so", out)
     check("note: trials waited for memory; one takes up to" in out, "where memory is short they run one after the other", out)
@@ -68,11 +70,12 @@ def grid():
 
 def killed():
     words = [CAPL, "sweep", "small.lua", "--grid", "steps=20..23", "--out=S", "--jobs=2"]
-    with subprocess.Popen(words, stdout=subprocess.DEVNULL) as process:
+    with subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
         started = time.monotonic()
         while not (os.path.exists("S/results.jsonl") and living("S")) and time.monotonic() - started < 30:
             time.sleep(0.01)
-        process.send_signal(signal.SIGKILL)
+        with open(f"/proc/{process.pid}/task/{process.pid}/children", encoding="utf-8") as file:
+            os.kill(int(file.read().split()[0]), signal.SIGKILL) # the process that watches the trials
     started = time.monotonic()
     while living("S") and time.monotonic() - started < 20:
         time.sleep(0.02)
@@ -94,11 +97,13 @@ def killed():
 
 
 def stopped():
-    words = [CAPL, "sweep", "small.lua", "--grid", "steps=4000,4001", "--out=T"]
+    words = [CAPL, "sweep", "small.lua", "--grid", "steps=1500,1501", "--out=T"]
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
         started = time.monotonic()
         while not glob.glob("T/trial-*/metrics.jsonl") and time.monotonic() - started < 30:
             time.sleep(0.01)
+        status, out, err = capl("sweep", "--resume", "T")
+        check(status == 1 and "works on the sweep in T" in err, "no two sweeps work in one folder", out + err)
         process.send_signal(signal.SIGINT)
         out = process.communicate(timeout=40)[0]
     check(process.returncode == 130 and "go on with:" in out and "sweep --resume T" in out, "Ctrl-C says how to go on", out)
@@ -123,13 +128,13 @@ def draws():
 
 
 def halving():
-    status, out, err = capl("sweep", "small.lua", "--grid", "scale=1,2,4,8", "--halving=4", "--factor=2", "--steps=16", "--out=H")
+    status, out, err = capl("sweep", "small.lua", "--grid", "scale=1,2,4", "--halving=3", "--steps=15", "--out=H")
     check(status == 0, "successive halving", out + err)
     found = results("H")
-    check([sum(r["rung"] == rung for r in found) for rung in (1, 2, 3)] == [4, 2, 1], "4 trials, then 2, then 1", out)
-    check({(r["rung"], r["steps"]) for r in found} == {(1, 4), (2, 8), (3, 16)}, "with twice the steps each time", out)
-    second = sorted((r for r in found if r["rung"] == 1), key=lambda r: (-r["value"], r["trial"]))[:2]
-    check({r["trial"] for r in second} == {r["trial"] for r in found if r["rung"] == 2}, "the best go on", out)
+    check([sum(r["rung"] == rung for r in found) for rung in (1, 2)] == [3, 1], "3 trials, then the best of them", out)
+    check({(r["rung"], r["steps"]) for r in found} == {(1, 5), (2, 15)}, "with three times the steps", out)
+    best = min((r for r in found if r["rung"] == 1), key=lambda r: (-r["value"], r["trial"]))
+    check([r["trial"] for r in found if r["rung"] == 2] == [best["trial"]], "which goes on", out)
 
 
 def judged_by_others():

@@ -5,6 +5,7 @@
 local core = ...
 
 local json = require "run.json"
+local process = require "run.process"
 
 local Folder = {}
 Folder.__index = Folder
@@ -38,6 +39,20 @@ function Folder:remove(names)
   for _, name in ipairs(names) do core.sys.remove(self:file(name)) end
   core.sys.remove(self.path)
 end
+
+--- One sweep at a time works in a folder. errs state: another one does
+function Folder:take()
+  local fine, other = pcall(core.json_decode, core.sys.read(self:file("sweep.lock")) or "")
+  if fine and process.alive(other) and not process.same(other, process.this()) then
+    core.error{code = "state", message = ("process %d works on the sweep in %s"):format(other.pid, self.path),
+      hint = "when it has ended, or was stopped, --resume goes on with it"}
+  end
+  local this = process.this()
+  if this then self:write("sweep.lock", json.encode(this) .. "\n") end
+end
+
+--- The end of what take began.
+function Folder:let_go() core.sys.remove(self:file("sweep.lock")) end
 
 function Folder:save_plan(plan) self:write("sweep.json", json.encode(plan, true) .. "\n") end
 

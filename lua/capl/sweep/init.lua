@@ -188,10 +188,12 @@ end
 
 --- Runs what has not run yet. Ctrl-C and SIGTERM stop the running trials, which run again with --resume.
 function Sweep:run()
+  self.folder:take()
   local how, err = core.sys.protect(function() self:rungs() end)
-  if how == "done" then return self:report() end
   local running = self.pool.count
-  self.pool:stop()
+  if how ~= "done" then self.pool:stop() end
+  self.folder:let_go()
+  if how == "done" then return self:report() end
   if how == "error" then error(err, 0) end
   picture.draw(self.plan, self.folder, self:ranked())
   say(("stopped with %d of %d trials done%s; go on with: %s sweep --resume %s"):format(#self.folder.results, total_of(self.plan),

@@ -41,8 +41,9 @@ end
 
 local function read_values(text, value)
   local values, seen = {}, {}
-  for one in (value .. ","):gmatch("(.-),") do
-    local same = tonumber(one) or one
+  for one in (value .. ","):gmatch("%s*(.-)%s*,") do
+    local number = tonumber(one)
+    local same = number == number and number or one -- NaN is no key
     if one == "" then fail(("--grid %s: a value is empty"):format(text), "write KEY=A,B,C or KEY=LOW..HIGH") end
     if seen[same] then fail(("--grid %s: %s is there twice"):format(text, one)) end
     seen[same] = true
