@@ -113,6 +113,20 @@ static void read_value(lua_State *L, events_value *v, events_histogram *h)
   }
 }
 
+/* Scalars of a table {tag = number} at i, whose tags stay there; -> their number. */
+static int count_scalars(lua_State *L, int i)
+{
+  int n = 0;
+  for (lua_pushnil(L); lua_next(L, i); lua_pop(L, 1)) n++;
+  return n;
+}
+
+static void read_scalars(lua_State *L, int i, events_value *v)
+{
+  for (lua_pushnil(L); lua_next(L, i); lua_pop(L, 1), v++)
+    *v = (events_value){.kind = EVENTS_SCALAR, .tag = luaL_checkstring(L, -2), .number = luaL_checknumber(L, -1)};
+}
+
 static double now(void)
 {
   struct timespec t;
@@ -121,20 +135,25 @@ static double now(void)
 }
 
 /* core.event(step, values) -> the record's bytes; without arguments the record that a file begins with.
+** values: a list as above, or {tag = number}
 ** errs unsupported: libcapl_proto.so is not there */
 static int core_event(lua_State *L)
 {
   int n = 0;
+  bool scalars = false;
   events_record record = {.time = now(), .version = lua_isnoneornil(L, 1) ? "brain.Event:2" : NULL};
   lua_settop(L, 2);
   if (!record.version) {
     record.step = bind_check_int(L, 1);
     bind_check_table(L, 2);
     n = (int)lua_objlen(L, 2);
+    scalars = n == 0;
+    if (scalars) n = count_scalars(L, 2);
   }
   record_memory *m = push_memory(L, n);
   luaL_checkstack(L, 8, "event");
-  for (int i = 0; i < n; i++) {
+  if (scalars) read_scalars(L, 2, m->values);
+  for (int i = 0; i < n && !scalars; i++) {
     lua_rawgeti(L, 2, i + 1);
     bind_check_table(L, lua_gettop(L));
     read_value(L, &m->values[i], &m->histograms[i]);

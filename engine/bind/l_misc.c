@@ -233,6 +233,15 @@ static int core_cpu_clock(lua_State *L)
   return 1;
 }
 
+/* core.thread_clock() -> processor seconds of the calling thread alone */
+static int core_thread_clock(lua_State *L)
+{
+  struct timespec t;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+  lua_pushnumber(L, (double)t.tv_sec + 1e-9 * (double)t.tv_nsec);
+  return 1;
+}
+
 static int core_version(lua_State *L)
 {
   lua_pushstring(L, capl_version());
@@ -382,6 +391,7 @@ void bind_open_misc(lua_State *L)
                                        {"counters", core_counters},
                                        {"clock", core_clock},
                                        {"cpu_clock", core_cpu_clock},
+                                       {"thread_clock", core_thread_clock},
                                        {"version", core_version},
                                        {"profile", core_profile},
                                        {"trace", core_trace},

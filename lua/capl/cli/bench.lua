@@ -8,6 +8,7 @@ local core = ...
 local bench_ab = require "cli.bench_ab"
 local bench_arm = require "cli.bench_arm"
 local bench_augment = require "cli.bench_augment"
+local bench_logging = require "cli.bench_logging"
 local bench_ops = require "cli.bench_ops"
 local bench_stats = require "cli.bench_stats"
 local json = require "run.json"
@@ -23,6 +24,7 @@ local spec = {
   {name = "rounds", type = "number", default = 10, doc = "with --ab: turns of each"},
   {name = "augment", type = "flag", default = false, doc = "only the making of training batches: by 16, 8, 4, 1 threads and the device"},
   {name = "ops", type = "flag", default = false, doc = "time, bytes and share of the floor by operation and layer"},
+  {name = "logging", type = "flag", default = false, doc = "what telling and writing cost a step, in a whole run of the recipe"},
   {name = "json", type = "flag", default = false, doc = "one JSON object instead of the table"},
   {name = "fixed", type = "flag", default = false, doc = "the same batch in every step: leaves out the cost of data"},
   {name = "precision", type = "text", doc = "the recipe's own setting, as every other --key=value"},
@@ -115,6 +117,7 @@ local function main(job)
   o.arm = core.sys.getenv("CAPL_BENCH_ARM") -- which bench_ab.lua starts its children with
   if o.arm then return bench_arm.main(job, o, rest) end
   if asked[1] then return bench_ab.run(job, o, asked, rest) end
+  if o.logging then return bench_logging.run(job, o, rest) end
   if o.augment then return bench_augment.run(job, o, rest) end
   local seen = listen(o)
   if o.ops then bench_ops.label_layers() end

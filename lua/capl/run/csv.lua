@@ -22,7 +22,7 @@ end
 
 local function cell(value)
   if value == nil then return "" end
-  if type(value) == "number" then return json.encode(value) end
+  if type(value) == "number" then return json.short(value) end
   local text = tostring(value)
   return text:find('[",\r\n]') and '"' .. text:gsub('"', '""') .. '"' or text
 end
@@ -35,13 +35,16 @@ end
 
 -- ---- columns ----
 
--- Names in values that no column has yet, in order.
+-- Names in values that no column has yet, in order; nil for none.
 local function missing(self, values)
-  local names = {}
+  local names
   for name in pairs(values) do
-    if not self.known[name] then names[#names + 1] = name end
+    if not self.known[name] then
+      names = names or {}
+      names[#names + 1] = name
+    end
   end
-  table.sort(names, before)
+  if names then table.sort(names, before) end
   return names
 end
 
@@ -96,10 +99,10 @@ end
 
 -- ---- writing ----
 
---- Adds a row {name = number or text}; it waits for flush.
+--- Adds a row {name = text or number}; it waits for flush.
 function Csv:row(values)
   local names = missing(self, values)
-  if #names > 0 then
+  if names then
     self:flush()
     for _, name in ipairs(names) do
       self.columns[#self.columns + 1] = name

@@ -13,11 +13,13 @@ end
 local skipped = {step = true, seconds = true, images = true, event = true}
 
 -- val_exact -> val/exact, time.load -> time/load, loss -> train/loss
-local function tag_of(name)
-  if name:find("^val_") then return "val/" .. name:sub(5) end
-  if name:find(".", 1, true) then return (name:gsub("%.", "/", 1)) end
-  return "train/" .. name
-end
+local tags = setmetatable({}, {__index = function(self, name)
+  local tag = "train/" .. name
+  if name:find("^val_") then tag = "val/" .. name:sub(5) end
+  if name:find(".", 1, true) then tag = name:gsub("%.", "/", 1) end
+  self[name] = tag
+  return tag
+end})
 
 local function put(self, step, values)
   if self.bytes == 0 and #self.waiting == 0 then self.waiting[1] = core.event() end
@@ -26,14 +28,12 @@ end
 
 --- Adds the figures of a line {name = number}; texts go under "events".
 function Events:figures(step, flat)
-  local names, values = {}, {}
+  local values = {}
   for name, value in pairs(flat) do
-    if not skipped[name] and type(value) == "number" then names[#names + 1] = name end
+    if not skipped[name] and type(value) == "number" then values[tags[name]] = value end
   end
-  table.sort(names)
-  for i, name in ipairs(names) do values[i] = {tag = tag_of(name), scalar = flat[name]} end
-  if flat.event then values[#values + 1] = {tag = "events", text = flat.event} end
-  if #values > 0 then put(self, step, values) end
+  if next(values) then put(self, step, values) end
+  if flat.event then put(self, step, {{tag = "events", text = flat.event}}) end
 end
 
 --- Adds values {tag =, text = …| png = bytes of a file | tensor = …, scale =} of a step.

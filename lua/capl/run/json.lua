@@ -74,6 +74,15 @@ function write(value, indent)
   core.error{code = "value", message = "JSON cannot hold a " .. kind}
 end
 
+--- A number's text with at most ten digits: enough for what was measured, and ten times as fast as all of them.
+function json.short(x)
+  if x == math.floor(x) and x < 2 ^ 53 and x > -2 ^ 53 then return ("%d"):format(x) end
+  return ("%.10g"):format(x)
+end
+
+--- Text in quotes.
+json.quote = quote
+
 --- JSON text of a value. pretty: one key per line.
 -- Tables with a first element are lists; empty tables are objects.
 function json.encode(value, pretty)

@@ -43,37 +43,48 @@ end
 
 -- ---- lines ----
 
-local function is_figure(value) return type(value) ~= "number" or (value == value and math.abs(value) < math.huge) end
-
--- What can be written: a number that is none is left out, as everything that is not known.
-local function clean(values)
-  local out = {}
-  for key, value in pairs(values) do
-    if type(value) == "table" then
-      value = clean(value)
-      if next(value) == nil then value = nil end
-    end
-    if is_figure(value) then out[key] = value end
-  end
-  return out
+-- A figure as text; nil for a number that is none: like everything that is not known it is left out.
+local function text_of(value)
+  if type(value) ~= "number" then return json.encode(value) end
+  if value == value and value < math.huge and value > -math.huge then return json.short(value) end
 end
 
--- {time = {load = 1}} -> {["time.load"] = 1}
-local function flatten(values, prefix, out)
-  for key, value in pairs(values) do
-    if type(value) == "table" then flatten(value, prefix .. key .. ".", out) else out[prefix .. key] = value end
+-- The same names come again in every line.
+local quoted = setmetatable({}, {__index = function(self, key)
+  if type(key) ~= "string" then check.fail("train.Log", ("a figure has a name, not the key %s"):format(tostring(key))) end
+  self[key] = json.quote(key)
+  return self[key]
+end})
+
+-- The JSON text of a table of figures; nil when none is left. flat gets {["time.load"] = 1} of {time = {load = 1}}.
+local function object_text(values, prefix, flat)
+  local keys, parts = {}, {}
+  for key in pairs(values) do
+    keys[#keys + 1] = quoted[key] and key -- which raises for what is no name
   end
-  return out
+  table.sort(keys)
+  for _, key in ipairs(keys) do
+    local text
+    local value = values[key]
+    if type(value) == "table" then
+      text = object_text(value, prefix .. key .. ".", flat)
+    else
+      text = text_of(value)
+      if text then flat[prefix == "" and key or prefix .. key] = value end
+    end
+    if text then parts[#parts + 1] = quoted[key] .. ": " .. text end
+  end
+  return parts[1] and "{" .. table.concat(parts, ", ") .. "}"
 end
 
 --- Adds a line. values: {step =, …}; figures, texts, and tables of them.
 function Log:line(values)
   check.arg(1, "line", "table", values)
   check.arg(1, "line (step)", "whole", values.step)
-  values = clean(values)
-  output.object(values)
-  local flat = flatten(values, "", {})
-  self.waiting[#self.waiting + 1] = json.encode(values) .. "\n"
+  local flat = {}
+  local text = object_text(values, "", flat)
+  output.line(text)
+  self.waiting[#self.waiting + 1] = text .. "\n"
   self.csv:row(flat)
   if self.events then self.events:figures(values.step, flat) end
   if #self.waiting >= HELD or core.clock() - self.written >= WAIT then self:flush() end

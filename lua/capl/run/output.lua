@@ -48,6 +48,11 @@ function output.object(object)
   if output.mode == "json" then core.sys.out(json.encode(object) .. "\n") end
 end
 
+--- The same for the text of an object.
+function output.line(text)
+  if output.mode == "json" then core.sys.out(text .. "\n") end
+end
+
 --- The last line of a run, which --quiet shows too.
 function output.final(line, values)
   if output.mode == "json" then output.object{final = values} else core.sys.out(line .. "\n") end

@@ -107,6 +107,9 @@ local function augment_share(now, before)
   return work > 0 and ((now.augment_seconds or 0) - (before.augment_seconds or 0)) / work or 0
 end
 
+--- Seconds since take was called.
+function Timing:elapsed() return clock() - self.before.at end
+
 --- Seconds of each part since the last call, which sum to the time that went by. nil when none went by.
 function Timing:take()
   local now, spent, stats = clock(), self.spent, self.loader:stats()

@@ -3,6 +3,8 @@
 local run = require "run"
 local timing = require "train.timing"
 
+local LEAST = 0.05 -- seconds of a split
+
 local Time = {}
 Time.__index = Time
 
@@ -13,7 +15,11 @@ end
 function Time:begin() self.timing:open() end
 function Time:before_step() self.timing:step_begins() end
 function Time:after_step(loss) self.timing:step_ended(loss) end
-function Time:point(at) at.time = self.timing:take() end
+-- Points that follow each other quickly share one split: it belongs to the last of them.
+function Time:point(at)
+  if self.timing:elapsed() >= LEAST then at.time = self.timing:take() end
+end
+
 function Time:before_evaluation() self.timing:evaluation_begins() end
 function Time:after_evaluation() self.timing:evaluation_ended() end
 

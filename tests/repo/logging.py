@@ -1,0 +1,40 @@
+"""What a run tells and writes costs less than 40 us of thread CPU time a step, over 10,000 steps; also with a point in each.
+
+SPDX-License-Identifier: Apache-2.0
+"""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+LIMIT_US = 40
+
+
+def measure(folder, *words):
+    recipe = os.path.join(os.environ["CAPL_SOURCE_DIR"], "bench/logging.lua")
+    command = [os.environ["CAPL_BIN"], "bench", recipe, "--logging", "--json", *words]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120, check=False,
+                          env={**os.environ, "OMP_NUM_THREADS": "1"})
+    if done.returncode != 0:
+        sys.exit(f"FAILED: {command}\n{done.stdout}{done.stderr}")
+    return json.loads(done.stdout)
+
+
+def main():
+    with tempfile.TemporaryDirectory() as folder:
+        for words in ((), ("--log_every=1",)):
+            figures = measure(folder, *words)
+            text = ", ".join(f"{entry['name']} {entry['us']:.2f}" for entry in figures["by"])
+            print(f"{' '.join(words) or 'as it comes'}: {figures['us']:.2f} us a step ({text}), others {figures['others_us']:.2f}")
+            if figures["steps"] != 10000 or {entry["name"] for entry in figures["by"]} < {"progress", "curve", "time", "monitor"}:
+                sys.exit(f"FAILED: not everything was measured: {figures}")
+            with open(os.path.join(folder, figures["folder"], "metrics.jsonl"), encoding="utf-8") as file:
+                lines = sum(1 for line in file)
+            if lines < (10000 if words else 200):
+                sys.exit(f"FAILED: the run wrote {lines} lines only")
+            if not 0 < figures["us"] + figures["others_us"] < LIMIT_US:
+                sys.exit(f"FAILED: {figures['us']} + {figures['others_us']} us a step, wanted: less than {LIMIT_US}")
+
+
+main()
