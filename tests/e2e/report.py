@@ -101,6 +101,15 @@ def missing_parts():
     check(">killed<" in text and "nothing was written at its end" in words, "it was killed", text[:3000])
 
 
+def large_pictures():
+    run_folder.write("runs/large")
+    for i in range(6):
+        with open(f"runs/large/evaluation/{i}.png", "ab") as file:
+            file.write(bytes(150000))
+    text = page_of("runs/large")
+    check(len(text) < 1e6 and "8 pictures, so that this page stays small" in Page(text).text(), "no more pictures than fit into a small page", str(len(text)))
+
+
 def other_tasks():
     """A run that reads no texts: figures by class, and the deciding one first."""
     classes = [{"class": k, "name": name, "pixels": 1000 * k, "iou": 0.5 + k / 10, "f": 0.6, "recall": 0.7} for k, name in enumerate(("skin", "<hair>"))]
@@ -275,7 +284,7 @@ def differences():
 
 
 def main():
-    for part in (whole_run, missing_parts, other_tasks, peaks_stay, resumed, damaged, states, lists, differences):
+    for part in (whole_run, missing_parts, large_pictures, other_tasks, peaks_stay, resumed, damaged, states, lists, differences):
         started = time.monotonic()
         part()
         print(f"{part.__name__}: {time.monotonic() - started:.2f} s")

@@ -352,7 +352,7 @@ local function stage_rows(r)
   for i, stage in ipairs(value.table(r.result, "stages")) do
     local parts = {}
     for _, key in ipairs(value.keys(value.table(stage))) do
-      if key ~= "name" and key ~= "step" then parts[#parts + 1] = key .. " = " .. facts.plain(stage[key]) end
+      if key ~= "name" and key ~= "step" and key ~= "stage" then parts[#parts + 1] = key .. " = " .. facts.plain(stage[key]) end
     end
     rows[i] = {value.text(stage, "name") or ("stage " .. i), value.number(stage, "step"), parts[1] and table.concat(parts, ", ")}
   end

@@ -12,21 +12,23 @@ local value = require "report.value"
 
 local report = {}
 
-local PICTURE_BYTES = 700000 -- of PNG data in one page, before base64
+-- PNG data in one page, before base64 makes a third more of it: a page is to stay under 1 MB.
+local SAMPLE_BYTES, CHART_BYTES = 400000, 240000
 
 -- ---- pictures of the page ----
 
 local Page = {}
 Page.__index = Page
 
---- An <img> of PNG bytes; nil when the page has no room for it, or when it is no PNG.
+--- An <img> of PNG bytes; nil when the page has no room for it, or when it is no PNG. Samples do not take the room of charts.
 function Page:picture(bytes, alt, class)
   if bytes:sub(1, 8) ~= "\137PNG\r\n\26\n" then return nil end
-  if self.bytes + #bytes > PICTURE_BYTES then
+  local kind = class == "paper" and "charts" or "samples"
+  if #bytes > self.room[kind] then
     self.left_out = self.left_out + 1
     return nil
   end
-  self.bytes = self.bytes + #bytes
+  self.room[kind] = self.room[kind] - #bytes
   return html.png(bytes, alt, class)
 end
 
@@ -84,7 +86,7 @@ end
 local function notes_html(r, page, absent)
   for _, text in ipairs(r.notes) do absent[#absent + 1] = "<li>" .. html.text(text) .. "</li>" end
   if page.left_out > 0 then
-    absent[#absent + 1] = ("<li>%d pictures, so that this page stays small</li>"):format(page.left_out)
+    absent[#absent + 1] = ("<li>%d picture%s, so that this page stays small</li>"):format(page.left_out, page.left_out > 1 and "s" or "")
   end
   if #absent == 0 then return "" end
   return '<section aria-labelledby="h-absent"><h2 id="h-absent">Not in this report</h2><ul class="absent">' ..
@@ -132,7 +134,7 @@ local page_template = [[
 
 --- The page of a run that report.folder has read.
 function report.page(r)
-  local page = setmetatable({run = r, bytes = 0, left_out = 0}, Page)
+  local page = setmetatable({run = r, room = {samples = SAMPLE_BYTES, charts = CHART_BYTES}, left_out = 0}, Page)
   local sections_html, links, absent = body(r, page)
   local command = value.text(r.settings, "command")
   return html.fill(page_template, {

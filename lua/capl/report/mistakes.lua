@@ -110,7 +110,7 @@ local function cell(m, used, row, column)
     return rectangle("right", 0.1 + 0.4 * n / total, row, column, words)
   end
   local words = ("%s read as %s %s times%s"):format(shown(m.labels[i]), shown(m.labels[k]), html.number(n), share)
-  return rectangle("wrong", 0.25 + 0.75 * math.sqrt(n / m.most), row, column, words)
+  return rectangle("wrong", 0.1 + 0.9 * (n / m.most) ^ 0.7, row, column, words)
 end
 
 local function label_text(x, y, label, anchor)
@@ -273,7 +273,9 @@ function mistakes.section(r, page)
   if value.has(r.evaluation) then figures, role = r.evaluation, value.text(r.evaluation, "role") or role end
   if not figures then return nil end
   local parts = {all_bars(figures)}
-  for _, make in ipairs{classes_html, matrix_html, pairs_html, worst_html} do parts[#parts + 1] = make(figures, page) or "" end
+  local worst = worst_html(figures, page) -- its pictures before those of the pairs, if there is no room for all
+  for _, make in ipairs{classes_html, matrix_html, pairs_html} do parts[#parts + 1] = make(figures, page) or "" end
+  parts[#parts + 1] = worst or ""
   local text = table.concat(parts)
   return text ~= "" and ("<p>Of the %s images.</p>"):format(html.text(role)) .. text or nil
 end
