@@ -15,7 +15,7 @@ local span = require "train.span"
 local tree = require "train.tree"
 
 local OP = "train.Checkpoint"
-local AUTO_SECONDS = 300
+local AUTO_FIRST, AUTO_SECONDS = 60, 300
 local SHARE = 0.02 -- of the time of a run that saving may take where "auto" says when
 local HOLD = 60 -- seconds that a Ctrl-C may wait for the end of a step
 
@@ -81,7 +81,7 @@ end
 --- All state of a training loop in files that a killed run goes on from, to the bit.
 -- in   a table: every object to save by a name of its own: model =, optimizer =, train = loader, ema = … (anything with
 --      state() and set_state(tree), or state_dict() and load_state_dict(tree))
--- opts every = "auto" (5 minutes, and less often where saving takes more than 2 % of the time) | a number of steps | a time:
+-- opts every = "auto" (after a minute, then every 5, less often where saving takes more than 2 % of the time) | a number of steps | a time:
 --      "30s", "5m", "1h" | "eval"; keep = 2: the last ones that stay, so that a damaged one has one before it; every_n =
 --      steps: of each such step one stays for good; top_k = 0: so many of the best evaluations stay (ck:evaluated(figure));
 --      folder = where (default: checkpoints/ in the run's folder)
@@ -183,7 +183,8 @@ function Checkpoint:is_due()
   if self.every_n and self.step % self.every_n == 0 then return true end
   if every.steps then return self.step % every.steps == 0 end
   if not every.seconds then return false end
-  local wait = every.auto and math.max(every.seconds, (self.cost or 0) / SHARE) or every.seconds
+  local wait = every.seconds
+  if every.auto then wait = self.count == 0 and AUTO_FIRST or math.max(wait, self.cost / SHARE) end
   return core.clock() - self.saved_at >= wait
 end
 

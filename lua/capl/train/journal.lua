@@ -12,7 +12,7 @@ local lines = require "train.lines"
 local Journal = {}
 Journal.__index = Journal
 
-local LOOK_SECONDS = 0.5 -- between two looks at the file
+local LOOK_SECONDS = 0.25 -- between two looks at the file
 
 --- folder: of the run.
 local function new(folder)
@@ -50,7 +50,7 @@ function Journal:read()
   return text
 end
 
---- What the file newly says, at most twice a second; nil: nothing new. Nothing new is looked at while old lines wait.
+--- What the file newly says, at most four times a second; nil: nothing new. Nothing new is looked at while old lines wait.
 -- out  table of changes; nil and a sentence when it is no JSON object
 function Journal:look()
   local now = core.clock()

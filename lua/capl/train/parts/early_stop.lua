@@ -83,4 +83,12 @@ function Stop:set_state(state)
   if self.stopper then self.stopper:set_state(state) end
 end
 
+--- The state of a run that it has ended, for one that is to be longer: patience counts anew.
+function Stop.go_on(state)
+  local out = {}
+  for key, value in pairs(state or {}) do out[key] = value end
+  out.waited, out.best_epoch = 0, nil
+  return state and out
+end
+
 return {name = "early_stop", spec = {{"early_stop", "whole", "table", "boolean"}}, read = read, new = new}

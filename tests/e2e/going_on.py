@@ -1,0 +1,173 @@
+"""--resume, override.json and --init_from as a user meets them: what goes on, what is refused, and what is said.
+
+SPDX-License-Identifier: Apache-2.0
+"""
+import json
+import os
+import shutil
+import subprocess
+import time
+
+from program import CAPL, capl, check, in_empty_folder
+from small import metrics, read_json, write_recipe
+
+RUN = "runs/small"
+LOOP = """--- capl: 1
+local p = capl.params {steps = 30}
+local model = nn.Linear(3, 2)
+local opt = optim.SGD(model:parameters(), {lr = 0.1})
+%s
+for _ = 1, p.steps do opt:backward_step(model(capl.ones(1, 3)):sum()) end
+"""
+
+
+def edit(change):
+    with open("small.lua", encoding="utf-8") as file:
+        text = file.read()
+    with open("small.lua", "w", encoding="utf-8") as file:
+        file.write(change(text))
+
+
+def refused(words, *said):
+    status, out, err = capl(*words)
+    check(status == 1 and all(text in err for text in said), f"{' '.join(words)} says: {said}", f"{status}\n{out}\n{err}")
+
+
+def nothing_to_go_on_with():
+    refused(["small.lua", "--resume"], "there is no run of small.lua below runs/ to go on with", "without --resume a new one begins")
+    refused(["small.lua", "--resume=runs/other"], "--resume=runs/other: there is no such run or checkpoint")
+    refused(["check", "small.lua", "--steps=3", "--resume"], "this command begins none")
+    refused(["small.lua", "--steps=3", "--inexact"], "given, but never read by the recipe: inexact")
+    shutil.rmtree("runs")
+
+
+def finished_and_longer():
+    status, out, err = capl("small.lua", "--steps=20", "--scale=2")
+    check(status == 0 and os.listdir(f"{RUN}/checkpoints") == ["step-000020.capl"], "a run ends with a checkpoint", out + err)
+    refused(["small.lua", "--resume"], "runs/small is finished: 20 steps", "a longer run goes on from there: --steps=40")
+    status, out, err = capl("small.lua", "--resume", "--steps=30")
+    check(status == 0 and "step 20 of 30" in out and "resume: steps: 30, was 20" in out, "a longer run goes on", out + err)
+    check("scale      2             as before" in out, "with the settings of the run", out)
+    steps = [line["step"] for line in metrics(RUN) if "loss" in line]
+    check(steps == sorted(set(steps)) and max(steps) == 30, "each step is in the curve once", str(steps))
+    check(read_json(f"{RUN}/result.json")["steps"] == 30 and not os.path.exists("runs/small-2"), "in the same folder")
+
+
+def changed_since():
+    edit(lambda text: text.replace("-- A small recogniser", "-- A very small recogniser"))
+    refused(["small.lua", "--resume", "--steps=40"], "would give other numbers than the run would have given",
+            "recipe: its text has changed", "hint: --inexact goes on all the same")
+    status, out, err = capl("small.lua", "--resume", "--steps=32", "--inexact")
+    check(status == 0 and "resume, inexact: recipe: its text has changed" in out, "--inexact goes on", out + err)
+    edit(lambda text: text.replace("-- A very small recogniser", "-- A small recogniser"))
+    before = dict(os.environ)
+    os.environ["CAPL_ISA"] = "portable"
+    refused(["small.lua", "--resume", "--steps=40"], "instruction set: portable, was ")
+    os.environ.clear()
+    os.environ.update(before)
+    edit(lambda text: text.replace("batch = 10", "batch = 5"))
+    refused(["small.lua", "--resume", "--steps=40"], "train batch: 5, was 10")
+    edit(lambda text: text.replace("batch = 5", "batch = 10"))
+
+
+def ended_early():
+    shutil.rmtree("runs")
+    edit(lambda text: text.replace("steps = p.steps ~=", "early_stop = {patience = 2}, eval_every = 1, steps = p.steps ~=").replace(
+        "  seed = 42,", "  seed = 42,\n  lr = 1e-9,").replace("lr = 0.01", "lr = p.lr"))
+    status, out, err = capl("small.lua", "--steps=50")
+    ended = read_json(f"{RUN}/result.json")
+    check(status == 0 and ended["ended"] == "early_stop" and ended["steps"] < 50, "a run is stopped early", out + err)
+    refused(["small.lua", "--resume"], f"ended early at step {ended['steps']} (early_stop), and nothing has changed since")
+    status, out, err = capl("small.lua", "--resume", "--lr=0.02")
+    check(status == 0 and "resume: lr: 0.02, was 1e-09" in out and read_json(f"{RUN}/result.json")["steps"] > ended["steps"] + 1,
+          "it goes on with another rate, and has its patience anew", out + err)
+    write_recipe()
+
+
+def never_comes():
+    edit(lambda text: text.replace("steps = p.steps ~=", 'checkpoint = {every = 100, every_n = 50, top_k = 1}, steps = p.steps ~='))
+    status, out, err = capl("small.lua", "--steps=12")
+    check(status == 0 and "note: checkpoint: every = 100 steps never comes: the run has 12 steps" in out
+          and "every_n = 50 steps never comes" in out, "a cadence that cannot come true is told", out + err)
+    edit(lambda text: text.replace("every = 100, every_n = 50, top_k = 1", 'every = "often"'))
+    refused(["small.lua", "--steps=12"], "every is a number of steps, a time such as \"5m\", \"eval\" or \"auto\", got 'often'")
+    edit(lambda text: text.replace('checkpoint = {every = "often"}', "checkpoint = false"))
+    status, out, err = capl("small.lua", "--steps=3")
+    check(status == 0 and not os.path.exists("runs/small-3/checkpoints"), "checkpoint = false saves none", out + err)
+    refused(["small.lua", "--steps=9", "--resume=runs/small-2"], "--resume: small.lua takes no saved state")
+    write_recipe()
+
+
+def put(text):
+    with open("override.new", "w", encoding="utf-8") as file:
+        file.write(text)
+    os.rename("override.new", f"{RUN}/override.json")
+
+
+def overrides():
+    """A running training is told one thing after the other; the last one ends it."""
+    shutil.rmtree("runs")
+    with open("out.txt", "w", encoding="utf-8") as out:
+        child = subprocess.Popen([CAPL, "small.lua", "--steps=10000000"], stdout=out, stderr=out, stdin=subprocess.DEVNULL)
+    wishes = {
+        "{\"lrr\": 1}": "nothing changes: there is no lrr to change, did you mean lr?",
+        "[1, 2": "is no JSON object, so nothing changes",
+        "{\"augment\": {\"rotaet\": 3}}": "nothing changes: augment: ",
+        "{\"lr\": 0.001, \"save\": true}": "lr = 0.001, save = true",
+        "{\"stop\": true}": "stop = true",
+    }
+    until = time.monotonic() + 40
+    while not os.path.exists(f"{RUN}/settings.json") and time.monotonic() < until:
+        time.sleep(0.02)
+    for wish, said in wishes.items():
+        put(wish)
+        while time.monotonic() < until:
+            with open("out.txt", encoding="utf-8") as file:
+                if said in file.read():
+                    break
+            time.sleep(0.02)
+    with open("out.txt", encoding="utf-8") as file:
+        seen = file.read()
+    check(child.wait(timeout=40) == 0, "the run ends well", seen)
+    for said in wishes.values():
+        check(said in seen, f"it says: {said}", seen)
+    with open(f"{RUN}/journal.jsonl", encoding="utf-8") as file:
+        entries = [json.loads(line) for line in file]
+    check([entry["changes"] for entry in entries] == [{"lr": 0.001, "save": True}, {"stop": True}], "the journal has what holds", str(entries))
+    check(len(os.listdir(f"{RUN}/checkpoints")) == 2 and read_json(f"{RUN}/result.json")["ended"] == "stopped", "it saved, and stopped")
+
+
+def loops_of_ones_own():
+    for name, line in (("bare.lua", ""), ("kept.lua", "local ck = train.Checkpoint {model = model, optimizer = opt}\nck:resume()\nck:save()")):
+        with open(name, "w", encoding="utf-8") as file:
+            file.write(LOOP % line)
+    status, out, err = capl("kept.lua", "--steps=2")
+    check(status == 0, "a loop with train.Checkpoint", out + err)
+    status, out, err = capl("kept.lua", "--steps=2", "--resume")
+    check(status == 0 and "resumed: runs/kept/checkpoints/step-000000.capl" in out, "goes on", out + err)
+    refused(["bare.lua", "--resume=runs/kept"], "--resume: bare.lua takes no saved state", "train.Checkpoint")
+
+
+def other_weights():
+    status, out, err = capl("small.lua", "--steps=2", "--init_from=runs/small")
+    check(status == 0 and "weights from runs/small/best.capl/weights.safetensors: 2 of 2 tensors taken" in out, "--init_from a run", out + err)
+    checkpoint = f"{RUN}/checkpoints/{sorted(os.listdir(RUN + '/checkpoints'))[-1]}"
+    refused(["small.lua", "--steps=2", "--init_from=runs/kept/checkpoints/step-000000.capl"], "no tensor of ", "has a name and a shape of this model")
+    status, out, err = capl("small.lua", "--steps=2", f"--init_from={checkpoint}")
+    check(status == 0 and "2 of 2 tensors taken" in out, "--init_from a checkpoint", out + err)
+    refused(["small.lua", "--steps=2", "--init_from=small.lua"], "small.lua is no checkpoint and no safetensors file")
+
+
+def main():
+    write_recipe()
+    nothing_to_go_on_with()
+    finished_and_longer()
+    changed_since()
+    ended_early()
+    never_comes()
+    overrides()
+    loops_of_ones_own()
+    other_weights()
+
+
+in_empty_folder(main)
