@@ -127,12 +127,12 @@ def killed(dice, kills, overrides):
     shutil.rmtree("runs", ignore_errors=True)
     inside = count = 0
     while count < kills:
-        if piece(dice.uniform(0.15, 0.45 if KILLS < 20 else 0.9), overrides and (count + 1) // 2):
+        if piece(dice.uniform(0.15, 0.45 if KILLS < 20 else 0.9), overrides and (count + 1) // 2 + 1):
             shutil.rmtree("runs")
             continue
-        count += 1
+        count += newest_step() > 0
         inside += half_written() > 0
-    check(piece(None, 0), "the last piece ends by itself")
+    check(piece(None, 1 if overrides and not journal() else 0), "the last piece ends by itself")
     return inside
 
 
@@ -143,6 +143,7 @@ def compare(dice, kills, overrides):
         if entries:
             shutil.copy(f"{FOLDER}/{name}", name)
     check(not half_written(), "nothing half-written is left")
+    check((len(entries) > 0) == overrides, "what was changed is in the journal", str(entries))
     whole = alone(entries)
     for key in ("curve", "best", "last"):
         check(pieces[key] == whole[key], f"{key} is that of the run left alone", f"{set(pieces[key]) ^ set(whole[key])}")
