@@ -74,6 +74,26 @@ def events(folder):
         check(len(pictures) == 1 and pictures[0][3] == file.read() and pictures[0][0] > 100, "and the samples")
 
 
+def histograms():
+    with open("small.lua", encoding="utf-8") as file:
+        text = file.read()
+    with open("spread.lua", "w", encoding="utf-8") as file:
+        file.write(text.replace("precision = p.precision, steps", "histograms = true, precision = p.precision, steps"))
+    status, out, err = capl("spread.lua", "--steps=24")
+    check(status == 0, "histograms = true", out + err)
+    seen = tfevents.read(glob.glob("runs/spread/events.*")[0], check_crc=False)
+    by_tag = {}
+    for step, tag, kind, value in seen:
+        if kind == "histogram":
+            check(sum(value["buckets"]) == value["num"] and value["limits"] == sorted(value["limits"]) and
+                  value["limits"][-1] == value["max"], f"each value of {tag} is in one range, step {step}", str(value))
+            by_tag.setdefault(tag, []).append((step, value["num"]))
+    evaluations = [row["step"] for row in metrics("runs/spread") if "val_n" in row]
+    check(by_tag["weights/2.weight"] == [(step, 192) for step in evaluations], "weights at each evaluation", str(by_tag))
+    check(by_tag["gradients/2.bias"] == [(step, 6) for step in [1, *(step + 1 for step in evaluations[:-1])]],
+          "gradients of the step after it, and of the first", str(by_tag))
+
+
 def objects():
     status, out, err = capl("small.lua", "--steps=30", "--json")
     lines = [json.loads(line) for line in out.splitlines()]
@@ -117,6 +137,7 @@ def main():
     times("runs/small")
     table("runs/small")
     events("runs/small")
+    histograms()
     objects()
     silence()
     killed()

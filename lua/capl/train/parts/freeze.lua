@@ -75,6 +75,16 @@ function Freeze:lines()
   return out
 end
 
+--- For schedule.png. per_epoch: steps of an epoch.
+function Freeze:moments(per_epoch)
+  local out = {}
+  for _, entry in ipairs(self.fit.o.freeze) do
+    local steps = entry.steps or entry.epochs and entry.epochs * per_epoch
+    if steps then out[#out + 1] = {x = steps + 1, label = names_text(entry) .. " unfrozen"} end
+  end
+  return out
+end
+
 function Freeze:before_step()
   local fit = self.fit
   for i = #self.frozen, 1, -1 do

@@ -5,7 +5,7 @@
 -- An object hears what it has a method for, in the order of the list:
 --   begin()               before the first step, after a saved state was put back
 --   lines()               -> lines for the header of the run
---   moments()             -> list of {x = step, label}: where something begins or ends, for schedule.png
+--   moments(per_epoch)    -> list of {x = step, label}: where something begins or ends, for schedule.png
 --   resume()              before begin, told to the one that puts saved states back
 --   between_steps()       after a step and its evaluation, when another step follows
 --   before_step(batch)    after_step(loss): loss lives on the device, so reading it costs a wait; with accumulate, batch is a
@@ -38,6 +38,7 @@ local list = {
   require "train.parts.initial_loss",
   require "train.parts.curve",
   require "train.parts.record",
+  require "train.parts.histograms",
   require "train.parts.ema", -- before all that save or copy the model in after_evaluation
   require "train.parts.best",
   require "train.parts.early_stop",

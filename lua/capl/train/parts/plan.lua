@@ -20,7 +20,9 @@ function Plan:moments(per_epoch)
   local schedule = o.train.schedule
   local out = plan.moments(schedule and schedule.stages, per_epoch, o.steps or math.huge)
   for _, part in ipairs(self.fit.parts.list) do
-    for _, moment in ipairs(part.moments and part ~= self and part:moments() or {}) do out[#out + 1] = moment end
+    for _, moment in ipairs(part.moments and part ~= self and part:moments(per_epoch) or {}) do
+      if o.steps and moment.x <= o.steps then out[#out + 1] = moment end
+    end
   end
   return o.steps and out or {}
 end
