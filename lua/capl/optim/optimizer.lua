@@ -188,6 +188,11 @@ local function state_of(self, p)
   return s
 end
 
+-- A parameter comes (back) to the step, or leaves it. The number of steps may have to be asked for, which is no part of a step
+-- that is watched or captured.
+local function comes(s, control) s.behind, s.step = control:steps() - s.step, nil end
+local function goes(s, control) s.step, s.behind = control:steps() - s.behind, nil end
+
 -- Parameters with a gradient by the number of steps they have made, or with a control: that they are behind.
 -- -> {number = {params}}. Only a parameter that comes or goes may make the host ask the device.
 local function batches_of(self, group, grads)
@@ -196,12 +201,12 @@ local function batches_of(self, group, grads)
     local s = self.state[p]
     if grads[p] then
       s = state_of(self, p)
-      if control and not s.behind then s.behind, s.step = control:steps() - s.step, nil end
+      if control and not s.behind then hooks.before_launch(comes, s, control) end
       local key = control and s.behind or s.step
       batches[key] = batches[key] or {}
       table.insert(batches[key], p)
     elseif s and s.behind then
-      s.step, s.behind = control:steps() - s.behind, nil
+      hooks.before_launch(goes, s, control)
     end
   end
   return batches
