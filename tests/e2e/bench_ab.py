@@ -86,6 +86,14 @@ def combinations():
           "a table for people", out)
 
 
+def one_arm():
+    found = json.loads(capl("bench", "arms.lua", "--steps=4", "--warmup=1", "--json")[1])
+    check(0 <= found["hardware"]["wait"] <= 1 and 0 < found["hardware"]["cpu"] <= 1 and "power_w" not in found["hardware"],
+          "plain bench tells load and waiting, too", str(found))
+    status, out, err = capl("bench", "arms.lua", "--steps=4", "--warmup=1")
+    check("waits for data" in out and "% busy" in out, "in its lines", out + err)
+
+
 def mistakes():
     for words, message in (
             (["idle=1,2"], "arms.lua does not read its setting idle in its first steps, so all of its arms would be the same"),
@@ -110,6 +118,7 @@ def main():
         file.write(RECIPE)
     figures()
     combinations()
+    one_arm()
     mistakes()
     check(glob.glob("capl-bench*") == [] and not os.path.exists("runs"), "nothing is left behind", str(os.listdir(".")))
 

@@ -12,6 +12,7 @@ local bench_logging = require "cli.bench_logging"
 local bench_ops = require "cli.bench_ops"
 local bench_stats = require "cli.bench_stats"
 local json = require "run.json"
+local machine = require "cli.bench_machine"
 local options = require "cli.options"
 local products = require "run.products"
 local recipe = require "cli.recipe"
@@ -36,17 +37,19 @@ local function listen(o)
   local seen = {times = {}, images = 0}
   run.on("step", function()
     local nth = run.steps - o.warmup
-    if nth >= 0 then core.mark(nth) end -- in the device's own time: a GPU still works when the host goes on
-    if nth > 0 then seen.images = seen.images + run.step_images end
     if nth == 0 then
-      core.memory_reset_peak()
+      seen.machine = machine.new()
+      seen.machine:begin()
       if o.ops then core.sys.profile.start() end
     end
+    if nth >= 0 then core.mark(nth) end -- in the device's own time: a GPU still works when the host goes on
+    if nth > 0 then seen.images = seen.images + run.step_images end
     run.step_images = 0
     if nth == o.steps then
       for i = 1, nth do seen.times[i] = core.between(i - 1, i) end
       seen.seconds = core.between(0, nth)
-      seen.peak = core.memory().peak
+      seen.hardware = seen.machine:figures(seen.seconds)
+      seen.machine:close()
       if o.ops then seen.rows = core.sys.profile.stop() end
       core.sys.unwind()
     end
@@ -61,11 +64,21 @@ local function figures(o, seen, path)
   local workers = run.setting("workers")
   return {
     recipe = path, version = core.version(), device = (core.device()), images_per_s = per_step / step, step_ms = 1000 * step,
-    images_per_s_mean = seen.images / seen.seconds, peak_bytes = seen.peak, peak_rss_bytes = core.sys.peak_rss(),
+    images_per_s_mean = seen.images / seen.seconds, peak_bytes = seen.hardware.tensor_bytes,
+    peak_rss_bytes = seen.hardware.rss, hardware = seen.hardware,
     precision = run.setting("precision") or "fp32", batch = per_step, threads = core.sys.threads(),
     workers = workers, steps = #seen.times, fixed = o.fixed, products = run.step_products,
     fused_ops = counters.fused_ops, ref_fallbacks = counters.ref_fallbacks,
   }
+end
+
+-- "waits for data 3 % of the time, processors 96 % busy, GPU 80 % busy at 250 W"
+local function hardware_text(h)
+  local parts = {("waits for data %.0f %% of the time"):format(100 * h.wait)}
+  if h.cpu then parts[#parts + 1] = ("processors %.0f %% busy"):format(100 * h.cpu) end
+  if h.utilization then parts[#parts + 1] = ("GPU %.0f %% busy"):format(100 * h.utilization) end
+  if h.power_w then parts[#parts + 1] = ("%.0f W"):format(h.power_w) end
+  return table.concat(parts, ", ")
 end
 
 local function print_figures(f)
@@ -75,6 +88,7 @@ local function print_figures(f)
     f.batch, f.precision, f.threads, f.fixed and "fixed" or "loaded", f.peak_bytes / 1e6, f.peak_rss_bytes / 1e6))
   core.sys.out(("  a step: %s; fused ops %d, ref fallbacks %d\n"):format(
     products.text(f.products) or "no products", f.fused_ops, f.ref_fallbacks))
+  core.sys.out("  " .. hardware_text(f.hardware) .. "\n")
 end
 
 -- The words without those of --ab, of which there may be several, each in one word or in two; and those.

@@ -7,12 +7,12 @@
 local core = ...
 
 local json = require "run.json"
+local machine = require "cli.bench_machine"
 local products = require "run.products"
 local recipe = require "cli.recipe"
 local run = require "run"
 
 local TICK = 0.005 -- seconds between two looks for an order
-local SAMPLE_EVERY = 0.2 -- seconds between two readings of power, load and memory
 
 local Arm = {}
 Arm.__index = Arm
@@ -35,31 +35,10 @@ end
 
 -- ---- a round ----
 
-local function waited()
-  local seconds = 0
-  for _, entry in ipairs(run.loaders) do
-    if entry.role == "train" then seconds = seconds + entry.loader:stats().wait_seconds end
-  end
-  return seconds
-end
-
 function Arm:begin_round()
-  self.sampler:sample() -- shares of processors are those since now
-  self.sampler:take(self.window)
-  self.products, self.captured = products.all(), core.counters().captured_steps
-  self.waited, self.images = waited(), 0
-  core.memory_reset_peak()
-  self.clock = core.clock()
+  self.products, self.captured, self.images = products.all(), core.counters().captured_steps, 0
+  self.machine:begin()
   core.mark(0)
-end
-
--- What the round did besides taking its time.
-function Arm:hardware(seconds)
-  self.sampler:sample()
-  local _, mean, _, most = self.sampler:take(self.window)
-  return {power_w = mean.power_w, cpu_power_w = mean.cpu_power_w, utilization = mean.utilization, throttled = mean.throttled,
-    cpu = mean.cpu, memory_used = most.memory_used, temperature_c = most.temperature_c,
-    energy_wh = mean.power_w and mean.power_w * seconds / 3600}
 end
 
 -- Products of a step by type, and whether the steps were replays: those do what was counted when they were recorded.
@@ -71,12 +50,10 @@ function Arm:products_of_step()
 end
 
 function Arm:end_round()
-  local times, memory = {}, core.memory()
+  local times, seconds = {}, core.between(0, self.steps)
   for i = 1, self.steps do times[i] = core.between(i - 1, i) end
-  local seconds = core.between(0, self.steps)
-  local out = self:hardware(seconds)
-  out.wait = (waited() - self.waited) / (core.clock() - self.clock)
-  out.times, out.seconds, out.images, out.tensor_bytes, out.rss = times, seconds, self.images, memory.peak, core.sys.peak_rss()
+  local out = self.machine:figures(seconds)
+  out.times, out.seconds, out.images = times, seconds, self.images
   out.products, out.captured = self:products_of_step()
   self:answer("round", out)
 end
@@ -91,7 +68,7 @@ function Arm:ready()
     if not s.read then unread[#unread + 1] = s.key end
   end
   self:answer("ready", {device = core.device(), description = core.device_info(core.device()).description, unread = unread,
-    values = values, gpu = self.sampler:gpu(), no_gpu = self.no_gpu, rss = core.sys.rss(), threads = core.sys.threads(),
+    values = values, gpu = self.machine:gpu(), rss = core.sys.rss(), threads = core.sys.threads(),
     card_free = memory.card_free, card_held = memory.card_total and memory.live + memory.cached + memory.captured})
 end
 
@@ -127,8 +104,7 @@ end
 --- Runs the recipe as an arm. o: arm = path without ending, steps, warmup, fixed
 local function main(job, o, words)
   local self = setmetatable({path = o.arm, steps = o.steps}, Arm)
-  self.sampler, self.no_gpu = core.monitor.open(SAMPLE_EVERY)
-  self.window = self.sampler:window()
+  self.machine = machine.new()
   run.on("step", function()
     if run.steps > o.warmup then return self:step() end
     if run.steps < o.warmup then return end
@@ -138,7 +114,7 @@ local function main(job, o, words)
   core.sys.mute(true)
   local ended = recipe.execute(job, {mode = "bench", args = words, quiet = true, fixed = o.fixed})
   core.sys.mute(false)
-  self.sampler:close()
+  self.machine:close()
   if ended then
     core.error{code = "state", message = ("%s ended after %d steps, before all rounds were measured"):format(job.recipe, run.steps),
       hint = "fewer --rounds or --steps, or a longer run"}

@@ -1,0 +1,51 @@
+-- bench_machine.lua: what measured steps do to the machine: power, load, memory, the share of time that waits for data.
+-- SPDX-License-Identifier: Apache-2.0
+local core = ...
+
+local run = require "run"
+
+local Machine = {}
+Machine.__index = Machine
+
+local SAMPLE_EVERY = 0.2 -- seconds between two readings
+
+local function new()
+  local sampler, why = core.monitor.open(SAMPLE_EVERY)
+  if not sampler then core.error{code = "state", message = why} end
+  return setmetatable({sampler = sampler, no_gpu = why, window = sampler:window()}, Machine)
+end
+
+-- Seconds that training has waited for batches so far.
+local function waited()
+  local seconds = 0
+  for _, entry in ipairs(run.loaders) do
+    if entry.role == "train" then seconds = seconds + entry.loader:stats().wait_seconds end
+  end
+  return seconds
+end
+
+--- What is measured begins now.
+function Machine:begin()
+  self.sampler:sample() -- shares of processors are those since now
+  self.sampler:take(self.window)
+  core.memory_reset_peak()
+  self.waited, self.clock = waited(), core.clock()
+end
+
+--- It has ended. seconds: how long it took
+-- out  {wait, cpu, power_w, …, energy_wh, tensor_bytes, rss}; what this machine does not tell is absent
+function Machine:figures(seconds)
+  local wait = (waited() - self.waited) / (core.clock() - self.clock)
+  self.sampler:sample()
+  local _, mean, _, most = self.sampler:take(self.window)
+  return {wait = wait, cpu = mean.cpu, cpu_power_w = mean.cpu_power_w, power_w = mean.power_w, utilization = mean.utilization,
+    throttled = mean.throttled, memory_used = most.memory_used, temperature_c = most.temperature_c,
+    energy_wh = mean.power_w and mean.power_w * seconds / 3600, tensor_bytes = core.memory().peak, rss = core.sys.peak_rss()}
+end
+
+--- The GPU's name, nil without.
+function Machine:gpu() return self.sampler:gpu() end
+
+function Machine:close() self.sampler:close() end
+
+return {new = new}
