@@ -21,7 +21,7 @@ local function loader(role, count)
 end
 local model = nn.Sequential {nn.AvgPool2d(4), nn.Flatten(), nn.Linear(16, 2)}
 train.fit {
-  model = model, train = loader("train", 64), steps = p.steps, precision = "fp32", log_every = 1,
+  model = model, train = loader("train", 64), val = false, steps = p.steps, precision = "fp32", log_every = 1,
   loss = function(output, batch) return nn.cross_entropy(output, batch.target:view(-1)) * p.scale end,
   optimizer = optim.AdamW(model:parameters(), {lr = 1e-3}),
 }
