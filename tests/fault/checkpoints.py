@@ -54,9 +54,9 @@ def fresh():
     shutil.rmtree("runs", ignore_errors=True)
 
 
-def goes_on(step, what, *words):
+def goes_on(step, what, *words, **more):
     """--resume goes on from that step, and the run ends."""
-    status, out = capl("--resume", *words)
+    status, out = capl("--resume", *words, **more)
     check(status == 0 and f"/step-{step:06d}.capl, step {step} of " in out, f"{what}: the run goes on from step {step}", out)
     return out
 
@@ -196,10 +196,38 @@ def out_of_time():
     print("ok out of time")
 
 
+def in_evaluation():
+    """A signal within an evaluation, while the model holds its averages: the evaluation is made when the run goes on."""
+    with open(RECIPE, encoding="utf-8") as file:
+        text = file.read().replace('loader("val", 16)', 'loader("val", 20000)')
+    with open("resume.lua", "w", encoding="utf-8") as file:
+        file.write(text)
+    fresh()
+    status, out = capl("--steps=9", "--every=1000", recipe="resume.lua")
+    check(status == 0, "the run left alone ends", out)
+    with open(f"{FOLDER}/last.capl/weights.safetensors", "rb") as file:
+        alone = file.read()
+    for wait in (0.3, 0.6, 1.2, 2.4):  # until the signal comes within the first evaluation
+        fresh()
+        child = start("--steps=9", "--every=1000", recipe="resume.lua")
+        wait_for(FOLDER, lambda names: "settings.json" in names)
+        time.sleep(wait)
+        os.kill(child.pid, signal.SIGTERM)
+        status, out = finish(child)
+        if "stopped at step 7" in out:
+            break
+    check(status == 143 and "stopped at step 7" in out, "the signal comes within the first evaluation", out)
+    goes_on(7, "stopped within an evaluation", recipe="resume.lua")
+    with open(f"{FOLDER}/last.capl/weights.safetensors", "rb") as file:
+        check(file.read() == alone, "stopped within an evaluation or not, the weights are the same")
+    print("ok in evaluation")
+
+
 def main():
     with tempfile.TemporaryDirectory(dir="/dev/shm" if os.path.isdir("/dev/shm") else None) as folder:
         os.chdir(folder)
         if SLOW:
+            in_evaluation()
             signals(3)
             out_of_time()
             return

@@ -167,6 +167,26 @@ describe("train.Checkpoint", function()
     end
   end)
 
+  it("goes on with joined optimisers, clipping, schedules and a loss scale", function()
+    local function joined()
+      local o = build()
+      local matrices, others = {}, {}
+      for _, p in ipairs(o.model:parameters()) do table.insert(p.ndim == 2 and matrices or others, p) end
+      o.optimizer = optim.join({optim.Muon(matrices, {lr = optim.schedule.cosine{lr = 0.02, T_max = 12}}),
+        optim.AdamW(others, {lr = 0.01, clip_norm = 1})}, {loss_scale = {init_scale = 1024, growth_interval = 3}})
+      return o
+    end
+    local whole = joined()
+    local all = run_loop(whole, 10)
+    local first = joined()
+    run_loop(first, 5, checkpoint_of(first, where, {every = 5}))
+    local second = joined()
+    assert.equal(5, (checkpoint_of(second, where):resume(where)))
+    assert.same({unpack(all, 6)}, run_loop(second, 10, nil, 5))
+    assert.same(weights(whole), weights(second))
+    assert.equal(whole.optimizer.loss_scale, second.optimizer.loss_scale)
+  end)
+
   it("changes nothing by saving", function()
     local plain, saved = build(), build()
     local losses = run_loop(plain, 8)

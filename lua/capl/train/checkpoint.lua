@@ -111,7 +111,7 @@ end
 
 function Checkpoint:facts()
   self.data = self.data or exact.data(self:loaders())
-  return exact.facts(self.data)
+  return exact.facts(self.data, self.accumulate)
 end
 
 -- The tree of one file. ended: why the run is over, nil while it goes.

@@ -28,18 +28,20 @@ function exact.data(loaders)
   return out
 end
 
---- {name = value}: all that a checkpoint notes of where and of what a run is. data: of exact.data
-function exact.facts(data)
+--- {name = value}: all that a checkpoint notes of where and of what a run is. data: of exact.data;
+-- accumulate: batches a step sums
+function exact.facts(data, accumulate)
   local machine = facts.machine()
   return {
     version = core.version(), device = machine.device, hardware = machine.backend, isa = core.isa(), threads = machine.threads,
     precision = precision(), deterministic = run.setting("deterministic"), recipe = run.text and core.sha256(run.text), data = data,
+    accumulate = accumulate,
   }
 end
 
 local names = {
   {"version", "capl"}, {"device", "device"}, {"hardware", "hardware"}, {"isa", "instruction set"}, {"threads", "compute threads"},
-  {"precision", "precision"}, {"deterministic", "deterministic"},
+  {"precision", "precision"}, {"accumulate", "batches a step"}, {"deterministic", "deterministic"},
 }
 
 local function text(value)

@@ -98,6 +98,7 @@ function Fit:evaluate()
   self.parts:tell("before_evaluation")
   hold(0)
   local meter = self:read(self.o.val, true)
+  if core.sys.hold then core.sys.hold(HOLD) end -- what parts make of it is made by all of them
   local e = self:at()
   e.figures, e.meter, e.loss = meter:result(), meter, meter.loss
   self.val, self.val_step, self.val_meter = e.figures, self.step, meter

@@ -34,7 +34,7 @@ local function new(fit)
   local c = o.checkpoint
   local keeper = checkpoint.new{model = fit.model, optimizer = fit.optimizer, train = o.train, loop = fit,
     every = c.every, keep = c.keep, every_n = c.every_n, top_k = c.top_k}
-  keeper.val = o.val
+  keeper.val, keeper.accumulate = o.val, o.accumulate
   return setmetatable({fit = fit, keeper = keeper, metric = metric.read(OP, o.metric)}, Part)
 end
 
