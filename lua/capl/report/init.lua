@@ -13,7 +13,7 @@ local value = require "report.value"
 local report = {}
 
 -- PNG data in one page, before base64 makes a third more of it: a page is to stay under 1 MB.
-local SAMPLE_BYTES, CHART_BYTES = 400000, 240000
+local SAMPLE_BYTES, CHART_BYTES = 340000, 240000
 
 -- ---- pictures of the page ----
 
