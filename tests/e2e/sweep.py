@@ -46,7 +46,7 @@ def living(folder):
 
 
 def grid():
-    status, out, err = capl("sweep", "small.lua", "--grid", "steps=4,60", "--grid=scale=1,1e39", "--precision=fp32", "--memory=1MB")
+    status, out, err = capl("sweep", "small.lua", "--grid", "steps=4,60", "--grid=scale=1,1e39", "--precision=fp32", "--jobs=2", "--memory=1MB")
     check(status == 0, "a sweep some of whose trials fail ends well", out + err)
     found = results("runs/sweep-small")
     failed = [r for r in found if r["status"] == "failed"]
@@ -59,6 +59,11 @@ def grid():
     check(f"best: trial {best['trial']}, val_exact" in out and "2 of 4 trials failed" in out, "the screen says so", out)
     check("note: trials waited for memory; one takes up to" in out, "where memory is short they run one after the other", out)
     check("test" not in read_json(best["folder"] + "/result.json"), "no trial reads test images")
+    with open("runs/sweep-small/report.html", encoding="utf-8") as file:
+        page = file.read()
+    outside = re.findall(r'(?:src|href)="(?!data:|#)([^"]*)"', page)
+    check(all(os.path.exists("runs/sweep-small/" + link) for link in outside) and "http" not in page, "the page needs no network", str(outside))
+    check(page.count("<tr>") == 5 and page.count("data:image/png") == 2 and "<td class=\"n\">failed</td>" in page, "and has them all", page[-3000:])
     check({"sweep.png", "curves.png", "results.csv"} <= set(os.listdir("runs/sweep-small")), "there are pictures of it")
     settings = read_json(best["folder"] + "/settings.json")["settings"]
     check(settings["steps"] == {"value": 60, "origin": "flag"} and settings["precision"]["origin"] == "flag", "a trial is an ordinary run", str(settings))

@@ -151,11 +151,12 @@ local function draw(o, axes)
   return space.random(axes, n, uniform(o.sweep_seed, #axes))
 end
 
--- How many trials run at a time, and the compute threads of each: cores are shared out, never used twice.
+-- How many trials run at a time, and the compute threads of each: cores are shared out, never used twice, and who
+-- limits threads by a variable means each of them.
 local function share_out(o, trials)
   local cpus = core.sys.cpus()
   local jobs = count_of("jobs", o.jobs, 4096) or math.min(trials, cpus)
-  local threads = count_of("threads", o.threads, 4096) or math.max(1, math.floor(cpus / jobs))
+  local threads = count_of("threads", o.threads, 4096) or math.max(1, math.min(core.sys.threads(), math.floor(cpus / jobs)))
   return math.min(jobs, trials), threads
 end
 

@@ -6,6 +6,7 @@
 local core = ...
 
 local metric = require "sweep.metric"
+local page = require "sweep.page"
 local picture = require "sweep.picture"
 local pool = require "sweep.pool"
 local show = require "sweep.show"
@@ -162,9 +163,18 @@ end
 
 function Sweep:save() self.folder:save_csv(self.plan.keys, self.plan.metric, self:ranked()) end
 
+-- Pictures, then the page that holds them.
+function Sweep:draw()
+  local ranked = self:ranked()
+  self.folder.total = total_of(self.plan)
+  picture.draw(self.plan, self.folder, ranked)
+  self.folder:write("report.html", page.html(self.plan, self.folder, ranked))
+end
+
 --- The table, the best trial and what to do with it. -> exit status
 function Sweep:report()
   local ranked = self:ranked()
+  self:draw()
   say("")
   say(show.table(self.plan, ranked))
   local best, failed = ranked[1], 0
@@ -178,8 +188,7 @@ function Sweep:report()
   if self.pool.waits > 0 then say(("note: trials waited for memory; one takes up to %.0f MB"):format(self.pool.peak / 1e6)) end
   local doubt = show.doubt(self.plan, ranked)
   if doubt then say(doubt) end
-  picture.draw(self.plan, self.folder, ranked)
-  say(("results: %s/results.csv, sweep.png, curves.png"):format(self.folder.path))
+  say(("results: %s/report.html, results.csv, sweep.png, curves.png"):format(self.folder.path))
   say(("best: trial %d, %s %s, in %s"):format(best.trial, self.plan.metric, show.value(self.plan.metric, best.value), best.folder))
   if self.plan.carry then say("note: trials went on from rung to rung; trained in one go, as below, the best one gives other figures") end
   say(("next: %s"):format(best.command))
@@ -195,7 +204,7 @@ function Sweep:run()
   self.folder:let_go()
   if how == "done" then return self:report() end
   if how == "error" then error(err, 0) end
-  picture.draw(self.plan, self.folder, self:ranked())
+  self:draw()
   say(("stopped with %d of %d trials done%s; go on with: %s sweep --resume %s"):format(#self.folder.results, total_of(self.plan),
     running > 0 and (", %d were running"):format(running) or "", self.plan.program, self.folder.path))
   core.sys.stop()

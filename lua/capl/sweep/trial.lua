@@ -27,7 +27,7 @@ end
 --- The command that does the same run again.
 function trial.command(plan, words)
   local parts = {plan.program, plan.recipe}
-  if plan.threads < core.sys.threads() then table.insert(parts, 1, ("CAPL_THREADS=%d"):format(plan.threads)) end
+  if plan.threads ~= core.sys.threads() then table.insert(parts, 1, ("CAPL_THREADS=%d"):format(plan.threads)) end
   for _, word in ipairs(words) do parts[#parts + 1] = quoted(word) end
   return table.concat(parts, " ")
 end
