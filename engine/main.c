@@ -16,6 +16,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -29,9 +30,11 @@ enum { EXIT_ERROR = 1, EXIT_USAGE = 2, EXIT_TIME = 124, GRACE_SECONDS = 5, SAVE_
 
 /* ---- commands -------------------------------------------------------------------------------- */
 
+enum { OR_RUN = 2 };
+
 typedef struct {
   const char *name, *usage, *help;
-  bool recipe; /* its first word is a recipe */
+  int recipe; /* its first word is a recipe; OR_RUN: or a run's folder, which stays among its words */
 } command;
 
 /* Each has a module lua/capl/cli/NAME.lua, which states its options. */
@@ -63,6 +66,8 @@ static const command commands[] = {
    "compares two runs: settings, data, model, curves, and whether their figures differ by more than chance", false},
   {"monitor", "capl monitor [RUN] [--every=SECONDS] [--count=N] [--json]",
    "shows power, load, memory, temperature and clocks of GPUs and processors as they are, and how a run is going", false},
+  {"doctor", "capl doctor RECIPE|RUN [--json] [--key=value…]",
+   "looks for what keeps a recipe from learning, or went wrong in a run, and says what to write", OR_RUN},
   {"info", "capl info", "what this program finds on this machine: processors, devices, variables that change what it does", false},
   {"ops", "capl ops [NAME]", "the table of operations by backend and type, or the page of one", false},
   {"eval-code", "capl -e CODE", "runs one line of Lua, such as 'print(capl.randn({2, 3}))'", false},
@@ -165,6 +170,12 @@ static bool bring_recipe(int argc, char **argv, int i)
   return true;
 }
 
+static bool is_folder(const char *path)
+{
+  struct stat st;
+  return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
 /* Settles command, recipe and further words. Returns 0, or the exit status after saying what is wrong. */
 static int read_command(int argc, char **argv, int i, options *o)
 {
@@ -182,7 +193,7 @@ static int read_command(int argc, char **argv, int i, options *o)
     c = command_find("run");
   }
   bool help = i < argc && (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0);
-  if (c->recipe && !help) {
+  if (c->recipe && !help && !(c->recipe == OR_RUN && i < argc && is_folder(argv[i]))) {
     if (!bring_recipe(argc, argv, i)) return usage_error("usage: %s", c->usage);
     o->job.recipe = argv[i++];
   }

@@ -5,6 +5,7 @@
 local hooks = {
   on_loss = {}, -- functions(opt, loss), before the backward pass
   on_gradients = {}, -- functions(opt)
+  on_fit = {}, -- functions(options), before train.fit does anything with them
   on_step = {}, -- functions(opt)
   on_epoch = {}, -- functions(loader, epoch)
   on_model = {}, -- functions(model, opts)
@@ -25,6 +26,11 @@ end
 --- or captured, but done before each launch of it.
 function hooks.before_launch(fn, a, b)
   if hooks.before then hooks.before(fn, a, b) else fn(a, b) end
+end
+
+--- Called by train.fit with its checked options.
+function hooks.fit(o)
+  for _, fn in ipairs(hooks.on_fit) do fn(o) end
 end
 
 --- Called by optimisers with the loss that a backward pass starts from.

@@ -278,7 +278,9 @@ end
 -- errs  value: unknown or contradicting options; a loss that is not finite; what the parts raise
 -- Schedules may say total = "run". Evaluations count as time of the run, the final test does not.
 local function fit(given)
-  local self = new(options.read(given))
+  local o = options.read(given)
+  hooks.fit(o)
+  local self = new(o)
   local how, err = protected(function()
     self:begin()
     self:steps()

@@ -1,0 +1,32 @@
+-- balance.lua: characters that come far more, or far less, often than the others.
+-- SPDX-License-Identifier: Apache-2.0
+local texts = require "doctor.texts"
+
+local SHARE = 1 / 5 -- of the mean: rarer than that is told
+local LEAST = 20 -- times the classes: fewer characters in all tell nothing
+
+local function check(ctx)
+  local train = ctx.loaders.train
+  local counts, sum = texts.counts(texts.of(train))
+  local classes = train and train.charset and #train.charset or 0
+  if classes < 2 or sum < LEAST * classes then return ctx:skip("too few labels to tell") end
+  local mean, rare, most, of = sum / classes, {}, 0, nil
+  for i = 1, classes do
+    local c = train.charset:sub(i, i)
+    local n = counts[c] or 0
+    if n > 0 and n < SHARE * mean then rare[#rare + 1] = ("%s (%d)"):format(c, n) end
+    if n > most then most, of = n, c end
+  end
+  local where = ctx:line("source%s*=", "data%.folder", "data%.captcha")
+  if #rare > 0 then
+    table.sort(rare)
+    ctx:warn(("%d characters are rarer than a fifth of the mean of %.0f: %s"):format(#rare, mean, table.concat(rare, ", ")),
+      {where = where, write = "more images with them; a generator takes often = \"" .. rare[1]:match("^[^ ]+") .. "\", times = 4"})
+  end
+  if most > 10 * mean then
+    ctx:warn(("'%s' is %.0f %% of all characters"):format(of, 100 * most / sum), {where = where, write = "fewer images with it"})
+  end
+  return ("the most frequent is '%s' with %.1f %% of all, mean %.1f %%"):format(of, 100 * most / sum, 100 / classes)
+end
+
+return {name = "class balance", check = check}

@@ -1,0 +1,32 @@
+-- first_loss.lua: the loss of an untrained model beside what it should be.
+-- SPDX-License-Identifier: Apache-2.0
+local core = ...
+
+local initial_loss = require "train.initial_loss"
+
+local function check(ctx)
+  local o = ctx.o
+  if not o then return ctx:skip("the recipe has a loop of its own; train.initial_loss does it there") end
+  local batch = ctx:batch()
+  local capl = require "init"
+  o.model:train()
+  local watch = initial_loss.begin()
+  local ok, value = pcall(core.no_grad, function()
+    return capl.autocast(o.precision, function() return o.loss(o.model(o.input(batch)), batch) end):item()
+  end)
+  local findings = watch:finish()
+  if not ok then error(value, 0) end
+  if value ~= value or math.abs(value) == math.huge then
+    ctx:error(("the loss of the untrained model is %s"):format(tostring(value)),
+      {where = ctx:line("loss%s*=%s*function", "nn%.cross_entropy"), write = "train it with detect_anomaly = true: that names the layer"})
+  end
+  for _, f in ipairs(findings) do
+    if f.warning then
+      ctx:warn(f.text .. "; " .. f.warning:gsub("^warning: ", ""),
+        {where = ctx:line("nn%.init", "nn%." .. f.loss), write = "the layer's own init, once"})
+    end
+  end
+  return findings[1] and findings[1].text or ("%.3g; its expectation is not known for this loss"):format(value)
+end
+
+return {name = "first loss", check = check}

@@ -1,0 +1,27 @@
+-- output.lua: whether the model gives as many scores as the labels have places and characters.
+-- SPDX-License-Identifier: Apache-2.0
+local core = ...
+
+local function check(ctx)
+  local o = ctx.o
+  if not o then return ctx:skip("the recipe has a loop of its own") end
+  local capl = require "init"
+  local batch = ctx:batch()
+  local train = o.train
+  o.model:train()
+  local output = core.no_grad(function() return capl.autocast(o.precision, o.model, o.input(batch)) end)
+  if not core.is_tensor(output) or not train.charset or not train.length then return "no text to compare with" end
+  local places = output:numel() / (batch.count * #train.charset)
+  if places == train.length then
+    return ("%d places x %d characters, as the labels have"):format(places, #train.charset)
+  end
+  local scores = output:numel() / batch.count
+  if places % 1 == 0 and places > train.length then
+    return ctx:note(("the model has %d places for %d characters"):format(places, train.length))
+  end
+  ctx:error(("the model gives %g scores an image; the labels have %d places x %d characters = %d"):format(scores, train.length,
+    #train.charset, train.length * #train.charset),
+    {where = ctx:line("nn%.Linear"), write = ("a last layer of %d scores"):format(train.length * #train.charset)})
+end
+
+return {name = "label length", check = check}

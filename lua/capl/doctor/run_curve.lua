@@ -1,0 +1,61 @@
+-- run_curve.lua: losses that are no numbers, jump, or never fall.
+-- SPDX-License-Identifier: Apache-2.0
+local JUMP = 3 -- times the median of the points before
+local BEFORE = 10
+
+local function is_number(x) return type(x) == "number" and x == x and math.abs(x) < math.huge end
+
+local function median(list)
+  local sorted = {}
+  for i, x in ipairs(list) do sorted[i] = x end
+  table.sort(sorted)
+  return sorted[math.ceil(#sorted / 2)]
+end
+
+-- Steps at which the loss jumped far above what it was.
+local function jumps(points)
+  local out, window = {}, {}
+  for _, p in ipairs(points) do
+    if is_number(p.loss) then
+      if #window == BEFORE and p.loss > JUMP * math.abs(median(window)) + 1e-3 then out[#out + 1] = p.step end
+      window[#window + 1] = p.loss
+      if #window > BEFORE then table.remove(window, 1) end
+    end
+  end
+  return out
+end
+
+local function losses(points)
+  local out = {}
+  for _, p in ipairs(points) do
+    if is_number(p.loss) then out[#out + 1] = p.loss end
+  end
+  return out
+end
+
+local function check(ctx)
+  local points = ctx.r.points
+  local list = losses(points)
+  if #list < 5 then return ctx:skip("too few points of the curve") end
+  for _, p in ipairs(points) do
+    if p.loss ~= nil and not is_number(p.loss) then
+      ctx:error(("the loss of step %d is no number"):format(p.step),
+        {where = ctx:line("lr%s*=", "optim%."), write = "a lower lr, or clip_norm = 1"})
+      break
+    end
+  end
+  local at = jumps(points)
+  if #at > 0 then
+    ctx:warn(("the loss jumped to more than %d times what it was %d times, first at step %d"):format(JUMP, #at, at[1]),
+      {where = ctx:line("lr%s*=", "optim%."), write = "a lower lr, a longer warmup, or clip_norm = 1 in the optimizer"})
+  end
+  local first, low = list[1], math.huge
+  for _, loss in ipairs(list) do low = math.min(low, loss) end
+  if low > first - 0.05 * math.abs(first) then
+    ctx:error(("the loss never fell: %.3g at first, %.3g at best"):format(first, low),
+      {where = ctx:line("lr%s*=", "optim%."), write = "what capl doctor says of the recipe, first of all its lr"})
+  end
+  return ("%.3g at first, %.3g at best, %.3g at last"):format(first, low, list[#list])
+end
+
+return {name = "loss", check = check}

@@ -1,0 +1,49 @@
+-- texts.lua: the labels of a source as texts, for the rules that count characters.
+-- SPDX-License-Identifier: Apache-2.0
+local texts = {}
+
+local MOST = 200000 -- labels that are looked at
+local DRAWN = 512 -- of a generator, which has no end
+
+-- Characters of a text, which may be of several bytes.
+function texts.characters(text)
+  local out = {}
+  for c in text:gmatch("[%z\1-\127\194-\244][\128-\191]*") do out[#out + 1] = c end
+  return out
+end
+
+local function of_batches(loader, most)
+  local out = {}
+  for batch in loader:epoch(1) do
+    local places = batch.target and batch.target.ndim == 2 and batch.target:tolist() or {}
+    for _, row in ipairs(places) do
+      local text = {}
+      for i, class in ipairs(row) do text[i] = class >= 0 and loader.charset:sub(class + 1, class + 1) or "" end
+      out[#out + 1] = table.concat(text)
+    end
+    if #out >= most then break end
+  end
+  return out
+end
+
+--- List of texts of a loader: those of its files, or of what a generator draws first. {} without labels.
+function texts.of(loader)
+  if not loader or not loader.charset then return {} end
+  if not loader.source.dir then return of_batches(loader, DRAWN) end
+  local out, source = {}, loader.source
+  for i = 0, math.min(MOST, source:count()) - 1 do out[#out + 1] = source:text(i) end
+  return out
+end
+
+--- How often each character occurs: {c = n}, and the sum.
+function texts.counts(list)
+  local out, sum = {}, 0
+  for _, text in ipairs(list) do
+    for _, c in ipairs(texts.characters(text)) do
+      out[c], sum = (out[c] or 0) + 1, sum + 1
+    end
+  end
+  return out, sum
+end
+
+return texts

@@ -1,0 +1,147 @@
+"""capl doctor and capl lr: what they find in recipes with faults, in one without, and in the files of runs.
+
+SPDX-License-Identifier: Apache-2.0
+"""
+import json
+import os
+
+from program import capl, check, in_empty_folder
+
+RECIPE = """--- capl: 1
+local p = capl.params {
+  lr = 0.02, -- the rate
+  dead = false, -- a layer that never fires
+  idle = false, -- a layer that takes no part
+  wild = false, -- scores far too large at first
+  seed_val = 9, -- of the val images
+  folder = "", -- training images
+  loop = false, -- one of its own
+}
+local function drawn(seed, count)
+  return data.captcha {charset = "01", length = 1, width = 24, height = 24, count = count, fixed = true, seed = seed}
+end
+local source = p.folder ~= "" and data.folder(p.folder, {label = "_(.-)%.", charset = "012", length = 1}) or drawn(3, 320)
+local function loader(what, role) return data.loader {source = what, role = role, batch = 16, workers = 0} end
+local images = loader(source, "train")
+local val = loader(p.folder ~= "" and source or drawn(p.seed_val, 64), "val")
+local Net = nn.class("Net")
+function Net:init()
+  self.first = nn.Linear(144, 32)
+  self.last = nn.Linear(32, #images.charset)
+  if p.idle then self.idle = nn.Linear(2, 2) end
+  self.body = nn.Sequential {nn.AvgPool2d(2), nn.Flatten(), self.first, nn.ReLU(), self.last}
+end
+function Net:forward(x) return self.body(x) end
+local model = Net()
+if p.dead then nn.init.constant(model.first.bias, -100) end
+if p.wild then nn.init.normal(model.last.weight, 0, 100) end
+capl.model(model, {output = "text", charset = images.charset, length = 1})
+local opt = optim.SGD(model:parameters(), {lr = p.lr, momentum = 0.9})
+local function loss(output, batch) return nn.cross_entropy(output, batch.target:view(-1)) end
+if p.loop then
+  for batch in images:epoch(1) do opt:backward_step(loss(model(batch.image), batch)) end
+else
+  train.fit {model = model, train = images, val = val, loss = loss, optimizer = opt, precision = "fp32", epochs = 2}
+end
+"""
+
+
+def look(*words):
+    status, out, err = capl("doctor", *words, "--json")
+    check(status in (0, 1) and out.startswith("{"), "doctor tells " + " ".join(words), out + err)
+    found = json.loads(out)
+    check((status == 1) == (found["errors"] > 0), "its exit status is 1 for errors alone", out)
+    by_rule = {}
+    for f in found["findings"]:
+        if f["severity"] not in ("ok", "skipped"):
+            by_rule.setdefault(f["rule"], []).append(f)
+    return by_rule, found
+
+
+def has(found, rule, severity, *words):
+    those = [f for f in found.get(rule, []) if f["severity"] == severity]
+    check(those, f"{rule}: {severity}", json.dumps(found, indent=1))
+    text = " ".join(f"{f['text']} {f.get('where')} {f.get('write')}" for f in those)
+    for word in words:
+        check(word in text, f"{rule} says '{word}'", text)
+
+
+def fine():
+    found, everything = look("ill.lua")
+    found.pop("data starvation", None)  # on a machine that others use
+    check(found == {}, "a sound recipe has no faults", json.dumps(found, indent=1))
+    check(len(everything["findings"]) == 11, "all rules were looked at", json.dumps(everything, indent=1))
+    check(not os.path.exists("runs"), "doctor leaves no files", "")
+
+
+def faults():
+    found, _ = look("ill.lua", "--dead", "--seed_val=3")
+    has(found, "dead units", "error", "32 of the 32 channels behind body.3", "ill.lua:")
+    has(found, "gradients", "error", "first.weight vanishes")
+    has(found, "copies and leaks", "error", "of the first images of val are training images, too", "ill.lua:12")
+    found, _ = look("ill.lua", "--lr=1000", "--idle")
+    has(found, "learning rate", "error", "the loss runs away", "ill.lua:3", "--lr=")
+    has(found, "gradients", "error", "idle", "takes no part in the loss")
+    found, _ = look("ill.lua", "--wild")
+    has(found, "first loss", "warning", "cross_entropy begins at about ln 2", "ill.lua:")
+
+
+def of_files():
+    status, out, err = capl("generate", "--out=pictures", "--n=40", "--charset=01", "--length=1", "--width=24", "--height=24")
+    check(status == 0, "pictures", out + err)
+    for k, name in enumerate(sorted(n for n in os.listdir("pictures") if n.endswith(".png"))):
+        os.rename(f"pictures/{name}", f"pictures/{k}_{name[0]}.png")
+    found, _ = look("ill.lua", "--folder=pictures")
+    has(found, "copies and leaks", "error", "40 of 40 val images are in the training set", "another split")
+    has(found, "charset", "warning", "1 of the 3 characters of the charset occur in no training text: 2")
+
+
+def own_loop():
+    found, everything = look("ill.lua", "--loop")
+    check(found == {}, "a loop of one's own is looked at as far as can be", json.dumps(found))
+    skipped = [f["rule"] for f in everything["findings"] if f["severity"] == "skipped"]
+    check("learning rate" in skipped and "copies and leaks" not in skipped, "and the rest is told", str(skipped))
+    status, out, err = capl("lr", "ill.lua", "--loop", "--steps=20", "--min_lr=1e-4", "--out=own.png")
+    check(status == 0 and "--lr = " in out and os.path.exists("own.png"), "capl lr finds a rate for it", out + err)
+
+
+def runs():
+    status, out, err = capl("ill.lua")
+    check(status == 0, "a run", out + err)
+    status, out, err = capl("doctor", "runs/ill")
+    check(status == 0 and "runs/ill: 0 errors" in out, "its folder is looked at", out + err)
+    rows = [{"step": k, "seconds": k, "loss": 2.0 / k if k < 30 else 2.0, "wait": 0.5, "monitor": {"temperature_c": 91}}
+            for k in range(1, 41)]
+    rows += [{"step": k, "seconds": k, "val_loss": 1 + abs(k - 15) / 10} for k in range(5, 41, 5)]
+    os.makedirs("bad")
+    with open("bad/metrics.jsonl", "w", encoding="utf-8") as file:
+        file.write("".join(json.dumps(row) + "\n" for row in sorted(rows, key=lambda row: row["step"])))
+    with open("bad/settings.json", "w", encoding="utf-8") as file:
+        file.write('{"recipe": "ill.lua", "settings": {}}')
+    found, _ = look("bad")
+    has(found, "loss", "warning", "first at step 30")
+    has(found, "val images", "warning", "lowest at step 15 of 40")
+    has(found, "data starvation", "error", "50.0 %")
+    has(found, "temperature", "warning", "91 C")
+    has(found, "end", "error", "killed at step 40", "--resume")
+
+
+def refused():
+    for words, text in [(["nowhere"], "cannot read recipe nowhere"), (["bad", "worse"], "takes one recipe, or the folder of one run"),
+                        (["pictures"], "is not the folder of a run"), (["ill.lua", "--lrr=1"], "lrr")]:
+        status, out, err = capl("doctor", *words)
+        check(status != 0 and text in err, f"refused: {words}", out + err)
+
+
+def main():
+    with open("ill.lua", "w", encoding="utf-8") as ill:
+        ill.write(RECIPE)
+    fine()
+    faults()
+    of_files()
+    own_loop()
+    runs()
+    refused()
+
+
+in_empty_folder(main)
