@@ -93,7 +93,11 @@ def eval_command(of_run):
     for key in ("exact", "low", "chars", "edit_distance", "cer", "by_position", "by_length", "confusion", "confusions", "merged", "n"):
         check(got[key] == of_run[key], "the same " + key, f"{got[key]} {of_run[key]}")
     check([sample["name"] for sample in got["worst"]] == [sample["name"] for sample in of_run["worst"]], "the same worst samples", str(got))
-    _, out, _ = capl("eval", "runs/files/best.capl", "--data=test")
+    _, out, _ = capl("eval", "runs/files/best.capl", "--data=test", "--out=seen")
+    seen = read_json("seen/evaluation.json")
+    check(seen["exact"] == of_run["exact"] and os.path.exists("seen/" + seen["worst"][0]["image"]), "--out leaves what a run leaves", str(seen))
+    for name in ("confusion.png", "samples.png"):
+        is_png("seen/" + name)
     check("edit distance: " in out and "look-alikes: " in out and "by position: " in out and "mistakes: " in out, "in words", out)
 
 

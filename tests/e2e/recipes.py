@@ -12,9 +12,9 @@ from program import ROOT, capl, check, in_empty_folder, recipe
 # Settings that make each recipe a matter of seconds.
 SMALL = {
     "captcha.lua": ["--samples=192", "--batch=16", "--test=60", "--val=20", "--files=12", "--warmup=3"],
-    "captcha_cnn.lua": ["--samples=16", "--batch=4", "--test=8", "--epochs=1"],
+    "captcha_cnn.lua": ["--samples=16", "--batch=4", "--val=8", "--test=8", "--epochs=1"],
     "curriculum.lua": ["--samples=64", "--batch=16", "--test=20", "--val=10", "--warmup=1"],
-    "a100_ddp.lua": ["--samples=16", "--batch=4", "--preset=smoke", "--test=8"],
+    "a100_ddp.lua": ["--samples=16", "--batch=4", "--preset=smoke", "--val=8", "--test=8"],
 }
 FINAL = r"final exact=[\d.]+ \[[\d.]+,[\d.]+\] chars=[\d.]+ n=(\d+) images_per_s=\d+ seconds=[\d.]+( merged=[\d.]+)?"
 

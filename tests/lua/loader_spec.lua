@@ -61,6 +61,23 @@ describe("data.loader", function()
     assert.equal(12, batch.onehot:sum():item())
   end)
 
+  it("names the samples of each batch, shuffled ones too, as long as the batch is there", function()
+    local numbers = {}
+    for i = 1, 20 do numbers[i] = {i - 1} end
+    local given = data.tensors{value = capl.tensor(numbers)}
+    for _, workers in ipairs{0, 2} do
+      local kept, seen = {}, {}
+      for batch in loader{source = given, shuffle = true, workers = workers}:epoch(1) do kept[#kept + 1] = batch end
+      for _, batch in ipairs(kept) do
+        assert.same(batch.value:reshape(-1):tolist(), batch.ids)
+        for _, id in ipairs(batch.ids) do seen[#seen + 1] = id end
+      end
+      assert.not_equal(0, seen[1] + seen[2] * 2 - seen[3]) -- not in order
+      table.sort(seen)
+      for i = 1, 20 do assert.equal(i - 1, seen[i]) end
+    end
+  end)
+
   it("normalises as asked", function()
     local unit = loader{normalize = "unit"}:epoch(1)().image
     assert.is_true(unit:amax():item() <= 1 and unit:amin():item() >= 0)

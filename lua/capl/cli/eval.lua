@@ -13,6 +13,7 @@ local spec = {
   {name = "data", type = "text", required = true, doc = "folder of PNG and JPEG files, searched below too; a list or an LMDB database"},
   {name = "label", type = "text", doc = "of folders: Lua pattern whose capture in the file name is the text (^(.-)_)"},
   {name = "errors", type = "text", doc = "file for a list of the wrong ones: path, truth, text, confidence"},
+  {name = "out", type = "text", doc = "folder for evaluation.json, samples.png and confusion.png"},
   {name = "device", type = "text", default = "cpu", doc = "cpu, cuda, cuda:1 or auto: a GPU where there is one that works"},
   {name = "precision", type = "text", default = "auto", doc = "auto, fp32 or bf16"},
   {name = "json", type = "flag", default = false, doc = "one JSON object instead of lines"},
@@ -99,6 +100,11 @@ local function write_errors(path, wrong)
   if not written then core.error{code = "io", message = why} end
 end
 
+local function make_folder(path)
+  local there, why = core.sys.mkdir(path)
+  if not there then core.error{code = "io", message = why} end
+end
+
 local function main(job)
   local o, words = options.read(job.args, spec, {command = "eval"})
   local path = words[1]
@@ -111,9 +117,11 @@ local function main(job)
   local started = core.clock()
   local meter, wrong = read_all(model, source, sizes)
   meter.replaced = 0
-  local r = evaluation.of(meter)
+  if o.out then make_folder(o.out) end
+  local r = evaluation.of(meter, o.out)
   r.seconds, r.model, r.data, r.resized = core.clock() - started, path, o.data, sizes.count
   r.images_per_s = r.n / r.seconds
+  if o.out then evaluation.write(meter, o.out, path, r) end
   if o.errors then write_errors(o.errors, wrong) end
   files.tell_sizes(sizes)
   if o.json then core.sys.out(json.encode(r, true) .. "\n") else print_lines(path, o, meter, r) end

@@ -99,12 +99,10 @@ local function cell(meter, e)
     note = e.confidence and ("%.0f %%"):format(100 * e.confidence)} or nil
 end
 
-local function title(meter) return ("%s: %s"):format(run.name(), evaluation.line(meter)) end
-
-local function text_sheet(meter, path)
+local function text_sheet(meter, path, name)
   local cells = {}
   for _, e in ipairs(chosen(meter:samples())) do cells[#cells + 1] = cell(meter, e) end
-  if #cells > 0 then require("plot").sheet{path = path, title = title(meter), columns = 4, cells = cells} end
+  if #cells > 0 then require("plot").sheet{path = path, title = name .. ": " .. evaluation.line(meter), columns = 4, cells = cells} end
 end
 
 -- Points (P,3) of a list of {x, y}.
@@ -141,7 +139,7 @@ local function views_of(meter, e, masks)
   return {{image = image, points = e.read and points_of(e.read), mask = masks[e.id], caption = caption}, truth}
 end
 
-local function gallery(meter, path)
+local function gallery(meter, path, name)
   local views, entries = {}, {}
   for i, e in ipairs(meter:samples().wrong) do entries[i] = i <= CELLS / 2 and e or nil end
   local masks = masks_of(meter, entries)
@@ -149,13 +147,13 @@ local function gallery(meter, path)
     for _, view in ipairs(views_of(meter, e, masks)) do views[#views + 1] = view end
   end
   if #views == 0 then return end
-  local short = ("%s: %s"):format(run.name(), evaluation.line(meter):match("^[^,]+"))
-  require("plot").gallery{path = path, title = short, columns = 4, sections = {{title = "the worst ones", views = views}}}
+  local short = evaluation.line(meter):match("^[^,]+")
+  require("plot").gallery{path = path, title = name .. ": " .. short, columns = 4, sections = {{title = "the worst ones", views = views}}}
 end
 
---- samples.png: the worst readings, and some right ones of texts, with the confidence of each.
-function evaluation.sheet(meter, path)
-  if meter.kind == "text" then text_sheet(meter, path) else gallery(meter, path) end
+-- samples.png: the worst readings, and some right ones of texts, with the confidence of each.
+local function draw_samples(meter, path, name)
+  if meter.kind == "text" then text_sheet(meter, path, name) else gallery(meter, path, name) end
 end
 
 local function shown(character) return character == "" and "nothing" or character end
@@ -189,14 +187,14 @@ local function used(confusion)
   return labels, counts
 end
 
---- confusion.png: what was taken for what, with samples of the most frequent mistakes.
-function evaluation.confusion(meter, path)
+-- confusion.png: what was taken for what, with samples of the most frequent mistakes.
+local function draw_confusion(meter, path, name)
   local confusion = meter:write().confusion
   if not confusion then return end
   local labels, counts = used(confusion)
   if #labels == 0 or #labels > 200 then return end
-  require("plot").matrix{path = path, title = title(meter), labels = labels, counts = counts, row_label = "meant", column_label = "read as",
-    groups = groups_of(meter)}
+  require("plot").matrix{path = path, title = name .. ": " .. evaluation.line(meter), labels = labels, counts = counts,
+    row_label = "meant", column_label = "read as", groups = groups_of(meter)}
 end
 
 -- ---- the file ----
@@ -220,14 +218,18 @@ function evaluation.of(meter, folder)
   return out
 end
 
+--- Writes evaluation.json, samples.png, confusion.png and the images of the samples into a folder.
+-- in   meter; folder, which is there; name: what the pictures are titled; object: what the file holds, of evaluation.of
+function evaluation.write(meter, folder, name, object)
+  must(core.sys.write(folder .. "/evaluation.json", json.encode(object or evaluation.of(meter, folder), true) .. "\n"))
+  if meter.samples then draw_samples(meter, folder .. "/samples.png", name) end
+  if meter.write then draw_confusion(meter, folder .. "/confusion.png", name) end
+end
+
 --- train.save_evaluation(meter) writes evaluation.json, samples.png and confusion.png into the run's
 -- folder; not under check, bench and at the prompt.
 function evaluation.save(meter)
-  if run.mode ~= "run" then return end
-  local folder = run.folder()
-  must(core.sys.write(folder .. "/evaluation.json", json.encode(evaluation.of(meter, folder), true) .. "\n"))
-  if meter.samples then evaluation.sheet(meter, folder .. "/samples.png") end
-  if meter.write then evaluation.confusion(meter, folder .. "/confusion.png") end
+  if run.mode == "run" then evaluation.write(meter, run.folder(), run.name()) end
 end
 
 return evaluation
