@@ -7,7 +7,7 @@ import json
 import os
 import re
 
-from program import capl, check, in_empty_folder
+from program import ROOT, capl, check, in_empty_folder
 
 RECIPE = """--- capl: 1
 -- SPDX-License-Identifier: Apache-2.0
@@ -122,7 +122,18 @@ def tries_evaluation_first():
     check("evaluation is broken" in text and "step " not in text, "what is wrong with evaluation shows before the first step", text)
 
 
+def does_what_the_page_shows():
+    with open(os.path.join(ROOT, "docs", "training.md"), encoding="utf-8") as file:
+        own = next(block for block in re.findall(r"```lua\n(.*?)```", file.read(), re.S) if block.startswith("--- capl: 1"))
+    with open("own.lua", "w", encoding="utf-8") as file:
+        file.write(own)
+    status, out, err = capl("own.lua")
+    check(status == 0, "the loop of docs/training.md runs", out + err)
+    check(max(float(figure) for figure in re.findall(r"^epoch .* exact ([\d.]+) %", out, re.M)) > 90, "and learns", out)
+
+
 def main():
+    does_what_the_page_shows()
     with open("loop.lua", "w", encoding="utf-8") as file:
         file.write(RECIPE)
     goes_on_to_the_bit()

@@ -262,7 +262,7 @@ local function protected(fn)
 end
 
 --- Trains a model, evaluates it on the way and at the end, and leaves runs/NAME with its weights, figures and pictures.
--- opts  model; train = loader; val = loader for the curve and the best weights; test = loader for the final figure;
+-- opts  model; train = loader; val = loader for the curve and the best weights, or false; test = loader for the final figure;
 --       loss = function(output, batch) -> scalar; optimizer; precision = "auto";
 --       input = function(batch) -> what the model is called with (batch.image, else batch.input);
 --       the end: steps | samples | epochs, and max_time = "5m", "90s", "1h30m", seconds or "none";
@@ -272,7 +272,9 @@ end
 --       merge = {"0O"}: look-alikes counted as one beside the strict figure;
 --       capture = "auto" (where the device can and the step lets it) | true (or an error) | false: the step as one graph;
 --       on_oom = "stop" (an error that says which batch would fit) | "split": out of memory, a batch is done in halves,
---       quarters … whose gradients are summed; batch norm then sees the parts. The loss has to be a mean over the batch
+--       quarters … whose gradients are summed; batch norm then sees the parts. The loss has to be a mean over the batch;
+--       and metric, top_k, early_stop, ema, accumulate, clip_norm, clip_value, lr_rule, base_batch, freeze, limit_batches, overfit,
+--       sanity, dry_run, checkpoint, override …: docs/training.md, docs/checkpoints.md
 -- out   {ended, steps, images, seconds, images_per_s, val (of the last weights), best (of the best ones), best_step, test,
 --       micro_batch (after a split), captured_steps, folder}; figures as of capl.text_meter
 -- errs  value: unknown or contradicting options; a loss that is not finite; what the parts raise
