@@ -5,6 +5,7 @@ SPDX-License-Identifier: Apache-2.0
 import json
 import os
 import re
+import signal
 import subprocess
 import time
 
@@ -12,6 +13,19 @@ from program import CAPL, capl, check, in_empty_folder
 from small import metrics, newest, read_json, write_recipe
 
 FAKE = os.path.join(os.environ["CAPL_BUILD_DIR"], "tests", "fake")
+
+OWN_LOOP = """--- capl: 1
+-- A loop of one's own.
+local p = capl.params {steps = 200}
+local model = nn.Linear(64, 64)
+capl.model(model, {output = "numbers"})
+local opt = optim.SGD(model:parameters(), {lr = 1e-3})
+capl.run_folder()
+for _ = 1, p.steps do
+  opt:backward_step(model(capl.randn {64, 64}):mean())
+  opt:zero_grad()
+end
+"""
 
 
 def look(*words, faults="", library=FAKE):
@@ -70,6 +84,29 @@ def recorded():
           "monitor" not in read_json(newest() + "/result.json"), "monitor_every = 0 takes no readings", out + err)
 
 
+def own_loop():
+    with open("own.lua", "w", encoding="utf-8") as file:
+        file.write(OWN_LOOP)
+    status, out, err = capl("own.lua", "--monitor_every=0.05")
+    found = read_json("runs/own/result.json")["monitor"]
+    check(status == 0 and found["samples"] > 0 and found["most"]["rss"] > 1e6, "a loop of one's own is sampled, too", out + err)
+    check(re.search(r"^report: monitor_every = 0.05: \d+ readings of the machine$", out, re.M) and
+          re.search(r"^report: machine: processors \d+ % busy$", out, re.M), "and its report tells so", out)
+    status, out, err = capl("own.lua", "--monitor_every=0")
+    check(status == 0 and "machine" not in out and "monitor" not in read_json("runs/own-2/result.json"), "unless told not to", out)
+
+
+def stopped():
+    run = subprocess.Popen([CAPL, "small.lua", "--max_time=1h"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                           stdin=subprocess.DEVNULL, env={**os.environ, "OMP_NUM_THREADS": "1"})
+    folder = newest()
+    while newest() == folder or not os.path.exists(newest() + "/metrics.jsonl"):
+        time.sleep(0.02)
+    run.send_signal(signal.SIGINT)
+    run.wait()
+    check(read_json(newest() + "/result.json")["monitor"]["samples"] > 0, "a run that is stopped tells its totals")
+
+
 def mistakes():
     for words, message in (
             (["nothing"], "nothing is not the folder of a run: there is no such folder"),
@@ -88,6 +125,8 @@ def main():
     lines()
     running()
     recorded()
+    own_loop()
+    stopped()
     mistakes()
 
 

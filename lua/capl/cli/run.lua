@@ -3,6 +3,7 @@
 local core = ...
 
 local ending = require "report.ending"
+local machine = require "run.machine"
 local options = require "cli.options"
 local output = require "run.output"
 local recipe = require "cli.recipe"
@@ -27,6 +28,8 @@ end
 -- The run and its last lines, or what it leaves when it did not come that far.
 local function whole_run(job, words)
   choose_output(words)
+  run.on("step", machine.step)
+  run.on("finish", machine.done)
   run.on("finish", ending.done)
   local how, err = core.sys.protect(function()
     recipe.execute(job, {mode = "run", args = words})

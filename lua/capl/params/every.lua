@@ -5,6 +5,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
+local monitor = require "train.monitor"
 local output = require "run.output"
 local switches = require "switches"
 
@@ -47,6 +48,7 @@ local function apply_monitor(value)
   if type(value) ~= "number" then
     core.error{code = "value", message = ("monitor_every is a number of seconds, not '%s'"):format(tostring(value))}
   end
+  monitor.check_every("capl.params", "monitor_every", value, true)
   return value, nil, true
 end
 

@@ -6,6 +6,7 @@ local core = ...
 local features = require "run.features"
 local html = require "report.html"
 local json = require "run.json"
+local machine = require "run.machine"
 local process = require "run.process"
 local report = require "report"
 local run = require "run"
@@ -38,6 +39,7 @@ local function complete_result(ended)
   local out = read_result(path)
   out.ended, out.steps = out.ended or ended, out.steps or run.steps
   out.features = out.features or features.counts()
+  out.monitor = out.monitor or machine.totals()
   out.next, out.final, out.process = out.next or run.next_command(), run.final_values, process.this()
   local written, why = core.sys.write(path, json.encode(out, true) .. "\n")
   if not written then core.error{code = "io", message = why} end

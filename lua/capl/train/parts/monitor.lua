@@ -2,6 +2,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 local _ = ...
 
+local machine = require "run.machine"
 local monitor = require "train.monitor"
 local run = require "run"
 
@@ -19,7 +20,9 @@ local function new(fit)
   local o = fit.o
   local is_real = run.mode == "run" or (run.mode == "none" and o.monitor_asked)
   if o.monitor_every == 0 or not is_real then return nil end
-  return setmetatable({fit = fit, monitor = monitor.new{every = o.monitor_every}, energy_wh = 0, seconds = 0}, Part)
+  local self = setmetatable({fit = fit, monitor = monitor.new{every = o.monitor_every}, energy_wh = 0, seconds = 0}, Part)
+  machine.adopt(self)
+  return self
 end
 
 function Part:lines() return {self.monitor:line()} end
@@ -63,6 +66,9 @@ end
 
 function Part:set_state(state) self.energy_wh, self.seconds = state.energy_wh, state.seconds end
 
-function Part:close() self.monitor:close() end
+function Part:close()
+  machine.closed(self:totals())
+  self.monitor:close()
+end
 
 return {name = "monitor", spec = {{"monitor_every", "number"}}, read = read, new = new}

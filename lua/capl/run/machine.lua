@@ -1,0 +1,78 @@
+-- machine.lua: what a run does to the machine, whatever its loop is: sampled from its first step on, told at its end.
+--
+-- train.fit samples by itself (train/parts/monitor.lua) and says so; a loop of one's own gets a sampler here.
+-- SPDX-License-Identifier: Apache-2.0
+local monitor = require "train.monitor"
+local features = require "run.features"
+local run = require "run"
+
+local machine = {}
+
+local own -- the sampler of a loop of one's own
+local of_fit -- that of train.fit
+local totals -- of a sampler that is closed
+
+local function readings()
+  local t = machine.totals()
+  return t and t.samples or 0
+end
+
+-- A setting that was asked for has to show that it was in force.
+local function add_feature(every, origin)
+  if origin ~= "flag" and not origin:match("^preset") then return end
+  features.add{name = ("monitor_every = %g"):format(every), what = "readings of the machine", count = readings}
+end
+
+--- A sampler that is in use already; until it is closed it has to answer for the run.
+function machine.adopt(sampler) of_fit = sampler end
+
+--- It is about to be closed, with these totals.
+function machine.closed(t) of_fit, totals = nil, t end
+
+--- The end of a step.
+function machine.step()
+  if own then
+    for _, text in ipairs(own:events()) do run.print("warning: " .. text) end
+  end
+  if run.steps ~= 1 then return end
+  local every, origin = run.setting("monitor_every")
+  every = every or 1
+  if every == 0 then return end
+  if origin then add_feature(every, origin) end
+  if not of_fit and not totals then own = monitor.new{every = every} end
+end
+
+--- Figures of the run so far, as train.Monitor's totals(); nil without a sampler.
+function machine.totals()
+  local sampler = of_fit or own
+  return sampler and sampler:totals() or totals
+end
+
+local function percent(x) return ("%.0f %% busy"):format(100 * x) end
+
+local function gpu_text(t)
+  local parts = {t.gpu}
+  if t.utilization then parts[#parts + 1] = percent(t.utilization) end
+  if t.power_w then parts[#parts + 1] = ("%.0f W"):format(t.power_w) end
+  if t.most.temperature_c then parts[#parts + 1] = ("%.0f C at most"):format(t.most.temperature_c) end
+  if t.throttle then parts[#parts + 1] = "held down by " .. t.throttle end
+  return table.concat(parts, ", ")
+end
+
+--- "machine: NVIDIA H200, 80 % busy, 250 W, 61 C at most; processors 45 % busy; 1.2 Wh (estimated)"
+function machine.line(t)
+  local parts = {}
+  if t.gpu then parts[1] = gpu_text(t) end
+  if t.cpu then parts[#parts + 1] = "processors " .. percent(t.cpu) end
+  if t.energy_wh then parts[#parts + 1] = ("%.3g Wh (%s)"):format(t.energy_wh, t.energy_from) end
+  return parts[1] and "machine: " .. table.concat(parts, "; ")
+end
+
+--- The end of the run: one line of its report.
+function machine.done()
+  local t = machine.totals()
+  local line = t and machine.line(t)
+  if line then run.print("report: " .. line) end
+end
+
+return machine
