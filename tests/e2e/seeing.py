@@ -11,7 +11,7 @@ import subprocess
 import time
 
 import tfevents
-from program import CAPL, capl, check, in_empty_folder
+from program import CAPL, ROOT, capl, check, in_empty_folder
 from small import metrics, read_json, write_recipe
 
 PARTS = {"load", "augment", "forward", "backward", "optimizer", "evaluation", "other"}
@@ -69,6 +69,8 @@ def events(folder):
           all(abs(a - b) < 1e-6 * abs(b) for (_, a), (_, b) in zip(losses, wanted)), "it has each loss", str(losses[:3]))
     tags = {tag for _, tag, _, _ in seen}
     check({"train/lr", "train/images_per_s", "val/exact", "val/loss", "time/forward"} <= tags, "and the other figures", str(tags))
+    texts = [(step, value) for step, tag, kind, value in seen if tag == "settings" and kind == "text"]
+    check(len(texts) == 1 and texts[0][0] == 0 and "| seed | 42 | recipe |" in texts[0][1], "and the settings", str(texts))
     pictures = [value for _, tag, kind, value in seen if tag == "samples" and kind == "image"]
     with open(folder + "/samples.png", "rb") as file:
         check(len(pictures) == 1 and pictures[0][3] == file.read() and pictures[0][0] > 100, "and the samples")
@@ -117,18 +119,51 @@ def silence():
     check(status == 1 and "--quiet and --json exclude each other" in err and out == "", "not both", out + err)
 
 
+def loops_of_ones_own():
+    """The loop in docs/watching.md does what it says, and writes nothing when it is only checked."""
+    with open(os.path.join(ROOT, "docs/watching.md"), encoding="utf-8") as file:
+        loop = file.read().split("```lua\n")[1].split("```")[0]
+    with open("own.lua", "w", encoding="utf-8") as file:
+        file.write("""--- capl: 1
+-- A loop of one's own.
+local images = data.loader {
+  source = data.captcha {charset = "01", length = 1, width = 24, height = 16, count = 1000, fixed = true}, role = "train", batch = 10,
+}
+local model = nn.Sequential {nn.AvgPool2d(4), nn.Flatten(), nn.Linear(24, 2)}
+local opt = optim.AdamW(model:parameters(), {lr = 0.01})
+""" + loop)
+    before = sorted(os.listdir("."))
+    status, out, err = capl("check", "own.lua")
+    left = [name for folder, _, names in os.walk("runs/own") for name in names]
+    check(status == 0 and sorted(os.listdir(".")) == before and left == [], "a check leaves no lines", out + err + str(left))
+    status, out, err = capl("own.lua")
+    folder = sorted(glob.glob("runs/own*"))[-1]
+    check(status == 0 and metrics(folder)[-1]["step"] == 1000 and "waits" in out, "a loop of one's own tells the same", out + err)
+    check({"metrics.csv", "schedule.png"} <= set(os.listdir(folder)), "and leaves the same files", str(os.listdir(folder)))
+
+
 def killed():
-    """Whatever the moment: files end with whole lines and whole records."""
-    child = subprocess.Popen([CAPL, "small.lua", "--max_time=30s"], stdout=subprocess.DEVNULL)
-    path = "runs/small-4/metrics.jsonl"
+    """Whatever the moment, files end with whole lines and records; one that goes on leaves what a run never stopped leaves."""
+    folder = "runs/small-4"
+    child = subprocess.Popen([CAPL, "small.lua", "--max_time=2s"], stdout=subprocess.DEVNULL, env={**os.environ, "OMP_NUM_THREADS": "1"})
+    path = folder + "/metrics.jsonl"
     deadline = time.monotonic() + 30
     while time.monotonic() < deadline and not (os.path.exists(path) and os.path.getsize(path) > 1000):
-        time.sleep(0.05)
-    os.kill(child.pid, signal.SIGTERM)
+        time.sleep(0.02)
+    child.send_signal(signal.SIGTERM)
     child.wait(30)
-    check(len(metrics("runs/small-4")) > 1, "lines are whole when a run is stopped")
-    table("runs/small-4")
-    tfevents.read(glob.glob("runs/small-4/events.*")[0], check_crc=False)
+    before = metrics(folder)
+    check(len(before) > 1, "lines are whole when a run is stopped")
+    table(folder)
+    run(f"--resume={folder}", "--max_time=2s")
+    after = metrics(folder)
+    steps = [row["step"] for row in after if "loss" in row]
+    check(steps == sorted(set(steps)) and len(after) > len(before), "a run that goes on has no step twice", str(steps))
+    check(any(row.get("event") == "resumed" for row in after), "and says that it went on", str([row for row in after if "event" in row]))
+    table(folder)
+    paths = glob.glob(folder + "/events.*")
+    seen = [step for step, tag, _, _ in tfevents.read(paths[0], check_crc=False) if tag == "train/loss"]
+    check(len(paths) == 1 and seen == steps, "for TensorBoard, too", str(seen))
 
 
 def main():
@@ -140,6 +175,7 @@ def main():
     histograms()
     objects()
     silence()
+    loops_of_ones_own()
     killed()
 
 

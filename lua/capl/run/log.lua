@@ -10,6 +10,7 @@ local csv = require "run.csv"
 local events = require "run.events"
 local json = require "run.json"
 local output = require "run.output"
+local run = require "run"
 
 local Log = {}
 Log.__index = Log
@@ -28,6 +29,8 @@ local function new(opts)
   if type(o.tensorboard) == "string" and o.tensorboard ~= "auto" then
     check.unknown("train.Log", "tensorboard", o.tensorboard, {"auto", "true", "false"})
   end
+  self.idle = run.mode == "check" or run.mode == "bench" -- files are written by real runs only
+  if self.idle then return self end
   if o.tensorboard then self:open_events(o.tensorboard == true) end
   local made, why = core.sys.mkdir(o.folder)
   if not made then core.error{code = "io", message = why, path = false} end
@@ -81,6 +84,7 @@ end
 function Log:line(values)
   check.arg(1, "line", "table", values)
   check.arg(1, "line (step)", "whole", values.step)
+  if self.idle then return end
   local flat = {}
   local text = object_text(values, "", flat)
   output.line(text)
@@ -97,6 +101,7 @@ end
 
 --- Writes what waits.
 function Log:flush()
+  if self.idle then return end
   self.written = core.clock()
   if #self.waiting > 0 then
     local text = table.concat(self.waiting)
@@ -115,6 +120,7 @@ function Log:close() self:flush() end
 
 --- How much the files hold, for a checkpoint.
 function Log:state()
+  if self.idle then return {} end
   self:flush()
   return {bytes = core.sys.size(self.path) or 0, csv = self.csv:state(), events = self.events and self.events:state()}
 end
@@ -123,6 +129,7 @@ end
 -- out  list of sentences about files that are not as they were: those have a gap
 function Log:set_state(state)
   local notes = {}
+  if self.idle then return notes end
   self.waiting = {}
   if state.bytes > 0 then
     local done, why = core.sys.cut(self.path, state.bytes)

@@ -21,11 +21,21 @@ local function must(done, why)
   if not done then core.error{code = "io", message = why, path = false} end
 end
 
+-- The settings of the run as a table for TensorBoard.
+local function settings_text()
+  local rows = {"| setting | value | from |", "|---|---|---|"}
+  for _, s in ipairs(run.settings) do
+    rows[#rows + 1] = ("| %s | %s | %s |"):format(s.key, (tostring(s.value):gsub("[|\n]", " ")), s.why and "auto: " .. s.why or s.origin)
+  end
+  return table.concat(rows, "\n")
+end
+
 --- The files of lines, made at first use; nil where a run writes nothing.
 function Record:log()
   if self.on and not self.lines then
     self.lines = log.new{folder = run.folder(), tensorboard = self.tensorboard}
     if self.lines.without then run.print("note: " .. self.lines.without) end
+    if #run.settings > 0 then self.lines:add(0, {{tag = "settings", text = settings_text()}}) end
   end
   return self.lines
 end
