@@ -288,6 +288,7 @@ local function fit(given)
     self:steps()
   end)
   if how == "stopped" then self:stopped() end
+  if how == "error" then self.parts:tell("failed") end
   if how ~= "done" then self.parts:tell("close") end
   if how == "error" then error(err, 0) end
   if how == "stopped" then core.sys.stop() end

@@ -128,6 +128,9 @@ function Part:forget_the_end(saved)
   end
 end
 
+-- The data as they are now: a file that goes away later is another matter.
+function Part:begin() self.keeper:facts() end
+
 --- Told before all others: puts the state back if there is one to go on from.
 function Part:resume()
   local saved, file = checkpoint.find()
@@ -165,7 +168,6 @@ function Part:between_steps()
 end
 
 function Part:finish(result)
-  self.done = true
   if self.keeper.last_step == self.fit.step and self.keeper.ended == result.ended then return end
   self.keeper.step = self.fit.step
   self.keeper:try_save(result.ended)
@@ -174,7 +176,6 @@ end
 -- Ctrl-C and SIGTERM: what is between two steps can be saved.
 function Part:stopped()
   local keeper, fit = self.keeper, self.fit
-  self.done = true
   if not fit.whole then
     run.print("note: the step under way is lost; " .. keeper:last_words())
     return
@@ -185,9 +186,13 @@ function Part:stopped()
   core.sys.saving(false)
 end
 
--- An error: what can still be had.
-function Part:close()
-  if not self.done and self.fit.step > 0 then run.print("note: " .. self.keeper:last_words()) end
+-- An error: what can still be had. Between two steps, as when data went away, nothing is lost.
+function Part:failed()
+  local keeper, fit = self.keeper, self.fit
+  if fit.step == 0 then return end
+  keeper.step = fit.step
+  if fit.whole and keeper.last_step ~= fit.step then pcall(keeper.save, keeper) end
+  if keeper.last then run.print("note: " .. keeper:last_words()) end
 end
 
 return {name = "checkpoint", spec = {{"checkpoint", "string", "number", "boolean", "table", default = "auto"}}, read = read, new = new}

@@ -13,7 +13,7 @@
 --   epoch_ended(epoch)
 --   before_evaluation()   evaluated(e)   after_evaluation(); e = {step, images, seconds, figures, meter, loss, better}
 --   point(at)             a point of the curve: what is added to at = {step, images, …} becomes part of its line
---   finish(result)        after the last step, before the test; stopped(result) instead after Ctrl-C
+--   finish(result)        after the last step, before the test; stopped(result) instead after Ctrl-C, failed() after an error
 --   keep()                after those two: the model takes the values that it is kept with, e.g. averages
 --   close()               always, last
 --   state()               -> a tree of numbers, texts, booleans and tensors; set_state(tree) puts it back
@@ -53,7 +53,7 @@ local list = {
 }
 
 local events = {"resume", "begin", "before_step", "after_step", "between_steps", "epoch_ended", "before_evaluation", "evaluated",
-  "after_evaluation", "point", "finish", "stopped", "keep", "close"}
+  "after_evaluation", "point", "finish", "stopped", "failed", "keep", "close"}
 
 --- Adds the keys of all parts to a spec of options.
 function parts.add_keys(spec)
