@@ -148,7 +148,7 @@ static void on_call(void *user, const capl_call *call)
 {
   finding f, of_input;
   (void)user;
-  if (call->op->view) return; /* the storage of its input */
+  if (call->op->view && call->out[0]->storage == call->in[0]->storage) return; /* reshape copies where it has to */
   for (int k = 0; k < call->op->n_out; k++) {
     if (look(call->out[k], &f) != CAPL_OK || f.values == 0) continue;
     int from = -1, input = 0;

@@ -45,6 +45,20 @@ describe("a step that is not finite", function()
     assert.same(before, after) -- the weights are those of step 2
   end)
 
+  it("is followed through copies: channels-last images that become rows", function()
+    local model = nn.Sequential{nn.Conv2d(1, 2, 3), nn.BatchNorm2d(2), nn.ReLU(), nn.Flatten(), nn.Linear(18, 2)}
+    local opt = optim.SGD(model:parameters(), {lr = 0.1})
+    local function loss(y, batch) return nn.cross_entropy(y, batch.target) end
+    local watch = train.Anomaly{model = model, optimizer = opt, loss = loss}
+    local batch = {image = capl.randn(4, 1, 5, 5), target = capl.tensor({0, 1, 1, 0}, {dtype = "i32"}), count = 4}
+    batch.image:narrow(1, 4, 1):fill_(NAN)
+    watch:before_step(batch)
+    local text = error_text(function() opt:backward_step(loss(model(batch.image), batch)) end)
+    watch:close()
+    assert.matches("first not finite: op conv2d of layer 0 in the forward pass", text, 1, true)
+    assert.matches("samples: 1 of 4: place 4", text, 1, true)
+  end)
+
   it("names weights that are not", function()
     local text = loop{spoil = function(step, _, model)
       if step == 2 then capl.no_grad(function() model[2][2].bias:fill_(INF) end) end

@@ -132,6 +132,25 @@ describe("checkpoints", function()
     assert.matches("segments are of a Sequential, not of a Linear", error_text(nn.Checkpoint, nn.Linear(2, 2), {segments = 2}))
   end)
 
+  it("go into captured steps", function()
+    local function losses(wrap, captured)
+      local model = small_model()
+      wrap(model)
+      local opt = optim.AdamW(model:parameters(), {lr = 0.01})
+      local function step(x, labels)
+        local loss = nn.cross_entropy(model(x), labels)
+        opt:backward_step(loss)
+        return loss
+      end
+      if captured then step = capl.capture(step) end
+      capl.manual_seed(9)
+      local out = {}
+      for k = 1, 5 do out[k] = step(capl.randn(4, 1, 6, 8), capl.tensor({0, 1, 2, 4}, {dtype = "i32"})):item() end
+      return out
+    end
+    assert.same(losses(function() end, false), losses(wraps.blocks, true))
+  end)
+
   it("keep the names of parameters", function()
     local names = {}
     for name in nn.Checkpoint(nn.Sequential{nn.Linear(2, 2)}):named_parameters() do names[#names + 1] = name end
