@@ -31,7 +31,7 @@ train.fit {
   end,
   optimizer = optim.AdamW(optim.groups(model, {lr = rate, layer_decay = 0.5, no_decay = true})), precision = "fp32",
   steps = p.steps, eval_every = 3, log_every = 1, checkpoint = {every = 50},
-  accumulate = 2, clip_norm = 0.05, lr_rule = "sqrt", base_batch = 2, ema = {decay = 0.8, every = 2},
+  accumulate = 2, clip_norm = 0.05, lr_rule = "sqrt", base_batch = 2, ema = {decay = 0.8, every = 2}, ema_compare = true,
   early_stop = {patience = p.patience, min_delta = 1e-4}, metric = "loss", top_k = 2, freeze = {names = {"0", "1"}, epochs = 2},
   limit_batches = p.overfit == 0 and {train = 9, val = 2} or nil, overfit = p.overfit > 0 and p.overfit or nil, sanity = 1,
 }
@@ -98,6 +98,8 @@ def goes_on_to_the_bit():
         result = json.load(file)
     check(result["best_step"] == step and one[f"best-{step:06}.capl"] == one["best.capl"], "best.capl is that of the least loss",
           str(evaluations("runs/loop")))
+    check(result["plain"]["best_step"] and "plain_val_loss" in open("runs/loop-2/metrics.jsonl", encoding="utf-8").read(),
+          "the weights as they are trained have figures of their own", str(result["plain"]))
     check(result["val"]["partial"] == {"batches": 2, "of": 3}, "figures of a part are marked", str(result["val"]))
 
 
@@ -106,6 +108,11 @@ def stops_early():
     check(re.search(r"^early stop of loss: no better value in 2 evaluations", text, re.M), "a run that does not learn stops", text)
     with open(sorted(glob.glob("runs/loop-*/result.json"))[-1], encoding="utf-8") as file:
         check(json.load(file)["ended"] == "early_stop", "and says so in its result")
+    folder = sorted(glob.glob("runs/loop-*"))[-1]
+    text = run(f"--resume={folder}", "--patience=2", "--lr=0", status=1)
+    check("ended early" in text, "it does not go on as it was", text)
+    text = run(f"--resume={folder}", "--patience=50", "--lr=0")
+    check(re.search(r"^all steps are done: 24 steps", text, re.M), "with more patience it does", text)
 
 
 def leaves_nothing_of_a_dry_run():

@@ -151,6 +151,23 @@ describe("ema of train.fit", function()
   end)
 end)
 
+describe("ema_compare of train.fit", function()
+  it("evaluates the weights as they are trained beside the averages, and decides nothing by them", function()
+    local plain = job{keep = "last", eval_every = 2, metric = "loss"}
+    local both = job{ema = 0.9, ema_compare = true, eval_every = 2, metric = "loss"}
+    local alone = job{ema = 0.9, eval_every = 2, metric = "loss"}
+    local a, b, c = train.fit(plain), train.fit(both), train.fit(alone)
+    assert.equal(a.best_step, b.plain.best_step)
+    assert.equal(a.val.exact, b.plain.val.exact)
+    assert.same({c.best_step, c.val.exact}, {b.best_step, b.val.exact})
+    assert.same(values_of(alone.model), values_of(both.model))
+  end)
+
+  it("wants averages to compare with", function()
+    assert.matches("ema_compare = true, but there is no ema", error_text(train.fit, job{ema_compare = true}), 1, true)
+  end)
+end)
+
 describe("train.EarlyStopping", function()
   -- The number of the value that ends the series; nil when none does.
   local function ends(opts, values, epochs)

@@ -18,8 +18,12 @@ local function read(o)
     check.fail(OP, ("accumulate = %d and on_oom = \"split\" both cut a step into parts; give one"):format(o.accumulate),
       "a smaller batch with a larger accumulate takes less memory")
   end
-  if o.train:batches() < 2 then
+  local batches = o.train:batches()
+  if batches < 2 then
     check.fail(OP, ("accumulate = %d: an epoch has one batch, so there is nothing to sum"):format(o.accumulate))
+  end
+  if o.accumulate > batches then
+    check.fail(OP, ("accumulate = %d: an epoch has %d batches, and a step sums those of one epoch"):format(o.accumulate, batches))
   end
 end
 

@@ -27,7 +27,7 @@ local function read_entry(o, given)
   for _, unit in ipairs{"steps", "epochs"} do
     if entry[unit] and entry[unit] < 1 then check.fail(OP, ("%s is at least 1, got %d"):format(unit, entry[unit])) end
   end
-  names.matching(OP, o.model, entry.names)
+  if next(names.matching(OP, o.model, entry.names)) == nil then check.fail(OP, "the list of names is empty") end
   return entry
 end
 

@@ -40,6 +40,7 @@ local list = {
   require "train.parts.record",
   require "train.parts.histograms",
   require "train.parts.ema", -- before all that save or copy the model in after_evaluation
+  require "train.parts.ema_compare",
   require "train.parts.best",
   require "train.parts.early_stop",
   require "train.parts.plateau",

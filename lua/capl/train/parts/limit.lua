@@ -20,8 +20,9 @@ end
 local function prepare(o)
   local wanted = o.limit_batches
   if wanted == nil then return end
-  if type(wanted) == "number" then wanted = {train = wanted, val = wanted} end
+  if type(wanted) == "number" then wanted = {train = wanted, val = o.val and wanted or nil} end
   check.options(OP .. ": limit_batches", {{"train", "number"}, {"val", "number"}}, wanted)
+  if not wanted.train and not wanted.val then check.fail(OP, "limit_batches names neither train nor val") end
   o.limit_batches = {}
   for _, name in ipairs{"train", "val"} do
     local loader = o[name]

@@ -6,6 +6,7 @@ local core = ...
 local check = require "check"
 local evaluate = require "train.evaluate"
 local loaders = require "train.loaders"
+local metric = require "train.metric"
 local run = require "run"
 
 local OP = "train.fit"
@@ -40,9 +41,9 @@ function Sanity:begin()
   local meter = evaluate(fit.model, loaders.limited(o.val, o.sanity), {precision = o.precision, merge = o.merge, loss = o.loss,
     meter = o.meter, input = o.input})
   core.rng(seed, streams)
-  if type(meter:result()[meter.main]) ~= "number" then
-    check.fail(OP, ("sanity: the meter's main figure %s is no number"):format(tostring(meter.main)))
-  end
+  local e = {figures = meter:result(), meter = meter, loss = meter.loss}
+  metric.of(OP, metric.read(OP, o.metric), e) -- the figures that will decide are there
+  if o.early_stop then metric.of(OP .. ": early_stop", o.early_stop.metric, e) end
 end
 
 return {name = "sanity", spec = {{"sanity", "whole", "boolean", "string", default = "auto"}}, read = read, new = new}
