@@ -242,6 +242,49 @@ def lists():
     check(capl("runs", "runs/own")[1] == "runs/own holds no runs\n" and capl("runs", "--json", "runs/own")[1] == "[]\n", "a folder without runs")
 
 
+def sweep_files(folder):
+    """A sweep of three trials, of which one failed and one went on for a second rung."""
+    plan = {"kind": "halving", "metric": "val_exact", "goal": "max", "keys": ["lr", "net"], "recipe": run_folder.HOSTILE, "trials": [[1], [2], [3]],
+            "started": "2026-11-20T10:00:00Z", "jobs": 1, "threads": 2, "budget": "steps", "rungs": [{"trials": 3, "budget": 50}, {"trials": 1, "budget": 100}]}
+    rows = []
+    for trial, (lr, net, rung, share) in enumerate((("1e-3", "small", 1, 0.9), ("1e-2", "<large>", 2, 0.7), ("0.1", "small", 1, None)), 1):
+        path = f"{folder}/trial-{trial:03}"
+        run_folder.write(path)
+        for step in range(1, rung + 1):
+            rows.append({"trial": trial, "settings": {"lr": lr, "net": net}, "rung": step, "status": "done" if share else "failed", "value": share,
+                         "low": 0.6, "high": 0.95, "seconds": 3.5, "step": 40, "steps": 50 * step, "folder": path, "peak_memory_bytes": 5e8,
+                         "command": "capl r.lua --lr=" + lr, "error": None if share else "out of memory <b>"})
+    return plan, rows
+
+
+def write_sweep(folder, plan, rows):
+    with open(folder + "/sweep.json", "w", encoding="utf-8") as file:
+        json.dump(plan, file)
+    with open(folder + "/results.jsonl", "w", encoding="utf-8") as file:
+        file.writelines(json.dumps(row) + "\n" for row in rows)
+
+
+def sweeps():
+    plan, rows = sweep_files("runs/tries")
+    write_sweep("runs/tries", plan, rows)
+    text = page_of("runs/tries")
+    page = Page(text)
+    check(not page.problems and "http" not in text, "the page of a sweep is well-formed and alone", str(page.problems))
+    for wanted in ("Best: trial 2", "70.00 %", "lr=1e-2", "<large>", "capl r.lua --lr=1e-2", "out of memory <b>",
+                   "val_exact over lr", "best val_exact by net", "val_exact of the best trials", "500 MB"):
+        check(wanted in page.text(), f"it tells {wanted}", page.text())
+    rng = random.Random(3)
+    for i in range(6):
+        write_sweep("runs/tries", mutate(rng, plan), [mutate(rng, row) for row in rows])
+        status, out, err = capl("report", "runs/tries")
+        told = status == 1 and ("damaged" in err or "holds no plan" in err)
+        check(status == 0 or told, f"a damaged sweep {i}", out + err)
+    with open("runs/tries/sweep.json", "w", encoding="utf-8") as file:
+        file.write("{")
+    status, _, err = capl("report", "runs/tries")
+    check(status == 1 and "sweep.json holds no plan" in err, "a plan that cannot be read", err)
+
+
 def normal_p(a, n, b, m):
     p = (a + b) / (n + m)
     z = abs(a / n - b / m) / math.sqrt(p * (1 - p) * (1 / n + 1 / m))
@@ -284,7 +327,7 @@ def differences():
 
 
 def main():
-    for part in (whole_run, missing_parts, large_pictures, other_tasks, peaks_stay, resumed, damaged, states, lists, differences):
+    for part in (whole_run, missing_parts, large_pictures, other_tasks, peaks_stay, resumed, damaged, states, lists, sweeps, differences):
         started = time.monotonic()
         part()
         print(f"{part.__name__}: {time.monotonic() - started:.2f} s")

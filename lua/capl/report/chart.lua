@@ -154,9 +154,19 @@ local function y_axis(panel, y0, y1)
   return {ticks = ticks(low, high, 4), place = function(v) return (v - low) / (high - low) end}
 end
 
--- What begins near 0 begins at 0.
-local function x_axis(x0, x1)
-  if x0 > 0 and x0 < x1 / 8 then x0 = 0 end
+-- What begins near 0 begins at 0. low and high are in the measure in which places are even.
+local function x_axis(x0, x1, wants_log)
+  if wants_log and x0 > 0 and x1 / x0 > 20 then
+    local low, high = math.log10(x0), math.log10(x1)
+    local room = (high - low) * 0.03
+    low, high = low - room, high + room
+    return {ticks = log_ticks(10 ^ low, 10 ^ high), low = low, high = high, log = true,
+      place = function(v) return v > 0 and (math.log10(v) - low) / (high - low) or nil end}
+  end
+  if wants_log then
+    local room = (x1 - x0) * 0.03
+    x0, x1 = x0 - room, x1 + room
+  elseif x0 > 0 and x0 < x1 / 8 then x0 = 0 end
   x0, x1 = apart(x0, x1)
   return {ticks = ticks(x0, x1, 5), low = x0, high = x1, place = function(v) return (v - x0) / (x1 - x0) end}
 end
@@ -213,8 +223,10 @@ local function series_svg(axes, s, k)
   local out = {}
   local band = s.band and band_path(axes, s)
   if band then out[1] = ('<path class="band s%d" d="%s"/>'):format(k, band) end
-  out[#out + 1] = ('<path class="line s%d%s" d="%s"/>'):format(k, s.style and " " .. s.style or "", line_path(axes, s))
-  if s.style == "dots" and #s.x <= MOST_DOTS then out[#out + 1] = ('<path class="dot s%d" d="%s"/>'):format(k, dots_path(axes, s)) end
+  if s.style ~= "points" then
+    out[#out + 1] = ('<path class="line s%d%s" d="%s"/>'):format(k, s.style and " " .. s.style or "", line_path(axes, s))
+  end
+  if s.style and #s.x <= MOST_DOTS then out[#out + 1] = ('<path class="dot s%d" d="%s"/>'):format(k, dots_path(axes, s)) end
   return table.concat(out)
 end
 
@@ -230,7 +242,8 @@ end
 local function marks_svg(axes, marks)
   local out = {}
   for _, mark in ipairs(marks or {}) do
-    if mark.x >= axes.x.low and mark.x <= axes.x.high then out[#out + 1] = ("M%.1f 0V%d"):format(axes.x.place(mark.x) * SIZE, SIZE) end
+    local place = axes.x.place(mark.x)
+    if place and place >= 0 and place <= 1 then out[#out + 1] = ("M%.1f 0V%d"):format(place * SIZE, SIZE) end
   end
   return #out > 0 and ('<path class="mark" d="%s"/>'):format(table.concat(out)) or ""
 end
@@ -266,7 +279,8 @@ local function words(panel, list)
   local parts = {}
   for i, s in ipairs(list) do
     local first, last = first_and_last(s)
-    parts[i] = ("%s from %s to %s"):format(s.name, tick_text(panel, first), tick_text(panel, last))
+    local template = s.style == "points" and "%s, the first %s, the last %s" or "%s from %s to %s"
+    parts[i] = template:format(s.name, tick_text(panel, first), tick_text(panel, last))
   end
   return ("%s over %s: %s"):format(panel.title, panel.x_label, table.concat(parts, "; "))
 end
@@ -275,16 +289,18 @@ local function legend(panel, list)
   local out = {}
   for k, s in ipairs(list) do
     local _, last = first_and_last(s)
+    local words_of_last = s.style ~= "points" and tick_text(panel, last) or ""
     out[k] = ('<li><i class="key s%d%s"></i>%s <b class="readout" data-k="%d">%s</b></li>'):format(
-      k, s.style and " " .. s.style or "", html.text(s.name), k - 1, html.text(tick_text(panel, last)))
+      k, s.style and " " .. s.style or "", html.text(s.name), k - 1, html.text(words_of_last))
   end
-  return ('<ul class="legend">%s<li class="where">%s <b class="readout" data-k="x">last</b></li></ul>'):format(
-    table.concat(out), html.text(panel.x_label))
+  local where = list[1].style ~= "points" and "last" or ""
+  return ('<ul class="legend">%s<li class="where">%s <b class="readout" data-k="x">%s</b></li></ul>'):format(
+    table.concat(out), html.text(panel.x_label), where)
 end
 
 -- What the readout under the pointer looks up; without script it is not missed.
 local function data_script(panel, list, axes)
-  local out = {percent = panel.percent or false, series = {}, low = axes.x.low, high = axes.x.high}
+  local out = {percent = panel.percent or false, series = {}, low = axes.x.low, high = axes.x.high, log = axes.x.log or false}
   for i, s in ipairs(list) do
     local ys = {}
     for k = 1, #s.x do ys[k] = s.y[k] or 0 / 0 end
@@ -343,9 +359,9 @@ local template = [[
 {legend_html}{data_html}{numbers_html}</figure>]]
 
 --- A line chart as HTML; nil when no series has a value.
--- panel  title, x_label, x_low, x_high = what the x axis spans at least, log,
+-- panel  title, x_label, x_low, x_high = what the x axis spans at least, x_log = it may be logarithmic, log,
 --        percent (values are shares of 1), zero = the axis begins at 0, format = function(value) -> text,
---        marks = {{x =}, …}, series = {{name =, x = {…}, y = {…, false where missing}, style = "dots" or nil,
+--        marks = {{x =}, …}, series = {{name =, x = {…}, y = {…, false where missing}, style = "dots", "points" (no line) or nil,
 --        band = {low = {…}, high = {…}}}, …}
 function chart.lines(panel)
   local list = {}
@@ -354,7 +370,7 @@ function chart.lines(panel)
   end
   if #list == 0 then return nil end
   local x0, x1, y0, y1 = limits(list, panel)
-  local axes = {x = x_axis(x0, x1), y = y_axis(panel, y0, y1)}
+  local axes = {x = x_axis(x0, x1, panel.x_log), y = y_axis(panel, y0, y1)}
   local svg = {grid_svg(axes), marks_svg(axes, panel.marks)}
   for k, s in ipairs(list) do svg[#svg + 1] = series_svg(axes, s, k) end
   return html.fill(template, {

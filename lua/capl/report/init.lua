@@ -7,7 +7,8 @@ local facts = require "report.facts"
 local folder = require "report.folder"
 local html = require "report.html"
 local mistakes = require "report.mistakes"
-local style = require "report.style"
+local shell = require "report.shell"
+local sweep = require "report.sweep"
 local value = require "report.value"
 
 local report = {}
@@ -67,30 +68,21 @@ local sections = {
   {"events", "Events", facts.events, "nothing out of the ordinary was written"},
 }
 
-local section_template = '<section id="{id}" aria-labelledby="h-{id}"><h2 id="h-{id}">{title}</h2>{body_html}</section>'
-
 local function body(r, page)
-  local shown, links, absent = {}, {}, {}
+  local shown, absent = {}, {}
   for _, s in ipairs(sections) do
     local text = s[3](r, page)
     if text then
-      shown[#shown + 1] = html.fill(section_template, {id = s[1], title = s[2], body_html = text})
-      links[#links + 1] = html.fill('<li><a href="#{id}">{title}</a></li>', {id = s[1], title = s[2]})
+      shown[#shown + 1] = {id = s[1], title = s[2], html = text}
     else
-      absent[#absent + 1] = html.fill("<li>{title}: {why}</li>", {title = s[2], why = s[4]})
+      absent[#absent + 1] = ("%s: %s"):format(s[2], s[4])
     end
   end
-  return table.concat(shown, "\n"), table.concat(links), absent
-end
-
-local function notes_html(r, page, absent)
-  for _, text in ipairs(r.notes) do absent[#absent + 1] = "<li>" .. html.text(text) .. "</li>" end
+  for _, text in ipairs(r.notes) do absent[#absent + 1] = text end
   if page.left_out > 0 then
-    absent[#absent + 1] = ("<li>%d picture%s, so that this page stays small</li>"):format(page.left_out, page.left_out > 1 and "s" or "")
+    absent[#absent + 1] = ("%d picture%s, so that this page stays small"):format(page.left_out, page.left_out > 1 and "s" or "")
   end
-  if #absent == 0 then return "" end
-  return '<section aria-labelledby="h-absent"><h2 id="h-absent">Not in this report</h2><ul class="absent">' ..
-    table.concat(absent) .. "</ul></section>"
+  return shown, absent
 end
 
 -- "captcha.lua, started 2026-11-20 …, on cpu"
@@ -105,54 +97,23 @@ local function summary(r)
   return table.concat(parts, " · ")
 end
 
-local page_template = [[
-<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="generator" content="capl {version}">
-<title>{name}: {state} – capl report</title>
-<link rel="icon" href="data:,">
-<style>
-{css_html}</style>
-</head>
-<body>
-<header><h1>{name} <span class="state {state}">{state}</span></h1>
-<p class="quiet">{summary}</p>{command_html}</header>
-<nav aria-label="sections"><ul>{links_html}</ul></nav>
-<main>
-{sections_html}
-{notes_html}
-</main>
-<footer><p>Made by capl {version} on {date} from the files in {path}. Make it again: capl report {path}</p></footer>
-<script>
-{script_html}</script>
-</body>
-</html>
-]]
-
 --- The page of a run that report.folder has read.
 function report.page(r)
   local page = setmetatable({run = r, room = {samples = SAMPLE_BYTES, charts = CHART_BYTES}, left_out = 0}, Page)
-  local sections_html, links, absent = body(r, page)
-  local command = value.text(r.settings, "command")
-  return html.fill(page_template, {
-    name = r.name, state = r.state, summary = summary(r), version = core.version(), date = core.sys.date(), path = r.path,
-    command_html = command and "<pre>" .. html.text(command) .. "</pre>" or "", css_html = style.css, script_html = style.script,
-    links_html = links, sections_html = sections_html, notes_html = notes_html(r, page, absent),
-  })
+  local shown, absent = body(r, page)
+  return shell.page{name = r.name, state = r.state, summary = summary(r), command = value.text(r.settings, "command"), path = r.path,
+    sections = shown, absent = absent}
 end
 
---- Writes the page of the run in a folder, whole or not at all.
--- in   path of the run's folder; out = path of the page, report.html in that folder when left out; ending = true when it
+--- Writes the page of the run, or of the sweep, in a folder, whole or not at all.
+-- in   path of the folder; out = path of the page, report.html in that folder when left out; ending = true when it
 --      is the run of this process, which has come to its end
 -- out  the path written, bytes
 -- errs io: not the folder of a run; the file cannot be written
 function report.write(path, out, ending)
-  local r = folder.read(path, {ending = ending})
-  out = out or r.path .. "/report.html"
-  local text = report.page(r)
+  path = path:gsub("(.)/+$", "%1")
+  out = out or path .. "/report.html"
+  local text = sweep.is_one(path) and sweep.page(path) or report.page(folder.read(path, {ending = ending}))
   local written, why = core.sys.write(out, text)
   if not written then core.error{code = "io", message = why} end
   return out, #text

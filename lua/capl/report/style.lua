@@ -41,7 +41,7 @@ pre { background: var(--soft); padding: 10px 14px; border-radius: 6px; margin: 0
   vertical-align: .2em; margin-left: .3em; }
 .finished { color: var(--good); } .running { color: var(--link); } .stopped { color: var(--warn); }
   .failed, .killed { color: var(--bad); }
-.unknown { color: var(--quiet); }
+.unknown, .unfinished { color: var(--quiet); }
 nav ul { display: flex; flex-wrap: wrap; gap: 4px 16px; list-style: none; padding: 0; margin: 14px 0 0; font-size: .92rem; }
 section { background: var(--card); border: 1px solid var(--rule); border-radius: 10px; padding: 20px 22px; margin: 18px 0; }
 .tiles { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 165px), 1fr)); gap: 14px 22px; margin: 0; }
@@ -127,19 +127,22 @@ document.querySelectorAll("figure.chart").forEach(function (figure) {
   data.series.forEach(function (s) { s.x.forEach(function (x) { places[x] = x; }); });
   xs = Object.values(places).sort(function (a, b) { return a - b; });
   var low = data.low, span = data.high - low;
+  function at_axis(x) { return data.log ? Math.log10(x) : x; }
   function words(y) {
     if (y === null || y === undefined) return "–";
     return data.percent ? (100 * y).toFixed(2) + " %" : Math.abs(y) >= 1e5 ? y.toLocaleString("en") : String(Number(y.toPrecision(4)));
   }
   function near(s, x) {
     var best = -1;
-    s.x.forEach(function (v, i) { if (s.y[i] !== null && (best < 0 || Math.abs(v - x) < Math.abs(s.x[best] - x))) best = i; });
-    return best < 0 || Math.abs(s.x[best] - x) > span / 20 ? null : s.y[best];
+    s.x.forEach(function (v, i) {
+      if (s.y[i] !== null && (best < 0 || Math.abs(v - x) < Math.abs(s.x[best] - x))) best = i;
+    });
+    return best < 0 || Math.abs(at_axis(s.x[best]) - at_axis(x)) > span / 20 ? null : s.y[best];
   }
   function show(i) {
     at = i;
     cursor.style.display = "block";
-    cursor.style.left = 100 * (xs[i] - low) / span + "%";
+    cursor.style.left = 100 * (at_axis(xs[i]) - low) / span + "%";
     out.x.b.textContent = xs[i].toLocaleString("en");
     data.series.forEach(function (s, k) { if (out[k]) out[k].b.textContent = words(near(s, xs[i])); });
   }
@@ -150,7 +153,7 @@ document.querySelectorAll("figure.chart").forEach(function (figure) {
   }
   plot.addEventListener("pointermove", function (e) {
     var box = plot.getBoundingClientRect(), x = low + span * (e.clientX - box.left) / box.width, best = 0;
-    xs.forEach(function (v, i) { if (Math.abs(v - x) < Math.abs(xs[best] - x)) best = i; });
+    xs.forEach(function (v, i) { if (Math.abs(at_axis(v) - x) < Math.abs(at_axis(xs[best]) - x)) best = i; });
     show(best);
   });
   plot.addEventListener("pointerleave", hide);

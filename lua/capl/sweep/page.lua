@@ -1,9 +1,10 @@
--- page.lua: report.html of a sweep: what was best, the pictures, a row for each trial with a link to that run's own page.
+-- page.lua: report.html of a sweep: what was best, the charts, a row for each trial with a link to that run's own page.
 --
 -- One file without a network, in the style of a run's report; it is made from the plan and the results alone.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
+local charts = require "report.sweep"
 local html = require "report.html"
 local show = require "sweep.show"
 local style = require "report.style"
@@ -29,10 +30,12 @@ local template = [[
 <p class="quiet">{summary}</p></header>
 <main>
 {best_html}
-{pictures_html}
+{charts_html}
 <section aria-labelledby="h-trials"><h2 id="h-trials">Trials</h2>{table_html}</section>
 </main>
 <footer><p>Made by capl {version} on {date} from the files in {name}.</p></footer>
+<script>
+{script_html}</script>
 </body>
 </html>
 ]]
@@ -64,16 +67,6 @@ local function best_html(plan, results)
   return html.fill(best_template, {trial = best.trial, metric = plan.metric, value = show.value(plan.metric, best.value),
     interval = range ~= "" and (" (95 %% interval %s)"):format(range) or "", settings = show.settings(plan.keys, best.settings),
     command = best.command, notes_html = table.concat(notes)})
-end
-
-local function pictures_html(folder)
-  local out = {}
-  for _, about in ipairs{{"sweep.png", "the figure of each trial over its settings"}, {"curves.png", "the best trials over the images"}} do
-    local bytes = core.sys.read(folder:file(about[1]))
-    local is_png = bytes and bytes:sub(1, 8) == "\137PNG\r\n\26\n"
-    if is_png then out[#out + 1] = "<section>" .. html.png(bytes, about[2], "paper") .. "</section>" end
-  end
-  return table.concat(out, "\n")
 end
 
 local function columns_of(plan)
@@ -121,8 +114,8 @@ end
 function page.html(plan, folder, results)
   return html.fill(template, {
     name = folder.path, state = #results >= folder.total and "finished" or "stopped", version = core.version(), date = core.sys.date(),
-    summary = summary(plan, folder, results), css_html = style.css, best_html = best_html(plan, results),
-    pictures_html = pictures_html(folder), table_html = table_html(plan, folder, results),
+    summary = summary(plan, folder, results), css_html = style.css, script_html = style.script, best_html = best_html(plan, results),
+    charts_html = charts.charts(plan.metric, plan.keys, results), table_html = table_html(plan, folder, results),
   })
 end
 

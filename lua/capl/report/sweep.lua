@@ -1,0 +1,148 @@
+-- sweep.lua: a sweep from its files alone: its page at any time, and the charts of that page.
+-- SPDX-License-Identifier: Apache-2.0
+local core = ...
+
+local chart = require "report.chart"
+local curves = require "report.curves"
+local facts = require "report.facts"
+local folder = require "report.folder"
+local html = require "report.html"
+local value = require "report.value"
+
+local sweep = {}
+
+local MOST_CURVES = 6
+
+function sweep.is_one(path) return core.sys.kind(path .. "/sweep.json") == "file" end
+
+-- ---- charts ----
+
+local function is_share(s) return curves.is_share((s.metric:gsub("^val_", ""))) end
+
+-- The figure over the values of one key: as places when they are numbers, else as bars of the best of each value.
+local function numbers_panel(s, key)
+  local list = {}
+  for _, result in ipairs(s.results) do
+    local x, y = tonumber(value.at(result, "settings", key)), value.number(result, "value")
+    if not x then return nil end
+    if y then list[#list + 1] = {x, y} end
+  end
+  table.sort(list, function(a, b) return a[1] < b[1] end)
+  local series = {name = s.metric, x = {}, y = {}, style = "points"}
+  for i, pair in ipairs(list) do series.x[i], series.y[i] = pair[1], pair[2] end
+  return chart.lines{title = ("%s over %s"):format(s.metric, key), x_label = key, x_log = true, percent = is_share(s) or nil,
+    series = {series}}
+end
+
+local function words_bars(s, key)
+  if not is_share(s) then return nil end
+  local best, order, items = {}, {}, {}
+  for _, result in ipairs(s.results) do
+    local name, y = facts.plain(value.at(result, "settings", key)), value.number(result, "value")
+    if y and not best[name] then best[name], order[#order + 1] = y, name end
+  end
+  for i, name in ipairs(order) do items[i] = {name, best[name], html.percent(best[name])} end
+  return #items > 0 and chart.bars(("best %s by %s"):format(s.metric, key), items) or nil
+end
+
+local function by_setting(s)
+  local out = {}
+  for _, key in ipairs(s.keys) do out[#out + 1] = numbers_panel(s, key) or words_bars(s, key) end
+  return #out > 0 and '<div class="grid">' .. table.concat(out, "\n") .. "</div>" or nil
+end
+
+local function read_trial(result)
+  local path = value.text(result, "folder")
+  local fine, r = pcall(folder.read, path or "")
+  return fine and r or nil
+end
+
+local function best_curves(s)
+  local series, x_label = {}, "steps"
+  for i = 1, math.min(#s.results, MOST_CURVES) do
+    local r = read_trial(s.results[i])
+    if r then
+      local list = s.metric:match("^val_") and r.evaluations or r.points
+      local found = curves.series(list, "images", ("trial %s"):format(facts.plain(s.results[i].trial)), s.metric)
+      found.style, x_label = "dots", "images"
+      series[#series + 1] = found
+    end
+  end
+  return chart.lines{title = ("%s of the best trials"):format(s.metric), x_label = x_label, percent = is_share(s) or nil, series = series}
+end
+
+-- Of a trial that went on from rung to rung, only the last.
+local function each_once(results)
+  local seen, out = {}, {}
+  for _, result in ipairs(results) do
+    if not seen[result.trial] then seen[result.trial], out[#out + 1] = true, result end
+  end
+  return out
+end
+
+--- Charts of a sweep: its figure over each setting, and the curves of the best trials.
+-- in   metric, keys, results (best first)
+-- out  HTML; "" when no trial has a figure
+function sweep.charts(metric, keys, results)
+  local s = {metric = metric, keys = keys, results = each_once(results)}
+  local settings, lines = by_setting(s), best_curves(s)
+  return (settings and "<section><h2>What the settings did</h2>" .. settings .. "</section>" or "") ..
+    (lines and "<section><h2>Curves</h2>" .. lines .. "</section>" or "")
+end
+
+-- ---- reading ----
+
+local function read_plan(path)
+  local fine, plan = pcall(core.json_decode, core.sys.read(path .. "/sweep.json") or "")
+  if fine and type(plan) == "table" then return plan end
+  core.error{code = "format", message = path .. "/sweep.json holds no plan of a sweep",
+    hint = "capl sweep writes it; begin the sweep anew"}
+end
+
+-- Lines of results.jsonl; one that was cut is left out.
+local function read_results(path)
+  local out = {}
+  for line in (core.sys.read(path .. "/results.jsonl") or ""):gmatch("[^\n]+") do
+    local fine, result = pcall(core.json_decode, line)
+    if fine and value.number(result, "trial") then out[#out + 1] = result end
+  end
+  return out
+end
+
+-- Those that went furthest first, the best of them in front; those without a value last.
+local function rank(results, goal)
+  table.sort(results, function(a, b)
+    local x, y = value.number(a, "value"), value.number(b, "value")
+    local p, q = value.number(a, "rung") or 0, value.number(b, "rung") or 0
+    if (x == nil) ~= (y == nil) then return y == nil end
+    if p ~= q then return p > q end
+    if x ~= y then
+      if goal == "min" then return x < y end
+      return x > y
+    end
+    return a.trial < b.trial
+  end)
+end
+
+-- ---- the page ----
+
+-- Trials there will be, by the plan.
+local function total_of(plan, results)
+  local total = 0
+  for _, rung in ipairs(value.table(plan, "rungs")) do total = total + (value.number(rung, "trials") or 0) end
+  return math.max(total, #results)
+end
+
+--- The page of the sweep in a folder, which may be running or stopped.
+-- errs format: sweep.json or results.jsonl cannot be read
+function sweep.page(path)
+  local plan, results = read_plan(path), read_results(path)
+  rank(results, value.text(plan, "goal"))
+  local about = {path = path, total = total_of(plan, results), file = function(self, name) return self.path .. "/" .. name end}
+  local fine, page = pcall(require("sweep.page").html, plan, about, results)
+  if fine then return page end
+  core.error{code = "format", message = ("the files of the sweep in %s are damaged"):format(path), context = tostring(page),
+    hint = "sweep.json holds the plan, results.jsonl a line for each trial"}
+end
+
+return sweep
