@@ -225,6 +225,14 @@ describe("a segmentation meter", function()
     assert.is_true(close(select(3, figures(worst[1].id + 1, 1)), worst[1].accuracy, 1e-6))
   end)
 
+  it("refuses pixels of no class, but for those to be ignored", function()
+    local meter = train.SegmentationMeter{classes = K, ignore = 254}
+    meter:add(scores_of(1, N), {mask = mask_of(1, N)})
+    assert.matches("SegmentationMeter: %d+ pixels of the masks have none of the 4 classes\n  hint: ignore = 254 is the value of pixels",
+      error_text(function() return (meter:result()) end))
+    assert.matches("the batch has no mask", error_text(function() meter:add(scores_of(1, 1), {}) end), 1, true)
+  end)
+
   it("says what output it wants", function()
     local meter = train.SegmentationMeter{}
     assert.matches("the model's output is (1,2,3,3), and the mask is (1,6,7)\n  hint: an output (N,2,H,W) has scores of each class",

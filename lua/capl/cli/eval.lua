@@ -101,6 +101,7 @@ local function write_errors(path, wrong)
 end
 
 local function make_folder(path)
+  if path == "" then core.error{code = "value", message = "--out is empty; it names a folder"} end
   local there, why = core.sys.mkdir(path)
   if not there then core.error{code = "io", message = why} end
 end

@@ -79,4 +79,12 @@ function meter.make(op, what, loader, opts)
   return make_kind(op, what or "text", loader, opts)
 end
 
+--- A batch's field that a meter of op reads.
+-- errs value: the batch has none of that name
+function meter.field(op, batch, name, hint)
+  local value = type(batch) == "table" and batch[name]
+  if core.is_tensor(value) then return value end
+  check.fail(op, ("add takes the model's output and a batch of a loader with %s, and the batch has no %s"):format(name, name), hint)
+end
+
 return meter

@@ -6,6 +6,7 @@ local core = ...
 
 local check = require "check"
 local interval = require "meter.interval"
+local meters = require "meter"
 local pending = require "meter.pending"
 
 local OP = "LocalisationMeter"
@@ -89,9 +90,10 @@ local function distances(self, got, want)
 end
 
 local function add(self, output, batch)
-  local N = batch.points:size(1)
+  local points = meters.field(OP, batch, "points")
+  local N = points:size(1)
   local got = places(self.decode and self.decode(output, batch) or output, N)
-  local truth = meant(self, batch.points, got:size(2))
+  local truth = meant(self, points, got:size(2))
   self.P = got:size(2)
   local ids = batch.ids
   if not ids then

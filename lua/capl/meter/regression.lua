@@ -3,6 +3,7 @@
 local core = ...
 
 local check = require "check"
+local meters = require "meter"
 local pending = require "meter.pending"
 
 local OP = "RegressionMeter"
@@ -42,8 +43,7 @@ end
 -- ---- counting ----
 
 local function add(self, output, batch)
-  local truth = batch[self.field]
-  if not truth then check.fail(OP, ("the batch has no %s"):format(self.field), 'field = "NAME" says where the true numbers are') end
+  local truth = meters.field(OP, batch, self.field, 'field = "NAME" says where the true numbers are')
   local N = truth:size(1)
   if output:size(1) ~= N or output:numel() ~= truth:numel() then
     check.fail("train.evaluate", ("the model's output is (%s), and %s is (%s)"):format(table.concat(output:size(), ","), self.field,

@@ -7,6 +7,7 @@ local core = ...
 
 local capl = require "init"
 local check = require "check"
+local meters = require "meter"
 local pending = require "meter.pending"
 
 local OP = "SegmentationMeter"
@@ -47,7 +48,7 @@ local function new(opts)
   local K, names = classes_of(o)
   local self = setmetatable({
     K = K, names = names, ignore = o.ignore, loader = o.loader, main = o.main, most = o.worst, n = 0, batches = 0, f_sum = 0,
-    wrong = {},
+    wrong = {}, counted = 0,
   }, Segmentation)
   self.matrices = pending.new(function(columns) self:read_matrices(columns[1]) end)
   self.rights = pending.new(function(columns, ids) self:read_images(columns, ids) end)
@@ -87,12 +88,13 @@ local function count_matrices(self, want, got, classes)
 end
 
 local function add(self, output, batch)
-  local mask, N = batch.mask, batch.mask:size(1)
+  local mask = meters.field(OP, batch, "mask")
+  local N = mask:size(1)
   check_sizes(self, output, mask)
   local want, got = mask:to("f32"), output:to("f32"):argmax(2):to("f32")
   local values = {}
   for k = 1, self.K do values[k] = k - 1 end
-  local classes = capl.tensor(values, {dtype = "f32"}):reshape(1, -1)
+  local classes = capl.tensor(values, {dtype = "f32", device = output.device}):reshape(1, -1)
   self.matrices:add({count_matrices(self, want, got, classes)}, {N})
   local counted = want:ne(self.ignore):to("f32")
   local x = output:to("f32")
@@ -146,6 +148,7 @@ end
 
 function Segmentation:read_images(columns, ids)
   for i, id in ipairs(ids) do
+    self.counted = self.counted + columns[2][i]
     local right, all = columns[1][i], columns[2][i]
     if columns[3][i] ~= 0 then
       core.error{code = "value", op = OP, path = false, message = ("the model's output for sample %d is not finite"):format(id)}
@@ -180,6 +183,15 @@ local function by_class(self)
   return out
 end
 
+-- Every pixel that is not to be ignored has one of the classes.
+local function check_classes(self, rows)
+  local pixels = 0
+  for _, row in ipairs(rows) do pixels = pixels + row.pixels end
+  if pixels == self.counted then return end
+  check.fail(OP, ("%d pixels of the masks have none of the %d classes"):format(self.counted - pixels, self.K),
+    ("ignore = %d is the value of pixels that do not count"):format(self.ignore))
+end
+
 local function mean_of(rows, key, only)
   local sum, n = 0, 0
   for _, row in ipairs(rows) do
@@ -195,6 +207,7 @@ end
 function Segmentation:result()
   self:flush()
   local rows, right, pixels = by_class(self), 0, 0
+  check_classes(self, rows)
   for k = 1, self.counts and self.K or 0 do right = right + self.counts[(k - 1) * self.K + k] end
   for _, row in ipairs(rows) do pixels = pixels + row.pixels end
   return {

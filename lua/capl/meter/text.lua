@@ -9,6 +9,7 @@ local core = ...
 local align = require "meter.align"
 local check = require "check"
 local interval = require "meter.interval"
+local meters = require "meter"
 local pending = require "meter.pending"
 
 local OP = "TextMeter"
@@ -173,6 +174,8 @@ end
 -- in   read, truth: texts of any length; confidence: optional, the probability the model gives its reading; id: optional,
 --      the sample's number in its source (the count of samples so far unless said)
 function Text:count(read, truth, confidence, id)
+  check.arg(1, "count", "string", read)
+  check.arg(2, "count", "string", truth)
   id = id or self.n
   local entry = {id = id, truth = truth, read = read, confidence = confidence, edits = 0}
   local length = bucket(self.by_length, #truth)
@@ -219,6 +222,9 @@ end
 --      counted; confidence: optional, a list with the probability of each reading; ids: optional, numbers of the samples
 -- errs shape: lists that do not fit
 function Text:add_ids(read, truth, length, confidence, ids)
+  if type(read) ~= "table" or type(truth) ~= "table" or type(length) ~= "number" then
+    check.fail(OP, "add takes a tensor of scores and a batch, or lists of class numbers, read and meant, and how many a text has")
+  end
   if #read ~= #truth or #read % length ~= 0 then
     core.error{code = "shape", message = ("read has %d characters, truth has %d; both are multiples of the length %d")
       :format(#read, #truth, length)}
@@ -281,7 +287,8 @@ end
 -- in   output (N,T,K) or (N,T*K): scores of K characters at T places; batch of a loader, with target (N,T), -1 = none.
 --      Or as add_ids: lists of class numbers
 function Text:add(output, batch, length, confidence)
-  if not core.is_tensor(output) then return self:add_ids(output, batch, length, confidence) end
+  if not core.is_tensor(output) and not self.decode then return self:add_ids(output, batch, length, confidence) end
+  meters.field(OP, batch, "target")
   local ids = batch.ids
   if not ids then
     ids = {}
@@ -379,7 +386,7 @@ end
 function Text:position_line()
   local parts = {}
   for i, right in ipairs(self:positions()) do parts[i] = ("%.1f"):format(100 * right) end
-  return table.concat(parts, " ") .. " %"
+  return #parts > 0 and table.concat(parts, " ") .. " %" or "none"
 end
 
 --- "4: 97.1 % of 812, 5: 95.0 % of 790"; nil when all texts have one length

@@ -5,6 +5,7 @@
 local core = ...
 
 local capl = require "init"
+local check = require "check"
 local json = require "run.json"
 local run = require "run"
 
@@ -229,6 +230,7 @@ end
 --- train.save_evaluation(meter) writes evaluation.json, samples.png and confusion.png into the run's
 -- folder; not under check, bench and at the prompt.
 function evaluation.save(meter)
+  if type(meter) ~= "table" or not meter.result then check.fail("train.save_evaluation", "takes what train.evaluate returns") end
   if run.mode == "run" then evaluation.write(meter, run.folder(), run.name()) end
 end
 
