@@ -8,6 +8,7 @@ local schedule = require "optim.schedule"
 local plan = {}
 
 local POINTS = 400 -- of a curve
+local MOST = 7 -- rates that are told and drawn: as many colours as there are
 local TIMED = 2000 -- steps for which the curves of a time box are drawn: nobody knows how many it will make
 
 -- ---- rates ----
@@ -121,7 +122,7 @@ function plan.draw(opts)
       for k, step in ipairs(curve.x) do x[k] = (step - 1) / TIMED * 100 end
     end
     series[i] = {name = #curves > 1 and curve.name or curve.rule, x = x, y = curve.y}
-    if i == 7 then break end -- as many colours as there are
+    if i == MOST then break end
   end
   require("plot").lines{path = o.path, title = o.title, height = 320,
     panels = {{y_label = "learning rate", min = 0, max = highest(curves) * (#moments > 0 and 1.3 or 1.05), series = series}},
@@ -157,15 +158,18 @@ function plan.steps_line(o, per_epoch)
   return ("steps: %s; %s"):format(all, epoch)
 end
 
---- "lr: Muon warmup_cosine up to 0.02 at step 200, then to 1.2e-06"
-function plan.rate_lines(curves)
+--- "lr: Muon, warmup_cosine: 0.0001 at first, 0.02 at most (step 200), 1.2e-06 at last"
+-- steps: how many there will be; nil: nobody knows, and so nobody knows which step has the highest rate.
+function plan.rate_lines(curves, steps)
   local lines = {}
   for i, c in ipairs(curves) do
     local first, last = c.y[1], c.y[#c.y]
+    local at = steps and (" (step %s)"):format(grouped(c.high_step)) or ""
     local course = first == c.high and last == c.high and number(first)
-      or ("%s at first, %s at most (step %s), %s at last"):format(number(first), number(c.high), grouped(c.high_step), number(last))
-    if i <= 7 then lines[i] = ("lr: %s, %s: %s"):format(c.name, c.rule, course) end
+      or ("%s at first, %s at most%s, %s at last"):format(number(first), number(c.high), at, number(last))
+    if i <= MOST then lines[i] = ("lr: %s, %s: %s"):format(c.name, c.rule, course) end
   end
+  if #curves > MOST then lines[MOST + 1] = ("lr: %d more rates"):format(#curves - MOST) end
   return lines
 end
 

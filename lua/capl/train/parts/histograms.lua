@@ -14,6 +14,7 @@ local function read(o)
   if o.histograms and o.tensorboard == false then
     check.fail("train.fit", "histograms go to TensorBoard's file, and tensorboard is false", "give one of them")
   end
+  if o.histograms then o.tensorboard = true end -- which is an error where that cannot be
 end
 
 local function new(fit)

@@ -35,7 +35,7 @@ function Plan:lines()
     title = run.name() .. ": the plan"}
   local batch, images = plan.batch_line(o)
   local lines = {batch, plan.steps_line(o, per_epoch)}
-  for _, line in ipairs(plan.rate_lines(curves)) do lines[#lines + 1] = line end
+  for _, line in ipairs(plan.rate_lines(curves, o.steps)) do lines[#lines + 1] = line end
   lines[#lines + 1] = "schedule: " .. path
   output.object{start = {folder = run.folder(), device = (core.device()), batch = o.train.batch, images_per_step = images, steps = o.steps,
     max_time = o.max_time, lr = curves[1].high, schedule = path}}

@@ -15,8 +15,10 @@ local function new(fit)
   return setmetatable({fit = fit, record = fit.record}, Record)
 end
 
+-- Files that cannot be written are told before the first step.
 function Record:begin()
   local fit = self.fit
+  self.record:log()
   if fit.step > 0 then fit.progress:go_on(fit.step, fit.images, fit.span.position) end
 end
 

@@ -9,6 +9,7 @@ local Time = {}
 Time.__index = Time
 
 local function new(fit)
+  if run.mode == "check" or run.mode == "bench" then return nil end
   return setmetatable({timing = timing.new(fit.o.train)}, Time)
 end
 
