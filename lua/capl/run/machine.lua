@@ -32,7 +32,7 @@ function machine.closed(t) of_fit, totals = nil, t end
 --- The end of a step.
 function machine.step()
   if own then
-    for _, text in ipairs(own:events()) do run.print("warning: " .. text) end
+    for text in own.event, own do run.print("warning: " .. text) end
   end
   if run.steps ~= 1 then return end
   local every, origin = run.setting("monitor_every")

@@ -54,15 +54,13 @@ function Sampler:totals()
   return out
 end
 
---- Sentences about what should be known, each once: heat, a lost GPU.
+--- The next sentence about what should be known, each once: heat, slow clocks, full memory, a lost GPU; nil when all is told.
+function Sampler:event() return self.sampler:event() end
+
+--- All of them, as a list.
 function Sampler:events()
-  local event = self.sampler:event()
-  if not event then return {} end
   local list = {}
-  while event do
-    list[#list + 1] = event
-    event = self.sampler:event()
-  end
+  for event in self.event, self do list[#list + 1] = event end
   return list
 end
 

@@ -37,7 +37,7 @@ end
 
 -- A warning is told within the second; asking for one costs a few hundred nanoseconds.
 function Part:after_step()
-  for _, text in ipairs(self.monitor:events()) do
+  for text in self.monitor.event, self.monitor do
     run.print("warning: " .. text)
     self.fit.record:line{step = self.fit.step, seconds = self.fit.span:seconds(), event = text}
   end
