@@ -221,7 +221,7 @@ local function teller(o)
 end
 
 local function check(o)
-  if o.ops or o.augment then fail("--ab compares whole steps; it goes with neither --ops nor --augment") end
+  if o.ops or o.augment or o.logging then fail("--ab compares whole steps: leave --ops, --augment and --logging out") end
   if o.rounds < 1 or o.rounds > 1000 or o.rounds % 1 ~= 0 then
     fail(("--rounds is a whole number from 1 to 1000, not %g"):format(o.rounds))
   end
