@@ -142,6 +142,19 @@ def halving():
     check([r["trial"] for r in found if r["rung"] == 2] == [best["trial"]], "which goes on", out)
 
 
+def seeds():
+    with open("small.lua", encoding="utf-8") as file:
+        text = file.read()
+    with open("seeded.lua", "w", encoding="utf-8") as file:
+        file.write(text.replace("local function loader", "capl.manual_seed(p.seed)\nlocal function loader"))
+    status, out, err = capl("sweep", "seeded.lua", "--grid", "seed=1,2", "--grid", "steps=3", "--metric=val_loss", "--out=E")
+    check(status == 0 and "over the seeds:" in out, "several seeds are put together", out + err)
+    values = [r["value"] for r in results("E")]
+    row = out.split("over the seeds:\n")[1].split("\n")[1].split()
+    check(values[0] != values[1] and row[:2] == ["3", "2"] and abs(float(row[2]) - sum(values) / 2) < 1e-3, "as their mean", out)
+    check(abs(float(row[3]) - abs(values[0] - values[1]) / 2 ** 0.5) < 1e-3, "and deviation", out)
+
+
 def judged_by_others():
     with open("small.lua", encoding="utf-8") as file:
         text = file.read()
@@ -160,6 +173,7 @@ def main():
     stopped()
     draws()
     halving()
+    seeds()
     judged_by_others()
 
 

@@ -187,6 +187,15 @@ describe("nn.Ensemble", function()
     assert.equal(1, b:member(1)[2].batches)
   end)
 
+  it("is trained in loops of one's own", function()
+    local loader = capl.data.loader{source = capl.data.captcha{charset = "01", length = 1, count = 4}, role = "train", batch = 2}
+    local ensemble = nn.Ensemble{n = 2, build = function() return nn.Sequential{nn.Flatten(), nn.Linear(9600, 2)} end}
+    local opt = optim.SGD(ensemble:parameters(), {lr = 1})
+    local why = error_text(capl.train.fit, {model = ensemble, train = loader, val = false, optimizer = opt, steps = 1,
+      loss = function() end})
+    assert.truthy(why:find("model is an ensemble, and the files of a run hold one model", 1, true), why)
+  end)
+
   it("refuses what it cannot do, naming it", function()
     local function refused(build, n, words)
       assert.truthy(error_text(nn.Ensemble, {n = n, build = build}):find(words, 1, true), words)

@@ -177,6 +177,8 @@ function Sweep:report()
   self:draw()
   say("")
   say(show.table(self.plan, ranked))
+  local means = show.means(self.plan, ranked)
+  if means then say("over the seeds:\n" .. means) end
   local best, failed = ranked[1], 0
   for _, result in ipairs(ranked) do failed = failed + (result.status == "failed" and 1 or 0) end
   if not best or best.status == "failed" then

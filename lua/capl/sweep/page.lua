@@ -30,6 +30,7 @@ local template = [[
 <p class="quiet">{summary}</p></header>
 <main>
 {best_html}
+{means_html}
 {charts_html}
 <section aria-labelledby="h-trials"><h2 id="h-trials">Trials</h2>{table_html}</section>
 </main>
@@ -67,6 +68,16 @@ local function best_html(plan, results)
   return html.fill(best_template, {trial = best.trial, metric = plan.metric, value = show.value(plan.metric, best.value),
     interval = range ~= "" and (" (95 %% interval %s)"):format(range) or "", settings = show.settings(plan.keys, best.settings),
     command = best.command, notes_html = table.concat(notes)})
+end
+
+-- Means over seeds, if several were tried.
+local function means_html(plan, results)
+  local _, rows = show.means(plan, results)
+  if not rows then return "" end
+  local columns = {}
+  for i, title in ipairs(table.remove(rows, 1)) do columns[i] = {title, "n"} end
+  return '<section aria-labelledby="h-means"><h2 id="h-means">Over the seeds</h2>' ..
+    html.table("means over the seeds, best first", columns, rows) .. "</section>"
 end
 
 local function columns_of(plan)
@@ -115,7 +126,8 @@ function page.html(plan, folder, results)
   return html.fill(template, {
     name = folder.path, state = #results >= folder.total and "finished" or "stopped", version = core.version(), date = core.sys.date(),
     summary = summary(plan, folder, results), css_html = style.css, script_html = style.script, best_html = best_html(plan, results),
-    charts_html = charts.charts(plan.metric, plan.keys, results), table_html = table_html(plan, folder, results),
+    means_html = means_html(plan, results), charts_html = charts.charts(plan.metric, plan.keys, results),
+    table_html = table_html(plan, folder, results),
   })
 end
 

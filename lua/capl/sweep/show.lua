@@ -97,6 +97,59 @@ function show.doubt(plan, results)
     a.n or 0, close, close == 1 and " is" or "s are")
 end
 
+-- Whether a setting only makes another beginning.
+local function is_seed(key) return key == "seed" or key:match("_seed$") ~= nil end
+
+-- Results by what they have in common but the seed, best mean first: {settings, n, mean, deviation}
+local function groups_of(plan, keys, results)
+  local by_name, list = {}, {}
+  for _, r in ipairs(results) do
+    if r.status == "done" and r.rung == #plan.rungs then
+      local name = show.settings(keys, r.settings)
+      local group = by_name[name]
+      if not group then
+        group = {name = name, settings = r.settings, values = {}}
+        by_name[name], list[#list + 1] = group, group
+      end
+      table.insert(group.values, r.value)
+    end
+  end
+  for _, group in ipairs(list) do
+    local sum, square = 0, 0
+    for _, x in ipairs(group.values) do sum = sum + x end
+    group.mean = sum / #group.values
+    for _, x in ipairs(group.values) do square = square + (x - group.mean) ^ 2 end
+    group.deviation = #group.values > 1 and math.sqrt(square / (#group.values - 1)) or nil
+  end
+  table.sort(list, function(a, b)
+    if a.mean ~= b.mean then return (a.mean > b.mean) == (plan.goal == "max") end
+    return a.name < b.name
+  end)
+  return list
+end
+
+--- With several seeds: the table of means over them, best first, in place of the luck of one seed; else nil.
+function show.means(plan, results)
+  local keys, head, numbers = {}, {}, {}
+  for _, key in ipairs(plan.keys) do
+    if not is_seed(key) then keys[#keys + 1] = key end
+  end
+  if #keys == #plan.keys or #keys == 0 then return nil end
+  for i, key in ipairs(keys) do head[i], numbers[i] = key, true end
+  for _, name in ipairs{"seeds", "mean " .. plan.metric, "deviation"} do head[#head + 1], numbers[#head + 1] = name, true end
+  local rows = {head}
+  for _, group in ipairs(groups_of(plan, keys, results)) do
+    if #rows > ROWS then break end
+    local row = {}
+    for i, key in ipairs(keys) do row[i] = tostring(group.settings[key]) end
+    row[#row + 1] = ("%d"):format(#group.values)
+    row[#row + 1] = show.value(plan.metric, group.mean)
+    row[#row + 1] = group.deviation and show.value(plan.metric, group.deviation) or ""
+    rows[#rows + 1] = row
+  end
+  return aligned(rows, numbers), rows
+end
+
 local function count_different(results, name)
   local seen, n = {}, 0
   for _, r in ipairs(results) do

@@ -78,6 +78,11 @@ local function conditions(folder)
   return machine.device and table.concat(parts, ", ") or nil, val.hash, told.model and told.model.parameters
 end
 
+-- The end of a figure's interval: val_chars_low beside val_chars; that of val_exact is val_low.
+local function bound(row, metric_name, which)
+  return row[metric_name .. "_" .. which] or (metric_name == "val_exact" and row["val_" .. which]) or nil
+end
+
 --- The line of results.jsonl for a trial that ended.
 function trial.result(plan, job, status, seconds, peak)
   local row, point = metric.of_run(job.folder, plan.metric, plan.goal, plan.at == "last")
@@ -88,8 +93,8 @@ function trial.result(plan, job, status, seconds, peak)
   local failed = error_of(job, status, row[plan.metric] and row)
   return {
     trial = job.entry.trial, rung = job.entry.rung, settings = settings, status = failed and "failed" or "done", error = failed,
-    value = row[plan.metric], low = plan.metric == "val_exact" and row.val_low or nil,
-    high = plan.metric == "val_exact" and row.val_high or nil, n = row.val_n, step = row.step, steps = figures.steps or point.step,
+    value = row[plan.metric], low = bound(row, plan.metric, "low"),
+    high = bound(row, plan.metric, "high"), n = row.val_n, step = row.step, steps = figures.steps or point.step,
     ended = figures.ended, images = row.images, images_per_s = figures.images_per_s or point.images_per_s, seconds = seconds,
     peak_memory_bytes = peak > 0 and peak or nil, parameters = parameters, mode = mode, val_hash = val_hash, folder = job.folder,
     command = trial.command(plan, trial.words(plan, job.entry.values, job.entry.budget)),

@@ -65,6 +65,10 @@ end
 
 local function check_parts(o)
   if not classes.is_module(o.model) then check.fail(OP, "model is no module, but a " .. core.typename(o.model)) end
+  if core.is_callable(o.model.member) then
+    check.fail(OP, "model is an ensemble, and the files of a run hold one model",
+      "train it in a loop of your own: docs/sweeps.md shows one")
+  end
   if type(o.optimizer.backward_step) ~= "function" then
     check.fail(OP, "optimizer is no optimizer", "optim.AdamW(model:parameters(), {lr = …}) makes one")
   end
