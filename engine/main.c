@@ -268,6 +268,12 @@ static double seconds_since(const struct timespec *start)
   return (double)(now.tv_sec - start->tv_sec) + 1e-9 * (double)(now.tv_nsec - start->tv_nsec);
 }
 
+/* A worker that was asked to end and is still busy a second later: so that nobody takes it for stuck. */
+static void tell_saving(void)
+{
+  fprintf(stderr, "%scapl: ending after this step, and saving; Ctrl-C again leaves at once\n", isatty(2) ? "\r\033[K" : "");
+}
+
 typedef struct {
   double limit;    /* seconds, 0 = none */
   double deadline; /* when something is to be done about it */
@@ -295,15 +301,22 @@ static int watch(pid_t pid, double limit, const atomic_bool *saving, const sigse
   struct timespec start;
   clock_gettime(CLOCK_MONOTONIC, &start);
   time_limit t = {.limit = limit, .deadline = limit};
+  double notice = 0; /* when to tell, 0 = never */
   for (;;) {
     int status;
     if (waitpid(pid, &status, WNOHANG) == pid) return exit_status(status, t.over);
-    double rest = keep_time(&t, seconds_since(&start), pid, saving);
+    double elapsed = seconds_since(&start), rest = keep_time(&t, elapsed, pid, saving);
+    if (notice > 0 && elapsed >= notice) {
+      if (saving && atomic_load(saving)) tell_saving();
+      notice = 0;
+    }
+    if (notice > 0 && notice - elapsed < rest) rest = notice - elapsed;
     struct timespec timeout = {(time_t)rest, (long)((rest - (double)(time_t)rest) * 1e9)};
     siginfo_t info;
     int n = sigtimedwait(signals, &info, &timeout);
     /* The terminal sends Ctrl-C to the worker itself; only what was sent to us alone is passed on. */
     if ((n == SIGINT || n == SIGTERM || n == SIGHUP) && info.si_code <= 0) kill(pid, n);
+    if (n == SIGINT || n == SIGTERM) notice = seconds_since(&start) + 1;
   }
 }
 

@@ -75,7 +75,7 @@ enum { PIECE = 1 << 20 }; /* bytes that are written, then hashed while the disk 
 static void hash_piece(file_writer *w, const char *data, size_t len)
 {
   if (!w->digest) return;
-  sync_file_range(w->fd, 0, 0, SYNC_FILE_RANGE_WRITE);
+  if (len == PIECE) sync_file_range(w->fd, 0, 0, SYNC_FILE_RANGE_WRITE);
   SHA256Update(w->digest, (const uint8_t *)data, len);
 }
 

@@ -161,6 +161,7 @@ def signals(seconds):
         ended, out = finish(child)
         check(ended == status and "saved: runs/resume/checkpoints/step-" in out, f"{which.name} saves, and the run ends with {status}",
               f"{ended}\n{out}")
+        check(seconds < 2 or "ending after this step, and saving" in out, "a save that takes long is told", out)
         step = int(out.split("saved: runs/resume/checkpoints/step-")[1][:6])
         check(int(checkpoints()[-1][5:11]) == step, "that checkpoint is there", str(checkpoints()))
         goes_on(step, which.name, f"--steps={step + 2}")
