@@ -3,6 +3,7 @@
 local core = ...
 
 local check = require "check"
+local progress = require "run.progress"
 local schedule = require "optim.schedule"
 
 local plan = {}
@@ -24,6 +25,16 @@ local function rate_at(opt, group, step, steps)
   return lr
 end
 
+-- The highest rate lies beside the highest of the samples.
+local function refine(curve, opt, group, steps, every)
+  local from, to = math.max(0, math.floor(curve.high_step - 1 - every)), math.min(steps - 1, math.ceil(curve.high_step - 1 + every))
+  curve.high = 0
+  for step = from, to do
+    local lr = rate_at(opt, group, step, steps)
+    if lr > curve.high then curve.high, curve.high_step = lr, step + 1 end
+  end
+end
+
 local function sample(opt, group, steps)
   local curve = {x = {}, y = {}, high = 0, high_step = 1}
   local every = math.max(1, steps / POINTS)
@@ -33,6 +44,7 @@ local function sample(opt, group, steps)
     curve.x[#curve.x + 1], curve.y[#curve.y + 1] = step + 1, lr
     if lr > curve.high then curve.high, curve.high_step = lr, step + 1 end
   end
+  refine(curve, opt, group, steps, every)
   return curve
 end
 
@@ -150,10 +162,11 @@ function plan.batch_line(o)
     devices == 1 and "device" or "devices", (core.device()), accumulate, grouped(all)), all
 end
 
---- "steps: 3,750, 1,250 an epoch"
-function plan.steps_line(o, per_epoch)
-  local all = o.steps and grouped(o.steps) or ("as many as fit into %s s"):format(number(o.max_time))
-  if o.steps and o.max_time then all = ("%s, or what fits into %s s"):format(all, number(o.max_time)) end
+--- "steps: 3,750; 1,250 an epoch". steps: nil where nobody knows their number.
+function plan.steps_line(o, steps, per_epoch)
+  local box = o.max_time and progress.duration(o.max_time)
+  local all = steps and grouped(steps) or box and "as many as fit into " .. box or "as many as its time box holds"
+  if steps and box then all = ("%s, or what fits into %s"):format(all, box) end
   local epoch = o.train:samples() > ENDLESS and "the data has no end" or grouped(per_epoch) .. " an epoch"
   return ("steps: %s; %s"):format(all, epoch)
 end

@@ -8,11 +8,14 @@ local json = require "run.json"
 local log = require "run.log"
 local run = require "run"
 
+local LABEL, MOMENTS = 32, 9 -- characters of an event in curves.png, and how many find room there
+
 local Record = {}
 Record.__index = Record
 
 local function new(opts)
-  return setmetatable({on = run.mode == "run", tensorboard = opts and opts.tensorboard, train = {x = {}, loss = {}}}, Record)
+  return setmetatable({on = run.mode == "run", tensorboard = opts and opts.tensorboard, moments = {},
+    train = {x = {}, loss = {}}}, Record)
 end
 
 function Record:path(name) return run.folder() .. "/" .. name end
@@ -96,8 +99,18 @@ function Record:evaluation(at, figures, loss)
   if self.on then self:log():flush() end
 end
 
---- Something that happened at a step: a stage, an override, a resume, an early stop. at: {step, seconds}
-function Record:event(at, text) self:line{step = at.step, seconds = at.seconds, event = text} end
+local function add_moment(self, line)
+  local label = line.event:gsub("%c", " ")
+  if #label > LABEL then label = label:sub(1, LABEL):gsub("[\194-\244][\128-\191]*$", "") .. "…" end
+  if line.images then table.insert(self.moments, {x = line.images, label = label}) end
+end
+
+--- Something that happened at a step: a stage, an override, a resume, an early stop. at: {step, images, seconds}
+function Record:event(at, text)
+  local line = {step = at.step, images = at.images, seconds = at.seconds, event = text}
+  add_moment(self, line)
+  self:line(line)
+end
 
 --- Writes the lines that wait; after it more may follow.
 function Record:close()
@@ -111,7 +124,7 @@ function Record:state() return {log = self.on and self:log():state() or nil, las
 
 --- Cuts the lines that came after a state, and takes the curves from those before it.
 function Record:set_state(state)
-  self.train, self.val = {x = {}, loss = {}}, nil
+  self.train, self.val, self.moments = {x = {}, loss = {}}, nil, {}
   self.last, self.main = state.last, state.main
   if not self.on or not state.log then return end
   for _, note in ipairs(self:log():set_state(state.log)) do
@@ -119,6 +132,7 @@ function Record:set_state(state)
   end
   for _, line in ipairs(self:log():read()) do
     if line.loss then add_train(self, line) end
+    if line.event then add_moment(self, line) end
     if line.val_n or line.val_loss then add_val(self, line) end
   end
 end
@@ -144,7 +158,8 @@ function Record:curves()
     losses[2] = {name = "val", x = self.val.x, y = self.val.loss}
     panels[2] = figures_panel(self)
   end
-  require("plot").lines{path = self:path("curves.png"), title = run.name(), x_label = "images", panels = panels}
+  require("plot").lines{path = self:path("curves.png"), title = run.name(), x_label = "images", panels = panels,
+    lines = #self.moments <= MOMENTS and self.moments or nil}
 end
 
 local function processor()
