@@ -61,7 +61,7 @@ local sections = {
   {"time", "Where the time went", facts.time, "no times were written"},
   {"hardware", "Hardware", facts.hardware, "no readings of the hardware were written"},
   {"settings", "Settings", facts.settings, "settings.json has none"},
-  {"switches", "Switches", facts.switches, "result.json has no counters"},
+  {"switches", "Switches", facts.switches, "no switch of this run counts what it does"},
   {"data", "Data and model", facts.data, "settings.json says nothing about them"},
   {"machine", "Machine", facts.machine, "the run has not written it"},
   {"recipe", "Recipe", facts.recipe, "recipe.lua is not in the folder"},
