@@ -53,8 +53,17 @@ def finished_and_longer():
     check(read_json(f"{RUN}/result.json")["steps"] == 30 and not os.path.exists("runs/small-2"), "in the same folder")
 
 
+def time_box():
+    status, out, err = capl("small.lua", "--max_time=0.6s")
+    check(status == 0, "a time box", out + err)
+    refused(["small.lua", "--resume=runs/small-2"], "runs/small-2 is finished", "a longer run goes on from there: --max_time=1.2s")
+    status, out, err = capl("small.lua", "--resume=small-2", "--max_time=1s")
+    check(status == 0 and 0.5 < read_json("runs/small-2/result.json")["seconds"] < 3, "a larger one counts what is over", out + err)
+
+
 def changed_since():
     edit(lambda text: text.replace("-- A small recogniser", "-- A very small recogniser"))
+    shutil.rmtree("runs/small-2")
     refused(["small.lua", "--resume", "--steps=40"], "would give other numbers than the run would have given",
             "recipe: its text has changed", "hint: --inexact goes on all the same")
     status, out, err = capl("small.lua", "--resume", "--steps=32", "--inexact")
@@ -162,6 +171,7 @@ def main():
     write_recipe()
     nothing_to_go_on_with()
     finished_and_longer()
+    time_box()
     changed_since()
     ended_early()
     never_comes()

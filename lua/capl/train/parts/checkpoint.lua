@@ -63,17 +63,18 @@ end
 local lengths = {"steps", "epochs", "samples", "max_time"}
 local complete = {steps = true, max_time = true}
 
--- "--steps=600": the setting of this recipe that makes a run longer.
-local function longer()
-  for _, key in ipairs(lengths) do
-    local value = run.setting(key)
-    if type(value) == "number" then return ("--%s=%g"):format(key, 2 * value) end
-    if key == "max_time" and type(value) == "string" and value ~= "none" then
-      local ok, seconds = pcall(span.seconds_of, OP, value)
-      if ok and seconds then return ("--max_time=%ds"):format(2 * seconds) end
-    end
-  end
-  return "more steps in train.fit"
+local function twice(key)
+  local value = run.setting(key)
+  if key ~= "max_time" then return type(value) == "number" and ("--%s=%g"):format(key, 2 * value) end
+  local ok, seconds = pcall(span.seconds_of, OP, value)
+  return ok and seconds and ("--max_time=%gs"):format(2 * seconds)
+end
+
+-- "--steps=600": the setting of this recipe that makes a run longer; first that which ended it.
+local function longer(ended)
+  local found = ended == "max_time" and twice("max_time")
+  for _, key in ipairs(lengths) do found = found or twice(key) end
+  return found or "more steps in train.fit"
 end
 
 -- Whether a run that was over has also left its figures; a kill may have come between its last checkpoint and those.
@@ -98,14 +99,14 @@ function Part:check_finished(saved)
   if not complete[saved.ended] then
     if #resume.changes() > 0 then return end
     local text = "%s ended early at step %d (%s), and nothing has changed since"
-    check.fail("resume", text:format(resume.from.folder, saved.step, saved.ended), "a longer run or another setting goes on: " .. longer())
+    check.fail("resume", text:format(resume.from.folder, saved.step, saved.ended), "a longer run or another setting goes on: " .. longer(saved.ended))
   end
-  local state = saved.objects.loop.span
-  local steps_over = not fit.o.steps or saved.step >= fit.o.steps
-  local time_over = fit.o.max_time and state.seconds >= fit.o.max_time - state.reserve
-  if time_over or (steps_over and not fit.o.max_time) or (steps_over and fit.o.steps) then
+  local state, o = saved.objects.loop.span, fit.o
+  local time_over = o.max_time and (state.seconds >= o.max_time - state.reserve or
+    (saved.ended == "max_time" and not resume.is_longer())) -- its last evaluation may have taken less time than was left for it
+  if time_over or (o.steps and saved.step >= o.steps) then
     check.fail("resume", ("%s is finished: %d steps in %s"):format(resume.from.folder, saved.step, progress.duration(state.seconds)),
-      "a longer run goes on from there: " .. longer())
+      "a longer run goes on from there: " .. longer(saved.ended))
   end
 end
 
