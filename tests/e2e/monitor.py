@@ -96,15 +96,26 @@ def own_loop():
     check(status == 0 and "machine" not in out and "monitor" not in read_json("runs/own-2/result.json"), "unless told not to", out)
 
 
-def stopped():
-    run = subprocess.Popen([CAPL, "small.lua", "--max_time=1h"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                           stdin=subprocess.DEVNULL, env={**os.environ, "OMP_NUM_THREADS": "1"})
-    folder = newest()
-    while newest() == folder or not os.path.exists(newest() + "/metrics.jsonl"):
+def stop_soon(*words):
+    """Starts a run, stops it when its curve has grown, and returns what its folder tells of the machine."""
+    run = subprocess.Popen([CAPL, "small.lua", "--max_time=1h", "--monitor_every=0.05", *words], stdout=subprocess.DEVNULL,
+                           stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL, env={**os.environ, "OMP_NUM_THREADS": "1"})
+    started = time.time()
+    while not (os.path.exists(newest() + "/metrics.jsonl") and os.path.getmtime(newest() + "/metrics.jsonl") > started):
         time.sleep(0.02)
     run.send_signal(signal.SIGINT)
     run.wait()
-    check(read_json(newest() + "/result.json")["monitor"]["samples"] > 0, "a run that is stopped tells its totals")
+    return read_json(newest() + "/result.json")["monitor"]
+
+
+def stopped():
+    first = stop_soon()
+    check(first["samples"] > 0 and first["seconds"] > 0, "a run that is stopped tells its totals", str(first))
+    folder = newest()
+    both = stop_soon("--resume=" + folder)
+    check(newest() == folder and both["samples"] > first["samples"] and both["seconds"] > first["seconds"] and
+          both["most"]["rss"] >= first["most"]["rss"] and both["least"]["rss"] <= first["least"]["rss"],
+          "and those of all its parts when it goes on", f"{first} {both}")
 
 
 def mistakes():

@@ -71,6 +71,27 @@ local function of(part, whole)
   return (gb and "%.1f of %.1f GB" or "%.0f of %.0f MB"):format(part / (gb and 1e9 or 1e6), whole / (gb and 1e9 or 1e6))
 end
 
+-- Sets in b what join makes of the numbers that both have; what only a has is taken over.
+local function join_numbers(a, b, join)
+  for key, value in pairs(a) do
+    if type(value) == "number" then b[key] = b[key] and join(value, b[key]) or value end
+  end
+end
+
+local function plus(a, b) return a + b end
+
+--- Totals of two stretches of a run, a before b, as totals of both; b takes them.
+local function join(a, b)
+  local share = a.seconds / math.max(a.seconds + b.seconds, 1e-9)
+  local sums = {seconds = b.seconds, samples = b.samples, energy_wh = b.energy_wh}
+  join_numbers({seconds = a.seconds, samples = a.samples, energy_wh = a.energy_wh}, sums, plus)
+  join_numbers(a.least or {}, b.least, math.min)
+  join_numbers(a.most or {}, b.most, math.max)
+  join_numbers(a, b, function(x, y) return y + (x - y) * share end)
+  for key, value in pairs(sums) do b[key] = value end
+  return b
+end
+
 --- What it looks at, for the header of a run.
 function Sampler:line()
   local now = self.sampler:sample()
@@ -94,4 +115,4 @@ function Sampler:cost() return self.sampler:cost() end
 --- Ends the thread. Totals are gone then.
 function Sampler:close() self.sampler:close() end
 
-return {new = Monitor, check_every = check_every, of = of}
+return {new = Monitor, check_every = check_every, of = of, join = join}

@@ -20,7 +20,7 @@ local function new(fit)
   local o = fit.o
   local is_real = run.mode == "run" or (run.mode == "none" and o.monitor_asked)
   if o.monitor_every == 0 or not is_real then return nil end
-  local self = setmetatable({fit = fit, monitor = monitor.new{every = o.monitor_every}, energy_wh = 0, seconds = 0}, Part)
+  local self = setmetatable({fit = fit, monitor = monitor.new{every = o.monitor_every}}, Part)
   machine.adopt(self)
   return self
 end
@@ -43,13 +43,10 @@ function Part:after_step()
   end
 end
 
--- Of all parts of a run that was resumed.
+--- Figures of the whole run, what came before it was resumed included.
 function Part:totals()
   local t = self.monitor:totals()
-  t.every = self.monitor.every
-  t.seconds = self.seconds + t.seconds
-  if t.energy_wh then t.energy_wh = self.energy_wh + t.energy_wh end
-  return t
+  return self.before and monitor.join(self.before, t) or t
 end
 
 function Part:finish(result)
@@ -59,12 +56,8 @@ end
 
 Part.stopped = Part.finish
 
-function Part:state()
-  local t = self:totals()
-  return {energy_wh = t.energy_wh or 0, seconds = t.seconds}
-end
-
-function Part:set_state(state) self.energy_wh, self.seconds = state.energy_wh, state.seconds end
+function Part:state() return self:totals() end
+function Part:set_state(state) self.before = state end
 
 function Part:close()
   machine.closed(self:totals())
