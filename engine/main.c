@@ -65,7 +65,7 @@ static const command commands[] = {
   {"diff", "capl diff RUN RUN [--out=FILE] [--json]",
    "compares two runs: settings, data, model, curves, and whether their figures differ by more than chance", false},
   {"monitor", "capl monitor [RUN] [--every=SECONDS] [--count=N] [--json]",
-   "shows power, load, memory, temperature and clocks of GPUs and processors as they are, and how a run is going", false},
+   "shows power, load, memory, temperature and clocks of GPUs and processors as they are, and how runs are going", false},
   {"doctor", "capl doctor RECIPE|RUN [--json] [--key=value…]",
    "looks for what keeps a recipe from learning, or went wrong in a run, and says what to write", OR_RUN},
   {"info", "capl info", "what this program finds on this machine: processors, devices, variables that change what it does", false},

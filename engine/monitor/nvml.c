@@ -94,7 +94,7 @@ static void load(void)
 {
   void *handle = open_library();
   if (!handle) {
-    snprintf(lib.why, sizeof lib.why, "there is no NVIDIA driver (libnvidia-ml.so.1)");
+    snprintf(lib.why, sizeof lib.why, "there is no libnvidia-ml.so.1, which comes with NVIDIA's driver (into a container with its capability 'utility')");
     return;
   }
 #define X(name, symbol, arguments) find(handle, symbol, &lib.name);

@@ -1,4 +1,4 @@
--- monitor.lua: `capl monitor [RUN]`: what GPUs and processors do now, second by second, and how a run is going.
+-- monitor.lua: `capl monitor [RUN]`: what GPUs and processors do now, second by second, and how a run, or all of runs/, are going.
 --
 -- It looks from outside: at the driver, at /proc and at the files of the run, and costs the run nothing.
 -- SPDX-License-Identifier: Apache-2.0
@@ -19,6 +19,8 @@ local spec = {
 }
 
 local TAIL = 65536 -- bytes at the end of metrics.jsonl that are looked at
+local RESCAN = 5 -- seconds between two looks for runs that have begun
+local MOST_RUNS = 8 -- that are shown
 
 -- ---- the machine ----
 
@@ -112,26 +114,59 @@ function Run:look()
   return out
 end
 
+-- ---- all runs that are going on in runs/ ----
+
+local function is_running(path)
+  local text = core.sys.kind(path .. "/settings.json") == "file" and core.sys.read(path .. "/settings.json")
+  local fine, settings = pcall(core.json_decode, text or "")
+  return fine and process.alive(value.at(settings, "process"))
+end
+
+-- Adds those that have begun since the last time.
+local function find_running(runs)
+  for _, name in ipairs(core.sys.kind("runs") == "folder" and core.sys.list("runs") or {}) do
+    local path = "runs/" .. name
+    if not runs[path] and #runs < MOST_RUNS and is_running(path) then
+      runs[path] = open_run(path)
+      runs[#runs + 1] = runs[path]
+    end
+  end
+end
+
+-- Those that have ended were shown once more as such.
+local function drop_ended(runs)
+  for i = #runs, 1, -1 do
+    if runs[i].state ~= "running" then runs[table.remove(runs, i).path] = nil end
+  end
+end
+
+local function look_at_runs(runs)
+  local out = {}
+  for i, r in ipairs(runs) do out[i] = r:look() end
+  return out
+end
+
 -- ---- showing ----
 
 local function text_of(seen)
   local out = {}
   for i, g in ipairs(seen.gpus or {}) do out[i] = lines.gpu(g) end
   out[#out + 1] = lines.machine(seen.machine)
-  if seen.run then out[#out + 1] = lines.run(seen.run) end
+  for _, r in ipairs(seen.runs or {seen.run}) do out[#out + 1] = lines.run(r) end
   return out
 end
 
--- The lines in the place of those shown before; the cursor stays below them.
+-- The lines in the place of those shown before, of which there may have been more; the cursor stays below them.
 local function redraw(list, former)
   local wide = core.sys.columns() - 1
   local out = {former > 0 and ("\27[%dA"):format(former) or ""}
   for _, line in ipairs(list) do out[#out + 1] = "\r" .. line:sub(1, wide) .. "\27[K\n" end
+  out[#out + 1] = "\27[J"
   core.sys.out(table.concat(out))
 end
 
 local function show(o, seen, former)
-  if o.json then return core.sys.out(json.encode(seen) .. "\n") end
+  if o.json then core.sys.out(json.encode(seen) .. "\n") return 0 end
   local list = text_of(seen)
   if o.live then
     redraw(list, former)
@@ -141,19 +176,29 @@ local function show(o, seen, former)
   return #list
 end
 
+-- What there is to see now: of one run, or of all that are going on.
+local function look(gpus, machine, run, runs)
+  local seen = {time = core.sys.date(), machine = machine:sample(), run = run and run:look()}
+  seen.machine.cpu, seen.machine.rss = nil, nil -- of capl monitor itself
+  if #gpus > 0 then seen.gpus = look_at_gpus(gpus) end
+  if #runs > 0 then seen.runs = look_at_runs(runs) end
+  drop_ended(runs)
+  return seen
+end
+
 local function watch(o, run)
   local gpus, why = open_gpus()
   if #gpus == 0 and not o.json then core.sys.out("no GPU: " .. why .. "\n") end
-  local machine = open(false)
+  local machine, runs, scanned, shown = open(false), {}, -math.huge, 0
   machine:sample() -- shares of processors are those since this moment
   if run and run.monitor then run.monitor:sample() end
-  local shown = 0
-  for look = 1, o.count or math.huge do
-    if not run or run.state == "running" then core.sys.sleep(look == 1 and math.min(o.every, 0.2) or o.every) end
-    local seen = {time = core.sys.date(), machine = machine:sample(), run = run and run:look()}
-    if #gpus > 0 then seen.gpus = look_at_gpus(gpus) end
-    seen.machine.cpu, seen.machine.rss = nil, nil -- of capl monitor itself
-    shown = show(o, seen, shown)
+  for nth = 1, o.count or math.huge do
+    if not run and core.clock() - scanned >= RESCAN then
+      find_running(runs)
+      scanned = core.clock()
+    end
+    if not run or run.state == "running" then core.sys.sleep(nth == 1 and math.min(o.every, 0.2) or o.every) end
+    shown = show(o, look(gpus, machine, run, runs), shown)
     if run and run.state ~= "running" then return end
   end
 end
