@@ -448,6 +448,19 @@ describe("the test images", function()
     assert.matches("loader:epoch: the test images were read at step %d+ already, and 1 steps were made since", error_text(read))
   end)
 
+  it("are not read before a training that ends with them", function()
+    local test = loader(numbers(), "test")
+    local function job(model)
+      return {model = model, train = loader(numbers(), "train"), val = loader(numbers()), test = test, steps = 2, precision = "fp32",
+        loss = function(output, batch) return ((output - batch.value) ^ 2):mean() end, meter = "regression",
+        optimizer = optim.SGD(model:parameters(), {lr = 0.01})}
+    end
+    assert.equal(N, train.fit(job(nn.Linear(2, 1))).test.n)
+    assert.matches("train.fit: the test images were read at step %d+ already, before this training", error_text(function()
+      return (train.fit(job(nn.Linear(2, 1))))
+    end))
+  end)
+
   it("choose no stage of a schedule", function()
     local test = loader(numbers(), "test")
     local figures = train.evaluate(nn.Linear(2, 1), test, fp32):result()

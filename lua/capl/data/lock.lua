@@ -56,6 +56,14 @@ function lock.epoch(loader)
   opened[key_of(loader)] = before or {step = steps}
 end
 
+--- Before a training that ends with reading a test loader: the weights will be others than those it was read with.
+-- errs value: it was read before
+function lock.training(op, loader)
+  local before = opened[key_of(loader)]
+  if not before then return end
+  refuse(op, ("the test images were read at step %d already, before this training"):format(before.step))
+end
+
 --- fn(), during which all images of a test loader are read with a model.
 -- errs value: they were read before with other weights
 function lock.evaluation(op, loader, model, fn)

@@ -4,6 +4,7 @@ local core = ...
 
 local check = require "check"
 local classes = require "nn.class"
+local lock = require "data.lock"
 local meters = require "meter"
 local parts = require "train.parts"
 local progress = require "run.progress"
@@ -58,6 +59,7 @@ local function check_loader(o, name)
     check.fail(OP, ("%s is a loader with role = \"%s\"%s"):format(name, loader.role, why and ": " .. why or ""),
       "its role says what its batches are for: data.loader{…, role = \"" .. name .. "\"}")
   end
+  if name == "test" then lock.training(OP, loader) end
   if name == "train" then return end
   local meter = meters.make(OP, o.meter, loader, {merge = o.merge}) -- before a long run
   if name == "val" and run.mode == "check" then tell_figures(meter) end
