@@ -69,7 +69,9 @@ def says_what_it_does(text):
         r"ema: decay 0\.8, less at first; 8 tensors, buffers included; evaluations and saved models are of the averages",
         r"early_stop: after 50 evaluations without a better one",
         r"note: early_stop cannot end this run: patience is 50 evaluations, and there are 8",
+        r"sanity: 4 val samples are read",
         r"step 11: unfrozen: 0, 1",
+        r"report: sanity = 1: 4 val samples read before the first step",
         r"clip_norm = 0\.05: the gradients of \d+ of 24 steps were longer",
         r"report: accumulate = 2: \d+ batches whose gradients were summed",
         r"report: freeze: 10 steps with frozen parameters",
@@ -86,6 +88,9 @@ def goes_on_to_the_bit():
     run("--steps=12")
     resumed = run("--resume=runs/loop-2", "--steps=24")
     check("resumed:" in resumed, "the shorter run goes on", resumed)
+    for line in (r"clip_norm = 0\.05: the gradients of \d+ of 24 steps", r"report: lr_rule = sqrt: 24 steps", r"report: ema = 0\.8: 12 updates",
+                 r"report: freeze: 10 steps", r"report: early_stop: 8 evaluations", r"report: ema_compare: 8 evaluations"):
+        check(re.search("^" + line, resumed, re.M), "counts go on: " + line, resumed)
     one, two = files("runs/loop"), files("runs/loop-2")
     check(len([name for name in one if name.startswith("best-")]) == 2, "two models are the top two", str(one.keys()))
     check(one.keys() == two.keys() and "last.capl" in one and "best.capl" in one, "the same models", f"{one.keys()} {two.keys()}")

@@ -27,17 +27,31 @@ local function new(fit)
   local counter = {n = 0}
   run.add_feature{name = ("%s = %g"):format(key, o[key]), what = "steps whose gradients were held to it",
     count = function() return counter.n end}
-  return setmetatable({fit = fit, key = key, counter = counter}, Clip)
+  return setmetatable({fit = fit, key = key, counter = counter, before = {looks = 0, clipped = 0}}, Clip)
 end
 
-function Clip:after_step() self.counter.n = self.fit.optimizer.clip_looks end
+-- Of this process and of the run that it goes on with: steps that were looked at.
+local function looks(self) return self.before.looks + self.fit.optimizer.clip_looks end
 
---- How often the gradients were too long is known on the device alone, and asked once.
+-- How many of them were too long. Known on the device alone.
+local function clipped(self) return self.before.clipped + self.fit.optimizer.clipped end
+
+function Clip:after_step() self.counter.n = looks(self) end
+
+--- The device is asked once.
 function Clip:finish(result)
   if self.key ~= "clip_norm" then return end
-  result.clipped_steps = self.fit.optimizer.clipped
+  result.clipped_steps = clipped(self)
   run.print(("clip_norm = %g: the gradients of %d of %d steps were longer"):format(self.fit.o.clip_norm, result.clipped_steps,
     self.counter.n))
+end
+
+function Clip:state() return {looks = looks(self), clipped = clipped(self)} end
+
+function Clip:set_state(state)
+  local optimizer = self.fit.optimizer
+  self.before = {looks = state.looks - optimizer.clip_looks, clipped = state.clipped - optimizer.clipped}
+  self.counter.n = state.looks
 end
 
 return {name = "clip", spec = {{"clip_norm", "number"}, {"clip_value", "number"}}, read = read, new = new}

@@ -44,4 +44,7 @@ end
 
 function Rule:after_step() self.counter.n = self.counter.n + 1 end
 
+function Rule:state() return {steps = self.counter.n} end
+function Rule:set_state(state) self.counter.n = state.steps end
+
 return {name = "lr_rule", spec = {{"lr_rule", "string", default = "none"}, {"base_batch", "whole"}}, read = read, new = new}

@@ -30,20 +30,32 @@ end
 local function new(fit)
   local real = run.mode == "run" or run.mode == "none"
   if fit.o.sanity == 0 or not real then return nil end
-  return setmetatable({fit = fit}, Sanity)
+  local counter = {n = 0, goes_on = false}
+  run.add_feature{name = ("sanity = %d"):format(fit.o.sanity), what = "val samples read before the first step",
+    count = function() return counter.n end, used = function() return not counter.goes_on end}
+  return setmetatable({fit = fit, counter = counter}, Sanity)
 end
 
 --- Random streams are left as they were: the run is the same with and without.
 function Sanity:begin()
   local fit, o = self.fit, self.fit.o
-  if fit.step > 0 then return end
+  if fit.step > 0 then
+    self.counter.goes_on = true -- it was read when the run began
+    return
+  end
   local seed, streams = core.rng()
   local meter = evaluate(fit.model, loaders.limited(o.val, o.sanity), {precision = o.precision, merge = o.merge, loss = o.loss,
     meter = o.meter, input = o.input})
   core.rng(seed, streams)
+  self.counter.n = math.min(o.sanity * o.val.batch, o.val:samples())
   local e = {figures = meter:result(), meter = meter, loss = meter.loss}
   metric.of(OP, metric.read(OP, o.metric), e) -- the figures that will decide are there
   if o.early_stop then metric.of(OP .. ": early_stop", o.early_stop.metric, e) end
+end
+
+function Sanity:lines()
+  if self.counter.n > 0 then return {("sanity: %d val samples are read"):format(self.counter.n)} end
+  return {}
 end
 
 return {name = "sanity", spec = {{"sanity", "whole", "boolean", "string", default = "auto"}}, read = read, new = new}
