@@ -58,7 +58,7 @@ def time_box():
     check(status == 0, "a time box", out + err)
     refused(["small.lua", "--resume=runs/small-2"], "runs/small-2 is finished", "a longer run goes on from there: --max_time=1.2s")
     status, out, err = capl("small.lua", "--resume=small-2", "--max_time=1s")
-    check(status == 0 and 0.5 < read_json("runs/small-2/result.json")["seconds"] < 3, "a larger one counts what is over", out + err)
+    check(status == 0 and 0.5 < read_json("runs/small-2/result.json")["seconds"] < 9, "a larger one counts what is over", out + err)
 
 
 def changed_since():

@@ -99,7 +99,8 @@ function Part:check_finished(saved)
   if not complete[saved.ended] then
     if #resume.changes() > 0 then return end
     local text = "%s ended early at step %d (%s), and nothing has changed since"
-    check.fail("resume", text:format(resume.from.folder, saved.step, saved.ended), "a longer run or another setting goes on: " .. longer(saved.ended))
+    check.fail("resume", text:format(resume.from.folder, saved.step, saved.ended),
+      "a longer run or another setting goes on: " .. longer(saved.ended))
   end
   local state, o = saved.objects.loop.span, fit.o
   local time_over = o.max_time and (state.seconds >= o.max_time - state.reserve or
