@@ -191,14 +191,19 @@ local function make_plan(job, o, args, axes)
   return plan
 end
 
--- Words of `capl check`: every value comes once at least.
+-- Words of `capl check`: every value comes once at least. It runs on a device without numbers, which knows nothing of what a
+-- GPU can compute in.
 local function check_lists(plan, axes)
-  local lists = {}
+  local lists, on_gpu = {}, plan.device:match("^cuda") ~= nil
   for i, values in ipairs(space.cover(axes)) do
-    lists[i] = {}
-    for _, word in ipairs(plan.args) do table.insert(lists[i], word) end
-    for a, axis in ipairs(axes) do table.insert(lists[i], ("--%s=%s"):format(axis.key, values[a])) end
-    if plan.budget then table.insert(lists[i], ("--%s=%s"):format(plan.budget, plan.rungs[1].budget)) end
+    local list = {}
+    local function add(word)
+      if not (on_gpu and word:match("^%-%-precision=")) then list[#list + 1] = word end
+    end
+    for _, word in ipairs(plan.args) do add(word) end
+    for a, axis in ipairs(axes) do add(("--%s=%s"):format(axis.key, values[a])) end
+    if plan.budget then add(("--%s=%s"):format(plan.budget, plan.rungs[1].budget)) end
+    lists[i] = list
   end
   return lists
 end
