@@ -62,12 +62,33 @@ function Folder:add(result)
   must(core.sys.append(self:file("results.jsonl"), json.encode(result) .. "\n"))
 end
 
+local plan_types = {recipe = "string", metric = "string", goal = "string", kind = "string", device = "string", started = "string",
+  version = "string", args = "table", keys = "table", trials = "table", rungs = "table", jobs = "number", threads = "number"}
+local result_types = {trial = "number", rung = "number", settings = "table", status = "string", seconds = "number",
+  folder = "string", command = "string"}
+local result_may_have = {step = "number", steps = "number", n = "number", low = "number", high = "number", images = "number",
+  images_per_s = "number", peak_memory_bytes = "number", parameters = "number", error = "string", mode = "string",
+  val_hash = "string"}
+
+-- Whether a value is an object that has what others will look for. may_have: what need not be there
+local function is_like(value, types, may_have)
+  if type(value) ~= "table" then return false end
+  for key, kind in pairs(types) do
+    if type(value[key]) ~= kind then return false end
+  end
+  for key, kind in pairs(may_have or {}) do
+    if value[key] ~= nil and type(value[key]) ~= kind then return false end
+  end
+  return true
+end
+
 -- A line may have been cut by what ended the sweep; its trial then runs again.
 local function read_results(path)
   local out = {}
   for line in (core.sys.read(path) or ""):gmatch("[^\n]+") do
     local fine, result = pcall(core.json_decode, line)
-    if fine and type(result) == "table" and type(result.trial) == "number" then out[#out + 1] = result end
+    local whole = fine and is_like(result, result_types, result_may_have)
+    if whole and (result.status ~= "done" or type(result.value) == "number") then out[#out + 1] = result end
   end
   return out
 end
@@ -77,7 +98,7 @@ local function open(path)
   path = path:gsub("(.)/+$", "%1")
   local text = core.sys.read(path .. "/sweep.json")
   local fine, plan = pcall(core.json_decode, text or "")
-  if not fine or type(plan) ~= "table" or type(plan.trials) ~= "table" then
+  if not fine or not is_like(plan, plan_types) then
     core.error{code = "io", message = ("%s holds no sweep%s"):format(path, text and ": its sweep.json is damaged" or ""),
       hint = "it is a folder that capl sweep has made, such as runs/sweep-captcha"}
   end
