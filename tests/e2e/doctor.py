@@ -16,6 +16,7 @@ local p = capl.params {
   seed_val = 9, -- of the val images
   folder = "", -- training images
   loop = false, -- one of its own
+  epochs = 2,
 }
 local function drawn(seed, count)
   return data.captcha {charset = "01", length = 1, width = 24, height = 24, count = count, fixed = true, seed = seed}
@@ -39,9 +40,11 @@ capl.model(model, {output = "text", charset = images.charset, length = 1})
 local opt = optim.SGD(model:parameters(), {lr = p.lr, momentum = 0.9})
 local function loss(output, batch) return nn.cross_entropy(output, batch.target:view(-1)) end
 if p.loop then
-  for batch in images:epoch(1) do opt:backward_step(loss(model(batch.image), batch)) end
+  for epoch = 1, p.epochs do
+    for batch in images:epoch(epoch) do opt:backward_step(loss(model(batch.image), batch)) end
+  end
 else
-  train.fit {model = model, train = images, val = val, loss = loss, optimizer = opt, precision = "fp32", epochs = 2}
+  train.fit {model = model, train = images, val = val, loss = loss, optimizer = opt, precision = "fp32", epochs = p.epochs}
 end
 """
 
@@ -78,7 +81,7 @@ def faults():
     found, _ = look("ill.lua", "--dead", "--seed_val=3")
     has(found, "dead units", "error", "32 of the 32 channels behind body.3", "ill.lua:")
     has(found, "gradients", "error", "first.weight vanishes")
-    has(found, "copies and leaks", "error", "of the first images of val are training images, too", "ill.lua:12")
+    has(found, "copies and leaks", "error", "of the first images of val are training images, too", "ill.lua:13")
     found, _ = look("ill.lua", "--lr=1000", "--idle")
     has(found, "learning rate", "error", "the loss runs away", "ill.lua:3", "--lr=")
     has(found, "gradients", "error", "idle", "takes no part in the loss")
@@ -97,10 +100,14 @@ def of_files():
 
 
 def own_loop():
-    found, everything = look("ill.lua", "--loop")
-    check(found == {}, "a loop of one's own is looked at as far as can be", json.dumps(found))
+    found, everything = look("ill.lua", "--loop", "--epochs=5")
+    found.pop("data starvation", None)
+    check(found == {}, "a sound loop of one's own has no faults", json.dumps(found))
     skipped = [f["rule"] for f in everything["findings"] if f["severity"] == "skipped"]
-    check("learning rate" in skipped and "copies and leaks" not in skipped, "and the rest is told", str(skipped))
+    check(skipped == ["label length", "one batch by heart"], "what cannot be looked at there is told", str(skipped))
+    found, _ = look("ill.lua", "--loop", "--dead", "--idle", "--epochs=1")
+    has(found, "dead units", "error", "32 of the 32 channels behind body.3")
+    has(found, "gradients", "error", "takes no part in the loss")
     status, out, err = capl("lr", "ill.lua", "--loop", "--steps=20", "--min_lr=1e-4", "--out=own.png")
     check(status == 0 and "--lr = " in out and os.path.exists("own.png"), "capl lr finds a rate for it", out + err)
 

@@ -10,6 +10,7 @@ local options = require "cli.options"
 local recipe = require "cli.recipe"
 local run = require "run"
 local snapshot = require "train.snapshot"
+local watch = require "doctor.watch"
 
 local spec = {
   {name = "json", type = "flag", default = false, doc = "one JSON object instead of lines"},
@@ -24,8 +25,10 @@ local function loaders_by_role()
   return out
 end
 
-local function context_of(o, job)
-  local ctx = doctor.context{o = o, loaders = loaders_by_role(), path = job.recipe, text = run.text}
+-- o: options of train.fit; nil for a loop of the recipe's own, of which seen tells.
+local function context_of(job, o, seen)
+  local ctx = doctor.context{o = o, seen = seen, loaders = loaders_by_role(), path = job.recipe, text = run.text,
+    model = o and o.model or hooks.model}
   if o then
     ctx.loaders = {train = o.train, val = o.val, test = o.test or ctx.loaders.test}
     local next_batch = snapshot.batches(o.train)
@@ -35,22 +38,25 @@ local function context_of(o, job)
   return ctx
 end
 
--- Runs the recipe to its train.fit, or a loop of its own to its first step, and looks there.
+-- Runs the recipe to its train.fit, or through the first steps of a loop of its own, and looks there.
 local function of_recipe(job, o, rest)
-  local ctx
+  local ctx, seen
   local function look(fit)
-    if ctx then return end
-    ctx = context_of(fit, job)
+    seen:finish()
+    ctx = context_of(job, fit, seen)
     local bar = core.sys.isatty(2) and not o.json
     doctor.look(doctor.of_recipe, ctx, bar and function(name) core.sys.bar("looking at " .. name) end or nil)
-    core.sys.unwind()
   end
-  table.insert(hooks.on_fit, look)
-  run.on("step", function() look(nil) end)
+  seen = watch.begin(function() core.sys.unwind() end)
+  table.insert(hooks.on_fit, function(fit)
+    look(fit)
+    core.sys.unwind()
+  end)
   core.can_capture = function() return false end
   core.sys.mute(true)
   recipe.execute(job, {mode = "bench", args = rest, quiet = true})
   core.sys.mute(false)
+  if not ctx and seen.steps > 0 then look(nil) end
   if not ctx then
     core.error{code = "state", message = job.recipe .. " ended without train.fit and without a step, so there is nothing to look at",
       hint = "a step ends with opt:step() or opt:backward_step(loss)"}

@@ -4,9 +4,8 @@ local core = ...
 
 local initial_loss = require "train.initial_loss"
 
-local function check(ctx)
+local function look(ctx)
   local o = ctx.o
-  if not o then return ctx:skip("the recipe has a loop of its own; train.initial_loss does it there") end
   local batch = ctx:batch()
   local capl = require "init"
   o.model:train()
@@ -20,13 +19,21 @@ local function check(ctx)
     ctx:error(("the loss of the untrained model is %s"):format(tostring(value)),
       {where = ctx:line("loss%s*=%s*function", "nn%.cross_entropy"), write = "train it with detect_anomaly = true: that names the layer"})
   end
+  return findings, value
+end
+
+local function check(ctx)
+  local findings, value
+  if ctx.o then findings, value = look(ctx) else findings = ctx.seen.first or {} end
   for _, f in ipairs(findings) do
     if f.warning then
       ctx:warn(f.text .. "; " .. f.warning:gsub("^warning: ", ""),
         {where = ctx:line("nn%.init", "nn%." .. f.loss), write = "the layer's own init, once"})
     end
   end
-  return findings[1] and findings[1].text or ("%.3g; its expectation is not known for this loss"):format(value)
+  if findings[1] then return findings[1].text end
+  if not value then return ctx:skip("none of the losses that have an expectation is computed in the first step") end
+  return ("%.3g; its expectation is not known for this loss"):format(value)
 end
 
 return {name = "first loss", check = check}

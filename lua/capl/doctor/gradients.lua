@@ -45,15 +45,20 @@ local function judge(ctx, name, p, size)
   return share
 end
 
-local function check(ctx)
-  local o = ctx.o
-  if not o then return ctx:skip("the recipe has a loop of its own") end
+-- Backward passes of their own, after which all is as before.
+local function of_fit(ctx)
   local saved = ctx:save()
   local ok, sums = pcall(backward, ctx)
   saved:restore()
   if not ok then error(sums, 0) end
+  return sums
+end
+
+local function check(ctx)
+  if not ctx.model then return ctx:skip("the recipe does not call capl.model") end
+  local sums = ctx.o and of_fit(ctx) or ctx.seen.gradients
   local least, most = math.huge, 0
-  for name, p in o.model:named_parameters() do
+  for name, p in ctx.model:named_parameters() do
     local share = p.requires_grad and judge(ctx, name, p, sums[name])
     if share then least, most = math.min(least, share), math.max(most, share) end
   end

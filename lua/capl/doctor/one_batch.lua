@@ -12,7 +12,7 @@ local function small(batch)
   local out, count = {}, math.min(SAMPLES, batch.count)
   for key, value in pairs(batch) do
     local cut = core.is_tensor(value) and value.ndim > 0 and value.shape[1] == batch.count
-    out[key] = cut and value:narrow(1, 1, count):clone() or value
+    out[key] = cut and value:narrow(1, 1, count) or value
   end
   out.count = count
   return setmetatable(out, getmetatable(batch))

@@ -6,11 +6,16 @@ local STEPS = 60
 local FAR = 6 -- times the suggestions; those of other batches differ by half of that
 local TOO_LOW = 1 / 50
 
-local function check(ctx)
-  local o = ctx.o
-  if not o then return ctx:skip("the recipe has a loop of its own: capl lr " .. ctx.path) end
-  local found = lr_find.find{model = o.model, train = o.train, loss = o.loss, optimizer = o.optimizer, input = o.input,
+local function of_fit(o)
+  return lr_find.find{model = o.model, train = o.train, loss = o.loss, optimizer = o.optimizer, input = o.input,
     precision = o.precision, steps = STEPS}
+end
+
+local function check(ctx)
+  local found = ctx.o and of_fit(ctx.o) or ctx.seen and ctx.seen.rates
+  if not found then
+    return ctx:skip("too few steps, or losses that opt:backward_step and opt:backward do not see")
+  end
   if not found.suggestion then
     return ctx:warn(found.text, {where = ctx:line("loss%s*=%s*function", "optim%."), write = "see the other findings: no rate helps here"})
   end

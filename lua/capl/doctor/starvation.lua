@@ -2,6 +2,8 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
+local watch = require "doctor.watch"
+
 local STEPS = 12
 local MUCH, TOO_MUCH = 0.1, 0.3 -- shares of the time
 
@@ -26,18 +28,28 @@ local function train_some(ctx)
   return waited, core.clock() - started, steps
 end
 
-local function check(ctx)
-  local o = ctx.o
-  if not o then return ctx:skip("the recipe has a loop of its own; its report tells how long it waited") end
+-- Steps of its own, after which all is as before.
+local function of_fit(ctx)
   local saved = ctx:save()
   local ok, waited, seconds, steps = pcall(train_some, ctx)
   saved:restore()
   if not ok then error(waited, 0) end
+  return waited, seconds, steps
+end
+
+local function of_loop(seen)
+  if seen.seconds then return seen.waited, seen.seconds, watch.LOOK - 1 end
+end
+
+local function check(ctx)
+  local waited, seconds, steps
+  if ctx.o then waited, seconds, steps = of_fit(ctx) else waited, seconds, steps = of_loop(ctx.seen) end
+  if not waited then return ctx:skip("no train loader, or too few steps") end
   local share = waited / math.max(seconds, 1e-9)
   local text = ("%.0f %% of %d steps of %.1f ms were spent waiting for data"):format(100 * share, steps, 1000 * seconds / steps)
   if share < MUCH then return text end
   local how = ctx:setting("workers", '"auto"', "workers%s*=", "data%.loader")
-  if o.train.workers ~= 0 then how.write = "cache = \"ram\" in data.loader, lighter augmentation, or more processors" end
+  if ctx.loaders.train.workers ~= 0 then how.write = "cache = \"ram\" in data.loader, lighter augmentation, or more processors" end
   local tell = share > TOO_MUCH and ctx.error or ctx.warn
   tell(ctx, text, how)
 end

@@ -1,0 +1,107 @@
+-- watch.lua: what the rules want to know of a recipe with a loop of its own: its first steps are looked at as they happen,
+-- then some at rising rates.
+-- SPDX-License-Identifier: Apache-2.0
+local core = ...
+
+local hooks = require "hooks"
+local initial_loss = require "train.initial_loss"
+local lr_find = require "train.lr_find"
+local lr_range = require "train.lr_range"
+local run = require "run"
+local settings = require "nn.settings"
+local units = require "doctor.units"
+
+local LOOK = 4 -- steps that are looked at
+local RATES = 40 -- steps at rising rates after them
+
+local Watch = {}
+Watch.__index = Watch
+
+-- ---- the first steps ----
+
+local function length(t) return core.no_grad(function() return (t * t):sum():sqrt():item() end) end
+
+function Watch:note_gradients()
+  if self.steps >= LOOK or not hooks.model then return end
+  for name, p in hooks.model:named_parameters() do
+    local grad = p.grad
+    if grad then self.gradients[name] = math.max(self.gradients[name] or 0, length(grad)) end
+  end
+end
+
+-- Results of layers as they run.
+function Watch:note_layers()
+  self.fuse, settings.fuse = settings.fuse, false
+  local function noted(module, y, ...)
+    self.units:note(module, y)
+    return y, ...
+  end
+  settings.watch = function(module, ...) return noted(module, module:forward(...)) end
+end
+
+function Watch:forget_layers()
+  if self.fuse == nil then return end
+  settings.fuse, settings.watch, self.fuse = self.fuse, nil, nil
+end
+
+local function waited()
+  for _, entry in ipairs(run.loaders) do
+    if entry.role == "train" then return entry.loader:stats().wait_seconds end
+  end
+end
+
+function Watch:looked()
+  self.steps = self.steps + 1
+  if self.steps == 1 then
+    self.first = self.initial:finish()
+    self.started, self.waited = core.clock(), waited()
+  elseif self.steps == LOOK then
+    self:forget_layers()
+    self.seconds = core.clock() - self.started
+    self.waited = self.waited and waited() - self.waited
+  end
+end
+
+-- ---- rising rates ----
+
+function Watch:note_loss(opt, loss)
+  if self.steps < LOOK then return end
+  if not self.peaks then self.optimizer, self.peaks = opt, lr_find.peaks_of(opt) end
+  if opt ~= self.optimizer then return end
+  self.loss = loss:item()
+  lr_find.set_rates(opt, self.peaks, self.range:next_lr())
+end
+
+function Watch:step()
+  if self.steps < LOOK then return self:looked() end
+  if not self.loss then return self.done() end -- nobody sees its losses
+  local over = self.range:add(self.loss)
+  self.loss = nil
+  if over then self.done() end
+end
+
+--- Begins. done: called when all has been seen.
+local function begin(done)
+  local self = setmetatable({steps = 0, gradients = {}, units = units.new(), range = lr_range.new{steps = RATES}, done = done}, Watch)
+  self.initial = initial_loss.begin()
+  self:note_layers()
+  table.insert(hooks.on_gradients, function() if not self.ended then self:note_gradients() end end)
+  table.insert(hooks.on_loss, function(opt, loss) if not self.ended then self:note_loss(opt, loss) end end)
+  run.on("step", function() if not self.ended then self:step() end end)
+  return self
+end
+
+--- Ends it: the rules take over.
+function Watch:finish()
+  self.ended = true
+  self:forget_layers()
+  settings.on_loss = nil
+  if self.range.stopped then
+    self.rates = self.range:result()
+    self.rates.peak = self.peaks[1][1]
+    self.rates.text = lr_range.words(self.rates)
+  end
+  return self
+end
+
+return {begin = begin, LOOK = LOOK}
