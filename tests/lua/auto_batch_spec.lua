@@ -26,7 +26,8 @@ end
 local function job(changes)
   capl.manual_seed(1)
   local model = nn.Sequential{nn.AvgPool2d(4), block(1, 4), block(4, 4), nn.Flatten(), nn.Linear(144, 2)}
-  local o = {model = model, train = loader(16), precision = "fp32", optimizer = optim.SGD(model:parameters(), {lr = 0.01}),
+  local o = {model = model, train = loader(16), precision = "fp32", optimizer = optim.SGD(model:parameters(),
+    {lr = optim.schedule.warmup_cosine{lr = 0.01, warmup = 2, total = "run"}}),
     loss = function(y, batch) return nn.cross_entropy(y, batch.target:view(-1)) end}
   for key, value in pairs(changes or {}) do o[key] = value end
   return o

@@ -34,6 +34,7 @@ local function room()
 end
 
 local function step(o, batch)
+  o.optimizer:set_position(0.5) -- for schedules over the run; the snapshot puts it back
   local loss = capl.autocast(o.precision, function() return o.loss(o.model(o.input(batch)), batch) end)
   o.optimizer:backward(loss)
   o.optimizer:apply()
