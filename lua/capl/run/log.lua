@@ -17,6 +17,7 @@ Log.__index = Log
 
 local WAIT = 1 -- seconds that a line may wait
 local HELD = 256 -- lines that may wait
+local DEEPEST = 4 -- tables in each other
 
 --- train.Log{…}: writes figures of a run into a folder: metrics.jsonl (a JSON object per line), metrics.csv, events.out.tfevents.….
 -- opts  folder; tensorboard = "auto" (where its library is there) | true (or an error) | false
@@ -60,8 +61,11 @@ local quoted = setmetatable({}, {__index = function(self, key)
 end})
 
 -- The JSON text of a table of figures; nil when none is left. flat gets {["time.load"] = 1} of {time = {load = 1}}.
-local function object_text(values, prefix, flat)
+local function object_text(values, prefix, flat, level)
   local keys, parts = {}, {}
+  if level > DEEPEST then
+    check.fail("train.Log", ("figures lie at most %d tables deep, not under %s"):format(DEEPEST, prefix), "a table that holds itself?")
+  end
   for key in pairs(values) do
     keys[#keys + 1] = quoted[key] and key -- which raises for what is no name
   end
@@ -70,7 +74,7 @@ local function object_text(values, prefix, flat)
     local text
     local value = values[key]
     if type(value) == "table" then
-      text = object_text(value, prefix .. key .. ".", flat)
+      text = object_text(value, prefix .. key .. ".", flat, level + 1)
     else
       text = text_of(value)
       if text then flat[prefix == "" and key or prefix .. key] = value end
@@ -86,7 +90,7 @@ function Log:line(values)
   check.arg(1, "line (step)", "whole", values.step)
   if self.idle then return end
   local flat = {}
-  local text = object_text(values, "", flat)
+  local text = object_text(values, "", flat, 0)
   output.line(text)
   self.waiting[#self.waiting + 1] = text .. "\n"
   self.csv:row(flat)
