@@ -142,6 +142,8 @@ def does_what_the_page_shows():
     status, out, err = capl("own.lua")
     check(status == 0, "the loop of docs/training.md runs", out + err)
     check(max(float(figure) for figure in re.findall(r"^epoch .* exact ([\d.]+) %", out, re.M)) > 90, "and learns", out)
+    status, out, err = capl("own.lua", "--dry_run")
+    check(status == 1 and "--dry_run is about train.fit, and this recipe has a loop of its own" in err, "which knows no dry run", out + err)
 
 
 def main():

@@ -206,6 +206,10 @@ local function first_step()
   check_args()
   run.step_products = products.of_step()
   if run.mode ~= "run" then return end
+  if run.setting("dry_run") and not run.scratch then
+    core.error{code = "value", message = "--dry_run is about train.fit, and this recipe has a loop of its own",
+      hint = ("%s check %s makes its first step without data"):format(run.program, run.recipe)}
+  end
   local line = precision_line()
   if line then run.print(line) end
   save_settings()

@@ -51,6 +51,13 @@ local function add(self, name, live)
   table.insert(list, entry)
 end
 
+-- What sgd_step takes: all averages, then all live tensors, then no momentum.
+local function inputs_of(list)
+  local inputs, n = {}, #list
+  for i, entry in ipairs(list) do inputs[i], inputs[n + i], inputs[2 * n + i] = entry.average, entry.live, false end
+  return inputs
+end
+
 function EMA.new(model, opts)
   if not classes.is_module(model) then check.arg(1, "EMA", "module", model) end
   local o = check.options(OP, spec, opts)
@@ -63,6 +70,7 @@ function EMA.new(model, opts)
     for name, p in model:named_parameters() do add(self, name, p) end
     for name, b in model:named_buffers() do add(self, name, b) end
   end)
+  for dtype, list in pairs(self.together) do self.together[dtype] = inputs_of(list) end
   return self
 end
 
@@ -75,11 +83,8 @@ end
 
 -- average += (1 - decay) * (live - average), for many tensors in one op: a step of descent whose "gradient" is the live
 -- tensor, less the average as its decay.
-local function move_together(list, decay)
-  if #list == 0 then return end
-  local inputs, n = {}, #list
-  for i, entry in ipairs(list) do inputs[i], inputs[n + i], inputs[2 * n + i] = entry.average, entry.live, false end
-  core.op.sgd_step(inputs, {lr = decay - 1, weight_decay = -1})
+local function move_together(inputs, decay)
+  if #inputs > 0 then core.op.sgd_step(inputs, {lr = decay - 1, weight_decay = -1}) end
 end
 
 local function move(self, decay)
