@@ -158,7 +158,7 @@ def mutate(rng, value):
 def damaged():
     rng = random.Random(7)
     every = {"settings.json": run_folder.settings(), "result.json": run_folder.result(), "evaluation.json": run_folder.evaluation()}
-    for i in range(10):
+    for i in range(6):
         files = {name: mutate(rng, value) for name, value in every.items()}
         files["metrics.jsonl"] = [mutate(rng, row) for row in run_folder.metrics(40)]
         run_folder.write("runs/damaged", files)
