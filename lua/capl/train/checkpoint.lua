@@ -171,11 +171,15 @@ function Checkpoint:try_save(ended)
   return false
 end
 
+function Checkpoint:how_to_go_on() -- luacheck: no self
+  return run.recipe and ("%s %s --resume goes on from it"):format(run.program, run.recipe) or "ck:resume goes on from it"
+end
+
 --- A sentence about the newest checkpoint there is.
 function Checkpoint:last_words()
   local steps = self.path and folder.steps(self.path) or {}
   if not steps[1] then return "there is no checkpoint of this run" end
-  return ("the last checkpoint is %s; --resume goes on from it"):format(folder.file(self.path, steps[1]))
+  return ("the last checkpoint is %s; %s"):format(folder.file(self.path, steps[1]), self:how_to_go_on())
 end
 
 function Checkpoint:is_due()
@@ -204,7 +208,7 @@ end
 
 function Checkpoint:stop()
   core.sys.saving(true)
-  if self.last_step == self.step or self:try_save() then run.print("saved: " .. self.last .. "; --resume goes on from it") end
+  if self.last_step == self.step or self:try_save() then run.print(("saved: %s; %s"):format(self.last, self:how_to_go_on())) end
   core.sys.saving(false)
   core.sys.hold(0)
   core.sys.stop()

@@ -184,7 +184,9 @@ function Part:stopped()
   end
   core.sys.saving(true)
   keeper.step = fit.step
-  if keeper.last_step == keeper.step or keeper:try_save() then run.print("saved: " .. keeper.last .. "; --resume goes on from it") end
+  if keeper.last_step == keeper.step or keeper:try_save() then
+    run.print(("saved: %s; %s"):format(keeper.last, keeper:how_to_go_on()))
+  end
   core.sys.saving(false)
 end
 
