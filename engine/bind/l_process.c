@@ -152,8 +152,19 @@ static void read_cpus(lua_State *L, int table, start *s)
   lua_pop(L, 1);
 }
 
+/* The process on the stack becomes the table's into.process: a Ctrl-C that comes now finds it there. */
+static void hand_over(lua_State *L, int table, int process_at)
+{
+  lua_getfield(L, table, "into");
+  if (lua_istable(L, -1)) {
+    lua_pushvalue(L, process_at);
+    lua_setfield(L, -2, "process");
+  }
+  lua_pop(L, 1);
+}
+
 /* spawn{args = words behind the program's name, log = file that takes its output, env = {"NAME=value", …},
-** cpus = {0, 1, …} it may use (all)} -> process; nil and a sentence */
+** cpus = {0, 1, …} it may use (all), into = table that gets it as its process} -> process; nil and a sentence */
 static int sys_spawn(lua_State *L)
 {
   luaL_checktype(L, 1, LUA_TTABLE);
@@ -168,7 +179,10 @@ static int sys_spawn(lua_State *L)
   s.envp = environment_of(L, 1);
   read_cpus(L, 1, &s);
   int why = start_child(&s, &p->pid);
-  if (!why) return lua_pushvalue(L, 2), 1;
+  if (!why) {
+    hand_over(L, 1, 2);
+    return lua_pushvalue(L, 2), 1;
+  }
   p->pid = 0;
   lua_pushnil(L);
   lua_pushfstring(L, "cannot start a process: %s", capl_errno_text(why));

@@ -45,6 +45,13 @@ def living(folder):
     return out
 
 
+def is_gone(folder, seconds):
+    started = time.monotonic()
+    while living(folder) and time.monotonic() - started < seconds:
+        time.sleep(0.02)
+    return not living(folder)
+
+
 def grid():
     status, out, err = capl("sweep", "small.lua", "--grid", "steps=4,60", "--grid=scale=1,1e39", "--precision=fp32", "--jobs=2", "--memory=1MB")
     check(status == 0, "a sweep some of whose trials fail ends well", out + err)
@@ -81,10 +88,7 @@ def killed():
             time.sleep(0.01)
         with open(f"/proc/{process.pid}/task/{process.pid}/children", encoding="utf-8") as file:
             os.kill(int(file.read().split()[0]), signal.SIGKILL) # the process that watches the trials
-    started = time.monotonic()
-    while living("S") and time.monotonic() - started < 20:
-        time.sleep(0.02)
-    check(not living("S"), "a sweep that is killed takes its trials with it", str(living("S")))
+    check(is_gone("S", 20), "a sweep that is killed takes its trials with it", str(living("S")))
     before = {r["trial"]: os.stat(r["folder"] + "/result.json").st_mtime_ns for r in results("S")}
     check(0 < len(before) < 4, "which was in the middle", str(before))
     with open("S/results.jsonl", "a", encoding="utf-8") as file:
@@ -112,7 +116,7 @@ def stopped():
         process.send_signal(signal.SIGINT)
         out = process.communicate(timeout=40)[0]
     check(process.returncode == 130 and "go on with:" in out and "sweep --resume T" in out, "Ctrl-C says how to go on", out)
-    check(not living("T"), "and leaves no trial behind")
+    check(is_gone("T", 5), "and leaves no trial behind", str(living("T")))
     status, out, err = capl("sweep", "--resume", "T")
     logs = "".join(open(path, encoding="utf-8").read() for path in glob.glob("T/*.log"))
     check(status == 0 and "resumed: T/trial-" in logs, "trials that were stopped go on from their checkpoints", out + err + logs)

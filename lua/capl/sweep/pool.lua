@@ -76,10 +76,12 @@ function Pool:learn(bytes) self.peak = math.max(self.peak, bytes or 0) end
 --- Starts a trial in a slot. job: {args =, folder =, log =, env =}, handed back when it ends.
 function Pool:start(slot, job)
   if self.o.card and self.count == 0 then self.card_before = self.o.card() end
-  local process, why = core.sys.spawn{args = job.args, log = job.log, env = job.env, cpus = cores_of(self, slot)}
-  if not process then core.error{code = "io", message = why} end
-  self.running[slot] = {process = process, job = job, memory = 0, peak = 0, started = core.clock()}
-  self.count = self.count + 1
+  local child = {job = job, memory = 0, peak = 0, started = core.clock()}
+  self.running[slot], self.count = child, self.count + 1 -- before it runs: what Ctrl-C interrupts must find it
+  local process, why = core.sys.spawn{args = job.args, log = job.log, env = job.env, cpus = cores_of(self, slot), into = child}
+  if process then return end
+  self.running[slot], self.count = nil, self.count - 1
+  core.error{code = "io", message = why}
 end
 
 local function sample(self)
@@ -114,7 +116,9 @@ end
 
 --- Ends all that run: they may save first.
 function Pool:stop()
-  for _, child in pairs(self.running) do child.process:stop() end
+  for slot, child in pairs(self.running) do
+    if child.process then child.process:stop() else self.running[slot] = nil end
+  end
   local until_then = core.clock() + GRACE
   while next(self.running) and core.clock() < until_then do
     for slot, child in pairs(self.running) do
