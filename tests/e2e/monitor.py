@@ -99,12 +99,14 @@ def own_loop():
 
 
 def stop_soon(*words):
-    """Starts a run, stops it when its curve has grown, and returns what its folder tells of the machine."""
+    """Starts a run, stops it after some steps, and returns what its folder tells of the machine."""
     run = subprocess.Popen([CAPL, "small.lua", "--max_time=1h", "--monitor_every=0.05", *words], stdout=subprocess.DEVNULL,
                            stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL, env={**os.environ, "OMP_NUM_THREADS": "1"})
     started = time.time()
-    while not (os.path.exists(newest() + "/metrics.jsonl") and os.path.getmtime(newest() + "/metrics.jsonl") > started):
+    settings = "/settings.json"  # written after the first step
+    while not (os.path.exists(newest() + settings) and os.path.getmtime(newest() + settings) > started):
         time.sleep(0.02)
+    time.sleep(0.3)
     run.send_signal(signal.SIGINT)
     run.wait()
     return read_json(newest() + "/result.json")["monitor"]
