@@ -34,11 +34,10 @@ end
 local function number(x)
   if x ~= x or x == math.huge or x == -math.huge then return "null" end -- JSON knows no such numbers
   if x == math.floor(x) and math.abs(x) < 2 ^ 53 then return ("%d"):format(x) end
-  for digits = 10, 16 do -- as few as give the same number when it is read
-    local text = ("%." .. digits .. "g"):format(x)
-    if tonumber(text) == x then return text end
-  end
-  return ("%.17g"):format(x)
+  local text = ("%.10g"):format(x) -- mostly enough; else as many digits as give the same number when it is read
+  if tonumber(text) == x then return text end
+  text = ("%.15g"):format(x)
+  return tonumber(text) == x and text or ("%.17g"):format(x)
 end
 
 local write
