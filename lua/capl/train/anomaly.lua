@@ -56,7 +56,7 @@ local function new(opts)
   self.device = core.device():match("^%a+")
   self.host = self.device ~= "cuda" and self.device ~= "meta"
   self.pending, self.steps, self.checked = {}, 0, 0
-  if not self.host then self.optimizer.guard = true end
+  if self.device == "cuda" then self.optimizer.guard = true end
   listen(self)
   return self
 end
@@ -144,7 +144,7 @@ function Anomaly:close()
   self:stop_watching()
   remove(hooks.on_loss, self.on_loss)
   remove(hooks.on_gradients, self.on_gradients)
-  if not self.host then self.optimizer.guard = nil end
+  if self.device == "cuda" then self.optimizer.guard = nil end
 end
 
 -- ---- finding out ----
