@@ -442,18 +442,25 @@ static capl_status write_picture(const char *path, capl_status status, report_pi
   return status;
 }
 
-/* lines(path, chart): chart as plot.lines has checked it */
-static int plot_lines(lua_State *L)
+/* What all begin with: (path, table) -> the path; a table at 3 keeps alive what is read. */
+static const char *begin(lua_State *L, const char *name, const report_drawing **drawing)
 {
   const char *path = bind_check_string(L, 1);
-  const report_drawing *drawing;
-  report_chart chart;
-  report_picture picture = {0};
   bind_check_table(L, 2);
   lua_settop(L, 2);
   lua_newtable(L);
+  bind_check(L, report_open(drawing), name);
+  return path;
+}
+
+/* lines(path, chart): chart as plot.lines has checked it */
+static int plot_lines(lua_State *L)
+{
+  const report_drawing *drawing;
+  report_chart chart;
+  report_picture picture = {0};
+  const char *path = begin(L, "plot.lines", &drawing);
   read_chart(L, &chart);
-  bind_check(L, report_open(&drawing), "plot.lines");
   bind_check(L, write_picture(path, drawing->lines(&chart, &picture), &picture), "plot.lines");
   return 0;
 }
@@ -461,15 +468,11 @@ static int plot_lines(lua_State *L)
 /* sheet(path, sheet): likewise */
 static int plot_sheet(lua_State *L)
 {
-  const char *path = bind_check_string(L, 1);
   const report_drawing *drawing;
   report_sheet sheet;
   report_picture picture = {0};
-  bind_check_table(L, 2);
-  lua_settop(L, 2);
-  lua_newtable(L);
+  const char *path = begin(L, "plot.sheet", &drawing);
   read_sheet(L, &sheet);
-  bind_check(L, report_open(&drawing), "plot.sheet");
   bind_check(L, write_picture(path, drawing->sheet(&sheet, &picture), &picture), "plot.sheet");
   return 0;
 }
@@ -477,15 +480,11 @@ static int plot_sheet(lua_State *L)
 /* gallery(path, gallery): likewise */
 static int plot_gallery(lua_State *L)
 {
-  const char *path = bind_check_string(L, 1);
   const report_drawing *drawing;
   report_gallery gallery;
   report_picture picture = {0};
-  bind_check_table(L, 2);
-  lua_settop(L, 2);
-  lua_newtable(L);
+  const char *path = begin(L, "plot.gallery", &drawing);
   read_gallery(L, &gallery);
-  bind_check(L, report_open(&drawing), "plot.gallery");
   bind_check(L, write_picture(path, drawing->gallery(&gallery, &picture), &picture), "plot.gallery");
   return 0;
 }
@@ -493,15 +492,11 @@ static int plot_gallery(lua_State *L)
 /* matrix(path, matrix): likewise */
 static int plot_matrix(lua_State *L)
 {
-  const char *path = bind_check_string(L, 1);
   const report_drawing *drawing;
   report_matrix matrix;
   report_picture picture = {0};
-  bind_check_table(L, 2);
-  lua_settop(L, 2);
-  lua_newtable(L);
+  const char *path = begin(L, "plot.matrix", &drawing);
   read_matrix(L, &matrix);
-  bind_check(L, report_open(&drawing), "plot.matrix");
   bind_check(L, write_picture(path, drawing->matrix(&matrix, &picture), &picture), "plot.matrix");
   return 0;
 }
@@ -509,15 +504,11 @@ static int plot_matrix(lua_State *L)
 /* trials(path, trials): likewise */
 static int plot_trials(lua_State *L)
 {
-  const char *path = bind_check_string(L, 1);
   const report_drawing *drawing;
   report_trials trials;
   report_picture picture = {0};
-  bind_check_table(L, 2);
-  lua_settop(L, 2);
-  lua_newtable(L);
+  const char *path = begin(L, "plot.trials", &drawing);
   read_trials(L, &trials);
-  bind_check(L, report_open(&drawing), "plot.trials");
   bind_check(L, write_picture(path, drawing->trials(&trials, &picture), &picture), "plot.trials");
   return 0;
 }
