@@ -15,27 +15,18 @@ local function new()
   return setmetatable({sampler = sampler, no_gpu = why, window = sampler:window()}, Machine)
 end
 
--- Seconds that training has waited for batches so far.
-local function waited()
-  local seconds = 0
-  for _, entry in ipairs(run.loaders) do
-    if entry.role == "train" then seconds = seconds + entry.loader:stats().wait_seconds end
-  end
-  return seconds
-end
-
 --- What is measured begins now.
 function Machine:begin()
   self.sampler:sample() -- shares of processors are those since now
   self.sampler:take(self.window)
   core.memory_reset_peak()
-  self.waited, self.clock = waited(), core.clock()
+  self.waited, self.clock = run.waited(), core.clock()
 end
 
 --- It has ended. seconds: how long it took
 -- out  {wait, cpu, power_w, …, energy_wh, tensor_bytes, rss}; what this machine does not tell is absent
 function Machine:figures(seconds)
-  local wait = (waited() - self.waited) / (core.clock() - self.clock)
+  local wait = (run.waited() - self.waited) / (core.clock() - self.clock)
   self.sampler:sample()
   local _, mean, _, most = self.sampler:take(self.window)
   return {wait = wait, cpu = mean.cpu, cpu_power_w = mean.cpu_power_w, power_w = mean.power_w, utilization = mean.utilization,

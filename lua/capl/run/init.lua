@@ -244,6 +244,15 @@ function run.loader_made(loader, role, augment)
   tell("loader", loader, role)
 end
 
+--- Seconds that training has waited for batches so far.
+function run.waited()
+  local seconds = 0
+  for _, entry in ipairs(run.loaders) do
+    if entry.role == "train" then seconds = seconds + entry.loader:stats().wait_seconds end
+  end
+  return seconds
+end
+
 --- A loader hands out a batch.
 function run.saw_batch(loader, batch)
   run.image_shape = batch.image and batch.image.shape

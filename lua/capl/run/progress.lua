@@ -74,15 +74,6 @@ local function memory_in_use()
   return now, math.max(now, core.sys.peak_rss()), "" -- the system counts the peak a little later
 end
 
--- Seconds that the training has waited for batches so far.
-local function waited()
-  local sum = 0
-  for _, entry in ipairs(run.loaders) do
-    if entry.role == "train" then sum = sum + entry.loader:stats().wait_seconds end
-  end
-  return sum
-end
-
 -- 0.0312, 6e-05: three digits of a rate, whatever its size
 local function rate_text(lr) return ("%.3g"):format(lr) end
 
@@ -127,7 +118,7 @@ end
 
 -- Images per second and the share of waiting for data of the last five to ten seconds, so that a slow start is forgotten.
 function progress:recent(now)
-  local seconds, wait = math.max(now - self.from, 1e-9), waited()
+  local seconds, wait = math.max(now - self.from, 1e-9), run.waited()
   local rate = (self.images - self.from_images) / seconds
   local share = math.min(1, math.max(0, wait - self.waits.from) / seconds)
   if now - self.shown >= self.every then

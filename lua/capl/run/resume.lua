@@ -7,6 +7,7 @@ local core = ...
 
 local hooks = require "hooks"
 local run = require "run"
+local checkpoints = require "train.folder"
 
 local resume = {
   from = nil, -- {folder =, file = path of the checkpoint that was named, else nil, settings = as in settings.json}
@@ -29,13 +30,6 @@ local function settings_of(folder)
     fail(("%s/settings.json is damaged, so nobody knows the settings of this run"):format(folder))
   end
   return value
-end
-
-local function has_checkpoint(folder)
-  for _, name in ipairs(core.sys.list(folder .. "/checkpoints") or {}) do
-    if name:match("^step%-%d+%.capl$") then return true end
-  end
-  return false
 end
 
 local function base_name(path) return path:match("([^/]+)$") end
@@ -63,7 +57,7 @@ local function newest()
     fail(("there is no run of %s below runs/ to go on with"):format(run.recipe), "without --resume a new one begins")
   end
   for i, entry in ipairs(all) do
-    if has_checkpoint(entry.folder) then
+    if checkpoints.any(entry.folder) then
       if i > 1 then run.print(("note: %s has no checkpoint; going on with %s"):format(all[1].folder, entry.folder)) end
       return entry.folder
     end
@@ -87,7 +81,7 @@ local function locate(value)
     return folder, path
   end
   if base_name(path) == "checkpoints" then path = path:match("^(.*)/[^/]+$") or ".." end
-  if not has_checkpoint(path) then fail(("--resume=%s: it has no checkpoint to go on from"):format(value)) end
+  if not checkpoints.any(path) then fail(("--resume=%s: it has no checkpoint to go on from"):format(value)) end
   return path
 end
 

@@ -6,6 +6,7 @@ local core = ...
 
 local json = require "run.json"
 local process = require "run.process"
+local checkpoints = require "train.folder"
 
 local Folder = {}
 Folder.__index = Folder
@@ -121,14 +122,6 @@ function Folder:trial_folder(name)
   return path
 end
 
--- Whether a run has left a state to go on from.
-local function has_checkpoint(path)
-  for _, name in ipairs(core.sys.list(path .. "/checkpoints") or {}) do
-    if name:match("^step%-%d+%.capl$") then return true end
-  end
-  return false
-end
-
 --- The newest folder of a trial, if it holds a checkpoint; else nil.
 function Folder:checkpointed(name)
   local path, number, newest = self:file(name), 1, nil
@@ -136,7 +129,7 @@ function Folder:checkpointed(name)
     newest, number = path, number + 1
     path = ("%s-%d"):format(self:file(name), number)
   end
-  return newest and has_checkpoint(newest) and newest or nil
+  return newest and checkpoints.any(newest) and newest or nil
 end
 
 -- ---- results.csv ----

@@ -32,6 +32,18 @@ local function whole(o)
   end
 end
 
+-- The sum of losses so far (nil: none), with one more; backward is done with it.
+local function plus(total, loss)
+  local value = loss:detach()
+  return total and core.no_grad(function() return total + value end) or value
+end
+
+-- The optimiser's step with gradients that were summed up.
+local function update(optimizer)
+  optimizer:step()
+  optimizer:zero_grad()
+end
+
 -- A group of batches {count, batch, batch, …} as one step: the loss is a mean over its batch, so each batch counts by its
 -- share of the samples, also in the last group of an epoch, which may be smaller.
 local function summed(o)
@@ -40,11 +52,9 @@ local function summed(o)
     for _, batch in ipairs(group) do
       local loss = loss_of(o, batch) * (batch.count / group.count)
       o.optimizer:backward(loss)
-      local value = loss:detach()
-      total = total and core.no_grad(function() return total + value end) or value
+      total = plus(total, loss)
     end
-    o.optimizer:step()
-    o.optimizer:zero_grad()
+    update(o.optimizer)
     return total
   end
 end
@@ -68,11 +78,9 @@ local function in_parts(o, size)
       local count = math.min(size, samples - first + 1)
       local loss = loss_of(o, part_of(batch, first, count, samples)) * (count / samples)
       o.optimizer:backward(loss)
-      local value = loss:detach()
-      total = total and core.no_grad(function() return total + value end) or value
+      total = plus(total, loss)
     end
-    o.optimizer:step()
-    o.optimizer:zero_grad()
+    update(o.optimizer)
     return total
   end
 end
