@@ -6,40 +6,18 @@ local core = ...
 
 local charts = require "report.sweep"
 local html = require "report.html"
+local shell = require "report.shell"
 local show = require "sweep.show"
-local style = require "report.style"
 
 local page = {}
 
 local ROWS = 1000 -- of the table; results.csv has them all
 
 local template = [[
-<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="generator" content="capl {version}">
-<title>{name} – capl sweep</title>
-<link rel="icon" href="data:,">
-<style>
-{css_html}</style>
-</head>
-<body>
-<header><h1>{name} <span class="state {state}">{state}</span></h1>
-<p class="quiet">{summary}</p></header>
-<main>
 {best_html}
 {means_html}
 {charts_html}
-<section aria-labelledby="h-trials"><h2 id="h-trials">Trials</h2>{table_html}</section>
-</main>
-<footer><p>Made by capl {version} on {date} from the files in {name}.</p></footer>
-<script>
-{script_html}</script>
-</body>
-</html>
-]]
+<section aria-labelledby="h-trials"><h2 id="h-trials">Trials</h2>{table_html}</section>]]
 
 local best_template = [[
 <section aria-labelledby="h-best"><h2 id="h-best">Best: trial {trial}</h2>
@@ -123,12 +101,12 @@ end
 
 --- The page. results: best first; folder.total: trials there will be
 function page.html(plan, folder, results)
-  return html.fill(template, {
-    name = folder.path, state = #results >= folder.total and "finished" or "stopped", version = core.version(), date = core.sys.date(),
-    summary = summary(plan, folder, results), css_html = style.css, script_html = style.script, best_html = best_html(plan, results),
-    means_html = means_html(plan, results), charts_html = charts.charts(plan.metric, plan.keys, results),
-    table_html = table_html(plan, folder, results),
-  })
+  local name, state = folder.path, #results >= folder.total and "finished" or "stopped"
+  return shell.frame{
+    title = name .. " – capl sweep", name = name, state = state, path = name, summary = summary(plan, folder, results),
+    main_html = html.fill(template, {best_html = best_html(plan, results), means_html = means_html(plan, results),
+      charts_html = charts.charts(plan.metric, plan.keys, results), table_html = table_html(plan, folder, results)}),
+  }
 end
 
 return page
