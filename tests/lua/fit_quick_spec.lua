@@ -2,17 +2,14 @@
 -- SPDX-License-Identifier: Apache-2.0
 local capl = require "capl"
 local support = require "lua.support"
+local training = require "lua.training"
 
-local nn, optim, data, train = capl.nn, capl.optim, capl.data, capl.train
+local nn, optim, train = capl.nn, capl.optim, capl.train
 local error_text, close = support.error_text, support.close
-
-local CHARSET = "012"
+local CHARSET, loss_of, values_of = training.CHARSET, training.loss_of, training.values_of
 
 local function loader(role, count, batch, options)
-  local o = {source = data.captcha{charset = CHARSET, length = 2, width = 40, height = 20, count = count, fixed = role ~= "train",
-    seed = 5}, role = role, batch = batch or 4, workers = 0}
-  for key, value in pairs(options or {}) do o[key] = value end
-  return data.loader(o)
+  return training.loader(role, count, batch, options, {fixed = role ~= "train"})
 end
 
 local function network()
@@ -20,20 +17,10 @@ local function network()
   return nn.Sequential{nn.AvgPool2d(5), nn.BatchNorm2d(1), nn.Flatten(), nn.Linear(32, 16), nn.ReLU(), nn.Linear(16, 2 * #CHARSET)}
 end
 
-local function loss_of(output, batch) return nn.cross_entropy(output:view(-1, #CHARSET), batch.target:view(-1)) end
-
 local function job(changes)
   local model = network()
-  local o = {model = model, train = loader("train", 16), val = loader("val", 6), loss = loss_of, precision = "fp32", steps = 4,
-    optimizer = optim.Adam(model:parameters(), {lr = 0.02})}
-  for key, value in pairs(changes or {}) do o[key] = value end
-  return o
-end
-
-local function values_of(model)
-  local out = {}
-  for name, t in pairs(model:state_dict()) do out[name] = t:tolist() end
-  return out
+  return training.with({model = model, train = loader("train", 16), val = loader("val", 6), loss = loss_of, precision = "fp32", steps = 4,
+    optimizer = optim.Adam(model:parameters(), {lr = 0.02})}, changes)
 end
 
 local function said(changes) return error_text(function() local r = train.fit(job(changes)) return r end) end

@@ -2,25 +2,21 @@
 -- SPDX-License-Identifier: Apache-2.0
 local capl = require "capl"
 local support = require "lua.support"
+local training = require "lua.training"
 
-local nn, optim, data, train = capl.nn, capl.optim, capl.data, capl.train
-local error_text, close = support.error_text, support.close
+local nn, optim, train = capl.nn, capl.optim, capl.train
+local error_text, close, loss_of = support.error_text, support.close, training.loss_of
 
 local CHARSET = "0O1"
 
 local function loader(role, count, batch, options)
-  local o = {source = data.captcha{charset = CHARSET, length = 2, width = 40, height = 20, count = count, fixed = role ~= "train",
-    seed = 5}, role = role, batch = batch or 4, workers = 0}
-  for key, value in pairs(options or {}) do o[key] = value end
-  return data.loader(o)
+  return training.loader(role, count, batch, options, {fixed = role ~= "train", charset = CHARSET})
 end
 
 local function small_model()
   capl.manual_seed(1)
   return nn.Sequential{nn.AvgPool2d(10), nn.Flatten(), nn.Linear(8, 2 * #CHARSET)}
 end
-
-local function loss_of(output, batch) return nn.cross_entropy(output:view(-1, #CHARSET), batch.target:view(-1)) end
 
 -- What train.fit takes, with changes; false removes.
 local function job(changes)
