@@ -61,6 +61,11 @@ def evaluations(folder):
 
 def says_what_it_does(text):
     for line in (
+        r"train\.fit \(recipe\): precision fp32, steps 24, eval_every 3, limit_batches \{train: 9, val: 2\}, freeze .*, accumulate 2, .* ema \{decay: 0\.8, every: 2\}",
+        r"train\.fit \(auto\): tensorboard (true|false)$",
+        r"train\.fit \(default\): on_oom stop, keep best, monitor_every 1, override true$",
+        r"AdamW \(recipe\): weight_decay \[0\.01, 0\]$",
+        r"AdamW \(default\): betas \[0\.9, 0\.999\], eps 1e-08$",
         r"limit_batches: 9 of 10 train batches",
         r"limit_batches: 2 of 3 val batches: its figures are of a part of the set",
         r"freeze: 0, 1: 48 parameters, for 2 epochs; batch norm keeps its statistics",
@@ -83,8 +88,22 @@ def says_what_it_does(text):
         check(re.search("^" + line, text, re.M), "says: " + line, text)
 
 
+def settings_in_force():
+    """What the header says is in settings.json, with where it came from."""
+    with open("runs/loop/settings.json", encoding="utf-8") as file:
+        found = json.load(file)
+    origins = {key: found["loop"][key]["origin"] for key in ("ema", "top_k", "keep", "overfit", "tensorboard", "monitor_every")}
+    check(origins == {"ema": "recipe", "top_k": "recipe", "keep": "default", "overfit": "default", "tensorboard": "auto",
+                      "monitor_every": "default"}, "train.fit's own settings", str(found["loop"]))
+    check(found["loop"]["overfit"]["value"] is False and found["loop"]["ema"]["value"] == {"decay": 0.8, "every": 2}, "and values", str(found["loop"]))
+    check(found["optimizers"][0]["options"]["eps"] == {"value": 1e-8, "origin": "default"}, "and the optimiser's", str(found["optimizers"]))
+    settings = found["settings"]
+    check(settings["lr"]["origin"] == "recipe" and settings["quiet"]["origin"] == "default", "what the recipe does not name is a default", str(settings))
+
+
 def goes_on_to_the_bit():
     says_what_it_does(run("--steps=24"))
+    settings_in_force()
     run("--steps=12")
     resumed = run("--resume=runs/loop-2", "--steps=24")
     check("resumed:" in resumed, "the shorter run goes on", resumed)

@@ -101,6 +101,37 @@ def missing_parts():
     check(">killed<" in text and "nothing was written at its end" in words, "it was killed", text[:3000])
 
 
+def weights_without_averages():
+    """A second line about an evaluation is a curve beside it, and no gap in those of training; shares that are all 0 begin at 0."""
+    rows = []
+    for i in range(1, 11):
+        rows.append({"step": i, "images": i * 8, "loss": 1 / i, "lr": 0.01, "wait": 0})
+        if i % 5 == 0:
+            rows.append({"step": i, "images": i * 8, "val_loss": 2 / i, "val_exact": i / 20})
+            rows.append({"step": i, "images": i * 8, "plain_val_loss": 3 / i, "plain_val_exact": i / 40})
+    run_folder.write("runs/plain", {"metrics.jsonl": rows})
+    text = page_of("runs/plain")
+    words = Page(text).text()
+    check("val, without averages 0.3" in words and "whole texts, without averages 25 %" in words, "both have curves", words)
+    lines = re.findall(r'class="line s1" d="([^"]+)"', text)
+    check(lines and all(line.count("M") == 1 for line in lines), "no line has a gap", str(lines))
+    check("-100 %" not in words and "-50 %" not in text, "nothing is below 0 %", words)
+
+
+def settings_of_the_loop():
+    """What train.fit and the optimisers use stands beside the settings of the recipe; what is off by itself does not."""
+    loop = {"ema": {"value": 0.9, "origin": "recipe"}, "keep": {"value": "best", "origin": "default"}, "overfit": {"value": False, "origin": "default"}}
+    rates = [{"name": "AdamW", "options": {"eps": {"value": 1e-8, "origin": "default"}}}, 7]
+    for name, decay in (("a", 0.9), ("b", 0.99)):
+        mine = {**loop, "ema": {"value": decay, "origin": "recipe"}}
+        run_folder.write("runs/loop-" + name, {"settings.json": {**run_folder.settings(), "loop": mine, "optimizers": rates}})
+    words = Page(page_of("runs/loop-a")).text()
+    check(re.search(r"lr 0\.01 flag .* train\.fit: ema 0\.9 recipe .* AdamW: eps 1e-08 default train\.fit: keep best default", words), "all in order", words)
+    check("train.fit: overfit" not in words, "what is off and was left alone is not told", words)
+    out = capl("diff", "runs/loop-a", "runs/loop-b", "--out=none")[1]
+    check(re.search(r"train\.fit: ema +0\.9 \(recipe\) +0\.99 \(recipe\)", out), "diff compares them", out)
+
+
 def large_pictures():
     run_folder.write("runs/large")
     for i in range(6):
@@ -327,7 +358,7 @@ def differences():
 
 
 def main():
-    for part in (whole_run, missing_parts, large_pictures, other_tasks, peaks_stay, resumed, damaged, states, lists, sweeps, differences):
+    for part in (whole_run, missing_parts, weights_without_averages, settings_of_the_loop, large_pictures, other_tasks, peaks_stay, resumed, damaged, states, lists, sweeps, differences):
         started = time.monotonic()
         part()
         print(f"{part.__name__}: {time.monotonic() - started:.2f} s")

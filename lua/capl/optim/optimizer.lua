@@ -89,6 +89,7 @@ function Optimizer.class(name, spec)
       for i, entry in ipairs(spec) do all[i] = {default = entry.default, unpack(entry)} end -- required of each group only
       for _, entry in ipairs(common) do all[#all + 1] = entry end
       local options = check.options(class.name, all, opts)
+      self.given = opts or {} -- what the recipe itself said
       self.clip_looks, self.lr_factor = 0, 1
       self:set_clip{norm = options.clip_norm, value = options.clip_value}
       self.scale = Control.read_option(class.name, options.loss_scale)

@@ -211,12 +211,13 @@ local function flag_value(key, default, text)
   return from_text(key, default, text)
 end
 
-local function resolve(definition, keys)
+-- named: keys of the recipe itself; all others are those of every recipe
+local function resolve(definition, keys, named)
   local flags, preset = read_flags(run.take_args(), definition, keys)
   local from_preset = read_preset(preset, definition.presets, definition, keys)
   local former = resume.begin(flags.resume and flag_value("resume", false, flags.resume))
   local function lookup(key)
-    local value, origin = definition[key], "recipe"
+    local value, origin = definition[key], named[key] ~= nil and "recipe" or "default"
     local was = resume.value(former, key, plain(key, value))
     if was ~= nil then value, origin = was, "as before" end
     if from_preset[key] ~= nil then value, origin = from_preset[key], "preset " .. preset end
@@ -291,6 +292,7 @@ end
 -- errs value: unknown key, wrong type, unknown preset; each names the nearest valid one
 local function params(definition)
   if type(definition) ~= "table" then fail("capl.params takes a table: capl.params{epochs = 3}") end
+  local named = definition
   definition = with_every(definition)
   local keys = docs.in_order(sorted_keys(definition), run.text)
   if run.help then
@@ -301,7 +303,7 @@ local function params(definition)
     run.inspect(keys, function(key, text) return read_one(definition, keys, key, text) end)
     core.sys.unwind()
   end
-  local settings = resolve(definition, keys)
+  local settings = resolve(definition, keys, named)
   run.set_settings(settings)
   return proxy(settings, keys)
 end

@@ -132,6 +132,7 @@ end
 local function apart(low, high)
   local least = math.max(math.abs(low), math.abs(high)) * 1e-9
   if high - low > math.max(least, 1e-90) then return low, high end
+  if low == 0 and high == 0 then return 0, 1 end -- of a count or a share: neither is below 0
   local room = low == 0 and 1 or math.max(math.abs(low) * 0.1, 1e-80)
   return low - room, high + room
 end

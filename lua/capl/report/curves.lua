@@ -121,6 +121,13 @@ local function has_curve(key, has_exact)
   return not (has_exact and beside_exact[key])
 end
 
+-- The same figure of the weights as they are trained, where averages are compared with them; nil where they are not.
+local function plain_of(r, x_key, s)
+  local plain = curves.series(r.evaluations, x_key, s.name .. ", without averages", "plain_val_exact")
+  plain.style = "dots"
+  return #plain.x > 0 and plain or nil
+end
+
 -- Figures of the evaluations: shares in one chart, each of the others in one of its own.
 local function figure_panels(r, x_key, base)
   local share_series, panels, keys = {}, {}, number_keys(r.evaluations)
@@ -133,6 +140,7 @@ local function figure_panels(r, x_key, base)
       with_band(s, r.evaluations, x_key, band_keys(key))
       if curves.is_share(key) then
         table.insert(share_series, key == "exact" and 1 or #share_series + 1, s)
+        if key == "exact" then table.insert(share_series, 2, plain_of(r, x_key, s)) end
       elseif #panels < MOST_CHARTS then
         panels[#panels + 1] = base{title = curves.name_of(key) .. " (val)", series = {s}}
       end
@@ -146,8 +154,9 @@ end
 
 local function loss_panel(r, x_key, base)
   local train, val = curves.series(r.points, x_key, "train", "loss"), curves.series(r.evaluations, x_key, "val", "val_loss")
-  val.style = "dots"
-  return base{title = "loss", log = true, series = {train, val}}
+  local plain = curves.series(r.evaluations, x_key, "val, without averages", "plain_val_loss")
+  val.style, plain.style = "dots", "dots"
+  return base{title = "loss", log = true, series = {train, val, #plain.x > 0 and plain or nil}}
 end
 
 -- Everything else that points of the curve hold as a number, such as the gradient's norm.

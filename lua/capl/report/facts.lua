@@ -213,20 +213,42 @@ function facts.plain(found)
   return tostring(found)
 end
 
--- What somebody chose for this run comes first.
-local function settings_rows(r, chosen, rows)
-  for _, key in ipairs(value.keys(value.table(r.settings, "settings"))) do
-    local s = r.settings.settings[key]
-    local origin, why = value.text(s, "origin") or "", value.text(s, "why")
-    if (origin == "flag" or origin:match("^preset") ~= nil) == chosen then
-      rows[#rows + 1] = {key, facts.plain(value.at(s, "value")), origin .. (why and ": " .. why or "")}
-    end
+--- All settings of a run by name: those of the recipe, of train.fit ("train.fit: keep"), of optimisers ("AdamW: eps").
+-- settings: what settings.json holds
+function facts.all_settings(settings)
+  local out = {}
+  local function add(before, from)
+    for _, key in ipairs(value.keys(from)) do out[before .. key] = from[key] end
   end
+  add("", value.table(settings, "settings"))
+  add("train.fit: ", value.table(settings, "loop"))
+  for _, opt in ipairs(value.table(settings, "optimizers")) do
+    add((value.text(opt, "name") or "optimizer") .. ": ", value.table(opt, "options"))
+  end
+  return out
+end
+
+-- What somebody chose for this run comes first, what nobody asked for last; a switch that is off and was left alone is none.
+local ranks = {flag = 1, recipe = 3, auto = 4, default = 5}
+
+local function settings_rows(r)
+  local rows, all = {}, facts.all_settings(r.settings)
+  for _, key in ipairs(value.keys(all)) do
+    local s = all[key]
+    local origin, why, now = value.text(s, "origin") or "", value.text(s, "why"), value.at(s, "value")
+    local from = origin .. (why and ": " .. why or "")
+    local is_idle = origin == "default" and (now == false or now == "none")
+    if not is_idle then rows[#rows + 1] = {key, facts.plain(now), from, rank = ranks[origin] or 2, place = #rows} end
+  end
+  table.sort(rows, function(a, b)
+    if a.rank ~= b.rank then return a.rank < b.rank end
+    return a.place < b.place
+  end)
   return rows
 end
 
 function facts.settings(r)
-  local rows = settings_rows(r, false, settings_rows(r, true, {}))
+  local rows = settings_rows(r)
   if #rows == 0 then return nil end
   local note = limited(rows)
   return html.table("settings in force", {{"setting"}, {"value"}, {"from", "wide"}}, rows) .. note

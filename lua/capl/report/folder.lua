@@ -58,9 +58,17 @@ end
 
 local function is_evaluation(row)
   for key in pairs(row) do
-    if type(key) == "string" and key:match("^val_") then return true end
+    if type(key) == "string" and (key:match("^val_") or key:match("^plain_val_")) then return true end
   end
   return false
+end
+
+-- A second line about the evaluation of a step, such as that of the weights without averages, belongs to the first.
+local function join(list, row)
+  local last = list[#list]
+  if not last or last.step ~= row.step then return false end
+  for key, found in pairs(row) do last[key] = found end
+  return true
 end
 
 local function take_row(r, row)
@@ -70,8 +78,10 @@ local function take_row(r, row)
     return
   end
   local list = is_evaluation(row) and r.evaluations or r.points
-  drop_from(list, row.step)
-  list[#list + 1] = row
+  if row.plain_val_loss == nil or not join(r.evaluations, row) then
+    drop_from(list, row.step)
+    list[#list + 1] = row
+  end
   r.step = math.max(row.step, 0)
   r.seconds = value.number(row, "seconds") or r.seconds
 end

@@ -35,6 +35,7 @@ local run = {
   program = "capl", -- as it was called
   minutes = 0, -- after which the run is stopped; 0 = never
   kept = nil, -- path of the model file to use
+  in_force = nil, -- {loop, optimizers}: what train.fit uses, for settings.json
   scratch = false, -- the run's folder goes when the run ends: a dry run
 }
 
@@ -160,6 +161,7 @@ end
 local function save_settings()
   local out = {recipe = run.recipe, started = core.sys.date(), version = core.version(), settings = {},
     command = ("%s %s %s"):format(run.program, run.recipe, table.concat(run.args, " ")),
+    loop = run.in_force and run.in_force.loop, optimizers = run.in_force and run.in_force.optimizers,
     data = facts.data(run.loaders), model = facts.model(), machine = facts.machine(), process = process.this()}
   for _, s in ipairs(run.settings) do
     out.settings[s.key] = {value = s.value, origin = s.origin, why = s.why}

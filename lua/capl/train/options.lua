@@ -113,6 +113,7 @@ end
 local function read(given)
   if type(given) ~= "table" then check.fail(OP, "takes one table: train.fit{model = …, train = …, loss = …, …}") end
   local o = check.options(OP, spec, given)
+  o.given, o.keys = given, spec
   check_val(o)
   check_parts(o)
   parts.prepare(o)

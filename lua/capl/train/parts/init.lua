@@ -22,6 +22,7 @@ local parts = {}
 
 local list = {
   require "train.parts.time", -- the first: its clock ends a step before others work on it
+  require "train.parts.in_force", -- its lines come before those of others
   require "train.parts.weights", -- before all that copy the model
   require "train.parts.auto_batch", -- before all that exchange loaders or count in batches
   require "train.parts.limit",
