@@ -2,6 +2,8 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
+local homes = require "homes"
+
 local check = {}
 
 -- Switches of other engines that capl has no off for.
@@ -27,6 +29,8 @@ function check.unknown(op, what, name, names)
   if always_on[name] then
     check.fail(op, ("%s '%s' is always on"):format(what, name), always_on[name] .. ": leave the key out")
   end
+  local home = what == "option" and homes.of(op, name)
+  if home then check.fail(op, ("unknown option '%s'; %s"):format(name, home)) end
   local nearest = type(name) == "string" and core.nearest(name, names)
   if nearest then check.fail(op, ("unknown %s '%s'; did you mean '%s'?"):format(what, name, nearest)) end
   check.fail(op, ("unknown %s '%s'; known: %s"):format(what, tostring(name), table.concat(names, ", ")))

@@ -4,6 +4,7 @@ SPDX-License-Identifier: Apache-2.0
 """
 import json
 import os
+import re
 
 from program import capl, check, in_empty_folder
 
@@ -110,6 +111,11 @@ def own_loop():
     has(found, "gradients", "error", "takes no part in the loss")
     status, out, err = capl("lr", "ill.lua", "--loop", "--steps=20", "--min_lr=1e-4", "--out=own.png")
     check(status == 0 and "--lr = " in out and os.path.exists("own.png"), "capl lr finds a rate for it", out + err)
+    status, out, err = capl("lr", "ill.lua", "--loop", "--epochs=1", "--out=own.png")
+    check("20 steps" in out and "the recipe ended before the 100 steps to 10" in out, "a loop that is too short is told", out + err)
+    status, out, err = capl("lr", "ill.lua", "--epochs=1", "--steps=30", "--out=own.png")
+    check(status == 0 and re.search(r"ill\.lua: (30 steps, .*; the highest rate was|\d+ steps, .*; the loss ran)", out),
+          "train.fit is given the steps it needs", out + err)
 
 
 def runs():

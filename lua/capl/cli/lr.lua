@@ -68,7 +68,9 @@ end
 
 local function print_result(o, seen, result)
   local out = core.sys.out
-  local ended = result.stopped == "diverged" and "the loss ran away" or "the highest rate was reached"
+  local ended = result.stopped == "diverged" and "the loss ran away"
+    or result.stopped == "max_lr" and "the highest rate was reached"
+    or ("the recipe ended before the %d steps to %.3g: give it more of them, or --steps=%d"):format(o.steps, o.max_lr, #result.lr)
   out(("%s: %d steps, lr from %.3g to %.3g; %s\n"):format(run.recipe, #result.lr, result.lr[1] or o.min_lr,
     result.lr[#result.lr] or o.min_lr, ended))
   out("suggested: " .. lr_range.words(result) .. "\n")
@@ -81,6 +83,7 @@ local function main(job)
   if words[1] then core.error{code = "value", message = ("'%s' is no option; write --key=value"):format(words[1])} end
   local range = lr_range.new{min_lr = o.min_lr, max_lr = o.max_lr, steps = o.steps}
   local seen = listen(range)
+  table.insert(hooks.on_fit, function(fit) if fit.steps then fit.steps = math.max(fit.steps, o.steps) end end) -- a short run has too few
   core.sys.mute(true)
   core.can_capture = function() return false end -- in a captured step no loss is seen
   recipe.execute(job, {mode = "bench", args = rest, quiet = true})

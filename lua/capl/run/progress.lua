@@ -5,6 +5,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
+local check = require "check"
 local output = require "run.output"
 local run = require "run"
 
@@ -39,6 +40,7 @@ end
 --- A meter for a training loop.
 -- opts  steps = how many there will be (nil: nobody knows); every = seconds between two lines (5)
 local function new(opts)
+  opts = check.options("capl.progress", {{"steps", "number"}, {"every", "number"}}, opts)
   local now = core.clock()
   local live = is_live()
   local done, todo = "#", "."

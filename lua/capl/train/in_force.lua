@@ -55,9 +55,18 @@ local every = {monitor_every = true, dry_run = true}
 -- Their defaults are "auto", too, but parts have put what they took in its place.
 local settled = {sanity = true, checkpoint = true, tensorboard = true}
 
-local function value_of(key, given, o)
+-- "samples = 6400": what the number of steps follows from.
+local function given_length(all)
+  for _, key in ipairs{"epochs", "samples", "overfit"} do
+    if all[key] then return ("%s = %s"):format(key, text_of(all[key])) end
+  end
+end
+
+local function value_of(key, all, o)
+  local given = all[key]
   if given ~= nil and given ~= "auto" then return plain(given, 1), "recipe" end
   local now = o[key]
+  if key == "steps" and now then return now, "recipe", given_length(all) end
   if every[key] and run.setting(key) ~= nil then return plain(now, 1), select(2, run.setting(key)) end
   if auto[key] and (given == "auto" or now == "auto" or settled[key]) then
     local value, why = auto[key](o)
@@ -73,7 +82,7 @@ function in_force.loop(keys, given, o)
   for _, entry in ipairs(keys) do
     local key = entry[1]
     if not objects[key] then
-      local value, origin, why = value_of(key, given[key], o)
+      local value, origin, why = value_of(key, given, o)
       if value == nil then value = false end
       out[#out + 1] = {key = key, value = value, origin = origin, why = why}
     end

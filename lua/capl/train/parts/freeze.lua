@@ -17,7 +17,7 @@ local spec = {
 -- "0", {"0", "1"}, {names = …, epochs = 2} or a list of such tables -> list of such tables
 local function entries_of(given)
   if type(given) == "string" or type(given[1]) == "string" then return {{names = given}} end
-  if given.names ~= nil then return {given} end
+  if given[1] == nil and next(given) ~= nil then return {given} end
   return given
 end
 

@@ -13,7 +13,7 @@ Find.__index = Find
 
 local function read(o)
   if o.lr == nil or o.lr == "find" then return end
-  check.fail(OP, ('lr is "find", got \'%s\''):format(o.lr), "a rate itself is given to the optimizer")
+  check.fail(OP, ('lr is "find", got \'%s\''):format(tostring(o.lr)), "a rate itself is given to the optimizer")
 end
 
 -- Rates of all groups as the recipe gave them.
@@ -71,4 +71,4 @@ function Find:state() return self.found end
 
 function Find:set_state(state) self.found = state end
 
-return {name = "lr_find", spec = {{"lr", "string"}}, read = read, new = new}
+return {name = "lr_find", spec = {{"lr", "string", "number", "table"}}, read = read, new = new}

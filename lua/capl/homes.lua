@@ -1,0 +1,46 @@
+-- homes.lua: where options live that are often written one level too high or too low: "patience" stands in early_stop.
+-- SPDX-License-Identifier: Apache-2.0
+local homes = {}
+
+-- Names of options, how they are written where they belong, and who needs no such advice: other optimisers have them.
+local places = {
+  {names = {"patience", "min_delta", "min_epochs", "unit", "target"}, text = "early_stop = {%s = …} of train.fit"},
+  {names = {"decay"}, text = "ema = {%s = …} of train.fit"},
+  {names = {"every", "every_n"}, text = "checkpoint = {%s = …} of train.fit"},
+  {names = {"names", "batch_norm"}, text = "freeze = {%s = …} of train.fit"},
+  {names = {"strict", "map"}, text = "init_from = {path = …, %s = …} of train.fit"},
+  {names = {"betas", "eps", "momentum", "nesterov", "weight_decay", "loss_scale", "ns_steps"}, not_of = "^optim%.",
+    text = "the optimizer: optim.AdamW(model:parameters(), {%s = …}) and the like"},
+  {names = {"warmup", "schedule", "scheduler"}, text = "the rate of the optimizer: lr = optim.schedule.warmup_cosine{…} and the like"},
+  {names = {"layer_decay", "no_decay", "rules"}, text = "optim.groups(model, {%s = …})"},
+  {names = {"batch", "workers", "shuffle", "augment", "drop_last", "cache", "normalize", "source", "role"}, text = "data.loader{%s = …}"},
+  {names = {"accumulate", "ema", "early_stop", "eval_every", "log_every", "keep", "top_k", "freeze", "steps", "epochs", "samples",
+    "max_time", "limit_batches", "overfit", "metric", "lr_rule", "base_batch", "checkpoint", "init_from"}, text = "train.fit{%s = …}"},
+  {names = {"device", "deterministic", "autotune", "resume", "inexact"}, text = "the command line: capl RECIPE --%s"},
+  {names = {"seed"}, text = "capl.manual_seed(p.%s)"},
+}
+
+-- What other trainers call them.
+local theirs = {
+  max_epochs = "epochs", num_epochs = "epochs", max_steps = "steps", monitor = "metric", accumulate_grad_batches = "accumulate",
+  gradient_accumulation_steps = "accumulate", gradient_clip_val = "clip_norm", max_grad_norm = "clip_norm", amp = "precision",
+  val_check_interval = "eval_every", log_every_n_steps = "log_every", fast_dev_run = "dry_run", num_sanity_val_steps = "sanity",
+  overfit_batches = "overfit", limit_train_batches = "limit_batches", save_top_k = "top_k", gradient_checkpointing = "checkpoint_layers",
+  batch_size = "batch of data.loader", num_workers = "workers of data.loader", early_stopping = "early_stop",
+}
+
+local askers = {"^train%.", "^optim%."} -- functions whose readers take one place for another
+
+--- Where an option that function op does not have belongs, in words; nil when nobody knows.
+function homes.of(op, name)
+  local is_asked = false
+  for _, pattern in ipairs(askers) do is_asked = is_asked or (op or ""):find(pattern) ~= nil end
+  if is_asked and theirs[name] then return ("here it is %s"):format(theirs[name]) end
+  for _, place in ipairs(is_asked and places or {}) do
+    for _, known in ipairs(place.not_of and op:find(place.not_of) and {} or place.names) do
+      if known == name then return "it belongs to " .. place.text:gsub("%%s", name) end
+    end
+  end
+end
+
+return homes
