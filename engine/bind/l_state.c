@@ -334,6 +334,20 @@ static void open_library_environment(lua_State *L)
   lua_setfield(L, LUA_REGISTRYINDEX, LOADED);
 }
 
+/* Replaces pairs, next and table.foreach of the environment on top: lua/capl/pairs.lua tells why. */
+static void set_iterators(lua_State *L)
+{
+  capl_bind_require(L, "pairs");
+  lua_getfield(L, -1, "next");
+  lua_setfield(L, -3, "next");
+  lua_getfield(L, -1, "pairs");
+  lua_setfield(L, -3, "pairs");
+  lua_getfield(L, -2, "table");
+  lua_getfield(L, -2, "foreach");
+  lua_setfield(L, -2, "foreach");
+  lua_pop(L, 2);
+}
+
 static void open_core(lua_State *L)
 {
   static const luaL_Reg own[] = {
@@ -361,6 +375,9 @@ static void open_core(lua_State *L)
   bind_open_capture(L);
   bind_open_monitor(L);
   lua_setfield(L, LUA_REGISTRYINDEX, CORE);
+  lua_getfield(L, LUA_REGISTRYINDEX, LIBRARY);
+  set_iterators(L);
+  lua_pop(L, 1);
 }
 
 void capl_bind_core(lua_State *L) { lua_getfield(L, LUA_REGISTRYINDEX, CORE); }
@@ -392,6 +409,7 @@ void capl_bind_environment(lua_State *L)
   if (!lua_isnil(L, -1)) return;
   lua_pop(L, 1);
   push_harmless(L);
+  set_iterators(L);
   for (int i = 0; libraries[i]; i++) {
     lua_getfield(L, -1, libraries[i]);
     make_readonly(L);
