@@ -53,6 +53,9 @@ done
   { cat "$moved/run.txt" >&2; fail "the installed recipe does not run"; }
 grep -q '^final exact=' "$moved/run.txt" || fail "the installed recipe has no result"
 [[ -f $moved/away/runs/captcha/settings.json ]] || fail "a run does not write where it was started"
+for file in curves.png events.out.tfevents.* report.html checkpoints/*.capl; do
+  compgen -G "$moved/away/runs/captcha/$file" >/dev/null || fail "an installed capl leaves no $file"
+done
 
 cmake --build "$build" --target uninstall >/dev/null
 left_in() { (cd "$1" && find . ! -type d -o -name capl); }
