@@ -74,3 +74,22 @@ describe("docstrings", function()
     end
   end)
 end)
+
+describe("the parts of train.fit", function()
+  it("are all in their list, and no two have the same key", function()
+    local list, keys, count = io.open(root .. "train/parts/init.lua"):read("*a"), {}, 0
+    for path in io.popen("ls '" .. root .. "train/parts'"):lines() do
+      local name = path:match("^(.*)%.lua$")
+      if name ~= "init" then
+        count = count + 1
+        assert.matches(('require "train.parts.%s"'):format(name), list, 1, true)
+        local spec = io.open(root .. "train/parts/" .. path):read("*a"):match('name = "[%w_]+",%s+spec = (%b{})') or ""
+        for key in spec:gmatch('{"([%w_]+)",') do
+          assert.is_nil(keys[key], ("%s of %s is a key of %s, too"):format(key, name, tostring(keys[key])))
+          keys[key] = name
+        end
+      end
+    end
+    assert.is_true(count >= 20 and keys.clip_norm == "clip" and keys.ema == "ema")
+  end)
+end)
