@@ -161,6 +161,15 @@ def does_what_the_page_shows():
     status, out, err = capl("own.lua")
     check(status == 0, "the loop of docs/training.md runs", out + err)
     check(max(float(figure) for figure in re.findall(r"^epoch .* exact ([\d.]+) %", out, re.M)) > 90, "and learns", out)
+    for line in (r"train\.EMA: \d+ updates", r"train\.EarlyStopping: \d+ evaluations watched", r"train\.freeze: 48 values"):
+        check(re.search("^report: " + line, out, re.M), "its objects count for themselves: " + line, out)
+    status, out, err = capl("doctor", "own.lua", "--json")
+    errors = [finding["rule"] for finding in json.loads(out)["findings"] if finding["severity"] == "error"]
+    check(errors == [], "nothing is wrong with it, frozen layers and all", out + err)
+    with open("idle.lua", "w", encoding="utf-8") as file:
+        file.write(own.replace("    ema:update()\n", "").replace("p.epochs do", "1 do"))
+    status, out, err = capl("idle.lua")
+    check(status == 1 and "train.EMA was asked for, but the run counted 0 updates of the averages" in err, "averages that are never updated", out + err)
     status, out, err = capl("own.lua", "--dry_run")
     check(status == 1 and "--dry_run is about train.fit, and this recipe has a loop of its own" in err, "which knows no dry run", out + err)
 

@@ -59,7 +59,7 @@ local function check(ctx)
   local sums = ctx.o and of_fit(ctx) or ctx.seen.gradients
   local least, most = math.huge, 0
   for name, p in ctx.model:named_parameters() do
-    local share = p.requires_grad and judge(ctx, name, p, sums[name])
+    local share = p.requires_grad and sums[name] ~= false and judge(ctx, name, p, sums[name])
     if share then least, most = math.min(least, share), math.max(most, share) end
   end
   return ("%.1e to %.1e of the weights they belong to"):format(least, most)

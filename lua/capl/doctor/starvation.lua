@@ -50,7 +50,7 @@ local function check(ctx)
   if share < MUCH then return text end
   local how = ctx:setting("workers", '"auto"', "workers%s*=", "data%.loader")
   if ctx.loaders.train.workers ~= 0 then how.write = "cache = \"ram\" in data.loader, lighter augmentation, or more processors" end
-  local tell = share > TOO_MUCH and ctx.error or ctx.warn
+  local tell = share > TOO_MUCH and steps >= STEPS and ctx.error or ctx.warn
   tell(ctx, text, how)
 end
 

@@ -25,6 +25,7 @@ function Watch:note_gradients()
   if self.steps >= LOOK or not hooks.model then return end
   for name, p in hooks.model:named_parameters() do
     local grad = p.grad
+    if not p.requires_grad then self.gradients[name] = self.gradients[name] or false end -- frozen, perhaps for these steps only
     if grad then self.gradients[name] = math.max(self.gradients[name] or 0, length(grad)) end
   end
 end

@@ -6,7 +6,11 @@ local core = ...
 
 local check = require "check"
 
-local features = {list = {}}
+local features = {
+  list = {},
+  counting = false, -- a recipe runs: at its end somebody looks
+  is_apart = false,
+}
 
 local spec = {
   {"name", "string", required = true}, {"what", "string", required = true}, {"count", "function", required = true},
@@ -17,6 +21,24 @@ local spec = {
 -- opts name = as the recipe asked for it, such as "ema = 0.999"; what = what is counted, such as "updates of the averages";
 --      count = function() -> number; explicit = true: 0 is an error; used = function() -> false where it could not happen
 function features.add(opts) table.insert(features.list, check.options("run.add_feature", spec, opts)) end
+
+--- What objects that a recipe's own loop makes count of themselves, such as the updates of a train.EMA.
+-- in  as of features.add, without explicit
+function features.add_own(opts)
+  if features.counting and not features.is_apart then features.add(opts) end
+end
+
+--- fn(…), whose objects do not count for themselves: train.fit counts for those that it makes.
+function features.apart(fn, ...)
+  local was = features.is_apart
+  features.is_apart = true
+  local function back(ok, ...)
+    features.is_apart = was
+    if not ok then error((...), 0) end
+    return ...
+  end
+  return back(pcall(fn, ...))
+end
 
 --- -> list of {name, what, count, explicit}
 function features.counts()

@@ -52,6 +52,7 @@ end
 --- Begins a run. opts: mode, recipe, text, args, help, quiet
 function run.start(opts)
   for key, value in pairs(opts) do run[key] = value end
+  features.counting = true
   products.begin()
   table.insert(hooks.on_gradients, run.gradients_ready)
   table.insert(hooks.on_step, run.step_ended)

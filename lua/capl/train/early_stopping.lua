@@ -3,6 +3,7 @@
 -- One stopper watches one series; two series (say with and without averages) take two stoppers.
 -- SPDX-License-Identifier: Apache-2.0
 local check = require "check"
+local features = require "run.features"
 local metric = require "train.metric"
 
 local OP = "train.EarlyStopping"
@@ -37,7 +38,9 @@ end
 function EarlyStopping.new(opts)
   local o = check.options(OP, EarlyStopping.spec, opts)
   check_options(OP, o)
-  return setmetatable({o = o, evaluations = 0, waited = 0}, EarlyStopping)
+  local self = setmetatable({o = o, evaluations = 0, waited = 0}, EarlyStopping)
+  features.add_own{name = OP, what = "evaluations watched", count = function() return self.evaluations end}
+  return self
 end
 
 -- Counts what has passed since the best value.

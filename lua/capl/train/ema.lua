@@ -7,6 +7,7 @@ local core = ...
 
 local check = require "check"
 local classes = require "nn.class"
+local features = require "run.features"
 local tensor = require "tensor"
 
 local OP = "train.EMA"
@@ -64,6 +65,7 @@ function EMA.new(model, opts)
   check_ranges(o)
   local self = setmetatable({
     model = model, decay = o.decay, warmup = o.warmup, every = o.every, calls = 0, updates = 0,
+    counter = {n = 0}, -- by itself, for the list of features outlives the averages
     entries = {}, converted = {}, together = {f32 = {}, f64 = {}}, is_applied = false,
   }, EMA)
   core.no_grad(function()
@@ -71,6 +73,8 @@ function EMA.new(model, opts)
     for name, b in model:named_buffers() do add(self, name, b) end
   end)
   for dtype, list in pairs(self.together) do self.together[dtype] = inputs_of(list) end
+  local counter = self.counter
+  features.add_own{name = OP, what = "updates of the averages", count = function() return counter.n end}
   return self
 end
 
@@ -105,6 +109,7 @@ function EMA:update()
   self.calls = self.calls + 1
   if self.calls % self.every ~= 0 then return false end
   self.updates = self.updates + 1
+  self.counter.n = self.updates
   core.no_grad(move, self, self:decay_of(self.updates))
   return true
 end
@@ -166,7 +171,7 @@ function EMA:set_state(state)
   core.no_grad(function()
     for _, entry in ipairs(self.entries) do entry.average:copy_(state.averages[entry.name]) end
   end)
-  self.calls, self.updates = state.calls, state.updates
+  self.calls, self.updates, self.counter.n = state.calls, state.updates, state.updates
 end
 
 EMA.__tostring = function(self)

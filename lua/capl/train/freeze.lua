@@ -2,6 +2,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 local check = require "check"
 local classes = require "nn.class"
+local features = require "run.features"
 local names = require "nn.names"
 
 local OP = "train.freeze"
@@ -49,6 +50,8 @@ local function freeze(model, what, opts)
     if not module.frozen then table.insert(self.norms, module) end
     module.frozen = true
   end
+  local count = self.count
+  features.add_own{name = OP, what = "values that were not trained", count = function() return count end}
   return self
 end
 

@@ -1,6 +1,7 @@
 -- early_stop.lua: the key early_stop of train.fit: the run ends when the figure of val has stopped getting better.
 -- SPDX-License-Identifier: Apache-2.0
 local EarlyStopping = require "train.early_stopping"
+local features = require "run.features"
 local check = require "check"
 local metric = require "train.metric"
 local run = require "run"
@@ -20,7 +21,7 @@ local function read(o)
   local wanted = metric.read(OP, given.metric or o.metric)
   given.metric = nil
   o.early_stop = {options = given, metric = wanted, asked_better = o.early_stop.better}
-  EarlyStopping.new(given)
+  features.apart(EarlyStopping.new, given)
 end
 
 local function new(fit)
@@ -37,7 +38,7 @@ end
 local function stopper_of(self, better)
   if not self.stopper then
     self.options.better = self.asked_better or better
-    self.stopper = EarlyStopping.new(self.options)
+    self.stopper = features.apart(EarlyStopping.new, self.options)
     if self.saved then self.stopper:set_state(self.saved) end
   end
   return self.stopper

@@ -1,6 +1,7 @@
 -- ema.lua: the key ema of train.fit: evaluations, best.capl and the model in the end are of averaged weights.
 -- SPDX-License-Identifier: Apache-2.0
 local check = require "check"
+local features = require "run.features"
 local new_ema = require "train.ema"
 local run = require "run"
 
@@ -18,10 +19,10 @@ end
 
 local function new(fit)
   if not fit.o.ema then return nil end
-  local counter = {n = 0} -- by itself, for the list of features outlives the averages
-  local ema = new_ema(fit.model, fit.o.ema)
+  local ema = features.apart(new_ema, fit.model, fit.o.ema)
+  local counter = ema.counter
   run.add_feature{name = ("ema = %g"):format(ema.decay), what = "updates of the averages", count = function() return counter.n end}
-  return setmetatable({ema = ema, counter = counter}, Ema)
+  return setmetatable({ema = ema}, Ema)
 end
 
 function Ema:lines()
@@ -31,10 +32,7 @@ function Ema:lines()
     ema.decay, how, #ema.entries)}
 end
 
-function Ema:after_step()
-  self.ema:update()
-  self.counter.n = self.ema.updates
-end
+function Ema:after_step() self.ema:update() end
 
 function Ema:before_evaluation() self.ema:apply() end
 function Ema:after_evaluation() self.ema:restore() end
@@ -43,9 +41,6 @@ function Ema:keep() self.ema:apply() end
 
 function Ema:state() return self.ema:state() end
 
-function Ema:set_state(state)
-  self.ema:set_state(state)
-  self.counter.n = self.ema.updates
-end
+function Ema:set_state(state) self.ema:set_state(state) end
 
 return {name = "ema", spec = {{"ema", "number", "table", "boolean"}}, read = read, new = new}

@@ -1,6 +1,7 @@
 -- freeze.lua: the key freeze of train.fit: parts of the model are trained later than others, or not at all.
 -- SPDX-License-Identifier: Apache-2.0
 local check = require "check"
+local features = require "run.features"
 local freeze = require "train.freeze"
 local names = require "nn.names"
 local run = require "run"
@@ -59,7 +60,8 @@ local function names_text(entry) return type(entry.names) == "string" and entry.
 function Freeze:begin()
   for _, entry in ipairs(self.fit.o.freeze) do
     if holds(self.fit, entry) then
-      table.insert(self.frozen, {entry = entry, object = freeze(self.fit.model, entry.names, {batch_norm = entry.batch_norm})})
+      local object = features.apart(freeze, self.fit.model, entry.names, {batch_norm = entry.batch_norm})
+      table.insert(self.frozen, {entry = entry, object = object})
     end
   end
 end
