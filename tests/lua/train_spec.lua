@@ -218,7 +218,8 @@ describe("train.fit", function()
     assert.equal("LINE: train.fit: unknown option 'optimiser'; did you mean 'optimizer'?", fit_error{optimiser = 1})
     assert.equal("LINE: train.fit: unknown option 'max_tine'; did you mean 'max_time'?", fit_error{max_tine = "5m"})
     for key, home in pairs{patience = "it belongs to early_stop = {patience = …} of train.fit",
-      batch = "it belongs to data.loader{batch = …}", betas = "it belongs to the optimizer", max_epochs = "here it is epochs", device = "capl RECIPE --device"} do
+      batch = "it belongs to data.loader{batch = …}", betas = "it belongs to the optimizer",
+      max_epochs = "here it is epochs", device = "capl RECIPE --device"} do
       assert.matches(("LINE: train.fit: unknown option '%s'; "):format(key), fit_error{[key] = 1}, 1, true)
       assert.matches(home, fit_error{[key] = 1}, 1, true)
     end
