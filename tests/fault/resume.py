@@ -106,8 +106,11 @@ def piece(wait, override):
     fresh = newest_step() == 0
     if fresh:
         shutil.rmtree("runs", ignore_errors=True)
+    last = wait is None  # there is no other chance to change it, so the wish is there when it starts
+    if override and not fresh and last:
+        drop_override(override)
     child = start(f"--steps={STEPS}", *([] if fresh else ["--resume"]))
-    if override and not fresh:
+    if override and not fresh and not last:
         drop_override(override)
     if wait is not None:
         time.sleep(wait)
@@ -123,11 +126,14 @@ def piece(wait, override):
 
 
 def killed(dice, kills, overrides):
-    """A run in as many pieces as that takes; one that was done before all its kills begins anew."""
+    """A run in as many pieces as that takes; one that was done before all its kills, or its changes, begins anew."""
     shutil.rmtree("runs", ignore_errors=True)
     inside = count = 0
     while count < kills:
         if piece(dice.uniform(0.15, 0.45 if KILLS < 20 else 0.9), overrides and (count + 1) // 2 + 1):
+            shutil.rmtree("runs")
+            continue
+        if overrides and not journal() and newest_step() > STEPS - 10:
             shutil.rmtree("runs")
             continue
         count += newest_step() > 0

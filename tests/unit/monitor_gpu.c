@@ -239,6 +239,26 @@ static void sleep_s(double s)
   nanosleep(&t, NULL);
 }
 
+static double seconds_now(void)
+{
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* Takes a sample, and tells the time right before and after it. */
+static void sample_between(monitor *m, double *before, double *after)
+{
+  *before = seconds_now();
+  monitor_sample(m, NULL);
+  *after = seconds_now();
+}
+
+static double weighted(double a, double a_seconds, double b, double b_seconds)
+{
+  return (a * a_seconds + b * b_seconds) / (a_seconds + b_seconds);
+}
+
 static void windows_hold_means_over_time_and_begin_anew(void **state)
 {
   (void)state;
@@ -251,18 +271,20 @@ static void windows_hold_means_over_time_and_begin_anew(void **state)
   monitor_take(m, interval, true, &f);
   assert_int_equal(f.samples, 0);
   assert_true(isnan(f.mean[MONITOR_power_w]) && isnan(f.energy_j));
-  monitor_sample(m, NULL); /* 250 W, of no time */
+  double before[3], after[3];
+  sample_between(m, &before[0], &after[0]); /* 250 W, of no time */
   fake.figures(1)->power_mw = 100000;
   sleep_s(0.01);
-  monitor_sample(m, NULL); /* 100 W for 10 ms */
+  sample_between(m, &before[1], &after[1]); /* 100 W for 10 ms, more on a busy machine */
   fake.figures(1)->power_mw = 400000;
   fake.figures(1)->energy_mj = 9000;
   sleep_s(0.02);
-  monitor_sample(m, NULL); /* 400 W for 20 ms */
+  sample_between(m, &before[2], &after[2]); /* 400 W for 20 ms */
   monitor_take(m, interval, true, &f);
   assert_int_equal(f.samples, 3);
   assert_true(f.seconds >= 0.03);
-  assert_true(f.mean[MONITOR_power_w] > 200 && f.mean[MONITOR_power_w] < 400);
+  assert_true(f.mean[MONITOR_power_w] >= weighted(100, after[1] - before[0], 400, before[2] - after[1]) - 1e-6);
+  assert_true(f.mean[MONITOR_power_w] <= weighted(100, before[1] - after[0], 400, after[2] - before[1]) + 1e-6);
   assert_float_equal(f.least[MONITOR_power_w], 100, 0);
   assert_float_equal(f.most[MONITOR_power_w], 400, 0);
   assert_true(f.energy_counted);
