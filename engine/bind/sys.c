@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -232,21 +233,76 @@ static int sys_mkdir_new(lua_State *L)
   return 1;
 }
 
+enum { READ_FIRST = 16384, READ_MOST = 512 << 20 }; /* bytes that a text of this library may have */
+
+/* What has no end, or waits for somebody to write, is no file to read; standard input is asked for by its name. */
+static bool is_readable(int fd, const char *path, const struct stat *info)
+{
+  if (strcmp(path, "/dev/stdin") == 0) return true;
+  if (S_ISDIR(info->st_mode)) return errno = EISDIR, false;
+  if (!S_ISREG(info->st_mode)) return errno = ENOTBLK, false;
+  int flags = fcntl(fd, F_GETFL);
+  return flags >= 0 && fcntl(fd, F_SETFL, flags & ~O_NONBLOCK) == 0;
+}
+
+/* Pushes all bytes up to READ_MOST; the buffer is Lua's, so that an error of memory loses nothing. -> nothing is wrong */
+static bool read_rest(lua_State *L, int fd, size_t size)
+{
+  char *text = lua_newuserdata(L, size);
+  size_t len = 0;
+  for (ssize_t n; (n = read(fd, text + len, size - len)) != 0;) {
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return false;
+    if ((len += (size_t)n) < size) continue;
+    if (len > READ_MOST) return errno = EFBIG, false;
+    char *more = lua_newuserdata(L, size *= 2);
+    text = memcpy(more, text, len);
+    lua_replace(L, -2);
+  }
+  lua_pushlstring(L, text, len);
+  return true;
+}
+
+static int read_fail(lua_State *L, const char *path, const struct stat *info)
+{
+  if (errno == ENOTBLK) {
+    lua_pushnil(L);
+    lua_pushfstring(L, "cannot read %s: it is a pipe or a device, not a file", path);
+    return 2;
+  }
+  if (errno != EFBIG) return fail(L, "read", path);
+  lua_pushnil(L);
+  lua_pushfstring(L, "cannot read %s: it has %f bytes, more than the %d that make sense here", path, (double)info->st_size, READ_MOST);
+  return 2;
+}
+
+/* lock(folder) -> false when another process holds it. Held until this process ends, however it does, or locks another one;
+** where a file system knows no locks, everybody gets one. */
+static int sys_lock(lua_State *L)
+{
+  static int held = -1;
+  const char *path = check_path(L, 1);
+  if (held >= 0) close(held);
+  held = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  lua_pushboolean(L, held < 0 || flock(held, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK);
+  return 1;
+}
+
 /* read(path[, last]) -> text; of its last bytes alone, when that many are asked for */
 static int sys_read(lua_State *L)
 {
+  struct stat info = {0};
   const char *path = check_path(L, 1);
-  FILE *file = fopen(path, "rb");
-  if (!file) return fail(L, "read", path);
   double last = luaL_optnumber(L, 2, 0);
-  if (last > 0 && fseek(file, -(long)last, SEEK_END) != 0) rewind(file); /* it has fewer */
-  luaL_Buffer text;
-  luaL_buffinit(L, &text);
-  for (size_t n; (n = fread(luaL_prepbuffer(&text), 1, LUAL_BUFFERSIZE, file)) > 0;) luaL_addsize(&text, n);
-  bool bad = ferror(file);
-  fclose(file);
-  luaL_pushresult(&text);
-  return bad ? fail(L, "read", path) : 1;
+  int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe must not hold us up */
+  if (fd < 0) return fail(L, "read", path);
+  bool fine = fstat(fd, &info) == 0 && is_readable(fd, path, &info);
+  if (fine && last > 0 && last < (double)info.st_size) fine = lseek(fd, -(off_t)last, SEEK_END) >= 0, info.st_size = (off_t)last;
+  if (fine && info.st_size > READ_MOST) fine = false, errno = EFBIG;
+  fine = fine && read_rest(L, fd, info.st_size > 0 ? (size_t)info.st_size + 1 : READ_FIRST);
+  int cause = errno;
+  close(fd);
+  return fine ? 1 : (errno = cause, read_fail(L, path, &info));
 }
 
 /* write(path, text) -> true: to a temporary name, which then replaces path */
@@ -276,8 +332,10 @@ static int sys_append(lua_State *L)
   size_t n;
   const char *path = check_path(L, 1), *text = luaL_checklstring(L, 2, &n);
   bool sync = lua_toboolean(L, 3);
-  int file = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+  struct stat info;
+  int file = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK, 0666); /* nobody may read the pipe it is */
   if (file < 0) return fail(L, "write", path);
+  if (fstat(file, &info) == 0 && !S_ISREG(info.st_mode)) return close(file), errno = EINVAL, fail(L, "write", path);
   off_t former = lseek(file, 0, SEEK_END);
   ssize_t written = write(file, text, n);
   int cause = written < 0 ? errno : ENOSPC;
@@ -385,7 +443,7 @@ int capl_sys_push(lua_State *L)
     {"rss", sys_rss},       {"time", sys_time},   {"cut", sys_cut},           {"size", sys_size},
     {"kind", sys_kind},     {"stamp", sys_stamp}, {"mkdir", sys_mkdir}, {"mkdir_new", sys_mkdir_new},       {"read", sys_read}, {"write", sys_write},
     {"append", sys_append}, {"bar", sys_bar},           {"columns", sys_columns},
-    {"list", sys_list},     {"remove", sys_remove},     {"threads", sys_threads}, {"mute", sys_mute},     {"kernels", sys_kernels},
+    {"list", sys_list},     {"remove", sys_remove},     {"threads", sys_threads}, {"lock", sys_lock}, {"mute", sys_mute},     {"kernels", sys_kernels},
     {NULL, NULL}};
   lua_newtable(L);
   luaL_setfuncs(L, functions, 0);

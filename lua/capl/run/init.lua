@@ -147,9 +147,11 @@ function run.folder()
   if not made then core.error{code = "io", message = why} end
   if given then
     run.path = given
+    core.sys.lock(given)
     return given
   end
   run.path = new_folder("runs/" .. run.name())
+  core.sys.lock(run.path) -- nobody else goes on with it while this process lives
   if run.path ~= "runs/" .. run.name() then run.print("files of this run: " .. run.path) end
   return run.path
 end

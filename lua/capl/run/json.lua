@@ -6,8 +6,8 @@ local json = {}
 
 local escapes = {['"'] = '\\"', ["\\"] = "\\\\", ["\n"] = "\\n", ["\r"] = "\\r", ["\t"] = "\\t"}
 
--- Bytes that are no UTF-8 would make a text that no reader of JSON takes: each becomes U+FFFD.
-local function valid(text)
+--- Bytes that are no UTF-8 would make a text that no reader of JSON takes: each becomes U+FFFD.
+function json.valid(text)
   if not text:find("[\128-\255]") then return text end
   local out, at = {}, 1
   while at <= #text do
@@ -25,7 +25,7 @@ local function valid(text)
 end
 
 local function quote(text)
-  text = valid(text)
+  text = json.valid(text)
   return '"' .. text:gsub('[%c"\\]', function(c)
     return escapes[c] or ("\\u%04x"):format(c:byte())
   end) .. '"'

@@ -144,12 +144,13 @@ function Log:set_state(state)
   return notes
 end
 
---- The lines in metrics.jsonl, as tables.
+--- The lines in metrics.jsonl, as tables; without what cannot be read.
 function Log:read()
   self:flush()
   local lines = {}
   for text in (core.sys.kind(self.path) == "file" and core.sys.read(self.path) or ""):gmatch("[^\n]+") do
-    lines[#lines + 1] = core.json_decode(text)
+    local fine, line = pcall(core.json_decode, text)
+    if fine and type(line) == "table" then lines[#lines + 1] = line end
   end
   return lines
 end

@@ -6,11 +6,12 @@ local core = ...
 
 local process = {}
 
--- The 22nd field of /proc/PID/stat, ticks after the boot; names of programs may hold blanks and brackets.
+-- The 22nd field of /proc/PID/stat, ticks after the boot; names of programs may hold blanks and brackets. One that has ended,
+-- and that nobody has asked how, is gone.
 local function started(pid)
   local stat = core.sys.read(("/proc/%s/stat"):format(pid)) or ""
   local number, rest = stat:match("^(%d+) .*%) (.*)$")
-  if not number then return nil end
+  if not number or rest:match("^[ZX]") then return nil end
   local field = 0
   for word in rest:gmatch("%S+") do
     field = field + 1

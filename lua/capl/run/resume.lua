@@ -6,6 +6,7 @@
 local core = ...
 
 local hooks = require "hooks"
+local process = require "run.process"
 local run = require "run"
 local checkpoints = require "train.folder"
 
@@ -16,6 +17,8 @@ local resume = {
 
 -- Settings that are about one start, not about the run.
 local OWN = {resume = true, inexact = true, init_from = true, quiet = true, json = true}
+
+local DYING = 1 -- seconds that a process may take to end
 
 local function fail(message, hint) core.error{code = "value", path = false, message = message, hint = hint} end
 
@@ -93,6 +96,20 @@ local function must_be_taken()
     "train.fit does it; a loop of one's own needs train.Checkpoint{…}: see capl.train.Checkpoint")
 end
 
+-- Two processes that write one run's files would spoil both. One that was killed a moment ago may still be on its way out.
+local function take_folder(folder, settings)
+  local other = settings.process
+  local function is_free() return core.sys.lock(folder) and (process.same(other, process.this()) or not process.alive(other)) end
+  local began = core.clock()
+  while not is_free() do
+    if core.clock() - began > DYING then
+      local who = process.alive(other) and ("process %d"):format(other.pid) or "another process"
+      fail(("--resume: %s is trained by %s right now"):format(folder, who), "when it has ended, or was stopped, --resume goes on with it")
+    end
+    core.sys.sleep(0.05)
+  end
+end
+
 --- Begins with what --resume says. -> {key = {value =, origin =, why =}} of that run, empty without.
 function resume.begin(value)
   if not value then return {} end
@@ -100,6 +117,7 @@ function resume.begin(value)
   local folder, file = locate(value)
   local settings = settings_of(folder)
   if not settings then fail(("%s is no run's folder: it has no settings.json"):format(folder)) end
+  take_folder(folder, settings)
   resume.from = {folder = folder, file = file, settings = settings.settings, recipe = settings.recipe}
   run.path = folder
   table.insert(hooks.on_gradients, must_be_taken)
@@ -122,7 +140,7 @@ function resume.changes()
   local out = {}
   for _, s in ipairs(resume.from and run.settings or {}) do
     local was = resume.from.settings[s.key]
-    if not OWN[s.key] and was and was.value ~= s.value then
+    if not OWN[s.key] and type(was) == "table" and was.value ~= s.value then
       out[#out + 1] = ("%s: %s, was %s"):format(s.key, shown(s.value), shown(was.value))
     end
   end
@@ -136,7 +154,7 @@ function resume.is_longer()
   if not resume.from then return false end
   for _, key in ipairs(lengths) do
     local was = resume.from.settings[key]
-    if was and was.value ~= (run.setting(key)) then return true end
+    if type(was) == "table" and was.value ~= (run.setting(key)) then return true end
   end
   return false
 end

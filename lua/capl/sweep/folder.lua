@@ -44,8 +44,10 @@ end
 --- One sweep at a time works in a folder. errs state: another one does
 function Folder:take()
   local fine, other = pcall(core.json_decode, core.sys.read(self:file("sweep.lock")) or "")
-  if fine and process.alive(other) and not process.same(other, process.this()) then
-    core.error{code = "state", message = ("process %d works on the sweep in %s"):format(other.pid, self.path),
+  local alive = fine and process.alive(other) and not process.same(other, process.this())
+  if not core.sys.lock(self.path) or alive then
+    local who = alive and ("process %d"):format(other.pid) or "another process"
+    core.error{code = "state", message = ("%s works on the sweep in %s"):format(who, self.path),
       hint = "when it has ended, or was stopped, --resume goes on with it"}
   end
   local this = process.this()

@@ -2,6 +2,8 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
+local lines = require "train.lines"
+
 local metric = {}
 
 -- Figures that are better when they are less: these words in their names.
@@ -39,13 +41,10 @@ end
 -- The evaluations in a run's metrics.jsonl, as far as it is written.
 local function evaluations(folder)
   local out, points = {}, {}
-  for line in (core.sys.read(folder .. "/metrics.jsonl") or ""):gmatch("([^\n]*)\n") do
-    local fine, row = pcall(core.json_decode, line)
-    if fine and type(row) == "table" then
-      local is_evaluation = false
-      for key in pairs(row) do is_evaluation = is_evaluation or key:match("^val_") ~= nil end
-      table.insert(is_evaluation and out or points, row)
-    end
+  for _, row in ipairs(lines.read(folder .. "/metrics.jsonl") or {}) do
+    local is_evaluation = false
+    for key in pairs(row) do is_evaluation = is_evaluation or tostring(key):match("^val_") ~= nil end
+    table.insert(is_evaluation and out or points, row)
   end
   return out, points
 end
@@ -89,7 +88,8 @@ end
 function metric.curve(folder, name)
   local x, y = {}, {}
   for _, row in ipairs((evaluations(folder))) do
-    if type(row[name]) == "number" then x[#x + 1], y[#y + 1] = row.images or row.step, row[name] end
+    local at = tonumber(row.images) or tonumber(row.step)
+    if at and type(row[name]) == "number" then x[#x + 1], y[#y + 1] = at, row[name] end
   end
   return {x = x, y = y}
 end

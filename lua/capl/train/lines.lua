@@ -7,6 +7,7 @@ local lines = {}
 -- Lines that end with a newline; a killed machine may leave half of one.
 local function whole_lines(text)
   local out = {}
+  text = text:match("^.*\n") or "" -- a long half line would be tried from each of its bytes on
   for line in text:gmatch("([^\n]*)\n") do out[#out + 1] = line end
   return out
 end

@@ -122,6 +122,15 @@ end
 --- What the files hold, for a checkpoint.
 function Record:state() return {log = self.on and self:log():state() or nil, last = self.last, main = self.main} end
 
+-- A line of a file that anybody may have changed: numbers and the event's text, nothing else.
+local function sound(line)
+  local out = {}
+  for key, value in pairs(line) do
+    if type(value) == (key == "event" and "string" or "number") then out[key] = value end
+  end
+  return out
+end
+
 --- Cuts the lines that came after a state, and takes the curves from those before it.
 function Record:set_state(state)
   self.train, self.val, self.moments = {x = {}, loss = {}}, nil, {}
@@ -130,10 +139,11 @@ function Record:set_state(state)
   for _, note in ipairs(self:log():set_state(state.log)) do
     run.print("note: " .. note .. "; the curves of this run have a gap")
   end
-  for _, line in ipairs(self:log():read()) do
-    if line.loss then add_train(self, line) end
+  for _, read in ipairs(self:log():read()) do
+    local line = sound(read)
+    if line.loss and line.images then add_train(self, line) end
     if line.event then add_moment(self, line) end
-    if line.val_n or line.val_loss then add_val(self, line) end
+    if line.images and (line.val_n or line.val_loss) then add_val(self, line) end
   end
 end
 
