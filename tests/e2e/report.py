@@ -155,6 +155,8 @@ def other_tasks():
     for wanted in ("<hair> 1,000 60.00 % 60.00 % 70.00 % –", "confusion matrix of 2 classes: 150 were read wrong", "faces/3.png", "f 0.123", "figures (val)"):
         check(wanted in words or wanted in text, f"it tells {wanted}", words)
     check("characters" not in words, "and nothing of characters", words)
+    check(re.search(r'rotate\(-90\)" text-anchor="start">&lt;hair&gt;<', text), "long names stand upright over their columns", text)
+    check("what was read. Each cell" in words and "next capl predict" not in words, "words and commands are those of the task", words)
 
 
 def peaks_stay():

@@ -89,6 +89,12 @@ describe("train.lr_find", function()
     assert.is_true(found.suggestion > 1e-5 and found.suggestion < 5, tostring(found.suggestion))
     assert.equal(math.min(found.steepest, found.tenth), found.suggestion)
     assert.equal(found.suggestion, found[found.rule])
+    local least, at = math.huge, nil
+    for i, loss in ipairs(found.smooth) do
+      least = math.min(least, loss)
+      if found.lr[i] == found.steepest then at = loss end
+    end
+    assert.is_true(at <= found.smooth[1] - 0.1 * (found.smooth[1] - least), "what the loss does before it begins to fall is noise")
     assert.equal(0.02, found.peak)
     assert.is_true(math.abs(found.factor * 0.02 - found.suggestion) < 1e-12)
     assert.equal(#found.lr, #found.loss)

@@ -130,7 +130,9 @@ function facts.next_html(r)
   local lines = {}
   if model then lines[1] = "keep  " .. r.path .. "/" .. model end
   if command then lines[#lines + 1] = "next  " .. command
-  elseif model then lines[#lines + 1] = ("next  capl predict %s/%s IMAGE.png"):format(r.path, model) end
+  elseif model and value.number(facts.figures(r) or {}, "exact") then
+    lines[#lines + 1] = ("next  capl predict %s/%s IMAGE.png"):format(r.path, model)
+  end
   return #lines > 0 and "<h3>What to keep, and the next command</h3><pre>" .. html.text(table.concat(lines, "\n")) .. "</pre>" or ""
 end
 

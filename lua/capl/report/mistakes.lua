@@ -55,7 +55,8 @@ end
 
 -- ---- confusion matrix ----
 
-local CELL, EDGE = 18, 44
+local CELL = 18
+local LETTER, LONGEST = 6.7, 16 -- width of a letter; letters of a name that are shown
 
 local function shown(label) return label == "" and "nothing" or label end
 
@@ -76,6 +77,23 @@ local function read_matrix(figures)
   return m
 end
 
+-- A name as long as there is room for.
+local function short(label)
+  if label == "" then return "∅" end
+  local count = select(2, label:gsub("[^\128-\191]", ""))
+  if count <= LONGEST then return label, count end
+  local bytes = 0
+  for _ = 1, LONGEST - 1 do bytes = label:find("[^\128-\191]", bytes + 2) - 1 end
+  return label:sub(1, bytes) .. "…", LONGEST
+end
+
+-- Room before the cells: as much as the longest name takes. Names of several letters stand upright over their columns.
+local function measure(m, used)
+  local longest = 1
+  for _, i in ipairs(used) do longest = math.max(longest, select(2, short(m.labels[i])) or 1) end
+  m.edge, m.upright = math.floor(36 + longest * LETTER + 0.5), longest > 2
+end
+
 local function sum(row)
   local total = 0
   for _, n in ipairs(row) do total = total + n end
@@ -93,9 +111,9 @@ local function used_labels(m)
   return used
 end
 
-local function rectangle(class, opacity, row, column, words)
+local function rectangle(edge, class, opacity, row, column, words)
   return ('<rect class="%s" x="%d" y="%d" width="%d" height="%d" opacity="%.2f"><title>%s</title></rect>'):format(
-    class, EDGE + (column - 1) * CELL + 1, EDGE + (row - 1) * CELL + 1, CELL - 2, CELL - 2, opacity, html.text(words))
+    class, edge + (column - 1) * CELL + 1, edge + (row - 1) * CELL + 1, CELL - 2, CELL - 2, opacity, html.text(words))
 end
 
 -- A right cell is as strong as the share of its row that is right, a wrong one as its count is frequent.
@@ -107,24 +125,27 @@ local function cell(m, used, row, column)
   local share = (" (%.1f %% of %s)"):format(100 * n / total, html.number(total))
   if i == k then
     local words = ("%s read right %s times%s"):format(shown(m.labels[i]), html.number(n), share)
-    return rectangle("right", 0.1 + 0.4 * n / total, row, column, words)
+    return rectangle(m.edge, "right", 0.1 + 0.4 * n / total, row, column, words)
   end
   local words = ("%s read as %s %s times%s"):format(shown(m.labels[i]), shown(m.labels[k]), html.number(n), share)
-  return rectangle("wrong", 0.1 + 0.9 * (n / m.most) ^ 0.7, row, column, words)
+  return rectangle(m.edge, "wrong", 0.1 + 0.9 * (n / m.most) ^ 0.7, row, column, words)
 end
 
-local function label_text(x, y, label, anchor)
-  return ('<text x="%.1f" y="%.1f" text-anchor="%s">%s</text>'):format(x, y, anchor, label == "" and "∅" or html.text(label))
+local function label_text(place, label, anchor)
+  return ('<text %s text-anchor="%s">%s</text>'):format(place, anchor, html.text((short(label))))
 end
 
 local function matrix_labels(m, used)
-  local out, size = {}, #used * CELL
+  local out, edge = {}, m.edge
   for place, i in ipairs(used) do
-    local middle = EDGE + (place - 0.5) * CELL
-    out[#out + 1] = label_text(middle, EDGE - 6, m.labels[i], "middle") .. label_text(EDGE - 8, middle + 4, m.labels[i], "end")
+    local middle = edge + (place - 0.5) * CELL
+    local over = ('x="%.1f" y="%.1f"'):format(middle, edge - 6)
+    if m.upright then over = ('transform="translate(%.1f %.1f) rotate(-90)"'):format(middle + 4, edge - 6) end
+    out[#out + 1] = label_text(over, m.labels[i], m.upright and "start" or "middle")
+      .. label_text(('x="%.1f" y="%.1f"'):format(edge - 8, middle + 4), m.labels[i], "end")
   end
-  out[#out + 1] = ('<text class="axis" x="%d" y="14">read as</text>'):format(EDGE)
-  out[#out + 1] = ('<text class="axis" transform="translate(13 %d) rotate(-90)">meant</text>'):format(EDGE + math.min(size, 50))
+  out[#out + 1] = ('<text class="axis" x="%d" y="14">read as</text>'):format(edge)
+  out[#out + 1] = ('<text class="axis" transform="translate(13 %d) rotate(-90)">meant</text>'):format(edge + math.min(#used * CELL, 50))
   return table.concat(out)
 end
 
@@ -139,13 +160,15 @@ local function matrix_html(figures)
   local m = read_matrix(figures)
   if not m or m.wrong == 0 then return nil end
   local used, cells = used_labels(m), {}
-  local size = EDGE + #used * CELL + 1
-  cells[1] = ('<rect class="frame" x="%d" y="%d" width="%d" height="%d"/>'):format(EDGE, EDGE, #used * CELL, #used * CELL)
+  measure(m, used)
+  local edge = m.edge
+  local size = edge + #used * CELL + 1
+  cells[1] = ('<rect class="frame" x="%d" y="%d" width="%d" height="%d"/>'):format(edge, edge, #used * CELL, #used * CELL)
   for row = 1, #used do
     for column = 1, #used do cells[#cells + 1] = cell(m, used, row, column) end
   end
   return html.fill(matrix_template, {
-    nothing = m.labels[#m.labels] == "" and "; ∅: a character left out or put in",
+    nothing = m.labels[#m.labels] == "" and "; ∅: a character left out or put in" or "",
     size = size, most = math.floor(size * 1.25), least = math.floor(size * 0.75),
     cells_html = table.concat(cells) .. matrix_labels(m, used),
     words = ("confusion matrix of %d %s: %s were read wrong"):format(#used, m.of, html.number(m.wrong)),

@@ -8,6 +8,7 @@ Range.__index = Range
 local HALF_WINDOW = 3 -- points on either side that smooth a loss
 local FORGET = 0.9 -- of the running mean by which a loss that runs away is seen
 local LEAST = 12 -- points before it may stop
+local BEGUN = 0.1 -- share of the whole fall after which it counts
 local LEAST_FALL = 0.02 -- share of the first loss by which it has to fall for a suggestion
 
 local spec = {
@@ -71,10 +72,13 @@ local function lowest(list)
   return at
 end
 
--- Place where the curve falls fastest per decade of the rate, up to `last`.
+-- Place where the curve falls fastest per decade of the rate, up to `last`; what it does before it has begun to fall is noise.
 local function steepest(smooth, last)
   local at, least = nil, 0
-  for i = HALF_WINDOW + 1, last - 1 do
+  local begun = smooth[1] - BEGUN * (smooth[1] - smooth[last])
+  local from = last
+  while from > 1 and smooth[from - 1] <= begun do from = from - 1 end
+  for i = math.max(from, HALF_WINDOW + 1), last - 1 do
     local slope = smooth[i + 1] - smooth[i - 1]
     if slope < least then at, least = i, slope end
   end
