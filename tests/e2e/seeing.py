@@ -168,7 +168,7 @@ def killed():
 
 def main():
     write_recipe()
-    run("--steps=3000")
+    run("--steps=1000")
     times("runs/small")
     table("runs/small")
     events("runs/small")
