@@ -107,6 +107,7 @@ def goes_on_to_the_bit():
     run("--steps=12")
     resumed = run("--resume=runs/loop-2", "--steps=24")
     check("resumed:" in resumed, "the shorter run goes on", resumed)
+    check(re.search(r"^train\.fit \(as before\): monitor_every 1$", resumed, re.M), "with settings as before", resumed)
     for line in (r"clip_norm = 0\.05: the gradients of \d+ of 24 steps", r"report: lr_rule = sqrt: 24 steps", r"report: ema = 0\.8: 12 updates",
                  r"report: freeze: 10 steps", r"report: early_stop: 8 evaluations", r"report: ema_compare: 8 evaluations"):
         check(re.search("^" + line, resumed, re.M), "counts go on: " + line, resumed)

@@ -275,6 +275,15 @@ def lists():
     check(capl("runs", "runs/own")[1] == "runs/own holds no runs\n" and capl("runs", "--json", "runs/own")[1] == "[]\n", "a folder without runs")
 
 
+def figures_of_all_kinds():
+    """Accuracies and errors are not compared with each other: each kind has an order of its own."""
+    for i, (figure, found) in enumerate([("mae", 7), ("exact", 0.9), ("mae", 0.5), ("exact", 0.95), ("mae", 3), ("exact", 0.2)]):
+        run_folder.write(f"mixed/{i}", {"result.json": {"ended": "steps"}, "metrics.jsonl": [],
+                                        "evaluation.json": {"main": figure, "value": found, "role": "val", "better": "min" if figure == "mae" else "max"}})
+    found = [run["best"] for run in json.loads(capl("runs", "mixed", "--sort=best", "--json")[1])]
+    check(found == [0.95, 0.9, 0.2, 0.5, 3, 7], "the best of each kind comes first", str(found))
+
+
 def sweep_files(folder):
     """A sweep of three trials, of which one failed and one went on for a second rung."""
     plan = {"kind": "halving", "metric": "val_exact", "goal": "max", "keys": ["lr", "net"], "recipe": run_folder.HOSTILE, "trials": [[1], [2], [3]],
@@ -360,7 +369,7 @@ def differences():
 
 
 def main():
-    for part in (whole_run, missing_parts, weights_without_averages, settings_of_the_loop, large_pictures, other_tasks, peaks_stay, resumed, damaged, states, lists, sweeps, differences):
+    for part in (whole_run, missing_parts, weights_without_averages, settings_of_the_loop, large_pictures, other_tasks, peaks_stay, resumed, damaged, states, lists, figures_of_all_kinds, sweeps, differences):
         started = time.monotonic()
         part()
         print(f"{part.__name__}: {time.monotonic() - started:.2f} s")

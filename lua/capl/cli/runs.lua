@@ -101,7 +101,9 @@ local function before(key)
     if x == y or (x == nil and y == nil) then return a.name < b.name end
     if x == nil or y == nil then return y == nil end
     if key == "name" or key == "state" then return x < y end
-    if key == "best" and a.better == "min" and a.figure == b.figure then return x < y end
+    if key == "best" and a.figure ~= b.figure then return a.figure < b.figure end -- an accuracy and an error are not compared
+    if key == "best" and a.better ~= b.better then return a.better < b.better end
+    if key == "best" and a.better == "min" then return x < y end
     return x > y
   end
 end

@@ -136,7 +136,7 @@ local off = {[0] = true, none = true, [false] = true}
 local function words(list, origin)
   local out = {}
   for _, s in ipairs(list) do
-    local is_off = origin ~= "recipe" and (off[s.value] or s.key == "accumulate")
+    local is_off = origin ~= "recipe" and origin ~= "flag" and (off[s.value] or s.key == "accumulate")
     if s.origin == origin and not is_off then
       out[#out + 1] = s.key .. " " .. text_of(s.value) .. (s.why and (" (%s)"):format(s.why) or "")
     end
@@ -144,11 +144,22 @@ local function words(list, origin)
   return #out > 0 and table.concat(out, ", ") or nil
 end
 
+-- What somebody chose comes first; flags, presets and a former run set what is a setting of every recipe.
+local function origins_of(list)
+  local out, known = {}, {recipe = true, auto = true, default = true}
+  for _, s in ipairs(list) do
+    if not known[s.origin] then out[#out + 1] = s.origin end
+    known[s.origin] = true
+  end
+  for _, origin in ipairs{"recipe", "auto", "default"} do out[#out + 1] = origin end
+  return out
+end
+
 --- Lines for the header of a run. name: what the settings belong to; list: as of in_force.loop
 function in_force.lines(name, list)
   check.arg(2, "in_force.lines", "table", list)
   local out = {}
-  for _, origin in ipairs{"recipe", "auto", "default"} do
+  for _, origin in ipairs(origins_of(list)) do
     local text = words(list, origin)
     if text then out[#out + 1] = ("%s (%s): %s"):format(name, origin, text) end
   end
