@@ -47,7 +47,7 @@ static capl_tensor *tensor_of(const float *values, int64_t n)
   capl_tensor *t;
   assert_ok(capl_device_open("cpu", &cpu));
   assert_ok(capl_tensor_new(cpu, CAPL_F32, 1, &n, CAPL_ROW, &t));
-  memcpy(capl_tensor_data(t), values, (size_t)n * sizeof *values);
+  if (n > 0) memcpy(capl_tensor_data(t), values, (size_t)n * sizeof *values);
   return t;
 }
 
