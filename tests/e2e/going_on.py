@@ -146,6 +146,16 @@ def overrides():
     check(len(os.listdir(f"{RUN}/checkpoints")) == 2 and read_json(f"{RUN}/result.json")["ended"] == "stopped", "it saved, and stopped")
 
 
+def unfrozen_between():
+    shutil.rmtree("runs")
+    edit(lambda text: text.replace("precision = p.precision,", 'precision = p.precision, freeze = {names = "2.bias", steps = 6},'))
+    check(capl("small.lua", "--steps=6")[0] == 0, "a run that ends with its frozen steps")
+    status, out, err = capl("small.lua", "--resume", "--steps=9")
+    events = [line["step"] for line in metrics(RUN) if line.get("event", "").startswith("unfrozen")]
+    check(status == 0 and events == [6] and "step 7: unfrozen: 2.bias" in out, "lets go of them as one never stopped does", f"{events}\n{out}{err}")
+    edit(lambda text: text.replace(' freeze = {names = "2.bias", steps = 6},', ""))
+
+
 def loops_of_ones_own():
     for name, line in (("bare.lua", ""), ("kept.lua", "local ck = train.Checkpoint {model = model, optimizer = opt}\nck:resume()\nck:save()")):
         with open(name, "w", encoding="utf-8") as file:
@@ -176,6 +186,7 @@ def main():
     ended_early()
     never_comes()
     overrides()
+    unfrozen_between()
     loops_of_ones_own()
     other_weights()
 

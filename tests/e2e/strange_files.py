@@ -83,6 +83,30 @@ def damaged_lines():
     read_at_once("small.lua", f"--resume={RUN}", "--steps=11")
 
 
+OTHER = """--- capl: 1
+local trees = {
+  {checkpoint = 1, objects = 5, step = 10}, {checkpoint = 1, objects = {}, step = -1, facts = {}, rng = {}}, {1, 2, 3},
+  {checkpoint = 1, objects = {model = 5}, step = 10, facts = {}, rng = {seed = 1}},
+  {checkpoint = 1, objects = {model = 5, loop = {span = {seconds = 1, reserve = 0, position = 0}, parts = {}}}, step = 10, facts = {},
+    rng = {seed = 1}},
+}
+for i, tree in ipairs(trees) do train.save("other" .. i .. ".capl", tree) end
+"""
+
+
+def state_of_others():
+    """Whole files, with the right hash, that hold something else."""
+    with open("other.lua", "w", encoding="utf-8") as file:
+        file.write(OTHER)
+    read_at_once("other.lua")
+    fresh()
+    checkpoint = f"{RUN}/checkpoints/step-000010.capl"
+    for i, why in enumerate(["is no checkpoint of a run"] * 3 + ["was not saved by train.fit", "holds other state than that of this run"]):
+        shutil.copy(f"other{i + 1}.capl", checkpoint)
+        _, out, err = capl("small.lua", f"--resume={RUN}", "--steps=12", "--inexact")
+        check(why in err, why, out + err)
+
+
 def changed_settings():
     fresh()
     with open(f"{RUN}/settings.json", encoding="utf-8") as file:
@@ -134,6 +158,7 @@ def main():
     os.rename("runs", "kept")
     no_files()
     damaged_lines()
+    state_of_others()
     changed_settings()
     one_at_a_time()
     gone()

@@ -285,11 +285,13 @@ end
 
 --- Puts the state of a saved tree back; see Checkpoint:resume.
 function Checkpoint:load(saved, file)
-  tell_differences(self, file, saved)
-  core.no_grad(function()
-    for _, name in ipairs(ordered(self.objects)) do put_back(self, saved, name) end
+  folder.taking(file, function()
+    tell_differences(self, file, saved)
+    core.no_grad(function()
+      for _, name in ipairs(ordered(self.objects)) do put_back(self, saved, name) end
+    end)
+    core.rng(saved.rng.seed, saved.rng.streams)
   end)
-  core.rng(saved.rng.seed, saved.rng.streams)
   run.image_shape = run.image_shape or saved.image_shape -- model files need it, also of a run that has no step left to make
   self.step, self.top, self.last, self.last_step = saved.step, saved.top or {}, file, saved.step
   self.saved_at = core.clock()

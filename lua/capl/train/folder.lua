@@ -54,11 +54,30 @@ end
 
 -- ---- reading ----
 
+-- A number from 0 on that is no NaN and not infinite.
+local function is_count(value) return type(value) == "number" and value >= 0 and value < math.huge end
+
+-- Whether a tree has what all checkpoints have. Its hash says that it is what was saved, not who saved it.
+local function is_checkpoint(saved)
+  return type(saved) == "table" and saved.checkpoint == 1 and is_count(saved.step) and saved.step % 1 == 0 and
+    type(saved.objects) == "table" and type(saved.facts) == "table" and type(saved.rng) == "table" and is_count(saved.rng.seed)
+end
+
+--- Calls fn, which takes over state from a file: a mistake within means that the state is of another kind.
+function folder.taking(file, fn)
+  local ok, err = pcall(fn)
+  if ok then return end
+  local text = core.is_error(err) and err.message or err
+  if type(text) ~= "string" or (text ~= err and not text:find("^bad argument")) then error(err, 0) end
+  core.error{code = "format", path = false, message = ("%s holds other state than that of this run: %s"):format(file, text),
+    hint = "another program, or a loop of another kind, has written it"}
+end
+
 --- A checkpoint's tree.
 -- errs io, format: as tree.load; value: the file is of something else that train.save wrote
 function folder.load(file)
   local saved = tree.load(file)
-  if type(saved) == "table" and saved.checkpoint == 1 and saved.objects and saved.step then return saved end
+  if is_checkpoint(saved) then return saved end
   core.error{code = "value", path = false, message = file .. " is no checkpoint of a run, but state of another kind"}
 end
 

@@ -25,7 +25,7 @@ local function read_file(path)
   end
   local ok, saved = pcall(folder.load, path)
   if ok then
-    if saved.objects.model then return saved.objects.model, path end
+    if type(saved.objects.model) == "table" then return saved.objects.model, path end
     check.fail(OP, path .. ": this checkpoint has no model")
   end
   local only_tensors = core.is_error(saved) and saved.message:find("is no checkpoint, only tensors", 1, true)

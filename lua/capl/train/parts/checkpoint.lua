@@ -133,10 +133,20 @@ end
 -- The data as they are now: a file that goes away later is another matter.
 function Part:begin() self.keeper:facts() end
 
+-- State of a loop of one's own has no loop of train.fit in it.
+local function check_loop(saved, file)
+  local loop = saved.objects.loop
+  local was = type(loop) == "table" and type(loop.parts) == "table" and loop.span
+  if type(was) == "table" and tonumber(was.seconds) and tonumber(was.reserve) and tonumber(was.position) then return end
+  core.error{code = "value", path = false, message = file .. " was not saved by train.fit, but by another loop: its state does not fit",
+    hint = ("--init_from=%s begins a new run with its weights"):format(file)}
+end
+
 --- Told before all others: puts the state back if there is one to go on from.
 function Part:resume()
   local saved, file = checkpoint.find()
   if not saved then return end
+  check_loop(saved, file)
   self:check_finished(saved)
   self:forget_the_end(saved)
   local fit = self.fit

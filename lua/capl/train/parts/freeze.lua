@@ -48,18 +48,19 @@ local function new(fit)
   return setmetatable({fit = fit, frozen = {}, counter = counter}, Freeze)
 end
 
--- Whether an entry holds in the step that comes.
-local function holds(fit, entry)
-  if entry.steps then return fit.step < entry.steps end
+-- Whether an entry holds in the step behind so many that are done.
+local function holds(fit, entry, done)
+  if entry.steps then return done < entry.steps end
   if entry.epochs then return math.max(fit.epoch, 1) <= entry.epochs end
   return true
 end
 
 local function names_text(entry) return type(entry.names) == "string" and entry.names or table.concat(entry.names, ", ") end
 
+-- What held in the last step of a run that goes on is let go before the next one, as it was in that run.
 function Freeze:begin()
   for _, entry in ipairs(self.fit.o.freeze) do
-    if holds(self.fit, entry) then
+    if holds(self.fit, entry, math.max(self.fit.step - 1, 0)) then
       local object = features.apart(freeze, self.fit.model, entry.names, {batch_norm = entry.batch_norm})
       table.insert(self.frozen, {entry = entry, object = object})
     end
@@ -91,7 +92,7 @@ function Freeze:before_step()
   local fit = self.fit
   for i = #self.frozen, 1, -1 do
     local f = self.frozen[i]
-    if not holds(fit, f.entry) then
+    if not holds(fit, f.entry, fit.step) then
       f.object:unfreeze()
       table.remove(self.frozen, i)
       local text = ("unfrozen: %s"):format(names_text(f.entry))
