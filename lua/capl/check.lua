@@ -36,6 +36,15 @@ function check.unknown(op, what, name, names)
   check.fail(op, ("unknown %s '%s'; known: %s"):format(what, tostring(name), table.concat(names, ", ")))
 end
 
+--- value, which has to be one of names (a list).
+-- errs value: it is none of them, with the nearest one
+function check.one_of(op, what, value, names)
+  for _, name in ipairs(names) do
+    if name == value then return value end
+  end
+  check.unknown(op, what, value, names)
+end
+
 local function accepts(entry, value)
   local kind = core.typename(value)
   for i = 2, #entry do

@@ -73,7 +73,7 @@ local function read_ramp(i, given, stage)
   if (o.epochs == nil) == (o.steps == nil) then
     fail(i, "its ramp takes a number of epochs or of steps; give one of the two", 'ramp = {epochs = 2, shape = "cosine"}')
   end
-  if o.shape ~= "linear" and o.shape ~= "cosine" then check.unknown(where(i) .. ".ramp", "shape", o.shape, {"linear", "cosine"}) end
+  check.one_of(where(i) .. ".ramp", "shape", o.shape, {"linear", "cosine"})
   stage.ramp, stage.ramp_in_epochs, stage.shape = o.epochs or o.steps, o.epochs ~= nil, o.shape
   if not (stage.ramp > 0 and stage.ramp < 2 ^ 31) then
     fail(i, ("its ramp takes %g %s"):format(stage.ramp, o.epochs and "epochs" or "steps"),

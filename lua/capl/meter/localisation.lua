@@ -23,16 +23,13 @@ local spec = {
 
 local function check_options(o)
   if o.merge then check.fail(OP, "merge is for texts") end
-  if o.distance ~= "euclidean" and o.distance ~= "l1" then check.unknown(OP, "distance", o.distance, {"euclidean", "l1"}) end
+  check.one_of(OP, "distance", o.distance, {"euclidean", "l1"})
   local mains = {"mae", "rmse"}
   for _, px in ipairs(o.hits) do
     if type(px) ~= "number" or not (px > 0) then check.fail(OP, "hits lists distances in px, such as {2, 5}") end
     mains[#mains + 1] = ("hit_%g"):format(px)
   end
-  for _, name in ipairs(mains) do
-    if name == o.main then return end
-  end
-  check.unknown(OP, "main", o.main, mains)
+  check.one_of(OP, "main", o.main, mains)
 end
 
 --- train.LocalisationMeter{…}: a meter for places in images.

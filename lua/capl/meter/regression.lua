@@ -28,9 +28,7 @@ local spec = {
 local function new(opts)
   local o = check.options(OP, spec, opts)
   if o.merge then check.fail(OP, "merge is for texts") end
-  local known
-  for _, name in ipairs(mains) do known = known or name == o.main end
-  if not known then check.unknown(OP, "main", o.main, mains) end
+  check.one_of(OP, "main", o.main, mains)
   local inverse = o.inverse or o.series and function(x) return o.series:inverse(x) end
   local self = setmetatable({
     field = o.field, inverse = inverse, least = o.least, loader = o.loader, main = o.main,

@@ -42,9 +42,7 @@ end
 local function new(opts)
   local o = check.options(OP, spec, opts)
   if o.merge then check.fail(OP, "merge is for texts") end
-  local known
-  for _, name in ipairs(mains) do known = known or name == o.main end
-  if not known then check.unknown(OP, "main", o.main, mains) end
+  check.one_of(OP, "main", o.main, mains)
   local K, names = classes_of(o)
   local self = setmetatable({
     K = K, names = names, ignore = o.ignore, loader = o.loader, main = o.main, most = o.worst, n = 0, batches = 0, f_sum = 0,

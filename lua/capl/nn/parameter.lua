@@ -58,7 +58,7 @@ local kaiming_options = {{"a", "number", default = 0}, {"mode", "string", defaul
 local function kaiming_std(fname, tensor, opts)
   local o = check.options(fname, kaiming_options, opts)
   local fan_in, fan_out = fans(fname, tensor)
-  if o.mode ~= "fan_in" and o.mode ~= "fan_out" then check.unknown(fname, "mode", o.mode, {"fan_in", "fan_out"}) end
+  check.one_of(fname, "mode", o.mode, {"fan_in", "fan_out"})
   return gain_of(fname, o.nonlinearity, o.a) / math.sqrt(o.mode == "fan_in" and fan_in or fan_out)
 end
 

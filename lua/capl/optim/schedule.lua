@@ -210,9 +210,7 @@ function schedule.one_cycle(opts)
   local o = check.options("schedule.one_cycle", one_cycle_spec, opts)
   check_length("schedule.one_cycle", o, "total_steps")
   positive("schedule.one_cycle", o, "total_steps", "div_factor", "final_div_factor")
-  if o.anneal_strategy ~= "cos" and o.anneal_strategy ~= "linear" then
-    check.unknown("schedule.one_cycle", "anneal_strategy", o.anneal_strategy, {"cos", "linear"})
-  end
+  check.one_of("schedule.one_cycle", "anneal_strategy", o.anneal_strategy, {"cos", "linear"})
   return new("one_cycle", o, function(step, position)
     local start, phases = 0, one_cycle_phases(o, length_of("one_cycle", o.total_steps, step, position))
     for i, phase in ipairs(phases) do
@@ -269,10 +267,8 @@ local plateau_spec = {
 local function check_plateau(op, o)
   if not (o.factor > 0 and o.factor < 1) then check.fail(op, ("factor is above 0 and below 1, got %g"):format(o.factor)) end
   if o.patience < 0 or o.cooldown < 0 then check.fail(op, "patience and cooldown are numbers of figures from 0 on") end
-  if o.threshold_mode ~= "rel" and o.threshold_mode ~= "abs" then
-    check.unknown(op, "threshold_mode", o.threshold_mode, {"rel", "abs"})
-  end
-  if o.better and o.better ~= "min" and o.better ~= "max" then check.unknown(op, "better", o.better, {"min", "max"}) end
+  check.one_of(op, "threshold_mode", o.threshold_mode, {"rel", "abs"})
+  if o.better then check.one_of(op, "better", o.better, {"min", "max"}) end
 end
 
 -- Whether a figure is better than the best one by the threshold.

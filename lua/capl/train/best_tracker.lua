@@ -17,7 +17,7 @@ local spec = {{"better", "string", default = "max"}, {"keep", "whole", default =
 
 function BestTracker.new(opts)
   local o = check.options(OP, spec, opts)
-  if o.better ~= "max" and o.better ~= "min" then check.unknown(OP, "better", o.better, {"max", "min"}) end
+  check.one_of(OP, "better", o.better, {"max", "min"})
   if o.keep < 1 then check.fail(OP, ("keep is at least 1, got %d"):format(o.keep)) end
   return setmetatable({better = o.better, keep = o.keep, list = {}}, BestTracker)
 end

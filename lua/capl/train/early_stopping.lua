@@ -29,8 +29,8 @@ local function check_options(op, o)
     check.fail(op, "nothing says when to stop", "give patience, a number of evaluations, or target, a value to reach")
   end
   if o.patience and o.patience < 1 then check.fail(op, ("patience is at least 1, got %d"):format(o.patience)) end
-  if o.unit ~= "evaluations" and o.unit ~= "epochs" then check.unknown(op, "unit", o.unit, {"evaluations", "epochs"}) end
-  if o.better ~= "max" and o.better ~= "min" then check.unknown(op, "better", o.better, {"max", "min"}) end
+  check.one_of(op, "unit", o.unit, {"evaluations", "epochs"})
+  check.one_of(op, "better", o.better, {"max", "min"})
   if not (o.min_delta >= 0) then check.fail(op, ("min_delta is at least 0, got %g"):format(o.min_delta)) end
   if not (o.min_epochs >= 0) then check.fail(op, ("min_epochs is at least 0, got %g"):format(o.min_epochs)) end
 end

@@ -76,7 +76,7 @@ local function check_parts(o)
   end
   for _, name in ipairs{"train", "val", "test"} do check_loader(o, name) end
   if type(o.capture) == "string" and o.capture ~= "auto" then check.unknown(OP, "capture", o.capture, {"auto", "true", "false"}) end
-  if o.on_oom ~= "stop" and o.on_oom ~= "split" then check.unknown(OP, "on_oom", o.on_oom, {"stop", "split"}) end
+  check.one_of(OP, "on_oom", o.on_oom, {"stop", "split"})
 end
 
 -- Steps from steps, epochs or samples; nil when time alone ends the run.

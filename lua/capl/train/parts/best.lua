@@ -15,7 +15,7 @@ local Best = {}
 Best.__index = Best
 
 local function read(o)
-  if o.keep ~= "best" and o.keep ~= "last" then check.unknown(OP, "keep", o.keep, {"best", "last"}) end
+  check.one_of(OP, "keep", o.keep, {"best", "last"})
   if o.top_k < 0 then check.fail(OP, ("top_k is a number of models from 0 on, got %d"):format(o.top_k)) end
   if o.top_k > 0 and not o.val then check.fail(OP, "top_k needs a val loader that says which are best", "give val, or leave top_k out") end
   metric.read(OP, o.metric)
