@@ -142,7 +142,8 @@ static int op_call(lua_State *L)
   bool variadic = lua_toboolean(L, lua_upvalueindex(2));
   const capl_op *op = capl_op_get(id);
   int top = lua_gettop(L);
-  bool list = variadic && lua_istable(L, 1), options = lua_istable(L, top) && !(list && top == 1);
+  bool list = variadic && lua_istable(L, 1);
+  bool options = top > (list ? 1 : 0) && lua_istable(L, top); /* 0 is no index: there an old value may lie */
   int n = list ? (int)lua_objlen(L, 1) : top - options;
   capl_tensor *few[FEW], **in = n <= FEW ? few : lua_newuserdata(L, (size_t)n * sizeof *in);
   capl_tensor *out[CAPL_MAX_OUT] = {NULL};

@@ -124,6 +124,15 @@ describe("ops by name", function()
     assert.truthy(error_text(function() local y = capl.op.relu() return y end):find("relu", 1, true))
   end)
 
+  it("count no arguments as none, whatever the stack held there before", function()
+    local relu = capl.op.relu
+    assert.equal("LINE: relu: relu takes other inputs (x), not 0 inputs", error_text(function()
+      do local _ = type({1}) end
+      local y = relu()
+      return y
+    end))
+  end)
+
   it("take optional inputs as nil and any number as a list", function()
     assert.same({1, 4, 1, 1}, capl.op.conv2d(capl.zeros(1, 2, 3, 3), capl.zeros(4, 2, 3, 3), nil).shape)
     assert.same({4, 3}, capl.op.concat({x, x}, {dim = 1}).shape)
