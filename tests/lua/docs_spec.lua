@@ -76,8 +76,12 @@ describe("docstrings", function()
 end)
 
 describe("the parts of train.fit", function()
-  it("are all in their list, and no two have the same key", function()
+  it("are all in their list, and no two have the same key, which the contract explains", function()
     local list, keys, count = io.open(root .. "train/parts/init.lua"):read("*a"), {}, 0
+    local contract = {}
+    for text in io.open(root .. "../../docs/contract.md"):read("*a"):gmatch("`([^`\n]+)`") do
+      for word in text:gmatch("[%w_]+") do contract[word] = true end
+    end
     for path in io.popen("ls '" .. root .. "train/parts'"):lines() do
       local name = path:match("^(.*)%.lua$")
       if name ~= "init" then
@@ -87,9 +91,42 @@ describe("the parts of train.fit", function()
         for key in spec:gmatch('{"([%w_]+)",') do
           assert.is_nil(keys[key], ("%s of %s is a key of %s, too"):format(key, name, tostring(keys[key])))
           keys[key] = name
+          assert.is_true(contract[key], key .. " of train.fit is not in docs/contract.md")
         end
       end
     end
     assert.is_true(count >= 20 and keys.clip_norm == "clip" and keys.ema == "ema")
+  end)
+end)
+
+-- The first part of a name such as train.fit that does not exist; nil when all do.
+local function missing(value, path)
+  for part in path:gmatch("[%w_]+") do
+    if type(value) ~= "table" then return nil end -- what a function gives or a tensor has
+    local there, found = pcall(function() return value[part] end)
+    if not there or found == nil then return part end
+    value = found
+  end
+end
+
+describe("the pages in docs/", function()
+  it("have examples that compile, and name functions that exist", function()
+    local blocks, names, docs = 0, 0, root .. "../../docs/"
+    local roots = {capl = capl, nn = capl.nn, optim = capl.optim, train = capl.train, plot = capl.plot}
+    for page in io.popen("ls '" .. docs .. "'"):lines() do
+      local text = page:match("%.md$") and io.open(docs .. page):read("*a") or ""
+      for block in text:gmatch("```lua\n(.-)```") do
+        blocks = blocks + 1
+        assert(loadstring(block) or loadstring("return " .. block), page .. ": no Lua: " .. block)
+      end
+      for first, path in text:gmatch("%f[%w_./-]([a-z]+)%.([%w_.]+)") do
+        local lib = roots[first]
+        if lib and path ~= "pc" then -- capl.pc is a file
+          names = names + 1
+          assert.is_nil(missing(lib, path), ("%s: %s.%s"):format(page, first, path))
+        end
+      end
+    end
+    assert.is_true(blocks >= 12 and names >= 100, ("%d blocks, %d names"):format(blocks, names))
   end)
 end)
