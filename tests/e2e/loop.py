@@ -7,6 +7,7 @@ import json
 import os
 import re
 
+import tfevents
 from program import ROOT, capl, check, in_empty_folder
 
 RECIPE = """--- capl: 1
@@ -125,6 +126,8 @@ def goes_on_to_the_bit():
           str(evaluations("runs/loop")))
     check(result["plain"]["best_step"] and "plain_val_loss" in open("runs/loop-2/metrics.jsonl", encoding="utf-8").read(),
           "the weights as they are trained have figures of their own", str(result["plain"]))
+    tags = {tag for path in glob.glob("runs/loop/events*") for _, tag, _, _ in tfevents.read(path)}
+    check(not tags or "plain_val/exact" in tags and "train/plain_val_exact" not in tags, "TensorBoard shows them beside the others", str(tags))
     check(result["val"]["partial"] == {"batches": 2, "of": 3}, "figures of a part are marked", str(result["val"]))
 
 

@@ -3,11 +3,12 @@
 SPDX-License-Identifier: Apache-2.0
 """
 import os
+import re
 import time
 
 import pexpect
 
-from program import CAPL, capl, check, in_empty_folder
+from program import CAPL, ROOT, capl, check, in_empty_folder
 
 
 def ask(child, line, answer, what):
@@ -63,6 +64,13 @@ def pipe():
                        ("augment.schedule", "ramp"), ("data.pm25", "features = true"), ("data.pm25_features", "dew gap")):
         status, out, err = capl(text=f"?{name}\n")
         check(status == 0 and told in out and "See lua/" not in out, f"?{name} lists the options, wherever they are written", out + err)
+    with open(os.path.join(ROOT, "lua", "capl", "train", "init.lua"), encoding="utf-8") as file:
+        names = ["train." + name for name in re.findall(r"^  (\w+) = ", file.read(), re.M)]
+    check(len(names) > 20, "train has many parts", str(names))
+    names += ["capl.progress", "capl.checkpoint", "nn.Ensemble", "optim.groups", "optim.lr_factor"]
+    out = capl(text="".join(f"?{name}\nprint('----')\n" for name in names))[1]
+    for name, page in zip(names, out.split("----\n")):
+        check(page.startswith(name) and len(page.split("\n")) > 2, f"?{name} has a page of its own", page)
     status, out, err = capl(text="for i = 1, 2 do\n")
     check(status == 1 and "middle of a statement" in err, "an unfinished statement is an error", out + err)
 

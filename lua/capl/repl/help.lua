@@ -97,10 +97,48 @@ local function renamed(name)
   end
 end
 
+-- Docstring that begins with the name itself: "--- train.Log{…}: writes figures …".
+local function by_its_name(name)
+  local start = "^%s*%-%-%- " .. name:gsub("%p", "%%%0") .. "[^%w_.]"
+  for _, module in ipairs(core.modules()) do
+    local lines = split(core.source(module))
+    for i, line in ipairs(lines) do
+      if line:match(start) then
+        local after = i
+        while lines[after] and lines[after]:match("^%s*%-%-") do after = after + 1 end
+        return block_above(lines, after)
+      end
+    end
+  end
+end
+
+local lists = {train = "train", capl = "init"} -- modules that are little more than such a list
+
+-- Docstring of what a module's list of names takes from another file: "EMA = require "train.ema"", "f = {"run.progress", "new"}".
+local function taken_from(name)
+  local folder, last = name:match("^([%w_]+)%.([%w_]+)$")
+  for _, module in ipairs(core.modules()) do
+    if lists[folder] == module then
+      local entry = "%f[%w_]" .. last .. "%s*=%s*"
+      local text = core.source(module)
+      local file, rest = text:match(entry .. 'require[%s(]+"([%w_.]+)"([^\n]*)')
+      local field = rest and rest:match("%.([%w_]+)") or "new"
+      if not file then file, field = text:match(entry .. '{"([%w_.]+)", "([%w_]+)"}') end
+      if file then return in_text(core.source(file), name, field) or in_text(core.source(file), name, last) end
+    end
+  end
+end
+
+-- "local function new(opts)" is no line to type.
+local function as_called(doc, name)
+  local last = name:match("([%w_]+)$")
+  return doc and (doc:gsub("^local function new", name):gsub("^local function " .. last, name):gsub("^function [%w_]+%." .. last, name))
+end
+
 --- Page of a name; how the prompt works for none.
 function help.page(name)
   if name == "" then return usage end
-  local doc = renamed(name) or in_library(name)
+  local doc = renamed(name) or by_its_name(name) or as_called(taken_from(name) or in_library(name), name)
   if doc then return with_more(doc, name) end
   local last = name:match("([%w_]+)$")
   if core.op[last] then return require("cli.ops").page(last) end

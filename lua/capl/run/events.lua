@@ -12,9 +12,10 @@ end
 
 local skipped = {step = true, seconds = true, images = true, event = true}
 
--- val_exact -> val/exact, time.load -> time/load, loss -> train/loss
+-- val_exact -> val/exact, plain_val_exact -> plain_val/exact, time.load -> time/load, loss -> train/loss
 local tags = setmetatable({}, {__index = function(self, name)
   local tag = "train/" .. name
+  if name:find("^plain_val_") then tag = "plain_val/" .. name:sub(11) end
   if name:find("^val_") then tag = "val/" .. name:sub(5) end
   if name:find(".", 1, true) then tag = name:gsub("%.", "/", 1) end
   self[name] = tag
