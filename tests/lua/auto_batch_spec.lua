@@ -2,21 +2,15 @@
 -- SPDX-License-Identifier: Apache-2.0
 local capl = require "capl"
 local support = require "lua.support"
+local training = require "lua.training"
 
-local nn, optim, data, train = capl.nn, capl.optim, capl.data, capl.train
-local error_text = support.error_text
+local nn, optim, train = capl.nn, capl.optim, capl.train
+local error_text, fit, weights = support.error_text, training.fit, training.values_of
 
 local CHARSET = "01"
 
-local function fit(o)
-  o.val = false
-  local result = train.fit(o)
-  return result
-end
-
 local function loader(batch)
-  return data.loader{source = data.captcha{charset = CHARSET, length = 1, width = 24, height = 24, count = 600, fixed = true,
-    seed = 5}, role = "train", batch = batch, workers = 0}
+  return training.loader("train", 600, batch, nil, {charset = CHARSET, length = 1, width = 24, height = 24})
 end
 
 local function block(inputs, outputs)
@@ -31,12 +25,6 @@ local function job(changes)
     loss = function(y, batch) return nn.cross_entropy(y, batch.target:view(-1)) end}
   for key, value in pairs(changes or {}) do o[key] = value end
   return o
-end
-
-local function weights(model)
-  local out = {}
-  for name, tensor in pairs(model:state_dict()) do out[name] = tensor:tolist() end
-  return out
 end
 
 describe("train.auto_batch", function()

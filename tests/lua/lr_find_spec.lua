@@ -2,21 +2,15 @@
 -- SPDX-License-Identifier: Apache-2.0
 local capl = require "capl"
 local support = require "lua.support"
+local training = require "lua.training"
 
-local nn, optim, data, train = capl.nn, capl.optim, capl.data, capl.train
-local error_text = support.error_text
+local nn, optim, train = capl.nn, capl.optim, capl.train
+local error_text, fit = support.error_text, training.fit
 
 local CHARSET = "01"
 
-local function fit(o)
-  o.val = false
-  local result = train.fit(o)
-  return result
-end
-
 local function loader(count)
-  return data.loader{source = data.captcha{charset = CHARSET, length = 1, width = 24, height = 24, count = count, fixed = true,
-    seed = 5}, role = "train", batch = 8, workers = 0}
+  return training.loader("train", count, 8, nil, {charset = CHARSET, length = 1, width = 24, height = 24})
 end
 
 local function model_of()

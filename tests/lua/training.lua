@@ -27,4 +27,11 @@ function training.values_of(model)
   return out
 end
 
+--- train.fit without validation.
+function training.fit(o)
+  o.val = false
+  local result = capl.train.fit(o)
+  return result
+end
+
 return training
