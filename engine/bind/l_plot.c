@@ -418,7 +418,8 @@ static void read_trials(lua_State *L, report_trials *trials)
   int64_t n;
   lua_pushvalue(L, 2);
   *trials = (report_trials){.title = text_field(L, "title"), .font = text_field(L, "font"), .metric = text_field(L, "metric"),
-                            .percent = flag_field(L, "percent"), .less = flag_field(L, "less")};
+                            .percent = flag_field(L, "percent"), .less = flag_field(L, "less"),
+                            .chosen = (int)number_field(L, "chosen", 0)};
   trials->value = read_values(L, "values", &n);
   trials->n_trials = (int)n;
   report_setting *settings = push_list(L, "settings", sizeof *settings, &trials->n_settings);

@@ -155,6 +155,7 @@ typedef struct {
   const char *title, *font; /* as above */
   const char *metric;       /* name of the figure */
   bool percent, less;       /* shares of 1, shown in %; less is better */
+  int chosen;               /* the best trial, from 1, where more than its value has decided; 0: that of the best value */
   const double *value;      /* n_trials; NaN = the trial failed */
   int n_trials;
   const report_setting *settings;

@@ -64,6 +64,7 @@ static capl_status check_trials(const report_trials *t)
 static bool below(const report_trials *t, int a, int b)
 {
   if (!good(t, a) || !good(t, b)) return !good(t, a) && good(t, b);
+  if (t->chosen > 0 && (a == t->chosen - 1 || b == t->chosen - 1)) return b == t->chosen - 1;
   if (t->value[a] == t->value[b]) return a > b; /* the first of equals is best */
   return t->less ? t->value[a] > t->value[b] : t->value[a] < t->value[b];
 }

@@ -176,6 +176,9 @@ def does_what_the_page_shows():
     check(status == 1 and "train.EMA was asked for, but the run counted 0 updates of the averages" in err, "averages that are never updated", out + err)
     status, out, err = capl("own.lua", "--dry_run")
     check(status == 1 and "--dry_run is about train.fit, and this recipe has a loop of its own" in err, "which knows no dry run", out + err)
+    status, out, err = capl("own.lua", "--init_from=runs/own")
+    check(status == 1 and "this recipe has a loop of its own, which has not taken these weights" in err and "epoch  1" not in out,
+          "and takes no weights that it does not load", out + err)
 
 
 def main():

@@ -61,6 +61,19 @@ static void the_best_trial_is_blue_whichever_way_is_better(void **state)
   report_picture_fini(&less);
 }
 
+static void a_trial_that_was_chosen_is_the_best_one_whatever_its_value(void **state)
+{
+  (void)state;
+  static const double worst_last[] = {0.9, 0.8, 0.1};
+  report_trials t = {.title = "t", .metric = "exact", .n_trials = 3, .value = worst_last, .n_settings = 2, .settings = settings};
+  report_picture by_value = draw(&t);
+  t.chosen = 3;
+  report_picture chosen = draw(&t);
+  assert_true(highest_blue(&by_value) + 80 < highest_blue(&chosen));
+  report_picture_fini(&by_value);
+  report_picture_fini(&chosen);
+}
+
 static void without_a_figure_there_is_no_best_one(void **state)
 {
   (void)state;
@@ -99,6 +112,7 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
     cmocka_unit_test(the_best_trial_is_blue_whichever_way_is_better),
+    cmocka_unit_test(a_trial_that_was_chosen_is_the_best_one_whatever_its_value),
     cmocka_unit_test(without_a_figure_there_is_no_best_one),
     cmocka_unit_test(settings_without_a_place_are_refused),
     cmocka_unit_test(one_trial_and_many_settings_are_drawn),

@@ -272,7 +272,8 @@ end
 local setting_spec = {{"name", "string", required = true}, {"values", "table", required = true}, {"log", "boolean"}}
 local trials_spec = {
   {"path", "string", required = true}, {"title", "string"}, {"metric", "string", required = true}, {"percent", "boolean"},
-  {"less", "boolean"}, {"values", "table", required = true}, {"settings", "table", required = true}, {"font", "string"},
+  {"less", "boolean"}, {"chosen", "whole"},
+  {"values", "table", required = true}, {"settings", "table", required = true}, {"font", "string"},
 }
 
 -- Texts are places on an axis in the order in which they first come.
@@ -300,7 +301,8 @@ end
 
 --- Draws what trials of one recipe with other settings gave: the figure over each setting, and below all settings of every
 -- trial side by side; as a PNG file, whole or not at all; not under check and bench.
--- in   path; title; metric = name of the figure; percent = it is a share of 1; less = the least is best; values: the figure of
+-- in   path; title; metric = name of the figure; percent = it is a share of 1; less = the least is best; chosen = number of the best trial
+--      where more than its value has decided; values: the figure of
 --      each trial, NaN for one that failed; settings: a list of {name =, values = {…} numbers, or texts, of the trials; log =}
 -- errs value: unknown key, other numbers of values, no trial, above 24 settings, not above 0 on a log axis; io: path, font
 -- eg   plot.trials{path = "t.png", metric = "exact", values = {0.5, 0.9}, settings = {{name = "lr", values = {0.1, 0.01}}}}
@@ -311,10 +313,13 @@ function plot.trials(trials)
     settings[i] = read_setting(("plot.trials: settings[%d]"):format(i), setting, n)
   end
   check_path("plot.trials", t.path)
+  if t.chosen and (t.chosen < 1 or t.chosen > n) then
+    check.fail("plot.trials", ("chosen is one of %d trials, got %d"):format(n, t.chosen))
+  end
   if not draws() then return end
   core.plot.trials(t.path, {
     title = text_of(t.title), metric = text_of(t.metric), percent = t.percent, less = t.less, font = t.font,
-    values = numbers("plot.trials.values", t.values), settings = settings,
+    chosen = t.chosen, values = numbers("plot.trials.values", t.values), settings = settings,
   })
 end
 

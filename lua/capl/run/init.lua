@@ -206,6 +206,16 @@ local function precision_line()
   if precision and text then return ("precision %s: %s a step"):format(precision, text) end
 end
 
+-- --init_from is for train.fit, or for a loop that reads it.
+local function check_init_from()
+  for _, s in ipairs(run.settings) do
+    if s.key == "init_from" and not s.read then
+      local text = "--init_from=%s: this recipe has a loop of its own, which has not taken these weights"
+      core.error{code = "value", message = text:format(s.value), hint = "train.load_weights(model, p.init_from) before its first step does"}
+    end
+  end
+end
+
 --- The first step: nothing long has been wasted yet.
 local function first_step()
   check_args()
@@ -215,6 +225,7 @@ local function first_step()
     core.error{code = "value", message = "--dry_run is about train.fit, and this recipe has a loop of its own",
       hint = ("%s check %s makes its first step without data"):format(run.program, run.recipe)}
   end
+  check_init_from()
   local line = precision_line()
   if line then run.print(line) end
   save_settings()

@@ -42,10 +42,15 @@ end
 
 local function draw_trials(plan, folder, results)
   local trials, values, settings = last_of_each(results), {}, {}
-  for i, r in ipairs(trials) do values[i] = r.status == "done" and r.value or 0 / 0 end
+  local chosen -- the best of those that had the whole budget, which the best value may not be
+  for i, r in ipairs(trials) do
+    values[i] = r.status == "done" and r.value or 0 / 0
+    if r == results[1] and r.status == "done" then chosen = i end
+  end
   for i, key in ipairs(plan.keys) do settings[i] = setting_of(key, trials) end
   plot.trials{path = folder:file("sweep.png"), title = ("%s: %d trial%s"):format(folder.path, #trials, #trials == 1 and "" or "s"),
-    metric = plan.metric, percent = is_share(plan, trials), less = plan.goal == "min", values = values, settings = settings}
+    metric = plan.metric, percent = is_share(plan, trials), less = plan.goal == "min", chosen = chosen,
+    values = values, settings = settings}
 end
 
 local function draw_curves(plan, folder, results)
