@@ -17,6 +17,11 @@ typedef struct {
   int n_args;
   uint64_t streams; /* random streams opened before it */
   bool is_tensor[MAX_ARGS];
+  struct {
+    int ndim;
+    int64_t size[CAPL_MAX_NDIM];
+    capl_dtype dtype;
+  } result[CAPL_MAX_OUT]; /* what the first call gave */
 } call_again;
 
 static void drop_call(void *user)
@@ -39,6 +44,26 @@ static capl_status take_results(lua_State *L, int first, capl_tensor **out, int 
     }
     while (k-- > 0) capl_tensor_unref(out[k]), out[k] = NULL;
     return CAPL_FAIL(CAPL_EVALUE, "checkpoint: its function returns tensors alone, got %s", bind_typename(L, first + k + 1));
+  }
+  return CAPL_OK;
+}
+
+static void note_results(call_again *c, capl_tensor *const *out, int n)
+{
+  for (int k = 0; k < n; k++) {
+    c->result[k].ndim = out[k]->ndim;
+    c->result[k].dtype = out[k]->dtype;
+    memcpy(c->result[k].size, out[k]->size, sizeof c->result[k].size);
+  }
+}
+
+/* Gradients belong to results of the first call; others of the second one would get them wrongly. */
+static capl_status check_results(const call_again *c, capl_tensor *const *out, int n)
+{
+  for (int k = 0; k < n; k++) {
+    bool same = c->result[k].ndim == out[k]->ndim && c->result[k].dtype == out[k]->dtype;
+    for (int d = 0; same && d < out[k]->ndim; d++) same = c->result[k].size[d] == out[k]->size[d];
+    if (!same) return CAPL_FAIL(CAPL_ESTATE, "checkpoint: result %d of its function has another shape or dtype when it is called again", k + 1);
   }
   return CAPL_OK;
 }
@@ -99,6 +124,8 @@ static capl_status call_now(void *user, capl_tensor *const *in, int n_in, capl_t
     status = CAPL_FAIL(CAPL_ESTATE, "checkpoint: its function gave %d results, then %d", n_out, lua_gettop(L) - top);
   else
     status = take_results(L, top + 1, out, n_out);
+  if (status == CAPL_OK && (status = check_results(c, out, n_out)) != CAPL_OK)
+    for (int k = 0; k < n_out; k++) capl_tensor_unref(out[k]), out[k] = NULL;
   lua_settop(L, top);
   bind_scope_end(scope);
   return status;
@@ -151,6 +178,7 @@ static capl_status record(lua_State *L, int n_args, uint64_t streams, capl_tenso
   for (int k = 0; k < n_out && status == CAPL_OK; k++) status = capl_tensor_detach(out[k], &fresh[k]);
   call_again *c = status == CAPL_OK ? remember(L, n_args, streams, in, &n_in) : NULL;
   if (status == CAPL_OK && !c) status = CAPL_FAIL(CAPL_ENOMEM, "no memory for a checkpoint");
+  if (c) note_results(c, fresh, n_out);
   if (status == CAPL_OK) status = capl_segment_record(in, n_in, fresh, n_out, call_now, c, drop_call);
   if (status != CAPL_OK) return drop_all(fresh, n_out), status;
   drop_all(out, n_out);

@@ -90,15 +90,33 @@ static int sys_columns(lua_State *L)
   return 1;
 }
 
-static int put(lua_State *L, FILE *file)
+static int put_raw(lua_State *L, FILE *file)
 {
   size_t n;
-  const char *text = luaL_checklstring(L, 1, &n);
+  const char *text = luaL_checklstring(L, -1, &n);
   capl_sys_bar_clear();
   fwrite(text, 1, n, file);
   fflush(file);
   return 0;
 }
+
+/* Names of files and labels may hold commands to a terminal; it gets to see them as \x1b. */
+static int put(lua_State *L, FILE *file)
+{
+  size_t n;
+  const char *text = luaL_checklstring(L, 1, &n);
+  if (isatty(fileno(file)) && strlen(text) == n) {
+    char *shown = lua_newuserdata(L, 4 * n + 16);
+    capl_text_show(shown, 4 * n + 16, text, true);
+    lua_pushstring(L, shown);
+  } else {
+    lua_pushvalue(L, 1);
+  }
+  return put_raw(L, file);
+}
+
+/* draw(text): to standard output, with the commands to the terminal in it */
+static int sys_draw(lua_State *L) { return put_raw(L, stdout); }
 
 /* out(text), err(text): to standard output and standard error, at once */
 static int sys_out(lua_State *L) { return put(L, stdout); }
@@ -443,7 +461,7 @@ int capl_sys_push(lua_State *L)
     {"rss", sys_rss},       {"time", sys_time},   {"cut", sys_cut},           {"size", sys_size},
     {"kind", sys_kind},     {"stamp", sys_stamp}, {"mkdir", sys_mkdir}, {"mkdir_new", sys_mkdir_new},       {"read", sys_read}, {"write", sys_write},
     {"append", sys_append}, {"bar", sys_bar},           {"columns", sys_columns},
-    {"list", sys_list},     {"remove", sys_remove},     {"threads", sys_threads}, {"lock", sys_lock}, {"mute", sys_mute},     {"kernels", sys_kernels},
+    {"list", sys_list}, {"draw", sys_draw},     {"remove", sys_remove},     {"threads", sys_threads}, {"lock", sys_lock}, {"mute", sys_mute},     {"kernels", sys_kernels},
     {NULL, NULL}};
   lua_newtable(L);
   luaL_setfuncs(L, functions, 0);

@@ -118,6 +118,20 @@ def changed_settings():
     check("\x1b" not in read_at_once("diff", RUN, "runs/other"), "no text of a file steers the terminal")
 
 
+def strange_names():
+    """What a run says steers no terminal, and its commands can be pasted."""
+    for name in ("my recipe; it's <b>.lua", "red\x1b[31m\n.lua"):
+        shutil.copy("small.lua", name)
+        status, out, err = capl(name, "--steps=2")
+        check(status == 0 and "\x1b" not in out, "a recipe of any name", out + err)
+        command = out[out.index("next: ") + 6:].rsplit("IMAGE.png", 1)[0]
+        done = subprocess.run(["bash", "-c", command.replace(" predict ", " verify ", 1)], capture_output=True, text=True, timeout=60)
+        check(done.returncode == 0, "the next command can be pasted", command + done.stderr)
+    seen = subprocess.run(["script", "-qc", f"'{CAPL}' runs 'runs/red\x1b[31m\n'", "/dev/null"], capture_output=True, text=True, timeout=60,
+                          stdin=subprocess.DEVNULL)
+    check("\x1b" not in seen.stdout and "red" in seen.stdout, "nothing that is shown on a terminal steers it", repr(seen.stdout))
+
+
 def one_at_a_time():
     """Of processes that want the same run one gets it; a run that is going on is left alone."""
     fresh()
@@ -160,6 +174,7 @@ def main():
     damaged_lines()
     state_of_others()
     changed_settings()
+    strange_names()
     one_at_a_time()
     gone()
 

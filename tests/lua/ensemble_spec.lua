@@ -151,6 +151,7 @@ describe("nn.Ensemble", function()
     local ensemble, x = nn.Ensemble{n = 2, seed = 1, build = mlp}:eval(), capl.randn(2, 3, 6)
     local y = ensemble:each(x)
     for k = 1, 2 do assert.is_true(close(ensemble:member(k)(x:select(1, k)):tolist(), y:select(1, k):tolist(), 1e-5)) end
+    assert.truthy(error_text(nn.Ensemble, {n = 1e9, build = function() return nn.ReLU() end}):find("n is at most 65536", 1, true))
     assert.truthy(error_text(ensemble.each, ensemble, capl.randn(3, 3, 6)):find("(2,N,…) expected", 1, true))
   end)
 

@@ -65,6 +65,18 @@ describe("checkpoints", function()
     assert.same(gradient(function(fn, ...) return fn(...) end), gradient(capl.checkpoint))
   end)
 
+  it("refuse a function that gives something else when it is called again", function()
+    for _, other in ipairs{function(v) return v:view(4) end, function(v) return v:to("f16") end, function(v) return v, v end} do
+      local calls = 0
+      local y = capl.checkpoint(function(v)
+        calls = calls + 1
+        return (calls > 1 and other or function(same) return same * 2 end)(v)
+      end, capl.ones(2, 2, {requires_grad = true}))
+      assert.matches("checkpoint: ", error_text(function() y:sum():backward() end))
+      assert.equal(2, calls)
+    end
+  end)
+
   it("take less memory at the peak", function()
     local function peak(wrap)
       local layers = {}

@@ -10,6 +10,7 @@ local lines = require "cli.monitor_lines"
 local options = require "cli.options"
 local process = require "run.process"
 local progress = require "run.progress"
+local screen = require "report.screen"
 local value = require "report.value"
 
 local spec = {
@@ -160,9 +161,9 @@ end
 local function redraw(list, former)
   local wide = core.sys.columns() - 1
   local out = {former > 0 and ("\27[%dA"):format(former) or ""}
-  for _, line in ipairs(list) do out[#out + 1] = "\r" .. line:sub(1, wide) .. "\27[K\n" end
+  for _, line in ipairs(list) do out[#out + 1] = "\r" .. screen.clean(line:sub(1, wide)) .. "\27[K\n" end
   out[#out + 1] = "\27[J"
-  core.sys.out(table.concat(out))
+  core.sys.draw(table.concat(out))
 end
 
 local function show(o, seen, former)

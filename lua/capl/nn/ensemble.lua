@@ -10,6 +10,7 @@ local classes = require "nn.class"
 local layers = require "nn.ensemble_layers"
 
 local OP = "nn.Ensemble"
+local MOST = 65536 -- models; more are no ensemble but a slip of the hand
 local PREFIX = "models."
 
 local spec = {
@@ -31,6 +32,7 @@ local Ensemble = classes.class("Ensemble", require "nn.module")
 
 local function check_seeds(o)
   if o.n < 1 then check.fail(OP, ("n is at least 1, got %d"):format(o.n)) end
+  if o.n > MOST then check.fail(OP, ("n is at most %d, got %d"):format(MOST, o.n)) end
   if o.seed and o.seeds then check.fail(OP, "seed and seeds both say how models begin; give one") end
   if o.seeds and #o.seeds ~= o.n then check.fail(OP, ("seeds has %d numbers for %d models"):format(#o.seeds, o.n)) end
 end

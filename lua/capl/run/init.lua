@@ -11,6 +11,7 @@ local json = require "run.json"
 local output = require "run.output"
 local process = require "run.process"
 local products = require "run.products"
+local shell = require "run.shell"
 local trees = require "run.trees"
 
 local run = {
@@ -163,7 +164,7 @@ end
 -- settings.json: what was asked for, and of what and on what; recipe.lua: the text that ran.
 local function save_settings()
   local out = {recipe = run.recipe, started = core.sys.date(), version = core.version(), settings = {},
-    command = ("%s %s %s"):format(run.program, run.recipe, table.concat(run.args, " ")),
+    command = shell.command{run.program, run.recipe, unpack(run.args)},
     loop = run.in_force and run.in_force.loop, optimizers = run.in_force and run.in_force.optimizers,
     data = facts.data(run.loaders), model = facts.model(), machine = facts.machine(), process = process.this()}
   for _, s in ipairs(run.settings) do
@@ -223,7 +224,7 @@ local function first_step()
   if run.mode ~= "run" then return end
   if run.setting("dry_run") and not run.scratch then
     core.error{code = "value", message = "--dry_run is about train.fit, and this recipe has a loop of its own",
-      hint = ("%s check %s makes its first step without data"):format(run.program, run.recipe)}
+      hint = shell.command{run.program, "check", run.recipe} .. " makes its first step without data"}
   end
   check_init_from()
   local line = precision_line()
@@ -359,7 +360,7 @@ function run.next_command()
   local output_kind = hooks.model_options and hooks.model_options.output
   local reads_text = output_kind == nil or output_kind == "text"
   if not run.kept or not reads_text then return nil end
-  return ("%s predict %s %s"):format(run.program, run.kept, an_image())
+  return shell.command{run.program, "predict", run.kept, an_image()}
 end
 
 -- The report asks the device for figures after the recipe's last line, so an error of it has no line of its own.

@@ -11,13 +11,16 @@ local output = {
   mode = "lines", -- "lines", "quiet" or "json"
 }
 
--- Text of print's arguments, with what a terminal would obey shown as \x1b.
+-- What a terminal would obey shown as \x1b.
+local function harmless(text)
+  return (text:gsub("[%c]", function(c) return c ~= "\n" and c ~= "\t" and ("\\x%02x"):format(c:byte()) or nil end))
+end
+
+-- Text of print's arguments.
 local function printed(...)
   local parts = {}
   for i = 1, select("#", ...) do parts[i] = tostring((select(i, ...))) end
-  return (table.concat(parts, "\t"):gsub("[%c]", function(c)
-    return c ~= "\n" and c ~= "\t" and ("\\x%02x"):format(c:byte()) or nil
-  end))
+  return harmless(table.concat(parts, "\t"))
 end
 
 --- Chooses how a run speaks.
@@ -39,7 +42,7 @@ function output.text(text)
   if output.mode == "json" then
     output.object{text = text}
   elseif output.mode == "lines" then
-    core.sys.out(text .. "\n")
+    core.sys.out(harmless(text) .. "\n")
   end
 end
 

@@ -9,6 +9,7 @@ local metric = require "sweep.metric"
 local page = require "sweep.page"
 local picture = require "sweep.picture"
 local pool = require "sweep.pool"
+local shell = require "run.shell"
 local show = require "sweep.show"
 local trial = require "sweep.trial"
 
@@ -213,8 +214,8 @@ function Sweep:run()
   if how == "done" then return self:report() end
   if how == "error" then error(err, 0) end
   self:draw()
-  say(("stopped with %d of %d trials done%s; go on with: %s sweep --resume %s"):format(#self.folder.results, total_of(self.plan),
-    running > 0 and (", %d were running"):format(running) or "", self.plan.program, self.folder.path))
+  say(("stopped with %d of %d trials done%s; go on with: %s"):format(#self.folder.results, total_of(self.plan),
+    running > 0 and (", %d were running"):format(running) or "", shell.command{self.plan.program, "sweep", "--resume", self.folder.path}))
   core.sys.stop()
 end
 

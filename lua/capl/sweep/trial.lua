@@ -3,6 +3,7 @@
 local core = ...
 
 local metric = require "sweep.metric"
+local shell = require "run.shell"
 
 local trial = {}
 
@@ -18,18 +19,10 @@ function trial.words(plan, values, budget)
   return out
 end
 
--- A word as a shell takes it.
-local function quoted(word)
-  if word:match("^[%w_@%%+=:,./-]+$") then return word end
-  return "'" .. word:gsub("'", "'\\''") .. "'"
-end
-
 --- The command that does the same run again.
 function trial.command(plan, words)
-  local parts = {plan.program, plan.recipe}
-  if plan.threads ~= core.sys.threads() then table.insert(parts, 1, ("CAPL_THREADS=%d"):format(plan.threads)) end
-  for _, word in ipairs(words) do parts[#parts + 1] = quoted(word) end
-  return table.concat(parts, " ")
+  local text = shell.command{plan.program, plan.recipe, unpack(words)}
+  return plan.threads ~= core.sys.threads() and ("CAPL_THREADS=%d %s"):format(plan.threads, text) or text
 end
 
 --- What Pool:start takes. resumed: the folder holds a checkpoint to go on from
