@@ -6,6 +6,8 @@ local core = ...
 
 local process = {}
 
+local DYING = 1 -- seconds that a process may take to end
+
 -- The 22nd field of /proc/PID/stat, ticks after the boot; names of programs may hold blanks and brackets. One that has ended,
 -- and that nobody has asked how, is gone.
 local function started(pid)
@@ -37,6 +39,20 @@ end
 function process.alive(p)
   if type(p) ~= "table" or type(p.pid) ~= "number" or type(p.started_ticks) ~= "number" then return false end
   return p.boot == boot() and started(("%d"):format(p.pid)) == p.started_ticks
+end
+
+--- Takes a folder for this process alone, until it ends. other: the process that had it.
+-- Two that write the same files would spoil both. One that was killed a moment ago may still be on its way out.
+-- out  nil, or who has it: "process 17", "another process"
+function process.take(folder, other)
+  local began = core.clock()
+  local function is_free() return core.sys.lock(folder) and (process.same(other, process.this()) or not process.alive(other)) end
+  while not is_free() do
+    if core.clock() - began > DYING then
+      return process.alive(other) and ("process %d"):format(other.pid) or "another process"
+    end
+    core.sys.sleep(0.05)
+  end
 end
 
 return process

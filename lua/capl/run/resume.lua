@@ -18,8 +18,6 @@ local resume = {
 -- Settings that are about one start, not about the run.
 local OWN = {resume = true, inexact = true, init_from = true, quiet = true, json = true}
 
-local DYING = 1 -- seconds that a process may take to end
-
 local function fail(message, hint) core.error{code = "value", path = false, message = message, hint = hint} end
 
 -- ---- finding it ----
@@ -96,18 +94,10 @@ local function must_be_taken()
     "train.fit does it; a loop of one's own needs train.Checkpoint{…}: see capl.train.Checkpoint")
 end
 
--- Two processes that write one run's files would spoil both. One that was killed a moment ago may still be on its way out.
 local function take_folder(folder, settings)
-  local other = settings.process
-  local function is_free() return core.sys.lock(folder) and (process.same(other, process.this()) or not process.alive(other)) end
-  local began = core.clock()
-  while not is_free() do
-    if core.clock() - began > DYING then
-      local who = process.alive(other) and ("process %d"):format(other.pid) or "another process"
-      fail(("--resume: %s is trained by %s right now"):format(folder, who), "when it has ended, or was stopped, --resume goes on with it")
-    end
-    core.sys.sleep(0.05)
-  end
+  local who = process.take(folder, settings.process)
+  if not who then return end
+  fail(("--resume: %s is trained by %s right now"):format(folder, who), "when it has ended, or was stopped, --resume goes on with it")
 end
 
 --- Begins with what --resume says. -> {key = {value =, origin =, why =}} of that run, empty without.

@@ -44,9 +44,8 @@ end
 --- One sweep at a time works in a folder. errs state: another one does
 function Folder:take()
   local fine, other = pcall(core.json_decode, core.sys.read(self:file("sweep.lock")) or "")
-  local alive = fine and process.alive(other) and not process.same(other, process.this())
-  if not core.sys.lock(self.path) or alive then
-    local who = alive and ("process %d"):format(other.pid) or "another process"
+  local who = process.take(self.path, fine and other or nil)
+  if who then
     core.error{code = "state", message = ("%s works on the sweep in %s"):format(who, self.path),
       hint = "when it has ended, or was stopped, --resume goes on with it"}
   end
