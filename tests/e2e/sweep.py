@@ -106,7 +106,7 @@ def killed():
 
 
 def stopped():
-    words = [CAPL, "sweep", "small.lua", "--grid", "steps=1500,1501", "--out=T"]
+    words = [CAPL, "sweep", "small.lua", "--grid", "steps=3000,3001", "--out=T"]
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
         started = time.monotonic()
         while not glob.glob("T/trial-*/metrics.jsonl") and time.monotonic() - started < 30:

@@ -6,7 +6,7 @@ local core = ...
 
 local process = {}
 
-local DYING = 1 -- seconds that a process may take to end
+local DYING = 0.4 -- seconds that a process may take to end
 
 -- The 22nd field of /proc/PID/stat, ticks after the boot; names of programs may hold blanks and brackets. One that has ended,
 -- and that nobody has asked how, is gone.
