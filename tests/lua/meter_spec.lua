@@ -129,6 +129,13 @@ describe("a text meter", function()
     assert.is_true(close({0.9, 1, 3, 2 / 3}, {rows[2].from, rows[2].to, rows[2].n, rows[2].right}, 1e-9))
   end)
 
+  it("refuses labels that the charset does not have", function()
+    local meter = train.TextMeter{charset = "ABC"}
+    meter:add(capl.zeros(1, 2, 3), {target = capl.tensor({{0, 3}}, {dtype = "i32"})})
+    assert.matches("the label of sample 0 has class 3 at place 2; the charset has 3 characters, 0 to 2",
+      error_text(function() return (meter:result()) end), 1, true)
+  end)
+
   it("refuses readings that are no numbers", function()
     local meter = train.TextMeter{charset = "ABC"}
     meter:add(capl.zeros(1, 2, 3) / 0, {target = capl.tensor({{0, 0}}, {dtype = "i32"})})
@@ -239,6 +246,9 @@ describe("a segmentation meter", function()
       error_text(function() meter:add(capl.zeros(1, 2, 3, 3), {mask = mask_of(1, 1)}) end), 1, true)
     assert.matches("unknown main 'iou'; did you mean 'miou'?", error_text(function()
       return (train.SegmentationMeter{main = "iou"})
+    end), 1, true)
+    assert.matches("classes is how many there are, from 1 on, or their names; got 0", error_text(function()
+      return (train.SegmentationMeter{classes = 0})
     end), 1, true)
   end)
 end)

@@ -44,6 +44,7 @@ local function new(opts)
   if o.merge then check.fail(OP, "merge is for texts") end
   check.one_of(OP, "main", o.main, mains)
   local K, names = classes_of(o)
+  if K and K < 1 then check.fail(OP, ("classes is how many there are, from 1 on, or their names; got %d"):format(K)) end
   local self = setmetatable({
     K = K, names = names, ignore = o.ignore, loader = o.loader, main = o.main, most = o.worst, n = 0, batches = 0, f_sum = 0,
     wrong = {}, counted = 0,

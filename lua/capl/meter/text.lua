@@ -217,10 +217,21 @@ local function pair_of(self, read, truth, length, i)
   return table.concat(got), table.concat(want)
 end
 
+-- A class that the charset does not have would be counted as a character left out.
+local function check_truth(self, truth, length, i, id)
+  for place = 1, length do
+    local class = truth[(i - 1) * length + place]
+    if class >= #self.charset then
+      check.fail(OP, ("the label of %s has class %d at place %d; the charset has %d characters, 0 to %d"):format(
+        self:name_of(id or self.n), class, place, #self.charset, #self.charset - 1), "labels are counted from 0; -1 is no character")
+    end
+  end
+end
+
 --- Counts readings of a fixed length.
 -- in   read, truth: flat lists of class numbers, sample by sample; length: places of each; where truth is -1, nothing is
 --      counted; confidence: optional, a list with the probability of each reading; ids: optional, numbers of the samples
--- errs shape: lists that do not fit
+-- errs shape: lists that do not fit; value: a class that the charset does not have
 function Text:add_ids(read, truth, length, confidence, ids)
   if type(read) ~= "table" or type(truth) ~= "table" or type(length) ~= "number" then
     check.fail(OP, "add takes a tensor of scores and a batch, or lists of class numbers, read and meant, and how many a text has")
@@ -230,6 +241,7 @@ function Text:add_ids(read, truth, length, confidence, ids)
       :format(#read, #truth, length)}
   end
   for i = 1, #truth / length do
+    check_truth(self, truth, length, i, ids and ids[i])
     local got, want = pair_of(self, read, truth, length, i)
     self:count(got, want, confidence and confidence[i], ids and ids[i])
   end
