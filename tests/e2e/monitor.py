@@ -98,13 +98,20 @@ def own_loop():
     check(status == 0 and "machine" not in out and "monitor" not in read_json("runs/own-2/result.json"), "unless told not to", out)
 
 
+def written_after(path, moment):
+    """Whether a file was written after a moment; a folder that is being made has none yet."""
+    try:
+        return os.path.getmtime(path) > moment
+    except FileNotFoundError:
+        return False
+
+
 def stop_soon(*words):
     """Starts a run, stops it after some steps, and returns what its folder tells of the machine."""
     run = subprocess.Popen([CAPL, "small.lua", "--max_time=1h", "--monitor_every=0.05", *words], stdout=subprocess.DEVNULL,
                            stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL, env={**os.environ, "OMP_NUM_THREADS": "1"})
     started = time.time()
-    settings = "/settings.json"  # written after the first step
-    while not (os.path.exists(newest() + settings) and os.path.getmtime(newest() + settings) > started):
+    while not written_after(newest() + "/settings.json", started):  # after the first step
         time.sleep(0.02)
     time.sleep(0.3)
     run.send_signal(signal.SIGINT)

@@ -25,6 +25,7 @@ local function first_images(source, facts)
   if box:width() ~= facts.width or box:height() ~= facts.height or box:channels() ~= facts.channels then return nil end
   for id = 0, math.min(GOLDEN, source:count()) - 1 do
     local read, image = pcall(box.read, box, 0, id)
+    if not read and core.is_error(image) and image.code == "device" then error(image, 0) end
     if read then images[#images + 1] = image end
   end
   return #images > 0 and core.op.concat(images, {dim = 1}) or nil

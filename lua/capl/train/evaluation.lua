@@ -46,12 +46,13 @@ end
 
 -- ---- samples ----
 
--- The image of a sample as it lies in its source, u8 (1,C,H,W), and its fields; nil when there is none.
+-- The image of a sample as it lies in its source, u8 (1,C,H,W), and its fields; nil when there is none or its file went away.
 local function image_of(meter, id)
   local source = meter.loader and meter.loader.source
   if not source or not source.box then return nil end
   local read, image, _, fields = pcall(source.box.read, source.box, 1, id)
   if read then return image, fields or {} end
+  if core.is_error(image) and image.code == "device" then error(image, 0) end -- a lost GPU is no missing picture
 end
 
 local function name_of(meter, id)
