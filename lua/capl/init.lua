@@ -107,9 +107,13 @@ capl.ops = core.ops
 
 -- ---- the run ----
 
---- capl.model(model, {output = "text", charset = "0-9A-Z", length = 4}): the model that training is about.
+--- capl.model(model, {output = "text", charset = "0-9A-Z", length = 4}): the model that training is about. Its output (N,T,K)
+-- has a character of the charset at each of T places; with decoding = "ctc" T time steps for a text of any length, K being
+-- the charset and a blank behind it.
+-- errs value: unknown decoding, or CTC without a charset
 function capl.model(model, opts)
   if not capl.nn.is_module(model) then check.arg(1, "model", "module", model) end
+  require("meter.ctc").check_options(opts or {})
   hooks.set_model(model, opts or {})
   return model
 end

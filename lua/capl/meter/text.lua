@@ -8,6 +8,7 @@ local core = ...
 
 local align = require "meter.align"
 local check = require "check"
+local ctc = require "meter.ctc"
 local interval = require "meter.interval"
 local meters = require "meter"
 local pending = require "meter.pending"
@@ -52,11 +53,13 @@ local function check_sets(charset, sets)
   return sets
 end
 
-local spec = {{"charset", "string"}, {"merge", "table"}, {"decode", "function"}, {"loader", "table"}, {"worst", "whole", default = WORST}}
+local spec = {{"charset", "string"}, {"merge", "table"}, {"decode", "function"}, {"decoding", "string", default = "argmax"},
+  {"loader", "table"}, {"worst", "whole", default = WORST}}
 
 --- train.TextMeter{…}: a meter for texts.
 -- opts charset: all characters, in the order of their class numbers (loader's unless said); loader = names its samples;
 --      merge = list of sets of characters that count as one beside the strict figure ({"0O"} when the charset has both);
+--      decoding = "argmax": a character at each place, or "ctc": time steps with a blank behind the charset;
 --      decode = function(output, batch) -> list of texts[, list of confidences], for outputs that are no scores of a fixed
 --      number of places; worst = 24 readings to keep
 -- errs value: no charset, unknown option, a set with fewer than two of the charset
@@ -67,17 +70,21 @@ local function new(opts)
   if type(charset) ~= "string" or charset == "" then
     core.error{code = "value", message = "text_meter needs the charset as a string"}
   end
+  check.one_of(OP, "decoding", o.decoding, ctc.decodings)
+  if o.decoding == "argmax" and not o.decode then ctc.check_places(OP, o.loader) end
   local sets = check_sets(charset, o.merge)
   local self = setmetatable({
-    charset = charset, merge = sets, same = merged_of(sets), decode = o.decode, loader = o.loader, most = o.worst,
+    charset = charset, merge = sets, same = merged_of(sets), decode = o.decode, decoding = o.decoding, loader = o.loader,
+    most = o.worst,
     n = 0, exact = 0, merged = 0, chars = 0, right = 0, edits = 0, share = 0, confidence = 0, confident = 0,
-    by_place = {}, by_length = {}, by_confidence = {}, right_of = {}, pairs = {}, wrong = {}, fine = {}, seen_fine = 0,
+    steps = 0, blanks = 0, shapes = {}, by_place = {}, by_length = {}, by_confidence = {}, right_of = {}, pairs = {}, wrong = {}, fine = {}, seen_fine = 0,
   }, Text)
-  self.waiting = pending.new(function(columns, keys) self:read_columns(columns, keys) end)
+  local read = o.decoding == "ctc" and self.read_paths or self.read_columns
+  self.waiting = pending.new(function(columns, keys) read(self, columns, keys) end)
   return self
 end
 
---- The same for a charset: capl.text_meter(charset, {merge = …}).
+--- The same for a charset: capl.text_meter(charset, {merge = …, decoding = …}).
 local function of_charset(charset, opts)
   local o = {charset = charset}
   for key, value in pairs(opts or {}) do o[key] = value end
@@ -217,10 +224,10 @@ local function pair_of(self, read, truth, length, i)
   return table.concat(got), table.concat(want)
 end
 
--- A class that the charset does not have would be counted as a character left out.
-local function check_truth(self, truth, length, i, id)
+-- A class that the charset does not have would be counted as a character left out. before: numbers of earlier samples.
+local function check_label(self, truth, before, length, id)
   for place = 1, length do
-    local class = truth[(i - 1) * length + place]
+    local class = truth[before + place]
     if class >= #self.charset then
       check.fail(OP, ("the label of %s has class %d at place %d; the charset has %d characters, 0 to %d"):format(
         self:name_of(id or self.n), class, place, #self.charset, #self.charset - 1), "labels are counted from 0; -1 is no character")
@@ -241,7 +248,7 @@ function Text:add_ids(read, truth, length, confidence, ids)
       :format(#read, #truth, length)}
   end
   for i = 1, #truth / length do
-    check_truth(self, truth, length, i, ids and ids[i])
+    check_label(self, truth, (i - 1) * length, length, ids and ids[i])
     local got, want = pair_of(self, read, truth, length, i)
     self:count(got, want, confidence and confidence[i], ids and ids[i])
   end
@@ -253,21 +260,43 @@ function Text:name_of(id)
   return source and source.name and source:name(id) or ("sample %d"):format(id)
 end
 
--- columns: class numbers read, class numbers meant, confidences
-function Text:read_columns(columns, ids)
-  for i, sure in ipairs(columns[3]) do
+local function check_finite(self, confidence, ids)
+  for i, sure in ipairs(confidence) do
     if sure ~= sure then
       core.error{code = "value", op = OP, path = false,
         message = ("the model's output for %s is not finite"):format(self:name_of(ids[i])),
         hint = "look at the weights: a step with an infinite gradient, or a lower lr"}
     end
   end
+end
+
+-- columns: class numbers read, class numbers meant, confidences
+function Text:read_columns(columns, ids)
+  check_finite(self, columns[3], ids)
   self:add_ids(columns[1], columns[2], self.places, columns[3], ids)
+end
+
+-- columns: classes of the time steps, class numbers meant, confidences; batches may differ in their numbers of steps
+function Text:read_paths(columns, ids)
+  check_finite(self, columns[3], ids)
+  local shapes, sample, step, place = self.shapes, 0, 0, 0
+  self.shapes = {}
+  for _, shape in ipairs(shapes) do
+    for _ = 1, shape.n do
+      sample = sample + 1
+      check_label(self, columns[2], place, shape.places, ids[sample])
+      local read, blanks = ctc.collapse(self.charset, columns[1], step + 1, shape.steps)
+      self.steps, self.blanks = self.steps + shape.steps, self.blanks + blanks
+      self:count(read, self:text(columns[2], place + 1, shape.places), columns[3][sample], ids[sample])
+      step, place = step + shape.steps, place + shape.places
+    end
+  end
 end
 
 -- (N,T,K) scores of an output (N,T,K) or (N,T*K).
 local function scores(self, output, target)
   local N, T, K = target:size(1), target:size(2), #self.charset
+  ctc.refuse("train.evaluate", self.charset, output, N)
   if output:size(1) ~= N or output:numel() ~= N * T * K then
     check.fail("train.evaluate", ("the model's output is (%s); it should hold %d places x %d characters for each image"):format(
       table.concat(output:size(), ","), T, K), "train.TextMeter{decode = function(output, batch) return texts end} reads others")
@@ -284,6 +313,16 @@ local function add_scores(self, output, batch, ids)
   self.waiting:add({place, target, confidence}, ids)
 end
 
+-- Time steps: the greatest score of each, and the probability of the path that they are.
+local function add_paths(self, output, batch, ids)
+  local target = batch.target
+  local probability, class = ctc.scores("train.evaluate", self.charset, output, target:size(1)):softmax(-1):max(-1)
+  table.insert(self.shapes, {n = target:size(1), steps = output:size(2), places = target:size(2)})
+  self.waiting:add({class, target, probability:log():sum(2):exp()}, ids)
+end
+
+local ways = {argmax = add_scores, ctc = add_paths}
+
 local function add_texts(self, output, batch, ids)
   local texts, confidence = self.decode(output, batch)
   local truth, length = batch.target:reshape(-1):tolist(), batch.target:size(2)
@@ -297,6 +336,7 @@ end
 
 --- Counts a batch; what was read is fetched from the device later, many batches at once.
 -- in   output (N,T,K) or (N,T*K): scores of K characters at T places; batch of a loader, with target (N,T), -1 = none.
+--      With decoding = "ctc" (N,T,K+1): scores of T time steps, the blank last; target (N,S), -1 behind the text.
 --      Or as add_ids: lists of class numbers
 function Text:add(output, batch, length, confidence)
   if not core.is_tensor(output) and not self.decode then return self:add_ids(output, batch, length, confidence) end
@@ -306,7 +346,7 @@ function Text:add(output, batch, length, confidence)
     ids = {}
     for i = 1, batch.target:size(1) do ids[i] = self.n + #self.waiting.keys + i - 1 end
   end
-  return core.no_grad(self.decode and add_texts or add_scores, self, output, batch, ids)
+  return core.no_grad(self.decode and add_texts or ways[self.decoding], self, output, batch, ids)
 end
 
 -- ---- figures ----
@@ -357,7 +397,7 @@ end
 --      edit_distance: characters to exchange, leave out or put in for a text, on the mean; edit_distance_normalised: of each
 --      text, as a share of the longer of reading and truth; cer: all edits over all characters of the truth; confusions: the
 --      ten most frequent; confidence: mean, when it was given; merged: {sets, exact, low, high} with look-alikes counted as
---      one, if there are any
+--      one, if there are any; blanks: of CTC readings, the share of time steps that are blank
 function Text:result()
   self.waiting:flush()
   local exact, low, high = interval.share(self.exact, self.n)
@@ -368,6 +408,7 @@ function Text:result()
     edit_distance = self.edits / n, edit_distance_normalised = self.share / n, cer = self.edits / math.max(self.chars, 1),
     positions = self:positions(), confusions = self:confusions(10),
     confidence = self.confident > 0 and self.confidence / self.confident or nil,
+    blanks = self.steps > 0 and self.blanks / self.steps or nil,
   }
   if #self.merge > 0 then
     local merged, merged_low, merged_high = interval.share(self.merged, self.n)

@@ -4,6 +4,7 @@ local core = ...
 
 local capl = require "init"
 local check = require "check"
+local hooks = require "hooks"
 local lock = require "data.lock"
 local meters = require "meter"
 local pending = require "meter.pending"
@@ -13,6 +14,7 @@ local OP = "train.evaluate"
 
 local spec = {
   {"precision", "string", "table", default = "auto"}, {"merge", "table"}, {"loss", "function"}, {"meter", "string", "function"},
+  {"decoding", "string"},
   {"input", "function", default = function(batch) return batch.image or batch.input end},
 }
 
@@ -112,7 +114,8 @@ end
 --      is compared on "val"
 -- opts precision = "auto"; meter = "text" (where the samples have texts) | "segmentation" | "localisation" | "regression" |
 --      function(loader) -> meter; merge = {"0O", …} sets of characters counted as one beside the strict figure (default {"0O"}
---      when the charset has both); loss = function(output, batch) for its mean; input = function(batch) -> what the model is
+--      when the charset has both); decoding = "argmax" | "ctc" (that of capl.model); loss = function(output, batch) for its
+--      mean; input = function(batch) -> what the model is
 --      called with (batch.image, else batch.input)
 -- out  meter: meter:result(), meter:line(), meter.main = name of the figure that says which model is better, meter.better =
 --      "max" | "min"; meter.loss; meter.replaced = unreadable samples that on_error = "skip" replaced by others
@@ -123,7 +126,7 @@ local function evaluate(model, loader, opts)
   check.arg(1, "evaluate", "table", model)
   check.arg(2, "evaluate", "table", loader)
   check_loader(loader)
-  local meter = meters.make(OP, o.meter, loader, {merge = o.merge})
+  local meter = meters.make(OP, o.meter, loader, {merge = o.merge, decoding = o.decoding or (hooks.model_options or {}).decoding})
   local replaced, seen = loader:stats().substituted, nil
   meter.role, meter.loader = loader.role, loader
   meter.again = function(ids) return in_eval_mode(model, function() return read_again(model, loader, ids, o) end) end

@@ -1,0 +1,97 @@
+-- Meters of texts of any length: what CTC's time steps say, beside labels padded with -1.
+-- SPDX-License-Identifier: Apache-2.0
+local capl = require "capl"
+local support = require "lua.support"
+
+-- Scores (N,T,K) with `high` at the class that each row of classes names.
+local function scores(rows, K, high)
+  local out = {}
+  for n, row in ipairs(rows) do
+    out[n] = {}
+    for t, class in ipairs(row) do
+      out[n][t] = {}
+      for k = 1, K do out[n][t][k] = k == class + 1 and (high or 9) or 0 end
+    end
+  end
+  return capl.tensor(out)
+end
+
+local function target(rows) return capl.tensor(rows, {dtype = "i32"}) end
+
+local function meter() return capl.text_meter("ABC", {decoding = "ctc"}) end
+
+describe("a meter of CTC readings", function()
+  it("joins equal neighbours and leaves blanks out", function()
+    local m = meter()
+    m:add(scores({{0, 0, 3, 0, 1}, {3, 3, 3, 3, 3}, {2, 2, 2, 3, 3}}, 4), {target = target{{0, 0, 1}, {0, -1, -1}, {2, -1, -1}}})
+    local r = m:result()
+    assert.same({3, 2 / 3}, {r.n, r.exact})
+    assert.is_true(support.close(r.blanks, 8 / 15))
+    assert.equal("A as nothing 1", m:confusion_line())
+    assert.same({{length = 1, n = 2, right = 0.5}, {length = 3, n = 1, right = 1}}, (function()
+      local out = {}
+      for i, row in ipairs(m:write().by_length) do out[i] = {length = row.length, n = row.n, right = row.right} end
+      return out
+    end)())
+  end)
+
+  it("reads batches of different numbers of time steps and of places", function()
+    local m = meter()
+    m:add(scores({{0, 3, 1}, {2, 3, 3}}, 4), {target = target{{0, 1}, {2, -1}}})
+    m:add(scores({{3, 0, 3, 0, 3, 0}}, 4), {target = target{{0, 0, 0, -1}}})
+    assert.equal(1, m:result().exact)
+  end)
+
+  it("is as sure as the path of greatest scores is likely", function()
+    local m = meter()
+    m:add(scores({{0, 3}}, 4, 2), {target = target{{0}}})
+    local step = math.exp(2) / (math.exp(2) + 3)
+    assert.is_true(support.close(m:result().confidence, step ^ 2, 1e-6))
+  end)
+
+  it("names both numbers when the classes are no charset with a blank", function()
+    assert.matches("output is %(1,2,3%); CTC reads %(1,T,4%): 3 characters and a blank", support.error_text(function()
+      meter():add(scores({{0, 1}}, 3), {target = target{{0}}})
+    end))
+    assert.matches("batch first", support.error_text(function()
+      meter():add(scores({{0, 1}, {0, 1}, {0, 1}}, 4), {target = target{{0}, {1}}})
+    end), 1, true)
+  end)
+
+  it("is asked for where the classes are a charset with a blank", function()
+    assert.matches("4 classes, one more than the 3 characters.*decoding = \"ctc\"", support.error_text(function()
+      capl.text_meter("ABC"):add(scores({{0, 1}}, 4), {target = target{{0, 1}}})
+    end))
+  end)
+
+  it("refuses places for texts of several lengths, which cannot tell where one ends", function()
+    assert.matches("the texts have 2 to 4 characters", support.error_text(function()
+      capl.train.TextMeter{loader = {charset = "ABC", length_min = 2, length = 4}}
+    end))
+  end)
+
+  it("names the sample whose output is no number", function()
+    local m = meter()
+    m:add(scores({{0, 1}}, 4, 0 / 0), {target = target{{0, 1}}})
+    assert.matches("output for sample 0 is not finite", support.error_text(m.result, m))
+  end)
+
+  it("keeps nothing on the device", function()
+    support.no_leak(function()
+      local m = meter()
+      capl.scope(function() m:add(scores({{0, 1}}, 4), {target = target{{0, 1}}}) end)
+      m:result()
+    end)
+  end)
+end)
+
+describe("capl.model", function()
+  after_each(function() capl.model(capl.nn.Linear(1, 1)) end)
+
+  it("is told how texts are read", function()
+    local model = capl.nn.Linear(2, 4)
+    assert.matches("unknown decoding 'ctcc'; did you mean 'ctc'", support.error_text(capl.model, model, {decoding = "ctcc"}))
+    assert.matches("needs the charset", support.error_text(capl.model, model, {output = "text", decoding = "ctc"}))
+    assert.equal(model, capl.model(model, {output = "text", charset = "ABC", decoding = "ctc"}))
+  end)
+end)
