@@ -77,7 +77,8 @@ local function new(opts)
     charset = charset, merge = sets, same = merged_of(sets), decode = o.decode, decoding = o.decoding, loader = o.loader,
     most = o.worst,
     n = 0, exact = 0, merged = 0, chars = 0, right = 0, edits = 0, share = 0, confidence = 0, confident = 0,
-    steps = 0, blanks = 0, shapes = {}, by_place = {}, by_length = {}, by_confidence = {}, right_of = {}, pairs = {}, wrong = {}, fine = {}, seen_fine = 0,
+    steps = 0, blanks = 0, shapes = {}, by_place = {}, by_length = {}, by_confidence = {}, right_of = {}, pairs = {}, wrong = {},
+    fine = {}, seen_fine = 0,
   }, Text)
   local read = o.decoding == "ctc" and self.read_paths or self.read_columns
   self.waiting = pending.new(function(columns, keys) read(self, columns, keys) end)
