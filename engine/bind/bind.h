@@ -48,7 +48,10 @@ const char *capl_bind_error_code(lua_State *L, int index);
 
 /* ---- Ctrl-C (interrupt.c) -------------------------------------------------------------------- */
 
-/* Makes JIT-compiled loops of L stoppable. One state per process. Call it after fork. */
+/* Makes JIT-compiled loops of L stoppable. One state per process. Call it after fork, on the thread that runs L: from then
+** on that thread has a stack for signal handlers, and every handler of the process must be installed with these flags.
+** Not deferred: a signal held back on that thread would go to a compute thread, which has no such stack. */
+#define CAPL_INTERRUPT_FLAGS (SA_ONSTACK | SA_NODEFER)
 void capl_interrupt_install(lua_State *L);
 /* Undone before L is closed: later requests do nothing. */
 void capl_interrupt_remove(void);

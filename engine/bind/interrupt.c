@@ -6,6 +6,9 @@
 ** outermost capl_bind_call returns, so a recipe's pcall cannot swallow the interrupt. Measured on Debian's
 ** LuaJIT: no cost in compiled code, stops within 0.5 ms. Code inside one C call (a long string.rep, a
 ** kernel) is not stopped; ops ask capl_interrupt_pending between each other.
+**
+** Handlers have a stack of their own: oneDNN's generated sgemm kernels keep their stack pointer in a small buffer of the
+** heap, and a signal's frame, which the kernel of the system writes below the stack pointer, would fall on what lies there.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #include "bind/l_bind.h"
@@ -43,6 +46,23 @@ static void tick_every(long microseconds)
   setitimer(ITIMER_PROF, &timer, NULL);
 }
 
+static void make_stack(void)
+{
+  enum { BYTES = 64 * 1024 }; /* a frame with all AVX-512 registers takes 4 KiB, one with AMX tiles 12 */
+  static _Alignas(64) char memory[BYTES];
+  stack_t former;
+  if (sigaltstack(NULL, &former) == 0 && !(former.ss_flags & SS_DISABLE)) return; /* a sanitizer's, say */
+  sigaltstack(&(stack_t){.ss_sp = memory, .ss_size = BYTES}, NULL);
+}
+
+static void move_ticks_to_stack(void)
+{
+  struct sigaction action;
+  if (sigaction(SIGPROF, NULL, &action) != 0) return;
+  action.sa_flags |= CAPL_INTERRUPT_FLAGS;
+  sigaction(SIGPROF, &action, NULL);
+}
+
 /* "l": traces check at lines; with "f" most compiled loops would not stop. */
 void capl_interrupt_install(lua_State *L)
 {
@@ -51,6 +71,8 @@ void capl_interrupt_install(lua_State *L)
   requested = 0;
   luaJIT_profile_start(L, "li10", on_tick, NULL);
   tick_every(0);
+  make_stack();
+  move_ticks_to_stack();
 }
 
 void capl_interrupt_remove(void)

@@ -79,7 +79,8 @@ static void take_signals(lua_State *L)
 {
   lua_thread = pthread_self();
   capl_interrupt_install(L);
-  struct sigaction action = {.sa_handler = on_signal}; /* no SA_RESTART: a read at the prompt must end */
+  struct sigaction action = {.sa_handler = on_signal, .sa_flags = CAPL_INTERRUPT_FLAGS};
+  /* no SA_RESTART: a read at the prompt must end */
   sigaction(SIGINT, &action, NULL);
   sigaction(SIGTERM, &action, NULL);
   if (!capl_worker_ignored(SIGHUP)) sigaction(SIGHUP, &action, NULL);
