@@ -238,6 +238,45 @@ describe("early_stop of train.fit", function()
   end)
 end)
 
+describe("settle of train.fit", function()
+  local function still(changes) -- a run in which nothing gets better
+    local o = job(changes)
+    o.optimizer, o.model[2].momentum = optim.SGD(o.model:parameters(), {lr = 0}), 0
+    return o
+  end
+
+  it("begins the last stretch of the run when val gets no better", function()
+    local r = train.fit(still{steps = 60, eval_every = 2, settle = {patience = 2, share = 0.5, metric = "loss"}})
+    assert.same({"steps", 12}, {r.ended, r.steps}) -- the third evaluation, after step 6, is the second without a better one
+  end)
+
+  it("lets the rate fall to its end", function()
+    local o = still{steps = 1000, eval_every = 1, settle = {patience = 2, metric = "loss"}}
+    local seen = {}
+    local falling = optim.schedule.warmup_stable_decay{lr = 1e-9, warmup = 1, total = "run"}
+    o.optimizer = optim.SGD(o.model:parameters(), {lr = falling})
+    o.loss = function(output, batch)
+      seen[#seen + 1] = o.optimizer.lr
+      return training.loss_of(output, batch)
+    end
+    local r = train.fit(o)
+    assert.is_true(r.steps < 1000)
+    assert.near(1e-9, seen[2], 1e-15)
+    assert.is_true(o.optimizer.lr < 0.4e-9)
+  end)
+
+  it("leaves a run alone that is in its last stretch already", function()
+    assert.equal(8, train.fit(still{steps = 8, eval_every = 2, settle = {patience = 2, share = 0.5, metric = "loss"}}).steps)
+  end)
+
+  it("refuses what it cannot do", function()
+    local function said(changes) return error_text(function() local r = train.fit(job(changes)) return r end) end
+    assert.matches("share is that of the run which its end takes, above 0 and below 1, got 1",
+      said{settle = {patience = 1, share = 1}}, 1, true)
+    assert.matches("nothing says when to stop", said{settle = {share = 0.5}}, 1, true)
+  end)
+end)
+
 describe("train.BestTracker", function()
   it("holds the arg-max of any history, the last of equal ones", function()
     local random = 12345

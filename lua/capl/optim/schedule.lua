@@ -169,6 +169,12 @@ function schedule.cosine_restart(opts)
   end)
 end
 
+-- How much of its warm-up is over, 1 and more when all of it is.
+local function warm_share(o, step, position)
+  local warm = (step + 1) / o.warmup
+  return o.total == "run" and math.max(warm, 4 * (position or 0)) or warm
+end
+
 --- Linear warm-up, then half a cosine that reaches eta_min at step total and stays there.
 -- opts lr, warmup (steps), total (steps, or "run": warm-up then ends after a quarter of the run at the latest), eta_min = 0
 -- Warm-up: lr * (step + 1) / warmup; over the "run", lr * 4 * position when that is more.
@@ -180,10 +186,33 @@ function schedule.warmup_cosine(opts)
     check.fail("schedule.warmup_cosine", ("total = %g must exceed warmup = %g"):format(o.total, o.warmup))
   end
   return new("warmup_cosine", o, function(step, position)
-    local total, warmup, warm = length_of("warmup_cosine", o.total, step, position), o.warmup, (step + 1) / o.warmup
-    if o.total == "run" then warmup, warm = math.min(warmup, total / 4), math.max(warm, 4 * (position or 0)) end
+    local total, warmup, warm = length_of("warmup_cosine", o.total, step, position), o.warmup, warm_share(o, step, position)
+    if o.total == "run" then warmup = math.min(warmup, total / 4) end
     if warm < 1 then return o.lr * warm end
     return cosine_between(o.lr, o.eta_min, math.max(0, math.min(1, (step - warmup) / (total - warmup))))
+  end)
+end
+
+--- Linear warm-up, then the same rate, then a straight line down to eta_min at the end: for runs whose end is not known yet.
+-- opts lr, warmup (steps), total (steps, or "run": warm-up then ends after a quarter of the run at the latest), decay = 0.25
+--      (share of all steps that goes down), eta_min = 0
+-- Hu et al., "MiniCPM", 2024 (warmup-stable-decay). train.fit{settle = …} begins its last stretch when val says so.
+-- eg   optim.schedule.warmup_stable_decay{lr = 1, warmup = 10, total = 100, decay = 0.5}:lr(75)  --> 0.5
+function schedule.warmup_stable_decay(opts)
+  local op = "schedule.warmup_stable_decay"
+  local o = check.options(op, {{"lr", "number", required = true}, {"warmup", "number", required = true},
+    {"total", "number", "string", required = true}, {"decay", "number", default = 0.25}, {"eta_min", "number", default = 0}}, opts)
+  check_length(op, o, "total")
+  if o.total ~= "run" and o.total <= o.warmup then
+    check.fail(op, ("total = %g must exceed warmup = %g"):format(o.total, o.warmup))
+  end
+  if not (o.decay > 0 and o.decay <= 1) then
+    check.fail(op, ("decay is a share of the run, above 0 and at most 1, got %g"):format(o.decay))
+  end
+  return new("warmup_stable_decay", o, function(step, position)
+    local total = length_of("warmup_stable_decay", o.total, step, position)
+    local down = math.max(0, math.min(1, (step / total - (1 - o.decay)) / o.decay))
+    return math.min(warm_share(o, step, position), 1) * (o.lr + (o.eta_min - o.lr) * down)
   end)
 end
 

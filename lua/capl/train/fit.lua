@@ -273,7 +273,7 @@ end
 --       capture = "auto" (where the device can and the step lets it) | true (or an error) | false: the step as one graph;
 --       on_oom = "stop" (an error that says which batch would fit) | "split": out of memory, a batch is done in halves,
 --       quarters … whose gradients are summed; batch norm then sees the parts. The loss has to be a mean over the batch;
---       and metric, top_k, early_stop, ema, accumulate, clip_norm, clip_value, lr_rule, base_batch, freeze, limit_batches, overfit,
+--       and metric, top_k, early_stop, settle, ema, accumulate, clip_norm, clip_value, lr_rule, base_batch, freeze, limit_batches, overfit,
 --       sanity, dry_run, checkpoint, override …: docs/training.md, docs/checkpoints.md
 -- out   {ended, steps, images, seconds, images_per_s, val (of the last weights), best (of the best ones), best_step, test,
 --       micro_batch (after a split), captured_steps, folder}; figures as of capl.text_meter

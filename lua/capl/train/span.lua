@@ -52,6 +52,16 @@ function Span:advance(step)
   return self.position
 end
 
+--- Lets the run end earlier: its last `share` begins with the step that was told last.
+-- out  the step it will end with
+function Span:settle(share)
+  self:shorten(math.ceil(self.step / (1 - share)))
+  return self.steps
+end
+
+--- Lets the run end with that step at the latest.
+function Span:shorten(steps) self.steps = math.min(self.steps or steps, steps) end
+
 function Span:over() return self.position >= 1 end
 
 --- What ended the run: "steps" or "max_time".

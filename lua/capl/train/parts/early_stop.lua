@@ -70,12 +70,6 @@ function Stop:lines()
   return lines
 end
 
---- A saved state for a run that goes on after its stop: patience begins anew.
-function Stop.go_on(state)
-  if state then state.waited, state.best_epoch = 0, nil end
-  return state
-end
-
 function Stop:state() return self.stopper and self.stopper:state() or self.saved end
 
 function Stop:set_state(state)

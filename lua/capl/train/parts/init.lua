@@ -44,6 +44,7 @@ local list = {
   require "train.parts.ema_compare",
   require "train.parts.best",
   require "train.parts.early_stop",
+  require "train.parts.settle",
   require "train.parts.plateau",
   require "train.parts.gap",
   require "train.parts.curriculum",

@@ -1,0 +1,85 @@
+-- settle.lua: the key settle of train.fit: when val has stopped getting better, the last stretch of the run begins.
+--
+-- Early stopping ends a run with rates that are still high. Here the run's position jumps to where its last share begins, so
+-- that a schedule whose length is "run" lets the rates fall to their end first: the run ends by itself, and settled.
+-- SPDX-License-Identifier: Apache-2.0
+local EarlyStopping = require "train.early_stopping"
+local check = require "check"
+local features = require "run.features"
+local metric = require "train.metric"
+local run = require "run"
+
+local OP = "train.fit: settle"
+
+local Settle = {}
+Settle.__index = Settle
+
+local function read(o)
+  if type(o.settle) == "number" then o.settle = {patience = o.settle} end
+  if not o.settle then return end
+  if not o.val then check.fail(OP, "there is no val loader to watch", "give val, or leave settle out") end
+  local given = check.options(OP, {{"metric", "string", "table"}, {"share", "number", default = 0.25}, unpack(EarlyStopping.spec)},
+    o.settle)
+  if not (given.share > 0 and given.share < 1) then
+    check.fail(OP, ("share is that of the run which its end takes, above 0 and below 1, got %g"):format(given.share))
+  end
+  local asked = o.settle.better
+  o.settle = {share = given.share, metric = metric.read(OP, given.metric or o.metric), asked_better = asked, options = given}
+  given.metric, given.share = nil, nil
+  features.apart(EarlyStopping.new, given)
+end
+
+local function new(fit)
+  local given = fit.o.settle
+  if not given then return nil end
+  local self = setmetatable({fit = fit, given = given, counter = {n = 0}}, Settle)
+  local counter = self.counter
+  run.add_feature{name = "settle", what = "evaluations watched", count = function() return counter.n end}
+  return self
+end
+
+-- Which way is better is known with the first evaluation.
+local function stopper_of(self, better)
+  if not self.stopper then
+    self.given.options.better = self.given.asked_better or better
+    self.stopper = features.apart(EarlyStopping.new, self.given.options)
+    if self.saved then self.stopper:set_state(self.saved) end
+  end
+  return self.stopper
+end
+
+-- The share of the run that is left may be less than the last stretch already.
+local function begin_end(self, name, reason)
+  local fit = self.fit
+  self.last = fit.step
+  if fit.span.position >= 1 - self.given.share then return end
+  self.steps = fit.span:settle(self.given.share)
+  run.print(("settle: %s: %s; the last %d of %d steps begin"):format(name, reason, self.steps - fit.step, self.steps))
+end
+
+function Settle:evaluated(e)
+  if self.last then return end
+  local value, better, name = metric.of(OP, self.given.metric, e)
+  local stopper = stopper_of(self, better)
+  local over = stopper:update(value, self.fit.epoch)
+  self.counter.n = stopper.evaluations
+  if over then begin_end(self, name, stopper.reason) end
+end
+
+function Settle:lines()
+  local o = self.given.options
+  local when = o.patience and ("after %d %s without a better one"):format(o.patience, o.unit) or "at the target"
+  return {("settle: %s%s the last %d %% of the run begin"):format(when, o.target and (", or at %g,"):format(o.target) or "",
+    100 * self.given.share)}
+end
+
+function Settle:state()
+  return {watched = self.stopper and self.stopper:state() or self.saved, last = self.last, steps = self.steps, n = self.counter.n}
+end
+
+function Settle:set_state(state)
+  self.saved, self.last, self.steps, self.counter.n = state.watched, state.last, state.steps, state.n
+  if self.steps then self.fit.span:shorten(self.steps) end
+end
+
+return {name = "settle", spec = {{"settle", "whole", "table"}}, read = read, new = new}
