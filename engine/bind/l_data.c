@@ -302,6 +302,11 @@ static int source_length(lua_State *L)
   return lua_pushinteger(L, capl_source_length(data_check_box(L, 1, SOURCE_TYPE))), 1;
 }
 
+static int source_length_min(lua_State *L)
+{
+  return lua_pushinteger(L, capl_source_length_min(data_check_box(L, 1, SOURCE_TYPE))), 1;
+}
+
 static int source_fixed(lua_State *L)
 {
   return lua_pushboolean(L, capl_source_fixed(data_check_box(L, 1, SOURCE_TYPE))), 1;
@@ -479,6 +484,7 @@ void bind_open_data(lua_State *L)
                                     {"height", source_height}, {"channels", source_channels},
                                     {"fixed", source_fixed},     {"hash", source_hash},
                                     {"length", source_length}, {"charset", source_charset},
+                                    {"length_min", source_length_min},
                                     {"name", source_name},     {"set_label", source_set_label},
                                     {"left_out", source_left_out},
                                     {"fields", source_fields},

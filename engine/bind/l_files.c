@@ -8,20 +8,23 @@
 
 /* ---- sources --------------------------------------------------------------------------------- */
 
-#define IMAGE_OPTIONS "width", "height", "channels", "charset", "length", "variable", "resize"
+#define IMAGE_OPTIONS "width", "height", "channels", "charset", "length", "length_min", "variable", "case", "resize"
 
 static capl_folder_options image_options(lua_State *L, int i)
 {
+  static const char *const cases[] = {"keep", "upper", "lower", NULL}; /* ORDER capl_case */
   return (capl_folder_options){.width = (int)data_option_whole(L, i, "width", 0, 0, 65535),
                                .height = (int)data_option_whole(L, i, "height", 0, 0, 65535),
                                .channels = (int)data_option_whole(L, i, "channels", 0, 0, 3),
                                .charset = data_option_string(L, i, "charset"),
                                .length = (int)data_option_whole(L, i, "length", 0, 0, CAPL_LABEL_MAX),
+                               .length_min = (int)data_option_whole(L, i, "length_min", 0, 0, CAPL_LABEL_MAX),
                                .variable = data_option_bool(L, i, "variable", false),
+                               .letters = (capl_case)data_option_word(L, i, "case", cases, CAPL_CASE_KEEP),
                                .resize = data_option_bool(L, i, "resize", false)};
 }
 
-/* data.folder_source(dir, {width, height, channels, charset, length, variable, resize}) */
+/* data.folder_source(dir, {width, height, channels, charset, length, length_min, variable, case, resize}) */
 static int data_folder_source(lua_State *L)
 {
   static const char *const names[] = {IMAGE_OPTIONS, NULL};
@@ -58,7 +61,7 @@ static int data_list_source(lua_State *L)
   return 1;
 }
 
-/* data.lmdb_source(path, {width, height, channels, charset, length, variable, resize}) */
+/* data.lmdb_source(path, {width, height, channels, charset, length, length_min, variable, case, resize}) */
 static int data_lmdb_source(lua_State *L)
 {
   static const char *const names[] = {IMAGE_OPTIONS, NULL};
@@ -117,6 +120,31 @@ static int source_label_error(lua_State *L)
   bool good = capl_source_check_label(source, data_check_sample(L, 2, source)) == CAPL_OK;
   lua_pushstring(L, good ? NULL : capl_error_last()->message);
   return 1;
+}
+
+/* source:characters() -> every character of its labels, sorted */
+static int source_characters(lua_State *L)
+{
+  char characters[256];
+  capl_source_characters(data_check_box(L, 1, SOURCE_TYPE), characters);
+  return lua_pushstring(L, characters), 1;
+}
+
+/* source:set_charset(charset, shortest, longest): labels of a source that was opened without one are held against it */
+static int source_set_charset(lua_State *L)
+{
+  capl_source *source = data_check_box(L, 1, SOURCE_TYPE);
+  int64_t lo = bind_check_int(L, 3), hi = bind_check_int(L, 4);
+  if (lo < 1 || lo > hi || hi > CAPL_LABEL_MAX) return bind_arg_error(L, 3, "lengths 1 <= shortest <= longest <= %d", CAPL_LABEL_MAX);
+  bind_check(L, capl_source_set_charset(source, bind_check_string(L, 2), (int)lo, (int)hi), NULL);
+  return 0;
+}
+
+/* source:fit_length(): labels are as long as the good ones among them */
+static int source_fit_length(lua_State *L)
+{
+  bind_check(L, capl_source_fit_length(data_check_box(L, 1, SOURCE_TYPE)), NULL);
+  return 0;
 }
 
 /* source:share(id) -> number in [0, 1) that depends on the file's bytes alone */
@@ -220,7 +248,9 @@ void bind_open_files(lua_State *L)
                                        {"image_read", data_image_read},       {NULL, NULL}};
   static const luaL_Reg source[] = {{"text", source_text},   {"bad_labels", source_bad_labels}, {"label_error", source_label_error},
                                     {"share", source_share}, {"set_text", source_set_text},     {"pack", source_pack},
-                                    {"scan", source_scan},   {NULL, NULL}};
+                                    {"scan", source_scan},   {"characters", source_characters},
+                                    {"set_charset", source_set_charset}, {"fit_length", source_fit_length},
+                                    {NULL, NULL}};
   static const luaL_Reg scan[] = {{"facts", scan_facts}, {"same", scan_same}, {NULL, NULL}};
   data_open_type(L, SCAN_TYPE, scan, scan_release);
   luaL_setfuncs(L, functions, 0);

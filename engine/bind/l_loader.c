@@ -162,6 +162,14 @@ static void add_mix(lua_State *L, const capl_source *source, const capl_batch *b
   lua_setfield(L, -2, "target2");
 }
 
+/* (N) i32 of texts of several lengths. */
+static void add_lengths(lua_State *L, const capl_source *source, const capl_batch *batch)
+{
+  if (!batch->lengths || capl_source_length_min(source) == capl_source_length(source)) return;
+  data_push_copy(L, CAPL_I32, 1, (const int64_t[]){batch->count}, batch->lengths);
+  lua_setfield(L, -2, "target_length");
+}
+
 static void add_fields(lua_State *L, const capl_source *source, const capl_batch *batch)
 {
   const capl_field *field;
@@ -177,7 +185,7 @@ static void set_number(lua_State *L, const char *key, double value)
   lua_setfield(L, -2, key);
 }
 
-/* loader:next() -> {image (N,C,H,W), target (N,T) i32, a tensor (N,…) by the name of each field, count = N, padded = rows
+/* loader:next() -> {image (N,C,H,W), target (N,T) i32, target_length (N) i32 if they vary, a tensor (N,…) by the name of each field, count = N, padded = rows
 ** repeated for equal ranks}, without what the source has not, and the samples' numbers in the source as bytes, for
 ** loader_ids; nil at the end */
 static int loader_next(lua_State *L)
@@ -189,6 +197,7 @@ static int loader_next(lua_State *L)
   lua_createtable(L, 0, 8);
   if (capl_loader_device(loader)) add_made(L, loader, &batch);
   else add_copied(L, loader, &batch);
+  add_lengths(L, capl_loader_source(loader), &batch);
   add_mix(L, capl_loader_source(loader), &batch);
   add_fields(L, capl_loader_source(loader), &batch);
   set_number(L, "count", batch.count);

@@ -240,6 +240,13 @@ static void finish_labels(const row_job *job, const int32_t *labels2, float mix,
   if (to->labels2 && bytes) memcpy(to->labels2, labels2, bytes);
 }
 
+static int32_t length_of(const int32_t *labels, int most)
+{
+  int32_t n = 0;
+  while (labels && n < most && labels[n] >= 0) n++;
+  return n;
+}
+
 static capl_status augment_row(const row_job *job, const row_place *to, row_note *note)
 {
   const row_maker *maker = job->maker;
@@ -331,6 +338,7 @@ capl_status row_make(const row_maker *maker, row_scratch *scratch, uint32_t epoc
   note->augmented = false;
   double since = scratch->timed ? loader_seconds() : 0;
   capl_status status = maker->kind == ROW_FINISHED ? finish_row(&job, to, note) : describe_row(&job, to, note);
+  note->length = length_of(job.read.labels, maker->source->length);
   scratch->augment_seconds = scratch->timed && to->stage->augments ? loader_seconds() - since : 0;
   return status;
 }

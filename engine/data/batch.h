@@ -85,6 +85,7 @@ typedef struct {
 
 typedef struct {
   uint32_t id; /* of the sample used */
+  int32_t length; /* of its label: what comes before the first -1 */
   bool substituted, augmented;
 } row_note;
 

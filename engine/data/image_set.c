@@ -73,9 +73,12 @@ static capl_status outside_charset(const image_set *set, uint32_t i, const char 
 
 static capl_status wrong_length(const image_set *set, uint32_t i, const char *text)
 {
-  char title[TITLE_ROOM];
+  char title[TITLE_ROOM], least[24] = "";
+  int shortest = capl_source_length_min(&set->base);
+  if (shortest < set->base.length) snprintf(least, sizeof least, "%d to ", shortest);
+  if (!*text) return CAPL_FAIL(CAPL_EVALUE, "%s: its label is empty; expected %s%d characters", whole_title(set, i, title), least, set->base.length);
   return CAPL_FAIL(CAPL_EVALUE, "%s: label \"%s\" has %d characters; expected %s%d", whole_title(set, i, title), text, count_chars(text),
-                   set->variable ? "1 to " : "", set->base.length);
+                   least, set->base.length);
 }
 
 static capl_status encode_label(const image_set *set, uint32_t i, const char *text, int32_t *ids)
@@ -84,7 +87,7 @@ static capl_status encode_label(const image_set *set, uint32_t i, const char *te
   for (const char *p = text; *p; p++)
     if (!strchr(charset, *p)) return outside_charset(set, i, text, p);
   int length = (int)strlen(text), most = set->base.length;
-  if (length > most || length == 0 || (length < most && !set->variable)) return wrong_length(set, i, text);
+  if (length > most || length == 0 || length < capl_source_length_min(&set->base)) return wrong_length(set, i, text);
   for (int t = 0; t < most; t++) ids[t] = t < length ? (int32_t)(strchr(charset, text[t]) - charset) : -1;
   return CAPL_OK;
 }
@@ -95,15 +98,18 @@ capl_status image_set_set_label(capl_source *source, uint32_t i, const char *tex
   if (source->length == 0)
     return CAPL_FAIL(CAPL_ESTATE, "%s: labels need a charset; %s was called without one", set->where, set->kind->opener);
   CAPL_TRY(texts_set(&set->label, i, text));
+  texts_fold(&set->label, i, set->letters);
   int32_t ids[CAPL_LABEL_MAX];
-  return encode_label(set, i, text, ids);
+  return encode_label(set, i, texts_get(&set->label, i), ids);
 }
 
 capl_status image_set_set_text(capl_source *source, uint32_t i, const char *text)
 {
   image_set *set = (image_set *)source;
   if (!set->label.at) CAPL_TRY(texts_blank(&set->label, source->count));
-  return texts_set(&set->label, i, text);
+  CAPL_TRY(texts_set(&set->label, i, text));
+  texts_fold(&set->label, i, set->letters);
+  return CAPL_OK;
 }
 
 const char *image_set_text(const capl_source *source, uint32_t i)
@@ -226,6 +232,28 @@ void image_set_close(capl_source *source)
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
+static capl_status set_length(image_set *set, int length_min, int length)
+{
+  if (length < 1 || length > CAPL_LABEL_MAX)
+    return CAPL_FAIL(CAPL_EVALUE, "%s: label length is %d; it must be 1..%d", set->where, length, CAPL_LABEL_MAX);
+  if (length_min < 0 || length_min > length)
+    return CAPL_FAIL(CAPL_EVALUE, "%s: label length is %d..%d; the smaller number comes first", set->where, length_min, length);
+  set->base.length = length;
+  set->base.length_min = length_min;
+  return CAPL_OK;
+}
+
+capl_status image_set_set_labels(capl_source *source, const char *charset, int length_min, int length)
+{
+  image_set *set = (image_set *)source;
+  char expanded[CAPL_CHARSET_MAX + 1];
+  if (charset) CAPL_TRY(capl_charset_expand(charset, expanded));
+  if (!set->label.at) CAPL_TRY(texts_blank(&set->label, source->count));
+  CAPL_TRY(set_length(set, length_min, length));
+  if (charset) memcpy(source->charset, expanded, sizeof expanded);
+  return CAPL_OK;
+}
+
 static capl_status set_options(image_set *set, const capl_folder_options *options)
 {
   capl_source *base = &set->base;
@@ -233,17 +261,14 @@ static capl_status set_options(image_set *set, const capl_folder_options *option
   base->height = options->height;
   base->channels = options->channels ? options->channels : 1;
   base->fixed = true;
-  set->variable = options->variable;
+  set->letters = options->letters;
   set->resize = options->resize;
   if (base->width < 0 || base->height < 0 || !base->width != !base->height) {
     return CAPL_FAIL(CAPL_EVALUE, "%s: image size is %d x %d px; give both sides, or neither", set->where, base->width, base->height);
   }
   if (base->channels != 1 && base->channels != 3) return CAPL_FAIL(CAPL_EVALUE, "%s: channels must be 1 or 3, not %d", set->where, base->channels);
   if (!options->charset) return CAPL_OK;
-  base->length = options->length ? options->length : 4;
-  if (base->length < 1 || base->length > CAPL_LABEL_MAX) {
-    return CAPL_FAIL(CAPL_EVALUE, "%s: label length is %d; it must be 1..%d", set->where, base->length, CAPL_LABEL_MAX);
-  }
+  CAPL_TRY(set_length(set, options->length_min ? options->length_min : options->variable, options->length ? options->length : 4));
   return capl_charset_expand(options->charset, base->charset);
 }
 
@@ -284,6 +309,7 @@ capl_status image_set_settle(image_set *set)
   set->base.count = set->name.count;
   texts_fit(&set->name);
   texts_fit(&set->label);
+  for (uint32_t i = 0; i < set->label.count; i++) texts_fold(&set->label, i, set->letters);
   CAPL_TRY(size_of_first(set));
   return set->base.length && !set->label.at ? texts_blank(&set->label, set->base.count) : CAPL_OK;
 }

@@ -124,6 +124,7 @@ static void do_ticket(capl_loader *l, ticket *t, row_scratch *scratch)
       return;
     }
     t->slot->ids[row] = note.id;
+    t->slot->lengths[row] = note.length;
     t->substituted += note.substituted;
     t->augmented += note.augmented;
     if (!timed) continue;
@@ -261,7 +262,8 @@ static capl_status allocate_slot(const capl_loader *l, slot *s)
   size_t rows = (size_t)l->batch, bytes = rows * l->maker.image_bytes;
   s->batch = no_batch;
   s->ids = malloc(rows * sizeof *s->ids);
-  bool fine = s->ids && allocate_fields(l, s) && (!l->needs.mixes || allocate_mix(l, s));
+  s->lengths = malloc(rows * sizeof *s->lengths);
+  bool fine = s->ids && s->lengths && allocate_fields(l, s) && (!l->needs.mixes || allocate_mix(l, s));
   if (fine && l->feed) return CAPL_OK; /* the rest when it is known what travels (feed_begin) */
   if (bytes > 0) s->images = aligned(bytes);
   s->labels = malloc(rows * (size_t)(l->maker.source->length + 1) * sizeof *s->labels);
@@ -354,6 +356,7 @@ static void free_slot(const capl_loader *l, slot *s)
   free(s->labels2);
   free(s->mix);
   free(s->ids);
+  free(s->lengths);
 }
 
 static void stop_workers(capl_loader *l)
@@ -492,6 +495,7 @@ void loader_hand_out(capl_loader *l, const slot *s, capl_batch *batch)
     .labels = l->maker.source->length && !l->feed ? s->labels : NULL,
     .labels2 = l->maker.source->length ? s->labels2 : NULL,
     .mix = s->mix,
+    .lengths = l->maker.source->length ? s->lengths : NULL,
     .ids = s->ids,
     .count = s->count,
     .padded = s->padded,

@@ -21,6 +21,7 @@ typedef struct {
   float *mix;
   void *field[CAPL_FIELDS_MAX]; /* host memory, whoever makes the images */
   uint32_t *ids;
+  int32_t *lengths; /* of labels, host memory */
   capl_feed_row *rows; /* of loaders with a device: [batch], or [2 * batch] with the partners; likewise: */
   capl_feed_more *more;
   uint8_t *tables;

@@ -46,6 +46,11 @@ int capl_source_length(const capl_source *source)
   return source->length;
 }
 
+int capl_source_length_min(const capl_source *source)
+{
+  return source->length_min ? source->length_min : source->length;
+}
+
 bool capl_source_fixed(const capl_source *source)
 {
   return source->fixed;
@@ -90,6 +95,43 @@ capl_status capl_source_check_label(const capl_source *source, uint32_t i)
 {
   CAPL_TRY(check_id(source, i));
   return source->ops->check_label ? source->ops->check_label(source, i) : CAPL_OK;
+}
+
+void capl_source_characters(const capl_source *source, char characters[256])
+{
+  bool seen[256] = {false};
+  for (uint32_t i = 0; i < source->count; i++) {
+    const char *text = capl_source_text(source, i);
+    for (; text && *text; text++) seen[(unsigned char)*text] = true;
+  }
+  for (int c = 1; c < 256; c++)
+    if (seen[c]) *characters++ = (char)c;
+  *characters = '\0';
+}
+
+static capl_status set_labels(capl_source *source, const char *charset, int length_min, int length)
+{
+  if (!source->ops->set_labels) return CAPL_FAIL(CAPL_ESTATE, "this source's labels are what they are");
+  return source->ops->set_labels(source, charset, length_min, length);
+}
+
+capl_status capl_source_set_charset(capl_source *source, const char *charset, int length_min, int length)
+{
+  if (source->length) return CAPL_FAIL(CAPL_ESTATE, "the source has a charset already: %s", source->charset);
+  return set_labels(source, charset, length_min, length);
+}
+
+capl_status capl_source_fit_length(capl_source *source)
+{
+  int lo = 0, hi = 0;
+  for (uint32_t i = 0; i < source->count; i++) {
+    const char *text = capl_source_text(source, i);
+    if (!text || capl_source_check_label(source, i) != CAPL_OK) continue;
+    int n = (int)strlen(text); /* a charset is ASCII, and so is a label that fits it */
+    if (lo == 0 || n < lo) lo = n;
+    if (n > hi) hi = n;
+  }
+  return hi ? set_labels(source, NULL, lo, hi) : CAPL_OK;
 }
 
 const char *capl_source_title(const capl_source *source, uint32_t i, char *out, size_t room)
@@ -193,6 +235,7 @@ capl_status capl_source_captcha_new(capl_captcha *gen, uint64_t seed, int channe
     .height = capl_captcha_height(gen),
     .channels = channels,
     .length = capl_captcha_length(gen),
+    .length_min = capl_captcha_shortest(gen),
     .shortest = capl_captcha_shortest(gen),
     .fixed = fixed,
   };

@@ -43,6 +43,8 @@ typedef struct {
   /* Hashes: of where the files are and how they are read, or of what a generator was asked for; and of all that would
   ** change what is read. NULL = nothing tells whether samples are those of another run. */
   capl_status (*identity)(capl_source *source, uint64_t *place, uint64_t *content);
+  /* Holds labels against a charset from now on, or against another length (charset NULL); NULL = they are what they are. */
+  capl_status (*set_labels)(capl_source *source, const char *charset, int length_min, int length);
   /* The source whose samples these are, and the number of sample *id there; NULL = its own. */
   capl_source *(*root)(capl_source *source, uint32_t *id);
 } capl_source_ops;
@@ -55,6 +57,7 @@ struct capl_source {
   int n_fields;
   capl_field field[CAPL_FIELDS_MAX];
   int length; /* T, 0 = no labels */
+  int length_min; /* of texts; 0 = all have T characters */
   int shortest; /* of generated texts; 0 = samples know no difficulty */
   bool fixed; /* a sample is the same in every epoch */
   char charset[CAPL_CHARSET_MAX + 1];

@@ -176,6 +176,8 @@ CAPL_API capl_status capl_png_write(const char *path, const uint8_t *pixels, int
 
 /* ---- sources --------------------------------------------------------------------------------- */
 
+typedef enum { CAPL_CASE_KEEP, CAPL_CASE_UPPER, CAPL_CASE_LOWER } capl_case; /* of ASCII letters */
+
 typedef struct capl_source capl_source; /* refcounted; a loader holds its own reference */
 
 typedef struct {
@@ -184,7 +186,9 @@ typedef struct {
   int channels;        /* 1 or 3; 0 = 1 */
   const char *charset; /* may hold ranges; NULL = the images have no labels (T = 0) */
   int length;          /* T, 1..CAPL_LABEL_MAX; 0 = 4 */
-  bool variable;       /* labels may be shorter than T; the rest is -1 */
+  int length_min;      /* labels have length_min..T characters, the rest is -1; 0 = T, or 1 if variable */
+  bool variable;       /* labels may be shorter than T */
+  capl_case letters;   /* what labels are brought to before anybody looks at them */
 } capl_folder_options;
 
 /* All *.png, *.jpg and *.jpeg below dir (any case, any depth), sorted bytewise by path. Labels are set by the caller,
@@ -265,6 +269,7 @@ CAPL_API int capl_source_width(const capl_source *source);
 CAPL_API int capl_source_height(const capl_source *source);
 CAPL_API int capl_source_channels(const capl_source *source);
 CAPL_API int capl_source_length(const capl_source *source);          /* T, 0 = no labels */
+CAPL_API int capl_source_length_min(const capl_source *source);      /* characters of the shortest text there may be; <= T */
 CAPL_API bool capl_source_fixed(const capl_source *source);          /* a sample is the same in every epoch */
 CAPL_API const char *capl_source_charset(const capl_source *source); /* expanded, "" = none; borrowed */
 /* Path of sample i below the folder's dir; NULL for sources without files or i out of range. Borrowed. */
@@ -276,6 +281,13 @@ CAPL_API capl_status capl_source_set_label(capl_source *source, uint32_t i, cons
 CAPL_API const char *capl_source_text(const capl_source *source, uint32_t i);
 /* Gives sample i of a source of files a text that is held against no charset: for packing and looking. ESTATE, ENOMEM. */
 CAPL_API capl_status capl_source_set_text(capl_source *source, uint32_t i, const char *text);
+/* Every character of the labels that were given, sorted bytewise, "" = there is none. */
+CAPL_API void capl_source_characters(const capl_source *source, char characters[256]);
+/* Holds the labels of a source of files that was opened without a charset against one. Not while a loader runs; parts of
+** the source that were made before stay as they are. ESTATE for other sources; EVALUE as opening. */
+CAPL_API capl_status capl_source_set_charset(capl_source *source, const char *charset, int length_min, int length);
+/* Narrows the length of labels to what the good ones of a source of files have; as it was when none is good. */
+CAPL_API capl_status capl_source_fit_length(capl_source *source);
 /* What is wrong with sample i's label: EVALUE as capl_source_set_label, ESTATE if it has none. */
 CAPL_API capl_status capl_source_check_label(const capl_source *source, uint32_t i);
 /* A number in [0, 1) that depends on the bytes of sample i's file alone, evenly spread: files with a share below 0.1 are
@@ -507,6 +519,7 @@ typedef struct {
   const int32_t *labels2; /* (N,T) of the samples that these are mixed with, and */
   const float *mix;       /* (N) the share of their own label; NULL unless an augmentation may mix */
   const void *field[CAPL_FIELDS_MAX]; /* (N,…) by number, 64-byte aligned, in host memory; NULL past the last */
+  const int32_t *lengths; /* (N) labels before the first -1, in host memory; NULL if T = 0 */
   const uint32_t *ids;   /* (N) sample numbers in the source, after substitution */
   int count;             /* N; 0 = the epoch has ended */
   int padded;            /* rows at the end that repeat a sample so that all ranks have equally many */

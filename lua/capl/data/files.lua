@@ -6,7 +6,7 @@ local check = require "data.check"
 
 local files = {}
 
-local image_keys = {"charset", "length", "width", "height", "channels", "variable", "resize"}
+local image_keys = {"charset", "length", "width", "height", "channels", "variable", "case", "resize"}
 
 local function with(keys, more)
   local all = {unpack(keys)}
@@ -14,12 +14,63 @@ local function with(keys, more)
   return all
 end
 
--- What the engine is told of the images.
-local function image_options(o, charset, length)
+local LENGTH_MAX = 32 -- characters of a label
+
+--- length = 5, {4, 8} or "auto" -> shortest, longest; nil without one
+local function read_length(where, length)
+  if length == "auto" then return 1, LENGTH_MAX end
+  if type(length) ~= "table" then return nil, length end
+  local lo, hi = length[1], length[2]
+  local whole = type(lo) == "number" and type(hi) == "number" and lo % 1 == 0 and hi % 1 == 0
+  if whole and lo >= 1 and lo <= hi and hi <= LENGTH_MAX and #length == 2 then return lo, hi end
+  check.fail(("%s: length is a number, {shortest, longest} within 1..%d or \"auto\", got {%s, %s}"):format(where, LENGTH_MAX, tostring(lo),
+    tostring(hi)))
+end
+
+-- What the engine is told of the images. charset: false = none yet
+local function image_options(where, o, charset, length)
+  local lo, hi = read_length(where, length or o.length)
+  if charset == nil and o.charset ~= "auto" then charset = o.charset end
   return {
-    width = o.width, height = o.height, channels = o.channels, charset = charset or o.charset, length = length or o.length,
-    variable = o.variable, resize = o.resize,
+    width = o.width, height = o.height, channels = o.channels, charset = charset or nil, length = hi, length_min = lo,
+    variable = o.variable, case = o.case, resize = o.resize,
   }
+end
+
+-- ---- what is found ----
+
+-- The first label that no charset can hold, named with its file.
+local function refuse_character(where, box)
+  for i = 0, box:count() - 1 do
+    local text = box:text(i)
+    local odd = text and text:match("[^!-~]+")
+    if odd then
+      check.fail(("%s: charset = \"auto\", but the label \"%s\" of %s has '%s': labels are printable ASCII without blanks"):format(
+        where, text, box:name(i), odd), "the rule of the labels may be wrong, or the file is one to be left out")
+    end
+  end
+end
+
+--- The characters of all texts that a source has, as a charset; nil: it has no text at all.
+local function found_charset(where, box)
+  local characters = box:characters()
+  if characters:find("[^!-~]") then refuse_character(where, box) end
+  if characters:find("-", 1, true) then characters = "-" .. characters:gsub("%-", "") end -- at the front it is no range
+  return characters ~= "" and characters or nil
+end
+
+local function must_have_charset(where, charset, place)
+  if charset then return charset end
+  check.fail(('%s: charset = "auto", but no image of %s has a label'):format(where, place))
+end
+
+--- Of a list or database: finds what was asked to be found.
+local function settle_labels(where, box, o, place)
+  if o.charset == "auto" then
+    local lo, hi = read_length(where, o.length or 4)
+    box:set_charset(must_have_charset(where, found_charset(where, box), place), lo or o.variable and 1 or hi, hi)
+  end
+  if o.length == "auto" and o.charset then box:fit_length() end
 end
 
 -- ---- labels by rule ----
@@ -89,6 +140,21 @@ local function set_labels(box, dir, rule, spell)
   end
   if fits == 0 then refuse_rule(box, dir, rule) end
   return bad
+end
+
+--- Opens the texts of a folder's files to find their characters.
+local function find_charset(box, dir, o, rule)
+  local fits = 0
+  for i = 0, box:count() - 1 do
+    local text = try_label(rule, box:name(i))
+    if type(text) == "string" then
+      fits = fits + 1
+      box:set_text(i, text)
+    end
+  end
+  if fits == 0 then refuse_rule(box, dir, rule) end
+  local lo, hi = read_length("data.folder", o.length or 4)
+  box:set_charset(must_have_charset("data.folder", found_charset("data.folder", box), dir), lo or o.variable and 1 or hi, hi)
 end
 
 -- ---- classes ----
@@ -171,8 +237,10 @@ function files.new(make)
 
   --- All PNG and JPEG files below a folder, sorted by path.
   -- opts  label = "^(.-)_": Lua pattern whose capture in the file's name is the text, a function(name, path) -> text, or
-  --       "folder": the name of the folder that the file lies in. charset, length: of the texts (none = images without
-  --       labels); variable = false: texts may be shorter. label = "folder" without a charset makes each folder a class:
+  --       "folder": the name of the folder that the file lies in. charset, length: of the texts (no charset = images
+  --       without labels); charset = "auto": the characters that occur; length = 5, {4, 8}: from 4 to 8, or "auto": as found;
+  --       variable = true is {1, length}; case = "keep" | "upper" | "lower": letters become these.
+  --       label = "folder" without a charset makes each folder a class:
   --       the target is its number from 0, source.classes has the names; classes = {"cat", "dog"} sets their order, for
   --       validation that of the training set. width, height (px): what every file must have (those of the first file);
   --       resize = false: files of another size are errors, true: they are stretched, as predict does; channels = 1 | 3
@@ -184,24 +252,29 @@ function files.new(make)
     local charset, spell = o.charset, nil
     if classes then charset, spell = class_labels(classes) end
     if o.label and not charset then check.fail("data.folder: label needs a charset to know the characters") end
-    local box = core.data.folder_source(dir, image_options(o, charset, classes and 1 or o.length))
     local rule = (o.label == "folder" or classes and not o.label) and folder_of or o.label or default_rule
-    local source = make(box, charset and set_labels(box, dir, rule, spell))
+    local find = charset == "auto"
+    local box = core.data.folder_source(dir, image_options("data.folder", o, not find and charset, classes and 1 or o.length))
+    if find then find_charset(box, dir, o, rule) end
+    local bad = charset and set_labels(box, dir, rule, spell)
+    if o.length == "auto" and charset and not classes then box:fit_length() end
+    local source = make(box, bad)
     source.dir, source.place, source.classes, source.by_name = dir, "below " .. dir, classes, true
     return source
   end
 
   --- The images that a list names, in its order: lines of path TAB label, JSON objects one per line, CSV with a header.
-  -- opts  charset, length, variable, width, height, resize, channels: as of data.folder; root = folder that paths begin at
+  -- opts  charset, length, case, variable, width, height, resize, channels: as of data.folder; root = folder that paths begin at
   --       (the list's own); format = "auto" | "tsv" | "jsonl" | "csv"; path, label = names of the columns or keys (path,
   --       file, filename or image; label or text); separator = "," of CSV
   -- errs  io: the list cannot be read; format: a broken line, named; value: an empty list, unknown option
   function made.list(file, opts)
     local o = check.options("data.list", opts, list_keys)
     check.kind("data.list", "file", file, "string")
-    local options = image_options(o)
+    local options = image_options("data.list", o)
     for _, key in ipairs{"root", "format", "path", "label", "separator"} do options[key] = o[key] end
     local box = core.data.list_source(file, options)
+    settle_labels("data.list", box, o, file)
     local source = make(box, o.charset and lazy_bad(box))
     source.dir, source.place = file, "of " .. file
     return source
@@ -210,19 +283,20 @@ function files.new(make)
   --- The records of an LMDB database in the convention of text recognition: num-samples, image-%09d, label-%09d. All of
   --- it is read into memory, or into a temporary file when it takes more than a quarter of that.
   -- in   path = the database's folder, or its file
-  -- opts charset, length, variable, width, height, resize, channels: as of data.folder
+  -- opts charset, length, case, variable, width, height, resize, channels: as of data.folder
   -- errs io: it cannot be read; format: another kind of file, a damaged one, a missing record; value: it is empty
   function made.lmdb(path, opts)
     local o = check.options("data.lmdb", opts, image_keys)
     check.kind("data.lmdb", "path", path, "string")
-    local box = core.data.lmdb_source(path, image_options(o))
+    local box = core.data.lmdb_source(path, image_options("data.lmdb", o))
+    settle_labels("data.lmdb", box, o, path)
     local source = make(box, o.charset and lazy_bad(box))
     source.dir, source.place = path, "of " .. path
     return source
   end
 
   --- Any of them, by what the path is: a folder, a database (a folder with a data.mdb, a *.mdb file), or else a list.
-  -- opts charset, length, variable, width, height, resize, channels; label, classes: for folders, others have their labels
+  -- opts charset, length, case, variable, width, height, resize, channels; label, classes: for folders, others have their labels
   -- errs as data.folder, data.list and data.lmdb
   function made.open(path, opts)
     local o = check.options("data.open", opts, folder_keys)
@@ -231,7 +305,9 @@ function files.new(make)
     local folder_of_files = kind == "folder" and not core.sys.kind(path .. "/data.mdb")
     if folder_of_files or not kind then return made.folder(path, o) end -- which says what is not there
     local database = kind == "folder" or path:match("%.mdb$")
-    return (database and made.lmdb or made.list)(path, image_options(o))
+    local rest = {}
+    for _, key in ipairs(image_keys) do rest[key] = o[key] end
+    return (database and made.lmdb or made.list)(path, rest)
   end
 
   return made

@@ -19,7 +19,8 @@ local Source = {}
 Source.__index = Source
 
 local function source(box, bad)
-  return setmetatable({box = box, bad = bad or {}, charset = box:charset(), length = box:length()}, Source)
+  return setmetatable({box = box, bad = bad or {}, charset = box:charset(), length = box:length(),
+    length_min = box:length_min()}, Source)
 end
 
 --- Number of samples per epoch.

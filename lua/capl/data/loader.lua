@@ -144,9 +144,10 @@ end
 --       memory, else in memory when they take at most half of what is available; loader:path() tells;
 --       shard = capl.distributed(): this rank's part of the source;
 --       pin = "auto" | true | false: whether batches wait for a GPU in page-locked memory
--- out   loader: for batch in loader:epoch(n) do … end gives {count = N, image = (N,C,H,W), target = (N,T) i32, onehot =
---       (N,T*K)} and the source's fields by their names: batch.mask = (N,H,W) u8, batch.points = (N,P,3) f32 …; what the
---       source has not is nil; batch.ids = list of the samples' numbers in the source, from 0, which source:name(id) names
+-- out   loader: for batch in loader:epoch(n) do … end gives {count = N, image = (N,C,H,W), target = (N,T) i32, -1 past the end of
+--       a shorter text, target_length = (N) i32, onehot = (N,T*K)} and the source's fields by their names: batch.mask =
+--       (N,H,W) u8, batch.points = (N,P,3) f32 …; what the source has not is nil; batch.ids = list of the samples' numbers in
+--       the source, from 0, which source:name(id) names
 -- errs  value: unknown option, role or range; what reading the source raises
 function Loader.new(opts)
   local o = read_options(opts)
@@ -177,7 +178,7 @@ function Loader.new(opts)
   read_normalize(o.normalize, low)
   local self = setmetatable({
     box = core.data.loader(o.source.box, low), source = o.source, role = o.role, charset = o.source.charset,
-    length = o.source.length, batch = o.batch or 64, workers = low.workers, dtype = low.dtype,
+    length = o.source.length, length_min = o.source.length_min, batch = o.batch or 64, workers = low.workers, dtype = low.dtype,
     normalize = o.normalize or "standardize", on_error = on_error, schedule = schedule,
     told_bad = 0, low = low, auto_batch = auto_batch,
   }, Loader)
@@ -276,8 +277,12 @@ local Batch = {}
 -- apart.
 local ids_of = setmetatable({}, {__mode = "k"})
 
---- onehot and ids are made when they are asked for; ids are nil in parts and copies of a batch.
+--- onehot, the lengths of texts of one length, and ids are made when they are asked for; ids are nil in parts and copies of a batch.
 function Batch:__index(key)
+  if key == "target_length" and rawget(self, "target") then -- texts that are all as long as their targets
+    rawset(self, "target_length", core.full({self.count}, self.target.shape[2], {dtype = "i32"}))
+    return rawget(self, "target_length")
+  end
   if key == "ids" then return ids_of[self] and core.data.loader_ids(ids_of[self]) end
   if key == "onehot" and rawget(self, "target") then
     local made = core.data.one_hot(self.target, self.classes)
