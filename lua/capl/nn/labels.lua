@@ -11,6 +11,12 @@ local function restore(former, ...)
   return ...
 end
 
+-- The outputs of a module, the first of which was shown.
+local function shown(seen, module, name, ...)
+  seen(module, name, (...))
+  return ...
+end
+
 -- Full names of the modules below root: table module -> name.
 local function names_of(root)
   local names = {}
@@ -37,10 +43,7 @@ function labels.observe(root, seen, run, fn, ...)
   settings.watch = function(module, ...)
     local name = names[module] or module.__name
     if not seen then return restore(core.label(name), module:forward(...)) end
-    local before = core.label(name)
-    local out = module:forward(...)
-    seen(module, name, out)
-    return restore(before, out)
+    return restore(core.label(name), shown(seen, module, name, module:forward(...)))
   end
   return finish(former, pcall(run, fn, ...))
 end

@@ -1,0 +1,282 @@
+-- recurrent.lua: LSTM and GRU layers over sequences, and single steps of them.
+--
+-- The inputs of all time steps are multiplied with w_ih at once, by one linear op for both directions; the ops lstm and
+-- gru then go through time.
+-- SPDX-License-Identifier: Apache-2.0
+local core = ...
+
+local check = require "check"
+local classes = require "nn.class"
+local parameter = require "nn.parameter"
+local Module = require "nn.module"
+
+local op = core.op
+
+-- ---- parameters ----
+
+-- weight_ih_l0 and so on, in PyTorch's order; suffix: "_l0", "_l0_reverse" …, "" for cells.
+local function add_parameters(self, parts, suffix, inputs)
+  local hidden = self.hidden_size
+  local bound = 1 / math.sqrt(hidden)
+  self["weight_ih" .. suffix] = parameter.uniform({parts * hidden, inputs}, bound)
+  self["weight_hh" .. suffix] = parameter.uniform({parts * hidden, hidden}, bound)
+  if not self.has_bias then return end
+  self["bias_ih" .. suffix] = parameter.uniform({parts * hidden}, bound)
+  self["bias_hh" .. suffix] = parameter.uniform({parts * hidden}, bound)
+end
+
+-- The parameter of a name for one direction, or of both below each other; nil where there is none.
+local function joined(self, name, suffixes)
+  local first = self[name .. suffixes[1]]
+  if not first or not suffixes[2] then return first end
+  return (op.concat(first, self[name .. suffixes[2]], {dim = 1}))
+end
+
+-- ---- one layer: (self, x, suffixes, state, lengths, attributes) -> y, new state ----
+
+-- Both biases are added to the same sum, so they go into the product of all time steps.
+local function lstm(self, x, suffixes, state, lengths, attributes)
+  local bias = joined(self, "bias_ih", suffixes)
+  if bias then bias = op.add(bias, joined(self, "bias_hh", suffixes)) end
+  local projected = op.linear(x, joined(self, "weight_ih", suffixes), bias)
+  local y, h, c, gates, cells = op.lstm(projected, joined(self, "weight_hh", suffixes), state[1], state[2], lengths, attributes)
+  for _, t in ipairs{projected, gates, cells} do t:free() end
+  return y, {h, c}
+end
+
+-- b_hh belongs to the state's product: r is multiplied with that.
+local function gru(self, x, suffixes, state, lengths, attributes)
+  local projected = op.linear(x, joined(self, "weight_ih", suffixes), joined(self, "bias_ih", suffixes))
+  local y, h, gates = op.gru(projected, joined(self, "weight_hh", suffixes), joined(self, "bias_hh", suffixes), state[1], lengths,
+    attributes)
+  projected:free()
+  gates:free()
+  return y, {h}
+end
+
+local LSTM_KIND = {name = "LSTM", run = lstm, parts = 4, states = {"h", "c"}}
+local GRU_KIND = {name = "GRU", run = gru, parts = 3, states = {"h"}}
+
+-- A state as given ({h, c}, or h alone where that is all) as a list of tensors.
+local function state_list(kind, where, state)
+  if state == nil then return {} end
+  local list = core.is_tensor(state) and {state} or state
+  local wanted = #kind.states == 1 and "state is a tensor h" or "state is a table {h, c}"
+  if #list ~= #kind.states then
+    check.fail(where, ("%s, got %s"):format(wanted, core.is_tensor(state) and "a tensor" or #list .. " tensors"))
+  end
+  for i, name in ipairs(kind.states) do
+    if not core.is_tensor(list[i]) then check.fail(where, ("%s of state must be a tensor, got %s"):format(name, core.typename(list[i]))) end
+  end
+  return list
+end
+
+local function state_out(kind, list)
+  if #kind.states == 1 then return list[1] end
+  return list
+end
+
+-- ---- sequences ----
+
+local spec = {
+  {"input_size", "whole", required = true}, {"hidden_size", "whole", required = true}, {"num_layers", "whole", default = 1},
+  {"bias", "boolean", default = true}, {"batch_first", "boolean", default = false}, {"dropout", "number", default = 0},
+  {"bidirectional", "boolean", default = false}, {"proj_size", "whole", default = 0},
+}
+
+local function check_sizes(where, o, names)
+  for _, name in ipairs(names) do
+    if o[name] < 1 then check.fail(where, ("%s is at least 1, got %d"):format(name, o[name])) end
+  end
+end
+
+local function check_options(where, o)
+  check_sizes(where, o, {"input_size", "hidden_size", "num_layers"})
+  if o.dropout < 0 or o.dropout > 1 then check.fail(where, ("dropout is a probability, 0 to 1, got %g"):format(o.dropout)) end
+  if o.dropout > 0 and o.num_layers == 1 then
+    check.fail(where, "dropout works between layers, and num_layers is 1", "put nn.Dropout behind the layer, or leave dropout out")
+  end
+  if o.proj_size ~= 0 then
+    check.fail(where, ("proj_size = %d: projected states are not supported"):format(o.proj_size), "put nn.Linear behind the layer")
+  end
+end
+
+local forward_spec = {{"x", "tensor", required = true}, {"state", "table", "tensor"}, {"lengths", "tensor", "table"}}
+
+-- x as three dims, and whether it came as two: one sequence without a batch.
+local function check_input(self, where, x)
+  if x.ndim ~= 2 and x.ndim ~= 3 then
+    core.error{code = "shape", op = where, message = ("x must be %s, or (T,I) for one sequence; it has %d dims"):format(
+      self.batch_first and "(N,T,I)" or "(T,N,I)", x.ndim), context = "x " .. core.describe(x)}
+  end
+  local width = x:size(x.ndim)
+  if width ~= self.input_size then
+    core.error{code = "shape", op = where, message = ("input_size is %d, x has %d values per time step"):format(self.input_size, width),
+      context = "x " .. core.describe(x), hint = ("make the layer nn.%s(%d, %d, …)"):format(self.__name, width, self.hidden_size)}
+  end
+  if x.ndim == 3 then return x, false end
+  return x:unsqueeze(self.batch_first and 1 or 2), true
+end
+
+local function check_state(self, where, list, batch)
+  local layers = self.num_layers * self.directions
+  for i, name in ipairs(self.kind.states) do
+    local t = list[i]
+    if t and (t.ndim ~= 3 or t:size(1) ~= layers or t:size(2) ~= batch or t:size(3) ~= self.hidden_size) then
+      local wanted = ("(%d,%d,%d): layers times directions, sequences, hidden size"):format(layers, batch, self.hidden_size)
+      core.error{code = "shape", op = where,
+        message = ("%s of state must be %s; it is (%s)"):format(name, wanted, table.concat(t.shape, ","))}
+    end
+  end
+end
+
+-- The part of a state that belongs to layer l, from 0.
+local function layer_state(self, list, l)
+  local out, d = {}, self.directions
+  for i, t in ipairs(list) do out[i] = self.num_layers == 1 and t or op.narrow(t, {dim = 1, start = l * d + 1, length = d}) end
+  return out
+end
+
+local function between(self, y)
+  if not self.training or self.dropout == 0 then return y end
+  return (op.dropout(y, {p = self.dropout, seed = core.rng(), offset = core.next_stream()}))
+end
+
+-- States of all layers above each other.
+local function stack(states)
+  if #states == 1 then return states[1] end
+  local out = {}
+  for i = 1, #states[1] do
+    local all = {}
+    for l, state in ipairs(states) do all[l] = state[i] end
+    all[#all + 1] = {dim = 1}
+    out[i] = op.concat(unpack(all))
+  end
+  return out
+end
+
+local function squeeze_batch(list, dim)
+  for i, t in ipairs(list) do list[i] = t:squeeze(dim) end
+  return list
+end
+
+local function forward(self, ...)
+  local kind, where = self.kind, "nn." .. self.__name
+  local o = check.arguments(where, forward_spec, ...)
+  local x, alone = check_input(self, where, o.x)
+  local state, lengths, batch_dim = state_list(kind, where, o.state), o.lengths, self.batch_first and 1 or 2
+  if type(lengths) == "table" then lengths = core.tensor(lengths, {dtype = "i32", device = x.device}) end
+  if alone then
+    for i, t in ipairs(state) do state[i] = t:unsqueeze(2) end
+  end
+  check_state(self, where, state, x:size(batch_dim))
+  local states = {}
+  for l = 0, self.num_layers - 1 do
+    local y, new = kind.run(self, x, self.suffixes[l + 1], layer_state(self, state, l), lengths, self.attributes)
+    if l > 0 then x:free() end
+    x, states[l + 1] = y, new
+    if l < self.num_layers - 1 then
+      x = between(self, y)
+      if not rawequal(x, y) then y:free() end
+    end
+  end
+  local last = stack(states)
+  if alone then return x:squeeze(batch_dim), state_out(kind, squeeze_batch(last, 2)) end
+  return x, state_out(kind, last)
+end
+
+local function extra(self)
+  local text = ("%d -> %d"):format(self.input_size, self.hidden_size)
+  if self.num_layers > 1 then text = text .. (", %d layers"):format(self.num_layers) end
+  if self.bidirectional then text = text .. ", bidirectional" end
+  if self.batch_first then text = text .. ", batch first" end
+  if self.dropout > 0 then text = text .. (", dropout %g"):format(self.dropout) end
+  return self.has_bias and text or text .. ", no bias"
+end
+
+local function layer_class(kind)
+  local class = classes.class(kind.name, Module)
+  class.kind, class.forward, class.extra, class.pure = kind, forward, extra, true
+  function class:init(...)
+    local where = "nn." .. kind.name
+    local o = check.arguments(where, spec, ...)
+    check_options(where, o)
+    for _, name in ipairs{"input_size", "hidden_size", "num_layers", "batch_first", "dropout", "bidirectional"} do self[name] = o[name] end
+    self.has_bias, self.directions, self.attributes = o.bias, o.bidirectional and 2 or 1, {batch_first = o.batch_first}
+    self.suffixes = {}
+    for l = 0, o.num_layers - 1 do
+      local suffixes = {"_l" .. l, o.bidirectional and "_l" .. l .. "_reverse" or nil}
+      local inputs = l == 0 and o.input_size or o.hidden_size * self.directions
+      for _, suffix in ipairs(suffixes) do add_parameters(self, kind.parts, suffix, inputs) end
+      self.suffixes[l + 1] = suffixes
+    end
+  end
+  return class
+end
+
+-- ---- single steps ----
+
+local cell_spec = {
+  {"input_size", "whole", required = true}, {"hidden_size", "whole", required = true}, {"bias", "boolean", default = true},
+}
+local cell_forward_spec = {{"x", "tensor", required = true}, {"state", "table", "tensor"}}
+
+-- x (N,I), or (I) for one sequence, is a sequence of one step.
+local function cell_forward(self, ...)
+  local where = "nn." .. self.__name
+  local o = check.arguments(where, cell_forward_spec, ...)
+  local alone = o.x.ndim == 1
+  local x = check_input(self, where, alone and o.x:unsqueeze(1) or o.x):squeeze(2):unsqueeze(1)
+  local state = state_list(self.kind, where, o.state)
+  for i, t in ipairs(state) do state[i] = (alone and t:unsqueeze(1) or t):unsqueeze(1) end
+  check_state(self, where, state, x:size(2))
+  local _, new = self.kind.run(self, x, {""}, state, nil, self.attributes)
+  squeeze_batch(new, 1)
+  if alone then squeeze_batch(new, 1) end
+  return unpack(new)
+end
+
+local function cell_class(kind)
+  local class = classes.class(kind.name .. "Cell", Module)
+  class.kind, class.forward, class.extra, class.pure = kind, cell_forward, extra, true
+  class.num_layers, class.directions, class.dropout, class.attributes = 1, 1, 0, {}
+  function class:init(...)
+    local where = "nn." .. kind.name .. "Cell"
+    local o = check.arguments(where, cell_spec, ...)
+    check_sizes(where, o, {"input_size", "hidden_size"})
+    self.input_size, self.hidden_size, self.has_bias = o.input_size, o.hidden_size, o.bias
+    add_parameters(self, kind.parts, "", o.input_size)
+  end
+  return class
+end
+
+local recurrent = {}
+
+--- Long short-term memory over sequences.
+-- in   x (T,N,I), (N,T,I) with batch_first, or (T,I) for one sequence; state {h, c} to begin with, each
+--      (layers * directions, N, hidden_size), zeros when left out; lengths (N) i32 | i64, or a table of numbers: how many time
+--      steps of each sequence count, in any order. The state stops at a sequence's end, the reverse direction begins there,
+--      and y is 0 behind it: as PyTorch does with packed sequences
+-- out  y (T,N,directions * hidden_size) or (N,T,…), and the state {h, c} after each sequence's last step
+-- opts nn.LSTM(input_size, hidden_size, {num_layers = 1, bias = true, batch_first = false, dropout = 0, bidirectional =
+--      false}); dropout: between the layers, while training
+-- init all parameters: uniform within 1/sqrt(hidden_size), as PyTorch; gates in the order i, f, g, o
+-- errs shape: x or a state of other sizes; value: a length beyond T
+-- eg   local y, state = nn.LSTM(8, 16, {bidirectional = true})(capl.zeros(5, 2, 8))  -- y (5,2,32), state[1] (2,2,16)
+recurrent.LSTM = layer_class(LSTM_KIND)
+
+--- Gated recurrent units over sequences; like nn.LSTM, but a state is one tensor h. Gates in the order r, z, n.
+-- eg   local y, h = nn.GRU(8, 16, {batch_first = true})(capl.zeros(2, 5, 8))  -- y (2,5,16), h (1,2,16)
+recurrent.GRU = layer_class(GRU_KIND)
+
+--- One step of an LSTM: h, c = cell(x, {h, c}), with x (N,I) and states (N, hidden_size).
+-- opts nn.LSTMCell(input_size, hidden_size, {bias = true})
+-- eg   local h, c = nn.LSTMCell(8, 16)(capl.zeros(2, 8))
+recurrent.LSTMCell = cell_class(LSTM_KIND)
+
+--- One step of a GRU: h = cell(x, h), with x (N,I) and h (N, hidden_size).
+-- opts nn.GRUCell(input_size, hidden_size, {bias = true})
+-- eg   local h = nn.GRUCell(8, 16)(capl.zeros(2, 8))
+recurrent.GRUCell = cell_class(GRU_KIND)
+
+return recurrent
