@@ -262,21 +262,21 @@ local recurrent = {}
 --      false}); dropout: between the layers, while training
 -- init all parameters: uniform within 1/sqrt(hidden_size), as PyTorch; gates in the order i, f, g, o
 -- errs shape: x or a state of other sizes; value: a length beyond T
--- eg   local y, state = nn.LSTM(8, 16, {bidirectional = true})(capl.zeros(5, 2, 8))  -- y (5,2,32), state[1] (2,2,16)
+-- eg   nn.LSTM(8, 16, {bidirectional = true})(capl.zeros(5, 2, 8)):size(3)  --> 32
 recurrent.LSTM = layer_class(LSTM_KIND)
 
 --- Gated recurrent units over sequences; like nn.LSTM, but a state is one tensor h. Gates in the order r, z, n.
--- eg   local y, h = nn.GRU(8, 16, {batch_first = true})(capl.zeros(2, 5, 8))  -- y (2,5,16), h (1,2,16)
+-- eg   nn.GRU(8, 16, {batch_first = true})(capl.zeros(2, 5, 8)):size(3)  --> 16
 recurrent.GRU = layer_class(GRU_KIND)
 
 --- One step of an LSTM: h, c = cell(x, {h, c}), with x (N,I) and states (N, hidden_size).
 -- opts nn.LSTMCell(input_size, hidden_size, {bias = true})
--- eg   local h, c = nn.LSTMCell(8, 16)(capl.zeros(2, 8))
+-- eg   nn.LSTMCell(8, 16)(capl.zeros(2, 8)):size(2)  --> 16
 recurrent.LSTMCell = cell_class(LSTM_KIND)
 
 --- One step of a GRU: h = cell(x, h), with x (N,I) and h (N, hidden_size).
 -- opts nn.GRUCell(input_size, hidden_size, {bias = true})
--- eg   local h = nn.GRUCell(8, 16)(capl.zeros(2, 8))
+-- eg   nn.GRUCell(8, 16)(capl.zeros(2, 8)):size(2)  --> 16
 recurrent.GRUCell = cell_class(GRU_KIND)
 
 return recurrent
