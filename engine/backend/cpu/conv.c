@@ -103,6 +103,47 @@ static capl_status cpu_conv2d_grad_w(const capl_call *call)
   return cpu_product(&spec, call->device, data);
 }
 
+/* ---- transposed: the same product, then the bias in place ---- */
+
+typedef struct {
+  capl_dtype real;
+  int64_t channels;
+  void *y;
+  const void *bias; /* of the same dtype */
+} bias_job;
+
+static void bias_part(void *arg, int64_t begin, int64_t end, int thread)
+{
+  (void)thread;
+  const bias_job *job = arg;
+  for (int64_t p = begin; p < end; p++) {
+    void *y = cpu_at(job->y, job->real, p * job->channels);
+    cpu_now->binary(VEC_ADD, job->real, job->channels, y, 1, job->bias, 1, y);
+  }
+}
+
+static capl_status add_bias(const capl_tensor *y, const capl_tensor *bias)
+{
+  bias_job job = {y->dtype, y->size[1], capl_tensor_data(y), capl_tensor_data(bias)};
+  void *alike = NULL;
+  if (bias->dtype != y->dtype) {
+    CAPL_TRY(capl_scratch_get(y->device, (size_t)job.channels * capl_dtype_size(y->dtype), &alike));
+    cpu_convert(bias->dtype, job.bias, y->dtype, alike, job.channels);
+    job.bias = alike;
+  }
+  cpu_parallel(capl_tensor_numel(y) / job.channels, CPU_GRAIN / job.channels + 1, bias_part, &job);
+  if (alike) capl_scratch_put(y->device, alike);
+  return CAPL_OK;
+}
+
+/* Its attributes are those of the gradient: output_padding only decides the size, which y has already. */
+static capl_status cpu_conv_transpose2d(const capl_call *call)
+{
+  const capl_tensor *bias = call_input(call, 2);
+  CAPL_TRY(cpu_conv2d_grad_x(call));
+  return bias ? add_bias(call->out[0], bias) : CAPL_OK;
+}
+
 static bool not_empty(const capl_call *call)
 {
   for (int i = 0; i < 2; i++)
@@ -118,9 +159,18 @@ static bool supports_conv(const capl_call *call)
          not_empty(call);
 }
 
+/* Output rows beyond a whole stride belong to no pixel of x: those calls are expanded. */
+static bool supports_transposed(const capl_call *call)
+{
+  for (int i = 0; i < 2; i++)
+    if (call->attr[CONV_OUTPUT_PADDING].v[i] >= call->attr[CONV_STRIDE].v[i]) return false;
+  return supports_conv(call);
+}
+
 const capl_kernel cpu_conv_kernels[] = {
   {CAPL_OP_conv2d, cpu_conv2d, supports_conv, CPU_REAL},
   {CAPL_OP_conv2d_grad_x, cpu_conv2d_grad_x, supports_conv, CPU_REAL},
   {CAPL_OP_conv2d_grad_w, cpu_conv2d_grad_w, supports_conv, CPU_REAL},
+  {CAPL_OP_conv_transpose2d, cpu_conv_transpose2d, supports_transposed, CPU_REAL},
   {0},
 };

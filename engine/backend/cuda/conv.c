@@ -11,6 +11,7 @@
 
 #include "backend/cuda/dnn.h"
 #include "backend/cuda/kernels/conv.h"
+#include "backend/cuda/kernels/matmul.h"
 #include "ops/attrs.h"
 
 /* ---- one convolution, as cuDNN and as the own kernels see it ------------------------------------------ */
@@ -52,7 +53,19 @@ static capl_status launch_own(int kernel, const dnn_record *record, int64_t bloc
 
 /* ---- forward ------------------------------------------------------------------------------------------ */
 
-/* The record with a bias of the images' type, in scratch memory where it has another one. */
+/* *out: bias in the images' type, in scratch memory where it has another one; *room is that or NULL. */
+static capl_status bias_alike(const capl_tensor *x, const capl_tensor *bias, void **out, void **room)
+{
+  *room = NULL;
+  *out = capl_tensor_data(bias);
+  if (bias->dtype == x->dtype) return CAPL_OK;
+  int64_t n = capl_tensor_numel(bias);
+  CAPL_TRY(capl_scratch_get(x->device, (size_t)n * capl_dtype_size(x->dtype), room));
+  conv_narrow_args args = {.from = capl_tensor_data(bias), .to = *room, .n = n};
+  *out = *room;
+  return cu_launch(cu_conv_table[CONV_NARROW + (int)cu_type_of(x->dtype)], cu_blocks(n, CU_THREADS), CU_THREADS, 0, &args);
+}
+
 static capl_status forward_by_dnn(const capl_tensor *x, const capl_tensor *bias, dnn_record *record, dnn_pointers *p,
                                   bool *done)
 {
@@ -60,14 +73,7 @@ static capl_status forward_by_dnn(const capl_tensor *x, const capl_tensor *bias,
   void *narrow = NULL;
   *done = false;
   if (!dnn_supports(record)) return CAPL_OK;
-  if (bias && bias->dtype != x->dtype) {
-    int64_t n = capl_tensor_numel(bias);
-    CAPL_TRY(capl_scratch_get(x->device, (size_t)n * capl_dtype_size(x->dtype), &narrow));
-    conv_narrow_args args = {.from = capl_tensor_data(bias), .to = narrow, .n = n};
-    status = cu_launch(cu_conv_table[CONV_NARROW + (int)cu_type_of(x->dtype)], cu_blocks(n, CU_THREADS), CU_THREADS, 0,
-                       &args);
-    p->at[DNN_BIAS] = narrow;
-  }
+  if (bias) status = bias_alike(x, bias, &p->at[DNN_BIAS], &narrow);
   if (status == CAPL_OK) status = dnn_try(x->device, record, p, done);
   if (narrow) capl_scratch_put(x->device, narrow);
   return status;
@@ -81,7 +87,7 @@ static capl_status cu_conv2d(const capl_call *call)
   dnn_record record = record_of(DNN_CONV, x->dtype, &s);
   record.bias = bias != NULL;
   dnn_pointers p = {.at = {[DNN_X] = capl_tensor_data(x), [DNN_W] = capl_tensor_data(w), [DNN_Y] = capl_tensor_data(y),
-                           [DNN_BIAS] = bias ? capl_tensor_data(bias) : NULL}};
+                           [DNN_BIAS] = NULL}};
   bool done;
   CAPL_TRY(forward_by_dnn(x, bias, &record, &p, &done));
   if (done) return CAPL_OK;
@@ -106,6 +112,30 @@ static capl_status cu_conv2d_grad_x(const capl_call *call)
   conv_grad_x_args args = {.s = s, .dy = p.at[DNN_DY], .w = p.at[DNN_W], .dx = p.at[DNN_DX]};
   return launch_own(CONV_GRAD_X, &record, cu_blocks(capl_tensor_numel(dx), CU_THREADS), &args);
 }
+
+/* ---- transposed: the same product, then the bias in place --------------------------------------------- */
+
+static capl_status add_bias(const capl_tensor *y, const capl_tensor *bias)
+{
+  void *alike, *room;
+  capl_status status = bias_alike(y, bias, &alike, &room);
+  finish_args args = {.y = capl_tensor_data(y), .bias = alike, .n = capl_tensor_numel(y), .columns = y->size[1]};
+  if (status == CAPL_OK)
+    status = cu_launch(cu_matmul_table[FINISH + (int)cu_type_of(y->dtype)], cu_blocks(args.n, CU_THREADS), CU_THREADS, 0,
+                       &args);
+  if (room) capl_scratch_put(y->device, room);
+  return status;
+}
+
+/* Its attributes are those of the gradient: output_padding only decides the size, which y has already. */
+static capl_status cu_conv_transpose2d(const capl_call *call)
+{
+  const capl_tensor *bias = call_input(call, 2), *y = call->out[0];
+  CAPL_TRY(cu_conv2d_grad_x(call));
+  return bias && capl_tensor_numel(y) > 0 ? add_bias(y, bias) : CAPL_OK;
+}
+
+/* ---- gradient of the weights --------------------------------------------------------------------------- */
 
 static capl_status widen(capl_dtype dtype, const void *from, capl_tensor *to)
 {
@@ -161,14 +191,23 @@ static capl_status cu_conv2d_grad_w(const capl_call *call)
 /* Factors of one dtype; a bias of that or f32. */
 static bool supports_conv(const capl_call *call)
 {
-  const capl_tensor *bias = call->id == CAPL_OP_conv2d ? call_input(call, 2) : NULL;
+  const capl_tensor *bias = call_input(call, 2);
   return call->in[1]->dtype == call->in[0]->dtype &&
          (!bias || bias->dtype == CAPL_F32 || bias->dtype == call->in[0]->dtype);
+}
+
+/* Output rows beyond a whole stride belong to no pixel of x: those calls are expanded. */
+static bool supports_transposed(const capl_call *call)
+{
+  for (int i = 0; i < 2; i++)
+    if (call->attr[CONV_OUTPUT_PADDING].v[i] >= call->attr[CONV_STRIDE].v[i]) return false;
+  return supports_conv(call);
 }
 
 const capl_kernel cu_conv_kernels[] = {
   {CAPL_OP_conv2d, cu_conv2d, supports_conv, CU_REAL},
   {CAPL_OP_conv2d_grad_x, cu_conv2d_grad_x, supports_conv, CU_REAL},
   {CAPL_OP_conv2d_grad_w, cu_conv2d_grad_w, supports_conv, CU_REAL},
+  {CAPL_OP_conv_transpose2d, cu_conv_transpose2d, supports_transposed, CU_REAL},
   {0},
 };

@@ -6,6 +6,7 @@ local parameter = require "nn.parameter"
 local nn = {
   Module = require "nn.module",
   Conv2d = require "nn.conv2d",
+  ConvTranspose2d = require "nn.conv_transpose2d",
   Linear = require "nn.linear",
   PixelUnshuffle = require "nn.pixel_unshuffle",
   Ensemble = require "nn.ensemble",
