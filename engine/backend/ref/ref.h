@@ -24,6 +24,7 @@ extern const capl_kernel ref_reduce_kernels[];
 extern const capl_kernel ref_softmax_kernels[];
 extern const capl_kernel ref_loss_kernels[];
 extern const capl_kernel ref_optim_kernels[];
+extern const capl_kernel ref_ctc_kernels[];
 
 /* supports() of kernels that take every dtype. */
 bool ref_supports_any(const capl_call *call);

@@ -164,6 +164,10 @@ typedef struct {
   /* dx = (sigmoid(x) - target) * scale, times each[i] unless each is NULL */                                   \
   X(void, bce_grad, (capl_dtype real, int64_t n, const void *x, const float *target, float scale,              \
                      const float *each, void *dx))                                                             \
+  /* One step over n states of a text (a multiple of lanes): path = log of the paths into each state, from[s], from[s-1]   \
+  ** and from[s-2] + skip[s] joined, minus less; to = path + e. from[-2] and from[-1] are readable. Gives to's largest. */ \
+  X(float, ctc_step, (int64_t n, const float *from, const float *skip, const float *e, float less,             \
+                      float *path, float *to))                                                                 \
   X(void, adam, (const vec_adam *p, int64_t n, float *w, const float *g, float *m, float *v))                  \
   /* buffer, mean: may be NULL where the settings do not use them */                                          \
   X(void, sgd, (const vec_sgd *p, int64_t n, float *w, const float *g, float *buffer))                         \
