@@ -680,6 +680,8 @@ static void every_kernel_has_a_case(void **state)
     CAPL_OP_batch_norm_grad, CAPL_OP_bn_act_grad, CAPL_OP_bn_act_pool_grad, CAPL_OP_max_pool2d_grad,
     CAPL_OP_avg_pool2d_grad, CAPL_OP_adaptive_avg_pool2d_grad, CAPL_OP_relu_grad, CAPL_OP_softmax_grad,
     CAPL_OP_log_softmax_grad, CAPL_OP_cross_entropy_grad, CAPL_OP_bce_with_logits_grad,
+    /* inputs that hang together: tests/lua/ctc_spec.lua */
+    CAPL_OP_ctc_loss, CAPL_OP_ctc_loss_grad,
   };
   for (int op = 0; op < CAPL_OP_COUNT; op++) {
     bool found = !capl_device_has(cpu, (capl_op_id)op);
