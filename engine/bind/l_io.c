@@ -118,6 +118,13 @@ static int core_graph_merge(lua_State *L)
   return 0;
 }
 
+/* graph_merge_width(a, b): a learns what b does at its width */
+static int core_graph_merge_width(lua_State *L)
+{
+  bind_check(L, capl_graph_merge_width(*check_graph(L, 1), *check_graph(L, 2)), NULL);
+  return 0;
+}
+
 /* graph_run(graph, x) -> y */
 static int core_graph_run(lua_State *L)
 {
@@ -202,6 +209,7 @@ void bind_open_io(lua_State *L)
     {"trace_cancel", core_trace_cancel},
     {"trace_end", core_trace_end},
     {"graph_merge", core_graph_merge},
+    {"graph_merge_width", core_graph_merge_width},
     {"graph_run", core_graph_run},
     {"model_save", core_model_save},
     {"model_load", core_model_load},

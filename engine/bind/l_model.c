@@ -45,7 +45,7 @@ static int core_model_open(lua_State *L)
   return 1;
 }
 
-/* model:info() -> {width, height, channels, length, charset, precision} */
+/* model:info() -> {width, height, channels, widths = list or nil, length_min, length, decoding, charset, precision} */
 static int model_info(lua_State *L)
 {
   capl_model_info info;
@@ -54,7 +54,14 @@ static int model_info(lua_State *L)
   set_number(L, "width", info.width);
   set_number(L, "height", info.height);
   set_number(L, "channels", info.channels);
+  if (info.n_widths > 0) {
+    lua_createtable(L, info.n_widths, 0);
+    for (int w = 0; w < info.n_widths; w++) lua_pushinteger(L, info.widths[w]), lua_rawseti(L, -2, w + 1);
+    lua_setfield(L, -2, "widths");
+  }
+  set_number(L, "length_min", info.length_min);
   set_number(L, "length", info.length);
+  set_text(L, "decoding", info.ctc ? "ctc" : "argmax");
   set_text(L, "charset", info.charset);
   set_text(L, "precision", info.precision);
   return 1;
@@ -109,7 +116,16 @@ static int model_files(lua_State *L)
   return 1;
 }
 
-/* files:next() -> list of {text, confidence, width, height, error = what is wrong or nil}; nil at the end */
+/* {0.99, 0.7 …}: how sure the model is of each character */
+static void set_sure(lua_State *L, const capl_reading *reading)
+{
+  int n = (int)strlen(reading->text);
+  lua_createtable(L, n, 0);
+  for (int i = 0; i < n; i++) lua_pushnumber(L, (double)reading->sure[i]), lua_rawseti(L, -2, i + 1);
+  lua_setfield(L, -2, "sure");
+}
+
+/* files:next() -> list of {text, confidence, sure, width, height, error = what is wrong or nil}; nil at the end */
 static int files_next(lua_State *L)
 {
   const capl_reading *readings;
@@ -121,6 +137,7 @@ static int files_next(lua_State *L)
     lua_createtable(L, 0, 5);
     set_text(L, "text", readings[i].text);
     set_number(L, "confidence", readings[i].confidence);
+    set_sure(L, &readings[i]);
     set_number(L, "width", readings[i].width);
     set_number(L, "height", readings[i].height);
     if (readings[i].status != CAPL_OK) set_text(L, "error", readings[i].error);
@@ -180,16 +197,34 @@ static int core_model_input(lua_State *L)
   return 1;
 }
 
-/* model_save(path, graph, meta json[, images u8 (N,C,H,W), output (N,...)]) */
+/* Golden pairs of one width each, from lists of images u8 (N,C,H,W) and outputs (N,...) at i and i + 1. */
+static int check_golden(lua_State *L, int i, capl_golden *golden)
+{
+  int n = (int)lua_objlen(L, i);
+  luaL_checkstack(L, 3 * n, "too many golden pairs");
+  for (int k = 0; k < n; k++) {
+    lua_rawgeti(L, i, k + 1);
+    capl_tensor *images = check_images(L, lua_gettop(L));
+    const uint8_t *levels = push_levels(L, images);
+    lua_rawgeti(L, i + 1, k + 1);
+    golden[k] = (capl_golden){.n = (int)images->size[0], .width = (int)images->size[3], .height = (int)images->size[2],
+                              .channels = (int)images->size[1], .images = levels, .output = bind_check_tensor(L, -1)};
+    if (k > 0) golden[k - 1].next = &golden[k];
+  }
+  return n;
+}
+
+/* model_save(path, graph, meta json[, {images u8 (N,C,H,W), …}, {output (N,...), …}]): a pair of them for each width */
 int bind_model_save(lua_State *L, const capl_graph *graph)
 {
   const char *path = bind_check_string(L, 1), *meta = bind_check_string(L, 3);
+  capl_golden golden[CAPL_GOLDEN_MAX];
   if (lua_isnoneornil(L, 4)) return bind_check(L, capl_model_save(path, graph, meta, NULL), NULL), 0;
-  capl_tensor *images = check_images(L, 4);
-  capl_golden golden = {.n = (int)images->size[0], .width = (int)images->size[3], .height = (int)images->size[2],
-                        .channels = (int)images->size[1], .images = push_levels(L, images),
-                        .output = bind_check_tensor(L, 5)};
-  bind_check(L, capl_model_save(path, graph, meta, &golden), NULL);
+  bind_check_table(L, 4);
+  bind_check_table(L, 5);
+  if (lua_objlen(L, 4) > CAPL_GOLDEN_MAX) return bind_arg_error(L, 4, "at most %d widths expected", CAPL_GOLDEN_MAX);
+  int n = check_golden(L, 4, golden);
+  bind_check(L, capl_model_save(path, graph, meta, n > 0 ? golden : NULL), NULL);
   return 0;
 }
 

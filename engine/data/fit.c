@@ -83,6 +83,43 @@ capl_status fit_image(const uint8_t *in, int in_width, int in_height, int channe
   return status;
 }
 
+int fit_choose(int in_width, int in_height, int height, const int *widths, int n, int *used)
+{
+  double wanted = floor((double)in_width * height / in_height + 0.5);
+  int w = 0;
+  while (w < n - 1 && widths[w] < wanted) w++;
+  *used = wanted < 1 ? 1 : wanted < widths[w] ? (int)wanted : widths[w];
+  return w;
+}
+
+/* Median of the last column of an image (H,W,C) in channel c. */
+static uint8_t edge_level(const uint8_t *image, int width, int height, int channels, int c)
+{
+  int count[256] = {0}, below = 0, level = 0;
+  for (int y = 0; y < height; y++) count[image[((size_t)y * (size_t)width + (size_t)width - 1) * (size_t)channels + (size_t)c]]++;
+  while ((below += count[level]) * 2 < height) level++;
+  return (uint8_t)level;
+}
+
+/* Rows of `used` pixels become rows of `width`, from the last on as they lie in one place. */
+static void spread_rows(uint8_t *out, int used, int width, int height, int channels)
+{
+  uint8_t edge[3];
+  size_t from = (size_t)used * (size_t)channels, to = (size_t)width * (size_t)channels;
+  for (int c = 0; c < channels; c++) edge[c] = edge_level(out, used, height, channels, c);
+  for (int y = height - 1; y >= 0; y--) {
+    memmove(out + (size_t)y * to, out + (size_t)y * from, from);
+    for (size_t i = from; i < to; i++) out[(size_t)y * to + i] = edge[i % (size_t)channels];
+  }
+}
+
+capl_status fit_padded(const uint8_t *in, int in_width, int in_height, int channels, int used, int width, int height, uint8_t *out)
+{
+  CAPL_TRY(fit_image(in, in_width, in_height, channels, used, height, out));
+  if (used < width) spread_rows(out, used, width, height, channels);
+  return CAPL_OK;
+}
+
 void fit_channels(const uint8_t *in, size_t n_pixels, int in_channels, int channels, uint8_t *out)
 {
   if (in_channels == channels) {

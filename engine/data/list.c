@@ -15,6 +15,7 @@ typedef struct {
   capl_source base;
   capl_source *of; /* whose files they are; NULL = those at path */
   char **path;
+  list_size size;
   list_note *note; /* each written once, by the thread that reads it */
 } list_source;
 
@@ -35,14 +36,21 @@ static capl_status decode(const list_source *s, uint32_t id, capl_image *scratch
   return status;
 }
 
+static capl_status fit(const list_size *to, const capl_image *in, list_note *note, uint8_t *pixels)
+{
+  int used = to->width;
+  note->width = in->width;
+  note->height = in->height;
+  if (to->n_widths == 0) return fit_image(in->pixels, in->width, in->height, to->channels, to->width, to->height, pixels);
+  note->w = fit_choose(in->width, in->height, to->height, to->widths, to->n_widths, &used);
+  return fit_padded(in->pixels, in->width, in->height, to->channels, used, to->widths[note->w], to->height, pixels);
+}
+
 static capl_status read_file(const list_source *s, uint32_t id, capl_image *scratch, uint8_t *pixels)
 {
-  const capl_source *base = &s->base;
   char title[TITLE_ROOM];
   CAPL_TRY(decode(s, id, scratch));
-  s->note[id].width = scratch->width;
-  s->note[id].height = scratch->height;
-  capl_status status = fit_image(scratch->pixels, scratch->width, scratch->height, base->channels, base->width, base->height, pixels);
+  capl_status status = fit(&s->size, scratch, &s->note[id], pixels);
   if (status == CAPL_OK) return status;
   capl_error e = *capl_error_last();
   return CAPL_FAIL(e.code, "%s: %s", title_of(s, id, title), e.message);
@@ -94,33 +102,34 @@ static capl_status copy_paths(list_source *s, const char *const *paths, uint32_t
   return CAPL_OK;
 }
 
-static capl_status begin(uint32_t n, int width, int height, int channels, list_source **out)
+static capl_status begin(uint32_t n, const list_size *size, list_source **out)
 {
   static const capl_source_ops ops = {.read = list_read, .close = list_close, .name = list_name};
   *out = calloc(1, sizeof **out);
   if (!*out) return CAPL_FAIL(CAPL_ENOMEM, "no memory for a list of %u files", n);
-  (*out)->base = (capl_source){.ops = &ops, .refs = 1, .width = width, .height = height, .channels = channels};
+  (*out)->base = (capl_source){.ops = &ops, .refs = 1, .width = size->width, .height = size->height, .channels = size->channels};
+  (*out)->size = *size;
   (*out)->note = calloc((size_t)n + 1, sizeof *(*out)->note);
   if ((*out)->note) return CAPL_OK;
   list_close(&(*out)->base);
   return CAPL_FAIL(CAPL_ENOMEM, "no memory for a list of %u files", n);
 }
 
-capl_status list_source_of(capl_source *of, int width, int height, int channels, capl_source **out)
+capl_status list_source_of(capl_source *of, const list_size *size, capl_source **out)
 {
   list_source *s;
   if (!of->ops->encoded) return CAPL_FAIL(CAPL_ESTATE, "this source has no files");
-  CAPL_TRY(begin(of->count, width, height, channels, &s));
+  CAPL_TRY(begin(of->count, size, &s));
   s->base.count = of->count;
   s->of = capl_source_ref(of);
   *out = &s->base;
   return CAPL_OK;
 }
 
-capl_status list_source_new(const char *const *paths, uint32_t n, int width, int height, int channels, capl_source **out)
+capl_status list_source_new(const char *const *paths, uint32_t n, const list_size *size, capl_source **out)
 {
   list_source *s;
-  CAPL_TRY(begin(n, width, height, channels, &s));
+  CAPL_TRY(begin(n, size, &s));
   capl_status status = copy_paths(s, paths, n);
   if (status == CAPL_OK) *out = &s->base;
   else list_close(&s->base);

@@ -2,6 +2,9 @@
 **
 ** Value 0 is the input, 1..n_weights are the weights, the rest are outputs of nodes in the order of
 ** their calls. Attributes that follow the batch size hold their factor and have their bit set.
+**
+** The last dimension of the input may have one of several widths. Attributes that follow it are listed for each: a graph
+** runs at the widths that it was traced at and at no other, so whatever rule an op has for odd sizes needs no formula.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #ifndef CAPL_IO_GRAPH_H
@@ -10,7 +13,7 @@
 #include "capl/io.h"
 #include "capl/op.h"
 
-enum { GRAPH_ABSENT = -1 }; /* an optional input left out */
+enum { GRAPH_ABSENT = -1, /* an optional input left out */ GRAPH_WIDTHS_MAX = 64 };
 
 typedef struct {
   capl_op_id op;
@@ -19,12 +22,16 @@ typedef struct {
   int out[CAPL_MAX_OUT];
   capl_attr attr[CAPL_MAX_ATTR];
   uint8_t follows_batch[CAPL_MAX_ATTR]; /* bit d: element d of INTS (bit 0: an INT) is a factor of N */
+  uint8_t follows_width[CAPL_MAX_ATTR]; /* likewise: it differs from width to width */
+  capl_attr *by_width;                  /* NULL, or [n_widths][CAPL_MAX_ATTR]; attr is that of the first */
 } graph_node;
 
 struct capl_graph {
   capl_dtype input_dtype;
   int input_ndim;
-  int64_t input_size[CAPL_MAX_NDIM]; /* [0]: the batch of the trace */
+  int64_t input_size[CAPL_MAX_NDIM]; /* [0]: the batch of the trace; the last: the first width */
+  int n_widths;                      /* 0: the last dimension is as traced */
+  int width[GRAPH_WIDTHS_MAX];       /* that it may have, ascending */
   capl_named_tensor *weights;
   int n_weights;
   graph_node *nodes;
@@ -43,7 +50,11 @@ CAPL_API capl_status graph_from_json(const char *path, const char *text, capl_na
 CAPL_API capl_status graph_fold(capl_graph *graph);
 /* Weights that only 16-bit ops read are cast to low, once. */
 CAPL_API capl_status graph_lower(capl_graph *graph, capl_dtype low);
-/* Sizes of the output for a batch, found without arithmetic. What the ops say of wrong shapes. */
-CAPL_API capl_status graph_shape(const capl_graph *graph, int64_t batch, int *ndim, int64_t *size);
+/* Sizes of the output for a batch of images of the w-th width, found without arithmetic. What the ops say of wrong shapes. */
+CAPL_API capl_status graph_shape(const capl_graph *graph, int64_t batch, int w, int *ndim, int64_t *size);
+/* Attributes of a node as traced at the w-th width, factors of the batch not yet multiplied. */
+CAPL_API const capl_attr *graph_attrs(const graph_node *node, int w);
+/* Room for the attributes at n widths, the new ones being those of the first. ENOMEM. */
+CAPL_API capl_status graph_node_widths(graph_node *node, int n_before, int n);
 
 #endif

@@ -154,6 +154,9 @@ static void set_node(graph_node *node, capl_op_id op, int in, int out)
   node->in[0] = in;
   node->out[0] = out;
   memset(node->follows_batch, 0, sizeof node->follows_batch);
+  memset(node->follows_width, 0, sizeof node->follows_width);
+  free(node->by_width);
+  node->by_width = NULL;
   capl_attr_defaults(capl_op_get(op), node->attr);
 }
 
@@ -165,6 +168,7 @@ static capl_status reduce_norm(capl_graph *g, graph_node *product, int k)
   if (norm->op == CAPL_OP_batch_norm) {
     product->out[0] = y;
     free(norm->in);
+    free(norm->by_width);
     memmove(norm, norm + 1, (size_t)(--g->n_nodes - k) * sizeof *norm);
     return CAPL_OK;
   }
@@ -172,6 +176,7 @@ static capl_status reduce_norm(capl_graph *g, graph_node *product, int k)
   int *in = calloc(1, sizeof *in);
   if (!in) return CAPL_FAIL(CAPL_ENOMEM, "no memory to fold the model's batch norm");
   memmove(norm + 1, norm, (size_t)(g->n_nodes++ - k) * sizeof *norm);
+  norm->by_width = NULL; /* moved with the rest */
   set_node(&norm[1], CAPL_OP_relu, first, y);
   norm->in = in;
   set_node(norm, CAPL_OP_max_pool2d, x, first);
@@ -252,7 +257,7 @@ static capl_status meta_like(capl_device *meta, const capl_tensor *t, capl_tenso
   return capl_tensor_new(meta, t->dtype, t->ndim, t->size, CAPL_AUTO, out);
 }
 
-static capl_status run_meta(capl_graph *shell, const capl_graph *g, int64_t batch, int *ndim, int64_t *size)
+static capl_status run_meta(capl_graph *shell, const capl_graph *g, int64_t batch, int w, int *ndim, int64_t *size)
 {
   capl_device *meta;
   int64_t in_size[CAPL_MAX_NDIM];
@@ -261,6 +266,7 @@ static capl_status run_meta(capl_graph *shell, const capl_graph *g, int64_t batc
     CAPL_TRY(meta_like(meta, g->weights[shell->n_weights].tensor, &shell->weights[shell->n_weights].tensor));
   memcpy(in_size, g->input_size, sizeof in_size);
   in_size[0] = batch;
+  if (g->n_widths > 0) in_size[g->input_ndim - 1] = g->width[w];
   capl_tensor *x, *y;
   CAPL_TRY(capl_tensor_new(meta, g->input_dtype, g->input_ndim, in_size, CAPL_AUTO, &x));
   capl_status status = capl_graph_run(shell, x, &y);
@@ -272,13 +278,13 @@ static capl_status run_meta(capl_graph *shell, const capl_graph *g, int64_t batc
   return CAPL_OK;
 }
 
-capl_status graph_shape(const capl_graph *g, int64_t batch, int *ndim, int64_t *size)
+capl_status graph_shape(const capl_graph *g, int64_t batch, int w, int *ndim, int64_t *size)
 {
   capl_graph shell = *g;
   shell.n_weights = 0;
   shell.weights = calloc((size_t)g->n_weights + 1, sizeof *shell.weights);
   if (!shell.weights) return CAPL_FAIL(CAPL_ENOMEM, "no memory for the shapes of a graph");
-  capl_status status = run_meta(&shell, g, batch, ndim, size);
+  capl_status status = run_meta(&shell, g, batch, w, ndim, size);
   capl_named_tensors_free(shell.weights, shell.n_weights);
   return status;
 }

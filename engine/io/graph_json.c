@@ -10,16 +10,33 @@
 #include "capl/capl.h"
 #include "io/graph.h"
 
-enum { VERSION = 1, MOST_NODES = 1000000 };
+enum { VERSION = 1, WIDTHS_VERSION = 2 /* of graphs with several widths */, MOST_NODES = 1000000 };
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
-/* 5, or {"batch": 5} for five times N. */
-static cJSON *number_json(int64_t v, bool follows_batch)
+/* A number of a node's attribute k, element d. */
+static int64_t number_at(const graph_node *node, int w, int k, int d)
 {
-  if (!follows_batch) return cJSON_CreateNumber((double)v);
+  const capl_attr *a = &graph_attrs(node, w)[k];
+  return capl_op_get(node->op)->attrs[k].kind == CAPL_ATTR_INTS ? a->v[d] : a->i;
+}
+
+/* 5, or {"widths": [5, 7]} where it differs from width to width. */
+static cJSON *widths_json(const graph_node *node, int n_widths, int k, int d)
+{
+  if (!(node->follows_width[k] >> d & 1)) return cJSON_CreateNumber((double)number_at(node, 0, k, d));
+  cJSON *item = cJSON_CreateObject(), *list = cJSON_AddArrayToObject(item, "widths");
+  for (int w = 0; w < n_widths; w++) cJSON_AddItemToArray(list, cJSON_CreateNumber((double)number_at(node, w, k, d)));
+  return item;
+}
+
+/* That, or {"batch": that} for so many times N. */
+static cJSON *number_json(const graph_node *node, int n_widths, int k, int d)
+{
+  cJSON *number = widths_json(node, n_widths, k, d);
+  if (!(node->follows_batch[k] >> d & 1)) return number;
   cJSON *item = cJSON_CreateObject();
-  cJSON_AddNumberToObject(item, "batch", (double)v);
+  cJSON_AddItemToObject(item, "batch", number);
   return item;
 }
 
@@ -37,23 +54,25 @@ static cJSON *choice_json(const char *choices, int64_t index)
   return cJSON_CreateNull();
 }
 
-static cJSON *attr_json(const capl_attr_spec *spec, const capl_attr *a, uint8_t follows)
+static cJSON *attr_json(const graph_node *node, int n_widths, int k)
 {
+  const capl_attr_spec *spec = &capl_op_get(node->op)->attrs[k];
+  const capl_attr *a = &node->attr[k];
   switch (spec->kind) {
   case CAPL_ATTR_REAL: return cJSON_CreateNumber(a->f);
   case CAPL_ATTR_BOOL: return cJSON_CreateBool(a->i != 0);
   case CAPL_ATTR_ENUM: return choice_json(spec->choices, a->i);
   case CAPL_ATTR_DTYPE: return cJSON_CreateString(capl_dtype_name((capl_dtype)a->i));
   case CAPL_ATTR_PROGRAM: return cJSON_CreateString(capl_attr_program_text(a));
-  case CAPL_ATTR_INT: return number_json(a->i, follows & 1);
+  case CAPL_ATTR_INT: return number_json(node, n_widths, k, 0);
   default: break;
   }
   cJSON *list = cJSON_CreateArray();
-  for (int d = 0; d < a->n; d++) cJSON_AddItemToArray(list, number_json(a->v[d], follows >> d & 1));
+  for (int d = 0; d < a->n; d++) cJSON_AddItemToArray(list, number_json(node, n_widths, k, d));
   return list;
 }
 
-static cJSON *node_json(const graph_node *node)
+static cJSON *node_json(const graph_node *node, int n_widths)
 {
   const capl_op *op = capl_op_get(node->op);
   cJSON *item = cJSON_CreateObject();
@@ -64,22 +83,29 @@ static cJSON *node_json(const graph_node *node)
   for (int k = 0; k < op->n_out; k++) cJSON_AddItemToArray(out, cJSON_CreateNumber(node->out[k]));
   cJSON *attrs = cJSON_AddObjectToObject(item, "attrs");
   for (int k = 0; k < CAPL_MAX_ATTR && op->attrs[k].name; k++)
-    cJSON_AddItemToObject(attrs, op->attrs[k].name, attr_json(&op->attrs[k], &node->attr[k], node->follows_batch[k]));
+    cJSON_AddItemToObject(attrs, op->attrs[k].name, attr_json(node, n_widths, k));
   return item;
+}
+
+/* "N", 50, or [96, 128, 160] for the widths. */
+static cJSON *size_json(const capl_graph *g, int d)
+{
+  if (d == 0) return cJSON_CreateString("N");
+  if (g->n_widths == 0 || d < g->input_ndim - 1) return cJSON_CreateNumber((double)g->input_size[d]);
+  return cJSON_CreateIntArray(g->width, g->n_widths);
 }
 
 capl_status graph_to_json(const capl_graph *g, char **text)
 {
   cJSON *root = cJSON_CreateObject();
-  cJSON_AddNumberToObject(root, "capl_graph", VERSION);
+  cJSON_AddNumberToObject(root, "capl_graph", g->n_widths ? WIDTHS_VERSION : VERSION);
   cJSON *input = cJSON_AddObjectToObject(root, "input"), *size = cJSON_AddArrayToObject(input, "size");
   cJSON_AddStringToObject(input, "dtype", capl_dtype_name(g->input_dtype));
-  for (int d = 0; d < g->input_ndim; d++)
-    cJSON_AddItemToArray(size, d == 0 ? cJSON_CreateString("N") : cJSON_CreateNumber((double)g->input_size[d]));
+  for (int d = 0; d < g->input_ndim; d++) cJSON_AddItemToArray(size, size_json(g, d));
   cJSON *weights = cJSON_AddArrayToObject(root, "weights");
   for (int k = 0; k < g->n_weights; k++) cJSON_AddItemToArray(weights, cJSON_CreateString(g->weights[k].name));
   cJSON *nodes = cJSON_AddArrayToObject(root, "nodes");
-  for (int k = 0; k < g->n_nodes; k++) cJSON_AddItemToArray(nodes, node_json(&g->nodes[k]));
+  for (int k = 0; k < g->n_nodes; k++) cJSON_AddItemToArray(nodes, node_json(&g->nodes[k], g->n_widths));
   cJSON_AddNumberToObject(root, "output", g->output);
   *text = cJSON_Print(root);
   cJSON_Delete(root);
@@ -102,12 +128,28 @@ static bool whole(const cJSON *item, double low, double high, int64_t *out)
   return true;
 }
 
-/* 5 or {"batch": 5}. */
-static bool read_number(const cJSON *item, int64_t *v, bool *follows)
+/* 5, or {"widths": [5, 7, …]}: values gets one for each of n widths. */
+static bool read_widths(const cJSON *item, double low, double high, int n, int64_t *values, bool *follows)
 {
-  *follows = cJSON_IsObject(item);
-  if (*follows) item = cJSON_GetObjectItemCaseSensitive(item, "batch");
-  return whole(item, *follows ? 0 : -0x1p53, *follows ? 1 << 24 : 0x1p53, v);
+  const cJSON *list = cJSON_GetObjectItemCaseSensitive(item, "widths");
+  *follows = list != NULL;
+  if (list && (!cJSON_IsArray(list) || n == 0 || cJSON_GetArraySize(list) != n)) return false;
+  for (int w = 0; w < (n ? n : 1); w++)
+    if (!whole(list ? cJSON_GetArrayItem(list, w) : item, low, high, &values[w])) return false;
+  return true;
+}
+
+typedef struct {
+  bool batch, width;
+  int64_t at[GRAPH_WIDTHS_MAX]; /* for each width; [0] when there are none */
+} read_number;
+
+/* That, or {"batch": that}. */
+static bool read_one(const cJSON *item, int n_widths, read_number *number)
+{
+  const cJSON *factor = cJSON_GetObjectItemCaseSensitive(item, "batch");
+  number->batch = factor != NULL;
+  return read_widths(factor ? factor : item, factor ? 0 : -0x1p53, factor ? 1 << 24 : 0x1p53, n_widths, number->at, &number->width);
 }
 
 /* An op's own complaint about an attribute, with the file in front. */
@@ -118,45 +160,69 @@ static capl_status bad_attr(const char *path)
   return bad(path, why);
 }
 
-/* Numbers are checked by the op's own bounds; factors of the batch only by their size, as the op checks the product. */
-static capl_status read_numbers(const char *path, const capl_op *op, int k, const cJSON *item, graph_node *node)
+static capl_status wrong_kind(const char *path, const capl_op *op, int k)
+{
+  return CAPL_FAIL(CAPL_EFORMAT, "%s is no capl graph: %s of %s is of the wrong kind", path, op->attrs[k].name, op->name);
+}
+
+/* Sets attribute k to what it is at the w-th width, checked by the op's own bounds; factors of the batch only by their
+** size, as the op checks the product. */
+static capl_status set_numbers(const char *path, const capl_op *op, int k, int n, int w, const read_number *numbers, capl_attr *attrs)
 {
   const capl_attr_spec *spec = &op->attrs[k];
   bool list = spec->kind == CAPL_ATTR_INTS;
-  int n = list ? cJSON_GetArraySize(item) : 1;
-  int64_t numbers[CAPL_MAX_NDIM] = {0}; /* 0 where the file has something else */
   double values[CAPL_MAX_NDIM];
-  bool ok = (!list || cJSON_IsArray(item)) && n <= CAPL_MAX_NDIM && (!list || !spec->n || n == spec->n);
-  for (int d = 0; ok && d < n; d++) {
-    bool follows = false;
-    ok = read_number(list ? cJSON_GetArrayItem(item, d) : item, &numbers[d], &follows);
-    if (follows) node->follows_batch[k] |= (uint8_t)(1u << d);
-    values[d] = follows ? fmax(spec->min, 1) : (double)numbers[d];
-  }
-  if (!ok) return CAPL_FAIL(CAPL_EFORMAT, "%s is no capl graph: %s of %s is of the wrong kind", path, spec->name, op->name);
-  if ((n > 0 || !list) && capl_attr_set(op, node->attr, spec->name, n, values) != CAPL_OK) return bad_attr(path);
-  capl_attr *a = &node->attr[k];
-  a->n = list ? n : 0;
-  if (!list) a->i = numbers[0];
-  else memcpy(a->v, numbers, (size_t)n * sizeof *numbers);
+  for (int d = 0; d < n; d++) values[d] = numbers[d].batch ? fmax(spec->min, 1) : (double)numbers[d].at[w];
+  if ((n > 0 || !list) && capl_attr_set(op, attrs, spec->name, n, values) != CAPL_OK) return bad_attr(path);
+  attrs[k].n = list ? n : 0;
+  for (int d = 0; d < n; d++) *(list ? &attrs[k].v[d] : &attrs[k].i) = numbers[d].at[w];
   return CAPL_OK;
 }
 
-static capl_status read_attr(const char *path, const capl_op *op, int k, const cJSON *item, graph_node *node)
+static capl_status read_numbers(const char *path, const capl_graph *g, int k, const cJSON *item, graph_node *node)
 {
+  const capl_op *op = capl_op_get(node->op);
+  const capl_attr_spec *spec = &op->attrs[k];
+  bool list = spec->kind == CAPL_ATTR_INTS;
+  int n = list ? cJSON_GetArraySize(item) : 1;
+  read_number numbers[CAPL_MAX_NDIM];
+  if ((list && !cJSON_IsArray(item)) || n > CAPL_MAX_NDIM || (list && spec->n && n != spec->n)) return wrong_kind(path, op, k);
+  for (int d = 0; d < n; d++) {
+    if (!read_one(list ? cJSON_GetArrayItem(item, d) : item, g->n_widths, &numbers[d])) return wrong_kind(path, op, k);
+    if (numbers[d].batch) node->follows_batch[k] |= (uint8_t)(1u << d);
+    if (numbers[d].width) node->follows_width[k] |= (uint8_t)(1u << d);
+  }
+  CAPL_TRY(set_numbers(path, op, k, n, 0, numbers, node->attr));
+  if (node->follows_width[k] && !node->by_width) CAPL_TRY(graph_node_widths(node, 0, g->n_widths));
+  for (int w = 0; node->follows_width[k] && w < g->n_widths; w++)
+    CAPL_TRY(set_numbers(path, op, k, n, w, numbers, node->by_width + (size_t)w * CAPL_MAX_ATTR));
+  return CAPL_OK;
+}
+
+static capl_status read_attr(const char *path, const capl_graph *g, int k, const cJSON *item, graph_node *node)
+{
+  const capl_op *op = capl_op_get(node->op);
   const capl_attr_spec *spec = &op->attrs[k];
   bool word = spec->kind == CAPL_ATTR_ENUM || spec->kind == CAPL_ATTR_DTYPE || spec->kind == CAPL_ATTR_PROGRAM;
   bool real = spec->kind == CAPL_ATTR_REAL;
   capl_status status = CAPL_OK;
-  if (spec->kind == CAPL_ATTR_INTS || spec->kind == CAPL_ATTR_INT) return read_numbers(path, op, k, item, node);
+  if (spec->kind == CAPL_ATTR_INTS || spec->kind == CAPL_ATTR_INT) return read_numbers(path, g, k, item, node);
   if (real && cJSON_IsNumber(item)) status = capl_attr_set(op, node->attr, spec->name, 1, &item->valuedouble);
   else if (spec->kind == CAPL_ATTR_BOOL && cJSON_IsBool(item)) node->attr[k].i = cJSON_IsTrue(item);
   else if (word && cJSON_IsString(item)) status = capl_attr_set_word(op, node->attr, spec->name, item->valuestring);
-  else return CAPL_FAIL(CAPL_EFORMAT, "%s is no capl graph: %s of %s is of the wrong kind", path, spec->name, op->name);
+  else return wrong_kind(path, op, k);
   return status == CAPL_OK ? CAPL_OK : bad_attr(path);
 }
 
-static capl_status read_attrs(const char *path, const cJSON *attrs, graph_node *node)
+/* Attributes that do not follow the width are the same at each. */
+static void share_attrs(const capl_graph *g, graph_node *node)
+{
+  for (int w = 0; node->by_width && w < g->n_widths; w++)
+    for (int k = 0; k < CAPL_MAX_ATTR; k++)
+      if (!node->follows_width[k]) node->by_width[w * CAPL_MAX_ATTR + k] = node->attr[k];
+}
+
+static capl_status read_attrs(const char *path, const capl_graph *g, const cJSON *attrs, graph_node *node)
 {
   const capl_op *op = capl_op_get(node->op);
   const cJSON *item;
@@ -167,8 +233,9 @@ static capl_status read_attrs(const char *path, const cJSON *attrs, graph_node *
     int k = item->string ? capl_attr_index(op, item->string) : -1;
     if (k < 0) return bad(path, "an attribute is unknown here; it may come from a newer capl");
     seen |= 1u << k;
-    CAPL_TRY(read_attr(path, op, k, item, node));
+    CAPL_TRY(read_attr(path, g, k, item, node));
   }
+  share_attrs(g, node);
   for (int k = 0; k < CAPL_MAX_ATTR && op->attrs[k].name; k++)
     if (op->attrs[k].required && !(seen >> k & 1u))
       return CAPL_FAIL(CAPL_EFORMAT, "%s is no capl graph: %s lacks %s", path, op->name, op->attrs[k].name);
@@ -205,7 +272,19 @@ static capl_status read_node(const char *path, const cJSON *item, capl_graph *g,
     defined[value] = true;
     node->out[i++] = (int)value;
   }
-  return read_attrs(path, cJSON_GetObjectItemCaseSensitive(item, "attrs"), node);
+  return read_attrs(path, g, cJSON_GetObjectItemCaseSensitive(item, "attrs"), node);
+}
+
+/* The widths that the last dimension may have: a list of ascending numbers. */
+static bool read_input_widths(const cJSON *list, capl_graph *g)
+{
+  int n = cJSON_GetArraySize(list);
+  int64_t width = 0;
+  if (n < 1 || n > GRAPH_WIDTHS_MAX) return false;
+  for (; g->n_widths < n; g->width[g->n_widths++] = (int)width)
+    if (!whole(cJSON_GetArrayItem(list, g->n_widths), (double)width + 1, 1 << 24, &width)) return false;
+  g->input_size[g->input_ndim - 1] = g->width[0];
+  return true;
 }
 
 static capl_status read_input(const char *path, const cJSON *root, capl_graph *g)
@@ -217,8 +296,11 @@ static capl_status read_input(const char *path, const cJSON *root, capl_graph *g
   if (!cJSON_IsArray(size) || n < 1 || n > CAPL_MAX_NDIM || !cJSON_IsString(dtype)) return bad(path, "it has no input");
   if (capl_dtype_parse(dtype->valuestring, &g->input_dtype) != CAPL_OK) return bad_attr(path);
   g->input_ndim = n;
-  for (int d = 1; d < n; d++)
-    if (!whole(cJSON_GetArrayItem(size, d), 0, 1 << 24, &g->input_size[d])) return bad(path, "its input size is no size");
+  for (int d = 1; d < n; d++) {
+    const cJSON *item = cJSON_GetArrayItem(size, d);
+    bool list = d == n - 1 && cJSON_IsArray(item);
+    if (list ? !read_input_widths(item, g) : !whole(item, 0, 1 << 24, &g->input_size[d])) return bad(path, "its input size is no size");
+  }
   return CAPL_OK;
 }
 
@@ -278,9 +360,9 @@ static capl_status read_graph(const char *path, const cJSON *root, capl_named_te
 {
   const cJSON *version = cJSON_GetObjectItemCaseSensitive(root, "capl_graph");
   if (!cJSON_IsNumber(version)) return bad(path, "it is no JSON object with the key capl_graph");
-  if (version->valuedouble != VERSION)
-    return CAPL_FAIL(CAPL_EFORMAT, "%s is a graph of version %g; capl %s reads version %d", path,
-                     version->valuedouble, capl_version(), VERSION);
+  if (version->valuedouble != VERSION && version->valuedouble != WIDTHS_VERSION)
+    return CAPL_FAIL(CAPL_EFORMAT, "%s is a graph of version %g; capl %s reads versions %d and %d", path,
+                     version->valuedouble, capl_version(), VERSION, WIDTHS_VERSION);
   CAPL_TRY(read_input(path, root, g));
   CAPL_TRY(take_weights(path, root, list, n, g));
   return read_nodes(path, root, g);

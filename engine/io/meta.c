@@ -43,7 +43,7 @@ static capl_status read_whole(const char *path, const cJSON *root, const char *k
   return CAPL_OK;
 }
 
-/* The only value known so far; its absence means it. */
+/* The only value known; its absence means it. */
 static capl_status read_word(const char *path, const cJSON *root, const char *key, const char *known)
 {
   const cJSON *item = cJSON_GetObjectItemCaseSensitive(root, key);
@@ -81,9 +81,25 @@ static capl_status read_normalize(const char *path, const cJSON *root, int chann
   return CAPL_OK;
 }
 
+static capl_status read_widths(const char *path, const cJSON *root, model_meta *m)
+{
+  static const char wanted[] = "a list of at most 64 ascending widths in px";
+  const cJSON *list = cJSON_GetObjectItemCaseSensitive(root, "widths"), *item;
+  if (!list) return read_whole(path, root, "width", META_SIDE_MAX, &m->width);
+  if (!cJSON_IsArray(list) || cJSON_GetArraySize(list) < 1 || cJSON_GetArraySize(list) > META_WIDTHS_MAX)
+    return wrong(path, "widths", wanted, list);
+  cJSON_ArrayForEach(item, list)
+  {
+    double v = cJSON_IsNumber(item) ? item->valuedouble : 0;
+    if (!(v > m->width && v <= META_SIDE_MAX) || v != floor(v)) return wrong(path, "widths", wanted, item);
+    m->width = m->widths[m->n_widths++] = (int)v;
+  }
+  return CAPL_OK;
+}
+
 static capl_status read_input(const char *path, const cJSON *root, model_meta *m)
 {
-  CAPL_TRY(read_whole(path, root, "width", META_SIDE_MAX, &m->width));
+  CAPL_TRY(read_widths(path, root, m));
   CAPL_TRY(read_whole(path, root, "height", META_SIDE_MAX, &m->height));
   CAPL_TRY(read_whole(path, root, "channels", 3, &m->channels));
   if (m->channels == 2) return wrong(path, "channels", "1 or 3", cJSON_GetObjectItemCaseSensitive(root, "channels"));
@@ -102,16 +118,45 @@ static bool sound_charset(const char *text)
   return n >= 1 && n <= CAPL_CHARSET_MAX;
 }
 
-static capl_status read_output(const char *path, const cJSON *root, model_meta *m)
+static capl_status read_charset(const char *path, const cJSON *root, model_meta *m)
 {
   const cJSON *charset = cJSON_GetObjectItemCaseSensitive(root, "charset");
-  CAPL_TRY(read_word(path, root, "output", "text"));
-  CAPL_TRY(read_word(path, root, "decoding", "argmax"));
   if (!cJSON_IsString(charset) || !sound_charset(charset->valuestring))
     return wrong(path, "charset", "1 to 94 different printable characters", charset);
-  m->classes = (int)strlen(charset->valuestring);
-  memcpy(m->charset, charset->valuestring, (size_t)m->classes + 1);
-  return read_whole(path, root, "length", CAPL_LABEL_MAX, &m->length);
+  m->characters = m->classes = (int)strlen(charset->valuestring);
+  memcpy(m->charset, charset->valuestring, (size_t)m->characters + 1);
+  return CAPL_OK;
+}
+
+/* Texts of length_min to length_max characters; the blank is the class behind the charset, and said for readers. */
+static capl_status read_ctc(const char *path, const cJSON *root, model_meta *m)
+{
+  const cJSON *blank = cJSON_GetObjectItemCaseSensitive(root, "blank");
+  char wanted[96];
+  m->decoding = META_CTC;
+  m->classes = m->characters + 1;
+  snprintf(wanted, sizeof wanted, "%d, the class behind the %d characters of the charset", m->characters, m->characters);
+  if (!cJSON_IsNumber(blank) || blank->valuedouble != m->characters) return wrong(path, "blank", wanted, blank);
+  CAPL_TRY(read_whole(path, root, "length_max", CAPL_LABEL_MAX, &m->length));
+  CAPL_TRY(read_whole(path, root, "length_min", CAPL_LABEL_MAX, &m->length_min));
+  if (m->length_min > m->length)
+    return wrong(path, "length_min", "at most length_max", cJSON_GetObjectItemCaseSensitive(root, "length_min"));
+  return CAPL_OK;
+}
+
+static capl_status read_output(const char *path, const cJSON *root, model_meta *m)
+{
+  const cJSON *decoding = cJSON_GetObjectItemCaseSensitive(root, "decoding");
+  bool ctc = cJSON_IsString(decoding) && strcmp(decoding->valuestring, "ctc") == 0;
+  bool argmax = !decoding || (cJSON_IsString(decoding) && strcmp(decoding->valuestring, "argmax") == 0);
+  CAPL_TRY(read_word(path, root, "output", "text"));
+  if (!ctc && !argmax) return wrong(path, "decoding", "\"argmax\" or \"ctc\"", decoding);
+  CAPL_TRY(read_charset(path, root, m));
+  if (ctc) return read_ctc(path, root, m);
+  if (m->n_widths > 0) return wrong(path, "decoding", "\"ctc\", as a model of several widths has", decoding);
+  CAPL_TRY(read_whole(path, root, "length", CAPL_LABEL_MAX, &m->length));
+  m->length_min = m->length;
+  return CAPL_OK;
 }
 
 /* ---- the whole --------------------------------------------------------------------------------- */

@@ -6,14 +6,23 @@
 
 #include "data/convert.h"
 
-enum { META_VERSION = 1, META_SIDE_MAX = 1 << 14 }; /* px of a width or height */
+enum { META_VERSION = 1, META_SIDE_MAX = 1 << 14 /* px of a width or height */, META_WIDTHS_MAX = 64 };
+
+typedef enum {
+  META_ARGMAX, /* a character at each of `length` places */
+  META_CTC,    /* time steps; the class behind the charset is blank */
+} meta_decoding;
 
 /* What reading texts off images needs. */
 typedef struct {
-  int width, height, channels; /* px; every image is resized to it; 1 gray or 3 RGB */
+  int width, height, channels; /* px; width: the greatest of widths; 1 gray or 3 RGB */
+  int n_widths;                /* 0: every image is stretched to width x height */
+  int widths[META_WIDTHS_MAX]; /* ascending; an image keeps its proportions and goes into the first that it fits */
   capl_conversion conversion;  /* type: f32 */
-  int length;                  /* T */
-  int classes;                 /* K = strlen(charset) */
+  meta_decoding decoding;
+  int length_min, length;      /* characters of a text */
+  int characters;              /* of the charset */
+  int classes;                 /* K: characters, and the blank of CTC */
   char charset[CAPL_CHARSET_MAX + 1]; /* the character of class k is charset[k]; no ranges */
 } model_meta;
 

@@ -47,7 +47,7 @@ static capl_status write_members(const char *folder, const capl_graph *graph, co
   cJSON_free(text);
   CAPL_TRY(status);
   CAPL_TRY(file_write(member_path(folder, members[2], path), meta_json, strlen(meta_json)));
-  return golden ? golden_write(folder, golden) : CAPL_OK;
+  return golden ? golden_write(folder, golden, graph->n_widths > 0) : CAPL_OK;
 }
 
 static bool is_model(const char *folder)

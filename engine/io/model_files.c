@@ -27,13 +27,12 @@ static int choose_workers(int wanted, uint32_t n)
 static capl_status begin(capl_model_files *f, capl_source *of, const char *const *paths, uint32_t n, int workers)
 {
   const model_meta *meta = model_meta_of(f->model);
-  if (paths) CAPL_TRY(list_source_new(paths, n, meta->width, meta->height, meta->channels, &f->source));
-  else CAPL_TRY(list_source_of(of, meta->width, meta->height, meta->channels, &f->source));
+  list_size size = {meta->width, meta->height, meta->channels, meta->n_widths, meta->widths};
+  if (paths) CAPL_TRY(list_source_new(paths, n, &size, &f->source));
+  else CAPL_TRY(list_source_of(of, &size, &f->source));
   if (n == 0) return CAPL_OK;
   capl_loader_options o = {.batch = n < MODEL_BATCH ? (int)n : MODEL_BATCH, .workers = choose_workers(workers, n),
-                           .type = meta->conversion.type, .norm = meta->conversion.norm};
-  memcpy(o.mean, meta->conversion.mean, sizeof o.mean);
-  memcpy(o.std, meta->conversion.std, sizeof o.std);
+                           .type = CAPL_PIXEL_U8}; /* a standardised image is one of its own width */
   CAPL_TRY(capl_loader_new(f->source, &o, &f->loader));
   return capl_loader_epoch(f->loader, 1);
 }
@@ -62,10 +61,11 @@ capl_status capl_model_source_begin(capl_model *model, capl_source *source, int 
 }
 
 /* What reading the files gave, before the model has seen them. */
-static void note_sizes(capl_model_files *f, const capl_batch *batch)
+static void note_sizes(capl_model_files *f, const capl_batch *batch, int *w)
 {
   for (int i = 0; i < batch->count; i++) {
     const list_note *note = list_source_note(f->source, batch->ids[i]);
+    w[i] = note->w;
     f->readings[i] = (capl_reading){.width = note->width, .height = note->height};
     if (note->message) model_reading_fail(&f->readings[i], note->status, note->message);
   }
@@ -78,12 +78,9 @@ capl_status capl_model_files_next(capl_model_files *f, const capl_reading **read
   *n = 0;
   if (f->loader) CAPL_TRY(capl_loader_next(f->loader, &batch));
   if (batch.count == 0) return CAPL_OK;
-  note_sizes(f, &batch);
-  capl_tensor *x;
-  CAPL_TRY(model_new_input(f->model, batch.count, &x));
-  memcpy(capl_tensor_data(x), batch.images, capl_tensor_bytes(x));
-  capl_status status = model_read_tensor(f->model, x, f->readings, NULL);
-  capl_tensor_unref(x);
+  int w[MODEL_BATCH];
+  note_sizes(f, &batch, w);
+  capl_status status = model_read_levels(f->model, batch.images, model_levels(f->model), w, batch.count, f->readings, NULL);
   if (status == CAPL_OK) *n = batch.count;
   return status;
 }

@@ -1,4 +1,4 @@
-/* model_run.c -- an open model: checks it against its meta data, prepares images, decodes what the graph says.
+/* model_run.c -- an open model: checks it against its meta data, prepares images, runs them width by width.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #include "io/model_run.h"
@@ -20,15 +20,24 @@ struct capl_model {
   capl_graph *graph;
   model_meta meta;
   capl_dtype low;  /* CAPL_F32: nothing runs in 16 bits */
+  int steps[GRAPH_WIDTHS_MAX]; /* T at each width */
   double *output;  /* [MODEL_BATCH * T*K] */
-  uint8_t *levels; /* [3*H*W] as fitted in the channels given, then [C*H*W] in those of the model */
+  uint8_t *room;   /* [3*H*W], for one image in the channels given */
+  uint8_t *levels; /* [MODEL_BATCH][C*H*W] */
   capl_image scratch;
 };
 
 const char *model_path(const capl_model *m) { return m->path; }
 capl_device *model_device(const capl_model *m) { return m->device; }
 const model_meta *model_meta_of(const capl_model *m) { return &m->meta; }
-int model_outputs(const capl_model *m) { return m->meta.length * m->meta.classes; }
+int model_widths(const capl_model *m) { return m->meta.n_widths ? m->meta.n_widths : 1; }
+int model_width(const capl_model *m, int w) { return m->meta.n_widths ? m->meta.widths[w] : m->meta.width; }
+int model_steps(const capl_model *m, int w) { return m->steps[w]; }
+int model_outputs(const capl_model *m, int w) { return m->steps[w] * m->meta.classes; }
+size_t model_levels(const capl_model *m)
+{
+  return (size_t)m->meta.width * (size_t)m->meta.height * (size_t)m->meta.channels;
+}
 bool model_is_low(const capl_model *m) { return m->low != CAPL_F32; }
 
 /* ---- opening ----------------------------------------------------------------------------------- */
@@ -52,32 +61,63 @@ static capl_status mismatch(const capl_model *m, const char *what)
   return CAPL_EFORMAT;
 }
 
+/* "96|128|160" or "160" */
+static const char *describe_widths(const int *widths, int n, int one, char *buf, size_t room)
+{
+  size_t len = (size_t)snprintf(buf, room, "%d", n ? widths[0] : one);
+  for (int w = 1; w < n && len < room; w++) len += (size_t)snprintf(buf + len, room - len, "|%d", widths[w]);
+  return buf;
+}
+
+static bool same_widths(const capl_graph *g, const model_meta *meta)
+{
+  if (g->n_widths != meta->n_widths) return false;
+  if (meta->n_widths == 0) return g->input_size[3] == meta->width;
+  return memcmp(g->width, meta->widths, (size_t)meta->n_widths * sizeof *g->width) == 0;
+}
+
 static capl_status check_input(const capl_model *m)
 {
   const model_meta *meta = &m->meta;
   const capl_graph *g = m->graph;
   const int64_t *size = g->input_size;
-  if (g->input_ndim == 4 && g->input_dtype == CAPL_F32 && size[1] == meta->channels && size[2] == meta->height &&
-      size[3] == meta->width)
+  if (g->input_ndim == 4 && g->input_dtype == CAPL_F32 && size[1] == meta->channels && size[2] == meta->height && same_widths(g, meta))
     return CAPL_OK;
-  char text[256], shape[128];
-  capl_shape_describe(g->input_ndim - 1, size + 1, shape, sizeof shape);
-  snprintf(text, sizeof text, "the graph takes (N,%s %s, meta.json describes images (N,%d,%d,%d) f32", shape + 1,
-           capl_dtype_name(g->input_dtype), meta->channels, meta->height, meta->width);
+  char text[1024], shape[128], ours[256], theirs[256];
+  int n = g->input_ndim > 1 ? g->input_ndim - 2 : 0;
+  capl_shape_describe(n, size + 1, shape, sizeof shape);
+  shape[strlen(shape) - 1] = '\0';
+  snprintf(text, sizeof text, "the graph takes (N,%s%s%s) %s, meta.json describes images (N,%d,%d,%s) f32", shape + 1, n ? "," : "",
+           describe_widths(g->width, g->n_widths, (int)size[n + 1], theirs, sizeof theirs), capl_dtype_name(g->input_dtype),
+           meta->channels, meta->height, describe_widths(meta->widths, meta->n_widths, meta->width, ours, sizeof ours));
   return mismatch(m, text);
 }
 
-/* The output is (N,T,K), or the same numbers in fewer dims. */
-static capl_status check_output(const capl_model *m)
+/* CTC: (N,T,K), T as the graph says. */
+static capl_status check_steps(capl_model *m, int w, int ndim, const int64_t *size)
+{
+  enum { MOST = 1 << 16 };
+  if (ndim == 3 && size[0] == 3 && size[2] == m->meta.classes && size[1] >= 1 && size[1] <= MOST) return m->steps[w] = (int)size[1], CAPL_OK;
+  char text[320], shape[128];
+  capl_shape_describe(ndim, size, shape, sizeof shape);
+  snprintf(text, sizeof text, "the graph gives %s for 3 images, meta.json describes time steps of %d characters and a blank: (3,T,%d)",
+           shape, m->meta.characters, m->meta.classes);
+  return mismatch(m, text);
+}
+
+/* The output is (N,T,K), or without CTC the same numbers in fewer dims. */
+static capl_status check_output(capl_model *m, int w)
 {
   int ndim;
   int64_t size[CAPL_MAX_NDIM], numbers = 1;
-  if (graph_shape(m->graph, 3, &ndim, size) != CAPL_OK) {
+  if (graph_shape(m->graph, 3, w, &ndim, size) != CAPL_OK) {
     capl_error e = *capl_error_last();
     return mismatch(m, e.message);
   }
+  if (m->meta.decoding == META_CTC) return check_steps(m, w, ndim, size);
+  m->steps[w] = m->meta.length;
   for (int d = 1; d < ndim; d++) numbers *= size[d];
-  if (ndim >= 2 && size[0] == 3 && numbers == model_outputs(m)) return CAPL_OK;
+  if (ndim >= 2 && size[0] == 3 && numbers == model_outputs(m, w)) return CAPL_OK;
   char text[256], shape[128];
   capl_shape_describe(ndim, size, shape, sizeof shape);
   snprintf(text, sizeof text,
@@ -86,17 +126,25 @@ static capl_status check_output(const capl_model *m)
   return mismatch(m, text);
 }
 
+/* Room for a batch of images and for what the graph says of them. */
+static capl_status make_room(capl_model *m)
+{
+  int most = 0;
+  for (int w = 0; w < model_widths(m); w++) most = model_outputs(m, w) > most ? model_outputs(m, w) : most;
+  m->output = malloc((size_t)MODEL_BATCH * (size_t)most * sizeof *m->output);
+  m->room = malloc(3 * (size_t)m->meta.width * (size_t)m->meta.height);
+  m->levels = malloc(MODEL_BATCH * model_levels(m));
+  return m->output && m->room && m->levels ? CAPL_OK : CAPL_FAIL(CAPL_ENOMEM, "no memory to run %s", m->path);
+}
+
 static capl_status prepare(capl_model *m, const capl_model_options *o)
 {
   CAPL_TRY(check_input(m));
-  CAPL_TRY(check_output(m));
+  for (int w = 0; w < model_widths(m); w++) CAPL_TRY(check_output(m, w));
   CAPL_TRY(choose_precision(m, o ? o->precision : NULL));
   if (!o || !o->plain) CAPL_TRY(graph_fold(m->graph));
   if (model_is_low(m)) CAPL_TRY(graph_lower(m->graph, m->low));
-  size_t n_pixels = (size_t)m->meta.width * (size_t)m->meta.height, bytes = n_pixels * (size_t)m->meta.channels;
-  m->output = malloc((size_t)MODEL_BATCH * (size_t)model_outputs(m) * sizeof *m->output);
-  m->levels = malloc(3 * n_pixels + bytes);
-  return m->output && m->levels ? CAPL_OK : CAPL_FAIL(CAPL_ENOMEM, "no memory to run %s", m->path);
+  return make_room(m);
 }
 
 static capl_status load(capl_model *m, const char *path, const capl_model_options *o)
@@ -129,6 +177,7 @@ void capl_model_close(capl_model *m)
   capl_graph_free(m->graph);
   capl_image_fini(&m->scratch);
   free(m->output);
+  free(m->room);
   free(m->levels);
   free(m->path);
   free(m);
@@ -137,46 +186,18 @@ void capl_model_close(capl_model *m)
 void capl_model_info_get(const capl_model *m, capl_model_info *info)
 {
   const model_meta *meta = &m->meta;
-  *info = (capl_model_info){meta->width, meta->height, meta->channels, meta->length, meta->charset,
-                            m->low == CAPL_BF16 ? "bf16" : m->low == CAPL_F16 ? "fp16" : "fp32"};
+  *info = (capl_model_info){.width = meta->width, .height = meta->height, .channels = meta->channels, .n_widths = meta->n_widths,
+                            .widths = meta->widths, .length_min = meta->length_min, .length = meta->length,
+                            .ctc = meta->decoding == META_CTC, .charset = meta->charset,
+                            .precision = m->low == CAPL_BF16 ? "bf16" : m->low == CAPL_F16 ? "fp16" : "fp32"};
 }
 
-/* ---- decoding ---------------------------------------------------------------------------------- */
+/* ---- running ----------------------------------------------------------------------------------- */
 
-/* Class of the greatest of K numbers (first of ties), and its softmax value; -1 when one is no number. */
-static int best_class(const double *row, int classes, double *share)
-{
-  int best = 0;
-  double sum = 0;
-  for (int k = 0; k < classes; k++) {
-    if (!isfinite(row[k])) return -1;
-    if (row[k] > row[best]) best = k;
-  }
-  for (int k = 0; k < classes; k++) sum += exp(row[k] - row[best]);
-  *share = 1 / sum;
-  return best;
-}
-
-void model_decode(const capl_model *m, const double *output, capl_reading *reading)
-{
-  *reading = (capl_reading){.confidence = 1};
-  for (int t = 0; t < m->meta.length; t++) {
-    double share = 0;
-    int k = best_class(output + (size_t)t * (size_t)m->meta.classes, m->meta.classes, &share);
-    if (k < 0) {
-      *reading = (capl_reading){.status = CAPL_EVALUE};
-      snprintf(reading->error, sizeof reading->error, "%s: the model's output for this image is not finite", m->path);
-      return;
-    }
-    reading->text[t] = m->meta.charset[k];
-    reading->confidence *= share;
-  }
-}
-
-static void decode_keeping_size(const capl_model *m, const double *output, capl_reading *reading)
+static void decode_keeping_size(const capl_model *m, const double *output, int w, capl_reading *reading)
 {
   int width = reading->width, height = reading->height;
-  model_decode(m, output, reading);
+  model_decode(m, output, w, reading);
   reading->width = width;
   reading->height = height;
 }
@@ -192,18 +213,50 @@ static capl_status run_graph(const capl_model *m, capl_tensor *x, capl_tensor **
   return status;
 }
 
-capl_status model_read_tensor(capl_model *m, capl_tensor *x, capl_reading *readings, double *output)
+static capl_status new_input(const capl_model *m, int n, int w, capl_tensor **x)
+{
+  int64_t size[4] = {n, m->meta.channels, m->meta.height, model_width(m, w)};
+  capl_device *device = m->device;
+  if (device->backend->arithmetic && !device->backend->host_memory) CAPL_TRY(capl_device_open("ref", &device));
+  return capl_tensor_new(device, CAPL_F32, 4, size, CAPL_AUTO, x);
+}
+
+static capl_status read_outputs(capl_model *m, capl_tensor *x, double *values)
 {
   capl_tensor *y;
-  capl_status status;
   CAPL_TRY(run_graph(m, x, &y));
-  double *values = output ? output : m->output;
-  status = capl_tensor_to_doubles(y, values);
-  int64_t n = y->size[0];
+  capl_status status = capl_tensor_to_doubles(y, values);
   capl_tensor_unref(y);
-  for (int64_t i = 0; status == CAPL_OK && i < n; i++)
-    if (readings[i].status == CAPL_OK) decode_keeping_size(m, values + i * model_outputs(m), &readings[i]);
   return status;
+}
+
+/* The images of one width: at[0..n) are their numbers. */
+static capl_status read_width(capl_model *m, const uint8_t *levels, size_t stride, int w, const int *at, int n, capl_reading *readings,
+                              double *output)
+{
+  size_t n_pixels = (size_t)model_width(m, w) * (size_t)m->meta.height, values = n_pixels * (size_t)m->meta.channels;
+  capl_tensor *x;
+  CAPL_TRY(new_input(m, n, w, &x));
+  float *row = capl_tensor_data(x);
+  for (int i = 0; i < n; i++) capl_convert(&m->meta.conversion, levels + (size_t)at[i] * stride, n_pixels, m->meta.channels, row + (size_t)i * values);
+  double *out = output ? output : m->output;
+  capl_status status = read_outputs(m, x, out);
+  capl_tensor_unref(x);
+  for (int i = 0; status == CAPL_OK && i < n; i++)
+    if (readings[at[i]].status == CAPL_OK) decode_keeping_size(m, out + (size_t)i * (size_t)model_outputs(m, w), w, &readings[at[i]]);
+  return status;
+}
+
+capl_status model_read_levels(capl_model *m, const uint8_t *levels, size_t stride, const int *w, int n, capl_reading *readings,
+                              double *output)
+{
+  for (int wanted = 0; wanted < model_widths(m); wanted++) {
+    int at[MODEL_BATCH], count = 0;
+    for (int i = 0; i < n; i++)
+      if (w[i] == wanted) at[count++] = i;
+    if (count > 0) CAPL_TRY(read_width(m, levels, stride, wanted, at, count, readings, output));
+  }
+  return CAPL_OK;
 }
 
 /* ---- images ------------------------------------------------------------------------------------ */
@@ -214,25 +267,19 @@ void model_reading_fail(capl_reading *reading, capl_status status, const char *m
   snprintf(reading->error, sizeof reading->error, "%s", message);
 }
 
-static capl_status read_pixels(capl_model *m, const capl_model_image *image, uint8_t *levels)
+static capl_status read_pixels(capl_model *m, const capl_model_image *image, uint8_t *levels, int *w)
 {
-  const model_meta *meta = &m->meta;
   const char *path = image->path;
-  if (path) CAPL_TRY(capl_image_read(path, meta->channels, &m->scratch));
+  if (path) CAPL_TRY(capl_image_read(path, m->meta.channels, &m->scratch));
   capl_model_image given = *image;
   if (path) given = (capl_model_image){NULL, m->scratch.pixels, m->scratch.width, m->scratch.height, m->scratch.channels};
   if (!given.pixels || given.width < 1 || given.height < 1 || (given.channels != 1 && given.channels != 3))
     return CAPL_FAIL(CAPL_EVALUE, "an image needs a path, or pixels with width, height and 1 or 3 channels; it is %d x %d px of %d channels",
                      given.width, given.height, given.channels);
-  uint8_t *fitted = given.channels == meta->channels ? levels : m->levels;
-  capl_status status = fit_image(given.pixels, given.width, given.height, given.channels, meta->width, meta->height, fitted);
-  if (status != CAPL_OK && path) {
-    capl_error e = *capl_error_last();
-    return CAPL_FAIL(e.code, "%s: %s", path, e.message);
-  }
-  if (status == CAPL_OK && fitted != levels)
-    fit_channels(fitted, (size_t)meta->width * (size_t)meta->height, given.channels, meta->channels, levels);
-  return status;
+  capl_status status = model_fit(&m->meta, given.pixels, given.width, given.height, given.channels, m->room, levels, w);
+  if (status == CAPL_OK || !path) return status;
+  capl_error e = *capl_error_last();
+  return CAPL_FAIL(e.code, "%s: %s", path, e.message);
 }
 
 static void image_size(const capl_model *m, const capl_model_image *image, capl_reading *reading)
@@ -241,34 +288,20 @@ static void image_size(const capl_model *m, const capl_model_image *image, capl_
   reading->height = image->path ? m->scratch.height : image->height;
 }
 
-capl_status model_new_input(const capl_model *m, int n, capl_tensor **x)
-{
-  int64_t size[4] = {n, m->meta.channels, m->meta.height, m->meta.width};
-  capl_device *device = m->device;
-  if (device->backend->arithmetic && !device->backend->host_memory) CAPL_TRY(capl_device_open("ref", &device));
-  return capl_tensor_new(device, CAPL_F32, 4, size, CAPL_AUTO, x);
-}
-
 capl_status model_run_batch(capl_model *m, const capl_model_image *images, int n, capl_reading *readings, double *output)
 {
-  size_t n_pixels = (size_t)m->meta.width * (size_t)m->meta.height, values = n_pixels * (size_t)m->meta.channels;
-  uint8_t *levels = m->levels + 3 * n_pixels;
-  capl_tensor *x;
-  CAPL_TRY(model_new_input(m, n, &x));
-  float *row = capl_tensor_data(x);
-  for (int i = 0; i < n; i++, row += values) {
+  size_t stride = model_levels(m);
+  int w[MODEL_BATCH] = {0};
+  for (int i = 0; i < n; i++) {
     readings[i] = (capl_reading){.status = CAPL_OK};
-    if (read_pixels(m, &images[i], levels) != CAPL_OK) {
-      model_reading_fail(&readings[i], capl_error_last()->code, capl_error_last()->message);
-      memset(row, 0, values * sizeof *row);
+    if (read_pixels(m, &images[i], m->levels + (size_t)i * stride, &w[i]) == CAPL_OK) {
+      image_size(m, &images[i], &readings[i]);
       continue;
     }
-    image_size(m, &images[i], &readings[i]);
-    capl_convert(&m->meta.conversion, levels, n_pixels, m->meta.channels, row);
+    model_reading_fail(&readings[i], capl_error_last()->code, capl_error_last()->message);
+    memset(m->levels + (size_t)i * stride, 0, stride);
   }
-  capl_status status = model_read_tensor(m, x, readings, output);
-  capl_tensor_unref(x);
-  return status;
+  return model_read_levels(m, m->levels, stride, w, n, readings, output);
 }
 
 capl_status capl_model_run(capl_model *m, const capl_model_image *images, int n, capl_reading *readings)
@@ -289,9 +322,13 @@ capl_status capl_model_prepare(const char *meta_json, const uint8_t *images, int
   capl_status status = meta_parse("the model's meta data", stamped, &meta);
   free(stamped);
   CAPL_TRY(status);
-  if (meta.width != width || meta.height != height || meta.channels != channels)
-    return CAPL_FAIL(CAPL_ESHAPE, "the images are %d x %d px of %d channels, the model's meta data says %d x %d px of %d",
-                     width, height, channels, meta.width, meta.height, meta.channels);
+  bool fits = meta.n_widths == 0 && meta.width == width;
+  for (int w = 0; w < meta.n_widths; w++) fits = fits || meta.widths[w] == width;
+  char widths[256];
+  if (!fits || meta.height != height || meta.channels != channels)
+    return CAPL_FAIL(CAPL_ESHAPE, "the images are %d x %d px of %d channels, the model's meta data says %s x %d px of %d",
+                     width, height, channels, describe_widths(meta.widths, meta.n_widths, meta.width, widths, sizeof widths),
+                     meta.height, meta.channels);
   size_t n_pixels = (size_t)width * (size_t)height, values = n_pixels * (size_t)channels;
   for (int i = 0; i < n; i++)
     capl_convert(&meta.conversion, images + (size_t)i * values, n_pixels, channels, out + (size_t)i * values);

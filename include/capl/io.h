@@ -46,18 +46,22 @@ CAPL_API void capl_trace_cancel(void);
 /* Merges two traces of the same model, made with different batch sizes: attributes that differ become
 ** multiples of the batch. EVALUE names the op whose attributes do not scale. a keeps the result. */
 CAPL_API capl_status capl_graph_merge_batch(capl_graph *a, const capl_graph *b);
+/* After that: a, traced at one width or several, learns what b, of the same batch and a greater width (last dimension),
+** does. EVALUE: other ops or constants at another width; not ascending. */
+CAPL_API capl_status capl_graph_merge_width(capl_graph *a, const capl_graph *b);
 CAPL_API void capl_graph_free(capl_graph *graph); /* NULL-safe */
 
-/* Runs the graph on input (N as wanted, other sizes as traced, else ESHAPE). *out: new tensor. */
+/* Runs the graph on input (N as wanted, one of its widths, other sizes as traced, else ESHAPE). *out: new tensor. */
 CAPL_API capl_status capl_graph_run(const capl_graph *graph, capl_tensor *input, capl_tensor **out);
 
 /* A few images and the model's output for them: whoever loads the model can see whether it still says the same. */
 enum { CAPL_GOLDEN_MAX = 32 };
-typedef struct {
-  int n;                       /* 1..CAPL_GOLDEN_MAX */
+typedef struct capl_golden {
+  int n;                       /* 1..CAPL_GOLDEN_MAX, of all widths together */
   int width, height, channels; /* px; channels 1 or 3 */
   const uint8_t *images;       /* (n,H,W,C) */
   capl_tensor *output;         /* (n,...) f32 */
+  const struct capl_golden *next; /* those of another width, NULL = no more */
 } capl_golden;
 
 /* Writes the folder path at once: weights, graph, meta_json (a JSON object as text; the version of the format is

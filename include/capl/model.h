@@ -2,7 +2,8 @@
 **
 ** A model file is a folder NAME.capl (io.h, docs/model-file.md). Opening it checks everything in it, folds batch norm
 ** into the convolutions and chooses the precision. Images may have any size: they become gray or RGB as the model
-** wants, are stretched to its size with a bicubic filter and normalised as in training.
+** wants, are stretched to its size with a bicubic filter and normalised as in training. A model of several widths keeps
+** their proportions: they are brought to its height and put into the narrowest of its widths that holds them.
 **
 ** Threads: one model may be used by one thread at a time. Two models may be used by two threads at once, but compute
 ** threads are shared, so that is no faster than one after the other.
@@ -36,8 +37,11 @@ CAPL_API void capl_model_close(capl_model *model); /* NULL is fine */
 
 typedef struct {
   int width, height, channels; /* px that images are resized to; 1 gray, 3 RGB */
-  int length;                  /* T, characters of a text */
-  const char *charset;         /* the K characters, in the order of the classes; borrowed from the model */
+  int n_widths;                /* 0: all are stretched to width; else the widths that there are */
+  const int *widths;           /* ascending, the last is width; borrowed from the model */
+  int length_min, length;      /* characters of a text */
+  bool ctc;                    /* texts of any length, read from time steps; else a character at each of `length` places */
+  const char *charset;         /* the characters, in the order of the classes; borrowed from the model */
   const char *precision;       /* in force: "fp32", "bf16", or "fp16" (a GPU without bf16) */
 } capl_model_info;
 CAPL_API void capl_model_info_get(const capl_model *model, capl_model_info *info);
@@ -49,10 +53,13 @@ typedef struct {
   int width, height, channels; /* of pixels; channels 1 or 3 */
 } capl_model_image;
 
+enum { CAPL_READING_MAX = 256 }; /* characters; what a model reads beyond them is cut */
+
 /* What was read off an image. */
 typedef struct {
-  char text[CAPL_LABEL_MAX + 1]; /* "" if the image is bad */
-  double confidence;             /* 0..1: product over the characters of the greatest softmax value */
+  char text[CAPL_READING_MAX + 1]; /* "" if the image is bad */
+  double confidence;             /* 0..1: product over the places or time steps of the greatest softmax value */
+  float sure[CAPL_READING_MAX];  /* of each character: its softmax value, for CTC the greatest of its time steps */
   int width, height;             /* px the image had */
   capl_status status;            /* CAPL_OK, or why this image could not be read */
   char error[1024];              /* "" or the same in words, the path first */

@@ -6,10 +6,10 @@ local json = require "run.json"
 
 local io = {}
 
--- A forward pass of batch images, as a graph. named: {name = tensor} of parameters and buffers.
-local function trace(model, example, batch, named)
+-- A forward pass of batch images of a width (nil: the example's), as a graph. named: {name = tensor} of parameters and buffers.
+local function trace(model, example, named, batch, width)
   local size = example:size()
-  size[1] = batch
+  size[1], size[#size] = batch, width or size[#size]
   local input = core.zeros(size, {dtype = example.dtype, device = example.device})
   core.trace_begin()
   local ok, output = pcall(model, input)
@@ -20,31 +20,44 @@ local function trace(model, example, batch, named)
   return core.trace_end(input, output, named)
 end
 
--- The model as a graph for any batch size.
-local function graph_of(model, example)
+-- The model as a graph for any batch size and each of the widths.
+local function graph_of(model, example, widths)
   local named = model:state_dict()
-  local a, b = trace(model, example, 2, named), trace(model, example, 3, named)
+  local first = widths and widths[1]
+  local a, b = trace(model, example, named, 2, first), trace(model, example, named, 3, first)
   core.graph_merge(a, b)
+  for i = 2, widths and #widths or 0 do core.graph_merge_width(a, trace(model, example, named, 2, widths[i])) end
   return a
+end
+
+-- A list of tensors of images, one for each width, from one of them or a list.
+local function listed(images)
+  if images == nil then return nil end
+  return core.is_tensor(images) and {images} or images
 end
 
 --- Writes a model folder (weights.safetensors, graph.json, meta.json, golden pairs) that needs no recipe to run.
 -- in   path; model a module whose forward takes one tensor and gives one; example an input: its sizes but the first
---      and its dtype are the model's; meta a table of what to know about it, see docs/model-file.md; images optional:
---      a few of them, u8 (N,C,H,W), kept together with what the model says of them now
--- errs value: the model does other ops for another batch size, wrong meta; io: the folder cannot be written
+--      and its dtype are the model's; meta a table of what to know about it, see docs/model-file.md: widths = {96, 128}
+--      are those that the input's last dimension may have; images optional: a few of them, u8 (N,C,H,W), or a list of
+--      such tensors, one for each width; kept together with what the model says of them now
+-- errs value: the model does other ops for another batch size or width, wrong meta; io: the folder cannot be written
 function io.save_model(path, model, example, meta, images)
   local text = json.encode(meta or {}, true)
   local training = model.training
   model:eval()
-  local graph, output
+  images = listed(images)
+  local graph, outputs
   local ok, why = pcall(core.no_grad, function()
-    graph = graph_of(model, example)
-    output = images and model(core.model_input(text, images))
+    graph = graph_of(model, example, meta and meta.widths)
+    for i, some in ipairs(images or {}) do
+      outputs = outputs or {}
+      outputs[i] = model(core.model_input(text, some))
+    end
   end)
   model:train(training)
   if not ok then error(why, 0) end
-  core.model_save(path, graph, text, images, output)
+  core.model_save(path, graph, text, images, outputs)
 end
 
 --- Reads a model folder.

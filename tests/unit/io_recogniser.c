@@ -303,7 +303,7 @@ static void parts_that_contradict_each_other_are_refused(void **state)
      "%s: the graph gives (3,6) for 3 images, meta.json describes 2 characters out of a charset of 2: (3,2,2)"},
     {"meta.json", "\"width\":\t12", "\"width\":\t13",
      "%s: the graph takes (N,1,8,12) f32, meta.json describes images (N,1,8,13) f32"},
-    {"graph.json", "\"capl_graph\":\t1", "\"capl_graph\":\t9", "%s/graph.json is a graph of version 9; capl 0.1.0 reads version 1"},
+    {"graph.json", "\"capl_graph\":\t1", "\"capl_graph\":\t9", "%s/graph.json is a graph of version 9; capl 0.1.0 reads versions 1 and 2"},
     {"graph.json", "\"conv2d\"", "\"conv9d\"", "%s/graph.json is no capl graph: an op is unknown here; it may come from a newer capl"},
     {"graph.json", "\"stride\":\t[1, 1]", "\"stride\":\t[0, 1]", "%s/graph.json is no capl graph: conv2d: stride must be in 1..1.04858e+06, not 0"},
     {"graph.json", "\"stride\":\t[1, 1]", "\"stride\":\t[1]", "%s/graph.json is no capl graph: stride of conv2d is of the wrong kind"},

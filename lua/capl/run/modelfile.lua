@@ -4,11 +4,14 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
+local hooks = require "hooks"
 local run = require "run"
 
 local modelfile = {}
 
-local GOLDEN = 8 -- pairs
+local GOLDEN = 8 -- pairs of a width
+local MOST = 32 -- of all widths together
+local LOOKED = 256 -- images that are looked at for them
 
 -- The loader whose images the model is for: that of the test, else of the validation, else of the training.
 local function main_loader()
@@ -19,16 +22,52 @@ local function main_loader()
   end
 end
 
--- The first images of a source as they are, u8 (N,C,H,W); nil when none can be read or the model takes another size.
-local function first_images(source, facts)
-  local images, box = {}, source.box
-  if box:width() ~= facts.width or box:height() ~= facts.height or box:channels() ~= facts.channels then return nil end
-  for id = 0, math.min(GOLDEN, source:count()) - 1 do
-    local read, image = pcall(box.read, box, 0, id)
-    if not read and core.is_error(image) and image.code == "device" then error(image, 0) end
-    if read then images[#images + 1] = image end
+-- Image of sample i as it goes to the model, u8 (1,C,H,W), or nil for a bad one.
+local function read_image(box, id)
+  local read, image = pcall(box.read, box, 0, id)
+  if not read and core.is_error(image) and image.code == "device" then error(image, 0) end
+  return read and image or nil
+end
+
+local function fits(image, facts)
+  local _, C, H, W = unpack(image:size())
+  if C ~= facts.channels or H ~= facts.height then return false end
+  for _, width in ipairs(facts.widths or {facts.width}) do
+    if width == W then return true end
   end
-  return #images > 0 and core.op.concat(images, {dim = 1}) or nil
+  return false
+end
+
+-- The first images of a source as they are, a list of u8 (N,C,H,W), one for each width that they have, narrow ones first;
+-- nil when none can be read or the model takes another size.
+local function first_images(source, facts)
+  local of_width, count, out = {}, 0, {}
+  local each = facts.widths and math.max(1, math.floor(MOST / #facts.widths)) or GOLDEN
+  for id = 0, math.min(LOOKED, source:count()) - 1 do
+    local image = read_image(source.box, id)
+    if image and not fits(image, facts) then return nil end
+    local list = image and (of_width[image:size(4)] or {})
+    if list and #list < math.min(each, GOLDEN) then
+      of_width[image:size(4)] = list
+      list[#list + 1], count = image, count + 1
+    end
+    if count >= (facts.widths and MOST or GOLDEN) then break end
+  end
+  for _, width in ipairs(facts.widths or {facts.width}) do
+    if of_width[width] then out[#out + 1] = core.op.concat(of_width[width], {dim = 1}) end
+  end
+  return out[1] and out or nil
+end
+
+-- How texts come out of the model: of loader's labels, by what capl.model was told.
+local function text_facts(facts, loader)
+  local told = hooks.model_options or {}
+  facts.output, facts.decoding, facts.charset = "text", told.decoding or "argmax", loader.charset
+  if facts.decoding == "argmax" then
+    facts.length = loader.length
+    return
+  end
+  facts.blank, facts.length_min, facts.length_max = #loader.charset, loader.length_min or loader.length, loader.length
 end
 
 -- What the loader knows of the model's input and output.
@@ -38,14 +77,13 @@ local function facts_of(loader)
     width, height, channels = run.image_size()
     resize = "bicubic"
   end
+  local widths = loader and loader.widths
   local facts = {
-    width = width, height = height, channels = channels, resize = resize, created = core.sys.date(),
-    recipe = run.recipe:match("[^/]+$"), recipe_sha256 = core.sha256(run.text or ""),
+    width = widths and widths[#widths] or width, widths = widths, height = height, channels = channels, resize = resize,
+    created = core.sys.date(), recipe = run.recipe:match("[^/]+$"), recipe_sha256 = core.sha256(run.text or ""),
   }
   if loader and width then facts.normalize = loader.normalize or "standardize" end
-  if loader and width and loader.charset ~= "" then
-    facts.output, facts.decoding, facts.charset, facts.length = "text", "argmax", loader.charset, loader.length
-  end
+  if loader and width and loader.charset ~= "" then text_facts(facts, loader) end
   return facts
 end
 
@@ -64,6 +102,7 @@ function modelfile.save(path, model, meta)
   local loader = main_loader()
   local facts = facts_of(loader)
   for key, value in pairs(meta or {}) do facts[key] = value end
+  if facts.decoding == "ctc" then facts.length = nil end -- length_min and length_max tell it
   local images = facts.output and first_images(loader.source, facts) or nil
   local example = one_input(facts)
   require("io").save_model(path, model, example, facts, images)
