@@ -70,6 +70,8 @@ extern const capl_kernel cu_pool_kernels[];
 extern const capl_kernel cu_elementwise_kernels[];
 extern const capl_kernel cu_pointwise_kernels[];
 extern const capl_kernel cu_shape_kernels[];
+extern const capl_kernel cu_take_kernels[];
+extern const capl_kernel cu_sample_kernels[];
 extern const capl_kernel cu_reduce_kernels[];
 extern const capl_kernel cu_softmax_kernels[];
 extern const capl_kernel cu_loss_kernels[];

@@ -23,6 +23,9 @@ set(CUDA_C_SOURCES
   pointwise.c
   pointwise_source.c
   shape.c
+  fixed.c
+  take.c
+  sample.c
   reduce.c
   softmax.c
   loss.c
@@ -35,6 +38,9 @@ set(CUDA_KERNELS
   kernels/gather.cu
   kernels/elementwise.cu
   kernels/shape.cu
+  kernels/fixed.cu
+  kernels/take.cu
+  kernels/sample.cu
   kernels/reduce.cu
   kernels/softmax.cu
   kernels/matmul.cu

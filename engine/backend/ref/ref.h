@@ -20,6 +20,8 @@ extern const capl_kernel ref_rnn_kernels[];
 extern const capl_kernel ref_elementwise_kernels[];
 extern const capl_kernel ref_pointwise_kernels[];
 extern const capl_kernel ref_shape_kernels[];
+extern const capl_kernel ref_take_kernels[];
+extern const capl_kernel ref_sample_kernels[];
 extern const capl_kernel ref_reduce_kernels[];
 extern const capl_kernel ref_softmax_kernels[];
 extern const capl_kernel ref_loss_kernels[];
