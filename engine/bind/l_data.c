@@ -307,6 +307,31 @@ static int source_length_min(lua_State *L)
   return lua_pushinteger(L, capl_source_length_min(data_check_box(L, 1, SOURCE_TYPE))), 1;
 }
 
+/* source:widths() -> ascending px that its images may have; nil: all are as wide */
+static int source_widths(lua_State *L)
+{
+  int n;
+  const int *widths = capl_source_widths(data_check_box(L, 1, SOURCE_TYPE), &n);
+  if (n == 0) return lua_pushnil(L), 1;
+  lua_createtable(L, n, 0);
+  for (int k = 0; k < n; k++) {
+    lua_pushinteger(L, widths[k]);
+    lua_rawseti(L, -2, k + 1);
+  }
+  return 1;
+}
+
+/* source:squeezed() -> images that are wider than the widest of widths, the number of the widest and its px */
+static int source_squeezed(lua_State *L)
+{
+  uint32_t id = 0;
+  int px = 0;
+  lua_pushnumber(L, capl_source_squeezed(data_check_box(L, 1, SOURCE_TYPE), &id, &px));
+  lua_pushnumber(L, id);
+  lua_pushinteger(L, px);
+  return 3;
+}
+
 static int source_fixed(lua_State *L)
 {
   return lua_pushboolean(L, capl_source_fixed(data_check_box(L, 1, SOURCE_TYPE))), 1;
@@ -411,7 +436,7 @@ static void room_for_fields(lua_State *L, const capl_source *source, capl_sample
   }
 }
 
-static void push_image(lua_State *L, const capl_source *source, const uint8_t *pixels)
+static void push_image(lua_State *L, const capl_source *source, uint32_t id, const uint8_t *pixels)
 {
   OWNED *t = NULL;
   void *data;
@@ -419,7 +444,7 @@ static void push_image(lua_State *L, const capl_source *source, const uint8_t *p
     lua_pushnil(L);
     return;
   }
-  int channels = capl_source_channels(source), height = capl_source_height(source), width = capl_source_width(source);
+  int channels = capl_source_channels(source), height = capl_source_height(source), width = capl_source_width_of(source, id);
   data_new_images(L, CAPL_U8, 1, channels, height, width, &t, &data);
   if (data) memcpy(data, pixels, capl_tensor_bytes(t));
   data_sent(L, t, data);
@@ -433,13 +458,13 @@ static int source_read(lua_State *L)
   int64_t epoch = bind_check_int(L, 2);
   uint32_t id = data_check_sample(L, 3, source);
   int32_t labels[CAPL_LABEL_MAX];
-  size_t bytes = (size_t)capl_source_channels(source) * (size_t)capl_source_height(source) * (size_t)capl_source_width(source);
+  size_t bytes = capl_source_pixels_bytes(source, id);
   if (epoch < 0 || epoch > (int64_t)LIMIT_32)
     return bind_arg_error(L, 2, "epoch from 0 on, got %lld", (long long)epoch);
   capl_sample sample = {.pixels = bytes ? lua_newuserdata(L, bytes) : NULL, .labels = labels};
   room_for_fields(L, source, &sample);
   bind_check(L, capl_source_read(source, (uint32_t)epoch, id, &sample), NULL);
-  push_image(L, source, sample.pixels);
+  push_image(L, source, id, sample.pixels);
   if (capl_source_length(source) > 0) data_push_labels(L, labels, 1, capl_source_length(source));
   else lua_pushnil(L);
   if (capl_source_fields(source) == 0) return 2;
@@ -484,7 +509,7 @@ void bind_open_data(lua_State *L)
                                     {"height", source_height}, {"channels", source_channels},
                                     {"fixed", source_fixed},     {"hash", source_hash},
                                     {"length", source_length}, {"charset", source_charset},
-                                    {"length_min", source_length_min},
+                                    {"length_min", source_length_min}, {"widths", source_widths}, {"squeezed", source_squeezed},
                                     {"name", source_name},     {"set_label", source_set_label},
                                     {"left_out", source_left_out},
                                     {"fields", source_fields},

@@ -8,12 +8,30 @@
 
 /* ---- sources --------------------------------------------------------------------------------- */
 
-#define IMAGE_OPTIONS "width", "height", "channels", "charset", "length", "length_min", "variable", "case", "resize"
+#define IMAGE_OPTIONS "width", "height", "channels", "charset", "length", "length_min", "variable", "case", "resize", \
+  "widths", "width_step"
+
+/* A list of whole numbers, which opening checks. */
+static void option_widths(lua_State *L, int i, capl_folder_options *o)
+{
+  bool given = bind_option(L, i, "widths");
+  if (given && (!lua_istable(L, -1) || lua_objlen(L, -1) == 0 || lua_objlen(L, -1) > CAPL_WIDTHS_MAX))
+    data_option_error(L, i, "widths is a list of 1 to %d widths in px", CAPL_WIDTHS_MAX);
+  o->n_widths = given ? (int)lua_objlen(L, -1) : 0;
+  for (int k = 0; k < o->n_widths; k++) {
+    lua_rawgeti(L, -1, k + 1);
+    double px = lua_type(L, -1) == LUA_TNUMBER ? lua_tonumber(L, -1) : 0;
+    if (px != (double)(int)px) px = 0;
+    o->widths[k] = (int)px;
+    lua_pop(L, 1);
+  }
+  lua_pop(L, 1);
+}
 
 static capl_folder_options image_options(lua_State *L, int i)
 {
   static const char *const cases[] = {"keep", "upper", "lower", NULL}; /* ORDER capl_case */
-  return (capl_folder_options){.width = (int)data_option_whole(L, i, "width", 0, 0, 65535),
+  capl_folder_options o = {.width = (int)data_option_whole(L, i, "width", 0, 0, 65535),
                                .height = (int)data_option_whole(L, i, "height", 0, 0, 65535),
                                .channels = (int)data_option_whole(L, i, "channels", 0, 0, 3),
                                .charset = data_option_string(L, i, "charset"),
@@ -21,7 +39,11 @@ static capl_folder_options image_options(lua_State *L, int i)
                                .length_min = (int)data_option_whole(L, i, "length_min", 0, 0, CAPL_LABEL_MAX),
                                .variable = data_option_bool(L, i, "variable", false),
                                .letters = (capl_case)data_option_word(L, i, "case", cases, CAPL_CASE_KEEP),
-                               .resize = data_option_bool(L, i, "resize", false)};
+                               .resize = data_option_bool(L, i, "resize", false),
+                               .width_step = (int)data_option_whole(L, i, "width_step", 0, 0, 1024),
+                               .stop = capl_interrupt_pending};
+  option_widths(L, i, &o);
+  return o;
 }
 
 /* data.folder_source(dir, {width, height, channels, charset, length, length_min, variable, case, resize}) */

@@ -99,13 +99,13 @@ static int loader_epoch(lua_State *L)
 static const capl_dtype dtypes[] = {CAPL_F32, CAPL_BF16, CAPL_U8, CAPL_F16}; /* ORDER capl_pixel_type */
 
 /* Room for a batch on the loader's device; *labels stays NULL without labels. */
-static void new_batch(lua_State *L, capl_loader *loader, int count, capl_tensor **images, capl_tensor **labels)
+static void new_batch(lua_State *L, capl_loader *loader, const capl_batch *batch, capl_tensor **images, capl_tensor **labels)
 {
   const capl_source *source = capl_loader_source(loader);
   capl_device *device = capl_loader_device(loader);
   int T = capl_source_length(source);
-  int64_t size[4] = {count, capl_source_channels(source), capl_source_height(source), capl_source_width(source)};
-  int64_t label_size[2] = {count, T};
+  int64_t size[4] = {batch->count, capl_source_channels(source), capl_source_height(source), batch->width};
+  int64_t label_size[2] = {batch->count, T};
   bind_check(L, capl_tensor_new(device, dtypes[capl_loader_type(loader)], 4, size, CAPL_AUTO, images), "data");
   if (T > 0) bind_check(L, capl_tensor_new(device, CAPL_I32, 2, label_size, CAPL_ROW, labels), "data");
 }
@@ -122,7 +122,7 @@ static void set_tensor(lua_State *L, const char *key, capl_tensor **t)
 static void add_made(lua_State *L, capl_loader *loader, const capl_batch *batch)
 {
   OWNED *images = NULL, *labels = NULL;
-  new_batch(L, loader, batch->count, &images, &labels);
+  new_batch(L, loader, batch, &images, &labels);
   bind_check(L, capl_loader_make(loader, capl_tensor_data(images), labels ? capl_tensor_data(labels) : NULL), "data");
   set_tensor(L, "image", &images);
   set_tensor(L, "target", &labels);
@@ -134,7 +134,7 @@ static void add_images(lua_State *L, capl_loader *loader, const capl_batch *batc
   OWNED *t = NULL;
   void *data;
   data_new_images(L, dtypes[capl_loader_type(loader)], batch->count, capl_source_channels(source),
-                  capl_source_height(source), capl_source_width(source), &t, &data);
+                  capl_source_height(source), batch->width, &t, &data);
   if (data && t->device->backend->host_memory) memcpy(data, batch->images, capl_tensor_bytes(t));
   else if (data) data_sent(L, t, batch->images);
   set_tensor(L, "image", &t);
@@ -170,6 +170,14 @@ static void add_lengths(lua_State *L, const capl_source *source, const capl_batc
   lua_setfield(L, -2, "target_length");
 }
 
+/* (N) i32: px of the batch's width that each image takes, of sources with several widths. */
+static void add_used(lua_State *L, const capl_batch *batch)
+{
+  if (!batch->used) return;
+  data_push_copy(L, CAPL_I32, 1, (const int64_t[]){batch->count}, batch->used);
+  lua_setfield(L, -2, "width");
+}
+
 static void add_fields(lua_State *L, const capl_source *source, const capl_batch *batch)
 {
   const capl_field *field;
@@ -198,6 +206,7 @@ static int loader_next(lua_State *L)
   if (capl_loader_device(loader)) add_made(L, loader, &batch);
   else add_copied(L, loader, &batch);
   add_lengths(L, capl_loader_source(loader), &batch);
+  add_used(L, &batch);
   add_mix(L, capl_loader_source(loader), &batch);
   add_fields(L, capl_loader_source(loader), &batch);
   set_number(L, "count", batch.count);
@@ -238,7 +247,7 @@ static int loader_measure(lua_State *L)
   double seconds;
   bind_check(L, capl_loader_next(loader, &batch), NULL);
   if (batch.count == 0) return lua_pushnil(L), 1;
-  new_batch(L, loader, batch.count, &images, &labels);
+  new_batch(L, loader, &batch, &images, &labels);
   void *to = capl_tensor_data(images), *labels_to = labels ? capl_tensor_data(labels) : NULL;
   bind_check(L, capl_loader_make_once_more(loader, to, labels_to), "data"); /* loads the kernels */
   bind_check(L, backend->mark(FROM), NULL);

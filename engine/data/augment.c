@@ -57,6 +57,12 @@ capl_status capl_augment_scratch_init(scratch *s, int height, int width, int cha
   return CAPL_FAIL(CAPL_ENOMEM, "no memory to augment images of %d x %d px", width, height);
 }
 
+void capl_augment_scratch_width(scratch *s, int width)
+{
+  s->width = width;
+  s->stride = (size_t)(width + 3 + AUGMENT_BEHIND) * (size_t)s->channels;
+}
+
 void capl_augment_scratch_fini(scratch *s)
 {
   free(s->padded);

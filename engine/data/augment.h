@@ -136,6 +136,8 @@ typedef struct {
 
 /* EVALUE, EUNSUPPORTED: of the environment's CAPL_ISA; ENOMEM. */
 CAPL_API capl_status capl_augment_scratch_init(capl_augment_scratch *scratch, int height, int width, int channels);
+/* From now on for images of this width, at most what it was made for. */
+void capl_augment_scratch_width(capl_augment_scratch *scratch, int width);
 CAPL_API void capl_augment_scratch_fini(capl_augment_scratch *scratch);
 
 /* What a source's samples are like. */

@@ -58,9 +58,27 @@ void row_scratch_fini(row_scratch *scratch)
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-static uint32_t sample_at(const row_maker *maker, uint32_t epoch, uint32_t position)
+/* Sample number `at` of a list. */
+static uint32_t listed(const row_maker *maker, int list, uint32_t at)
 {
-  return maker->shuffle ? capl_shuffle(maker->seed, epoch, maker->source->count, position) : position;
+  return maker->lists->n ? maker->lists->id[maker->lists->first[list] + at] : at;
+}
+
+static uint32_t length_of_list(const row_maker *maker, int list)
+{
+  return maker->lists->n ? maker->lists->first[list + 1] - maker->lists->first[list] : maker->source->count;
+}
+
+/* Each list has an order of its own. */
+static uint64_t key_of(const row_maker *maker, int list)
+{
+  return maker->seed ^ (uint64_t)list * 0x9e3779b97f4a7c15u;
+}
+
+static uint32_t sample_at(const row_maker *maker, uint32_t epoch, int list, uint32_t position)
+{
+  if (!maker->shuffle) return listed(maker, list, position);
+  return listed(maker, list, capl_shuffle(key_of(maker, list), epoch, length_of_list(maker, list), position));
 }
 
 /* A row in the making. */
@@ -70,9 +88,15 @@ typedef struct {
   const row_stage *stage;
   uint64_t batch;
   uint32_t epoch;
+  int list, width;  /* of the batch */
   capl_sample room; /* where a sample is read to */
   capl_sample read; /* where it lies: there, or in memory that nobody writes */
 } row_job;
+
+static size_t job_pixels(const row_job *job)
+{
+  return (size_t)job->width * (size_t)job->maker->source->height;
+}
 
 /* A sample that lies in memory already is used where it is, unless a device takes it from here. */
 static capl_status fetch(row_job *job, const capl_read *what)
@@ -87,15 +111,20 @@ static capl_status fetch(row_job *job, const capl_read *what)
     return capl_source_read_with(source, what, &job->scratch->decoded, &job->read);
   }
   if (maker->kind != ROW_LEVELS) return CAPL_OK;
-  memcpy(job->room.pixels, job->read.pixels, pixels_of(source) * (size_t)source->channels);
+  memcpy(job->room.pixels, job->read.pixels, job_pixels(job) * (size_t)source->channels);
   job->read.pixels = job->room.pixels;
   return CAPL_OK;
+}
+
+static const capl_difficulty *difficulty_of(const row_stage *stage)
+{
+  return stage->eases ? &stage->difficulty : NULL;
 }
 
 static capl_status read_levels(row_job *job, uint32_t id)
 {
   const row_maker *maker = job->maker;
-  capl_read what = {.epoch = job->epoch, .id = id, .difficulty = job->stage->eases ? &job->stage->difficulty : NULL};
+  capl_read what = {.epoch = job->epoch, .id = id, .difficulty = difficulty_of(job->stage)};
   capl_status status = fetch(job, &what);
   if (status != CAPL_OK || maker->kind != ROW_RESIDENT) return status;
   const char *name = capl_source_name(maker->source, id);
@@ -116,22 +145,23 @@ static capl_status read_sample(row_job *job, uint32_t id)
 }
 
 /* Stand-ins are drawn from another permutation, so that neighbouring bad samples do not get the same one. */
-static uint32_t substitute(const row_maker *maker, uint32_t epoch, uint32_t position, uint32_t attempt)
+static uint32_t substitute(const row_job *job, uint32_t position, uint32_t attempt)
 {
-  uint32_t n = maker->source->count;
+  const row_maker *maker = job->maker;
+  uint32_t n = length_of_list(maker, job->list);
   uint32_t at = (uint32_t)(((uint64_t)position + attempt) % n);
-  return capl_shuffle(~maker->seed, epoch, n, at);
+  return listed(maker, job->list, capl_shuffle(~key_of(maker, job->list), job->epoch, n, at));
 }
 
 static capl_status read_or_replace(row_job *job, uint32_t position, row_note *note)
 {
   const row_maker *maker = job->maker;
-  note->id = sample_at(maker, job->epoch, position);
+  note->id = sample_at(maker, job->epoch, job->list, position);
   note->substituted = false;
   capl_status status = read_sample(job, note->id);
   if (!maker->skip) return status;
   for (uint32_t attempt = 1; status != CAPL_OK && attempt <= SUBSTITUTES; attempt++) {
-    note->id = substitute(maker, job->epoch, position, attempt);
+    note->id = substitute(job, position, attempt);
     note->substituted = true;
     status = read_sample(job, note->id);
   }
@@ -142,14 +172,14 @@ static capl_status read_or_replace(row_job *job, uint32_t position, row_note *no
 /* ---- images that a device makes -------------------------------------------------------------- */
 
 /* A set serves every option, so all is known of its samples; a batch of a stage needs less. stage: NULL = all. */
-static sample_facts facts_of(const row_maker *maker, const row_stage *stage, const uint8_t *levels)
+static sample_facts facts_of(const row_maker *maker, size_t n_pixels, const row_stage *stage, const uint8_t *levels)
 {
   const capl_source *source = maker->source;
   sample_facts facts = {0};
   if (!stage || (stage->augments && capl_augment_needs_mean(&stage->augment)))
-    facts.mean = capl_augment_mean(levels, pixels_of(source), source->channels);
+    facts.mean = capl_augment_mean(levels, n_pixels, source->channels);
   if (!stage || (!stage->augments && maker->conversion.norm == CAPL_NORM_STANDARDISE))
-    capl_level_sums(levels, pixels_of(source) * (size_t)source->channels, &facts.sum, &facts.squares);
+    capl_level_sums(levels, n_pixels * (size_t)source->channels, &facts.sum, &facts.squares);
   return facts;
 }
 
@@ -161,15 +191,15 @@ static capl_augment_draw describe(const row_job *job, uint32_t id, const sample_
   const capl_source *source = maker->source;
   capl_augment_draw d = {.gain = 1, .gamma = 1, .mix = 1};
   if (job->stage->augments)
-    d = capl_augment_roll(&job->stage->augment, maker->seed, job->epoch, id, source->height, source->width, facts->mean);
+    d = capl_augment_roll(&job->stage->augment, maker->seed, job->epoch, id, source->height, job->width, facts->mean);
   if (alone) {
     d.mixing = CAPL_MIX_NONE;
     d.mix = 1;
     d.any = d.alone;
   }
   capl_affine to = capl_conversion_affine(&maker->conversion, facts->sum, facts->squares,
-                                          pixels_of(source) * (size_t)source->channels);
-  feed_row_write(&d, &to, source->height, source->width, number, place);
+                                          job_pixels(job) * (size_t)source->channels);
+  feed_row_write(&d, &to, source->height, job->width, number, place);
   return d;
 }
 
@@ -196,7 +226,7 @@ static capl_status add_to_set(const row_maker *maker, row_scratch *scratch, uint
   capl_sample sample = {.pixels = scratch->levels, .labels = to->labels ? to->labels : scratch->labels};
   for (int i = 0; i < source->n_fields; i++) sample.field[i] = field_of_set(maker, i, id);
   if (capl_source_read_with(source, &(capl_read){.id = id}, &scratch->decoded, &sample) == CAPL_OK) {
-    *to->facts = facts_of(maker, NULL, scratch->levels);
+    *to->facts = facts_of(maker, n, NULL, scratch->levels);
   } else {
     *to->facts = (sample_facts){.bad = true};
     memset(scratch->levels, 0, n * (size_t)source->channels);
@@ -252,12 +282,13 @@ static capl_status augment_row(const row_job *job, const row_place *to, row_note
   const row_maker *maker = job->maker;
   const capl_source *source = maker->source;
   capl_sample out = {.pixels = to->image}, partner;
-  capl_augment_layout layout = {source->width, source->height, source->channels, source->n_fields, source->field};
+  capl_augment_layout layout = {job->width, source->height, source->channels, source->n_fields, source->field};
   capl_augment_case which = {maker->seed, job->epoch, note->id};
   uint32_t partner_id = 0;
   bool found;
   CAPL_TRY(read_partner(job, note->id, &partner_id, &partner, &found));
   memcpy(out.field, to->field, sizeof out.field);
+  capl_augment_scratch_width(&job->scratch->augment, job->width);
   capl_augment_result result = capl_augment_sample(&job->stage->augment, &which, &layout, &job->read, found ? &partner : NULL, partner_id,
                                                    &maker->conversion, &job->scratch->augment, &out);
   note->augmented = result.changed;
@@ -270,7 +301,7 @@ static capl_status finish_row(const row_job *job, const row_place *to, row_note 
   const row_maker *maker = job->maker;
   const capl_source *source = maker->source;
   if (source->width > 0 && job->stage->augments) return augment_row(job, to, note);
-  if (source->width > 0) capl_convert(&maker->conversion, job->read.pixels, pixels_of(source), source->channels, to->image);
+  if (source->width > 0) capl_convert(&maker->conversion, job->read.pixels, job_pixels(job), source->channels, to->image);
   finish_fields(job, to);
   finish_labels(job, job->read.labels, 1, to);
   return CAPL_OK;
@@ -298,7 +329,7 @@ static capl_augment_draw describe_partner(const row_job *job, const row_place *t
 {
   const row_maker *maker = job->maker;
   if (maker->kind == ROW_RESIDENT) return describe(job, id, &maker->set->facts[id], true, id, &to->partner);
-  sample_facts facts = facts_of(maker, job->stage, partner->pixels);
+  sample_facts facts = facts_of(maker, job_pixels(job), job->stage, partner->pixels);
   memcpy(to->partner.image, partner->pixels, maker->image_bytes);
   return describe(job, id, &facts, true, to->partner.number, &to->partner);
 }
@@ -311,10 +342,10 @@ static capl_status describe_row(row_job *job, const row_place *to, row_note *not
   bool resident = maker->kind == ROW_RESIDENT, found = false;
   uint32_t partner_id = 0;
   capl_augment_draw other = {0};
-  capl_augment_layout layout = {source->width, source->height, source->channels, source->n_fields, source->field};
+  capl_augment_layout layout = {job->width, source->height, source->channels, source->n_fields, source->field};
   capl_sample out = {0}, partner = {0};
   if (resident) job->read = resident_sample(maker, note->id);
-  sample_facts facts = resident ? maker->set->facts[note->id] : facts_of(maker, job->stage, job->read.pixels);
+  sample_facts facts = resident ? maker->set->facts[note->id] : facts_of(maker, job_pixels(job), job->stage, job->read.pixels);
   if (job->stage->augments) CAPL_TRY(read_partner(job, note->id, &partner_id, &partner, &found));
   if (found && resident) partner = resident_sample(maker, partner_id);
   capl_augment_draw d = describe(job, note->id, &facts, !found, resident ? note->id : to->feed.number, &to->feed);
@@ -332,12 +363,14 @@ capl_status row_make(const row_maker *maker, row_scratch *scratch, uint32_t epoc
                      row_note *note)
 {
   if (maker->kind == ROW_OF_SET) return add_to_set(maker, scratch, position, to, note);
-  row_job job = {maker, scratch, to->stage, to->batch, epoch, .room = room_for(maker, scratch, to)};
+  int width = maker->lists->n ? maker->source->widths[to->list] : maker->source->width;
+  row_job job = {maker, scratch, to->stage, to->batch, epoch, to->list, width, .room = room_for(maker, scratch, to)};
   job.read = job.room;
   CAPL_TRY(read_or_replace(&job, position, note));
   note->augmented = false;
   double since = scratch->timed ? loader_seconds() : 0;
   capl_status status = maker->kind == ROW_FINISHED ? finish_row(&job, to, note) : describe_row(&job, to, note);
+  if (maker->lists->n) note->used = maker->plain->ops->used(maker->plain, &(capl_read){.epoch = epoch, .id = note->id, .difficulty = difficulty_of(to->stage)});
   note->length = length_of(job.read.labels, maker->source->length);
   scratch->augment_seconds = scratch->timed && to->stage->augments ? loader_seconds() - since : 0;
   return status;

@@ -41,15 +41,24 @@ typedef struct {
   capl_difficulty difficulty;
 } row_stage;
 
+/* The samples in lists, each of which is shuffled by itself: with several widths, one list for each. */
+typedef struct {
+  int n;        /* 0 = one list of all samples, in their order */
+  uint32_t *id; /* of list k: first[k] .. first[k + 1] */
+  uint32_t first[CAPL_WIDTHS_MAX + 1];
+} row_lists;
+
 /* The loader's options as its threads need them; constant while they run but for seed. */
 typedef struct {
   capl_source *source;
+  const capl_source *plain; /* the same without a cache */
+  const row_lists *lists;
   uint64_t seed;
   bool shuffle, skip;
   capl_conversion conversion;
   row_kind kind;
   const resident_set *set; /* of ROW_RESIDENT and ROW_OF_SET */
-  size_t image_bytes; /* of one image as it is made here */
+  size_t image_bytes; /* of one image as it is made here; the widest */
   /* Told of each bad sample, with the thread's error record set; may be called by several threads. */
   void (*on_bad)(void *context, uint64_t batch, uint32_t id);
   void *context;
@@ -73,6 +82,7 @@ void row_scratch_fini(row_scratch *scratch);
 typedef struct {
   uint64_t batch;
   int index; /* in the batch */
+  int list;  /* that its sample is of */
   const row_stage *stage;
   void *image;
   int32_t *labels;
@@ -85,11 +95,12 @@ typedef struct {
 
 typedef struct {
   uint32_t id; /* of the sample used */
+  int32_t used;   /* px of the batch's width that its image takes */
   int32_t length; /* of its label: what comes before the first -1 */
   bool substituted, augmented;
 } row_note;
 
-/* Makes the row at a position of the epoch's global order. */
+/* Makes the row at a position of the epoch's order of to's list. */
 capl_status row_make(const row_maker *maker, row_scratch *scratch, uint32_t epoch, uint32_t position, const row_place *to,
                      row_note *note);
 

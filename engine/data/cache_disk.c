@@ -69,11 +69,17 @@ static off_t hash_offset(uint32_t in_root)
   return (off_t)(HEADER + in_root * sizeof(uint64_t));
 }
 
+/* A sample narrower than others leaves the rest of its record as it is. */
+static size_t pixels_bytes(const disk_cache *c, uint32_t in_root)
+{
+  return c->record.pixels_bytes ? capl_source_pixels_bytes(c->root, in_root) : 0;
+}
+
 /* Of the parts that are kept; never 0. */
 static uint64_t hash_of(const disk_cache *c, uint32_t in_root, const capl_sample *parts)
 {
   const cache_record *r = &c->record;
-  uint64_t h = mix_bytes(c->header.content ^ in_root, parts->pixels, r->pixels_bytes);
+  uint64_t h = mix_bytes(c->header.content ^ in_root, parts->pixels, pixels_bytes(c, in_root));
   h = mix_bytes(h, parts->labels, r->labels_bytes);
   for (int i = 0; i < c->base.n_fields; i++) h = mix_bytes(h, parts->field[i], r->field_bytes[i]);
   return h ? h : 1;
@@ -112,7 +118,7 @@ static bool write_record(const disk_cache *c, uint32_t in_root, const capl_sampl
 {
   const cache_record *r = &c->record;
   off_t at = (off_t)(c->records_at + in_root * r->bytes);
-  bool fine = write_at(c->fd, s->pixels, r->pixels_bytes, at);
+  bool fine = write_at(c->fd, s->pixels, pixels_bytes(c, in_root), at);
   if (fine) fine = write_at(c->fd, s->labels, r->labels_bytes, at + (off_t)r->labels_at);
   for (int i = 0; fine && i < c->base.n_fields; i++)
     fine = write_at(c->fd, s->field[i], r->field_bytes[i], at + (off_t)r->field_at[i]);

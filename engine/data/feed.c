@@ -259,6 +259,7 @@ static capl_status wants_set(capl_loader *l, bool *wanted)
   if (f->cache == CAPL_CACHE_RAM) return stream(f, "cache is ram");
   if (f->cache == CAPL_CACHE_DISK) return stream(f, "cache is disk");
   if (!source->fixed) return stream(f, "each epoch has new images");
+  if (source->n_widths) return stream(f, "its images have several widths");
   size_t free_bytes = 0;
   CAPL_TRY(f->ops->memory_free(f->device, &free_bytes));
   *wanted = set_bytes(source) <= free_bytes / FREE_SHARE;
@@ -308,7 +309,7 @@ static size_t bytes_of(const capl_loader *l, const slot *s)
 {
   const feeder *f = l->feed;
   if (l->maker.kind == ROW_RESIDENT) return l->needs.more ? f->labels_at : (size_t)s->count * sizeof(capl_feed_row);
-  return f->images_at + (size_t)(s->count + (l->needs.mixes ? l->batch : 0)) * l->maker.image_bytes;
+  return f->images_at + (size_t)(s->count + (l->needs.mixes ? l->batch : 0)) * s->image_bytes;
 }
 
 static capl_status send(capl_loader *l, slot *s)
@@ -396,7 +397,7 @@ static capl_feed_job job_of(const capl_loader *l, const slot *s)
   return (capl_feed_job){
     .count = s->count,
     .height = m->source->height,
-    .width = m->source->width,
+    .width = s->width,
     .channels = m->source->channels,
     .length = m->source->length,
     .pixel_bytes = set ? set->pixel_bytes : m->source->channels,
@@ -405,7 +406,7 @@ static capl_feed_job job_of(const capl_loader *l, const slot *s)
     .partner = l->needs.mixes ? l->batch : 0,
     .more = l->needs.more,
     .filters = l->needs.filters,
-    .nodes = l->needs.bends ? capl_augment_nodes_count(m->source->height, m->source->width) : 0,
+    .nodes = l->needs.bends ? capl_augment_nodes_count(m->source->height, s->width) : 0,
     .erase_value = s->stage.augment.erase_value,
     .more_at = f->more_at,
     .tables_at = f->tables_at,

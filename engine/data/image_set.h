@@ -31,6 +31,10 @@ struct image_set {
   texts label; /* as set; a bad one is kept too, its error comes again when it is read */
   bool resize;
   capl_case letters;
+  int width_step; /* > 0: widths are found */
+  bool (*stop)(void);
+  uint16_t *px;       /* of each sample at the set's height, with several widths */
+  uint32_t squeezed, widest;
 };
 
 /* The operations of every kind. */
@@ -39,7 +43,8 @@ struct image_set {
     .read = image_set_read, .close = image_set_close, .name = image_set_name, .set_label = image_set_set_label,   \
     .set_text = image_set_set_text, .text = image_set_text, .encoded = image_set_encoded,                         \
     .check_label = image_set_check_label, .title = image_set_title, .labels = image_set_labels,                   \
-    .identity = image_set_identity, .set_labels = image_set_set_labels                                                                                \
+    .identity = image_set_identity,                                                            \
+    .set_labels = image_set_set_labels, .width_of = image_set_width_of, .used = image_set_used                                                                                                  \
   }
 capl_status image_set_read(capl_source *source, const capl_read *what, capl_image *scratch, const capl_sample *to);
 void image_set_close(capl_source *source);
@@ -55,6 +60,9 @@ capl_status image_set_labels(capl_source *source, uint32_t i, int32_t *labels);
 capl_status image_set_identity(capl_source *source, uint64_t *place, uint64_t *content);
 
 capl_status image_set_set_labels(capl_source *source, const char *charset, int length_min, int length);
+
+int image_set_width_of(const capl_source *source, uint32_t i);
+int image_set_used(const capl_source *source, const capl_read *what);
 
 /* A set of size bytes (its kind's struct, which begins with image_set), with options in force; options may be NULL.
 ** EVALUE naming where. */

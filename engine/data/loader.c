@@ -42,9 +42,16 @@ static row_stage stage_of(const capl_loader *l, uint64_t batch)
 {
   if (l->stages.n == 0) return l->stage;
   capl_stage_values v;
-  uint64_t before = l->start / ((uint64_t)l->batch * l->world);
-  schedule_at(&l->stages, schedule_step(&l->stages, l->epoch, before + batch), &v);
+  schedule_at(&l->stages, schedule_step(&l->stages, l->epoch, l->before + batch), &v);
   return (row_stage){.augments = v.augments, .augment = v.augment, .eases = v.eases, .difficulty = v.difficulty};
+}
+
+static void set_width(const capl_loader *l, slot *s)
+{
+  const capl_source *source = l->maker.source;
+  s->list = loader_list_of(l, s->batch);
+  s->width = source->n_widths ? source->widths[s->list] : source->width;
+  s->image_bytes = source->n_widths ? l->maker.image_bytes / (size_t)source->width * (size_t)s->width : l->maker.image_bytes;
 }
 
 static void open_slot(capl_loader *l, slot *s)
@@ -54,7 +61,10 @@ static void open_slot(capl_loader *l, slot *s)
   s->substituted = s->augmented = 0;
   s->failed_row = -1;
   s->stage = stage_of(l, s->batch);
-  s->padded = loader_position_of(l, s->batch, s->count - 1) >= l->maker.source->count;
+  bool repeats;
+  loader_position_of(l, s->batch, s->count - 1, &repeats);
+  s->padded = repeats;
+  set_width(l, s);
 }
 
 static bool take_ticket(capl_loader *l, ticket *t)
@@ -82,8 +92,8 @@ static feed_place feed_place_of(const capl_loader *l, const slot *s, int number)
     .row = s->rows + at,
     .more = s->more ? s->more + at : NULL,
     .table = s->tables ? s->tables + at * 256 : NULL,
-    .nodes = s->nodes ? s->nodes + at * (size_t)capl_augment_nodes_count(source->height, source->width) : NULL,
-    .image = s->images ? s->images + at * l->maker.image_bytes : NULL,
+    .nodes = s->nodes ? s->nodes + at * (size_t)capl_augment_nodes_count(source->height, s->width) : NULL,
+    .image = s->images ? s->images + at * s->image_bytes : NULL,
     .number = (uint32_t)number,
   };
 }
@@ -95,8 +105,9 @@ static row_place place_of(const capl_loader *l, const slot *s, int row)
   row_place place = {
     .batch = s->batch,
     .index = row,
+    .list = s->list,
     .stage = &s->stage,
-    .image = s->images ? s->images + at * l->maker.image_bytes : NULL,
+    .image = s->images ? s->images + at * s->image_bytes : NULL,
     .labels = length && s->labels ? s->labels + at * length : NULL,
     .facts = s->facts ? s->facts + at : NULL,
   };
@@ -111,9 +122,9 @@ static row_place place_of(const capl_loader *l, const slot *s, int row)
 /* Makes the ticket's rows, without the lock. Ends at the first that fails; its error is the thread's last. */
 static void do_ticket(capl_loader *l, ticket *t, row_scratch *scratch)
 {
-  uint32_t count = l->maker.source->count;
   for (int row = t->first; row < t->end && !atomic_load(&l->hurry); row++) {
-    uint32_t position = (uint32_t)(loader_position_of(l, t->batch, row) % count);
+    bool repeats;
+    uint32_t position = loader_position_of(l, t->batch, row, &repeats);
     row_place to = place_of(l, t->slot, row);
     row_note note;
     bool timed = row == t->first;
@@ -125,6 +136,7 @@ static void do_ticket(capl_loader *l, ticket *t, row_scratch *scratch)
     }
     t->slot->ids[row] = note.id;
     t->slot->lengths[row] = note.length;
+    if (t->slot->used) t->slot->used[row] = note.used;
     t->substituted += note.substituted;
     t->augmented += note.augmented;
     if (!timed) continue;
@@ -219,6 +231,8 @@ static void set_options(capl_loader *l, capl_source *source, const capl_loader_o
   l->needs = needs_of(o);
   row_maker *m = &l->maker;
   m->source = capl_source_ref(source);
+  m->plain = source;
+  m->lists = &l->widths.lists;
   m->seed = o->seed;
   m->shuffle = o->shuffle;
   m->skip = o->on_error == CAPL_ON_ERROR_SKIP;
@@ -263,7 +277,8 @@ static capl_status allocate_slot(const capl_loader *l, slot *s)
   s->batch = no_batch;
   s->ids = malloc(rows * sizeof *s->ids);
   s->lengths = malloc(rows * sizeof *s->lengths);
-  bool fine = s->ids && s->lengths && allocate_fields(l, s) && (!l->needs.mixes || allocate_mix(l, s));
+  if (l->widths.lists.n) s->used = malloc(rows * sizeof *s->used);
+  bool fine = s->ids && s->lengths && (s->used || !l->widths.lists.n) && allocate_fields(l, s) && (!l->needs.mixes || allocate_mix(l, s));
   if (fine && l->feed) return CAPL_OK; /* the rest when it is known what travels (feed_begin) */
   if (bytes > 0) s->images = aligned(bytes);
   s->labels = malloc(rows * (size_t)(l->maker.source->length + 1) * sizeof *s->labels);
@@ -312,6 +327,16 @@ static capl_status copy_cache_dir(capl_loader *l, const char *dir)
   return l->cache_dir ? CAPL_OK : CAPL_FAIL(CAPL_ENOMEM, "no memory for a loader");
 }
 
+/* Training meets all widths in turn, generated images too, which have no order. */
+static capl_status plan_widths(capl_loader *l, const capl_source *source, const capl_loader_options *o)
+{
+  CAPL_TRY(width_plan_init(&l->widths, source, (uint64_t)l->batch * l->world, l->drop_last, o->shuffle || !source->fixed));
+  if (l->widths.n_batches) return CAPL_OK;
+  CAPL_FAIL(CAPL_EVALUE, "batch is %d but no width has so many samples, so drop_last leaves no batch at all", l->batch);
+  capl_error_hint("set drop_last = false or a smaller batch");
+  return CAPL_EVALUE;
+}
+
 capl_status capl_loader_new(capl_source *source, const capl_loader_options *given, capl_loader **loader)
 {
   capl_loader_options o = fitted(source, given), *options = &o;
@@ -323,6 +348,7 @@ capl_status capl_loader_new(capl_source *source, const capl_loader_options *give
   pthread_cond_init(&l->done, NULL);
   set_options(l, source, options);
   capl_status status = copy_cache_dir(l, options->cache_dir);
+  if (status == CAPL_OK && source->n_widths) status = plan_widths(l, source, options);
   if (status == CAPL_OK && options->feed) status = feed_new(l, options);
   if (status == CAPL_OK && options->n_stages) status = schedule_init(&l->stages, options->stages, options->n_stages, capl_loader_batches(l), source);
   if (status == CAPL_OK) status = build(l);
@@ -357,6 +383,7 @@ static void free_slot(const capl_loader *l, slot *s)
   free(s->mix);
   free(s->ids);
   free(s->lengths);
+  free(s->used);
 }
 
 static void stop_workers(capl_loader *l)
@@ -378,6 +405,7 @@ void capl_loader_free(capl_loader *l)
   for (int i = 0; l->scratch && i < l->n_scratch; i++) row_scratch_fini(&l->scratch[i]);
   bad_list_fini(&l->bad);
   schedule_fini(&l->stages);
+  width_plan_fini(&l->widths);
   free(l->slots);
   free(l->scratch);
   free(l->threads);
@@ -411,7 +439,7 @@ static capl_status begin_locked(capl_loader *l, const capl_loader_state *state)
   CAPL_TRY(loader_cache_begin(l));
   l->maker.seed = state->seed;
   l->epoch = state->epoch;
-  l->start = state->position;
+  CAPL_TRY(loader_order_begin(l, state));
   l->next_batch = l->delivered = l->released = 0;
   l->next_row = 0;
   l->n_batches = loader_batches_from(l, l->start);
@@ -454,9 +482,7 @@ capl_status capl_loader_state_set(capl_loader *l, const capl_loader_state *state
 
 void capl_loader_state_get(const capl_loader *l, capl_loader_state *state)
 {
-  uint64_t position = l->start + l->delivered * (uint64_t)l->batch * l->world;
-  uint64_t count = l->maker.source->count;
-  *state = (capl_loader_state){l->maker.seed, l->epoch, position < count ? position : count};
+  *state = (capl_loader_state){l->maker.seed, l->epoch, loader_samples_before(l, l->delivered)};
 }
 
 /* ---- handing out ----------------------------------------------------------------------------- */
@@ -495,6 +521,8 @@ void loader_hand_out(capl_loader *l, const slot *s, capl_batch *batch)
     .labels = l->maker.source->length && !l->feed ? s->labels : NULL,
     .labels2 = l->maker.source->length ? s->labels2 : NULL,
     .mix = s->mix,
+    .width = s->width,
+    .used = s->used,
     .lengths = l->maker.source->length ? s->lengths : NULL,
     .ids = s->ids,
     .count = s->count,

@@ -9,6 +9,7 @@
 
 #include "data/bad.h"
 #include "data/batch.h"
+#include "data/loader_widths.h"
 #include "data/schedule.h"
 
 typedef struct feeder feeder; /* feed.c */
@@ -22,6 +23,7 @@ typedef struct {
   void *field[CAPL_FIELDS_MAX]; /* host memory, whoever makes the images */
   uint32_t *ids;
   int32_t *lengths; /* of labels, host memory */
+  int32_t *used;    /* px of images, with several widths; else NULL */
   capl_feed_row *rows; /* of loaders with a device: [batch], or [2 * batch] with the partners; likewise: */
   capl_feed_more *more;
   uint8_t *tables;
@@ -32,6 +34,8 @@ typedef struct {
   int buffer;          /* staging buffer that it was last sent through */
   uint64_t batch;      /* which one is being made here, or no_batch */
   row_stage stage;     /* by which it is made */
+  int list, width;     /* of its samples */
+  size_t image_bytes;
   int count, padded;
   int rows_left; /* 0 = complete */
   int substituted, augmented;
@@ -43,6 +47,7 @@ struct capl_loader {
   row_maker maker;
   row_stage stage; /* of every batch */
   schedule stages; /* if it has any, they say what each batch's is */
+  width_plan widths;  /* of sources with several */
   int batch, n_workers, n_scratch, n_slots;
   double max_bad;
   capl_cache cache;
@@ -69,6 +74,7 @@ struct capl_loader {
   bool ended;           /* its end has been told */
   uint64_t epoch;
   uint64_t start;       /* position at which this run of the epoch began */
+  uint64_t before;      /* batches of the epoch before that */
   uint64_t n_batches;   /* of this run */
   uint64_t next_batch;  /* the next ticket's */
   int next_row;
@@ -100,8 +106,15 @@ void loader_quiesce(capl_loader *loader);
 /* Rows this rank gets from a position of the global order on, and batches. */
 uint64_t loader_rows_from(const capl_loader *loader, uint64_t start);
 uint64_t loader_batches_from(const capl_loader *loader, uint64_t start);
-/* Of this run of the epoch: the position of a row, which is past the end where it repeats one; rows of a batch. */
-uint64_t loader_position_of(const capl_loader *loader, uint64_t batch, int row);
+/* Of this run of the epoch: the position of a row in the order of its batch's list, and whether it repeats another one of
+** the list; rows of a batch. */
+uint32_t loader_position_of(const capl_loader *loader, uint64_t batch, int row, bool *repeats);
+/* Which of the source's widths a batch has, 0 where there is but one. */
+int loader_list_of(const capl_loader *loader, uint64_t batch);
+/* Begins an epoch's order at a position: sets start and before. EVALUE if no batch begins there. */
+capl_status loader_order_begin(capl_loader *loader, const capl_loader_state *state);
+/* Samples of all ranks before a batch of this run. */
+uint64_t loader_samples_before(const capl_loader *loader, uint64_t batch);
 int loader_rows_of(const capl_loader *loader, uint64_t batch);
 
 /* ---- loader_bad.c, loader_options.c ------------------------------------------------------------ */

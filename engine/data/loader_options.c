@@ -67,6 +67,18 @@ static capl_status check_pin(const capl_loader_options *o)
   return CAPL_EUNSUPPORTED;
 }
 
+/* What needs images that are all of one size. */
+static capl_status check_widths(const capl_source *source, const capl_loader_options *o)
+{
+  bool mixes = o->augment && capl_augment_mixes(o->augment);
+  for (int i = 0; i < o->n_stages; i++) mixes = mixes || (o->stages[i].augments && capl_augment_mixes(&o->stages[i].augment));
+  if (!source->n_widths || (!mixes && o->cache != CAPL_CACHE_DEVICE)) return CAPL_OK;
+  if (mixes) CAPL_FAIL(CAPL_EUNSUPPORTED, "mixup and cutmix take two images of one size, and the source's have %d widths", source->n_widths);
+  else CAPL_FAIL(CAPL_EUNSUPPORTED, "cache is device, but the source's images have %d widths", source->n_widths);
+  capl_error_hint(mixes ? "width and height with resize = true of the source make them one" : "cache = \"auto\" keeps them in memory");
+  return CAPL_EUNSUPPORTED;
+}
+
 capl_status loader_check_options(const capl_source *source, const capl_loader_options *o)
 {
   CAPL_TRY(check_numbers(o));
@@ -75,6 +87,7 @@ capl_status loader_check_options(const capl_source *source, const capl_loader_op
   CAPL_TRY(check_stages(source, o));
   CAPL_TRY(check_cache(source, o));
   CAPL_TRY(check_pin(o));
+  CAPL_TRY(check_widths(source, o));
   uint32_t share = source->count / (uint32_t)(o->world ? o->world : 1);
   if (!o->drop_last || share >= (uint32_t)o->batch) return CAPL_OK;
   CAPL_FAIL(CAPL_EVALUE, "batch is %d but there are only %u samples, so drop_last leaves no batch at all", o->batch, share);

@@ -14,7 +14,7 @@ static uint64_t distance(const capl_loader *l)
 /* Steps before a batch of the epoch in work, counted from where this run of it began; the lock is held. */
 static uint64_t step_of(const capl_loader *l, uint64_t batch)
 {
-  return schedule_step(&l->stages, l->epoch, l->start / ((uint64_t)l->batch * l->world) + batch);
+  return schedule_step(&l->stages, l->epoch, l->before + batch);
 }
 
 static capl_status reached_locked(capl_loader *l, int stage, uint64_t *step)

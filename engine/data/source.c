@@ -41,6 +41,22 @@ int capl_source_channels(const capl_source *source)
   return source->channels;
 }
 
+const int *capl_source_widths(const capl_source *source, int *n)
+{
+  *n = source->n_widths;
+  return source->widths;
+}
+
+int capl_source_width_of(const capl_source *source, uint32_t id)
+{
+  return source->n_widths ? source->widths[source->ops->width_of(source, id)] : source->width;
+}
+
+size_t capl_source_pixels_bytes(const capl_source *source, uint32_t id)
+{
+  return (size_t)capl_source_width_of(source, id) * (size_t)source->height * (size_t)source->channels;
+}
+
 int capl_source_length(const capl_source *source)
 {
   return source->length;

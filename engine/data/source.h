@@ -43,6 +43,9 @@ typedef struct {
   /* Hashes: of where the files are and how they are read, or of what a generator was asked for; and of all that would
   ** change what is read. NULL = nothing tells whether samples are those of another run. */
   capl_status (*identity)(capl_source *source, uint64_t *place, uint64_t *content);
+  /* Of sources with several widths: which one a sample has; px of it that the image takes. By many threads. */
+  int (*width_of)(const capl_source *source, uint32_t id);
+  int (*used)(const capl_source *source, const capl_read *what);
   /* Holds labels against a charset from now on, or against another length (charset NULL); NULL = they are what they are. */
   capl_status (*set_labels)(capl_source *source, const char *charset, int length_min, int length);
   /* The source whose samples these are, and the number of sample *id there; NULL = its own. */
@@ -54,6 +57,7 @@ struct capl_source {
   atomic_int refs;
   uint32_t count;
   int width, height, channels; /* 0, 0, 0 = samples are no images */
+  int widths[CAPL_WIDTHS_MAX], n_widths; /* ascending, the last one is width; 0 = all samples are that wide */
   int n_fields;
   capl_field field[CAPL_FIELDS_MAX];
   int length; /* T, 0 = no labels */

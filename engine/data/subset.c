@@ -77,6 +77,20 @@ static capl_status subset_borrow(capl_source *source, const capl_read *what, cap
   return s->parent->ops->borrow(s->parent, &of_parent, scratch, at, lent);
 }
 
+static int subset_width_of(const capl_source *source, uint32_t i)
+{
+  const subset_source *s = (const subset_source *)source;
+  return s->parent->ops->width_of(s->parent, s->id[i]);
+}
+
+static int subset_used(const capl_source *source, const capl_read *what)
+{
+  const subset_source *s = (const subset_source *)source;
+  capl_read of_parent = *what;
+  of_parent.id = s->id[what->id];
+  return s->parent->ops->used(s->parent, &of_parent);
+}
+
 static capl_source *subset_root(capl_source *source, uint32_t *id)
 {
   subset_source *s = (subset_source *)source;
@@ -107,6 +121,8 @@ static capl_source_ops ops_over(const capl_source_ops *parent)
     .labels = parent->labels ? subset_labels : NULL,
     .borrow = parent->borrow ? subset_borrow : NULL,
     .root = subset_root,
+    .width_of = parent->width_of ? subset_width_of : NULL,
+    .used = parent->used ? subset_used : NULL,
   };
 }
 

@@ -25,6 +25,7 @@ enum {
   CAPL_OFTEN_MAX = 100,  /* how many times as often a generator may draw a character */
   CAPL_FONTS_MAX = 8,    /* fonts one generator mixes */
   CAPL_CHARSET_MAX = 94, /* K, classes: printable ASCII without space */
+  CAPL_WIDTHS_MAX = 16,  /* widths that images of one source may have */
 };
 
 /* ---- charset --------------------------------------------------------------------------------- */
@@ -183,6 +184,13 @@ typedef struct capl_source capl_source; /* refcounted; a loader holds its own re
 typedef struct {
   int width, height;   /* px of the samples; 0, 0 = those of the first file */
   bool resize;         /* files of another size are stretched (bicubic, as model.h does); else they are errors */
+  /* Ascending, with a height and without width and resize: every image is brought to that height (by the same filter),
+  ** keeps its proportions, and is filled up on the right with the median of its right edge to the smallest of
+  ** these that holds it; one that none holds is squeezed into the last. */
+  int widths[CAPL_WIDTHS_MAX];
+  int n_widths;
+  int width_step;      /* > 0: these are found, multiples of it, by the files' headers */
+  bool (*stop)(void);  /* asked while headers are read; true gives up with EINTERRUPT. NULL = never */
   int channels;        /* 1 or 3; 0 = 1 */
   const char *charset; /* may hold ranges; NULL = the images have no labels (T = 0) */
   int length;          /* T, 1..CAPL_LABEL_MAX; 0 = 4 */
@@ -268,6 +276,13 @@ CAPL_API uint32_t capl_source_count(const capl_source *source);
 CAPL_API int capl_source_width(const capl_source *source);
 CAPL_API int capl_source_height(const capl_source *source);
 CAPL_API int capl_source_channels(const capl_source *source);
+/* Ascending px that its images may have, of which capl_source_width is the last; *n = 0: all are that wide. Borrowed. */
+CAPL_API const int *capl_source_widths(const capl_source *source, int *n);
+/* px of the width that sample id has in a batch, and bytes of its pixels (H,W,C). */
+CAPL_API int capl_source_width_of(const capl_source *source, uint32_t id);
+CAPL_API size_t capl_source_pixels_bytes(const capl_source *source, uint32_t id);
+/* Images that are squeezed because they are wider than the widest; the widest of them is *id, *px at the source's height. */
+CAPL_API uint32_t capl_source_squeezed(const capl_source *source, uint32_t *id, int *px);
 CAPL_API int capl_source_length(const capl_source *source);          /* T, 0 = no labels */
 CAPL_API int capl_source_length_min(const capl_source *source);      /* characters of the shortest text there may be; <= T */
 CAPL_API bool capl_source_fixed(const capl_source *source);          /* a sample is the same in every epoch */
@@ -490,7 +505,7 @@ typedef struct {
   int prefetch; /* batches made ahead; 0 = 2 */
   uint64_t seed;
   bool shuffle;   /* a new order each epoch, a function of (seed, epoch) */
-  bool drop_last; /* false: the last batch of an epoch may be smaller */
+  bool drop_last; /* false: the last batch of an epoch may be smaller; with several widths, the last of each */
   int rank, world; /* this process takes every world-th sample; 0, 0 = all of them */
   capl_on_error on_error;
   double max_bad; /* skip: an epoch fails that has met more bad samples than this share of its samples, one apart; 0 = 0.01 */
@@ -519,6 +534,8 @@ typedef struct {
   const int32_t *labels2; /* (N,T) of the samples that these are mixed with, and */
   const float *mix;       /* (N) the share of their own label; NULL unless an augmentation may mix */
   const void *field[CAPL_FIELDS_MAX]; /* (N,…) by number, 64-byte aligned, in host memory; NULL past the last */
+  int width;              /* W; 0 = no images */
+  const int32_t *used;    /* (N) px of W that the image takes, of sources with several widths, else NULL */
   const int32_t *lengths; /* (N) labels before the first -1, in host memory; NULL if T = 0 */
   const uint32_t *ids;   /* (N) sample numbers in the source, after substitution */
   int count;             /* N; 0 = the epoch has ended */

@@ -3,10 +3,11 @@
 local core = ...
 
 local check = require "data.check"
+local run = require "run"
 
 local files = {}
 
-local image_keys = {"charset", "length", "width", "height", "channels", "variable", "case", "resize"}
+local image_keys = {"charset", "length", "width", "height", "channels", "variable", "case", "resize", "widths"}
 
 local function with(keys, more)
   local all = {unpack(keys)}
@@ -15,6 +16,7 @@ local function with(keys, more)
 end
 
 local LENGTH_MAX = 32 -- characters of a label
+local WIDTH_STEP = 8 -- px: found widths are multiples
 
 --- length = 5, {4, 8} or "auto" -> shortest, longest; nil without one
 local function read_length(where, length)
@@ -27,13 +29,27 @@ local function read_length(where, length)
     tostring(hi)))
 end
 
+--- widths = {96, 128}, "auto" or {step = 16} -> list, or nil and what found widths are multiples of
+local function read_widths(where, widths)
+  if widths == "auto" then return nil, WIDTH_STEP end
+  if type(widths) ~= "table" and widths ~= nil then
+    check.fail(('%s: widths is a list of widths in px, "auto" or {step = px}, not %s'):format(where, tostring(widths)))
+  end
+  if not widths or widths.step == nil then return widths end
+  if type(widths.step) ~= "number" or widths.step < 1 or #widths > 0 then
+    check.fail(("%s: widths = {step = px} finds widths that are multiples of px, got step = %s"):format(where, tostring(widths.step)))
+  end
+  return nil, widths.step
+end
+
 -- What the engine is told of the images. charset: false = none yet
 local function image_options(where, o, charset, length)
   local lo, hi = read_length(where, length or o.length)
+  local widths, step = read_widths(where, o.widths)
   if charset == nil and o.charset ~= "auto" then charset = o.charset end
   return {
     width = o.width, height = o.height, channels = o.channels, charset = charset or nil, length = hi, length_min = lo,
-    variable = o.variable, case = o.case, resize = o.resize,
+    variable = o.variable, case = o.case, resize = o.resize, widths = widths, width_step = step,
   }
 end
 
@@ -71,6 +87,20 @@ local function settle_labels(where, box, o, place)
     box:set_charset(must_have_charset(where, found_charset(where, box), place), lo or o.variable and 1 or hi, hi)
   end
   if o.length == "auto" and o.charset then box:fit_length() end
+end
+
+--- Once per source: the widths that were found, and what none of them holds.
+local function tell_widths(place, box, asked)
+  local widths = box:widths()
+  if not widths or run.mode ~= "run" then return end
+  if type(asked) ~= "table" or asked.step then
+    run.print(("%s: widths of batches, in px at height %d: %s"):format(place, box:height(), table.concat(widths, ", ")))
+  end
+  local squeezed, widest, px = box:squeezed()
+  if squeezed > 0 then
+    run.print(("note: %s: %d of %d images are wider than %d px and are squeezed; the widest is %s, %d px at height %d"):format(place,
+      squeezed, box:count(), widths[#widths], box:name(widest), px, box:height()))
+  end
 end
 
 -- ---- labels by rule ----
@@ -243,6 +273,10 @@ function files.new(make)
   --       label = "folder" without a charset makes each folder a class:
   --       the target is its number from 0, source.classes has the names; classes = {"cat", "dog"} sets their order, for
   --       validation that of the training set. width, height (px): what every file must have (those of the first file);
+  --       height = 60, widths = {96, 128, 160}: images are brought to that height, keep their proportions and are filled up on
+  --       the right with their background (the median of their right edge) to the smallest of these widths that holds them; one
+  --       that is wider than all is squeezed. Batches are of one width each. widths = "auto": at most 6, multiples of 8 px,
+  --       chosen by the sizes of the files; {step = 16}: of 16.
   --       resize = false: files of another size are errors, true: they are stretched, as predict does; channels = 1 | 3
   -- errs io: the folder cannot be read; value: no image file, a label rule that fits none of them, unknown option
   function made.folder(dir, opts)
@@ -258,13 +292,14 @@ function files.new(make)
     if find then find_charset(box, dir, o, rule) end
     local bad = charset and set_labels(box, dir, rule, spell)
     if o.length == "auto" and charset and not classes then box:fit_length() end
+    tell_widths(dir, box, o.widths)
     local source = make(box, bad)
     source.dir, source.place, source.classes, source.by_name = dir, "below " .. dir, classes, true
     return source
   end
 
   --- The images that a list names, in its order: lines of path TAB label, JSON objects one per line, CSV with a header.
-  -- opts  charset, length, case, variable, width, height, resize, channels: as of data.folder; root = folder that paths begin at
+  -- opts  charset, length, case, variable, width, height, widths, resize, channels: as of data.folder; root = folder that paths begin at
   --       (the list's own); format = "auto" | "tsv" | "jsonl" | "csv"; path, label = names of the columns or keys (path,
   --       file, filename or image; label or text); separator = "," of CSV
   -- errs  io: the list cannot be read; format: a broken line, named; value: an empty list, unknown option
@@ -275,6 +310,7 @@ function files.new(make)
     for _, key in ipairs{"root", "format", "path", "label", "separator"} do options[key] = o[key] end
     local box = core.data.list_source(file, options)
     settle_labels("data.list", box, o, file)
+    tell_widths(file, box, o.widths)
     local source = make(box, o.charset and lazy_bad(box))
     source.dir, source.place = file, "of " .. file
     return source
@@ -283,20 +319,21 @@ function files.new(make)
   --- The records of an LMDB database in the convention of text recognition: num-samples, image-%09d, label-%09d. All of
   --- it is read into memory, or into a temporary file when it takes more than a quarter of that.
   -- in   path = the database's folder, or its file
-  -- opts charset, length, case, variable, width, height, resize, channels: as of data.folder
+  -- opts charset, length, case, variable, width, height, widths, resize, channels: as of data.folder
   -- errs io: it cannot be read; format: another kind of file, a damaged one, a missing record; value: it is empty
   function made.lmdb(path, opts)
     local o = check.options("data.lmdb", opts, image_keys)
     check.kind("data.lmdb", "path", path, "string")
     local box = core.data.lmdb_source(path, image_options("data.lmdb", o))
     settle_labels("data.lmdb", box, o, path)
+    tell_widths(path, box, o.widths)
     local source = make(box, o.charset and lazy_bad(box))
     source.dir, source.place = path, "of " .. path
     return source
   end
 
   --- Any of them, by what the path is: a folder, a database (a folder with a data.mdb, a *.mdb file), or else a list.
-  -- opts charset, length, case, variable, width, height, resize, channels; label, classes: for folders, others have their labels
+  -- opts charset, length, case, variable, width, height, widths, resize, channels; label, classes: for folders, others have their labels
   -- errs as data.folder, data.list and data.lmdb
   function made.open(path, opts)
     local o = check.options("data.open", opts, folder_keys)

@@ -20,7 +20,7 @@ Source.__index = Source
 
 local function source(box, bad)
   return setmetatable({box = box, bad = bad or {}, charset = box:charset(), length = box:length(),
-    length_min = box:length_min()}, Source)
+    length_min = box:length_min(), widths = box:widths()}, Source)
 end
 
 --- Number of samples per epoch.

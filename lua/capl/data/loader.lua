@@ -145,9 +145,10 @@ end
 --       shard = capl.distributed(): this rank's part of the source;
 --       pin = "auto" | true | false: whether batches wait for a GPU in page-locked memory
 -- out   loader: for batch in loader:epoch(n) do … end gives {count = N, image = (N,C,H,W), target = (N,T) i32, -1 past the end of
---       a shorter text, target_length = (N) i32, onehot = (N,T*K)} and the source's fields by their names: batch.mask =
---       (N,H,W) u8, batch.points = (N,P,3) f32 …; what the source has not is nil; batch.ids = list of the samples' numbers in
---       the source, from 0, which source:name(id) names
+--       a shorter text, target_length = (N) i32, width = (N) i32 px of W that each image takes where the source has several
+--       widths (a batch has one of them), onehot = (N,T*K)} and the source's fields by their names: batch.mask = (N,H,W) u8,
+--       batch.points = (N,P,3) f32 …; what the source has not is nil; batch.ids = list of the samples' numbers in the source,
+--       from 0, which source:name(id) names
 -- errs  value: unknown option, role or range; what reading the source raises
 function Loader.new(opts)
   local o = read_options(opts)
@@ -178,7 +179,8 @@ function Loader.new(opts)
   read_normalize(o.normalize, low)
   local self = setmetatable({
     box = core.data.loader(o.source.box, low), source = o.source, role = o.role, charset = o.source.charset,
-    length = o.source.length, length_min = o.source.length_min, batch = o.batch or 64, workers = low.workers, dtype = low.dtype,
+    length = o.source.length, length_min = o.source.length_min, widths = o.source.widths,
+    batch = o.batch or 64, workers = low.workers, dtype = low.dtype,
     normalize = o.normalize or "standardize", on_error = on_error, schedule = schedule,
     told_bad = 0, low = low, auto_batch = auto_batch,
   }, Loader)
