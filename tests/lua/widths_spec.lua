@@ -20,7 +20,7 @@ describe("images of several widths", function()
     for y = 1, height do
       rows[y] = {}
       for x = 1, width do
-        local inside = y > height / 4 and y <= height * 3 / 4 and x > 1 and x < width
+        local inside = y > height / 4 and y <= height * 3 / 4 and x > height * 3 / 16 and x <= width - height * 3 / 16
         rows[y][x] = inside and level or 220
       end
     end
