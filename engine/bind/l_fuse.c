@@ -75,7 +75,7 @@ void bind_fuse_note(lua_State *L, capl_op_id id, capl_tensor *const *in, const c
   if (!trace.active || !program_takes(id, &tensors, &numbers)) return;
   program_step step = {.op = (int)id, .dtype = CAPL_F32};
   for (int i = 0; i < tensors; i++) step.arg[i] = value_of(in[i]);
-  for (int i = 0; i < numbers; i++) step.number[i] = attr[i].f;
+  for (int i = 0; i < numbers; i++) step.number[i] = program_number(id, attr, i);
   if (id == CAPL_OP_cast) step.dtype = (capl_dtype)attr[0].i;
   bind_check(L, program_add(&trace.draft, &step, &value), "fuse");
   know(L, out, value);

@@ -73,7 +73,17 @@ void program_attributes(const program_step *step, capl_attr *attr)
 {
   memset(attr, 0, CAPL_MAX_ATTR * sizeof *attr);
   if (step->op == CAPL_OP_cast) attr[0].i = step->dtype;
-  for (int k = 0; k < 2; k++) attr[k].f = step->number[k];
+  if (step->op == CAPL_OP_cast || step->op == PROGRAM_CONST) return;
+  const capl_op *op = capl_op_get((capl_op_id)step->op);
+  for (int k = 0; k < 2; k++) {
+    attr[k].f = step->number[k];
+    if (op->attrs[k].name && op->attrs[k].kind == CAPL_ATTR_ENUM) attr[k].i = step->number[k] != 0;
+  }
+}
+
+double program_number(capl_op_id op, const capl_attr *attr, int k)
+{
+  return capl_op_get(op)->attrs[k].kind == CAPL_ATTR_ENUM ? (double)attr[k].i : attr[k].f;
 }
 
 /* ---- text ------------------------------------------------------------------------------------- */

@@ -11,13 +11,17 @@
 #define CAPL_OPS_PROGRAM_H
 
 #include "capl/op.h"
+#include "ops/activation.h"
 
 /* What may be in a program: op, tensors, numbers. */
 #define POINTWISE_MAP(X)                                                                                          \
   X(relu, 1, 0) X(relu_grad, 2, 0) X(add, 2, 0) X(sub, 2, 0) X(mul, 2, 0) X(div, 2, 0) X(maximum, 2, 0)            \
   X(minimum, 2, 0) X(affine, 1, 2) X(pow, 1, 1) X(exp, 1, 0) X(log, 1, 0) X(sqrt, 1, 0) X(abs, 1, 0)               \
   X(sigmoid, 1, 0) X(tanh, 1, 0) X(sign, 1, 0) X(eq, 2, 0) X(ne, 2, 0) X(lt, 2, 0) X(le, 2, 0) X(gt, 2, 0)         \
-  X(ge, 2, 0) X(where, 3, 0) X(cast, 1, 0)
+  X(ge, 2, 0) X(where, 3, 0) X(cast, 1, 0)                                                                          \
+  FUNCTION_MAP(POINTWISE_FUNCTION, X) ACTIVATION_MAP(POINTWISE_ACTIVATION, X)
+#define POINTWISE_FUNCTION(X, name, numbers) X(name, 1, numbers)
+#define POINTWISE_ACTIVATION(X, name, numbers) X(name, 1, numbers) X(name##_grad, 2, numbers)
 
 enum {
   PROGRAM_INPUTS = 8,
@@ -29,7 +33,7 @@ enum {
 typedef struct {
   int op;           /* a capl_op_id, or PROGRAM_CONST */
   int arg[3];       /* values: input i is i, step k is PROGRAM_INPUTS + k */
-  double number[2]; /* affine: scale, shift; pow: exponent; const: the value */
+  double number[2]; /* the op's attributes in order, a choice by its position; const: the value */
   capl_dtype dtype; /* cast */
 } program_step;
 
@@ -68,8 +72,9 @@ CAPL_API capl_status program_infer(const program *p, capl_tensor *const *in, int
 /* Whether every value is a float or a bool, for kernels that know no integers. */
 CAPL_API bool program_is_real(const program *p, capl_tensor *const *in, int n_in);
 
-/* The attributes of a step's op call. */
+/* The attributes of a step's op call, and number k of a step from those of a call. */
 CAPL_API void program_attributes(const program_step *step, capl_attr *attr);
+CAPL_API double program_number(capl_op_id op, const capl_attr *attr, int k);
 
 /* ---- derivatives (program_grad.c) ------------------------------------------------------------- */
 

@@ -72,6 +72,19 @@ static int saturating(chain *c, int y, bool tangent, int dy)
   return two(c, CAPL_OP_mul, dy, two(c, CAPL_OP_mul, other, below));
 }
 
+/* dy times the slope of an activation, which has the numbers of the step. */
+static int activation(chain *c, const program_step *step, capl_op_id gradient, int a, int dy)
+{
+  return add_step(c, (program_step){.op = (int)gradient, .arg = {a, dy}, .number = {step->number[0], step->number[1]}});
+}
+
+/* dy * 2 / sqrt(pi) * exp(-a^2) */
+static int error_slope(chain *c, int a, int dy)
+{
+  int bell = one(c, CAPL_OP_exp, scaled(c, two(c, CAPL_OP_mul, a, a), -1, 0));
+  return two(c, CAPL_OP_mul, dy, scaled(c, bell, 1.1283791670955126, 0));
+}
+
 /* The gradient of a step with respect to its argument number `which`; NO_VALUE where none passes. arg and y: places. */
 static int rule(chain *c, const program_step *step, const int *arg, int y, int dy, int which)
 {
@@ -99,6 +112,13 @@ static int rule(chain *c, const program_step *step, const int *arg, int y, int d
   case CAPL_OP_sigmoid: return saturating(c, y, false, dy);
   case CAPL_OP_tanh: return saturating(c, y, true, dy);
   case CAPL_OP_relu: return two(c, CAPL_OP_relu_grad, y, dy);
+  case CAPL_OP_erf: return error_slope(c, a, dy);
+  case CAPL_OP_sin: return two(c, CAPL_OP_mul, dy, one(c, CAPL_OP_cos, a));
+  case CAPL_OP_cos: return two(c, CAPL_OP_mul, dy, scaled(c, one(c, CAPL_OP_sin, a), -1, 0));
+#define ACTIVATION(X, name, numbers) \
+  case CAPL_OP_##name: return activation(c, step, CAPL_OP_##name##_grad, a, dy);
+  ACTIVATION_MAP(ACTIVATION, )
+#undef ACTIVATION
   case CAPL_OP_cast: return capl_dtype_is_float(step->dtype) ? dy : NO_VALUE;
   default: return NO_VALUE; /* comparisons, sign, relu_grad and constants: nothing passes */
   }

@@ -214,9 +214,16 @@ for name, fn in pairs{add_ = add, sub_ = sub, mul_ = mul, div_ = div} do
   methods[name] = function(x, y) return x:copy_(core.no_grad(fn, x, y)) end
 end
 
-for _, name in ipairs{"relu", "sigmoid", "tanh", "exp", "log", "sqrt", "abs", "sign"} do
+for _, name in ipairs{"relu", "sigmoid", "tanh", "exp", "log", "sqrt", "abs", "sign", "erf", "sin", "cos", "silu",
+  "hardsigmoid", "hardswish", "log_sigmoid"} do
   methods[name] = function(x) return op[name](x) end
 end
+
+--- x:leaky_relu([negative_slope]), x:elu([alpha]), x:softplus([beta[, threshold]]), x:gelu([approximate]): as in capl.op.
+function methods.leaky_relu(x, slope) return op.leaky_relu(x, {negative_slope = slope}) end
+function methods.elu(x, alpha) return op.elu(x, {alpha = alpha}) end
+function methods.softplus(x, beta, threshold) return op.softplus(x, {beta = beta, threshold = threshold}) end
+function methods.gelu(x, approximate) return op.gelu(x, {approximate = approximate}) end
 
 --- x:maximum(y), x:minimum(y): elementwise, with a tensor or a number.
 for _, name in ipairs{"maximum", "minimum", "eq", "ne", "lt", "le", "gt", "ge"} do
@@ -228,8 +235,11 @@ end
 
 --- x:clamp(lo, hi); either may be nil.
 function methods.clamp(x, lo, hi)
-  if lo ~= nil then x = x:maximum(check.arg(1, "clamp", "number", lo)) end
-  if hi ~= nil then x = x:minimum(check.arg(2, "clamp", "number", hi)) end
+  if lo ~= nil then check.arg(1, "clamp", "number", lo) end
+  if hi ~= nil then check.arg(2, "clamp", "number", hi) end
+  if is_float[x.dtype] then return op.clamp(x, {min = lo, max = hi}) end
+  if lo ~= nil then x = x:maximum(lo) end
+  if hi ~= nil then x = x:minimum(hi) end
   return x
 end
 

@@ -10,6 +10,8 @@ local ops = {
   pow = {{exponent = 3}}, cast = {{dtype = "bf16"}, {dtype = "i32"}}, contiguous = {}, dropout = {{p = 0.5, seed = 3}},
   sum = {{}, {dims = {1}}, {dims = {2}}}, mean = {{dims = {2}}}, amax = {{dims = {1}}}, argmax = {{dim = 2}}, softmax = {{dim = 2}},
   log_softmax = {{dim = 1}},
+  erf = {}, sin = {}, cos = {}, silu = {}, gelu = {{}, {approximate = "tanh"}}, softplus = {}, leaky_relu = {}, elu = {},
+  hardsigmoid = {}, hardswish = {}, log_sigmoid = {}, clamp = {{min = 0.5, max = 1}},
 }
 
 -- Shapes before and after: all strides 0, those of rows, those of columns.

@@ -55,6 +55,10 @@ end
 for _, name in ipairs {"eq", "ne", "lt", "le", "gt", "ge"} do
   cases[#cases + 1] = one(name, name .. " a b; where t0 a b", {gen.distinct {5, 7}, {5, 7}}, ALONE)
 end
+cases[#cases + 1] = one("activations", "silu a; gelu a 0; mul t0 t1; gelu a 1; add t2 t3; softplus a 2 1; mul t4 t5; leaky_relu a 0.2; " ..
+  "add t6 t7; elu a 0.7; mul t8 t9; log_sigmoid a; add t10 t11", {gen.distinct {5, 7, scale = 2.03}}, ALONE)
+cases[#cases + 1] = one("functions and bounds", "erf a; sin a; mul t0 t1; cos a; add t2 t3; hardsigmoid a; mul t4 t5; hardswish a; " ..
+  "add t6 t7; clamp a -0.4 0.405; mul t8 t9", {gen.distinct {5, 7, scale = 2.03}}, ALONE)
 cases[#cases + 1] = one("relu_grad", "relu_grad a b; mul t0 b", {gen.distinct {5, 7, diff = false}, gen.float {5, 7, diff = false}},
   ALONE)
 cases[#cases + 1] = one("equals share the gradient", "maximum a b; minimum a b; mul t0 t1",

@@ -17,6 +17,7 @@ extern const capl_kernel cpu_matmul_kernels[];
 extern const capl_kernel cpu_norm_kernels[];
 extern const capl_kernel cpu_pool_kernels[];
 extern const capl_kernel cpu_elementwise_kernels[];
+extern const capl_kernel cpu_activation_kernels[];
 extern const capl_kernel cpu_shape_kernels[];
 extern const capl_kernel cpu_reduce_kernels[];
 extern const capl_kernel cpu_softmax_kernels[];
@@ -49,6 +50,13 @@ static inline void *cpu_at(const void *p, capl_dtype dtype, int64_t i)
 bool cpu_supports_first(const capl_call *call);
 /* supports(): all inputs are f32 or bf16, of one dtype. */
 bool cpu_supports_same(const capl_call *call);
+
+/* Runs with other steps than 0 and 1 are packed piece by piece (elementwise.c). */
+enum { CPU_PIECE = 512 };
+/* The run itself when its step is 0 or 1 (*unit says which), else a packed copy in room, of at most CPU_PIECE elements. */
+const void *cpu_packed(capl_dtype real, int64_t n, const void *p, int64_t step, float *room, int *unit);
+/* n copies of one element, in room. */
+const void *cpu_repeated(capl_dtype real, int64_t n, const void *p, float *room);
 
 /* Image sizes by name. */
 typedef struct {

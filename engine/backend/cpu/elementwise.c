@@ -18,9 +18,6 @@ bool cpu_supports_same(const capl_call *call)
   return call->n_in > 0;
 }
 
-/* Runs with other steps than 0 and 1 are packed piece by piece. */
-enum { PIECE = 512 };
-
 static void pack(capl_dtype real, int64_t n, const void *p, int64_t step, void *out)
 {
   if (real == CAPL_BF16)
@@ -37,8 +34,7 @@ static void unpack(capl_dtype real, int64_t n, const void *p, void *out, int64_t
     for (int64_t i = 0; i < n; i++) ((float *)out)[i * step] = ((const float *)p)[i];
 }
 
-/* The run itself when its step is 0 or 1 (then *step says which), else a packed copy. */
-static const void *packed(capl_dtype real, int64_t n, const void *p, int64_t step, float *room, int *unit)
+const void *cpu_packed(capl_dtype real, int64_t n, const void *p, int64_t step, float *room, int *unit)
 {
   *unit = step != 0;
   if (step == 0 || step == 1) return p;
@@ -46,9 +42,15 @@ static const void *packed(capl_dtype real, int64_t n, const void *p, int64_t ste
   return room;
 }
 
+const void *cpu_repeated(capl_dtype real, int64_t n, const void *p, float *room)
+{
+  pack(real, n, p, 0, room);
+  return room;
+}
+
 static int64_t piece_of(int64_t left, bool whole)
 {
-  return whole || left < PIECE ? left : PIECE;
+  return whole || left < CPU_PIECE ? left : CPU_PIECE;
 }
 
 /* ---- two operands ---- */
@@ -63,13 +65,13 @@ typedef struct {
 static void binary_run(void *arg, int64_t n, const int64_t *at, const int64_t *step)
 {
   const binary_job *job = arg;
-  float room_a[PIECE], room_b[PIECE];
+  float room_a[CPU_PIECE], room_b[CPU_PIECE];
   bool whole = (uint64_t)step[1] <= 1 && (uint64_t)step[2] <= 1;
   for (int64_t i = 0, m; i < n; i += m) {
     int sa, sb;
     m = piece_of(n - i, whole);
-    const void *a = packed(job->real, m, cpu_at(job->a, job->real, at[1] + i * step[1]), step[1], room_a, &sa);
-    const void *b = packed(job->real, m, cpu_at(job->b, job->real, at[2] + i * step[2]), step[2], room_b, &sb);
+    const void *a = cpu_packed(job->real, m, cpu_at(job->a, job->real, at[1] + i * step[1]), step[1], room_a, &sa);
+    const void *b = cpu_packed(job->real, m, cpu_at(job->b, job->real, at[2] + i * step[2]), step[2], room_b, &sb);
     cpu_now->binary(job->kind, job->real, m, a, sa, b, sb, cpu_at(job->y, job->real, at[0] + i));
   }
 }
@@ -106,13 +108,13 @@ typedef struct {
 static void compare_run(void *arg, int64_t n, const int64_t *at, const int64_t *step)
 {
   const compare_job *job = arg;
-  float room_a[PIECE], room_b[PIECE];
+  float room_a[CPU_PIECE], room_b[CPU_PIECE];
   bool whole = (uint64_t)step[1] <= 1 && (uint64_t)step[2] <= 1;
   for (int64_t i = 0, m; i < n; i += m) {
     int sa, sb;
     m = piece_of(n - i, whole);
-    const void *a = packed(job->real, m, cpu_at(job->a, job->real, at[1] + i * step[1]), step[1], room_a, &sa);
-    const void *b = packed(job->real, m, cpu_at(job->b, job->real, at[2] + i * step[2]), step[2], room_b, &sb);
+    const void *a = cpu_packed(job->real, m, cpu_at(job->a, job->real, at[1] + i * step[1]), step[1], room_a, &sa);
+    const void *b = cpu_packed(job->real, m, cpu_at(job->b, job->real, at[2] + i * step[2]), step[2], room_b, &sb);
     cpu_now->compare(job->kind, job->real, m, a, sa, b, sb, job->y + at[0] + i);
   }
 }
@@ -187,7 +189,7 @@ typedef struct {
 static void unary_run(void *arg, int64_t n, const int64_t *at, const int64_t *step)
 {
   const unary_job *job = arg;
-  float room[PIECE];
+  float room[CPU_PIECE];
   bool whole = step[1] == 1;
   for (int64_t i = 0, m; i < n; i += m) {
     m = piece_of(n - i, whole);
@@ -263,7 +265,7 @@ static void widen(const cast_job *job, int64_t n, const void *x, int64_t step, f
 static void cast_run(void *arg, int64_t n, const int64_t *at, const int64_t *step)
 {
   const cast_job *job = arg;
-  float room[PIECE];
+  float room[CPU_PIECE];
   const void *x = cpu_at(job->x, job->from, at[1]);
   void *y = cpu_at(job->y, job->to, at[0]);
   if (step[1] == 1 && job->from == job->to) memcpy(y, x, (size_t)n * capl_dtype_size(job->to));
@@ -329,7 +331,7 @@ typedef struct {
 static void dropout_run(void *arg, int64_t n, const int64_t *at, const int64_t *step)
 {
   const dropout_job *job = arg;
-  float room[PIECE];
+  float room[CPU_PIECE];
   bool whole = step[1] == 1 && step[2] == 1;
   for (int64_t i = 0, m; i < n; i += m) {
     m = piece_of(n - i, whole);

@@ -56,6 +56,27 @@ static const struct {
   {CAPL_OP_ge, "A >= B"},
   {CAPL_OP_where, "A != 0.0f ? B : C"},
   {CAPL_OP_cast, NULL}, /* by dtype */
+  {CAPL_OP_erf, "erff(A)"},
+  {CAPL_OP_sin, "sinf(A)"},
+  {CAPL_OP_cos, "cosf(A)"},
+  {CAPL_OP_silu, "A / (1.0f + expf(-A))"},
+  {CAPL_OP_silu_grad, "B * (rtc_sigmoid(A) * (1.0f + A * (1.0f - rtc_sigmoid(A))))"},
+  {CAPL_OP_gelu, "rtc_gelu(A, M)"},
+  {CAPL_OP_gelu_grad, "B * rtc_gelu_slope(A, M)"},
+  {CAPL_OP_softplus, "M * A > N ? A : ((M * A < 0.0f ? 0.0f : M * A) + log1pf(expf(-fabsf(M * A)))) / M"},
+  {CAPL_OP_softplus_grad, "M * A > N ? B : B * rtc_sigmoid(M * A)"},
+  {CAPL_OP_leaky_relu, "A > 0.0f ? A : M * A"},
+  {CAPL_OP_leaky_relu_grad, "A > 0.0f ? B : M * B"},
+  {CAPL_OP_elu, "A > 0.0f ? A : M * expm1f(A)"},
+  {CAPL_OP_elu_grad, "A > 0.0f ? B : B * M * expf(A)"},
+  {CAPL_OP_hardsigmoid, "rtc_between(A + 3.0f, 0.0f, 6.0f) / 6.0f"},
+  {CAPL_OP_hardsigmoid_grad, "A > -3.0f && A < 3.0f ? B / 6.0f : 0.0f"},
+  {CAPL_OP_hardswish, "A * (rtc_between(A + 3.0f, 0.0f, 6.0f) / 6.0f)"},
+  {CAPL_OP_hardswish_grad, "B * (A <= -3.0f ? 0.0f : A < 3.0f ? A / 3.0f + 0.5f : A >= 3.0f ? 1.0f : A)"},
+  {CAPL_OP_log_sigmoid, "(A > 0.0f ? 0.0f : A) - log1pf(expf(-fabsf(A)))"},
+  {CAPL_OP_log_sigmoid_grad, "B * rtc_sigmoid(-A)"},
+  {CAPL_OP_clamp, "rtc_between(A, M, N)"},
+  {CAPL_OP_clamp_grad, "A >= M && A <= N ? B : 0.0f"},
 };
 #define X(name, tensors, numbers) +1
 _Static_assert(sizeof expressions / sizeof *expressions == POINTWISE_MAP(X), "each op of a program has its expression");
@@ -124,6 +145,23 @@ static const char helpers[] =
   "template <> __device__ __forceinline__ float get<uint8_t>(uint8_t v) { return v != 0; }\n"
   "template <class T> static __device__ __forceinline__ void put(T &p, float v) { p = cu_as<T>(v); }\n"
   "template <> __device__ __forceinline__ void put<uint8_t>(uint8_t &p, float v) { p = v != 0.0f; }\n";
+
+/* What expressions call: as in kernels/activation.cu. */
+static const char functions[] =
+  "static __device__ __forceinline__ float rtc_sigmoid(float x)\n"
+  "{ float e = expf(-fabsf(x)); return x >= 0.0f ? 1.0f / (1.0f + e) : e / (1.0f + e); }\n"
+  "static __device__ __forceinline__ float rtc_between(float x, float lo, float hi)\n"
+  "{ x = x < lo ? lo : x; return x > hi ? hi : x; }\n"
+  "static __device__ __forceinline__ float rtc_gate(float x)\n"
+  "{ x = rtc_between(x, -12.0f, 12.0f); return rtc_sigmoid(1.59576912f * x * (1.0f + 0.044715f * x * x)); }\n"
+  "static __device__ __forceinline__ float rtc_gelu(float x, float form)\n"
+  "{ return form != 0.0f ? x * rtc_gate(x) : x * 0.5f * erfcf(-x * 0.70710678f); }\n"
+  "static __device__ __forceinline__ float rtc_gelu_slope(float x, float form)\n"
+  "{\n"
+  "  float near = rtc_between(x, -50.0f, 50.0f), z = rtc_between(x, -12.0f, 12.0f), gate = rtc_gate(x);\n"
+  "  return form == 0.0f ? 0.5f * erfcf(-x * 0.70710678f) + near * expf(-0.5f * near * near) * 0.39894228f\n"
+  "         : gate + z * gate * (1.0f - gate) * 1.59576912f * (1.0f + 0.134145f * z * z);\n"
+  "}\n";
 
 static bool used(const pointwise_form *form, int i)
 {
@@ -209,7 +247,7 @@ static void write_packs(page *out, const pointwise_form *form)
 static void write_kernel(page *out, const program *p, const pointwise_form *form)
 {
   fprintf(out->file, "/* %s */\n%s\n", p->text, TEXT(POINTWISE_ARGS));
-  fprintf(out->file, "typedef %s count;\n%s", form->wide ? "int64_t" : "uint32_t", helpers);
+  fprintf(out->file, "typedef %s count;\n%s%s", form->wide ? "int64_t" : "uint32_t", helpers, functions);
   write_function(out, p, form);
   fprintf(out->file, "RTC_KERNEL void pointwise(pointwise_args g)\n{\n"
                      "  count first = (count)blockIdx.x * blockDim.x + threadIdx.x, step = (count)gridDim.x * blockDim.x;\n");

@@ -20,6 +20,7 @@ set(CUDA_C_SOURCES
   norm.c
   pool.c
   elementwise.c
+  activation.c
   pointwise.c
   pointwise_source.c
   shape.c
@@ -37,6 +38,7 @@ set(CUDA_KERNELS
   kernels/augment.cu
   kernels/gather.cu
   kernels/elementwise.cu
+  kernels/activation.cu
   kernels/shape.cu
   kernels/fixed.cu
   kernels/take.cu

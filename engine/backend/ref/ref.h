@@ -18,6 +18,7 @@ extern const capl_kernel ref_norm_kernels[];
 extern const capl_kernel ref_pool_kernels[];
 extern const capl_kernel ref_rnn_kernels[];
 extern const capl_kernel ref_elementwise_kernels[];
+extern const capl_kernel ref_activation_kernels[];
 extern const capl_kernel ref_pointwise_kernels[];
 extern const capl_kernel ref_shape_kernels[];
 extern const capl_kernel ref_take_kernels[];

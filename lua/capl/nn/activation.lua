@@ -5,16 +5,25 @@ local core = ...
 local check = require "check"
 local classes = require "nn.class"
 local Module = require "nn.module"
+local parameter = require "nn.parameter"
 
 local activation = {}
 
-local function elementwise(name, op_name)
+-- A class that runs one op. spec: its options in order, each an attribute of the op's; in_place is refused by name.
+local function elementwise(name, op_name, spec)
   local class = classes.class(name, Module)
   class.pure = true
-  function class:init(...) check.arguments("nn." .. name, {}, ...) end
-  function class:forward(x) -- luacheck: no self
-    local y = core.op[op_name](x)
+  function class:init(...) self.attributes = check.arguments("nn." .. name, spec or {}, ...) end
+  function class:forward(x)
+    local y = core.op[op_name](x, self.attributes)
     return y
+  end
+  if spec then
+    function class:extra()
+      local words = {}
+      for i, entry in ipairs(spec) do words[i] = entry[1] .. " " .. tostring(self.attributes[entry[1]]) end
+      return table.concat(words, ", ")
+    end
   end
   activation[name] = class
 end
@@ -25,6 +34,88 @@ elementwise("ReLU", "relu")
 elementwise("Sigmoid", "sigmoid")
 --- y = tanh(x)
 elementwise("Tanh", "tanh")
+--- y = x * sigmoid(x), also called swish
+elementwise("SiLU", "silu")
+--- y = x * share of a normal distribution below x
+-- opts nn.GELU{approximate = "none"|"tanh"}
+elementwise("GELU", "gelu", {{"approximate", "string", default = "none"}})
+--- y = log(1 + exp(beta * x)) / beta; x itself where beta * x is above threshold
+-- opts nn.Softplus{beta = 1, threshold = 20}
+elementwise("Softplus", "softplus", {{"beta", "number", default = 1}, {"threshold", "number", default = 20}})
+--- y = x for x > 0, else negative_slope * x
+-- opts nn.LeakyReLU(negative_slope = 0.01)
+elementwise("LeakyReLU", "leaky_relu", {{"negative_slope", "number", default = 0.01}})
+--- y = x for x > 0, else alpha * (exp(x) - 1)
+-- opts nn.ELU(alpha = 1)
+elementwise("ELU", "elu", {{"alpha", "number", default = 1}})
+--- y = (x + 3) / 6, kept in 0..1
+elementwise("Hardsigmoid", "hardsigmoid")
+--- y = x * hardsigmoid(x)
+elementwise("Hardswish", "hardswish")
+--- y = log(sigmoid(x))
+elementwise("LogSigmoid", "log_sigmoid")
+
+-- A class without options that runs fn(x).
+local function composed(name, fn)
+  local class = classes.class(name, Module)
+  class.pure = true
+  function class:init(...) check.arguments("nn." .. name, {}, ...) end
+  function class:forward(x) return fn(x) end -- luacheck: no self
+  activation[name] = class
+end
+
+--- y = x, kept in 0..6
+composed("ReLU6", function(x) return x:clamp(0, 6) end)
+--- y = x * tanh(softplus(x))
+composed("Mish", function(x) return x * x:softplus():tanh() end)
+--- y = 1.0507 * (x for x > 0, else 1.6733 * (exp(x) - 1)): keeps mean 0 and variance 1 through layers
+composed("SELU", function(x) return x:elu(1.6732632423543772) * 1.0507009873554805 end)
+
+--- y = x, kept in min_val..max_val
+-- opts nn.Hardtanh(min_val = -1, max_val = 1)
+activation.Hardtanh = classes.class("Hardtanh", Module)
+activation.Hardtanh.pure = true
+
+function activation.Hardtanh:init(...)
+  local o = check.arguments("nn.Hardtanh", {{"min_val", "number", default = -1}, {"max_val", "number", default = 1}}, ...)
+  if o.min_val >= o.max_val then
+    check.fail("nn.Hardtanh", ("min_val must be below max_val, got %g and %g"):format(o.min_val, o.max_val))
+  end
+  self.min_val, self.max_val = o.min_val, o.max_val
+end
+
+function activation.Hardtanh:forward(x) return x:clamp(self.min_val, self.max_val) end
+function activation.Hardtanh:extra() return ("%g to %g"):format(self.min_val, self.max_val) end
+
+--- y = x for x > 0, else weight * x with a weight that is learnt, one or one per channel (dim 2)
+-- opts nn.PReLU(num_parameters = 1, {init = 0.25})
+-- eg   nn.PReLU()(capl.tensor({-4, 2})):tolist()[1]  --> -1
+activation.PReLU = classes.class("PReLU", Module)
+activation.PReLU.pure = true
+
+function activation.PReLU:init(...)
+  local o = check.arguments("nn.PReLU", {{"num_parameters", "whole", default = 1}, {"init", "number", default = 0.25}}, ...)
+  if o.num_parameters < 1 then check.fail("nn.PReLU", ("num_parameters must be at least 1, got %d"):format(o.num_parameters)) end
+  self.weight = parameter.constant(o.num_parameters, o.init)
+end
+
+-- relu has slope 0 at 0 and clamp slope 1: there the weight's side is taken, as in PyTorch.
+function activation.PReLU:forward(x)
+  local weight = self.weight
+  local n = weight:size(1)
+  if n > 1 then
+    if x.ndim < 2 or x:size(2) ~= n then
+      check.fail("nn.PReLU", ("it has %d parameters, x has %d channels (dim 2)"):format(n, x.ndim < 2 and 1 or x:size(2)))
+    end
+    local shape = {n}
+    for d = 3, x.ndim do shape[d - 1] = 1 end
+    weight = weight:reshape(shape)
+  end
+  if x.dtype ~= weight.dtype then weight = weight:to(x.dtype) end
+  return x:relu() + weight * x:clamp(nil, 0)
+end
+
+function activation.PReLU:extra() return ("%d parameters"):format(self.weight:size(1)) end
 
 local function over_dim(name, op_name)
   local class = classes.class(name, Module)

@@ -28,6 +28,10 @@ static const char *const texts[] = {
   "where t5 t10 b",
   "cast a bf16; cast t0 f16; cast t1 f32; cast t2 bool; const inf a; const -inf a; const nan a; const 1e-45 a; where t3 t4 t5; "
   "add t8 t6; mul t9 t7",
+  "erf a; sin t0; cos t1; silu t2; gelu t3 0; gelu t4 1; softplus t5 2 20; leaky_relu t6 0.1; elu t7 1; hardsigmoid t8; "
+  "hardswish t9; log_sigmoid t10; clamp t11 -1e308 1",
+  "silu_grad a b; gelu_grad a t0 0; gelu_grad a t1 1; softplus_grad a t2 2 20; leaky_relu_grad a t3 0.1; elu_grad a t4 1; "
+  "hardsigmoid_grad a t5; hardswish_grad a t6; log_sigmoid_grad a t7; clamp_grad a t8 -1 1e308",
   "add a b; mul t0 c; sub t1 d; mul t2 e; add t3 f; mul t4 g; maximum t5 h",
 };
 enum { TEXTS = sizeof texts / sizeof *texts };

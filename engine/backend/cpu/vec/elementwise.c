@@ -3,7 +3,7 @@
 */
 #include <math.h>
 
-#include "backend/cpu/vec/simd.h"
+#include "backend/cpu/vec/math.h"
 
 /* ---- two operands ---- */
 
@@ -101,11 +101,6 @@ void VEC(compare)(vec_compare_kind kind, capl_dtype real, int64_t n, const void 
 
 /* ---- one operand ---- */
 
-INLINE vf sigmoid_of(vf x)
-{
-  return 1.0f / (1.0f + v_exp(-x));
-}
-
 /* Lanes through libm: the rare functions. */
 INLINE vf each(float (*f)(float), vf x)
 {
@@ -138,12 +133,12 @@ INLINE vf unary_of(vec_unary_kind kind, vf x, vf scale, vf shift)
   case VEC_AFFINE: return x * scale + shift;
   case VEC_POW: return pow_of(x, scale[0]);
   case VEC_EXP: return v_exp(x);
-  case VEC_LOG: return each(logf, x);
+  case VEC_LOG: return v_log(x);
   case VEC_SQRT: return each(sqrtf, x);
-  case VEC_ABS: return (vf)((vi)x & 0x7FFFFFFF);
+  case VEC_ABS: return v_abs(x);
   case VEC_SIGN: return sign_of(x);
-  case VEC_SIGMOID: return sigmoid_of(x);
-  default: return each(tanhf, x); /* VEC_TANH */
+  case VEC_SIGMOID: return v_sigmoid(x);
+  default: return v_tanh(x); /* VEC_TANH */
   }
 }
 

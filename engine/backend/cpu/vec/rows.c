@@ -3,7 +3,7 @@
 */
 #include <math.h>
 
-#include "backend/cpu/vec/simd.h"
+#include "backend/cpu/vec/math.h"
 
 enum { TILE = 4096 }; /* elements summed in f32 before they are added to a double */
 
@@ -127,21 +127,35 @@ int64_t VEC(argmax)(capl_dtype real, int64_t n, const void *x)
 
 /* ---- binary cross-entropy with logits: max(x,0) - x*t + log(1 + exp(-|x|)) ---- */
 
-INLINE float bce(float x, float t)
+INLINE vf bce(vf x, vf target)
 {
-  return (x < 0 ? 0 : x) - x * t + log1pf(expf(-fabsf(x)));
+  return v_relu(x) - x * target + v_log1p(v_exp(-v_abs(x)));
+}
+
+INLINE double bce_sum_of(capl_dtype real, int64_t n, const void *x, const float *target)
+{
+  double total = 0;
+  for (int64_t first = 0; first < n; first += TILE) {
+    int64_t last = first + TILE < n ? first + TILE : n, i = first;
+    vf sum = {0};
+    for (; i + VN <= last; i += VN) sum += bce(v_load(real, x, i), v_load_f32(target + i));
+    total += v_total(sum);
+    if (i == last) continue;
+    vf rest = bce(load_upto(real, x, i, last, 0), load_upto(CAPL_F32, target, i, last, 0));
+    for (int64_t k = 0; k < last - i; k++) total += rest[k];
+  }
+  return total;
 }
 
 double VEC(bce_sum)(capl_dtype real, int64_t n, const void *x, const float *target)
 {
-  double total = 0;
-  for (int64_t i = 0; i < n; i++) total += bce(f_load(real, x, i), target[i]);
-  return total;
+  return real == CAPL_BF16 ? bce_sum_of(CAPL_BF16, n, x, target) : bce_sum_of(CAPL_F32, n, x, target);
 }
 
 void VEC(bce_each)(capl_dtype real, int64_t n, const void *x, const float *target, float *y)
 {
-  for (int64_t i = 0; i < n; i++) y[i] = bce(f_load(real, x, i), target[i]);
+  for (int64_t i = 0; i < n; i += VN)
+    store_upto(CAPL_F32, y, i, n, bce(load_upto(real, x, i, n, 0), load_upto(CAPL_F32, target, i, n, 0)));
 }
 
 INLINE void bce_grad_of(capl_dtype real, int64_t n, const void *x, const float *target, float scale,

@@ -89,6 +89,22 @@ typedef enum {
   VEC_TANH
 } vec_unary_kind;
 
+/* ORDER ops/activation.h: functions, then activations; their numbers are p and q. */
+typedef enum {
+  VEC_ERF,
+  VEC_SIN,
+  VEC_COS,
+  VEC_SILU,
+  VEC_GELU,
+  VEC_SOFTPLUS,
+  VEC_LEAKY_RELU,
+  VEC_ELU,
+  VEC_HARDSIGMOID,
+  VEC_HARDSWISH,
+  VEC_LOG_SIGMOID,
+  VEC_CLAMP
+} vec_activation_kind;
+
 /* Philox counter words 1..2 and the key of a dropout call. */
 typedef struct {
   uint32_t key[2], word1, word2;
@@ -146,6 +162,11 @@ typedef struct {
                     int sb, uint8_t *y))                                                                       \
   X(void, unary, (vec_unary_kind kind, capl_dtype real, int64_t n, const void *x, void *y, float scale,        \
                   float shift))                                                                                \
+  X(void, activation, (vec_activation_kind kind, capl_dtype real, int64_t n, const void *x, void *y, float p,   \
+                       float q))                                                                               \
+  /* dx[i] = dy[i * sy] * slope at x[i * sx], sx and sy 0 or 1; not of functions */                             \
+  X(void, activation_grad, (vec_activation_kind kind, capl_dtype real, int64_t n, const void *x, int sx,        \
+                            const void *dy, int sy, void *dx, float p, float q))                               \
   X(void, to_bf16, (int64_t n, const float *x, uint16_t *y))                                                   \
   X(void, to_f32, (int64_t n, const uint16_t *x, float *y))                                                    \
   /* x, y: element number `first` of the tensor in logical order, and on */                                    \

@@ -1,0 +1,87 @@
+/* activation.c -- activations whose gradient takes one pass and keeps nothing but the input; erf, sine and cosine.
+** SPDX-License-Identifier: Apache-2.0
+*/
+#include "ops/activation.h"
+
+#include "ops/rules.h"
+
+#define FLOAT_DOC "\nx: any shape, floating point -> y alike. Errors: dtype, if x is an integer or bool."
+#define GRAD_DOC "\nx, dy: the same shape -> dx alike. Not differentiable."
+
+static capl_status float_shape(const capl_call *call, capl_out_spec *out)
+{
+  CAPL_TRY(need_float(call->in[0], "x"));
+  return rule_like_first(call, out);
+}
+
+static capl_status grad_shape(const capl_call *call, capl_out_spec *out)
+{
+  CAPL_TRY(need_float(call->in[0], "x"));
+  CAPL_TRY(need_same_shape(call->in[0], "x", call->in[1], "dy"));
+  return rule_like_first(call, out);
+}
+
+/* ---- activations ------------------------------------------------------------------------------ */
+
+#define RULE(X, op, numbers)                                                                         \
+  static capl_status op##_rule(const capl_node *node, capl_tensor *const *dy, capl_tensor **dx)      \
+  {                                                                                                  \
+    return GRAD_CALL(CAPL_OP_##op##_grad, node->attr, &dx[0], node->in[0], dy[0]);                   \
+  }
+ACTIVATION_MAP(RULE, )
+
+/* An activation and its gradient; ... are the attributes of both. */
+#define ACTIVATION(op, class, text, ...)                                                                              \
+  const capl_op capl_op_##op = {.name = #op, .ins = "x", .outs = "y", .n_out = 1, .amp = CAPL_AMP_##class,             \
+                                .layout = CAPL_LAYOUT_ANY, .save_in = 1u, .shape = float_shape, .grad = op##_rule,     \
+                                .doc = "y = " text FLOAT_DOC, __VA_ARGS__};                                            \
+  const capl_op capl_op_##op##_grad = {.name = #op "_grad", .ins = "x, dy", .outs = "dx", .n_out = 1,                  \
+                                       .amp = CAPL_AMP_WIDEST, .layout = CAPL_LAYOUT_ANY, .shape = grad_shape,         \
+                                       .doc = "dx = dy times the slope of " #op " at x." GRAD_DOC, __VA_ARGS__};
+
+ACTIVATION(silu, KEEP, "x * sigmoid(x), also called swish.", .attrs = {{0}})
+ACTIVATION(gelu, KEEP, "x times the share of a normal distribution that lies below x." "\napproximate: none (default, by erf), tanh (0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))).", .attrs = {{"approximate", CAPL_ATTR_ENUM, .def = 0, .choices = "none|tanh"}})
+ACTIVATION(softplus, F32, "log(1 + exp(beta x)) / beta, and x itself where beta x is above threshold.", .attrs = {{"beta", CAPL_ATTR_REAL, .def = 1, .min = 1e-6, .max = 1e6}, {"threshold", CAPL_ATTR_REAL, .def = 20}})
+ACTIVATION(leaky_relu, KEEP, "x where x > 0, else slope * x.", .attrs = {{"negative_slope", CAPL_ATTR_REAL, .def = 0.01}})
+ACTIVATION(elu, KEEP, "x where x > 0, else alpha * (exp(x) - 1).", .attrs = {{"alpha", CAPL_ATTR_REAL, .def = 1}})
+ACTIVATION(hardsigmoid, KEEP, "(x + 3) / 6, kept in 0..1.", .attrs = {{0}})
+ACTIVATION(hardswish, KEEP, "x * hardsigmoid(x).", .attrs = {{0}})
+ACTIVATION(log_sigmoid, KEEP, "log(sigmoid(x)), without overflow.", .attrs = {{0}})
+ACTIVATION(clamp, KEEP, "x, kept in min..max." "\nWhere min is above max y is max. The gradient passes at the bounds themselves.", .attrs = {{"min", CAPL_ATTR_REAL, .def = -ACTIVATION_FAR}, {"max", CAPL_ATTR_REAL, .def = ACTIVATION_FAR}})
+
+/* ---- functions -------------------------------------------------------------------------------- */
+
+/* 2 / sqrt(pi) * exp(-x^2) */
+static capl_status erf_rule(const capl_node *node, capl_tensor *const *dy, capl_tensor **dx)
+{
+  TEMP capl_tensor *square = NULL, *negative = NULL, *bell = NULL, *slope = NULL;
+  CAPL_TRY(GRAD_CALL(CAPL_OP_mul, NULL, &square, node->in[0], node->in[0]));
+  CAPL_TRY(grad_affine(square, -1, 0, &negative));
+  CAPL_TRY(GRAD_CALL(CAPL_OP_exp, NULL, &bell, negative));
+  CAPL_TRY(grad_affine(bell, 1.1283791670955126, 0, &slope));
+  return GRAD_CALL(CAPL_OP_mul, NULL, &dx[0], dy[0], slope);
+}
+
+static capl_status sin_rule(const capl_node *node, capl_tensor *const *dy, capl_tensor **dx)
+{
+  TEMP capl_tensor *slope = NULL;
+  CAPL_TRY(GRAD_CALL(CAPL_OP_cos, NULL, &slope, node->in[0]));
+  return GRAD_CALL(CAPL_OP_mul, NULL, &dx[0], dy[0], slope);
+}
+
+static capl_status cos_rule(const capl_node *node, capl_tensor *const *dy, capl_tensor **dx)
+{
+  TEMP capl_tensor *sine = NULL, *slope = NULL;
+  CAPL_TRY(GRAD_CALL(CAPL_OP_sin, NULL, &sine, node->in[0]));
+  CAPL_TRY(grad_affine(sine, -1, 0, &slope));
+  return GRAD_CALL(CAPL_OP_mul, NULL, &dx[0], dy[0], slope);
+}
+
+#define FUNCTION(op, text)                                                                                    \
+  const capl_op capl_op_##op = {.name = #op, .ins = "x", .outs = "y", .n_out = 1, .amp = CAPL_AMP_KEEP,        \
+                                .layout = CAPL_LAYOUT_ANY, .save_in = 1u, .shape = float_shape,                \
+                                .grad = op##_rule, .doc = text FLOAT_DOC};
+
+FUNCTION(erf, "y = the error function of x: 2 / sqrt(pi) times the integral of exp(-t^2) from 0 to x.")
+FUNCTION(sin, "y = sine of x, an angle in radians.")
+FUNCTION(cos, "y = cosine of x, an angle in radians.")
