@@ -138,8 +138,8 @@ static capl_status need_output_padding(const capl_attr *attr)
     int64_t dilation = attr[CONV_DILATION].v[axis];
     if (more < stride || more < dilation) continue;
     capl_status status =
-        CAPL_FAIL(CAPL_EVALUE, "output_padding %" PRId64 " must be smaller than stride %" PRId64 " or dilation %" PRId64,
-                  more, stride, dilation);
+        CAPL_FAIL(CAPL_EVALUE, "output_padding %" PRId64 " must be smaller than stride %" PRId64
+                  " or dilation %" PRId64, more, stride, dilation);
     capl_error_hint("use output_padding up to %" PRId64, (stride > dilation ? stride : dilation) - 1);
     return status;
   }

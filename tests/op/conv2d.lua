@@ -35,6 +35,15 @@ return {
   {name = "depthwise over 40 channels", inputs = {{2, 40, 9, 7}, {40, 1, 3, 3}, {40}}, attrs = {groups = 40, padding = 1},
     only = LARGE},
 
+  {name = "depthwise over 24 channels, different strides, dilation", inputs = {{1, 24, 9, 11}, {24, 1, 3, 3}, {24}},
+    attrs = {groups = 24, stride = {3, 2}, padding = 2, dilation = {1, 2}}, only = LARGE},
+  {name = "depthwise with two outputs for each of 20 channels", inputs = {{3, 20, 7, 9}, {40, 1, 5, 3}, {40}},
+    attrs = {groups = 20, stride = {2, 1}, padding = {2, 1}}, only = LARGE},
+  {name = "depthwise 7x7 over an image below the kernel", inputs = {{3, 17, 2, 19}, {17, 1, 7, 7}, {17}},
+    attrs = {groups = 17, padding = 3}, only = LARGE},
+  {name = "depthwise with a stride above the kernel", inputs = {{2, 16, 9, 8}, {16, 1, 2, 1}}, attrs = {groups = 16, stride = 3},
+    only = LARGE},
+
   {name = "the kernel is not flipped",
     inputs = {gen.values {1, 1, 3, 3, values = {1, 2, 3, 4, 5, 6, 7, 8, 9}}, gen.values {1, 1, 2, 2, values = {1, 10, 100, 1000}},
       gen.values {1, values = {0.5}}},

@@ -6,6 +6,7 @@
 */
 #include <string.h>
 
+#include "backend/cpu/conv_depthwise.h"
 #include "backend/cpu/conv_few.h"
 #include "backend/cpu/conv_weights.h"
 #include "backend/cpu/conv_winograd.h"
@@ -64,6 +65,7 @@ static capl_status cpu_conv2d(const capl_call *call)
 {
   const capl_tensor *x = call->in[0], *w = call->in[1], *bias = call_input(call, 2), *y = call->out[0];
   cpu_count_product(call);
+  if (conv_depthwise_fits(call, w->size)) return conv_depthwise(call);
   if (conv_winograd_fits(call, x->size, w->size)) return conv_winograd(call);
   if (conv_winoline_fits(call, x->size, w->size)) return conv_winoline(call);
   conv_shape s = {cpu_image_of(x), cpu_image_of(w), cpu_image_of(y), x->dtype, w->dtype, y->dtype};
@@ -78,6 +80,7 @@ static capl_status cpu_conv2d_grad_x(const capl_call *call)
 {
   const capl_tensor *dy = call->in[0], *w = call->in[1], *dx = call->out[0];
   cpu_count_product(call);
+  if (conv_depthwise_fits(call, w->size)) return conv_depthwise_grad_x(call);
   if (conv_winograd_fits(call, dx->size, w->size)) return conv_winograd_grad_x(call);
   if (conv_winoline_fits(call, dx->size, w->size)) return conv_winoline_grad_x(call);
   conv_shape s = {cpu_image_of(dx), cpu_image_of(w), cpu_image_of(dy), dx->dtype, w->dtype, dy->dtype};
@@ -91,6 +94,7 @@ static capl_status cpu_conv2d_grad_w(const capl_call *call)
 {
   const capl_tensor *x = call->in[0], *dy = call->in[1], *dw = call->out[0], *db = call->out[1];
   cpu_count_product(call);
+  if (conv_depthwise_fits(call, dw->size)) return conv_depthwise_grad_w(call);
   if (conv_few_fits(call)) return conv_few_grad_w(call);
   if (conv_winograd_fits(call, x->size, dw->size)) return conv_winograd_grad_w(call);
   if (conv_winoline_fits(call, x->size, dw->size)) return conv_winoline_grad_w(call);

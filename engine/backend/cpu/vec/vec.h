@@ -39,6 +39,14 @@ typedef struct {
   int64_t width, channels, kernel_h, taps, step;
 } vec_conv_row;
 
+/* A line of count pixels that the same taps reach, of a depthwise convolution: neighbours in y lie y_step elements apart,
+** what a tap reads of them x_step. channels: at least a vector. */
+typedef struct {
+  capl_dtype real;
+  int64_t count, channels, x_step, y_step;
+  int taps;
+} vec_depthwise;
+
 /* y (rows, columns) = sum over segments and length of a * b:
 **   y[r][c] = sum over s, l of a[r * a_row + s * a_segment + l * a_step] * b[s * length + l][c]
 ** a_row or a_step is 1. columns: a multiple of lanes. b lies in panels of 2 * lanes columns, b_panel apart;
@@ -138,6 +146,12 @@ typedef struct {
   X(void, pool_pick, (capl_dtype real, int64_t channels, int n, const void *const *taps,                       \
                       const uint8_t *const *index, const uint8_t *place, void *dx))                            \
   X(void, conv_row_grad_w, (const vec_conv_row *p, const float *const *x, const void *dy, float *dw, float *db)) \
+  /* y = bias + sum over taps of x[t] * w[t]; x[t]: what tap t reads for the first pixel. bias may be NULL */    \
+  X(void, depthwise, (const vec_depthwise *p, const void *const *x, const float *const *w, const float *bias,  \
+                      void *y))                                                                                \
+  /* dw[t] += sum of x[t] * dy, db += sum of dy */                                                             \
+  X(void, depthwise_grad_w, (const vec_depthwise *p, const void *const *x, const void *dy, float *const *dw,   \
+                             float *db))                                                                       \
   /* bias (columns) may be NULL */                                                                             \
   X(void, product, (const vec_product *p, const float *a, const float *b, const float *bias, float *y))        \
   /* 6x6 pixels of x -> v; 4x4 pixels of dy -> v; v -> the first rows x columns of 4x4 pixels of y.           \
