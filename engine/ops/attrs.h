@@ -25,6 +25,10 @@ enum { NORM_X, NORM_WEIGHT, NORM_BIAS, NORM_RUNNING_MEAN, NORM_RUNNING_VAR };
 /* ... and their outputs. */
 enum { NORM_Y, NORM_MEAN, NORM_INVSTD, NORM_INDEX };
 
+/* layer_norm, rms_norm; group_norm. Their gradients have the first attribute only. */
+enum { LAYER_NORM_SHAPE, LAYER_NORM_EPS };
+enum { GROUP_NORM_GROUPS, GROUP_NORM_EPS };
+
 /* max_pool2d, avg_pool2d; the gradients end with H,W of x. A stride of 0 means the kernel's size. */
 enum { POOL_KERNEL, POOL_STRIDE, POOL_PADDING, POOL_CEIL_MODE };
 enum { MAX_POOL_SIZE = POOL_CEIL_MODE + 1 };

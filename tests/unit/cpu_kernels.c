@@ -117,6 +117,11 @@ static const op_case cases[] = {
   {CAPL_OP_bn_act_pool, "training=true", {{DATA, S4(2, 3, 2, 3)}, NORM(3)}},
   {CAPL_OP_bn_act_pool, "training=false", {{DATA, S4(2, 17, 5, 4)}, NORM(17)}},
 
+  {CAPL_OP_layer_norm, "normalized_shape=37", {{DATA, S3(3, 5, 37)}, {FACTOR, S1(37)}, {SHIFT, S1(37)}}},
+  {CAPL_OP_rms_norm, "normalized_shape=5,37", {{DATA, S3(3, 5, 37)}, {FACTOR, S2(5, 37)}}},
+  {CAPL_OP_group_norm, "num_groups=4", {{DATA, S4(2, 36, 5, 3)}, {FACTOR, S1(36)}, {SHIFT, S1(36)}}},
+  {CAPL_OP_group_norm, "num_groups=3", {{DATA, S3(2, 6, 41)}, {FACTOR, S1(6)}, {SHIFT, S1(6)}}},
+
   {CAPL_OP_max_pool2d, "kernel=2", {{DATA, S4(2, 19, 7, 9)}}},
   {CAPL_OP_max_pool2d, "kernel=3 stride=2 padding=1", {{DATA, S4(2, 16, 7, 9)}}},
   {CAPL_OP_max_pool2d, "kernel=3,2 stride=1,3 ceil_mode=true", {{DATA, S4(1, 5, 6, 8)}}},
@@ -702,6 +707,7 @@ static void every_kernel_has_a_case(void **state)
     CAPL_OP_conv2d_grad_x, CAPL_OP_conv2d_grad_w, CAPL_OP_linear_grad_x, CAPL_OP_linear_grad_w,
     CAPL_OP_batch_norm_grad, CAPL_OP_bn_act_grad, CAPL_OP_bn_act_pool_grad, CAPL_OP_max_pool2d_grad,
     CAPL_OP_avg_pool2d_grad, CAPL_OP_adaptive_avg_pool2d_grad, CAPL_OP_relu_grad, CAPL_OP_softmax_grad,
+    CAPL_OP_layer_norm_grad, CAPL_OP_rms_norm_grad, CAPL_OP_group_norm_grad,
     CAPL_OP_log_softmax_grad, CAPL_OP_cross_entropy_grad, CAPL_OP_bce_with_logits_grad,
     /* inputs that hang together: tests/lua/ctc_spec.lua */
     CAPL_OP_ctc_loss, CAPL_OP_ctc_loss_grad,

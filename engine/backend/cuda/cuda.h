@@ -66,6 +66,7 @@ enum { CU_REAL = CAPL_BIT(CAPL_F32) | CAPL_BIT(CAPL_F16) | CAPL_BIT(CAPL_BF16) }
 extern const capl_kernel cu_conv_kernels[];
 extern const capl_kernel cu_matmul_kernels[];
 extern const capl_kernel cu_norm_kernels[];
+extern const capl_kernel cu_layer_norm_kernels[];
 extern const capl_kernel cu_pool_kernels[];
 extern const capl_kernel cu_elementwise_kernels[];
 extern const capl_kernel cu_activation_kernels[];

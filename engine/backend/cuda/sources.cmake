@@ -18,6 +18,7 @@ set(CUDA_C_SOURCES
   blas_record.c
   matmul.c
   norm.c
+  layer_norm.c
   pool.c
   elementwise.c
   activation.c
@@ -47,6 +48,7 @@ set(CUDA_KERNELS
   kernels/softmax.cu
   kernels/matmul.cu
   kernels/norm.cu
+  kernels/layer_norm.cu
   kernels/optim.cu
   kernels/pool.cu
   kernels/loss.cu

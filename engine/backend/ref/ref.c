@@ -164,6 +164,7 @@ static const capl_kernel *const ref_families[] = {
   ref_activation_kernels, ref_shape_kernels, ref_reduce_kernels, ref_softmax_kernels, ref_loss_kernels, ref_optim_kernels,
   ref_pointwise_kernels, ref_rnn_kernels,
   ref_ctc_kernels,
+  ref_layer_norm_kernels,
   NULL,
 };
 

@@ -63,6 +63,14 @@ typedef struct {
   int64_t channels, row, pixel, frequency;
 } vec_winograd;
 
+/* Rows of n values, normalised each by itself. weight, bias: NULL for 1 and 0. mean == NULL means RMS norm. */
+typedef struct {
+  capl_dtype real;
+  int64_t n;
+  double eps;
+  const float *weight, *bias;
+} vec_layer_norm;
+
 /* Optimiser settings, as far as the step number goes already worked out. grad_scale multiplies g first. */
 typedef struct {
   float grad_scale, beta1, beta2, eps;
@@ -136,6 +144,18 @@ typedef struct {
                                 const void *dy, const uint8_t *index, float *sum_dz, float *sum_dzx))          \
   X(void, norm_pool_grad_row, (const vec_pool_row *p, const vec_norm *n, const void *x0, const void *x1,       \
                                const void *dy, const uint8_t *index, void *dx0, void *dx1, bool stream))       \
+  X(void, layer_norm, (const vec_layer_norm *p, int64_t rows, const void *x, void *y, float *mean,             \
+                       float *invstd))                                                                         \
+  /* adds to dweight and dbias, n floats each */                                                               \
+  X(void, layer_norm_grad, (const vec_layer_norm *p, int64_t rows, const void *x, const void *dy,              \
+                            const float *mean, const float *invstd, float *dweight, float *dbias, void *dx))   \
+  /* one channel of group norm: sums of x - center and its square; of dy and dy * (x - center); dx = k_dy * dy \
+  ** + k_x * x + k_1 */                                                                                        \
+  X(void, run_moments, (capl_dtype real, int64_t n, const void *x, float center, double *sum, double *square)) \
+  X(void, run_grad_sums, (capl_dtype real, int64_t n, const void *x, const void *dy, float center,             \
+                          double *sum_dy, double *sum_dyx))                                                    \
+  X(void, run_grad, (capl_dtype real, int64_t n, const void *x, const void *dy, float k_dy, float k_x,         \
+                     float k_1, void *dx))                                                                     \
   /* pooling of one pixel over n taps, each a pixel of channels values */                                      \
   X(void, pool_max, (capl_dtype real, int64_t channels, int n, const void *const *taps, const uint8_t *place,  \
                      void *y, uint8_t *index))                                                                 \
