@@ -21,6 +21,7 @@ static const capl_kernel *const families[] = {
   cpu_ctc_kernels,
   cpu_layer_norm_kernels,
   cpu_group_norm_kernels,
+  cpu_rnn_kernels,    cpu_rnn_grad_kernels,
   NULL,
 };
 

@@ -113,26 +113,31 @@ static void weight_gradient(lane l, int parts, double (*slope)(const lane *l, in
     }
 }
 
+/* The state goes on as y has it. */
+static void take_state(const lane *l, const capl_tensor *y, place p, capl_tensor *h)
+{
+  for (int64_t j = 0; j < l->s.H; j++) ref_set(h, state_at(l, j), ref_get(y, at(l, p.row, 1, 0, j)));
+}
+
 /* ---- lstm ------------------------------------------------------------------------------------- */
 
 static void lstm_step(const lane *l, place p)
 {
   capl_tensor *const *in = l->call->in, *const *out = l->call->out;
   const capl_tensor *x = in[LSTM_X];
-  for (int k = 0; k < LSTM_PARTS; k++)
-    for (int64_t j = 0; j < l->s.H; j++) {
-      double z = ref_get(x, at(l, p.row, LSTM_PARTS, k, j)) + recurrent(l, in[LSTM_W], out[LSTM_H_N], LSTM_PARTS, k, j);
-      ref_set(out[LSTM_GATES], at(l, p.row, LSTM_PARTS, k, j), k == LSTM_G ? tanh(z) : sigmoid(z));
-    }
   for (int64_t j = 0; j < l->s.H; j++) {
     double gate[LSTM_PARTS];
-    for (int k = 0; k < LSTM_PARTS; k++) gate[k] = ref_get(out[LSTM_GATES], at(l, p.row, LSTM_PARTS, k, j));
+    for (int k = 0; k < LSTM_PARTS; k++) {
+      double z = ref_get(x, at(l, p.row, LSTM_PARTS, k, j)) + recurrent(l, in[LSTM_W], out[LSTM_H_N], LSTM_PARTS, k, j);
+      gate[k] = k == LSTM_G ? tanh(z) : sigmoid(z);
+      ref_set(out[LSTM_GATES], at(l, p.row, LSTM_PARTS, k, j), gate[k]);
+    }
     double c = gate[LSTM_F] * ref_get(out[LSTM_C_N], state_at(l, j)) + gate[LSTM_I] * gate[LSTM_G];
     ref_set(out[LSTM_C_N], state_at(l, j), c);
     ref_set(out[LSTM_CELLS], at(l, p.row, 1, 0, j), c);
-    ref_set(out[LSTM_H_N], state_at(l, j), gate[LSTM_O] * tanh(c));
     ref_set(out[LSTM_Y], at(l, p.row, 1, 0, j), gate[LSTM_O] * tanh(c));
   }
+  take_state(l, out[LSTM_Y], p, out[LSTM_H_N]);
 }
 
 static void lstm_lane(lane *l)
@@ -222,18 +227,12 @@ static void gru_step(const lane *l, place p)
       u[k] = recurrent(l, in[GRU_W], out[GRU_H_N], GRU_PARTS, k, j) + (b ? ref_get(b, weight_row(l, GRU_PARTS, k, j)) : 0);
       v[k] = ref_get(x, at(l, p.row, GRU_PARTS, k, j));
     }
-    double r = sigmoid(v[GRU_R] + u[GRU_R]);
-    ref_set(gates, at(l, p.row, GRU_KEPT, GRU_R, j), r);
-    ref_set(gates, at(l, p.row, GRU_KEPT, GRU_Z, j), sigmoid(v[GRU_Z] + u[GRU_Z]));
-    ref_set(gates, at(l, p.row, GRU_KEPT, GRU_N, j), tanh(v[GRU_N] + r * u[GRU_N]));
-    ref_set(gates, at(l, p.row, GRU_KEPT, GRU_HN, j), u[GRU_N]);
+    double r = sigmoid(v[GRU_R] + u[GRU_R]), z = sigmoid(v[GRU_Z] + u[GRU_Z]), n = tanh(v[GRU_N] + r * u[GRU_N]);
+    const double kept[GRU_KEPT] = {r, z, n, u[GRU_N]};
+    for (int k = 0; k < GRU_KEPT; k++) ref_set(gates, at(l, p.row, GRU_KEPT, k, j), kept[k]);
+    ref_set(out[GRU_Y], at(l, p.row, 1, 0, j), (1 - z) * n + z * ref_get(out[GRU_H_N], state_at(l, j)));
   }
-  for (int64_t j = 0; j < l->s.H; j++) {
-    double z = ref_get(gates, at(l, p.row, GRU_KEPT, GRU_Z, j)), n = ref_get(gates, at(l, p.row, GRU_KEPT, GRU_N, j));
-    double h = (1 - z) * n + z * ref_get(out[GRU_H_N], state_at(l, j));
-    ref_set(out[GRU_H_N], state_at(l, j), h);
-    ref_set(out[GRU_Y], at(l, p.row, 1, 0, j), h);
-  }
+  take_state(l, out[GRU_Y], p, out[GRU_H_N]);
 }
 
 static void gru_lane(lane *l)

@@ -90,6 +90,28 @@ typedef struct {
   bool centered;
 } vec_rmsprop;
 
+/* One step of one sequence, parts of `hidden` values: real where a pointer is void. x: what the inputs give; u: what the state
+** before gives. c, h: states, replaced; c and cells are lstm's. */
+typedef struct {
+  capl_dtype real;
+  int64_t hidden;
+  const void *x;
+  const float *u;
+  void *gates, *y;
+  float *c, *cells, *h;
+} vec_rnn;
+
+/* Back: dh is the gradient of h behind the step without dy, which may be NULL; gru leaves in it what passes its z. dc: of c
+** behind, then before. before: c (lstm, NULL = 0) or h (gru) before the step. */
+typedef struct {
+  capl_dtype real;
+  int64_t hidden;
+  const void *gates;
+  const float *cells, *before, *dy;
+  float *dh, *dc, *du;
+  void *dx;
+} vec_rnn_grad;
+
 typedef enum { VEC_ADD, VEC_SUB, VEC_MUL, VEC_DIV, VEC_MAXIMUM, VEC_MINIMUM, VEC_RELU_GRAD } vec_binary_kind;
 typedef enum { VEC_EQ, VEC_NE, VEC_LT, VEC_LE, VEC_GT, VEC_GE } vec_compare_kind;
 typedef enum {
@@ -223,6 +245,10 @@ typedef struct {
   ** and from[s-2] + skip[s] joined, minus less; to = path + e. from[-2] and from[-1] are readable. Gives to's largest. */ \
   X(float, ctc_step, (int64_t n, const float *from, const float *skip, const float *e, float less,             \
                       float *path, float *to))                                                                 \
+  X(void, lstm_cell, (const vec_rnn *p))                                                                       \
+  X(void, lstm_cell_grad, (const vec_rnn_grad *p))                                                             \
+  X(void, gru_cell, (const vec_rnn *p))                                                                        \
+  X(void, gru_cell_grad, (const vec_rnn_grad *p))                                                              \
   X(void, adam, (const vec_adam *p, int64_t n, float *w, const float *g, float *m, float *v))                  \
   /* buffer, mean: may be NULL where the settings do not use them */                                          \
   X(void, sgd, (const vec_sgd *p, int64_t n, float *w, const float *g, float *buffer))                         \

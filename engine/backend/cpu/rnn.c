@@ -1,0 +1,270 @@
+/* rnn.c -- lstm and gru along time, forward; and what their gradients (rnn_grad.c) share with them.
+** SPDX-License-Identifier: Apache-2.0
+*/
+#include "backend/cpu/rnn.h"
+
+#include <string.h>
+
+#include "backend/cpu/product.h"
+
+/* ---- dividing the work ---- */
+
+capl_status rnn_plan_set(rnn_plan *p, const capl_call *call, const capl_tensor *seq, const capl_tensor *w, int parts, int kept,
+                         const capl_tensor *lengths)
+{
+  *p = (rnn_plan){.s = rnn_sizes_of(call, seq, w, parts), .parts = parts, .kept = kept, .real = seq->dtype, .lengths = lengths};
+  CAPL_TRY(rnn_check_lengths(&p->s, lengths));
+  p->chunks = (cpu_threads() + p->s.D - 1) / p->s.D;
+  if (p->chunks > p->s.N) p->chunks = p->s.N;
+  if (p->chunks < 1) p->chunks = 1;
+  return CAPL_OK;
+}
+
+int64_t rnn_tasks(const rnn_plan *p)
+{
+  return p->s.D * p->chunks;
+}
+
+/* A product of 32 terms costs about as much as an element of other ops. */
+int64_t rnn_grain(const rnn_plan *p)
+{
+  int64_t work = p->s.T * p->s.N * p->parts * p->s.H * p->s.H / (32 * p->chunks);
+  return CPU_GRAIN / (work + 1) + 1;
+}
+
+rnn_task rnn_task_of(const rnn_plan *p, int64_t index)
+{
+  int64_t chunk = index % p->chunks;
+  rnn_task t = {index / p->chunks, p->s.N * chunk / p->chunks, p->s.N * (chunk + 1) / p->chunks, 0};
+  for (int64_t n = t.first; n < t.end; n++) {
+    int64_t length = rnn_length(&p->s, p->lengths, n);
+    if (length > t.longest) t.longest = length;
+  }
+  return t;
+}
+
+/* ---- weights ---- */
+
+rnn_panels rnn_panels_of(int64_t length, int64_t columns)
+{
+  int64_t lanes = cpu_now->lanes;
+  return (rnn_panels){length, columns, (columns + lanes - 1) / lanes * lanes, length * 2 * lanes};
+}
+
+int64_t rnn_packed(const rnn_panels *m)
+{
+  int64_t width = 2 * cpu_now->lanes;
+  return (m->padded + width - 1) / width * m->panel;
+}
+
+typedef struct {
+  const capl_tensor *w;
+  rnn_panels m;
+  bool turned;
+  float *out;
+} pack_job;
+
+static float weight(const capl_tensor *w, int64_t i)
+{
+  float f;
+  if (w->dtype == CAPL_F32) return ((const float *)capl_tensor_data(w))[i];
+  cpu_now->to_f32(1, (const uint16_t *)capl_tensor_data(w) + i, &f);
+  return f;
+}
+
+/* Panels [begin, end) of all blocks. */
+static void pack_part(void *arg, int64_t begin, int64_t end, int thread)
+{
+  (void)thread;
+  const pack_job *job = arg;
+  const rnn_panels *m = &job->m;
+  int64_t width = 2 * cpu_now->lanes, count = rnn_packed(m) / m->panel;
+  for (int64_t i = begin; i < end; i++) {
+    int64_t block = i / count * m->length * m->columns, first = i % count * width;
+    float *out = job->out + i * m->panel;
+    for (int64_t l = 0; l < m->length; l++)
+      for (int64_t k = 0; k < width; k++) {
+        int64_t c = first + k, at = job->turned ? c * m->length + l : l * m->columns + c;
+        out[l * width + k] = c < m->columns ? weight(job->w, block + at) : 0;
+      }
+  }
+}
+
+void rnn_pack(const rnn_plan *p, const capl_tensor *w, bool turned, float *out)
+{
+  int64_t gates = p->parts * p->s.H;
+  pack_job job = {w, turned ? rnn_panels_of(p->s.H, gates) : rnn_panels_of(gates, p->s.H), turned, out};
+  cpu_parallel(p->s.D * (rnn_packed(&job.m) / job.m.panel), CPU_GRAIN / job.m.panel + 1, pack_part, &job);
+}
+
+/* ---- rows ---- */
+
+const float *rnn_floats(const capl_tensor *t, int64_t at, int64_t n, float *room)
+{
+  if (t->dtype == CAPL_F32) return (const float *)capl_tensor_data(t) + at;
+  cpu_now->to_f32(n, (const uint16_t *)capl_tensor_data(t) + at, room);
+  return room;
+}
+
+static void put_floats(capl_tensor *t, int64_t at, int64_t n, const float *from)
+{
+  if (t->dtype == CAPL_F32) memcpy((float *)capl_tensor_data(t) + at, from, (size_t)n * sizeof *from);
+  else cpu_now->to_bf16(n, from, (uint16_t *)capl_tensor_data(t) + at);
+}
+
+static void *at_row(const capl_tensor *t, int64_t row, int64_t d, int64_t directions, int64_t width)
+{
+  return cpu_at(capl_tensor_data(t), t->dtype, (row * directions + d) * width);
+}
+
+bool rnn_supports(const capl_call *call)
+{
+  if (capl_tensor_numel(call->in[0]) == 0 || capl_tensor_numel(call->in[1]) == 0) return false;
+  for (int i = 0; i < call->n_in; i++)
+    if (call->in[i] && capl_dtype_is_float(call->in[i]->dtype) && !cpu_real(call->in[i])) return false;
+  return true;
+}
+
+/* ---- forward ---- */
+
+typedef struct {
+  rnn_plan plan;
+  const capl_tensor *x, *h0, *c0;
+  capl_tensor *y, *h_n, *c_n, *gates, *cells; /* c_n and cells: lstm only */
+  void (*cell)(const vec_rnn *p);
+  rnn_panels m;
+  const float *packed, *bias; /* D blocks each; bias may be NULL */
+  float *room;
+  int64_t room_each;
+} forward_job;
+
+/* States of a task's sequences: h in its room, c in c_n. */
+static void start(const forward_job *job, const rnn_task *t, float *h)
+{
+  const rnn_plan *p = &job->plan;
+  int64_t H = p->s.H, n = (t->end - t->first) * H, at = (t->d * p->s.N + t->first) * H;
+  memset(h, 0, (size_t)n * sizeof *h);
+  if (job->h0) memmove(h, rnn_floats(job->h0, at, n, h), (size_t)n * sizeof *h);
+  if (!job->c_n) return;
+  float *c = (float *)capl_tensor_data(job->c_n) + at;
+  memset(c, 0, (size_t)n * sizeof *c);
+  if (job->c0) memmove(c, rnn_floats(job->c0, at, n, c), (size_t)n * sizeof *c);
+}
+
+static void step_of(const forward_job *job, const rnn_task *t, int64_t n, int64_t time, float *h, const float *u)
+{
+  const rnn_sizes *s = &job->plan.s;
+  int64_t row = rnn_row(s, time, n), H = s->H;
+  vec_rnn v = {.real = job->plan.real,
+               .hidden = H,
+               .x = at_row(job->x, row, t->d, s->D, job->plan.parts * H),
+               .u = u,
+               .gates = at_row(job->gates, row, t->d, s->D, job->plan.kept * H),
+               .y = at_row(job->y, row, t->d, s->D, H),
+               .h = h};
+  if (job->c_n) {
+    v.c = (float *)capl_tensor_data(job->c_n) + (t->d * s->N + n) * H;
+    v.cells = at_row(job->cells, row, t->d, s->D, H);
+  }
+  job->cell(&v);
+}
+
+static void zero_part(const forward_job *job, const rnn_task *t, capl_tensor *rows, int64_t row, int64_t width)
+{
+  if (rows) memset(at_row(rows, row, t->d, job->plan.s.D, width), 0, (size_t)width * capl_dtype_size(rows->dtype));
+}
+
+/* Behind the end of each sequence. */
+static void zero_rest(const forward_job *job, const rnn_task *t)
+{
+  const rnn_plan *p = &job->plan;
+  for (int64_t n = t->first; n < t->end; n++)
+    for (int64_t time = rnn_length(&p->s, p->lengths, n); time < p->s.T; time++) {
+      int64_t row = rnn_row(&p->s, time, n);
+      zero_part(job, t, job->y, row, p->s.H);
+      zero_part(job, t, job->cells, row, p->s.H);
+      zero_part(job, t, job->gates, row, p->kept * p->s.H);
+    }
+}
+
+static void forward_task(const forward_job *job, int64_t index)
+{
+  const rnn_plan *p = &job->plan;
+  rnn_task t = rnn_task_of(p, index);
+  int64_t rows = t.end - t.first, H = p->s.H;
+  float *h = job->room + index * job->room_each, *u = h + rows * H;
+  vec_product product = {.rows = rows, .columns = job->m.padded, .segments = 1, .length = H, .a_row = H, .a_step = 1,
+                         .b_row = 2 * cpu_now->lanes, .b_panel = job->m.panel, .y_row = job->m.padded};
+  const float *bias = job->bias ? job->bias + t.d * job->m.padded : NULL;
+  start(job, &t, h);
+  for (int64_t step = 0; step < t.longest; step++) {
+    cpu_now->product(&product, h, job->packed + t.d * rnn_packed(&job->m), bias, u);
+    for (int64_t n = t.first; n < t.end; n++) {
+      int64_t length = rnn_length(&p->s, p->lengths, n), i = n - t.first;
+      if (step < length) step_of(job, &t, n, rnn_time(t.d, step, length), h + i * H, u + i * job->m.padded);
+    }
+  }
+  if (p->lengths) zero_rest(job, &t);
+  put_floats(job->h_n, (t.d * p->s.N + t.first) * H, rows * H, h);
+}
+
+static void forward_part(void *arg, int64_t begin, int64_t end, int thread)
+{
+  (void)thread;
+  for (int64_t i = begin; i < end; i++) forward_task(arg, i);
+}
+
+/* b_hh with each direction's part padded as the packed weights are. */
+static void pad_bias(const forward_job *job, const capl_tensor *b, float *out)
+{
+  memset(out, 0, (size_t)(job->plan.s.D * job->m.padded) * sizeof *out);
+  for (int64_t d = 0; d < job->plan.s.D; d++) {
+    float *part = out + d * job->m.padded;
+    const float *from = rnn_floats(b, d * job->m.columns, job->m.columns, part);
+    memmove(part, from, (size_t)job->m.columns * sizeof *out);
+  }
+}
+
+static capl_status run_forward(forward_job *job, const capl_call *call, const capl_tensor *b)
+{
+  const rnn_plan *p = &job->plan;
+  job->m = rnn_panels_of(p->s.H, p->parts * p->s.H);
+  int64_t rows = (p->s.N + p->chunks - 1) / p->chunks, packed = p->s.D * rnn_packed(&job->m), bias = p->s.D * job->m.padded;
+  job->room_each = (rows * (p->s.H + job->m.padded) + 15) / 16 * 16;
+  void *scratch;
+  cpu_count_product(call);
+  CAPL_TRY(capl_scratch_get(call->device, (size_t)(packed + bias + rnn_tasks(p) * job->room_each) * sizeof(float), &scratch));
+  job->packed = scratch;
+  job->room = (float *)scratch + packed + bias;
+  rnn_pack(p, call->in[1], true, scratch);
+  if (b) pad_bias(job, b, (float *)scratch + packed);
+  job->bias = b ? (float *)scratch + packed : NULL;
+  cpu_parallel(rnn_tasks(p), rnn_grain(p), forward_part, job);
+  capl_scratch_put(call->device, scratch);
+  return CAPL_OK;
+}
+
+static capl_status cpu_lstm(const capl_call *call)
+{
+  capl_tensor **out = call->out;
+  forward_job job = {.x = call->in[LSTM_X], .h0 = call_input(call, LSTM_H0), .c0 = call_input(call, LSTM_C0), .y = out[LSTM_Y],
+                     .h_n = out[LSTM_H_N], .c_n = out[LSTM_C_N], .gates = out[LSTM_GATES], .cells = out[LSTM_CELLS],
+                     .cell = cpu_now->lstm_cell};
+  CAPL_TRY(rnn_plan_set(&job.plan, call, job.x, call->in[LSTM_W], LSTM_PARTS, LSTM_PARTS, call_input(call, LSTM_LENGTHS)));
+  return run_forward(&job, call, NULL);
+}
+
+static capl_status cpu_gru(const capl_call *call)
+{
+  capl_tensor **out = call->out;
+  forward_job job = {.x = call->in[GRU_X], .h0 = call_input(call, GRU_H0), .y = out[GRU_Y], .h_n = out[GRU_H_N],
+                     .gates = out[GRU_GATES], .cell = cpu_now->gru_cell};
+  CAPL_TRY(rnn_plan_set(&job.plan, call, job.x, call->in[GRU_W], GRU_PARTS, GRU_KEPT, call_input(call, GRU_LENGTHS)));
+  return run_forward(&job, call, call_input(call, GRU_B));
+}
+
+const capl_kernel cpu_rnn_kernels[] = {
+  {CAPL_OP_lstm, cpu_lstm, rnn_supports, CPU_REAL},
+  {CAPL_OP_gru, cpu_gru, rnn_supports, CPU_REAL},
+  {0},
+};
