@@ -1,7 +1,7 @@
 /* dnnl.c -- the one place that knows oneDNN's API, versions 2 and 3.
 **
 ** Version 3 made memory descriptors opaque and dropped operation descriptors; the block "versions"
-** hides both. Plans sit in a hash table that only grows: a training run has some dozens of them.
+** hides both. Plans sit in a hash table of limited size, oldest out first: images may have any number of widths.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #include "backend/cpu/dnnl.h"
@@ -181,6 +181,7 @@ typedef struct {
 struct dn_plan {
   dn_spec spec;
   struct dn_plan *next;
+  uint64_t used; /* when it was found last, counted in calls of dn_find */
   dnnl_primitive_desc_t pd;
   dnnl_primitive_t primitive; /* NULL: oneDNN has no implementation */
   plan_arg arg[DN_ARGS];
@@ -191,7 +192,9 @@ struct dn_plan {
 
 static pthread_mutex_t plans_lock = PTHREAD_MUTEX_INITIALIZER;
 static dn_plan *plans[BUCKETS];
-static uint64_t plan_hits, plan_misses;
+static dn_plan_statistics statistics;
+static int64_t plan_limit = DN_PLAN_LIMIT;
+static int holders;
 
 static const int arg_ids[DN_KINDS][DN_ARGS] = {
   [DN_CONV] = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_BIAS, DNNL_ARG_DST},
@@ -347,6 +350,7 @@ static void plan_free(dn_plan *plan)
     md_free(plan->arg[i].user);
     if (plan->arg[i].reorder) dnnl_primitive_destroy(plan->arg[i].reorder);
   }
+  if (plan->primitive) dnnl_primitive_destroy(plan->primitive);
   if (plan->pd) dnnl_primitive_desc_destroy(plan->pd);
   free(plan);
 }
@@ -374,16 +378,19 @@ static capl_status plan_make(dn_plan *plan)
 static capl_status find_locked(const dn_spec *spec, dn_plan **out)
 {
   dn_plan **bucket = &plans[spec_hash(spec)];
+  uint64_t now = statistics.hits + statistics.misses;
   for (dn_plan *p = *bucket; p; p = p->next)
-    if (!memcmp(&p->spec, spec, sizeof *spec)) return plan_hits++, *out = p, CAPL_OK;
-  plan_misses++;
+    if (!memcmp(&p->spec, spec, sizeof *spec)) return statistics.hits++, p->used = now, *out = p, CAPL_OK;
+  statistics.misses++;
   dn_plan *plan = calloc(1, sizeof *plan);
   if (!plan) return CAPL_FAIL(CAPL_ENOMEM, "no memory for a oneDNN plan");
   plan->spec = *spec;
+  plan->used = now;
   capl_status status = plan_make(plan);
   if (status != CAPL_OK) return plan_free(plan), status;
   plan->next = *bucket;
   *bucket = *out = plan;
+  statistics.kept++;
   return CAPL_OK;
 }
 
@@ -402,11 +409,59 @@ const char *dn_plan_name(const dn_plan *plan)
   return plan->name;
 }
 
-void dn_plan_counts(uint64_t *hits, uint64_t *misses)
+dn_plan_statistics dn_plan_statistics_get(void)
 {
   pthread_mutex_lock(&plans_lock);
-  *hits = plan_hits;
-  *misses = plan_misses;
+  dn_plan_statistics now = statistics;
+  pthread_mutex_unlock(&plans_lock);
+  return now;
+}
+
+/* ---- how many plans are kept ---- */
+
+/* Where the plan hangs that was not used for longest. There is one. */
+static dn_plan **oldest(void)
+{
+  dn_plan **found = NULL;
+  for (int b = 0; b < BUCKETS; b++)
+    for (dn_plan **at = &plans[b]; *at; at = &(*at)->next)
+      if (!found || (*at)->used < (*found)->used) found = at;
+  return found;
+}
+
+static void drop_oldest(void)
+{
+  dn_plan **at = oldest(), *plan = *at;
+  *at = plan->next;
+  plan_free(plan);
+  statistics.kept--;
+}
+
+static void keep_to_limit(void)
+{
+  while (holders == 0 && statistics.kept > plan_limit) drop_oldest();
+}
+
+void dn_hold(void)
+{
+  pthread_mutex_lock(&plans_lock);
+  holders++;
+  pthread_mutex_unlock(&plans_lock);
+}
+
+void dn_release(void)
+{
+  pthread_mutex_lock(&plans_lock);
+  holders--;
+  keep_to_limit();
+  pthread_mutex_unlock(&plans_lock);
+}
+
+void dn_plan_limit_set(int64_t limit)
+{
+  pthread_mutex_lock(&plans_lock);
+  plan_limit = limit < 1 ? 1 : limit;
+  keep_to_limit();
   pthread_mutex_unlock(&plans_lock);
 }
 
@@ -498,6 +553,7 @@ capl_status dn_open(const char *isa)
 #else
   (void)isa;
 #endif
+  DNNL_TRY(dnnl_set_primitive_cache_capacity(0)); /* it would keep what is dropped here */
   DNNL_TRY(dnnl_engine_create(&engine, dnnl_cpu, 0));
   DNNL_TRY(dnnl_stream_create(&stream, engine, dnnl_stream_default_flags));
   ask_bf16();

@@ -59,7 +59,11 @@ void dn_spec_init(dn_spec *spec, dn_kind kind);
 /* size in oneDNN's order; order lists the dims from outermost to innermost in memory. */
 void dn_layout_set(dn_layout *layout, capl_dtype dtype, int ndim, const int64_t *size, const int *order);
 
-/* The plan for spec. *out is NULL when oneDNN has no implementation. Plans live as long as the process. */
+/* Plans are kept for the next call, the limit's number of them: beyond it those that were not used for longest are freed,
+** but only while nobody holds plans. Every thread that finds plans, or has others run them, holds them meanwhile. */
+void dn_hold(void);
+void dn_release(void);
+/* The plan for spec, for as long as plans are held. *out is NULL when oneDNN has no implementation. */
 capl_status dn_find(const dn_spec *spec, const dn_plan **out);
 /* Name of the implementation, e.g. "brgconv:avx512_core_bf16". */
 const char *dn_plan_name(const dn_plan *plan);
@@ -74,6 +78,16 @@ bool dn_has_bf16(void);
 /* Whether this processor multiplies bf16 faster than f32: AMD, and Intel with AMX. Intel's AVX-512
 ** alone does not (measured on a Xeon model 207: 90 GF/s per core in bf16, 160 in f32). */
 bool dn_bf16_is_fast(void);
-void dn_plan_counts(uint64_t *hits, uint64_t *misses);
+
+/* Of all plans so far; kept: plans in memory now. */
+typedef struct {
+  uint64_t hits, misses;
+  int64_t kept;
+} dn_plan_statistics;
+dn_plan_statistics dn_plan_statistics_get(void);
+/* Sets the limit, DN_PLAN_LIMIT at first; at least 1. A plan takes some 60 kB, mostly generated code, and a
+** millisecond to make; a network has some dozens for each size of its images. */
+enum { DN_PLAN_LIMIT = 1024 };
+void dn_plan_limit_set(int64_t limit);
 
 #endif

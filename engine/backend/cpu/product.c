@@ -205,7 +205,7 @@ static bool may_be_split(const dn_spec *spec)
          elements(&spec->arg[DN_W]) <= SPLIT_WEIGHTS;
 }
 
-capl_status cpu_product(const dn_spec *spec, capl_device *device, void *const data[DN_ARGS])
+static capl_status product(const dn_spec *spec, capl_device *device, void *const data[DN_ARGS])
 {
   if (!may_be_split(spec) || (is_low(spec) && !dn_has_bf16())) return run_whole(spec, device, data);
   split_job job = {.spec = spec, .device = device, .data = data, .images = spec->arg[DN_X].size[0],
@@ -213,4 +213,12 @@ capl_status cpu_product(const dn_spec *spec, capl_device *device, void *const da
                    .n_bias = elements(&spec->arg[DN_B])};
   CAPL_TRY(split_plans(&job));
   return job.plans[0] && job.plans[1] ? run_split(&job) : run_whole(spec, device, data);
+}
+
+capl_status cpu_product(const dn_spec *spec, capl_device *device, void *const data[DN_ARGS])
+{
+  dn_hold();
+  capl_status status = product(spec, device, data);
+  dn_release();
+  return status;
 }
