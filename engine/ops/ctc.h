@@ -1,6 +1,7 @@
 /* ctc.h -- one call of ctc_loss or its gradient: sizes, attributes, and how a sample's labels and lengths are read.
 **
-** Shape rules and the kernels that run on the host share these functions, so they cannot disagree about a sample.
+** Shape rules and the kernels that run on the host share these functions, so they cannot disagree about a sample. Kernels
+** of a GPU share the numbers alone.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #ifndef CAPL_OPS_CTC_H
@@ -22,6 +23,8 @@ enum {
   CTC_IMPOSSIBLE, /* the steps would do, but every path meets a log probability of -inf */
   CTC_INVALID,    /* a length or label outside its range, on devices whose values the host cannot check */
 };
+
+#ifndef __cplusplus
 
 typedef struct {
   const capl_tensor *log_probs, *targets, *input_lengths, *target_lengths;
@@ -101,5 +104,7 @@ static inline double ctc_share(const ctc_problem *p, int64_t n)
 
 /* EVALUE, naming the sample, unless all lengths and labels are in range. Reads the values: not for devices. */
 CAPL_API capl_status ctc_check_values(const ctc_problem *p);
+
+#endif
 
 #endif

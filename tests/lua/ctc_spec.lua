@@ -50,6 +50,23 @@ describe("the CTC loss", function()
     end
   end)
 
+  it("takes a text of more than a thousand characters", function()
+    local text = {}
+    for s = 1, 1001 do text[s] = s % 3 + 1 end
+    local steps = capl.randn(1020, 1, 4):log_softmax(-1):detach()
+    local function run(device)
+      local x = steps:to(device):requires_grad_()
+      local loss = nn.ctc_loss(x, capl.tensor({text}, {dtype = "i32", device = device}), 1020, 1001, {reduction = "sum"})
+      loss:backward()
+      return loss:item(), x.grad:to("ref"):to("f32"):tolist()
+    end
+    local loss, slope = run("cpu")
+    local want, want_slope = run("ref")
+    assert.is_true(math.abs(loss - want) < 1e-6 * want, ("%.9g is not %.9g"):format(loss, want))
+    -- shares of probability; a thousand steps of roundings
+    assert.is_true(support.close(want_slope, slope, 4e-4))
+  end)
+
   it("is wide under autocast", function()
     capl.autocast("bf16", function()
       local loss = nn.ctc_loss(scores:to("bf16"):permute(2, 1, 3):log_softmax(-1), texts, 8, {3, 1, 2})

@@ -31,6 +31,7 @@ set(CUDA_C_SOURCES
   reduce.c
   softmax.c
   loss.c
+  ctc.c
   optim.c)
 
 # Kernels: nvcc for the card, g++ or clang++ for the tests.
@@ -52,6 +53,7 @@ set(CUDA_KERNELS
   kernels/optim.cu
   kernels/pool.cu
   kernels/loss.cu
+  kernels/ctc.cu
   kernels/conv.cu
   )
 
