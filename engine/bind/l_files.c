@@ -2,6 +2,7 @@
 ** SPDX-License-Identifier: Apache-2.0
 */
 #include "bind/l_data.h"
+#include "data/widths.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -55,6 +56,29 @@ static int data_folder_source(lua_State *L)
   capl_folder_options o = image_options(L, 2);
   void **box = data_new_box(L, SOURCE_TYPE);
   bind_check(L, capl_source_folder_new(dir, &o, (capl_source **)box), NULL);
+  return 1;
+}
+
+/* data.choose_widths({px, …}, step) -> ascending widths for images that are so wide */
+static int data_choose_widths(lua_State *L)
+{
+  luaL_checktype(L, 1, LUA_TTABLE);
+  int64_t step = bind_check_int(L, 2);
+  size_t n = lua_objlen(L, 1);
+  int widths[CAPL_WIDTHS_MAX], *px = lua_newuserdata(L, (n + 1) * sizeof *px);
+  if (step < 1 || step > 1024) return bind_arg_error(L, 2, "a step of 1..1024 px, got %lld", (long long)step);
+  for (size_t i = 0; i < n; i++) {
+    lua_rawgeti(L, 1, (int)i + 1);
+    px[i] = (int)lua_tonumber(L, -1);
+    if (px[i] < 1) return bind_arg_error(L, 1, "widths are from 1 px on");
+    lua_pop(L, 1);
+  }
+  int found = widths_choose(px, (uint32_t)n, (int)step, widths);
+  lua_createtable(L, found, 0);
+  for (int k = 0; k < found; k++) {
+    lua_pushinteger(L, widths[k]);
+    lua_rawseti(L, -2, k + 1);
+  }
   return 1;
 }
 
@@ -217,6 +241,17 @@ static int scan_facts(lua_State *L)
   return 5;
 }
 
+/* scan:seen(id) -> darker, lighter, differ: as capl_file_facts has them, of a scan of pixels */
+static int scan_seen(lua_State *L)
+{
+  const capl_file_facts *f = capl_scan_facts(data_check_box(L, 1, SCAN_TYPE), (uint32_t)bind_check_int(L, 2));
+  if (!f) return bind_arg_error(L, 2, "no such sample");
+  lua_pushnumber(L, f->darker);
+  lua_pushnumber(L, f->lighter);
+  lua_pushnumber(L, f->differ);
+  return 3;
+}
+
 static void release_pairs(capl_same **pairs) { free(*pairs); }
 
 /* scan:same([other,] pixels) -> {id, first, id, first, …}: files of other (of scan itself) that scan has (earlier) too */
@@ -267,13 +302,13 @@ void bind_open_files(lua_State *L)
 {
   static const luaL_Reg functions[] = {{"folder_source", data_folder_source}, {"list_source", data_list_source},
                                        {"lmdb_source", data_lmdb_source},     {"text_share", data_text_share},
-                                       {"image_read", data_image_read},       {NULL, NULL}};
+                                       {"image_read", data_image_read},       {"choose_widths", data_choose_widths}, {NULL, NULL}};
   static const luaL_Reg source[] = {{"text", source_text},   {"bad_labels", source_bad_labels}, {"label_error", source_label_error},
                                     {"share", source_share}, {"set_text", source_set_text},     {"pack", source_pack},
                                     {"scan", source_scan},   {"characters", source_characters},
                                     {"set_charset", source_set_charset}, {"fit_length", source_fit_length},
                                     {NULL, NULL}};
-  static const luaL_Reg scan[] = {{"facts", scan_facts}, {"same", scan_same}, {NULL, NULL}};
+  static const luaL_Reg scan[] = {{"facts", scan_facts}, {"same", scan_same}, {"seen", scan_seen}, {NULL, NULL}};
   data_open_type(L, SCAN_TYPE, scan, scan_release);
   luaL_setfuncs(L, functions, 0);
   luaL_getmetatable(L, SOURCE_TYPE);

@@ -47,6 +47,41 @@ static uint64_t hash_pixels(const capl_image *image)
   return hash_bytes(size, image->pixels, (size_t)image->width * (size_t)image->height * 3);
 }
 
+/* ---- what is seen ---------------------------------------------------------------------------- */
+
+/* Middle level of channel c along the four sides. */
+static int border_level(const capl_image *image, int c)
+{
+  uint32_t seen[256] = {0}, n = 0, below = 0;
+  int w = image->width, h = image->height, level = 0;
+  for (int y = 0; y < h; y++) {
+    int step = y == 0 || y == h - 1 || w == 1 ? 1 : w - 1;
+    for (int x = 0; x < w; x += step, n++) seen[image->pixels[((size_t)y * (size_t)w + (size_t)x) * 3 + (size_t)c]]++;
+  }
+  while (2 * (below += seen[level]) < n) level++;
+  return level;
+}
+
+static void look_at_pixels(const capl_image *image, capl_file_facts *facts)
+{
+  size_t n = (size_t)image->width * (size_t)image->height;
+  int ground[3];
+  double darker = 0, lighter = 0, differ = 0;
+  for (int c = 0; c < 3; c++) ground[c] = border_level(image, c);
+  int luma = capl_luma((uint8_t)ground[0], (uint8_t)ground[1], (uint8_t)ground[2]);
+  for (size_t i = 0; i < n; i++) {
+    const uint8_t *p = image->pixels + 3 * i;
+    int by = capl_luma(p[0], p[1], p[2]) - luma, most = 0;
+    for (int c = 0; c < 3; c++) most = abs(p[c] - ground[c]) > most ? abs(p[c] - ground[c]) : most;
+    if (by < 0) darker -= by;
+    else lighter += by;
+    differ += most;
+  }
+  facts->darker = (float)(darker / (double)n);
+  facts->lighter = (float)(lighter / (double)n);
+  facts->differ = (float)(differ / (double)n);
+}
+
 /* ---- one file -------------------------------------------------------------------------------- */
 
 static void note_failure(capl_file_facts *facts)
@@ -71,6 +106,7 @@ static capl_status look_at(const capl_scan *scan, uint32_t i, const encoded_byte
   if (!scan->pixels) return CAPL_OK;
   CAPL_TRY(capl_image_decode(bytes->at, bytes->size, name, 3, scratch));
   facts->pixels = hash_pixels(scratch);
+  look_at_pixels(scratch, facts);
   return CAPL_OK;
 }
 

@@ -322,6 +322,9 @@ typedef struct {
   int width, height, channels; /* as its header says */
   uint64_t bytes;
   uint64_t content, pixels;    /* hashes: of the file, of the image as RGB (if it was decoded) */
+  /* If it was decoded: by how much pixels differ from the median of the image's border, on average, in levels: the luma of
+  ** darker ones, of lighter ones, and of all in their channel that differs most. */
+  float darker, lighter, differ;
   char *message;               /* what is wrong with it; NULL = nothing */
 } capl_file_facts;
 

@@ -210,6 +210,7 @@ describe("images of several widths", function()
     raises("px in ascending order, not 0", open, {widths = {0.5}})
     raises("widths is a list of 1 to 16 widths", open, {widths = {}})
     raises('widths is a list of widths in px, "auto" or {step = px}, not many', open, {widths = "many"})
-    raises("mixup and cutmix take two images of one size, and the source's have 3 widths", loader, {augment = {mixup = {alpha = 0.4, p = 0.5}}})
+    raises("mixup and cutmix take two images of one size, and the source's have 3 widths", loader,
+      {augment = {mixup = {alpha = 0.4, p = 0.5}}})
   end)
 end)

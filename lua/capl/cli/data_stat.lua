@@ -1,6 +1,7 @@
 -- data_stat.lua: for `capl data stat`: count, sizes, formats, characters and balance of a set of images.
 -- SPDX-License-Identifier: Apache-2.0
 local count = require "cli.count"
+local ranges = require "data.ranges"
 
 local stat = {}
 
@@ -81,25 +82,6 @@ local function list(t, shown)
   return table.concat(parts, ", ")
 end
 
---- "0123456789ABCDEF" -> "0-9A-F": what --charset takes. nil when there is a character that no charset may hold.
-local function as_charset(order)
-  local bytes_of, parts, dash = {}, {}, ""
-  for _, c in ipairs(order) do
-    if #c > 1 or not c:match("^[!-~]$") then return nil end
-    if c == "-" then dash = "-" else bytes_of[#bytes_of + 1] = c:byte() end
-  end
-  table.sort(bytes_of)
-  local i = 1
-  while i <= #bytes_of do
-    local j = i
-    while bytes_of[j + 1] == bytes_of[j] + 1 do j = j + 1 end
-    local first, last = string.char(bytes_of[i]), string.char(bytes_of[j])
-    parts[#parts + 1] = j - i >= 2 and first .. "-" .. last or j > i and first .. last or first
-    i = j + 1
-  end
-  return table.concat(parts) .. dash
-end
-
 --- "3 characters, not all of them printable ASCII: a好字": what no --charset takes.
 local function all_characters(order)
   local sorted = {unpack(order)}
@@ -161,7 +143,7 @@ local function label_lines(lines, found, images)
     without > 0 and ", " .. count.of(without, "image") .. " without" or "", #found.texts.order))
   lines[#lines + 1] = line("lengths", list(found.lengths, 8))
   local order = found.characters.order
-  if #order > 0 then lines[#lines + 1] = line("charset", as_charset(order) or all_characters(order)) end
+  if #order > 0 then lines[#lines + 1] = line("charset", ranges(order) or all_characters(order)) end
   local classes = #found.texts.order
   if classes <= 50 and classes * 2 <= found.n then balance(lines, found.texts, "label")
   elseif #found.characters.order > 0 then balance(lines, found.characters, "character") end

@@ -3,6 +3,7 @@
 local core = ...
 
 local check = require "data.check"
+local guess = require "data.guess"
 local run = require "run"
 
 local files = {}
@@ -187,6 +188,41 @@ local function find_charset(box, dir, o, rule)
   box:set_charset(must_have_charset("data.folder", found_charset("data.folder", box), dir), lo or o.variable and 1 or hi, hi)
 end
 
+-- ---- labels by a rule that is found ----
+
+local function refuse_guess(dir, box)
+  local examples = {}
+  for i = 1, math.min(3, box:count()) do examples[i] = box:name(i - 1) end
+  check.fail(('data.folder: label = "auto" finds no text in the names of %s, such as %s'):format(dir, table.concat(examples, ", ")),
+    "label is a Lua pattern whose capture in the file's name is the text; data.list reads texts from a list beside the images")
+end
+
+--- The rule for the names below a folder, told with examples. box: names are enough
+function files.guess_rule(dir, box)
+  local rule = guess.rule(box) or refuse_guess(dir, box)
+  if run.mode == "run" then
+    local examples, count = {}, box:count()
+    for i = 1, math.min(3, count) do
+      local name = box:name(math.floor((i - 1) * count / 3))
+      examples[i] = ("%s is %s"):format(name, guess.text(rule, name) or "nothing")
+    end
+    run.print(("%s: names are %s: %s"):format(dir, guess.name(rule), table.concat(examples, ", ")))
+  end
+  return rule
+end
+
+--- A list of texts that lies among the images, by the usual names; nil without one.
+local function list_within(dir)
+  for _, name in ipairs{"labels.txt", "labels.tsv", "labels.csv", "labels.jsonl"} do
+    local path = dir .. "/" .. name
+    if core.sys.kind(path) == "file" then return path end
+  end
+end
+
+local function names_below(dir)
+  return core.data.folder_source(dir, {width = 1, height = 1}) -- only its names are wanted; no file is opened
+end
+
 -- ---- classes ----
 
 -- A class is one character to the engine: "!" for the first, "\"" for the second, and so on.
@@ -199,7 +235,7 @@ end
 
 --- Names of all folders that hold files, sorted.
 local function find_classes(dir)
-  local box = core.data.folder_source(dir, {width = 1, height = 1}) -- only its names are wanted; no file is opened
+  local box = names_below(dir)
   local seen, classes = {}, {}
   for i = 0, box:count() - 1 do
     local class = folder_of(nil, box:name(i))
@@ -266,8 +302,9 @@ function files.new(make)
   local made = {}
 
   --- All PNG and JPEG files below a folder, sorted by path.
-  -- opts  label = "^(.-)_": Lua pattern whose capture in the file's name is the text, a function(name, path) -> text, or
-  --       "folder": the name of the folder that the file lies in. charset, length: of the texts (no charset = images
+  -- opts  label = "^(.-)_": Lua pattern whose capture in the file's name is the text, a function(name, path) -> text,
+  --       "folder": the name of the folder that the file lies in, or "auto": found by the names, and told.
+  --       charset, length: of the texts (no charset = images
   --       without labels); charset = "auto": the characters that occur; length = 5, {4, 8}: from 4 to 8, or "auto": as found;
   --       variable = true is {1, length}; case = "keep" | "upper" | "lower": letters become these.
   --       label = "folder" without a charset makes each folder a class:
@@ -282,6 +319,11 @@ function files.new(make)
   function made.folder(dir, opts)
     local o = check.options("data.folder", opts, folder_keys)
     check.kind("data.folder", "dir", dir, "string")
+    local found = o.label == "auto" and files.guess_rule(dir, names_below(dir))
+    if found then
+      o = setmetatable({label = found}, {__index = o})
+      if o.charset == nil then o.charset = "auto" end
+    end
     local classes = classes_of(dir, o)
     local charset, spell = o.charset, nil
     if classes then charset, spell = class_labels(classes) end
@@ -295,6 +337,7 @@ function files.new(make)
     tell_widths(dir, box, o.widths)
     local source = make(box, bad)
     source.dir, source.place, source.classes, source.by_name = dir, "below " .. dir, classes, true
+    source.label = rule == folder_of and "folder" or rule
     return source
   end
 
@@ -333,12 +376,16 @@ function files.new(make)
   end
 
   --- Any of them, by what the path is: a folder, a database (a folder with a data.mdb, a *.mdb file), or else a list.
-  -- opts charset, length, case, variable, width, height, widths, resize, channels; label, classes: for folders, others have their labels
+  -- opts charset, length, case, variable, width, height, widths, resize, channels; label, classes: for folders,
+  --      others have their labels; with label = "auto" a labels.txt, .tsv, .csv or
+  --      .jsonl in the folder is the list of them
   -- errs as data.folder, data.list and data.lmdb
   function made.open(path, opts)
     local o = check.options("data.open", opts, folder_keys)
     check.kind("data.open", "path", path, "string")
     local kind = core.sys.kind(path)
+    local list = kind == "folder" and o.label == "auto" and list_within(path)
+    if list then path, kind = list, "file" end
     local folder_of_files = kind == "folder" and not core.sys.kind(path .. "/data.mdb")
     if folder_of_files or not kind then return made.folder(path, o) end -- which says what is not there
     local database = kind == "folder" or path:match("%.mdb$")

@@ -3,6 +3,7 @@
 local core = ...
 
 local captcha = require "data.captcha"
+local explore = require "data.explore"
 local files = require "data.files"
 local Loader = require "data.loader"
 local pm25 = require "data.pm25"
@@ -36,6 +37,9 @@ function Source:height() return self.box:height() end
 local of_files = files.new(source)
 --- Images in files: folders, lists and databases. See lua/capl/data/files.lua.
 data.folder, data.list, data.lmdb, data.open = of_files.folder, of_files.list, of_files.lmdb, of_files.open
+
+--- What such a set holds, for recipes that are pointed at any. See lua/capl/data/explore.lua.
+data.explore = explore(of_files.open)
 
 local drawn = captcha.new(source)
 --- Captchas drawn while training, a folder of them, and whether it still holds them. See lua/capl/data/captcha.lua.
