@@ -49,6 +49,28 @@ describe("a meter of CTC readings", function()
     assert.is_true(support.close(m:result().confidence, step ^ 2, 1e-6))
   end)
 
+  it("is what train.fit counts a registered CTC model with", function()
+    local function loader(role)
+      local source = capl.data.captcha{charset = "AB", length = {1, 2}, width = 32, height = 16, count = 4, fixed = true}
+      return capl.data.loader{source = source, role = role, batch = 4, workers = 0}
+    end
+    local nn = capl.nn
+    local Net = nn.class("Net")
+    function Net:init() self.columns, self.read = nn.AvgPool2d({16, 8}), nn.Linear(1, 3) end
+    function Net:forward(x) return self.read(self.columns(x):view(x:size(1), -1, 1)) end -- (N,T,3)
+    local net = Net()
+    capl.model(net, {output = "text", charset = "AB", decoding = "ctc"})
+    local result = capl.train.fit{
+      model = net, train = loader("train"), val = loader("val"), steps = 1, precision = "fp32",
+      optimizer = capl.optim.SGD(net:parameters(), {lr = 0.1}),
+      loss = function(output, batch)
+        return (nn.ctc_loss(output:transpose(1, 2):log_softmax(-1), batch.target, output:size(2), batch.target_length, {blank = 2}))
+      end,
+    }
+    capl.model(nn.Linear(1, 1))
+    assert.equal(4, result.val.n)
+  end)
+
   it("names both numbers when the classes are no charset with a blank", function()
     assert.matches("output is %(1,2,3%); CTC reads %(1,T,4%): 3 characters and a blank", support.error_text(function()
       meter():add(scores({{0, 1}}, 3), {target = target{{0}}})

@@ -8,6 +8,7 @@
 local core = ...
 
 local check = require "check"
+local hooks = require "hooks"
 
 local meter = {}
 
@@ -63,11 +64,13 @@ local function make_kind(op, name, loader, opts)
     check.fail(op, ("a %s meter reads batch.%s, which the %s loader does not give"):format(name, kind.field, loader.role),
       other and ('its samples suit meter = "%s"'):format(other) or "meter = function(loader) return {…} end makes one of your own")
   end
-  return require("meter." .. name).new{loader = loader, merge = opts.merge, decoding = name == "text" and opts.decoding or nil}
+  local decoding = opts.decoding or (hooks.model_options or {}).decoding
+  return require("meter." .. name).new{loader = loader, merge = opts.merge, decoding = name == "text" and decoding or nil}
 end
 
 --- The meter of an evaluation.
--- in   what: nil (texts where the loader has them), the name of a kind, or function(loader) -> meter; loader; opts: merge, decoding
+-- in   what: nil (texts where the loader has them), the name of a kind, or function(loader) -> meter; loader; opts: merge,
+--      decoding (that of capl.model)
 -- errs value: no such kind, or none that suits the loader; no meter
 function meter.make(op, what, loader, opts)
   if core.is_callable(what) then return check_own(op, what(loader) or {}) end

@@ -4,7 +4,6 @@ local core = ...
 
 local capl = require "init"
 local check = require "check"
-local hooks = require "hooks"
 local lock = require "data.lock"
 local meters = require "meter"
 local pending = require "meter.pending"
@@ -126,7 +125,7 @@ local function evaluate(model, loader, opts)
   check.arg(1, "evaluate", "table", model)
   check.arg(2, "evaluate", "table", loader)
   check_loader(loader)
-  local meter = meters.make(OP, o.meter, loader, {merge = o.merge, decoding = o.decoding or (hooks.model_options or {}).decoding})
+  local meter = meters.make(OP, o.meter, loader, {merge = o.merge, decoding = o.decoding})
   local replaced, seen = loader:stats().substituted, nil
   meter.role, meter.loader = loader.role, loader
   meter.again = function(ids) return in_eval_mode(model, function() return read_again(model, loader, ids, o) end) end
