@@ -37,11 +37,12 @@ static capl_status need_dloss(const capl_call *call, int64_t reduction, int ndim
 
 /* cross_entropy */
 
-enum { SMOOTHING, IGNORE, CE_REDUCTION };
+enum { SMOOTHING, IGNORE, CE_REDUCTION, GAMMA };
 #define CROSS_ENTROPY_ATTRS                                                   \
   {                                                                           \
     {"label_smoothing", CAPL_ATTR_REAL, .def = 0, .min = 0, .max = 1},        \
-    {"ignore_index", CAPL_ATTR_INT, .def = -100}, REDUCTION_ATTR              \
+    {"ignore_index", CAPL_ATTR_INT, .def = -100}, REDUCTION_ATTR,             \
+    {"gamma", CAPL_ATTR_REAL, .def = 0, .min = 0, .max = 100}                 \
   }
 
 static capl_status check_logits(const capl_tensor *logits, const capl_tensor *labels)
@@ -56,10 +57,23 @@ static capl_status check_logits(const capl_tensor *logits, const capl_tensor *la
   return need_vector(labels, "labels", logits->size[0], "row of logits");
 }
 
+/* weight: one per class, or left out. */
+static capl_status check_weight(const capl_call *call, int i)
+{
+  const capl_tensor *weight = i < call->n_in ? call->in[i] : NULL;
+  if (call->attr[GAMMA].f > 0 && call->attr[SMOOTHING].f > 0)
+    return CAPL_FAIL(CAPL_EVALUE, "gamma is %g and label_smoothing %g: one of them must be 0", call->attr[GAMMA].f,
+                     call->attr[SMOOTHING].f);
+  if (!weight) return CAPL_OK;
+  CAPL_TRY(need_float(weight, "weight"));
+  return need_vector(weight, "weight", call->in[0]->size[1], "class");
+}
+
 static capl_status cross_entropy_shape(const capl_call *call, capl_out_spec *out)
 {
   const capl_tensor *logits = call->in[0], *labels = call->in[1];
   CAPL_TRY(check_logits(logits, labels));
+  CAPL_TRY(check_weight(call, 2));
   spec_loss(logits, call->attr[CE_REDUCTION].i, 1, labels->size, out);
   return CAPL_OK;
 }
@@ -67,28 +81,33 @@ static capl_status cross_entropy_shape(const capl_call *call, capl_out_spec *out
 static capl_status cross_entropy_grad_shape(const capl_call *call, capl_out_spec *out)
 {
   CAPL_TRY(check_logits(call->in[0], call->in[1]));
+  CAPL_TRY(check_weight(call, 3));
   CAPL_TRY(need_dloss(call, call->attr[CE_REDUCTION].i, 1, call->in[0]->size));
   return rule_like_first(call, out);
 }
 
 static capl_status cross_entropy_grad_rule(const capl_node *node, capl_tensor *const *dy, capl_tensor **dx)
 {
-  return GRAD_CALL(CAPL_OP_cross_entropy_grad, node->attr, &dx[0], node->in[0], node->in[1], dy[0]);
+  capl_tensor *weight = node->n_in > 2 ? node->in[2] : NULL;
+  if (!node->needs[0]) return CAPL_OK;
+  return GRAD_CALL(CAPL_OP_cross_entropy_grad, node->attr, &dx[0], node->in[0], node->in[1], dy[0], weight);
 }
 
 const capl_op capl_op_cross_entropy = {
   .name = "cross_entropy",
-  .ins = "logits, labels",
+  .ins = "logits, labels, weight?",
   .outs = "loss",
   .n_out = 1,
   .attrs = CROSS_ENTROPY_ATTRS,
   .amp = CAPL_AMP_F32,
   .layout = CAPL_LAYOUT_ROW,
-  .save_in = 3u,
+  .save_in = 7u,
   .shape = cross_entropy_shape,
   .grad = cross_entropy_grad_rule,
   .doc = "Cross-entropy between softmax(logits) and integer labels.\n"
-         "logits (N,K); labels (N) i32|i64 in 0..K-1 -> loss, a scalar, or (N) for reduction none.\n"
+         "logits (N,K); labels (N) i32|i64 in 0..K-1; weight (K) of the classes -> loss, a scalar, or (N) for reduction none.\n"
+         "weight multiplies what each class costs; a mean is then by the weights of the labels. gamma g: rows count\n"
+         "(1 - p)^g of their label's probability p, as in focal loss. Differentiable in logits only.\n"
          "label_smoothing e: the target is 1 - e at the label plus e/K everywhere. Rows labelled ignore_index count\n"
          "nothing, also not in the mean; the mean of no rows is NaN. " REDUCTION_DOC "\n"
          "Errors: shape; dtype, for other labels; value, naming the row, for a label outside 0..K-1. A GPU cannot\n"
@@ -97,14 +116,15 @@ const capl_op capl_op_cross_entropy = {
 
 const capl_op capl_op_cross_entropy_grad = {
   .name = "cross_entropy_grad",
-  .ins = "logits, labels, dloss",
+  .ins = "logits, labels, dloss, weight?",
   .outs = "dlogits",
   .n_out = 1,
   .attrs = CROSS_ENTROPY_ATTRS,
   .layout = CAPL_LAYOUT_ROW,
   .shape = cross_entropy_grad_shape,
   .doc = "dlogits = (softmax(logits) - target) * dloss, by the counted rows for reduction mean.\n"
-         "logits (N,K), labels (N), dloss a scalar, or (N) for reduction none -> dlogits (N,K). Not differentiable.",
+         "logits (N,K), labels (N), dloss a scalar, or (N) for reduction none, weight (K) -> dlogits (N,K).\n"
+         "Not differentiable.",
 };
 
 /* bce_with_logits */
@@ -163,6 +183,53 @@ const capl_op capl_op_bce_with_logits_grad = {
          "x, target: the same shape; dloss a scalar, or of that shape for reduction none -> dx like x.\n"
          "Not differentiable.",
 };
+
+/* smooth_l1, sigmoid_focal: reduction, then the loss's own numbers */
+
+static capl_status smooth_l1_rule(const capl_node *node, capl_tensor *const *dy, capl_tensor **dx)
+{
+  TEMP capl_tensor *slope = NULL, *negative = NULL;
+  capl_attr dtype[CAPL_MAX_ATTR] = {CAPL_A_INT(node->in[1]->dtype)};
+  CAPL_TRY(GRAD_CALL(CAPL_OP_smooth_l1_grad, node->attr, &slope, node->in[0], node->in[1], dy[0]));
+  if (node->needs[0]) dx[0] = capl_tensor_ref(slope);
+  if (!node->needs[1]) return CAPL_OK;
+  CAPL_TRY(grad_affine(slope, -1, 0, &negative));
+  return GRAD_CALL(CAPL_OP_cast, dtype, &dx[1], negative);
+}
+
+static capl_status sigmoid_focal_rule(const capl_node *node, capl_tensor *const *dy, capl_tensor **dx)
+{
+  if (!node->needs[0]) return CAPL_OK;
+  return GRAD_CALL(CAPL_OP_sigmoid_focal_grad, node->attr, &dx[0], node->in[0], node->in[1], dy[0]);
+}
+
+#define ELEMENT_LOSS(op, text, slope, ...)                                                                             \
+  const capl_op capl_op_##op = {.name = #op, .ins = "x, target", .outs = "loss", .n_out = 1, .amp = CAPL_AMP_F32,       \
+                                .layout = CAPL_LAYOUT_DENSE, .save_in = 3u, .shape = bce_shape, .grad = op##_rule,      \
+                                .attrs = {REDUCTION_ATTR, __VA_ARGS__},                                                \
+                                .doc = text "\n"                                                                       \
+                                       "x: any shape; target: the same, any dtype -> loss, a scalar, or of x's shape "  \
+                                       "for reduction none.\n" REDUCTION_DOC "\n"                                      \
+                                       "Errors: shape, if x and target differ; dtype, if x is no float."};             \
+  const capl_op capl_op_##op##_grad = {.name = #op "_grad", .ins = "x, target, dloss", .outs = "dx", .n_out = 1,         \
+                                       .layout = CAPL_LAYOUT_DENSE, .shape = bce_grad_shape,                           \
+                                       .attrs = {REDUCTION_ATTR, __VA_ARGS__},                                         \
+                                       .doc = slope "\n"                                                               \
+                                              "x, target: the same shape; dloss a scalar, or of that shape for "       \
+                                              "reduction none -> dx like x.\nNot differentiable."};
+
+ELEMENT_LOSS(smooth_l1,
+             "Absolute error, squared where it is small: d = |x - target|; d^2 / (2 beta) where d < beta, else d - beta / 2.\n"
+             "beta 0: the absolute error itself. Differentiable in both.",
+             "dx = clamp((x - target) / beta, -1, 1) * dloss, by the number of elements for reduction mean.",
+             {"beta", CAPL_ATTR_REAL, .def = 1, .min = 0, .max = 1e30})
+
+ELEMENT_LOSS(sigmoid_focal,
+             "Focal loss: bce_with_logits times (1 - p)^gamma of the probability p that x gives to target, 0..1.\n"
+             "alpha: weight of target 1, with 1 - alpha for 0; below 0: none. Differentiable in x only.",
+             "dx = the slope of sigmoid_focal * dloss, by the number of elements for reduction mean.",
+             {"alpha", CAPL_ATTR_REAL, .def = 0.25, .min = -1, .max = 1},
+             {"gamma", CAPL_ATTR_REAL, .def = 2, .min = 0, .max = 100})
 
 /* multilabel_soft_margin */
 

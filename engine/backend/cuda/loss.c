@@ -1,4 +1,4 @@
-/* loss.c -- cross-entropy, binary cross-entropy, soft margin and squared error, forward and backward.
+/* loss.c -- cross-entropy, soft margin and losses of elements, forward and backward.
 **
 ** Losses stay on the device and are never looked at here. A label outside 0..K-1, which ref and cpu refuse, makes the
 ** loss NaN: labels are checked where they are loaded.
@@ -34,22 +34,26 @@ static capl_status sum_up(const capl_call *call, int kernel, int64_t blocks, con
   return status;
 }
 
-/* ---- cross-entropy: label_smoothing, ignore_index, reduction ---- */
+/* ---- cross-entropy: label_smoothing, ignore_index, reduction, gamma ---- */
 
-enum { SMOOTHING, IGNORE, CE_REDUCTION };
+enum { SMOOTHING, IGNORE, CE_REDUCTION, GAMMA };
 
-static loss_rows rows_of(const capl_call *call)
+/* weight: the place of that input. */
+static loss_rows rows_of(const capl_call *call, int place)
 {
+  const capl_tensor *weight = place < call->n_in ? call->in[place] : NULL;
   const capl_tensor *logits = call->in[0], *labels = call->in[1];
   return (loss_rows){.rows = logits->size[0], .classes = logits->size[1], .logits = capl_tensor_data(logits),
                      .labels = capl_tensor_data(labels), .label_dtype = (int)labels->dtype,
-                     .smoothing = (float)call->attr[SMOOTHING].f, .ignore = call->attr[IGNORE].i};
+                     .smoothing = (float)call->attr[SMOOTHING].f, .ignore = call->attr[IGNORE].i,
+                     .gamma = (float)call->attr[GAMMA].f, .weight = weight ? capl_tensor_data(weight) : NULL,
+                     .weight_dtype = weight ? (int)weight->dtype : 0};
 }
 
 static capl_status cu_cross_entropy(const capl_call *call)
 {
   int64_t reduction = call->attr[CE_REDUCTION].i;
-  cross_entropy_args args = {.r = rows_of(call)};
+  cross_entropy_args args = {.r = rows_of(call, 2)};
   int64_t blocks = row_blocks(args.r.rows);
   if (reduction != NONE)
     return sum_up(call, LOSS_CROSS_ENTROPY, blocks, &args, &args.partial, reduction == MEAN, 1);
@@ -57,12 +61,13 @@ static capl_status cu_cross_entropy(const capl_call *call)
   return launch(LOSS_CROSS_ENTROPY, call->in[0], blocks, &args);
 }
 
-static capl_status count_labels(cross_entropy_grad_args *args, int64_t *partial)
+static capl_status count_labels(cross_entropy_grad_args *args, void *partial)
 {
-  count_labels_args count = {args->r, partial};
+  count_labels_args count = {args->r, partial, args->r.weight ? partial : NULL};
   int64_t blocks = cu_blocks(args->r.rows, LOSS_THREADS);
   args->parts = (int)(blocks < LOSS_COUNT_BLOCKS ? blocks : LOSS_COUNT_BLOCKS);
   args->counted = partial;
+  args->weights = count.weights;
   return cu_launch(cu_loss_table[LOSS_COUNT_LABELS_ENTRY], args->parts, LOSS_THREADS, 0, &count);
 }
 
@@ -70,7 +75,7 @@ static capl_status cu_cross_entropy_grad(const capl_call *call)
 {
   const capl_tensor *dloss = call->in[2];
   int64_t reduction = call->attr[CE_REDUCTION].i;
-  cross_entropy_grad_args args = {.r = rows_of(call), .dloss = capl_tensor_data(dloss), .dloss_dtype = (int)dloss->dtype,
+  cross_entropy_grad_args args = {.r = rows_of(call, 3), .dloss = capl_tensor_data(dloss), .dloss_dtype = (int)dloss->dtype,
                                   .each = reduction == NONE, .dx = capl_tensor_data(call->out[0])};
   void *partial = NULL;
   capl_status status = CAPL_OK;
@@ -90,7 +95,8 @@ static capl_status element_loss(const capl_call *call, loss_term term)
   const capl_tensor *x = call->in[0], *target = call->in[1];
   int64_t reduction = call->attr[0].i;
   elements_args args = {.n = capl_tensor_numel(x), .term = term, .x = capl_tensor_data(x),
-                        .target = capl_tensor_data(target), .target_dtype = (int)target->dtype};
+                        .target = capl_tensor_data(target), .target_dtype = (int)target->dtype,
+                        .p = (float)call->attr[1].f, .q = (float)call->attr[2].f};
   int64_t blocks = cu_blocks(args.n, LOSS_THREADS);
   if (reduction != NONE)
     return sum_up(call, LOSS_ELEMENTS, blocks, &args, &args.partial, false, reduction == MEAN ? 1 / (double)args.n : 1);
@@ -128,25 +134,35 @@ static capl_status cu_multilabel_soft_margin(const capl_call *call)
   return sum_up(call, LOSS_ELEMENTS, cu_blocks(args.n, LOSS_THREADS), &args, &args.partial, false, 1 / count);
 }
 
-static capl_status cu_bce_with_logits_grad(const capl_call *call)
+static capl_status element_grad(const capl_call *call, loss_term term)
 {
   const capl_tensor *x = call->in[0], *target = call->in[1], *dloss = call->in[2];
   int64_t reduction = call->attr[0].i;
-  bce_grad_args args = {.n = capl_tensor_numel(x), .x = capl_tensor_data(x), .target = capl_tensor_data(target),
+  element_grad_args args = {.n = capl_tensor_numel(x), .x = capl_tensor_data(x), .target = capl_tensor_data(target),
                         .dloss = capl_tensor_data(dloss), .target_dtype = (int)target->dtype,
                         .dloss_dtype = (int)dloss->dtype, .each = reduction == NONE,
-                        .dx = capl_tensor_data(call->out[0])};
+                        .dx = capl_tensor_data(call->out[0]), .term = term, .p = (float)call->attr[1].f,
+                        .q = (float)call->attr[2].f};
   args.share = reduction == MEAN ? (float)(1 / (double)args.n) : 1.0f;
-  return launch(LOSS_BCE_GRAD, x, cu_blocks(args.n, LOSS_THREADS), &args);
+  return launch(LOSS_ELEMENT_GRAD, x, cu_blocks(args.n, LOSS_THREADS), &args);
 }
+
+#define ELEMENT_GRAD(op, term) \
+  static capl_status cu_##op##_grad(const capl_call *call) { return element_grad(call, term); }
+#define ELEMENT_LOSS(op, term)                                                             \
+  static capl_status cu_##op(const capl_call *call) { return element_loss(call, term); }   \
+  ELEMENT_GRAD(op, term)
+ELEMENT_GRAD(bce_with_logits, LOSS_BCE)
+ELEMENT_LOSS(smooth_l1, LOSS_SMOOTH_L1)
+ELEMENT_LOSS(sigmoid_focal, LOSS_FOCAL)
 
 /* ---- rows ---- */
 
-/* Targets and gradients of losses may be anything but f64. */
+/* Targets, weights and gradients of losses may be anything but f64. */
 static bool supports_loss(const capl_call *call)
 {
   for (int i = 1; i < call->n_in; i++)
-    if (call->in[i]->dtype == CAPL_F64) return false;
+    if (call->in[i] && call->in[i]->dtype == CAPL_F64) return false;
   return true;
 }
 
@@ -161,6 +177,10 @@ const capl_kernel cu_loss_kernels[] = {
   {CAPL_OP_cross_entropy_grad, cu_cross_entropy_grad, supports_loss, CU_REAL},
   {CAPL_OP_bce_with_logits, cu_bce_with_logits, supports_loss, CU_REAL},
   {CAPL_OP_bce_with_logits_grad, cu_bce_with_logits_grad, supports_loss, CU_REAL},
+  {CAPL_OP_smooth_l1, cu_smooth_l1, supports_loss, CU_REAL},
+  {CAPL_OP_smooth_l1_grad, cu_smooth_l1_grad, supports_loss, CU_REAL},
+  {CAPL_OP_sigmoid_focal, cu_sigmoid_focal, supports_loss, CU_REAL},
+  {CAPL_OP_sigmoid_focal_grad, cu_sigmoid_focal_grad, supports_loss, CU_REAL},
   {CAPL_OP_multilabel_soft_margin, cu_multilabel_soft_margin, supports_margin, CU_REAL},
   {CAPL_OP_mse, cu_mse, supports_loss, CU_REAL},
   {0},

@@ -150,6 +150,14 @@ typedef struct {
   float scale;        /* of what stays */
 } vec_dropout;
 
+/* A loss of elements of dtype real; p, q: its numbers. */
+typedef enum { VEC_SMOOTH_L1, VEC_SIGMOID_FOCAL } vec_loss_kind;
+typedef struct {
+  vec_loss_kind kind;
+  capl_dtype real;
+  float p, q;
+} vec_loss;
+
 #define CPU_VEC_MAP(X)                                                                                         \
   /* batch norm: sum[c] += of (x - center), square[c] += of its square */                                      \
   X(void, norm_sums, (const vec_pixels *p, const void *x, const float *center, double *sum, double *square))   \
@@ -245,6 +253,11 @@ typedef struct {
   ** and from[s-2] + skip[s] joined, minus less; to = path + e. from[-2] and from[-1] are readable. Gives to's largest. */ \
   X(float, ctc_step, (int64_t n, const float *from, const float *skip, const float *e, float less,             \
                       float *path, float *to))                                                                 \
+  /* other losses, likewise */                                                                                 \
+  X(double, loss_sum, (const vec_loss *l, int64_t n, const void *x, const float *target))                      \
+  X(void, loss_each, (const vec_loss *l, int64_t n, const void *x, const float *target, float *y))             \
+  X(void, loss_grad, (const vec_loss *l, int64_t n, const void *x, const float *target, float scale,           \
+                      const float *each, void *dx))                                                            \
   X(void, lstm_cell, (const vec_rnn *p))                                                                       \
   X(void, lstm_cell_grad, (const vec_rnn_grad *p))                                                             \
   X(void, gru_cell, (const vec_rnn *p))                                                                        \

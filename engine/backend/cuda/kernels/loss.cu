@@ -93,15 +93,46 @@ template <class T> static __device__ __forceinline__ row_sums sums_of(const T *x
   return s;
 }
 
+static __device__ __forceinline__ float weight_of(const loss_rows &r, int64_t k)
+{
+  return r.weight ? real_at(r.weight_dtype, r.weight, k) : 1.0f;
+}
+
+/* (1 - p)^gamma, where the label's probability p costs nll = -log(p). */
+static __device__ __forceinline__ float focus(const loss_rows &r, float nll)
+{
+  return r.gamma == 0 ? 1.0f : powf(-expm1f(-nll), r.gamma);
+}
+
+/* The slope of focus(nll) * nll by nll. */
+static __device__ __forceinline__ float focus_slope(const loss_rows &r, float nll)
+{
+  float rest = -expm1f(-nll);
+  if (r.gamma == 0) return 1.0f;
+  return rest > 0 ? focus(r, nll) * (1.0f + r.gamma * (nll < 80.0f ? expf(-nll) * nll : 0.0f) / rest) : 0.0f;
+}
+
+/* The sum over the classes of what f(k) is, in all lanes. */
+#define SUM_OF_CLASSES(r, sum, term)                                            \
+  do {                                                                          \
+    for (int64_t k = lane_of(); k < (r).classes; k += 32) (sum) += (term);      \
+    (sum) = cu_warp_sum(sum);                                                   \
+  } while (0)
+
 /* Terms of weight 0 are left out: a logit of -inf off the target costs nothing. */
 template <class T> static __device__ __forceinline__ float row_loss(const loss_rows &r, int64_t row, int64_t label)
 {
   if (!is_class(r, label)) return NAN;
   const T *x = (const T *)r.logits + row * r.classes;
   row_sums s = sums_of(x, r.classes);
-  float all = logf(s.exponentials), loss = all - (cu_float(x[label]) - s.max);
-  if (r.smoothing > 0) loss = (1.0f - r.smoothing) * loss + r.smoothing * (all - s.below / (float)r.classes);
-  return loss;
+  float all = logf(s.exponentials), nll = all - (cu_float(x[label]) - s.max);
+  float loss = nll * weight_of(r, label) * focus(r, nll), spread = all * (float)r.classes - s.below;
+  if (r.smoothing <= 0) return loss;
+  if (r.weight) {
+    spread = 0;
+    SUM_OF_CLASSES(r, spread, weight_of(r, k) * (all - (cu_float(x[k]) - s.max)));
+  }
+  return (1.0f - r.smoothing) * loss + r.smoothing * spread / (float)r.classes;
 }
 
 template <class T> __global__ void __launch_bounds__(LOSS_THREADS) cross_entropy(cross_entropy_args a)
@@ -113,7 +144,7 @@ template <class T> __global__ void __launch_bounds__(LOSS_THREADS) cross_entropy
     float loss = ignored ? 0.0f : row_loss<T>(a.r, row, label);
     if (a.each && lane_of() == 0) a.each[row] = loss;
     sum += loss;
-    counted += ignored ? 0.0f : 1.0f;
+    counted += ignored ? 0.0f : is_class(a.r, label) ? weight_of(a.r, label) : 1.0f;
   }
   bool speaks = lane_of() == 0; /* all lanes of a warp have the same numbers */
   if (!a.each) store_part(a.partial, speaks ? sum : 0.0f, speaks ? counted : 0.0f);
@@ -123,8 +154,17 @@ __global__ void __launch_bounds__(LOSS_THREADS) count_labels(count_labels_args a
 {
   __shared__ float room[32];
   int64_t step = (int64_t)gridDim.x * LOSS_THREADS, counted = 0;
-  for (int64_t row = (int64_t)blockIdx.x * LOSS_THREADS + threadIdx.x; row < a.r.rows; row += step)
-    counted += label_of(a.r, row) != a.r.ignore;
+  float weight = 0;
+  for (int64_t row = (int64_t)blockIdx.x * LOSS_THREADS + threadIdx.x; row < a.r.rows; row += step) {
+    int64_t label = label_of(a.r, row);
+    counted += label != a.r.ignore;
+    if (a.weights && label != a.r.ignore && is_class(a.r, label)) weight += weight_of(a.r, label);
+  }
+  if (a.weights) {
+    weight = cu_block_sum(weight, room);
+    if (threadIdx.x == 0) a.weights[blockIdx.x] = weight;
+    return;
+  }
   /* floats hold whole numbers up to 2^24: low and high halves apart */
   float low = cu_block_sum((float)(counted & 0xffff), room);
   __syncthreads();
@@ -144,23 +184,33 @@ static __device__ __forceinline__ void row_slope(const loss_rows &r, int64_t row
 {
   const T *x = (const T *)r.logits + row * r.classes;
   row_sums s = sums_of(x, r.classes);
-  float even = r.smoothing / (float)r.classes, whole = 1.0f - r.smoothing, by = 1.0f / s.exponentials;
+  float even = r.smoothing / (float)r.classes, whole = 1.0f - r.smoothing, by = 1.0f / s.exponentials, sum = 1.0f;
   if (!is_class(r, label)) dloss = NAN;
+  else if (r.gamma > 0) dloss *= focus_slope(r, logf(s.exponentials) - (cu_float(x[label]) - s.max));
+  if (r.weight) {
+    sum = 0;
+    SUM_OF_CLASSES(r, sum, weight_of(r, k) * (k == label ? even + whole : even));
+  }
   for (int64_t k = lane_of(); k < r.classes; k += 32) {
-    float target = k == label ? even + whole : even;
-    dx[k] = cu_as<T>((expf(cu_float(x[k]) - s.max) * by - target) * dloss);
+    float target = weight_of(r, k) * (k == label ? even + whole : even);
+    dx[k] = cu_as<T>((expf(cu_float(x[k]) - s.max) * by * sum - target) * dloss);
   }
 }
 
 template <class T> __global__ void __launch_bounds__(LOSS_THREADS) cross_entropy_grad(cross_entropy_grad_args a)
 {
   int64_t counted = 0;
-  for (int k = 0; a.counted && k < a.parts; k++) counted += a.counted[k];
+  float weight = 0;
+  for (int k = 0; a.counted && k < a.parts; k++) {
+    if (a.weights) weight += a.weights[k];
+    else counted += a.counted[k];
+  }
+  if (!a.weights) weight = (float)counted;
   for (int64_t row = first_row(); row < a.r.rows; row += row_step()) {
     int64_t label = label_of(a.r, row);
     T *dx = (T *)a.dx + row * a.r.classes;
     if (label != a.r.ignore) {
-      row_slope<T>(a.r, row, label, row_dloss(a, row, (float)counted), dx);
+      row_slope<T>(a.r, row, label, row_dloss(a, row, weight), dx);
       continue;
     }
     for (int64_t k = lane_of(); k < a.r.classes; k += 32) dx[k] = cu_as<T>(0.0f);
@@ -181,10 +231,57 @@ static __device__ __forceinline__ float sigmoid(float x)
   return x >= 0 ? small : e * small;
 }
 
+static __device__ __forceinline__ float smooth_l1(float d, float beta)
+{
+  float far = fabsf(d);
+  return far < beta ? 0.5f * d * d / beta : far - 0.5f * beta;
+}
+
+static __device__ __forceinline__ float smooth_l1_slope(float d, float beta)
+{
+  return fabsf(d) < beta ? d / beta : d > 0 ? 1.0f : d < 0 ? -1.0f : d;
+}
+
+/* The weight of target times (1 - p)^gamma; *rest: 1 - p, written so that nothing is lost where it is small. */
+static __device__ __forceinline__ float focal_weight(float x, float target, float alpha, float gamma, float *rest)
+{
+  *rest = sigmoid(x) * (1.0f - target) + sigmoid(-x) * target;
+  float power = gamma == 2 ? *rest * *rest : gamma == 0 ? 1.0f : powf(*rest, gamma);
+  return power * (alpha < 0 ? 1.0f : alpha * target + (1.0f - alpha) * (1.0f - target));
+}
+
+static __device__ __forceinline__ float focal(float x, float target, float alpha, float gamma)
+{
+  float rest;
+  return focal_weight(x, target, alpha, gamma, &rest) * bce(x, target);
+}
+
+static __device__ __forceinline__ float focal_slope(float x, float target, float alpha, float gamma)
+{
+  float rest, weight = focal_weight(x, target, alpha, gamma, &rest), p = sigmoid(x), q = sigmoid(-x);
+  float turn = rest > 0 ? p * q * (1.0f - 2.0f * target) / rest : 0.0f;
+  return weight * (p * (1.0f - target) - q * target + gamma * turn * bce(x, target));
+}
+
 template <class T> static __device__ __forceinline__ float term_at(const elements_args &a, int64_t i)
 {
   float x = cu_float(((const T *)a.x)[i]), target = real_at(a.target_dtype, a.target, i), away = x - target;
-  return a.term == LOSS_BCE ? bce(x, target) : away * away;
+  switch (a.term) {
+  case LOSS_BCE: return bce(x, target);
+  case LOSS_SQUARED: return away * away;
+  case LOSS_SMOOTH_L1: return smooth_l1(away, a.p);
+  default: return focal(x, target, a.p, a.q);
+  }
+}
+
+/* Of squared error the gradient is taken by ordinary ops. */
+static __device__ __forceinline__ float slope_of(const element_grad_args &a, float x, float target)
+{
+  switch (a.term) {
+  case LOSS_BCE: return sigmoid(x) - target;
+  case LOSS_SMOOTH_L1: return smooth_l1_slope(x - target, a.p);
+  default: return focal_slope(x, target, a.p, a.q);
+  }
 }
 
 template <class T> __global__ void __launch_bounds__(LOSS_THREADS) elements(elements_args a)
@@ -210,17 +307,17 @@ template <class T> __global__ void __launch_bounds__(LOSS_THREADS) margin(margin
   }
 }
 
-template <class T> __global__ void __launch_bounds__(LOSS_THREADS) bce_grad(bce_grad_args a)
+template <class T> __global__ void __launch_bounds__(LOSS_THREADS) element_grad(element_grad_args a)
 {
   int64_t step = (int64_t)gridDim.x * LOSS_THREADS;
   float all = a.each ? 0.0f : real_at(a.dloss_dtype, a.dloss, 0);
   for (int64_t i = (int64_t)blockIdx.x * LOSS_THREADS + threadIdx.x; i < a.n; i += step) {
     float dloss = (a.each ? real_at(a.dloss_dtype, a.dloss, i) : all) * a.share;
-    float slope = sigmoid(cu_float(((const T *)a.x)[i])) - real_at(a.target_dtype, a.target, i);
+    float slope = slope_of(a, cu_float(((const T *)a.x)[i]), real_at(a.target_dtype, a.target, i));
     ((T *)a.dx)[i] = cu_as<T>(slope * dloss);
   }
 }
 
 /* ORDER loss kernels */
 CU_TABLE(cu_loss_table, CU_FLOATS(cross_entropy), CU_FLOATS(cross_entropy_grad), CU_FLOATS(elements), CU_FLOATS(margin),
-         CU_FLOATS(bce_grad), CU_ENTRY(count_labels), CU_ENTRY(loss_total))
+         CU_FLOATS(element_grad), CU_ENTRY(count_labels), CU_ENTRY(loss_total))

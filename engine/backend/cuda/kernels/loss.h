@@ -14,8 +14,10 @@ typedef struct {
   int64_t rows, classes;
   const void *logits, *labels;
   int label_dtype; /* capl_dtype: i32 or i64 */
-  float smoothing;
+  float smoothing, gamma;
   int64_t ignore;
+  const void *weight; /* of classes, or NULL */
+  int weight_dtype;
 } loss_rows;
 
 typedef struct {
@@ -24,10 +26,11 @@ typedef struct {
   float *partial; /* [blocks][2] */
 } cross_entropy_args;
 
-/* partial: here [blocks] numbers of rows that are not ignored. */
+/* partial: here [blocks] numbers of rows that are not ignored; or weights: the sums of what their labels weigh. */
 typedef struct {
   loss_rows r;
   int64_t *partial;
+  float *weights;
 } count_labels_args;
 
 typedef struct {
@@ -36,11 +39,12 @@ typedef struct {
   int dloss_dtype;
   bool each;              /* dloss of every row */
   const int64_t *counted; /* reduction mean: to divide by, in parts; else NULL */
+  const float *weights;   /* the same where classes have weights */
   int parts;
   void *dx;
 } cross_entropy_grad_args;
 
-typedef enum { LOSS_BCE, LOSS_SQUARED } loss_term;
+typedef enum { LOSS_BCE, LOSS_SQUARED, LOSS_SMOOTH_L1, LOSS_FOCAL } loss_term;
 
 /* x and target in the same order. */
 typedef struct {
@@ -48,6 +52,7 @@ typedef struct {
   loss_term term;
   const void *x, *target;
   int target_dtype;
+  float p, q; /* the loss's numbers */
   float *each, *partial; /* as in cross_entropy_args */
 } elements_args;
 
@@ -63,10 +68,12 @@ typedef struct {
   int64_t n;
   const void *x, *target, *dloss;
   int target_dtype, dloss_dtype;
+  loss_term term;
+  float p, q;
   bool each;   /* dloss of every element */
   float share; /* 1, or 1 / n */
   void *dx;
-} bce_grad_args;
+} element_grad_args;
 
 typedef struct {
   const float *partial;
@@ -77,7 +84,7 @@ typedef struct {
 } loss_total_args;
 
 /* Kernels of the table; those before LOSS_SINGLE have three types. */
-enum { LOSS_CROSS_ENTROPY, LOSS_CROSS_ENTROPY_GRAD, LOSS_ELEMENTS, LOSS_MARGIN, LOSS_BCE_GRAD, LOSS_SINGLE };
+enum { LOSS_CROSS_ENTROPY, LOSS_CROSS_ENTROPY_GRAD, LOSS_ELEMENTS, LOSS_MARGIN, LOSS_ELEMENT_GRAD, LOSS_SINGLE };
 enum { LOSS_COUNT_LABELS_ENTRY = CU_TYPES * LOSS_SINGLE, LOSS_TOTAL_ENTRY };
 
 enum { LOSS_THREADS = 256, LOSS_COUNT_BLOCKS = 64 };
