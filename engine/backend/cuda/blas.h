@@ -71,6 +71,12 @@ const char *blas_describe(const blas_record *record, char *buf, size_t len);
 /* Adds one to the counter of the type that its arithmetic is in (fp32_kernels, tf32_kernels ...). */
 void blas_count(const blas_record *record);
 
+/* ---- running with a fallback (matmul.c) ---------------------------------------------------------- */
+
+/* By the library where it can, if need be with the epilogue behind it; else by an own kernel, which stores y without gaps.
+** All epilogues but row_sums. */
+capl_status cu_product(blas_record *record, const blas_pointers *p);
+
 /* ---- running (blas.c) ------------------------------------------------------------------------- */
 
 /* Whether the library has an algorithm for the record. *found is set with CAPL_OK only. ESTATE for a new record while

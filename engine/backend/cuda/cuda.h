@@ -68,6 +68,7 @@ extern const capl_kernel cu_matmul_kernels[];
 extern const capl_kernel cu_norm_kernels[];
 extern const capl_kernel cu_layer_norm_kernels[];
 extern const capl_kernel cu_pool_kernels[];
+extern const capl_kernel cu_rnn_kernels[];
 extern const capl_kernel cu_elementwise_kernels[];
 extern const capl_kernel cu_activation_kernels[];
 extern const capl_kernel cu_pointwise_kernels[];

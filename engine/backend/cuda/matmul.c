@@ -78,8 +78,7 @@ static capl_status finish(const blas_record *r, const blas_pointers *p)
   return cu_launch(cu_matmul_table[FINISH + (int)cu_type_of(r->y.dtype)], cu_blocks(args.n, CU_THREADS), CU_THREADS, 0, &args);
 }
 
-/* By the library where it can, if need be with the epilogue behind it; else by the own kernel. All but row_sums. */
-static capl_status run_product(blas_record *r, const blas_pointers *p)
+capl_status cu_product(blas_record *r, const blas_pointers *p)
 {
   bool done;
   CAPL_TRY(run_library(r, p, &done));
@@ -136,7 +135,7 @@ static capl_status linear(const capl_call *call, bool relu)
   blas_pointers p = {capl_tensor_data(x), capl_tensor_data(weight), capl_tensor_data(y), NULL};
   record.epilogue = bias ? (relu ? BLAS_BIAS_RELU : BLAS_BIAS) : (relu ? BLAS_RELU : BLAS_PLAIN);
   if (bias) p.vector = capl_tensor_data(bias);
-  capl_status status = last_size(x) ? run_product(&record, &p) : run_own(&record, &p); /* no terms: bias only */
+  capl_status status = last_size(x) ? cu_product(&record, &p) : run_own(&record, &p); /* no terms: bias only */
   capl_tensor_unref(bias);
   return status;
 }
@@ -153,7 +152,7 @@ static capl_status cu_linear_grad_x(const capl_call *call)
   if (last_size(dy) == 0) return cu_fill_tensor(dx, 0);
   blas_record record = blas_begin(dy->dtype, rows_of(dy), last_size(dx), last_size(dy), false, false);
   blas_pointers p = {capl_tensor_data(dy), capl_tensor_data(weight), capl_tensor_data(dx), NULL};
-  return run_product(&record, &p);
+  return cu_product(&record, &p);
 }
 
 /* dw (O, I) = dy' (O, rows) * x (rows, I), f32 from any type; db (O) = sums of dy over rows, in the same pass over dy
@@ -181,7 +180,7 @@ static capl_status cu_linear_grad_w(const capl_call *call)
     record.epilogue = BLAS_PLAIN;
     p.vector = NULL;
   }
-  return run_product(&record, &p);
+  return cu_product(&record, &p);
 }
 
 /* ---- matmul ----------------------------------------------------------------------------------- */
@@ -267,7 +266,7 @@ static void *advance(const void *p, capl_dtype dtype, int64_t elements)
 static capl_status run_batches(const batches *all, int dim, const blas_record *r, blas_pointers p)
 {
   blas_record one = *r;
-  if (dim == all->n) return run_product(&one, &p);
+  if (dim == all->n) return cu_product(&one, &p);
   for (int64_t i = 0; i < all->dim[dim].count; i++) {
     blas_pointers at = {.a = advance(p.a, r->a.dtype, i * all->dim[dim].a),
                         .b = advance(p.b, r->b.dtype, i * all->dim[dim].b),

@@ -20,6 +20,7 @@ set(CUDA_C_SOURCES
   norm.c
   layer_norm.c
   pool.c
+  rnn.c
   elementwise.c
   activation.c
   pointwise.c
@@ -52,6 +53,7 @@ set(CUDA_KERNELS
   kernels/layer_norm.cu
   kernels/optim.cu
   kernels/pool.cu
+  kernels/rnn.cu
   kernels/loss.cu
   kernels/ctc.cu
   kernels/conv.cu
