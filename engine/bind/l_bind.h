@@ -127,6 +127,7 @@ void bind_open_fuse(lua_State *L);
 void bind_open_scopes(lua_State *L);
 void bind_open_misc(lua_State *L);
 void bind_open_finite(lua_State *L);
+void bind_open_text(lua_State *L);
 void bind_open_recompute(lua_State *L);
 void bind_open_data(lua_State *L);
 void bind_open_io(lua_State *L);

@@ -363,6 +363,7 @@ static void open_core(lua_State *L)
   bind_open_scopes(L);
   bind_open_misc(L);
   bind_open_finite(L);
+  bind_open_text(L);
   bind_open_recompute(L);
   bind_open_data(L);
   capl_sys_push(L);

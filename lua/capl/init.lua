@@ -126,7 +126,7 @@ capl.is_error = core.is_error
 -- ---- parts that are loaded when first used ----
 
 local later = {
-  data = {"data"}, augment = {"augment"}, plot = {"plot"}, train = {"train"}, io = {"io"},
+  data = {"data"}, augment = {"augment"}, plot = {"plot"}, text = {"text"}, train = {"train"}, io = {"io"},
   params = {"params", "params"}, choice = {"params", "choice"},
   capture = {"capture"}, distributed = {"distributed", "distributed"}, text_meter = {"meter.text", "of_charset"},
   progress = {"run.progress", "new"}, final = {"run", "final"},

@@ -86,3 +86,62 @@ describe("the CTC loss", function()
     assert.is_true(last < 0.05 and first > 0.5, ("%g to %g"):format(first, last))
   end)
 end)
+
+describe("decoding", function()
+  local text = capl.text
+  -- Two steps of "a" at 0.4, the blank at 0.6: blank blank is the best path, "a" the best text.
+  local close_call = capl.tensor {{{math.log(0.4), math.log(0.6)}, {math.log(0.4), math.log(0.6)}}}
+
+  it("is greedy by path, and by beam the best text", function()
+    local path, best = text.ctc_greedy(close_call, {charset = "a"})[1], text.ctc_beam(close_call, {charset = "a", n = 5})[1]
+    assert.equal("", path.text)
+    near(0.36, path.confidence)
+    assert.equal(2, #best)
+    assert.equal("a", best[1].text)
+    near(0.64, best[1].confidence)
+    near(0.4, best[1].confidences[1])
+    near(0.36, best[2].confidence)
+  end)
+
+  it("keeps to lengths, characters and patterns", function()
+    capl.manual_seed(9)
+    local scores = capl.randn(6, 12, 6) * 3
+    local function check_all(opts, pattern)
+      opts.charset = "abcde"
+      for i, one in ipairs(text.ctc_greedy(scores, opts)) do
+        local beam = text.ctc_beam(scores:narrow(1, i, 1), opts)[1][1]
+        assert.matches(pattern, one.text)
+        assert.matches(pattern, beam.text)
+        assert.is_true(beam.log_prob >= one.log_prob)
+        assert.equal(#one.text, #one.steps)
+        assert.equal(#one.text, #one.confidences)
+      end
+    end
+    check_all({length = 4}, "^[a-e][a-e][a-e][a-e]$")
+    check_all({allowed = "ab", max_length = 3}, "^[ab]?[ab]?[ab]?$")
+    check_all({allowed = {0, 4}, min_length = 1}, "^[ae]+$")
+    check_all({pattern = {"ab", "e", "cd"}}, "^[ab]e[cd]$")
+  end)
+
+  it("takes a blank at any class, and time steps of each sample", function()
+    local scores = capl.tensor {{{0, 9, 0}, {9, 0, 0}, {0, 0, 9}}, {{0, 9, 0}, {9, 0, 0}, {0, 0, 9}}}
+    local out = text.ctc_greedy(scores, {charset = "xy", blank = 0, lengths = {3, 2}})
+    assert.same({"xy", "x"}, {out[1].text, out[2].text})
+    assert.same({1, 2}, out[1].classes)
+    assert.same({1, 3}, out[1].steps)
+    assert.same({{}}, {text.ctc_greedy(capl.zeros(0, 3, 4))})
+  end)
+
+  it("names what is wrong", function()
+    local bad = capl.tensor {{{0, 1}, {0, 1}}, {{0, 1}, {0 / 0, 1}}}
+    assert.matches("class 0 at time step 1 is not a number.*sample 2 of 2", error_text(text.ctc_greedy, bad))
+    assert.matches("a text of 3 characters needs as many time steps, there are 2", error_text(text.ctc_greedy, close_call, {length = 3}), 1, true)
+    assert.matches("'z' is not in the charset", error_text(text.ctc_beam, close_call, {charset = "a", allowed = "z"}), 1, true)
+    assert.matches("charset of 3 characters and a blank, but 2 classes", error_text(text.ctc_greedy, close_call, {charset = "abc"}), 1, true)
+    assert.matches("7 is no class", error_text(text.ctc_greedy, close_call, {allowed = {7}}), 1, true)
+    assert.matches("1 lengths for 2 samples", error_text(text.ctc_greedy, bad, {lengths = {1}}), 1, true)
+    assert.matches("3 time steps of 2", error_text(text.ctc_greedy, close_call, {lengths = {3}}), 1, true)
+    assert.matches("width is 1 or more", error_text(text.ctc_beam, close_call, {width = 0}), 1, true)
+    assert.matches("did you mean 'lengths'", error_text(text.ctc_greedy, close_call, {lenghts = {3}}), 1, true)
+  end)
+end)
