@@ -6,7 +6,8 @@ local root = (os.getenv("CAPL_SOURCE_DIR") or ".") .. "/lua/capl/"
 local files = {"init.lua", "tensor.lua", "nn/init.lua", "nn/class.lua", "nn/module.lua", "nn/sequential.lua",
   "nn/parameter.lua", "nn/conv2d.lua", "nn/conv_transpose2d.lua", "nn/linear.lua", "nn/batchnorm.lua", "nn/activation.lua",
   "nn/pooling.lua", "nn/pixel_unshuffle.lua", "nn/recurrent.lua", "nn/loss.lua", "nn/ctc.lua", "nn/summary.lua",
-  "optim/optimizer.lua", "optim/algorithms.lua", "optim/muon.lua", "train/monitor.lua", "optim/join.lua", "optim/schedule.lua", "train/fit.lua",
+  "optim/optimizer.lua", "optim/algorithms.lua", "optim/muon.lua", "train/monitor.lua", "optim/join.lua", "optim/schedule.lua",
+  "train/fit.lua", "text.lua",
   "train/evaluate.lua", "train/tree.lua", "train/checkpoint.lua", "train/weights.lua", "train/ema.lua", "train/freeze.lua",
   "optim/clip.lua", "optim/groups.lua", "optim/lr_factor.lua", "train/early_stopping.lua", "train/best_tracker.lua",
   "train/evaluation.lua", "meter/text.lua", "meter/segmentation.lua", "meter/localisation.lua",
@@ -57,6 +58,7 @@ describe("docstrings", function()
     assert.same({}, undocumented(capl.optim.schedule))
     assert.same({}, undocumented(capl.train))
     assert.same({}, undocumented(capl.plot))
+    assert.same({}, undocumented(capl.text))
     assert.same({}, undocumented(capl.augment))
   end)
 
