@@ -26,7 +26,9 @@ end
 local function flags_of(op, list, K, classes)
   local wanted = {}
   if type(list) == "string" then
-    if not classes then check.fail(op, "characters were given, but no charset", "charset = the characters in the order of their classes") end
+    if not classes then
+      check.fail(op, "characters were given, but no charset", "charset = the characters in the order of their classes")
+    end
     for c in list:gmatch(".") do
       if not classes[c] then check.fail(op, ("'%s' is not in the charset"):format(c)) end
       wanted[classes[c]] = true
@@ -104,7 +106,7 @@ end
 -- opts charset (K - 1 characters); blank = K - 1; lengths = time steps of each sample; length, or min_length and max_length:
 --      characters; allowed = a string of characters, or a list of classes; pattern = a list of such, one for each place
 -- errs value: scores that are not numbers; limits that no text keeps to, e.g. more characters than time steps
--- eg   capl.text.ctc_greedy(capl.tensor{{{9, 0, 0}, {9, 0, 0}, {0, 0, 9}, {9, 0, 0}}}, {charset = "ab"})[1].text  --> "aa"
+-- eg   capl.text.ctc_greedy(capl.tensor{{{9, 0, 0}, {9, 0, 0}, {0, 0, 9}, {9, 0, 0}}}, {charset = "ab"})[1].text == "aa"  --> true
 function text.ctc_greedy(scores, opts)
   local o = check.options("text.ctc_greedy", greedy_spec, opts)
   local out = decode("text.ctc_greedy", scores, o, 0, 0, 1)
