@@ -374,4 +374,6 @@ function tensor.full_like(x, value)
   return core.full(x.shape, check.arg(2, "full_like", "number", value), {dtype = x.dtype, device = x.device})
 end
 
+for name, fn in pairs(require "rearrange") do tensor[name] = fn end
+
 return tensor

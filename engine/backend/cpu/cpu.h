@@ -22,6 +22,8 @@ extern const capl_kernel cpu_rnn_kernels[], cpu_rnn_grad_kernels[];
 extern const capl_kernel cpu_elementwise_kernels[];
 extern const capl_kernel cpu_activation_kernels[];
 extern const capl_kernel cpu_shape_kernels[];
+extern const capl_kernel cpu_take_kernels[];
+extern const capl_kernel cpu_sample_kernels[];
 extern const capl_kernel cpu_reduce_kernels[];
 extern const capl_kernel cpu_softmax_kernels[];
 extern const capl_kernel cpu_loss_kernels[];

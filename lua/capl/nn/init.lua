@@ -17,7 +17,8 @@ local nn = {
   Checkpoint = require("recompute").Checkpoint,
 }
 
-for _, part in ipairs{"nn.batchnorm", "nn.activation", "nn.pooling", "nn.sequential", "nn.loss", "nn.ctc", "nn.recurrent",
+for _, part in ipairs{"nn.batchnorm", "nn.activation", "nn.pooling", "nn.sampling", "nn.embedding",
+  "nn.sequential", "nn.loss", "nn.ctc", "nn.recurrent",
   "nn.layernorm"} do
   for name, value in pairs(require(part)) do nn[name] = value end
 end

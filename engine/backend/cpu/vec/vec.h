@@ -30,6 +30,12 @@ typedef struct {
   int64_t width, channels;
 } vec_pool_row;
 
+/* What targets are weighted sums of: taps start[i] .. start[i+1]-1 of target i. */
+typedef struct {
+  const int32_t *start, *from;
+  const float *weight;
+} vec_taps;
+
 /* Weight gradient of a convolution with few input channels, one row of dy.
 ** x: kernel_h rows, padding included, each starting at the first tap; taps = kernel_w * Cin consecutive
 ** values, step values further per output pixel. Added to dw[kernel_h][taps][channels] and db[channels].
@@ -195,6 +201,16 @@ typedef struct {
   /* dx = sum of taps[i] where index[i] == place[i] */                                                         \
   X(void, pool_pick, (capl_dtype real, int64_t channels, int n, const void *const *taps,                       \
                       const uint8_t *const *index, const uint8_t *place, void *dx))                            \
+  /* y = sum of weight[k] * row[k], rows of n values */                                                         \
+  X(void, blend_rows, (capl_dtype real, int64_t n, int rows, const void *const *row, const float *weight,      \
+                       float *y))                                                                              \
+  /* pixel w of y (width pixels) = sum of the pixels of x that its taps name */                                \
+  X(void, blend_pixels, (capl_dtype real, const vec_taps *t, int64_t width, int64_t channels, const float *x,  \
+                         void *y))                                                                             \
+  /* y += x, y += weight * x */                                                                                \
+  X(void, add_row, (capl_dtype real, int64_t n, const void *x, float *y))                                      \
+  X(void, add_weighted, (capl_dtype real, int64_t n, const void *x, float weight, float *y))                   \
+  X(float, dot, (capl_dtype real, int64_t n, const void *a, const void *b))                                    \
   X(void, conv_row_grad_w, (const vec_conv_row *p, const float *const *x, const void *dy, float *dw, float *db)) \
   /* y = bias + sum over taps of x[t] * w[t]; x[t]: what tap t reads for the first pixel. bias may be NULL */    \
   X(void, depthwise, (const vec_depthwise *p, const void *const *x, const float *const *w, const float *bias,  \

@@ -1,0 +1,352 @@
+/* sample.c -- interpolate and grid_sample over channels-last images, and their gradients.
+**
+** interpolate treats the two axes one after the other: rows are blended into one, along which pixels are blended. Its
+** gradient is the same with the table of weights turned round, so no two threads write the same place.
+** SPDX-License-Identifier: Apache-2.0
+*/
+#include "ops/sample.h"
+
+#include <string.h>
+
+#include "backend/cpu/cpu.h"
+#include "base/float16.h"
+
+/* ---- tables of weights ---- */
+
+/* For each target the sources it is a weighted sum of, in ascending order. */
+typedef struct {
+  vec_taps taps;
+  int32_t *start, *from;
+  float *weight;
+} tap_table;
+
+static size_t table_bytes(int64_t targets, int64_t taps)
+{
+  return (size_t)(targets + 1 + taps) * sizeof(int32_t) + (size_t)taps * sizeof(float);
+}
+
+static void table_place(tap_table *t, void *memory, int64_t targets, int64_t taps)
+{
+  t->start = memory;
+  t->from = t->start + targets + 1;
+  t->weight = (float *)(t->from + taps);
+  t->taps = (vec_taps){t->start, t->from, t->weight};
+}
+
+/* Outputs as sums of inputs. A weight of 0 makes no tap: what it would multiply may be infinite. */
+static void table_forward(tap_table *t, const sample_axis *a)
+{
+  int32_t n = 0;
+  for (int64_t o = 0; o < a->out; o++) {
+    sample_pair p = sample_pair_of(a, o);
+    t->start[o] = n;
+    t->from[n] = (int32_t)p.first;
+    t->weight[n++] = (float)(1 - p.share);
+    if (p.share == 0) continue;
+    t->from[n] = (int32_t)p.second;
+    t->weight[n++] = (float)p.share;
+  }
+  t->start[a->out] = n;
+}
+
+/* Inputs as sums of outputs: counted first, then filled; `start` is one ahead while it is filled. */
+static void table_backward(tap_table *t, const sample_axis *a)
+{
+  memset(t->start, 0, (size_t)(a->in + 1) * sizeof *t->start);
+  for (int64_t o = 0; o < a->out; o++) {
+    sample_pair p = sample_pair_of(a, o);
+    t->start[p.first]++;
+    if (p.share != 0) t->start[p.second]++;
+  }
+  for (int64_t i = 1; i <= a->in; i++) t->start[i] += t->start[i - 1]; /* the end of each */
+  for (int64_t o = a->out - 1; o >= 0; o--) {
+    sample_pair p = sample_pair_of(a, o);
+    int32_t at = --t->start[p.first];
+    t->from[at] = (int32_t)o;
+    t->weight[at] = (float)(1 - p.share);
+    if (p.share == 0) continue;
+    at = --t->start[p.second];
+    t->from[at] = (int32_t)o;
+    t->weight[at] = (float)p.share;
+  }
+}
+
+/* ---- interpolate ---- */
+
+enum { ROWS = 32 }; /* blended at once */
+
+typedef struct {
+  capl_dtype real;
+  tap_table h, w;
+  int64_t from_h, from_w, to_h, to_w, channels;
+  const void *from;
+  void *to;
+  float *lines; /* one for each thread */
+} resample_job;
+
+/* Row h of image n as a blend of source rows: in `line`, or in the source itself. */
+static const float *blended_row(const resample_job *job, int64_t n, int64_t h, float *line)
+{
+  const tap_table *t = &job->h;
+  int64_t row = job->from_w * job->channels, first = t->start[h], last = t->start[h + 1];
+  const void *rows[ROWS];
+  int count = 0;
+  for (int64_t k = first; k < last && count < ROWS; k++, count++)
+    rows[count] = cpu_at(job->from, job->real, (n * job->from_h + t->from[k]) * row);
+  if (count == 0) return memset(line, 0, (size_t)row * sizeof *line);
+  if (last - first == 1 && t->weight[first] == 1 && job->real == CAPL_F32) return rows[0];
+  cpu_now->blend_rows(job->real, row, count, rows, t->weight + first, line);
+  for (int64_t k = first + count; k < last; k++)
+    cpu_now->add_weighted(job->real, row, cpu_at(job->from, job->real, (n * job->from_h + t->from[k]) * row), t->weight[k], line);
+  return line;
+}
+
+static void resample_part(void *arg, int64_t begin, int64_t end, int thread)
+{
+  const resample_job *job = arg;
+  int64_t to_row = job->to_w * job->channels;
+  float *line = job->lines + thread * job->from_w * job->channels;
+  for (int64_t r = begin; r < end; r++) {
+    const float *row = blended_row(job, r / job->to_h, r % job->to_h, line);
+    cpu_now->blend_pixels(job->real, &job->w.taps, job->to_w, job->channels, row, cpu_at(job->to, job->real, r * to_row));
+  }
+}
+
+/* axes: of interpolate, whatever is computed here. memory: for both tables and the lines. */
+static void resample(const capl_call *call, const sample_axis *axes, bool backward, void *memory)
+{
+  const capl_tensor *from = call->in[0];
+  capl_tensor *to = call->out[0];
+  resample_job job = {.real = from->dtype, .from_h = from->size[2], .from_w = from->size[3], .to_h = to->size[2],
+                      .to_w = to->size[3], .channels = from->size[1], .from = capl_tensor_data(from), .to = capl_tensor_data(to)};
+  tap_table *tables[2] = {&job.h, &job.w};
+  for (int k = 0; k < 2; k++) {
+    table_place(tables[k], memory, to->size[2 + k], 2 * axes[k].out);
+    memory = (char *)memory + table_bytes(to->size[2 + k], 2 * axes[k].out);
+    if (backward) table_backward(tables[k], &axes[k]);
+    else table_forward(tables[k], &axes[k]);
+  }
+  job.lines = memory;
+  int64_t work = (job.to_w + job.from_w) * job.channels;
+  cpu_parallel(to->size[0] * job.to_h, CPU_GRAIN / (work + 1) + 1, resample_part, &job);
+}
+
+/* x, y: the image and the result of interpolate, or dx and dy. */
+static capl_status run_resample(const capl_call *call, const capl_tensor *x, const capl_tensor *y, bool backward)
+{
+  const sample_axis axes[2] = {sample_axis_for(call->attr, 0, x, y), sample_axis_for(call->attr, 1, x, y)};
+  const capl_tensor *from = call->in[0], *to = call->out[0];
+  size_t bytes = (size_t)(cpu_threads() * from->size[3] * from->size[1]) * sizeof(float);
+  void *memory;
+  if (capl_tensor_numel(to) == 0) return CAPL_OK;
+  for (int k = 0; k < 2; k++) bytes += table_bytes(to->size[2 + k], 2 * axes[k].out);
+  CAPL_TRY(capl_scratch_get(call->device, bytes, &memory));
+  resample(call, axes, backward, memory);
+  capl_scratch_put(call->device, memory);
+  return CAPL_OK;
+}
+
+static capl_status cpu_interpolate(const capl_call *call)
+{
+  return run_resample(call, call->in[0], call->out[0], false);
+}
+
+static capl_status cpu_interpolate_grad(const capl_call *call)
+{
+  return run_resample(call, call->out[0], call->in[0], true);
+}
+
+/* ---- grid_sample ---- */
+
+typedef struct {
+  capl_dtype real;
+  sample_mode mode;
+  sample_padding padding;
+  bool align;
+  int64_t C, H, W, h, w; /* x (N,C,H,W), result (N,C,h,w) */
+  const void *x, *dy;
+  const capl_tensor *grid;
+  capl_tensor *dgrid;
+  void *y;
+  float *sums; /* dx */
+} grid_job;
+
+/* The pixels of x that one place of the grid reads; by_x, by_y: how their weights change with it. */
+typedef struct {
+  int n;
+  int64_t row[4], pixel[4]; /* row of all images' rows, pixel of all pixels */
+  float weight[4], by_x[4], by_y[4];
+} reads;
+
+static double coordinate(const capl_tensor *grid, int64_t at)
+{
+  const void *p = capl_tensor_data(grid);
+  return grid->dtype == CAPL_BF16 ? capl_bf16_to_float(((const uint16_t *)p)[at]) : ((const float *)p)[at];
+}
+
+static void add_read(const grid_job *job, reads *r, int64_t n, int64_t h, int64_t w, double weight, double by_x, double by_y)
+{
+  if (h < 0 || h >= job->H || w < 0 || w >= job->W || (weight == 0 && by_x == 0 && by_y == 0)) return;
+  int k = r->n++;
+  r->row[k] = n * job->H + h;
+  r->pixel[k] = r->row[k] * job->W + w;
+  r->weight[k] = (float)weight;
+  r->by_x[k] = (float)by_x;
+  r->by_y[k] = (float)by_y;
+}
+
+static void find_reads(const grid_job *job, int64_t n, int64_t i, int64_t j, reads *r)
+{
+  const capl_tensor *grid = job->grid;
+  int64_t at = n * grid->stride[0] + i * grid->stride[1] + j * grid->stride[2];
+  double slope_x, slope_y;
+  double px = sample_position(coordinate(grid, at), job->W, job->padding, job->align, &slope_x);
+  double py = sample_position(coordinate(grid, at + grid->stride[3]), job->H, job->padding, job->align, &slope_y);
+  r->n = 0;
+  if (job->mode == SAMPLE_NEAREST) {
+    add_read(job, r, n, sample_round(py), sample_round(px), 1, 0, 0);
+    return;
+  }
+  int64_t left = sample_floor(px), top = sample_floor(py);
+  double fx = px - (double)left, fy = py - (double)top;
+  add_read(job, r, n, top, left, (1 - fx) * (1 - fy), -(1 - fy) * slope_x, -(1 - fx) * slope_y);
+  add_read(job, r, n, top, left + 1, fx * (1 - fy), (1 - fy) * slope_x, -fx * slope_y);
+  add_read(job, r, n, top + 1, left, (1 - fx) * fy, -fy * slope_x, (1 - fx) * slope_y);
+  add_read(job, r, n, top + 1, left + 1, fx * fy, fy * slope_x, fx * slope_y);
+}
+
+/* Place number k of the result. */
+static void find_reads_at(const grid_job *job, int64_t k, reads *r)
+{
+  int64_t row = k / job->w;
+  find_reads(job, row / job->h, row % job->h, k % job->w, r);
+}
+
+static void sample_part(void *arg, int64_t begin, int64_t end, int thread)
+{
+  (void)thread;
+  const grid_job *job = arg;
+  const void *taps[4];
+  reads r;
+  for (int64_t k = begin; k < end; k++) {
+    find_reads_at(job, k, &r);
+    for (int q = 0; q < r.n; q++) taps[q] = cpu_at(job->x, job->real, r.pixel[q] * job->C);
+    cpu_now->pool_sum(job->real, job->C, r.n, taps, r.weight, cpu_at(job->y, job->real, k * job->C));
+  }
+}
+
+static void store_pair(capl_tensor *t, int64_t at, float x, float y)
+{
+  if (t->dtype == CAPL_BF16) {
+    uint16_t *p = capl_tensor_data(t);
+    p[at] = capl_bf16_from_float(x);
+    p[at + t->stride[3]] = capl_bf16_from_float(y);
+  } else {
+    float *p = capl_tensor_data(t);
+    p[at] = x;
+    p[at + t->stride[3]] = y;
+  }
+}
+
+static void dgrid_part(void *arg, int64_t begin, int64_t end, int thread)
+{
+  (void)thread;
+  const grid_job *job = arg;
+  const int64_t *stride = job->dgrid->stride;
+  reads r;
+  for (int64_t k = begin; k < end; k++) {
+    float gx = 0, gy = 0;
+    find_reads_at(job, k, &r);
+    for (int q = 0; q < r.n && job->mode == SAMPLE_BILINEAR; q++) {
+      float d = cpu_now->dot(job->real, job->C, cpu_at(job->dy, job->real, k * job->C),
+                             cpu_at(job->x, job->real, r.pixel[q] * job->C));
+      gx += r.by_x[q] * d;
+      gy += r.by_y[q] * d;
+    }
+    int64_t row = k / job->w;
+    store_pair(job->dgrid, row / job->h * stride[0] + row % job->h * stride[1] + k % job->w * stride[2], gx, gy);
+  }
+}
+
+/* Rows begin..end-1 of dx, counted through all images: all that was read of these images is looked at, in one order. */
+static void dx_part(void *arg, int64_t begin, int64_t end, int thread)
+{
+  (void)thread;
+  const grid_job *job = arg;
+  int64_t places = job->h * job->w, last = (end - 1) / job->H;
+  reads r;
+  for (int64_t k = begin / job->H * places; k < (last + 1) * places; k++) {
+    find_reads_at(job, k, &r);
+    for (int q = 0; q < r.n; q++)
+      if (r.row[q] >= begin && r.row[q] < end)
+        cpu_now->add_weighted(job->real, job->C, cpu_at(job->dy, job->real, k * job->C), r.weight[q],
+                              job->sums + r.pixel[q] * job->C);
+  }
+}
+
+static grid_job grid_job_of(const capl_call *call, const capl_tensor *x, const capl_tensor *grid)
+{
+  const capl_attr *attr = call->attr;
+  return (grid_job){.real = x->dtype, .mode = (sample_mode)attr[GRID_MODE].i, .padding = (sample_padding)attr[GRID_PADDING].i,
+                    .align = attr[GRID_ALIGN].i, .C = x->size[1], .H = x->size[2], .W = x->size[3], .h = grid->size[1],
+                    .w = grid->size[2], .x = capl_tensor_data(x), .grid = grid};
+}
+
+/* A place costs some 30 ns besides its channels. */
+static int64_t grain_of(const grid_job *job)
+{
+  return CPU_GRAIN / (4 * job->C + 32) + 1;
+}
+
+static capl_status cpu_grid_sample(const capl_call *call)
+{
+  capl_tensor *y = call->out[0];
+  grid_job job = grid_job_of(call, call->in[0], call->in[1]);
+  if (capl_tensor_numel(y) == 0) return CAPL_OK;
+  job.y = capl_tensor_data(y);
+  cpu_parallel(y->size[0] * job.h * job.w, grain_of(&job), sample_part, &job);
+  return CAPL_OK;
+}
+
+static capl_status run_dx(grid_job *job, capl_tensor *dx)
+{
+  int64_t numel = capl_tensor_numel(dx), rows = dx->size[0] * dx->size[2];
+  void *memory = NULL;
+  if (numel == 0) return CAPL_OK;
+  if (dx->dtype != CAPL_F32) CAPL_TRY(capl_scratch_get(dx->device, (size_t)numel * sizeof(float), &memory));
+  job->sums = memory ? memory : capl_tensor_data(dx);
+  memset(job->sums, 0, (size_t)numel * sizeof(float));
+  if (job->h * job->w > 0) {
+    int64_t parts = dx->size[0] * job->h * job->w / grain_of(job) + 1;
+    cpu_parallel(rows, (rows + parts - 1) / parts, dx_part, job);
+  }
+  if (memory) cpu_convert(CAPL_F32, memory, dx->dtype, capl_tensor_data(dx), numel);
+  if (memory) capl_scratch_put(dx->device, memory);
+  return CAPL_OK;
+}
+
+static capl_status cpu_grid_sample_grad(const capl_call *call)
+{
+  grid_job job = grid_job_of(call, call->in[1], call->in[2]);
+  job.dy = capl_tensor_data(call->in[0]);
+  job.dgrid = call->out[1];
+  CAPL_TRY(run_dx(&job, call->out[0]));
+  cpu_parallel(job.dgrid->size[0] * job.h * job.w, grain_of(&job), dgrid_part, &job);
+  return CAPL_OK;
+}
+
+/* Tables count in 32 bits. */
+static bool supports_sizes(const capl_call *call)
+{
+  const int64_t longest = 1 << 28;
+  const capl_tensor *t = call->in[0];
+  return cpu_real(t) && t->size[2] < longest && t->size[3] < longest;
+}
+
+const capl_kernel cpu_sample_kernels[] = {
+  {CAPL_OP_interpolate, cpu_interpolate, supports_sizes, CPU_REAL},
+  {CAPL_OP_interpolate_grad, cpu_interpolate_grad, supports_sizes, CPU_REAL},
+  {CAPL_OP_grid_sample, cpu_grid_sample, cpu_supports_same, CPU_REAL},
+  {CAPL_OP_grid_sample_grad, cpu_grid_sample_grad, cpu_supports_same, CPU_REAL},
+  {0},
+};
