@@ -111,7 +111,7 @@ static void read_fonts(lua_State *L, capl_captcha_options *o)
 
 enum { OPTIONS_MAX = 64 };
 
-static const char *const common[] = {"charset", "length", "length_max", "width", "height", "font", "often", "times"};
+static const char *const common[] = {"charset", "length", "length_max", "width", "height", "font", "often", "times", "grows"};
 enum { N_COMMON = sizeof common / sizeof common[0] };
 
 /* All option names, ended by NULL. */
@@ -123,7 +123,7 @@ static void list_options(const char *names[N_COMMON + OPTIONS_MAX])
   names[n] = NULL;
 }
 
-/* data.captcha(preset[, {charset, length, length_max, width, height, font, often, times, and the styles' own}]) */
+/* data.captcha(preset[, {charset, length, length_max, width, height, font, often, times, grows, and the styles' own}]) */
 static int data_captcha(lua_State *L)
 {
   const char *names[N_COMMON + OPTIONS_MAX];
@@ -135,6 +135,7 @@ static int data_captcha(lua_State *L)
                             .length_max = read_whole(L, "length_max"),
                             .width = read_whole(L, "width"),
                             .height = read_whole(L, "height"),
+                            .grows = data_option_bool(L, 2, "grows", false),
                             .often = data_option_string(L, 2, "often"),
                             .times = read_whole(L, "times")};
   read_fonts(L, &o);
@@ -189,6 +190,18 @@ static int captcha_width(lua_State *L)
   return lua_pushinteger(L, capl_captcha_width(data_check_box(L, 1, CAPTCHA_TYPE))), 1;
 }
 
+/* gen:widths() -> ascending px of its images */
+static int captcha_widths(lua_State *L)
+{
+  int widths[CAPL_LABEL_MAX], n = capl_captcha_widths(data_check_box(L, 1, CAPTCHA_TYPE), widths);
+  lua_createtable(L, n, 0);
+  for (int k = 0; k < n; k++) {
+    lua_pushinteger(L, widths[k]);
+    lua_rawseti(L, -2, k + 1);
+  }
+  return 1;
+}
+
 static int captcha_height(lua_State *L)
 {
   return lua_pushinteger(L, capl_captcha_height(data_check_box(L, 1, CAPTCHA_TYPE))), 1;
@@ -228,7 +241,8 @@ static int captcha_draw(lua_State *L)
   char text[CAPL_LABEL_MAX + 1] = "";
   OWNED *t = NULL;
   void *data;
-  data_new_images(L, CAPL_U8, 1, (int)channels, capl_captcha_height(gen), capl_captcha_width(gen), &t, &data);
+  int width = capl_captcha_width(capl_captcha_member(gen, seed, index, NULL));
+  data_new_images(L, CAPL_U8, 1, (int)channels, capl_captcha_height(gen), width, &t, &data);
   if (data) bind_check(L, capl_captcha_draw(gen, seed, index, (int)channels, data, labels), NULL);
   data_sent(L, t, data);
   if (data) capl_captcha_text(gen, labels, text);
@@ -280,10 +294,10 @@ static int captcha_release(lua_State *L)
   return 0;
 }
 
-/* data.captcha_source(gen, {seed, channels, count, fixed}) */
+/* data.captcha_source(gen, {seed, channels, count, fixed, widths}) */
 static int data_captcha_source(lua_State *L)
 {
-  static const char *const names[] = {"seed", "channels", "count", "fixed", NULL};
+  static const char *const names[] = {"seed", "channels", "count", "fixed", "widths", NULL};
   capl_captcha *gen = data_check_box(L, 1, CAPTCHA_TYPE);
   bind_check_options(L, 2, names);
   uint64_t seed = (uint64_t)data_option_whole(L, 2, "seed", 42, 0, 9007199254740992.0);
@@ -291,7 +305,9 @@ static int data_captcha_source(lua_State *L)
   uint32_t count = (uint32_t)data_option_whole(L, 2, "count", 0, 0, LIMIT_32);
   bool fixed = data_option_bool(L, 2, "fixed", false);
   void **box = data_new_box(L, SOURCE_TYPE);
-  bind_check(L, capl_source_captcha_new(gen, seed, channels, count, fixed, (capl_source **)box), NULL);
+  int widths[CAPL_WIDTHS_MAX], n = data_option_widths(L, 2, widths);
+  bind_check(L, n ? capl_source_captcha_widths_new(gen, seed, channels, count, fixed, widths, n, (capl_source **)box)
+                  : capl_source_captcha_new(gen, seed, channels, count, fixed, (capl_source **)box), NULL);
   return 1;
 }
 
@@ -299,7 +315,7 @@ static int data_captcha_source(lua_State *L)
 void bind_open_captcha(lua_State *L)
 {
   static const luaL_Reg captcha[] = {{"draw", captcha_draw},     {"save", captcha_save},
-                                     {"width", captcha_width},   {"height", captcha_height},
+                                     {"width", captcha_width},   {"widths", captcha_widths}, {"height", captcha_height},
                                      {"length", captcha_length}, {"charset", captcha_charset},
                                      {"fonts", captcha_fonts},   {"compare", captcha_compare},
                                      {NULL, NULL}};

@@ -12,21 +12,20 @@
 #define IMAGE_OPTIONS "width", "height", "channels", "charset", "length", "length_min", "variable", "case", "resize", \
   "widths", "width_step"
 
-/* A list of whole numbers, which opening checks. */
-static void option_widths(lua_State *L, int i, capl_folder_options *o)
+int data_option_widths(lua_State *L, int i, int widths[CAPL_WIDTHS_MAX])
 {
   bool given = bind_option(L, i, "widths");
   if (given && (!lua_istable(L, -1) || lua_objlen(L, -1) == 0 || lua_objlen(L, -1) > CAPL_WIDTHS_MAX))
     data_option_error(L, i, "widths is a list of 1 to %d widths in px", CAPL_WIDTHS_MAX);
-  o->n_widths = given ? (int)lua_objlen(L, -1) : 0;
-  for (int k = 0; k < o->n_widths; k++) {
+  int n = given ? (int)lua_objlen(L, -1) : 0;
+  for (int k = 0; k < n; k++) {
     lua_rawgeti(L, -1, k + 1);
     double px = lua_type(L, -1) == LUA_TNUMBER ? lua_tonumber(L, -1) : 0;
-    if (px != (double)(int)px) px = 0;
-    o->widths[k] = (int)px;
+    widths[k] = px == (double)(int)px ? (int)px : 0;
     lua_pop(L, 1);
   }
   lua_pop(L, 1);
+  return n;
 }
 
 static capl_folder_options image_options(lua_State *L, int i)
@@ -43,7 +42,7 @@ static capl_folder_options image_options(lua_State *L, int i)
                                .resize = data_option_bool(L, i, "resize", false),
                                .width_step = (int)data_option_whole(L, i, "width_step", 0, 0, 1024),
                                .stop = capl_interrupt_pending};
-  option_widths(L, i, &o);
+  o.n_widths = data_option_widths(L, i, o.widths);
   return o;
 }
 

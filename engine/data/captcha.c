@@ -65,7 +65,7 @@ static capl_status set_length(capl_captcha *gen, const capl_captcha_options *opt
 static capl_status set_options(capl_captcha *gen, const capl_captcha_options *options)
 {
   CAPL_TRY(set_length(gen, options));
-  gen->width = or_default(options->width, gen->preset->options.width);
+  gen->width = options->grows ? captcha_width_of(gen->preset, options, gen->length) : or_default(options->width, gen->preset->options.width);
   gen->height = or_default(options->height, gen->preset->options.height);
   if (gen->width < CAPTCHA_PX_MIN || gen->width > CAPTCHA_PX_MAX || gen->height < CAPTCHA_PX_MIN || gen->height > CAPTCHA_PX_MAX) {
     return CAPL_FAIL(CAPL_EVALUE, "captcha size is %d x %d px; each side must be %d..%d", gen->width, gen->height,
@@ -149,6 +149,7 @@ static capl_status build(capl_captcha *gen, const char *preset, const capl_captc
   CAPL_TRY(captcha_preset_find(preset, &gen->preset));
   CAPL_TRY(set_options(gen, options));
   CAPL_TRY(find_fonts(gen, options));
+  if (options->grows) return captcha_members_new(gen, preset, options);
   CAPL_TRY(gen->preset->style->open(gen, gen->font, gen->n_fonts));
   return new_room(gen, &gen->idle);
 }
@@ -183,6 +184,7 @@ void capl_captcha_unref(capl_captcha *gen)
     free_room(gen->idle);
     gen->idle = next;
   }
+  for (int i = 0; i < gen->n_members; i++) capl_captcha_unref(gen->member[i]);
   for (int i = 0; i < gen->n_fonts; i++) free(gen->font[i]);
   captcha_letters_fini(&gen->letters);
   capl_glyphs_fini(&gen->glyphs);
@@ -287,10 +289,24 @@ static capl_status set_level(const capl_captcha *gen, const capl_difficulty *d, 
   return CAPL_OK;
 }
 
+/* A member draws texts of one length; what lies behind them is the caller's. */
+static capl_status draw_by_member(const capl_captcha *gen, const capl_captcha *member, uint64_t seed, uint64_t index,
+                                  const capl_difficulty *difficulty, int channels, uint8_t *pixels, int32_t *labels)
+{
+  captcha_level level;
+  CAPL_TRY(set_level(gen, difficulty, &level));
+  capl_difficulty rest = difficulty ? *difficulty : (capl_difficulty){0, 0, 1, 1, 1};
+  rest.length_lo = rest.length_hi = 0;
+  for (int i = member->length; i < gen->length; i++) labels[i] = -1;
+  return capl_captcha_draw_at(member, seed, index, &rest, channels, pixels, labels);
+}
+
 capl_status capl_captcha_draw_at(const capl_captcha *generator, uint64_t seed, uint64_t index,
                                  const capl_difficulty *difficulty, int channels, uint8_t *pixels, int32_t *labels)
 {
   if (channels != 1 && channels != 3) return CAPL_FAIL(CAPL_EVALUE, "a captcha has 1 or 3 channels, not %d", channels);
+  const capl_captcha *member = capl_captcha_member(generator, seed, index, difficulty);
+  if (member != generator) return draw_by_member(generator, member, seed, index, difficulty, channels, pixels, labels);
   capl_captcha *gen = (capl_captcha *)generator; /* only the list of idle rooms changes */
   captcha_image image = {.gen = gen, .channels = channels, .pixels = pixels, .labels = labels};
   CAPL_TRY(set_level(gen, difficulty, &image.level));

@@ -107,6 +107,9 @@ struct capl_captcha {
   int n_pick, n_easy[CAPL_CHARSET_MAX + 1];
   capl_captcha_options options; /* of those that only some presets have, all that this one has */
   bool own_size, own_dots, own_fonts; /* the preset's, not the options' */
+  /* Where longer texts have wider images: the generators of texts of length_lo and more characters. */
+  struct capl_captcha *member[CAPL_LABEL_MAX];
+  int n_members; /* 0 = all images have the same width */
   char *font[CAPL_FONTS_MAX];
   int n_fonts;
   captcha_letters letters; /* of styles that draw on a sheet */
@@ -140,6 +143,11 @@ void captcha_draw_in(const captcha_style *style, captcha_image *image);
 
 capl_status captcha_scratch_new(const capl_captcha *gen, captcha_scratch **scratch);
 void captcha_scratch_free(captcha_scratch *scratch); /* NULL is fine */
+
+/* captcha_grows.c: of options that say grows, px of texts of so many characters; makes the members, once all else of gen is
+** there. */
+int captcha_width_of(const captcha_preset *preset, const capl_captcha_options *options, int length);
+capl_status captcha_members_new(capl_captcha *gen, const char *preset, const capl_captcha_options *options);
 
 void captcha_paint(const capl_captcha *gen, const captcha_plan *plan, captcha_scratch *scratch, int channels,
                    uint8_t *pixels);

@@ -15,7 +15,7 @@
 typedef struct {
   const capl_captcha *gen;
   uint64_t seed;
-  size_t bytes;      /* of an image */
+  size_t bytes;      /* of the widest image */
   uint8_t *digest;   /* [index][SHA256_DIGEST_LENGTH] */
   capl_source *kept; /* NULL: nothing to compare with */
   uint32_t *sample;  /* [index], its number in kept */
@@ -23,11 +23,21 @@ typedef struct {
 
 static const uint32_t missing = UINT32_MAX;
 
+static size_t width_of(const job *j, uint32_t index)
+{
+  return (size_t)capl_captcha_width(capl_captcha_member(j->gen, j->seed, index, NULL));
+}
+
+static size_t bytes_of(const job *j, uint32_t index)
+{
+  return width_of(j, index) * (size_t)capl_captcha_height(j->gen) * 3;
+}
+
 static void hash_image(const job *j, uint32_t index, const uint8_t *pixels, const char *text)
 {
   SHA256_CTX context;
   SHA256Init(&context);
-  SHA256Update(&context, pixels, j->bytes);
+  SHA256Update(&context, pixels, bytes_of(j, index));
   SHA256Update(&context, (const uint8_t *)text, strlen(text));
   SHA256Final(j->digest + (size_t)index * SHA256_DIGEST_LENGTH, &context);
 }
@@ -40,10 +50,10 @@ static void name_image(const job *j, uint32_t index, char *name, size_t size)
   else snprintf(name, size, "image %u", index);
 }
 
-static capl_status compare_pixels(const job *j, const char *name, const uint8_t *drawn, const uint8_t *kept)
+static capl_status compare_pixels(const job *j, uint32_t index, const char *name, const uint8_t *drawn, const uint8_t *kept)
 {
-  if (memcmp(drawn, kept, j->bytes) == 0) return CAPL_OK;
-  size_t at = 0, width = (size_t)capl_captcha_width(j->gen);
+  if (memcmp(drawn, kept, bytes_of(j, index)) == 0) return CAPL_OK;
+  size_t at = 0, width = width_of(j, index);
   while (drawn[at] == kept[at]) at++;
   const uint8_t *a = kept + at / 3 * 3, *b = drawn + at / 3 * 3;
   return CAPL_FAIL(CAPL_EVALUE, "%s: pixel (%zu,%zu) is (%d,%d,%d), drawn again it is (%d,%d,%d)", name, at / 3 % width,
@@ -56,6 +66,8 @@ static capl_status compare_one(const job *j, uint32_t index, const uint8_t *draw
   int32_t kept_labels[CAPL_LABEL_MAX];
   if (j->sample[index] == missing) return CAPL_FAIL(CAPL_EVALUE, "image %u is missing", index);
   name_image(j, index, name, sizeof name);
+  int width = capl_source_width_of(j->kept, j->sample[index]);
+  if ((size_t)width != width_of(j, index)) return CAPL_FAIL(CAPL_EVALUE, "%s: it is %d px wide, drawn again it is %zu", name, width, width_of(j, index));
   CAPL_TRY(capl_source_read(j->kept, 0, j->sample[index], &(capl_sample){.pixels = kept, .labels = kept_labels}));
   if (memcmp(labels, kept_labels, (size_t)capl_captcha_length(j->gen) * sizeof *labels)) {
     char is[CAPL_LABEL_MAX + 1], drawn_text[CAPL_LABEL_MAX + 1];
@@ -63,7 +75,7 @@ static capl_status compare_one(const job *j, uint32_t index, const uint8_t *draw
     capl_captcha_text(j->gen, labels, drawn_text);
     return CAPL_FAIL(CAPL_EVALUE, "%s: its text is %s, drawn again it is %s", name, is, drawn_text);
   }
-  return compare_pixels(j, name, drawn, kept);
+  return compare_pixels(j, index, name, drawn, kept);
 }
 
 static capl_status draw_again(void *context, uint32_t index, uint8_t *pixels)

@@ -28,7 +28,7 @@ static capl_status save_one(void *context, uint32_t index, uint8_t *pixels)
   capl_captcha_text(j->gen, labels, text);
   int length = snprintf(path, sizeof path, "%s/%s_%0*u.png", j->dir, text, j->digits, index);
   if (length >= (int)sizeof path) return CAPL_FAIL(CAPL_EIO, "%s: the path is too long", j->dir);
-  return capl_png_write(path, pixels, capl_captcha_width(j->gen), capl_captcha_height(j->gen), 3);
+  return capl_png_write(path, pixels, capl_captcha_width(capl_captcha_member(j->gen, j->seed, index, NULL)), capl_captcha_height(j->gen), 3);
 }
 
 static capl_status make_folder(const char *dir)
@@ -76,7 +76,8 @@ static capl_status encode_one(void *context, uint32_t i, uint8_t *pixels)
   int32_t labels[CAPL_LABEL_MAX];
   CAPL_TRY(capl_captcha_draw(b->gen, b->seed, (uint64_t)b->first + i, 3, pixels, labels));
   capl_captcha_text(b->gen, labels, b->record[i].text);
-  return capl_png_encode(pixels, capl_captcha_width(b->gen), capl_captcha_height(b->gen), 3, &b->record[i].bytes,
+  int width = capl_captcha_width(capl_captcha_member(b->gen, b->seed, (uint64_t)b->first + i, NULL));
+  return capl_png_encode(pixels, width, capl_captcha_height(b->gen), 3, &b->record[i].bytes,
                          &b->record[i].size);
 }
 

@@ -45,6 +45,7 @@ uint64_t identity_of_captcha(uint64_t h, const capl_captcha *gen)
   int of[] = {gen->length_lo, gen->length, gen->width, gen->height, gen->own_size, gen->own_dots, gen->own_fonts, gen->n_fonts};
   h = mix_text(mix_text(h, gen->preset->name), gen->charset);
   h = mix_bytes(h, of, sizeof of);
+  for (int i = 0; i < gen->n_members; i++) h = mix_bytes(h, &gen->member[i]->width, sizeof gen->member[i]->width);
   h = mix_bytes(h, gen->pick, (size_t)gen->n_pick);
   for (int i = 0; (option = capl_style_option_at(i)); i++) h = mix_option(h, &gen->options, option);
   for (int i = 0; i < gen->n_fonts; i++) h = mix_text(h, gen->font[i]);

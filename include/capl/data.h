@@ -54,6 +54,8 @@ typedef struct {
   int length;          /* characters per image, 1..CAPL_LABEL_MAX; 0 = the preset's */
   int length_max;      /* each image has length..length_max of them, uniformly; 0 = length */
   int width, height;   /* px; 0 = the preset's */
+  bool grows;          /* longer texts have wider images: width is that of texts of the preset's own length, others' is in
+                       ** proportion to their characters */
   const char *fonts[CAPL_FONTS_MAX]; /* until NULL: paths of TrueType files, or bare names of installed ones. Each letter is
                                      ** of one of them. None = the preset's own, of which Noto Mono may be replaced
                                      ** by $CAPL_FONT */
@@ -116,10 +118,15 @@ typedef struct {
 CAPL_API capl_status capl_captcha_draw_at(const capl_captcha *gen, uint64_t seed, uint64_t index,
                                           const capl_difficulty *difficulty, int channels, uint8_t *pixels,
                                           int32_t *labels);
+/* The generator that draws an image, and says how wide it is: gen itself, or, where longer texts have wider images, that of
+** the image's text. Borrowed. Pixels and labels of draw are for its width and gen's length. */
+CAPL_API const capl_captcha *capl_captcha_member(const capl_captcha *gen, uint64_t seed, uint64_t index, const capl_difficulty *difficulty);
+/* px that images may have: ascending, at most CAPL_LABEL_MAX. Returns how many. */
+CAPL_API int capl_captcha_widths(const capl_captcha *gen, int widths[CAPL_LABEL_MAX]);
 /* Spells labels out into text (capl_captcha_length(gen) + 1 bytes); returns the number of characters. */
 CAPL_API int capl_captcha_text(const capl_captcha *gen, const int32_t *labels, char *text);
 
-CAPL_API int capl_captcha_width(const capl_captcha *gen);
+CAPL_API int capl_captcha_width(const capl_captcha *gen); /* px of the widest image */
 CAPL_API int capl_captcha_height(const capl_captcha *gen);
 CAPL_API int capl_captcha_length(const capl_captcha *gen);   /* T, characters of the longest text */
 CAPL_API int capl_captcha_shortest(const capl_captcha *gen); /* characters of the shortest */
@@ -256,6 +263,11 @@ CAPL_API capl_status capl_lmdb_pack(capl_source *source, const char *dir, bool (
 ** epoch, 0 = 2^32 - 1. Holds a reference to gen. */
 CAPL_API capl_status capl_source_captcha_new(capl_captcha *gen, uint64_t seed, int channels, uint32_t count,
                                              bool fixed, capl_source **source);
+/* The same of images of several widths (the gen's options say grows): each is filled up on the right with the median of its
+** right edge to the smallest of n ascending widths that holds it. A sample's text is as long in every epoch, unless a
+** difficulty wants it otherwise. EVALUE: one is wider than all; count is 0. */
+CAPL_API capl_status capl_source_captcha_widths_new(capl_captcha *gen, uint64_t seed, int channels, uint32_t count, bool fixed,
+                                                    const int *widths, int n, capl_source **source);
 /* The samples id[0..count) of parent, in that order; holds a reference to it. Labels set here are set there.
 ** EVALUE if count is 0 or an id does not exist; ENOMEM. */
 CAPL_API capl_status capl_source_subset_new(capl_source *parent, const uint32_t *id, uint32_t count,

@@ -203,6 +203,56 @@ describe("images of several widths", function()
     assert.equal(26, train:count() + val:count())
   end)
 
+  it("are drawn as wide as their texts are long", function()
+    local function captchas(o)
+      return data.captcha{charset = "0-9", length = {2, 5}, height = 20, width = 48, widths = o.widths or "auto", count = o.count or 40,
+        fixed = o.fixed, seed = 4}
+    end
+    local source = captchas{fixed = true}
+    assert.same({24, 40, 48, 64}, source.widths) -- of 24, 36, 48 and 60 px
+    local expected = prints(loader{source = source}, 1)
+    assert.same(expected, prints(loader{source = captchas{fixed = true}, workers = 3}, 1))
+    local seen = {}
+    for batch in loader{source = captchas{}}:epoch(1) do
+      local lengths, used = batch.target_length:tolist(), batch.width:tolist()
+      for i, length in ipairs(lengths) do
+        assert.equal(12 * length, used[i])
+        assert.equal(math.ceil(used[i] / 8) * 8, batch.image.shape[4])
+        seen[length] = true
+      end
+    end
+    assert.same({nil, true, true, true, true}, seen)
+    assert.same({60}, captchas{widths = {60}}.widths)
+    raises("images of 5 characters are 60 px wide, but the largest of widths is 48", captchas, {widths = {24, 48}})
+    raises("images of several widths need a count", data.captcha, {length = {2, 5}, widths = "auto"})
+    local l = data.loader{source = captchas{}, role = "train", batch = 4, workers = 0,
+      augment = capl.augment.schedule{{difficulty = {length = {2, 3}}}}}
+    for batch in l:epoch(1) do
+      local lengths, used = batch.target_length:tolist(), batch.width:tolist()
+      for i, length in ipairs(lengths) do
+        assert(length <= 3)
+        assert.equal(12 * length, used[i])
+      end
+    end
+  end)
+
+  it("are written as files of their own widths, which are drawn again", function()
+    for _, format in ipairs{"png", "lmdb"} do
+      local dir = root .. "/drawn_" .. format
+      data.save_captchas{dir = dir, count = 12, seed = 2, charset = "0-9", length = {2, 4}, height = 20, width = 48, widths = "auto",
+        format = format, manifest = true}
+      local source = data.open(dir, {charset = "0-9", length = "auto", height = 20, widths = {24, 36, 48}})
+      for id = 0, 11 do assert.equal(12 * #source:text(id), (source.box:read(1, id)).shape[4]) end
+      data.verify_captchas(dir)
+      local text = io.open(dir .. "/manifest.json"):read("*a")
+      local file = io.open(dir .. "/manifest.json", "w")
+      file:write((text:gsub('"width":%s*%d+', '"width": 60')))
+      file:close()
+      raises("drawn again it is", data.verify_captchas, dir)
+    end
+    raises('widths is "auto": each image is as wide as its text', data.save_captchas, {dir = root .. "/no", count = 1, widths = {1}})
+  end)
+
   it("say what cannot be", function()
     raises("widths go with a height, and without width and resize", open, {height = "none"})
     raises("widths go with a height", open, {width = 20})

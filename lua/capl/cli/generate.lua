@@ -16,7 +16,7 @@ local spec = {
   {name = "seed", type = "number", from = 0, to = 2 ^ 53, default = 1, doc = "the same seed gives the same images"},
   {name = "charset", type = "text", doc = "characters, ranges allowed; else the preset's"},
   {name = "length", type = "text", doc = "characters per image, 6 or 4..8; else the preset's"},
-  {name = "width", type = "number", doc = "px; else the preset's"},
+  {name = "width", type = "number", doc = "px; else the preset's, of texts of several lengths in proportion to each"},
   {name = "height", type = "number", doc = "px; else the preset's"},
   {name = "font", type = "text", doc = "TrueType file, or several with commas between; else the preset's"},
   {name = "days", type = "number", doc = "of the preset pm25, a table of days (3653)"},
@@ -32,6 +32,7 @@ end
 --- "6" -> {6, 6}; "4..8" -> {4, 8}
 local function read_pair(text, read)
   local lo, hi = text:match("^(.-)%.%.(.+)$")
+  if not lo then lo, hi = text:match("^(%d+)%-(%d+)$") end
   lo, hi = read(lo or text), read(hi or text)
   return lo and hi and {lo, hi}
 end
@@ -102,6 +103,8 @@ local function main(job)
   for _, option in ipairs(styles) do
     if o[option.name] then wanted[option.name] = read_style(option, o[option.name]) end
   end
+  local length = wanted.length
+  if length and length[1] ~= length[2] and not o.width then wanted.widths = "auto" end
   local started = core.clock()
   data.save_captchas(wanted)
   local seconds = core.clock() - started

@@ -21,7 +21,8 @@ end
 local own = {}
 for i, option in ipairs(core.data.style_options()) do own[i] = option.name end
 
-local look = list({"preset", "length"}, common, own)
+local look = list({"preset", "length", "widths"}, common, own)
+local STEP = 8 -- px: widths that are chosen are multiples
 
 --- length = 4 or {4, 8} -> shortest, longest
 local function read_length(where, length)
@@ -36,7 +37,19 @@ local function generator(where, o)
   for _, name in ipairs(common) do low[name] = o[name] end
   for _, name in ipairs(own) do low[name] = o[name] end
   low.length, low.length_max = read_length(where, o.length)
+  low.grows = o.widths ~= nil
   return core.data.captcha(o.preset or "lepture", low)
+end
+
+--- widths = "auto" or a list of px -> the list: as many as hold all texts with little to fill up
+local function read_widths(where, widths, gen)
+  if widths == nil or type(widths) == "table" then return widths end
+  if widths ~= "auto" then check.fail(('%s: widths is "auto" or a list of widths in px, not %s'):format(where, tostring(widths))) end
+  local px = {}
+  for _, width in ipairs(gen:widths()) do
+    for _ = 1, 40 do px[#px + 1] = width end -- texts of all lengths come equally often
+  end
+  return core.data.choose_widths(px, STEP)
 end
 
 local function check_count(where, count)
@@ -57,7 +70,10 @@ function captcha.new(source)
   --       them these four are the preset's; font = TrueType file, its path or the bare name of an installed one, or a list
   --       of them, of which each letter has one; channels = 1 | 3; seed = 42; count = images per epoch (endless);
   --       often = "0O", times = 3: these characters of the charset come three times as often as each other one;
-  --       fixed = false: new images in every epoch; true: the same in every epoch, none of which a fresh source of that
+  --       widths = "auto" or {160, 240, 320}: longer texts have wider images, each as wide as the preset makes one
+  --       character, times its characters (width is that of the preset's own length); they are filled up on the right to the
+  --       smallest of these widths that holds them, and a batch has one of them. auto: at most 6, multiples of 8 px. It
+  --       needs a count; fixed = false: new images in every epoch; true: the same in every epoch, none of which a fresh source of that
   --       seed ever shows
   --       "free" has, as a number or {lo, hi}, rolled anew for each letter or thing: size (px), rotate (degrees), warp,
   --       spacing, rise (shares of the size), lines, arcs, curves, dots (how many), line_width, dot_size (px), grain
@@ -69,14 +85,16 @@ function captcha.new(source)
   function data.captcha(opts)
     local o = check.options("data.captcha", opts, list(look, {"count", "fixed", "seed", "channels"}))
     if o.count ~= nil then check_count("data.captcha", o.count) end
-    return source(core.data.captcha_source(generator("data.captcha", o), {
-      seed = o.seed, channels = o.channels, count = o.count, fixed = o.fixed,
+    local gen = generator("data.captcha", o)
+    return source(core.data.captcha_source(gen, {
+      seed = o.seed, channels = o.channels, count = o.count, fixed = o.fixed, widths = read_widths("data.captcha", o.widths, gen),
     }))
   end
 
   --- Writes n captchas as PNG files TEXT_INDEX.png, or as an LMDB database.
   -- opts  dir = folder, made when missing; count; seed; workers = threads; format = "png" | "lmdb"; manifest = false: true
-  --       writes manifest.json beside them, for data.verify_captchas; and what data.captcha knows of the style
+  --       writes manifest.json beside them, for data.verify_captchas; widths = "auto": longer texts have
+  --       wider images; and what data.captcha knows of the style
   -- errs io, value: the charset holds a character that file names cannot carry
   function data.save_captchas(opts)
     local o = check.options("data.save_captchas", opts, list(look, {"dir", "count", "seed", "workers", "format", "manifest"}))
@@ -91,6 +109,9 @@ function captcha.new(source)
     if folder then
       local there, why = core.sys.mkdir(folder)
       if not there then core.error{code = "io", message = why} end
+    end
+    if o.widths ~= nil and o.widths ~= "auto" then
+      check.fail('data.save_captchas: widths is "auto": each image is as wide as its text')
     end
     local gen, style = generator("data.save_captchas", o), {}
     gen:save(o.dir, o.count, o.seed or 42, o.workers or 0, format)

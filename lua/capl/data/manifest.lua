@@ -38,7 +38,8 @@ function manifest.write(dir, gen, facts)
   local options = {}
   for name, value in pairs(facts.options) do options[name] = value end
   options.preset = options.preset or "lepture"
-  options.charset, options.width, options.height = gen:charset(), gen:width(), gen:height()
+  options.charset, options.height = gen:charset(), gen:height()
+  if not options.widths then options.width = gen:width() end
   options.length = one_length(options.length) or gen:length()
   local text = json.encode({
     capl = core.version(), format = facts.format, images = facts.images, seed = facts.seed, options = options,
@@ -94,6 +95,7 @@ local function open(dir, kept, gen)
   local files = require "data"
   local length = kept.options.length
   local o = {charset = gen:charset(), length = gen:length(), variable = type(length) == "table", channels = 3}
+  if kept.options.widths then o.height, o.widths = gen:height(), gen:widths() end
   return files[kept.format == "lmdb" and "lmdb" or "folder"](dir, o)
 end
 
