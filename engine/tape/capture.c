@@ -176,6 +176,13 @@ static bool may_change(const capl_op *op, const char *attr)
   return !strcmp(attr, "lr") || !strcmp(attr, "step") || !strcmp(attr, "first_step") || !strcmp(attr, "grad_scale");
 }
 
+/* Ops whose offset names a stream of random numbers, a new one in each call. */
+static bool draws(capl_op_id id)
+{
+  return id == CAPL_OP_dropout || id == CAPL_OP_scaled_dot_product_attention ||
+         id == CAPL_OP_scaled_dot_product_attention_grad;
+}
+
 /* The attributes as they are to be compared: without what may change. */
 static void comparable(const capl_watch *w, const capl_call *call, capl_attr *out)
 {
@@ -187,7 +194,7 @@ static void comparable(const capl_watch *w, const capl_call *call, capl_attr *ou
     if (op->attrs[k].kind == CAPL_ATTR_REAL) out[k].f = a->f;
     else if (op->attrs[k].kind == CAPL_ATTR_INTS) out[k].n = a->n, memcpy(out[k].v, a->v, (size_t)a->n * sizeof *a->v);
     else out[k].i = a->i;
-    if (call->id == CAPL_OP_dropout && !strcmp(op->attrs[k].name, "offset")) out[k].i -= (int64_t)w->streams;
+    if (draws(call->id) && !strcmp(op->attrs[k].name, "offset")) out[k].i -= (int64_t)w->streams;
   }
 }
 

@@ -132,6 +132,10 @@ static const op_case cases[] = {
   {CAPL_OP_scatter_add, "dim=0", {{DATA, S2(5, 70)}, {LABEL, S2(600, 70)}, {DATA, S2(600, 70)}}},
   {CAPL_OP_index_select, "dim=1", {{DATA, S3(40, 5, 37)}, {LABEL, S1(60)}}},
   {CAPL_OP_embedding, "padding_idx=2", {{DATA, S2(5, 67)}, {LABEL, S2(30, 20)}}},
+  {CAPL_OP_scaled_dot_product_attention, "", {{DATA, S4(2, 2, 23, 20)}, {DATA, S4(2, 2, 37, 20)}, {DATA, S4(2, 2, 37, 9)}}},
+  {CAPL_OP_scaled_dot_product_attention, "is_causal=true dropout_p=0.2 seed=9",
+   {{DATA, S3(2, 110, 32)}, {DATA, S3(2, 300, 32)}, {DATA, S3(2, 300, 32)}}},
+
   {CAPL_OP_max_pool2d, "kernel=2", {{DATA, S4(2, 19, 7, 9)}}},
   {CAPL_OP_max_pool2d, "kernel=3 stride=2 padding=1", {{DATA, S4(2, 16, 7, 9)}}},
   {CAPL_OP_max_pool2d, "kernel=3,2 stride=1,3 ceil_mode=true", {{DATA, S4(1, 5, 6, 8)}}},
@@ -724,6 +728,7 @@ static void every_kernel_has_a_case(void **state)
     CAPL_OP_batch_norm_grad, CAPL_OP_bn_act_grad, CAPL_OP_bn_act_pool_grad, CAPL_OP_max_pool2d_grad,
     CAPL_OP_avg_pool2d_grad, CAPL_OP_adaptive_avg_pool2d_grad, CAPL_OP_relu_grad, CAPL_OP_softmax_grad,
     CAPL_OP_layer_norm_grad, CAPL_OP_rms_norm_grad, CAPL_OP_group_norm_grad,
+    CAPL_OP_scaled_dot_product_attention_grad,
     CAPL_OP_log_softmax_grad, CAPL_OP_cross_entropy_grad, CAPL_OP_bce_with_logits_grad,
     /* inputs that hang together: tests/lua/ctc_spec.lua */
     CAPL_OP_ctc_loss, CAPL_OP_ctc_loss_grad,

@@ -23,6 +23,7 @@ static const capl_kernel *const families[] = {
   cpu_layer_norm_kernels,
   cpu_group_norm_kernels,
   cpu_rnn_kernels,    cpu_rnn_grad_kernels,
+  cpu_attention_kernels,
   NULL,
 };
 

@@ -17,6 +17,7 @@ extern const capl_kernel cpu_matmul_kernels[];
 extern const capl_kernel cpu_norm_kernels[];
 extern const capl_kernel cpu_layer_norm_kernels[];
 extern const capl_kernel cpu_group_norm_kernels[];
+extern const capl_kernel cpu_attention_kernels[];
 extern const capl_kernel cpu_pool_kernels[];
 extern const capl_kernel cpu_rnn_kernels[], cpu_rnn_grad_kernels[];
 extern const capl_kernel cpu_elementwise_kernels[];

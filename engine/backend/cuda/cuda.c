@@ -19,6 +19,7 @@ static const capl_kernel *const families[] = {
   cu_layer_norm_kernels, cu_ctc_kernels,
   cu_layer_norm_kernels,
   cu_rnn_kernels,
+  cu_attention_kernels,
   NULL,
 };
 

@@ -67,6 +67,7 @@ extern const capl_kernel cu_conv_kernels[];
 extern const capl_kernel cu_matmul_kernels[];
 extern const capl_kernel cu_norm_kernels[];
 extern const capl_kernel cu_layer_norm_kernels[];
+extern const capl_kernel cu_attention_kernels[];
 extern const capl_kernel cu_pool_kernels[];
 extern const capl_kernel cu_rnn_kernels[];
 extern const capl_kernel cu_elementwise_kernels[];

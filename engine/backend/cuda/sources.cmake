@@ -18,6 +18,7 @@ set(CUDA_C_SOURCES
   blas_record.c
   matmul.c
   norm.c
+  attention.c
   layer_norm.c
   pool.c
   rnn.c
@@ -50,6 +51,7 @@ set(CUDA_KERNELS
   kernels/softmax.cu
   kernels/matmul.cu
   kernels/norm.cu
+  kernels/attention.cu
   kernels/layer_norm.cu
   kernels/optim.cu
   kernels/pool.cu

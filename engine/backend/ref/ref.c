@@ -165,6 +165,7 @@ static const capl_kernel *const ref_families[] = {
   ref_pointwise_kernels, ref_rnn_kernels,
   ref_ctc_kernels,
   ref_layer_norm_kernels,
+  ref_attention_kernels,
   NULL,
 };
 

@@ -16,6 +16,7 @@ extern const capl_kernel ref_conv_kernels[];
 extern const capl_kernel ref_matmul_kernels[];
 extern const capl_kernel ref_norm_kernels[];
 extern const capl_kernel ref_layer_norm_kernels[];
+extern const capl_kernel ref_attention_kernels[];
 extern const capl_kernel ref_pool_kernels[];
 extern const capl_kernel ref_rnn_kernels[];
 extern const capl_kernel ref_elementwise_kernels[];

@@ -192,6 +192,20 @@ typedef struct {
                           double *sum_dy, double *sum_dyx))                                                    \
   X(void, run_grad, (capl_dtype real, int64_t n, const void *x, const void *dy, float k_dy, float k_x,         \
                      float k_1, void *dx))                                                                     \
+  /* attention: y (rows, padded) = x * scale with zeros behind the columns; y (columns, padded) = x turned */      \
+  X(void, attend_pack, (capl_dtype real, int64_t rows, int64_t columns, int64_t padded, float scale,          \
+                        const void *x, int64_t row, int64_t step, float *y))                                   \
+  X(void, attend_turn, (capl_dtype real, int64_t rows, int64_t columns, int64_t padded, const void *x,         \
+                        int64_t row, int64_t step, float *y))                                                  \
+  X(void, attend_store, (capl_dtype real, int64_t n, float scale, const float *x, void *y, int64_t step))      \
+  X(double, attend_dot, (capl_dtype real, int64_t n, const void *x, int64_t x_step, const float *y))           \
+  /* rows of n scores, n a multiple of lanes but for the mask: s becomes exp(s - *max) with *max the largest   \
+  ** so far, and the sum is given; s = exp(s - less); dw = weight * (dw - dot) */                              \
+  X(void, attend_bool, (int64_t n, const uint8_t *mask, float *s))                                             \
+  X(float, attend_row, (int64_t n, float *s, float *max))                                                      \
+  X(void, attend_scale, (int64_t n, float *y, float factor))                                                   \
+  X(void, attend_exp, (int64_t n, float *s, float less))                                                       \
+  X(void, attend_grad, (int64_t n, const float *weight, float dot, float *dw))                                 \
   /* pooling of one pixel over n taps, each a pixel of channels values */                                      \
   X(void, pool_max, (capl_dtype real, int64_t channels, int n, const void *const *taps, const uint8_t *place,  \
                      void *y, uint8_t *index))                                                                 \
