@@ -52,6 +52,32 @@ describe("data.loader on a GPU", function()
     end
   end
 
+  it_on_cuda("gives batches of several widths as the host does", function()
+    local function batches(device, augment)
+      capl.device(device)
+      local source = data.captcha{count = 19, fixed = true, charset = "0-9", length = {1, 4}, width = 72, height = 20, widths = "auto"}
+      local loader = data.loader{source = source, role = "train", batch = 3, workers = 2, shuffle = true, augment = augment}
+      local out = {}
+      for epoch = 1, 2 do
+        for batch in loader:epoch(epoch) do
+          out[#out + 1] = {batch.image.shape[4], batch.image:to("f32"):tolist(), batch.target:tolist(), batch.target_length:tolist(),
+            batch.width:tolist()}
+        end
+      end
+      capl.device("cpu")
+      return out, loader
+    end
+    for _, augment in ipairs{false, {rotate = 15, noise = 8}, {elastic = {1, 3}, gamma = {0.5, 2}}} do
+      local got, loader = batches("cuda", augment or nil)
+      assert.same((batches("cpu", augment or nil)), got)
+      assert.equal("streamed to cuda:0, page-locked: its images have several widths", loader:path():gsub(", cached.*", ""))
+    end
+    capl.device("cuda")
+    local source = data.captcha{count = 9, fixed = true, length = {1, 4}, widths = "auto"}
+    local text = support.error_text(data.loader, {source = source, role = "val", cache = "device"})
+    assert.is_truthy(text:find("cache is device, but the source's images have", 1, true), text)
+  end)
+
   it_on_cuda("keeps what is the same in every epoch, and says so", function()
     local _, resident = values("cuda", {})
     assert.equal("resident on cuda:0, 0 MB", resident:path())

@@ -95,6 +95,17 @@ describe("data.split", function()
     for _, bad in ipairs(val.bad) do assert.is_true(inside[bad.name]) end
   end)
 
+  it("finds some images to check on in a small set, too", function()
+    for n = 5, 40 do
+      local ids = {}
+      for i = 1, n do ids[i] = i * 4 - 1 end
+      local few = setmetatable({dir = dir, box = all.box:subset(ids), bad = {}}, getmetatable(all))
+      local train, val = data.split(few, {val = 0.2})
+      assert.equal(n, train:count() + val:count())
+      assert(val:count() >= math.min(8, math.floor(n * 0.2 + 0.5)) and train:count() >= n * 0.4, val:count())
+    end
+  end)
+
   it("refuses what cannot be split", function()
     raises("data.split takes a source of data.folder", data.split, data.captcha{count = 5}, {})
     raises("val is a share of all images, at least 1e-09 and below 1, not 2", data.split, all, {val = 2})

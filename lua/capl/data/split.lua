@@ -33,12 +33,28 @@ local function check_sizes(parts, opts, count)
   end
 end
 
+local SURELY = 8 -- images for val: a small set has as many even where chance gave it none
+
+--- Where val ends: at its share, or further on, where too few of a small set lie below that. at = list of shares by sample
+local function end_of_val(at, shares)
+  local count, above = 0, {}
+  local wanted = math.min(SURELY, math.floor(#at * shares.val + 0.5))
+  for _, share in ipairs(at) do
+    if share >= shares.test + shares.val then above[#above + 1] = share elseif share >= shares.test then count = count + 1 end
+  end
+  table.sort(above)
+  local last = above[wanted - count] -- copies have the same share and go together
+  return last and count < wanted and last + 1e-15 or shares.test + shares.val
+end
+
 -- Below one share is for testing, above it for validation: who wants another val keeps the same test.
 local function sort(parent, shares, share_of)
-  local parts = {train = {}, val = {}, test = {}}
+  local parts, at = {train = {}, val = {}, test = {}}, {}
+  for id = 0, parent:count() - 1 do at[id + 1] = share_of(id) end
+  local ends = end_of_val(at, shares)
   for id = 0, parent:count() - 1 do
-    local at = share_of(id)
-    local name = at < shares.test and "test" or at < shares.test + shares.val and "val" or "train"
+    local share = at[id + 1]
+    local name = share < shares.test and "test" or share < ends and "val" or "train"
     table.insert(parts[name], id)
   end
   return parts
@@ -139,7 +155,8 @@ end
 
 --- make(box, bad) makes a source of its box.
 function split.new(make)
-  --- A source of files in two or three parts that never overlap and stay as they are when files are added. By the bytes
+  --- A source of files in two or three parts that never overlap and stay as they are when files are added (where val has at
+  --- least 8; a small set's is filled up to what its share would be, at most 8). By the bytes
   --- of each file: the same image is never in two of them, whatever its names. By group: all samples of a writer, a site
   --- or a day are in one part. By list: the parts that somebody else has drawn.
   -- parent source of data.folder, data.list or data.lmdb
