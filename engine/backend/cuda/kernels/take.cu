@@ -40,9 +40,8 @@ template <class T> __global__ void __launch_bounds__(TAKE_THREADS) take_add(take
     int64_t at[3];
     cu_locate<3>(a.loop, i, at);
     int64_t index = index_at(a.index, at[1]);
-    if (index == a.skip) continue;
-    if (fits(a.index, index)) cu_fixed_add(a.f, scale, at[2] + index * a.index.step, cu_float(((const T *)a.src)[at[0]]));
-    else cu_fixed_spoil(a.f);
+    if (!fits(a.index, index)) cu_fixed_spoil(a.f);
+    else if (index != a.skip) cu_fixed_add(a.f, scale, at[2] + index * a.index.step, cu_float(((const T *)a.src)[at[0]]));
   }
 }
 
