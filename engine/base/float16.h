@@ -4,6 +4,7 @@
 #ifndef CAPL_BASE_FLOAT16_H
 #define CAPL_BASE_FLOAT16_H
 
+#include <math.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -54,6 +55,16 @@ static inline uint16_t capl_f16_from_float(float f)
   }
   uint32_t rounded = magnitude + 0xFFFu + (magnitude >> 13 & 1u);
   return (uint16_t)(sign | (rounded - (112u << 23)) >> 13);
+}
+
+/* Rounds to odd: a later rounding to 16 bits then gives what one rounding of v would give. */
+static inline float capl_float_to_odd(double v)
+{
+  float f = (float)v;
+  if (isnan(v) || isinf(v) || (double)f == v) return f;
+  uint32_t bits = capl_float_to_bits(f);
+  if (isinf(f) || fabs((double)f) > fabs(v)) bits--; /* towards zero */
+  return capl_bits_to_float(bits | 1);
 }
 
 #endif

@@ -14,6 +14,7 @@ return {
   {name = "the same size", inputs = {{1, 17, 3, 2}}, attrs = {output = {3, 2}}},
   {name = "vector code", inputs = {{3, 37, 9, 13}}, attrs = {output = {1, 1}}, only = LARGE},
   {name = "vector code, windows overlap", inputs = {{2, 32, 7, 9}}, attrs = {output = {4, 2}}, only = LARGE},
+  {name = "a window of 360 positions", inputs = {{2, 19, 20, 18}}, attrs = {output = 1}, only = LARGE},
   {name = "worked out by hand", inputs = {gen.values {1, 1, 1, 5, values = {1, 2, 6, 4, 5}}}, attrs = {output = {1, 3}},
     expect = {{1.5, 4, 4.5}}, only = {"expected"}},
 

@@ -10,6 +10,10 @@ return {
   {name = "windows overlap", inputs = {gen.distinct {1, 5, 5, 7}}, attrs = {output = {3, 4}}},
   {name = "more outputs than inputs", inputs = {gen.distinct {1, 7, 2, 3}}, attrs = {output = {5, 4}}},
   {name = "the same size", inputs = {gen.distinct {1, 17, 3, 2}}, attrs = {output = {3, 2}}},
+  {name = "vector code, windows overlap", inputs = {gen.distinct {2, 33, 7, 9}}, attrs = {output = {4, 2}},
+    only = {"against_ref", "twice_the_same", "any_layout"}},
+  {name = "a window of 360 positions", inputs = {gen.distinct {1, 5, 20, 18}}, attrs = {output = 1}, only = {"against_ref"},
+    dtypes = {"f32"}},
   {name = "worked out by hand, the first of equal values", inputs = {gen.values {1, 1, 2, 3, values = {6, 2, 6, 4, 6, 5}}},
     attrs = {output = {2, 2}}, expect = {{6, 6, 6, 6}, {0, 2, 4, 4}}, only = {"expected"}},
 

@@ -93,6 +93,14 @@ static const op_case cases[] = {
   {CAPL_OP_conv2d, "groups=16 padding=1", {{DATA, S4(2, 16, 7, 5)}, {DATA, S4(16, 1, 3, 3)}, {SHIFT, S1(16)}}},
   {CAPL_OP_conv2d, "", {{DATA, S4(3, 24, 5, 6)}, {DATA, S4(10, 24, 1, 1)}, {SHIFT, S1(10)}}},
   {CAPL_OP_conv2d, "stride=3,2", {{DATA, S4(1, 2, 10, 9)}, {DATA, S4(3, 2, 2, 4)}, {0}}},
+  /* depthwise by lines: rest of a vector, rows that nothing reaches, kernels larger than the image, two outputs each */
+  {CAPL_OP_conv2d, "groups=40 stride=2 padding=1", {{DATA, S4(3, 40, 11, 27)}, {DATA, S4(40, 1, 3, 3)}, {SHIFT, S1(40)}}},
+  {CAPL_OP_conv2d, "groups=19 stride=4,3 padding=3", {{DATA, S4(2, 19, 9, 8)}, {DATA, S4(19, 1, 2, 2)}, {0}}},
+  {CAPL_OP_conv2d, "groups=16 padding=6 dilation=2", {{DATA, S4(2, 16, 5, 9)}, {DATA, S4(16, 1, 7, 7)}, {SHIFT, S1(16)}}},
+  {CAPL_OP_conv2d, "groups=9 padding=2", {{DATA, S4(5, 9, 6, 7)}, {DATA, S4(18, 1, 5, 5)}, {SHIFT, S1(18)}}},
+  {CAPL_OP_conv_transpose2d, "stride=2 padding=1 output_padding=1",
+   {{DATA, S4(2, 32, 5, 6)}, {DATA, S4(32, 16, 3, 3)}, {SHIFT, S1(16)}}},
+  {CAPL_OP_conv_transpose2d, "stride=2 groups=20", {{DATA, S4(2, 20, 5, 6)}, {DATA, S4(20, 1, 2, 2)}, {SHIFT, S1(20)}}},
 
   {CAPL_OP_linear, "", {{DATA, S2(5, 37)}, {DATA, S2(11, 37)}, {SHIFT, S1(11)}}},
   {CAPL_OP_linear, "", {{DATA, S3(2, 3, 64)}, {DATA, S2(48, 64)}, {0}}},
@@ -145,6 +153,8 @@ static const op_case cases[] = {
   {CAPL_OP_adaptive_avg_pool2d, "output=1", {{DATA, S4(2, 19, 7, 9)}}},
   {CAPL_OP_adaptive_avg_pool2d, "output=3,4", {{DATA, S4(2, 16, 7, 9)}}},
   {CAPL_OP_adaptive_avg_pool2d, "output=5", {{DATA, S4(1, 3, 2, 3)}}},
+  {CAPL_OP_adaptive_avg_pool2d, "output=1", {{DATA, S4(3, 19, 17, 18)}}},
+  {CAPL_OP_adaptive_max_pool2d, "output=3,4", {{DATA, S4(2, 21, 7, 9)}}},
 
   {CAPL_OP_add, "", {{DATA, S4(2, 19, 3, 5)}, {DATA, S4(2, 19, 3, 5)}}},
   {CAPL_OP_sub, "", {{DATA, S4(2, 19, 3, 5)}, {DATA, S4(1, 19, 1, 1)}}},

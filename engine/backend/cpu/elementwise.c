@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "backend/cpu/cpu.h"
+#include "backend/cpu/exact.h"
 #include "base/float16.h"
 
 bool cpu_supports_first(const capl_call *call)
@@ -78,6 +79,7 @@ static void binary_run(void *arg, int64_t n, const int64_t *at, const int64_t *s
 
 static capl_status binary(const capl_call *call, vec_binary_kind kind)
 {
+  if (!cpu_supports_same(call)) return cpu_exact_binary(call, kind);
   const capl_tensor *t[] = {call->out[0], call->in[0], call->in[1]};
   binary_job job = {kind, t[0]->dtype, capl_tensor_data(t[0]), capl_tensor_data(t[1]), capl_tensor_data(t[2])};
   cpu_loop loop;
@@ -121,6 +123,7 @@ static void compare_run(void *arg, int64_t n, const int64_t *at, const int64_t *
 
 static capl_status compare(const capl_call *call, vec_compare_kind kind)
 {
+  if (!cpu_supports_same(call)) return cpu_exact_compare(call, kind);
   const capl_tensor *t[] = {call->out[0], call->in[0], call->in[1]};
   compare_job job = {kind, t[1]->dtype, capl_tensor_data(t[0]), capl_tensor_data(t[1]), capl_tensor_data(t[2])};
   cpu_loop loop;
@@ -162,6 +165,7 @@ static void where_run(void *arg, int64_t n, const int64_t *at, const int64_t *st
 
 static capl_status cpu_where(const capl_call *call)
 {
+  if (!cpu_real(call->in[1]) || call->in[2]->dtype != call->in[1]->dtype) return cpu_exact_where(call);
   const capl_tensor *t[] = {call->out[0], call->in[0], call->in[1], call->in[2]};
   where_job job = {capl_dtype_size(t[0]->dtype), capl_tensor_data(t[0]), capl_tensor_data(t[1]), capl_tensor_data(t[2]),
                    capl_tensor_data(t[3])};
@@ -173,7 +177,7 @@ static capl_status cpu_where(const capl_call *call)
 
 static bool supports_where(const capl_call *call)
 {
-  return call->in[0]->dtype == CAPL_BOOL && cpu_real(call->in[1]) && call->in[2]->dtype == call->in[1]->dtype;
+  return call->in[0]->dtype == CAPL_BOOL;
 }
 
 /* ---- one operand ---- */
@@ -281,16 +285,15 @@ static void cast_run(void *arg, int64_t n, const int64_t *at, const int64_t *ste
 }
 
 /* To f32 or bf16 from all but f64; rounding i64 through f32 and then to bf16 would round twice. */
-static bool supports_cast(const capl_call *call)
+static bool is_vector_cast(capl_dtype from, capl_dtype to)
 {
-  capl_dtype from = call->in[0]->dtype, to = (capl_dtype)call->attr[0].i;
-  if (to != CAPL_F32 && to != CAPL_BF16) return false;
-  if (from == CAPL_F64) return false;
+  if ((to != CAPL_F32 && to != CAPL_BF16) || from == CAPL_F64) return false;
   return to == CAPL_F32 || (from != CAPL_I64 && from != CAPL_I32);
 }
 
 static capl_status cpu_cast(const capl_call *call)
 {
+  if (!is_vector_cast(call->in[0]->dtype, (capl_dtype)call->attr[0].i)) return cpu_exact_cast(call);
   const capl_tensor *t[] = {call->out[0], call->in[0]};
   cast_job job = {t[1]->dtype, t[0]->dtype, capl_tensor_data(t[1]), capl_tensor_data(t[0])};
   cpu_loop loop;
@@ -373,21 +376,27 @@ static capl_status cpu_dropout(const capl_call *call)
   return CAPL_OK;
 }
 
+static bool supports_any(const capl_call *call)
+{
+  (void)call;
+  return true;
+}
+
 const capl_kernel cpu_elementwise_kernels[] = {
-  {CAPL_OP_add, cpu_add, cpu_supports_same, CPU_REAL},
-  {CAPL_OP_sub, cpu_sub, cpu_supports_same, CPU_REAL},
-  {CAPL_OP_mul, cpu_mul, cpu_supports_same, CPU_REAL},
-  {CAPL_OP_div, cpu_div, cpu_supports_same, CPU_REAL},
-  {CAPL_OP_maximum, cpu_maximum, cpu_supports_same, CPU_REAL},
-  {CAPL_OP_minimum, cpu_minimum, cpu_supports_same, CPU_REAL},
+  {CAPL_OP_add, cpu_add, supports_any, 0},
+  {CAPL_OP_sub, cpu_sub, supports_any, 0},
+  {CAPL_OP_mul, cpu_mul, supports_any, 0},
+  {CAPL_OP_div, cpu_div, supports_any, 0},
+  {CAPL_OP_maximum, cpu_maximum, supports_any, 0},
+  {CAPL_OP_minimum, cpu_minimum, supports_any, 0},
   {CAPL_OP_relu_grad, cpu_relu_grad, cpu_supports_same, CPU_REAL},
-  {CAPL_OP_eq, cpu_eq, cpu_supports_same, CPU_REAL},
-  {CAPL_OP_ne, cpu_ne, cpu_supports_same, CPU_REAL},
-  {CAPL_OP_lt, cpu_lt, cpu_supports_same, CPU_REAL},
-  {CAPL_OP_le, cpu_le, cpu_supports_same, CPU_REAL},
-  {CAPL_OP_gt, cpu_gt, cpu_supports_same, CPU_REAL},
-  {CAPL_OP_ge, cpu_ge, cpu_supports_same, CPU_REAL},
-  {CAPL_OP_where, cpu_where, supports_where, CPU_REAL},
+  {CAPL_OP_eq, cpu_eq, supports_any, 0},
+  {CAPL_OP_ne, cpu_ne, supports_any, 0},
+  {CAPL_OP_lt, cpu_lt, supports_any, 0},
+  {CAPL_OP_le, cpu_le, supports_any, 0},
+  {CAPL_OP_gt, cpu_gt, supports_any, 0},
+  {CAPL_OP_ge, cpu_ge, supports_any, 0},
+  {CAPL_OP_where, cpu_where, supports_where, 0},
   {CAPL_OP_relu, cpu_relu, cpu_supports_first, CPU_REAL},
   {CAPL_OP_affine, cpu_affine, cpu_supports_first, CPU_REAL},
   {CAPL_OP_pow, cpu_pow, cpu_supports_first, CPU_REAL},
@@ -398,7 +407,7 @@ const capl_kernel cpu_elementwise_kernels[] = {
   {CAPL_OP_abs, cpu_abs, cpu_supports_first, CPU_REAL},
   {CAPL_OP_sigmoid, cpu_sigmoid, cpu_supports_first, CPU_REAL},
   {CAPL_OP_tanh, cpu_tanh, cpu_supports_first, CPU_REAL},
-  {CAPL_OP_cast, cpu_cast, supports_cast, 0},
+  {CAPL_OP_cast, cpu_cast, supports_any, 0},
   {CAPL_OP_dropout, cpu_dropout, supports_dropout, CPU_REAL},
   {0},
 };

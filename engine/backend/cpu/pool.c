@@ -1,4 +1,4 @@
-/* pool.c -- max and average pooling, any window, and adaptive average pooling.
+/* pool.c -- max and average pooling, any window, and adaptive average pooling (pool_adaptive.c has the rest).
 **
 ** Every output pixel is a list of taps (input pixels) and, backwards, every input pixel a list of the
 ** output pixels that it took part in; so no two threads write the same place and sums have one order.
@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "backend/cpu/cpu.h"
+#include "backend/cpu/pool_adaptive.h"
 #include "ops/attrs.h"
 #include "ops/window.h"
 
@@ -220,6 +221,17 @@ static capl_status cpu_avg_pool2d_grad(const capl_call *call)
   return CAPL_OK;
 }
 
+/* Whether the lists of taps hold a window, or the windows around a pixel, of this many positions along both axes. */
+static bool fits_adaptive(const int64_t *most, const int64_t *least)
+{
+  int64_t taps = 1;
+  for (int i = 0; i < 2; i++) {
+    taps *= (most[i] + least[i] - 1) / least[i] + 1;
+    if (taps > MAX_TAPS) return false;
+  }
+  return true;
+}
+
 /* Adaptive pools have no window attributes: both axes follow from the two sizes. */
 static pool_job adaptive_job(const capl_tensor *image, const capl_tensor *pooled)
 {
@@ -230,6 +242,7 @@ static pool_job adaptive_job(const capl_tensor *image, const capl_tensor *pooled
 
 static capl_status cpu_adaptive_avg_pool2d(const capl_call *call)
 {
+  if (!fits_adaptive(call->in[0]->size + 2, call->out[0]->size + 2)) return cpu_adaptive_avg_pool2d_wide(call);
   pool_job job = adaptive_job(call->in[0], call->out[0]);
   job.from = capl_tensor_data(call->in[0]);
   job.to = capl_tensor_data(call->out[0]);
@@ -260,21 +273,15 @@ static bool supports_pool(const capl_call *call)
   return not_empty(call) && kernel[0] <= MAX_TAPS && kernel[1] <= MAX_TAPS && kernel[0] * kernel[1] <= MAX_TAPS;
 }
 
-/* size: H,W of the larger image; pooled: of the smaller. */
-static bool fits_adaptive(const int64_t *a, const int64_t *b)
-{
-  int64_t taps = 1;
-  for (int i = 0; i < 2; i++) {
-    int64_t large = a[i] > b[i] ? a[i] : b[i], small = a[i] > b[i] ? b[i] : a[i];
-    taps *= (large + small - 1) / small + 1; /* of a window, or of windows around a pixel */
-    if (taps > MAX_TAPS) return false;
-  }
-  return true;
-}
-
-static bool supports_adaptive(const capl_call *call)
+/* Backwards a pixel lies in few windows unless the pool enlarges. */
+static bool supports_adaptive_grad(const capl_call *call)
 {
   return not_empty(call) && fits_adaptive(call->in[0]->size + 2, call->attr[ADAPTIVE_SIZE].v);
+}
+
+static bool supports_index(const capl_call *call)
+{
+  return not_empty(call) && (call->n_in < 2 || call->in[1]->dtype == CAPL_I32);
 }
 
 const capl_kernel cpu_pool_kernels[] = {
@@ -282,7 +289,9 @@ const capl_kernel cpu_pool_kernels[] = {
   {CAPL_OP_max_pool2d_grad, cpu_max_pool2d_grad, supports_pool, CPU_REAL},
   {CAPL_OP_avg_pool2d, cpu_avg_pool2d, supports_pool, CPU_REAL},
   {CAPL_OP_avg_pool2d_grad, cpu_avg_pool2d_grad, supports_pool, CPU_REAL},
-  {CAPL_OP_adaptive_avg_pool2d, cpu_adaptive_avg_pool2d, supports_adaptive, CPU_REAL},
-  {CAPL_OP_adaptive_avg_pool2d_grad, cpu_adaptive_avg_pool2d_grad, supports_adaptive, CPU_REAL},
+  {CAPL_OP_adaptive_avg_pool2d, cpu_adaptive_avg_pool2d, not_empty, CPU_REAL},
+  {CAPL_OP_adaptive_avg_pool2d_grad, cpu_adaptive_avg_pool2d_grad, supports_adaptive_grad, CPU_REAL},
+  {CAPL_OP_adaptive_max_pool2d, cpu_adaptive_max_pool2d, supports_index, CPU_REAL},
+  {CAPL_OP_adaptive_max_pool2d_grad, cpu_adaptive_max_pool2d_grad, supports_index, CPU_REAL},
   {0},
 };

@@ -1,85 +1,119 @@
-/* softmax.c -- softmax and log_softmax over the dim that is innermost in memory.
+/* softmax.c -- softmax and log_softmax over any dim.
+**
+** Rows that lie in one piece in memory are computed where they are. Of others sixteen neighbours are laid out as rows
+** first, so that every line that is read or written is used whole.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #include "backend/cpu/cpu.h"
 
 typedef struct {
   capl_dtype real;
-  int64_t n;
-  bool log;
+  int64_t n;     /* elements of a row */
+  int64_t inner; /* from one of them to the next */
+  bool log, backward;
   const void *x, *dy;
   void *y;
+  char *room; /* per thread: SIDE rows of x, of dy and of y */
+  int64_t room_bytes;
 } softmax_job;
 
-static void forward_part(void *arg, int64_t begin, int64_t end, int thread)
+enum { SIDE = 16 };
+
+static void one_row(const softmax_job *job, const void *x, const void *dy, void *y)
+{
+  if (job->backward) cpu_now->softmax_grad_row(job->real, job->n, x, dy, y, job->log);
+  else cpu_now->softmax_row(job->real, job->n, x, y, job->log);
+}
+
+static void rows_part(void *arg, int64_t begin, int64_t end, int thread)
 {
   (void)thread;
   const softmax_job *job = arg;
-  for (int64_t r = begin; r < end; r++)
-    cpu_now->softmax_row(job->real, job->n, cpu_at(job->x, job->real, r * job->n),
-                         cpu_at(job->y, job->real, r * job->n), job->log);
+  for (int64_t at = begin * job->n; at < end * job->n; at += job->n)
+    one_row(job, cpu_at(job->x, job->real, at), job->backward ? cpu_at(job->dy, job->real, at) : NULL,
+            cpu_at(job->y, job->real, at));
 }
 
-static void backward_part(void *arg, int64_t begin, int64_t end, int thread)
+/* ---- rows whose elements lie apart ---- */
+
+#define TURN(type, to, from)                                                       \
+  for (int64_t k = 0; k < job->n; k++)                                             \
+    for (int64_t c = 0; c < count; c++) ((type *)out)[to] = ((const type *)in)[from]
+
+/* count columns of in, beside each other in memory, become rows. */
+static void columns_to_rows(const softmax_job *job, const void *in, int64_t count, void *out)
 {
-  (void)thread;
+  if (job->real == CAPL_BF16) TURN(uint16_t, c * job->n + k, k * job->inner + c);
+  else TURN(float, c * job->n + k, k * job->inner + c);
+}
+
+static void rows_to_columns(const softmax_job *job, const void *in, int64_t count, void *out)
+{
+  if (job->real == CAPL_BF16) TURN(uint16_t, k * job->inner + c, c * job->n + k);
+  else TURN(float, k * job->inner + c, c * job->n + k);
+}
+
+/* Blocks [begin, end): up to SIDE columns each. */
+static void columns_part(void *arg, int64_t begin, int64_t end, int thread)
+{
   const softmax_job *job = arg;
-  for (int64_t r = begin; r < end; r++)
-    cpu_now->softmax_grad_row(job->real, job->n, cpu_at(job->x, job->real, r * job->n),
-                              cpu_at(job->dy, job->real, r * job->n), cpu_at(job->y, job->real, r * job->n), job->log);
+  int64_t blocks = (job->inner + SIDE - 1) / SIDE, step = SIDE * job->n;
+  char *x = job->room + thread * job->room_bytes, *dy = cpu_at(x, job->real, step), *y = cpu_at(dy, job->real, step);
+  for (int64_t b = begin; b < end; b++) {
+    int64_t first = b % blocks * SIDE, count = job->inner - first < SIDE ? job->inner - first : SIDE;
+    int64_t at = b / blocks * job->n * job->inner + first;
+    columns_to_rows(job, cpu_at(job->x, job->real, at), count, x);
+    if (job->backward) columns_to_rows(job, cpu_at(job->dy, job->real, at), count, dy);
+    for (int64_t c = 0; c < count * job->n; c += job->n)
+      one_row(job, cpu_at(x, job->real, c), cpu_at(dy, job->real, c), cpu_at(y, job->real, c));
+    rows_to_columns(job, y, count, cpu_at(job->y, job->real, at));
+  }
 }
 
-static int64_t class_count(const capl_call *call)
+static capl_status run_columns(const capl_call *call, softmax_job *job, int64_t grain)
 {
-  const capl_tensor *x = call->in[0];
-  int64_t dim = call->attr[0].i;
-  return x->size[dim < 0 ? dim + x->ndim : dim];
-}
-
-static capl_status rows(const capl_call *call, bool log, bool backward)
-{
-  const capl_tensor *x = call->in[0];
-  softmax_job job = {.real = x->dtype, .n = class_count(call), .log = log, .x = capl_tensor_data(x),
-                     .y = capl_tensor_data(call->out[0])};
-  if (backward) job.dy = capl_tensor_data(call->in[1]);
-  /* an exponential costs several nanoseconds */
-  cpu_parallel(capl_tensor_numel(x) / job.n, CPU_GRAIN / (4 * job.n) + 1, backward ? backward_part : forward_part, &job);
+  void *room;
+  int64_t blocks = (job->inner + SIDE - 1) / SIDE * (capl_tensor_numel(call->in[0]) / (job->n * job->inner));
+  job->room_bytes = (3 * SIDE * job->n * (int64_t)capl_dtype_size(job->real) + 63) / 64 * 64;
+  CAPL_TRY(capl_scratch_get(call->device, (size_t)(cpu_threads() * job->room_bytes), &room));
+  job->room = room;
+  cpu_parallel(blocks, grain / SIDE + 1, columns_part, job);
+  capl_scratch_put(call->device, room);
   return CAPL_OK;
 }
 
-static capl_status cpu_softmax(const capl_call *call)
-{
-  return rows(call, false, false);
-}
+/* ---- ops ---- */
 
-static capl_status cpu_log_softmax(const capl_call *call)
-{
-  return rows(call, true, false);
-}
-
-static capl_status cpu_softmax_grad(const capl_call *call)
-{
-  return rows(call, false, true);
-}
-
-static capl_status cpu_log_softmax_grad(const capl_call *call)
-{
-  return rows(call, true, true);
-}
-
-/* Inputs are dense and alike (LAYOUT_DENSE); the class dim must be the one with stride 1. */
-static bool supports_rows(const capl_call *call)
+static capl_status softmax(const capl_call *call, bool log, bool backward)
 {
   const capl_tensor *x = call->in[0];
-  if (!cpu_supports_same(call) || x->ndim == 0 || capl_tensor_numel(x) == 0) return false;
-  int64_t dim = call->attr[0].i < 0 ? call->attr[0].i + x->ndim : call->attr[0].i;
-  return x->stride[dim] == 1 && x->size[dim] > 1;
+  int64_t dim = call->attr[0].i < 0 ? call->attr[0].i + x->ndim : call->attr[0].i, n = x->size[dim];
+  softmax_job job = {.real = x->dtype, .n = n, .inner = n > 1 ? x->stride[dim] : 1, .log = log, .backward = backward,
+                     .x = capl_tensor_data(x), .y = capl_tensor_data(call->out[0])};
+  if (backward) job.dy = capl_tensor_data(call->in[1]);
+  int64_t grain = CPU_GRAIN / (4 * n) + 1; /* an exponential costs several nanoseconds */
+  if (job.inner > 1) return run_columns(call, &job, grain);
+  cpu_parallel(capl_tensor_numel(x) / n, grain, rows_part, &job);
+  return CAPL_OK;
+}
+
+#define SOFTMAX(name, log, backward) \
+  static capl_status cpu_##name(const capl_call *call) { return softmax(call, log, backward); }
+SOFTMAX(softmax, false, false)
+SOFTMAX(log_softmax, true, false)
+SOFTMAX(softmax_grad, false, true)
+SOFTMAX(log_softmax_grad, true, true)
+
+/* Inputs are dense and alike (LAYOUT_DENSE). */
+static bool supports_softmax(const capl_call *call)
+{
+  return cpu_supports_same(call) && call->in[0]->ndim > 0 && capl_tensor_numel(call->in[0]) > 0;
 }
 
 const capl_kernel cpu_softmax_kernels[] = {
-  {CAPL_OP_softmax, cpu_softmax, supports_rows, CPU_REAL},
-  {CAPL_OP_softmax_grad, cpu_softmax_grad, supports_rows, CPU_REAL},
-  {CAPL_OP_log_softmax, cpu_log_softmax, supports_rows, CPU_REAL},
-  {CAPL_OP_log_softmax_grad, cpu_log_softmax_grad, supports_rows, CPU_REAL},
+  {CAPL_OP_softmax, cpu_softmax, supports_softmax, CPU_REAL},
+  {CAPL_OP_softmax_grad, cpu_softmax_grad, supports_softmax, CPU_REAL},
+  {CAPL_OP_log_softmax, cpu_log_softmax, supports_softmax, CPU_REAL},
+  {CAPL_OP_log_softmax_grad, cpu_log_softmax_grad, supports_softmax, CPU_REAL},
   {0},
 };

@@ -9,16 +9,6 @@
 
 #include "base/float16.h"
 
-/* Rounds to odd: a later rounding to 16 bits then gives what one rounding of v would give. */
-static float float_to_odd(double v)
-{
-  float f = (float)v;
-  if (isnan(v) || isinf(v) || (double)f == v) return f;
-  uint32_t bits = capl_float_to_bits(f);
-  if (isinf(f) || fabs((double)f) > fabs(v)) bits--; /* towards zero */
-  return capl_bits_to_float(bits | 1);
-}
-
 /* elements */
 
 static int64_t int_from_double(double v, int64_t lo, int64_t hi)
@@ -47,8 +37,8 @@ void ref_set(capl_tensor *t, int64_t i, double v)
   switch (t->dtype) {
   case CAPL_F32: ((float *)p)[i] = (float)v; break;
   case CAPL_F64: ((double *)p)[i] = v; break;
-  case CAPL_BF16: ((uint16_t *)p)[i] = capl_bf16_from_float(float_to_odd(v)); break;
-  case CAPL_F16: ((uint16_t *)p)[i] = capl_f16_from_float(float_to_odd(v)); break;
+  case CAPL_BF16: ((uint16_t *)p)[i] = capl_bf16_from_float(capl_float_to_odd(v)); break;
+  case CAPL_F16: ((uint16_t *)p)[i] = capl_f16_from_float(capl_float_to_odd(v)); break;
   case CAPL_BOOL: ((uint8_t *)p)[i] = v != 0; break;
   case CAPL_U8: ((uint8_t *)p)[i] = (uint8_t)int_from_double(v, 0, UINT8_MAX); break;
   case CAPL_I32: ((int32_t *)p)[i] = (int32_t)int_from_double(v, INT32_MIN, INT32_MAX); break;
