@@ -103,17 +103,22 @@ end
 
 local forward_spec = {{"x", "tensor", required = true}, {"state", "table", "tensor"}, {"lengths", "tensor", "table"}}
 
--- x as three dims, and whether it came as two: one sequence without a batch.
-local function check_input(self, where, x)
-  if x.ndim ~= 2 and x.ndim ~= 3 then
-    core.error{code = "shape", op = where, message = ("x must be %s, or (T,I) for one sequence; it has %d dims"):format(
-      self.batch_first and "(N,T,I)" or "(T,N,I)", x.ndim), context = "x " .. core.describe(x)}
+-- Raises unless x has `dims` dims, as `wanted` calls them, or one less, and input_size values in the last.
+local function check_values(self, where, x, dims, wanted)
+  if x.ndim ~= dims and x.ndim ~= dims - 1 then
+    core.error{code = "shape", op = where, message = ("x must be %s for one sequence; it has %d dims"):format(wanted, x.ndim),
+      context = "x " .. core.describe(x)}
   end
   local width = x:size(x.ndim)
   if width ~= self.input_size then
     core.error{code = "shape", op = where, message = ("input_size is %d, x has %d values per time step"):format(self.input_size, width),
       context = "x " .. core.describe(x), hint = ("make the layer nn.%s(%d, %d, …)"):format(self.__name, width, self.hidden_size)}
   end
+end
+
+-- x as three dims, and whether it came as two: one sequence without a batch.
+local function check_input(self, where, x)
+  check_values(self, where, x, 3, self.batch_first and "(N,T,I), or (T,I)" or "(T,N,I), or (T,I)")
   if x.ndim == 3 then return x, false end
   return x:unsqueeze(self.batch_first and 1 or 2), true
 end
@@ -221,25 +226,37 @@ local cell_spec = {
 }
 local cell_forward_spec = {{"x", "tensor", required = true}, {"state", "table", "tensor"}}
 
+-- The states of a cell, each shaped like x but for its last size, as (1,N,hidden size).
+local function cell_state(self, where, state, x)
+  local list, out = state_list(self.kind, where, state), {}
+  for i, t in ipairs(list) do
+    local wanted = x.ndim == 2 and {x:size(1), self.hidden_size} or {self.hidden_size}
+    if table.concat(t.shape, ",") ~= table.concat(wanted, ",") then
+      core.error{code = "shape", op = where, message = ("%s of state must be (%s) for x (%s), it is (%s)"):format(self.kind.states[i],
+        table.concat(wanted, ","), table.concat(x.shape, ","), table.concat(t.shape, ","))}
+    end
+    out[i] = t:view(1, -1, self.hidden_size)
+  end
+  return out
+end
+
 -- x (N,I), or (I) for one sequence, is a sequence of one step.
 local function cell_forward(self, ...)
   local where = "nn." .. self.__name
   local o = check.arguments(where, cell_forward_spec, ...)
-  local alone = o.x.ndim == 1
-  local x = check_input(self, where, alone and o.x:unsqueeze(1) or o.x):squeeze(2):unsqueeze(1)
-  local state = state_list(self.kind, where, o.state)
-  for i, t in ipairs(state) do state[i] = (alone and t:unsqueeze(1) or t):unsqueeze(1) end
-  check_state(self, where, state, x:size(2))
+  check_values(self, where, o.x, 2, "(N,I), or (I)")
+  local state = cell_state(self, where, o.state, o.x)
+  local x = (o.x.ndim == 1 and o.x:unsqueeze(1) or o.x):unsqueeze(1)
   local _, new = self.kind.run(self, x, {""}, state, nil, self.attributes)
   squeeze_batch(new, 1)
-  if alone then squeeze_batch(new, 1) end
+  if o.x.ndim == 1 then squeeze_batch(new, 1) end
   return unpack(new)
 end
 
 local function cell_class(kind)
   local class = classes.class(kind.name .. "Cell", Module)
   class.kind, class.forward, class.extra, class.pure = kind, cell_forward, extra, true
-  class.num_layers, class.directions, class.dropout, class.attributes = 1, 1, 0, {}
+  class.num_layers, class.dropout, class.attributes = 1, 0, {}
   function class:init(...)
     local where = "nn." .. kind.name .. "Cell"
     local o = check.arguments(where, cell_spec, ...)
