@@ -26,6 +26,8 @@ local kinds = {
   signed = function(u) return u * 2 - 1 end,
   positive = function(u) return u + 0.5 end,
   bit = function(u) return u:ge(0.5):float() end,
+  wide = function(u) return (u * 2 - 1) * 6 end,
+  sign = function(u) return u:ge(0.5):float() * 2 - 1 end,
 }
 
 --- The tensor that an entry {shape, tensor, kind} describes.

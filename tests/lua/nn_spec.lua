@@ -316,7 +316,7 @@ describe("losses", function()
 
   it("check their arguments", function()
     assert.truthy(error_text(function() return (nn.cross_entropy(logits, labels, {smoothing = 1})) end):find(
-      "LINE: cross_entropy: unknown option 'smoothing'; known: label_smoothing, ignore_index, reduction", 1, true))
+      "LINE: cross_entropy: unknown option 'smoothing'; known: weight, label_smoothing, ignore_index, reduction", 1, true))
     assert.equal("LINE: bad argument #2 to 'mse' (tensor expected, got nil)", error_text(function() return (nn.mse(logits)) end))
     assert.truthy(error_text(function() return (nn.mse(logits, capl.zeros(2))) end):find("mse", 1, true))
   end)

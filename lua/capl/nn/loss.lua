@@ -1,61 +1,133 @@
--- loss.lua: loss functions, and the same as modules.
+-- loss.lua: losses of classes and of probabilities, and the same as modules.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
 local check = require "check"
-local classes = require "nn.class"
-local Module = require "nn.module"
-local settings = require "nn.settings"
+local parts = require "nn.loss_parts"
 
 local op = core.op
 local loss = {}
-
-local function two_tensors(fname, x, target)
-  check.arg(1, fname, "tensor", x)
-  check.arg(2, fname, "tensor", target)
-end
-
--- Tells who watches of a loss; nn/expected.lua knows what it should be at first.
-local function computed(name, value, x, target, o)
-  if settings.on_loss then settings.on_loss(name, value, x, target, o) end
-  return value
-end
+local computed, two_tensors = parts.computed, parts.tensors
 
 local ce_spec = {
-  {"label_smoothing", "number", default = 0}, {"ignore_index", "whole", default = -100},
-  {"reduction", "string", default = "mean"},
+  {"weight", "tensor"}, {"label_smoothing", "number", default = 0}, {"ignore_index", "whole", default = -100}, parts.reduction,
 }
 
---- Mean cross-entropy of integer labels.
--- in   logits (N, K) or (N, K, …); labels (N) or (N, …) i32|i64 in 0..K-1
+-- (N, K, …) as rows (N * …, K); of images, which are channels-last in memory, without a copy.
+local function rows_of(logits)
+  if logits.ndim == 2 then return logits end
+  local order = {1}
+  for d = 3, logits.ndim do order[#order + 1] = d end
+  order[#order + 1] = 2
+  return logits:permute(order):reshape(-1, logits:size(2))
+end
+
+-- The op on rows, with the shape of the labels given back; gamma as in focal loss.
+local function of_labels(fname, logits, labels, o)
+  local shape = labels.shape
+  if logits.ndim == 1 and labels.ndim == 0 then logits, labels = logits:unsqueeze(1), labels:reshape(1) end
+  if logits.ndim ~= labels.ndim + 1 then
+    check.fail(fname, ("logits have %d dims and labels %d: there must be one more, the classes in dim 2"):format(logits.ndim, #shape))
+  end
+  for d = 1, labels.ndim do
+    if labels:size(d) ~= logits:size(d == 1 and 1 or d + 1) then
+      check.fail(fname, ("logits are (%s) and labels (%s): their sizes must be the same but for the classes in dim 2"):format(
+        table.concat(logits.shape, ","), table.concat(shape, ",")))
+    end
+  end
+  if labels.dtype == "u8" then labels = labels:int() end
+  local attrs = {label_smoothing = o.label_smoothing, ignore_index = o.ignore_index, reduction = o.reduction, gamma = o.gamma}
+  local out = op.cross_entropy(rows_of(logits), labels:reshape(-1), o.weight, attrs)
+  return o.reduction == "none" and #shape ~= 1 and out:reshape(shape) or out
+end
+
+-- Targets that are shares of each class, (N, K, …) as the logits; a mean is over the places, not the classes.
+local function of_shares(logits, target, o)
+  local dim = logits.ndim == 1 and 1 or 2
+  local classes = logits:size(dim)
+  parts.alike("cross_entropy", logits, "logits", target, "target")
+  if o.label_smoothing > 0 then target = target * (1 - o.label_smoothing) + o.label_smoothing / classes end
+  if o.weight then
+    local shape = {classes}
+    for d = dim + 1, logits.ndim do shape[d - dim + 1] = 1 end
+    target = target * o.weight:reshape(shape)
+  end
+  local each = -(parts.wide(logits):log_softmax(dim) * target):sum(dim)
+  return parts.reduce("cross_entropy", each, o.reduction)
+end
+
+local function is_float(x) return x.dtype == "f32" or x.dtype == "f16" or x.dtype == "bf16" or x.dtype == "f64" end
+
+--- Mean cross-entropy of labels, or of shares of the classes.
+-- in   logits (N, K) or (N, K, …); labels (N) or (N, …) i32|i64|u8 in 0..K-1, or floats like logits: the share of each class
 -- out  scalar f32; with reduction "none" one per label
--- opts label_smoothing = 0 (share spread over all classes), ignore_index = -100, reduction = "mean"|"sum"|"none"
+-- opts weight (K, of the classes; a mean is then by the weights of the labels), label_smoothing = 0 (share spread over all
+--      classes), ignore_index = -100, reduction = "mean"|"sum"|"none"
 -- errs shape: N differs; value: a label outside 0..K-1
 -- eg   nn.cross_entropy(capl.zeros(2, 4), capl.tensor({0, 3}, {dtype = "i32"})):item()  --> 1.3862943611
 function loss.cross_entropy(logits, labels, opts)
   two_tensors("cross_entropy", logits, labels)
   local o = check.options("cross_entropy", ce_spec, opts)
-  local shape = labels.shape
-  if logits.ndim > 2 then
-    local order = {1}
-    for d = 3, logits.ndim do order[#order + 1] = d end
-    order[#order + 1] = 2
-    logits = logits:permute(order):reshape(-1, logits:size(2))
-    labels = labels:reshape(-1)
-  end
-  local out = computed("cross_entropy", op.cross_entropy(logits, labels, o), logits, labels, o)
-  return o.reduction == "none" and #shape > 1 and out:reshape(shape) or out
+  local out
+  if is_float(labels) and labels.ndim == logits.ndim then out = of_shares(logits, labels, o)
+  else out = of_labels("cross_entropy", logits, labels, o) end
+  return computed("cross_entropy", out, logits, labels, o)
 end
 
-local reduction_spec = {{"reduction", "string", default = "mean"}}
+local nll_spec = {{"weight", "tensor"}, {"ignore_index", "whole", default = -100}, parts.reduction}
+
+--- Negative log-likelihood: what log_softmax gave to each label, negated.
+-- in   log_probs (N, K) or (N, K, …); labels (N) or (N, …)
+-- opts weight (K), ignore_index = -100, reduction = "mean" (by the weights of the labels)|"sum"|"none"
+-- eg   nn.nll_loss(capl.zeros(2, 4):log_softmax(2), capl.tensor({0, 3}, {dtype = "i32"})):item()  --> 1.3862943611
+function loss.nll_loss(log_probs, labels, opts)
+  two_tensors("nll_loss", log_probs, labels)
+  local o = check.options("nll_loss", nll_spec, opts)
+  check.one_of("nll_loss", "reduction", o.reduction, {"mean", "sum", "none"})
+  local index, counts = parts.labels("nll_loss", labels, o.ignore_index)
+  local x = parts.wide(log_probs)
+  local weight = counts:to(x.dtype)
+  if o.weight then
+    weight = weight * op.index_select(o.weight, index:reshape(-1), {dim = 1}):reshape(index.shape):to(x.dtype)
+  end
+  local each = -parts.at_label(x, index) * weight
+  if o.reduction == "none" then return each end
+  return o.reduction == "sum" and each:sum() or each:sum() / weight:sum()
+end
+
+local bce_spec = {{"weight", "tensor"}, {"pos_weight", "tensor"}, parts.reduction}
 
 --- Binary cross-entropy of logits against targets in 0..1, mean over all elements.
 -- in   x, target (…) alike
--- opts reduction = "mean"|"sum"|"none"
+-- opts weight (of the elements, broadcast), pos_weight (of targets 1, broadcast), reduction = "mean"|"sum"|"none"
 function loss.bce_with_logits(x, target, opts)
   two_tensors("bce_with_logits", x, target)
-  local o = check.options("bce_with_logits", reduction_spec, opts)
-  return computed("bce_with_logits", op.bce_with_logits(x, target, o), x, target, o)
+  local o = check.options("bce_with_logits", bce_spec, opts)
+  if not o.weight and not o.pos_weight then
+    return computed("bce_with_logits", op.bce_with_logits(x, target, {reduction = o.reduction}), x, target, o)
+  end
+  parts.alike("bce_with_logits", x, "x", target, "target")
+  local wide, t = parts.wide(x), target
+  if not is_float(t) then t = t:to(wide.dtype) end
+  local positive = o.pos_weight and (o.pos_weight - 1) * t + 1
+  local log_p = wide:log_sigmoid()
+  local each = (1 - t) * wide - (positive and positive * log_p or log_p)
+  if o.weight then each = each * o.weight end
+  return computed("bce_with_logits", parts.reduce("bce_with_logits", each, o.reduction), x, target, o)
+end
+
+--- Binary cross-entropy of probabilities; bce_with_logits is more exact, and nothing is learnt where p is 0 or 1.
+-- in   p (…) in 0..1; target alike
+-- opts weight (broadcast), reduction = "mean"|"sum"|"none"
+function loss.binary_cross_entropy(p, target, opts)
+  two_tensors("binary_cross_entropy", p, target)
+  local o = check.options("binary_cross_entropy", {{"weight", "tensor"}, parts.reduction}, opts)
+  parts.alike("binary_cross_entropy", p, "p", target, "target")
+  local x = parts.wide(p)
+  local t = is_float(target) and target or target:to(x.dtype)
+  local each = -(t * x:clamp(1.2e-38, 1):log() + (1 - t) * (1 - x):clamp(1.2e-38, 1):log())
+  if o.weight then each = each * o.weight end
+  return parts.reduce("binary_cross_entropy", each, o.reduction)
 end
 
 --- Multi-label soft margin: binary cross-entropy of logits, mean over the K classes, then over N.
@@ -63,38 +135,54 @@ end
 -- opts reduction = "mean"|"sum"|"none"
 function loss.multilabel_soft_margin(x, target, opts)
   two_tensors("multilabel_soft_margin", x, target)
-  local o = check.options("multilabel_soft_margin", reduction_spec, opts)
+  local o = check.options("multilabel_soft_margin", {parts.reduction}, opts)
   return computed("multilabel_soft_margin", op.multilabel_soft_margin(x, target, o), x, target, o)
 end
 
---- Mean squared error.
+local sigmoid_focal_spec = {{"alpha", "number", default = 0.25}, {"gamma", "number", default = 2}, parts.reduction}
+
+--- Focal loss of logits against targets in 0..1: bce_with_logits times (1 - p)^gamma, so that what is easy counts little.
 -- in   x, target (…) alike
--- opts reduction = "mean"|"sum"|"none"
-function loss.mse(x, target, opts)
-  two_tensors("mse", x, target)
-  local o = check.options("mse", reduction_spec, opts)
-  return computed("mse", op.mse(x, target, o), x, target, o)
+-- opts alpha = 0.25 (weight of targets 1, with 1 - alpha for 0; below 0: none), gamma = 2, reduction = "mean"|"sum"|"none"
+-- eg   nn.sigmoid_focal_loss(capl.zeros(4), capl.ones(4)):item()  --> 0.0433216988
+function loss.sigmoid_focal_loss(x, target, opts)
+  two_tensors("sigmoid_focal_loss", x, target)
+  local o = check.options("sigmoid_focal_loss", sigmoid_focal_spec, opts)
+  if not is_float(target) then target = target:float() end
+  return computed("sigmoid_focal_loss", op.sigmoid_focal(x, target, o), x, target, o)
 end
 
--- A module that holds the options of a loss function.
-local function as_module(name, fn, spec)
-  local class = classes.class(name, Module)
-  function class:init(...)
-    self.options = check.arguments("nn." .. name, spec, ...)
-    if select("#", ...) > 0 and type((...)) ~= "table" then check.fail("nn." .. name, "options are given by name") end
+local focal_spec = {
+  {"gamma", "number", default = 2}, {"weight", "tensor"}, {"ignore_index", "whole", default = -100}, parts.reduction,
+}
+
+--- Focal loss of classes: cross_entropy times (1 - p)^gamma of the label's probability p.
+-- in   logits (N, K) or (N, K, …); labels (N) or (N, …) i32|i64|u8
+-- opts gamma = 2, weight (K: the alpha of each class), ignore_index = -100, reduction = "mean" (over the labels that
+--      count, whatever they weigh)|"sum"|"none"
+-- eg   nn.focal_loss(capl.zeros(1, 2), capl.tensor({0}, {dtype = "i32"})):item()  --> 0.1732867951
+function loss.focal_loss(logits, labels, opts)
+  two_tensors("focal_loss", logits, labels)
+  local o = check.options("focal_loss", focal_spec, opts)
+  check.one_of("focal_loss", "reduction", o.reduction, {"mean", "sum", "none"})
+  local by_weight = o.reduction == "mean" and o.weight
+  local out = of_labels("focal_loss", logits, labels, {weight = o.weight, gamma = o.gamma, ignore_index = o.ignore_index,
+    reduction = by_weight and "sum" or o.reduction, label_smoothing = 0})
+  if by_weight then
+    if labels.dtype == "u8" then labels = labels:int() end
+    out = out / labels:ne(o.ignore_index):float():sum()
   end
-  function class:forward(x, target)
-    local y = fn(x, target, self.options)
-    return y
-  end
-  return class
+  return computed("focal_loss", out, logits, labels, o)
 end
 
---- CrossEntropyLoss, BCEWithLogitsLoss, MultiLabelSoftMarginLoss, MSELoss: the loss functions as modules, named as in
--- PyTorch; options go to the constructor.
-loss.CrossEntropyLoss = as_module("CrossEntropyLoss", loss.cross_entropy, ce_spec)
-loss.BCEWithLogitsLoss = as_module("BCEWithLogitsLoss", loss.bce_with_logits, reduction_spec)
-loss.MultiLabelSoftMarginLoss = as_module("MultiLabelSoftMarginLoss", loss.multilabel_soft_margin, reduction_spec)
-loss.MSELoss = as_module("MSELoss", loss.mse, reduction_spec)
+--- CrossEntropyLoss, NLLLoss, BCEWithLogitsLoss, BCELoss, MultiLabelSoftMarginLoss, SigmoidFocalLoss, FocalLoss: the loss
+-- functions as modules, named as in PyTorch; options go to the constructor: nn.CrossEntropyLoss{weight = w}.
+loss.CrossEntropyLoss = parts.module("CrossEntropyLoss", loss.cross_entropy, ce_spec)
+loss.NLLLoss = parts.module("NLLLoss", loss.nll_loss, nll_spec)
+loss.BCEWithLogitsLoss = parts.module("BCEWithLogitsLoss", loss.bce_with_logits, bce_spec)
+loss.BCELoss = parts.module("BCELoss", loss.binary_cross_entropy, {{"weight", "tensor"}, parts.reduction})
+loss.MultiLabelSoftMarginLoss = parts.module("MultiLabelSoftMarginLoss", loss.multilabel_soft_margin, {parts.reduction})
+loss.SigmoidFocalLoss = parts.module("SigmoidFocalLoss", loss.sigmoid_focal_loss, sigmoid_focal_spec)
+loss.FocalLoss = parts.module("FocalLoss", loss.focal_loss, focal_spec)
 
 return loss

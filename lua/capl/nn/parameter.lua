@@ -93,10 +93,91 @@ function init.xavier_normal(tensor, gain)
   return core.fill_random(note(tensor, "xavier_normal"), "normal", 0, (gain or 1) * math.sqrt(2 / (fan_in + fan_out)))
 end
 
+local trunc_options = {{"mean", "number", default = 0}, {"std", "number", default = 1}, {"a", "number", default = -2},
+  {"b", "number", default = 2}}
+
+--- Normal, and only what lies in a..b: what does not is drawn again.
+-- opts mean = 0, std = 1, a = -2, b = 2 (the bounds themselves, not in standard deviations, as in PyTorch)
+function init.trunc_normal(tensor, opts)
+  local o = check.options("trunc_normal", trunc_options, opts)
+  if o.a >= o.b then check.fail("trunc_normal", ("a must be below b, got %g and %g"):format(o.a, o.b)) end
+  if o.std <= 0 then check.fail("trunc_normal", ("std must be above 0, got %g"):format(o.std)) end
+  check.arg(1, "trunc_normal", "tensor", tensor)
+  return core.no_grad(function()
+    local x = core.fill_random(core.empty(tensor.shape, {device = tensor.device}), "normal", o.mean, o.std)
+    for _ = 1, 1000 do
+      local outside = x:lt(o.a):to("f32") + x:gt(o.b):to("f32")
+      if outside:sum():item() == 0 then return note(tensor, "trunc_normal"):copy_(x:to(tensor.dtype)) end
+      local again = core.fill_random(core.empty(tensor.shape, {device = tensor.device}), "normal", o.mean, o.std)
+      x = core.op.where(outside:gt(0), again, x)
+    end
+    check.fail("trunc_normal", ("next to nothing of a normal distribution with mean %g and std %g lies in %g..%g"):format(
+      o.mean, o.std, o.a, o.b))
+  end)
+end
+
+-- Rows of a matrix (a list of lists) made orthogonal to those above and of length 1; twice, for the rounding.
+local function orthonormal(rows)
+  for i, row in ipairs(rows) do
+    for _ = 1, 2 do
+      for j = 1, i - 1 do
+        local other, product = rows[j], 0
+        for k = 1, #row do product = product + row[k] * other[k] end
+        for k = 1, #row do row[k] = row[k] - product * other[k] end
+      end
+      local length = 0
+      for k = 1, #row do length = length + row[k] * row[k] end
+      length = math.sqrt(length)
+      for k = 1, #row do row[k] = row[k] / length end
+    end
+  end
+  return rows
+end
+
+--- Rows (of the tensor as a matrix (I, O * …); columns where there are more rows) of length gain and at right angles.
+function init.orthogonal(tensor, gain)
+  fans("orthogonal", tensor)
+  return core.no_grad(function()
+    local rows = tensor:size(1)
+    local columns = tensor:numel() / rows
+    local tall = rows > columns
+    local draw = core.fill_random(core.empty({math.min(rows, columns), math.max(rows, columns)}), "normal", 0, 1)
+    local q = core.tensor(orthonormal(draw:tolist()), {dtype = "f32"}) * (gain or 1)
+    if tall then q = q:t() end
+    return note(tensor, "orthogonal"):copy_(q:reshape(tensor.shape):to(tensor.dtype):to(tensor.device))
+  end)
+end
+
+--- Ones on the diagonal of a matrix, zeros elsewhere.
+function init.eye(tensor)
+  fans("eye", tensor)
+  if tensor.ndim ~= 2 then check.bad(1, "eye", ("a tensor of 2 dims expected, got %d"):format(tensor.ndim)) end
+  local rows = {}
+  for i = 1, tensor:size(1) do
+    rows[i] = {}
+    for k = 1, tensor:size(2) do rows[i][k] = i == k and 1 or 0 end
+  end
+  return core.no_grad(function()
+    return note(tensor, "eye"):copy_(core.tensor(rows, {dtype = tensor.dtype, device = tensor.device}))
+  end)
+end
+
 --- All values equal.
 function init.constant(tensor, value) return core.no_grad(tensor.fill_, note(tensor, "constant"), value) end
 function init.zeros(tensor) return init.constant(tensor, 0) end
 function init.ones(tensor) return init.constant(tensor, 1) end
+
+--- The factor of a nonlinearity in the methods above: nn.init.calculate_gain("leaky_relu"[, slope]).
+function init.calculate_gain(nonlinearity, a)
+  return gain_of("calculate_gain", nonlinearity, a or (nonlinearity == "leaky_relu" and 0.01 or 0))
+end
+
+--- PyTorch's names, which end with _ as they write in place, are the same: uniform_, normal_, kaiming_uniform_, kaiming_normal_,
+-- xavier_uniform_, xavier_normal_, trunc_normal_, orthogonal_, eye_, constant_, zeros_, ones_.
+for _, name in ipairs{"uniform", "normal", "kaiming_uniform", "kaiming_normal", "xavier_uniform", "xavier_normal", "trunc_normal",
+  "orthogonal", "eye", "constant", "zeros", "ones"} do
+  init[name .. "_"] = init[name]
+end
 
 parameter.init = init
 return parameter

@@ -1,0 +1,81 @@
+-- dice.lua: the dice loss of segmentation: how little a prediction and a mask overlap.
+-- SPDX-License-Identifier: Apache-2.0
+local core = ...
+
+local check = require "check"
+local parts = require "nn.loss_parts"
+
+local op = core.op
+local dice = {}
+
+local spec = {
+  {"smooth", "number", default = 1}, {"weight", "tensor"}, {"ignore_index", "whole", default = -100},
+  {"from_logits", "boolean", default = true}, {"per_image", "boolean", default = false}, parts.reduction,
+}
+
+-- All dims of x but the classes', and with per_image but the images'.
+local function dims_of(x, classes, per_image)
+  local dims = {}
+  for d = per_image and 2 or 1, x.ndim do
+    if not (classes and d == 2) then dims[#dims + 1] = d end
+  end
+  return dims
+end
+
+-- 1 - dice from sums over regions. Without a smooth number two empty regions overlap as little as can be, but not NaN.
+local function loss_of(p, t, dims, smooth)
+  local overlap = (p * t):sum(dims)
+  local area = (p:sum(dims) + t:sum(dims) + smooth):clamp(1e-7)
+  return 1 - (overlap * 2 + smooth) / area
+end
+
+local function of_classes(logits, labels, o)
+  local K = logits:size(2)
+  local index, counts = parts.labels("dice_loss", labels, o.ignore_index)
+  local x = parts.wide(logits)
+  local p = o.from_logits and x:softmax(2) or x
+  local keep = counts:to(x.dtype):unsqueeze(2)
+  local zeros = core.zeros(logits.shape, {dtype = x.dtype, device = logits.device})
+  local t = op.scatter(zeros, index:unsqueeze(2), {dim = 2, value = 1}) * keep
+  local each = loss_of(p * keep, t, dims_of(x, true, o.per_image), o.smooth)
+  if not o.weight then return each end
+  if o.weight.ndim ~= 1 or o.weight:size(1) ~= K then
+    check.fail("dice_loss", ("weight is (%s), there are %d classes"):format(table.concat(o.weight.shape, ","), K))
+  end
+  return each * (o.weight * K / o.weight:sum()) -- a mean is then by the weights
+end
+
+local function of_mask(logits, mask, o)
+  if o.weight then check.fail("dice_loss", "weight is for classes: logits (N,K,…), labels (N,…)") end
+  local x = parts.wide(logits)
+  local t = mask:to(x.dtype)
+  local p = o.from_logits and x:sigmoid() or x
+  if o.ignore_index >= 0 then
+    local keep = mask:ne(o.ignore_index):to(x.dtype)
+    p, t = p * keep, t * keep
+  end
+  return loss_of(p, t, dims_of(x, false, o.per_image), o.smooth)
+end
+
+--- Dice loss: 1 - (2 overlap + smooth) / (area of the prediction + area of the mask + smooth), for each class.
+-- in   logits (N, K, …) with labels (N, …) i32|i64|u8 in 0..K-1; or logits (N, …) with a mask alike, of 0 and 1
+-- out  scalar; with reduction "none" one per class, (N, K) or (N) with per_image
+-- opts smooth = 1, weight (K: a mean is by the weights), ignore_index = -100 (a mask has none below 0), from_logits = true
+--      (false: they are probabilities already), per_image = false (true: areas are those of an image, not of the batch),
+--      reduction = "mean"|"sum"|"none"
+-- eg   nn.dice_loss(capl.zeros(1, 2, 2, 2), capl.zeros(1, 2, 2, {dtype = "i32"}), {smooth = 0}):item()  --> 0.6666666667
+function dice.dice_loss(logits, labels, opts)
+  parts.tensors("dice_loss", logits, labels)
+  local o = check.options("dice_loss", spec, opts)
+  if o.smooth < 0 then check.fail("dice_loss", ("smooth must not be below 0, got %g"):format(o.smooth)) end
+  local classes = logits.ndim == labels.ndim + 1
+  if not classes then parts.alike("dice_loss", logits, "logits", labels, "the mask") end
+  local each = classes and of_classes(logits, labels, o) or of_mask(logits, labels, o)
+  local out = parts.reduce("dice_loss", each, o.reduction)
+  return parts.computed("dice_loss", out, logits, labels, o)
+end
+
+--- DiceLoss: the same as a module.
+dice.DiceLoss = parts.module("DiceLoss", dice.dice_loss, spec)
+
+return dice

@@ -1,0 +1,79 @@
+-- loss_parts.lua: what all losses share: their arguments' checks, reductions, modules of functions, and who is told.
+-- SPDX-License-Identifier: Apache-2.0
+local core = ...
+
+local check = require "check"
+local classes = require "nn.class"
+local Module = require "nn.module"
+local settings = require "nn.settings"
+
+local parts = {}
+
+--- {"reduction", "string", default = "mean"}: the option that every loss has.
+parts.reduction = {"reduction", "string", default = "mean"}
+
+--- Raises unless each value is a tensor.
+function parts.tensors(fname, ...)
+  for i = 1, select("#", ...) do check.arg(i, fname, "tensor", (select(i, ...))) end
+end
+
+local function shape_text(x) return "(" .. table.concat(x.shape, ",") .. ")" end
+
+--- Raises unless a and b are of one shape.
+function parts.alike(fname, a, a_name, b, b_name)
+  local same = a.ndim == b.ndim
+  for d = 1, a.ndim do same = same and a:size(d) == b:size(d) end
+  if same then return end
+  check.fail(fname, ("%s is %s, %s is %s: they must be of one shape"):format(a_name, shape_text(a), b_name, shape_text(b)))
+end
+
+--- Tells who watches of a loss; nn/expected.lua knows what it should be at first.
+function parts.computed(name, value, x, target, o)
+  if settings.on_loss then settings.on_loss(name, value, x, target, o) end
+  return value
+end
+
+--- 16-bit values as f32: sums and differences of losses need the bits.
+function parts.wide(x) return (x.dtype == "f16" or x.dtype == "bf16") and x:float() or x end
+
+--- each, as reduction says: its mean, its sum, or itself.
+function parts.reduce(fname, each, reduction)
+  check.one_of(fname, "reduction", reduction, {"mean", "sum", "none"})
+  return reduction == "mean" and each:mean() or reduction == "sum" and each:sum() or each
+end
+
+--- A module that holds the options of a loss function; name without "nn.".
+function parts.module(name, fn, spec)
+  local class = classes.class(name, Module)
+  function class:init(...)
+    if select("#", ...) > 0 and (type((...)) ~= "table" or core.is_tensor((...))) then
+      check.fail("nn." .. name, "options are given by name")
+    end
+    self.options = check.arguments("nn." .. name, spec, ...)
+  end
+  function class:forward(...)
+    local n = select("#", ...)
+    local args = {...}
+    args[n + 1] = self.options
+    local y = fn(unpack(args, 1, n + 1))
+    return y
+  end
+  return class
+end
+
+--- Labels of classes as whole numbers with ignored ones as class 0, and true where they are not ignored.
+function parts.labels(fname, labels, ignore_index)
+  if labels.dtype == "u8" then labels = labels:int() end
+  if labels.dtype ~= "i32" and labels.dtype ~= "i64" then
+    check.fail(fname, ("labels must be i32, i64 or u8, they are %s"):format(labels.dtype))
+  end
+  local counts = labels:ne(ignore_index)
+  return labels * counts:to(labels.dtype), counts
+end
+
+--- x (N, K, …) at the class of each label (N, …): (N, …).
+function parts.at_label(x, labels)
+  return core.op.gather(x, labels:unsqueeze(2), {dim = 2}):squeeze(2)
+end
+
+return parts
