@@ -204,7 +204,7 @@ describe("recurrent layers", function()
     says("c of state must be (1,2,4): layers times directions, sequences, hidden size; it is (1,3,4)", lstm, x,
       {capl.zeros(1, 2, 4), capl.zeros(1, 3, 4)})
     says("h of state must be (1,2,4)", gru, x, capl.zeros(2, 2, 4))
-    says("lengths[1] is 6, x has 5 time steps", lstm, x, {lengths = {5, 6}})
+    says("lengths[2] is 6, x has 5 time steps", lstm, x, {lengths = {5, 6}})
     says("lengths must be (2), one per sequence; it is (3)", lstm, x, {lengths = {5, 5, 5}})
     says("unknown option 'length'; did you mean 'lengths'?", gru, x, {length = {5, 5}})
     says("dropout works between layers, and num_layers is 1", nn.GRU, 3, 4, {dropout = 0.5})

@@ -165,12 +165,22 @@ local function squeeze_batch(list, dim)
   return list
 end
 
+-- Lengths given as a table, for x's device.
+local function length_tensor(where, list, x, steps)
+  for i, length in ipairs(list) do
+    if type(length) ~= "number" or length % 1 ~= 0 or length < 0 or length > steps then
+      check.fail(where, ("lengths[%d] is %s, x has %d time steps"):format(i, tostring(length), steps))
+    end
+  end
+  return core.tensor(list, {dtype = "i32", device = x.device})
+end
+
 local function forward(self, ...)
   local kind, where = self.kind, "nn." .. self.__name
   local o = check.arguments(where, forward_spec, ...)
   local x, alone = check_input(self, where, o.x)
   local state, lengths, batch_dim = state_list(kind, where, o.state), o.lengths, self.batch_first and 1 or 2
-  if type(lengths) == "table" then lengths = core.tensor(lengths, {dtype = "i32", device = x.device}) end
+  if type(lengths) == "table" then lengths = length_tensor(where, lengths, x, x:size(self.batch_first and 2 or 1)) end
   if alone then
     for i, t in ipairs(state) do state[i] = t:unsqueeze(2) end
   end
