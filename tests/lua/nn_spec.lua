@@ -264,7 +264,7 @@ describe("layers", function()
     local y = layer:eval()(x):tolist()
     assert.is_true(close((1 - 0.2) / math.sqrt(1.1), y[1][1], 1e-3))
     local text = error_text(function() local z = layer(capl.zeros(1, 2, 1, 1)) return z end)
-    assert.truthy(text:find("x must be (N,C), got (1,2,1,1)", 1, true), text)
+    assert.truthy(text:find("x must be (N,C) or (N,C,L), got (1,2,1,1)", 1, true), text)
   end)
 
   it("give their memory back", function()

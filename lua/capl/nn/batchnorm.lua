@@ -62,20 +62,27 @@ function BatchNorm:extra() return tostring(self.num_features) end
 local BatchNorm2d = classes.class("BatchNorm2d", BatchNorm)
 BatchNorm2d.pure = true
 
---- Batch normalisation of vectors (N, C); otherwise as nn.BatchNorm2d.
+local function refuse(self, x, wanted)
+  core.error{code = "shape", op = "nn." .. self.__name,
+    message = ("x must be %s, got %s"):format(wanted, core.is_tensor(x) and core.describe(x) or core.typename(x))}
+end
+
+function BatchNorm2d:forward(x)
+  if not core.is_tensor(x) or x.ndim ~= 4 then refuse(self, x, "(N,C,H,W)") end
+  local y = self:fused(x, "batch_norm")
+  return y
+end
+
+--- Batch normalisation of vectors (N, C) or sequences (N, C, L); otherwise as nn.BatchNorm2d.
 -- eg   nn.BatchNorm1d(3)(capl.zeros(2, 3)):size(2)  --> 3
 local BatchNorm1d = classes.class("BatchNorm1d", BatchNorm)
 BatchNorm1d.pure = true
 
-for class, ndim in pairs{[BatchNorm2d] = 4, [BatchNorm1d] = 2} do
-  function class:forward(x)
-    if not core.is_tensor(x) or x.ndim ~= ndim then
-      core.error{code = "shape", op = "nn." .. self.__name, message = ("x must be %s, got %s"):format(
-        ndim == 4 and "(N,C,H,W)" or "(N,C)", core.is_tensor(x) and core.describe(x) or core.typename(x))}
-    end
-    local y = self:fused(x, "batch_norm")
-    return y
-  end
+function BatchNorm1d:forward(x)
+  if not core.is_tensor(x) or (x.ndim ~= 2 and x.ndim ~= 3) then refuse(self, x, "(N,C) or (N,C,L)") end
+  if x.ndim == 3 then return self:fused(x:unsqueeze(3), "batch_norm"):squeeze(3) end
+  local y = self:fused(x, "batch_norm")
+  return y
 end
 
 return {BatchNorm1d = BatchNorm1d, BatchNorm2d = BatchNorm2d}

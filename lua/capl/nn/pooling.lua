@@ -76,24 +76,46 @@ function pooling.AvgPool2d:forward(x)
   return y
 end
 
+-- {height, width}: numbers, or "keep" and nil for the size of x.
+local function read_output_size(name, value)
+  if type(value) == "number" then value = {value, value} end
+  local out = {}
+  for d = 1, 2 do
+    local size = value[d]
+    if size == nil or size == "keep" then out[d] = "keep"
+    elseif type(size) == "number" and size >= 1 and size % 1 == 0 then out[d] = size
+    else
+      check.fail("nn." .. name, ('output_size is a number, or {height, width} of numbers from 1 on and "keep", got %s'):format(
+        tostring(size)))
+    end
+  end
+  return out
+end
+
 -- AdaptiveAvgPool2d and AdaptiveMaxPool2d
 local function adaptive(name, op_name)
   local class = classes.class(name, Module)
   class.pure = true
   function class:init(...)
     local o = check.arguments("nn." .. name, {{"output_size", "whole", "table", required = true}}, ...)
-    self.output_size = check.pair("nn." .. name, "output_size", o.output_size, 1)
+    self.output_size = read_output_size(name, o.output_size)
   end
   function class:forward(x)
-    local y, index = core.op[op_name](x, {output = self.output_size})
+    local size = {self.output_size[1], self.output_size[2]}
+    for d = 1, 2 do
+      if size[d] == "keep" and core.is_tensor(x) and x.ndim == 4 then size[d] = x:size(d + 2) end
+    end
+    if type(size[1]) ~= "number" or type(size[2]) ~= "number" then size = 1 end -- x is no image, which the op says
+    local y, index = core.op[op_name](x, {output = size})
     if index then index:free() end
     return y
   end
-  function class:extra() return ("%dx%d"):format(self.output_size[1], self.output_size[2]) end
+  function class:extra() return ("%sx%s"):format(self.output_size[1], self.output_size[2]) end
   pooling[name] = class
 end
 
---- Mean over windows chosen so that the output is output_size: nn.AdaptiveAvgPool2d(1) or {height, width}.
+--- Mean over windows chosen so that the output is output_size: nn.AdaptiveAvgPool2d(1) or {height, width},
+-- where "keep" leaves the size of x: {1, "keep"} makes a row.
 adaptive("AdaptiveAvgPool2d", "adaptive_avg_pool2d")
 --- Largest value over such windows.
 adaptive("AdaptiveMaxPool2d", "adaptive_max_pool2d")
