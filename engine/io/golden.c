@@ -99,7 +99,7 @@ typedef struct {
 static capl_tensor *tensor_of(const capl_model *m, const capl_named_tensor *list, int count, int w)
 {
   char name[32];
-  tensor_name(model_meta_of(m)->n_widths > 0, model_width(m, w), name, sizeof name);
+  tensor_name(model_meta_of(m)->n_widths > 1, model_width(m, w), name, sizeof name);
   for (int k = 0; k < count; k++)
     if (strcmp(list[k].name, name) == 0) return list[k].tensor;
   return NULL;
@@ -108,7 +108,7 @@ static capl_tensor *tensor_of(const capl_model *m, const capl_named_tensor *list
 static capl_status no_output(const capl_model *m, const char *path, int w)
 {
   char name[32];
-  tensor_name(model_meta_of(m)->n_widths > 0, model_width(m, w), name, sizeof name);
+  tensor_name(model_meta_of(m)->n_widths > 1, model_width(m, w), name, sizeof name);
   return CAPL_FAIL(CAPL_EFORMAT, "%s holds no tensor %s of %d numbers for each of 1 to %d images", path, name, model_outputs(m, w), CAPL_GOLDEN_MAX);
 }
 

@@ -69,10 +69,11 @@ static const char *describe_widths(const int *widths, int n, int one, char *buf,
   return buf;
 }
 
+/* A graph of one width says it as its size, also where meta.json lists it. */
 static bool same_widths(const capl_graph *g, const model_meta *meta)
 {
+  if (g->n_widths == 0 && meta->n_widths <= 1) return g->input_size[3] == meta->width;
   if (g->n_widths != meta->n_widths) return false;
-  if (meta->n_widths == 0) return g->input_size[3] == meta->width;
   return memcmp(g->width, meta->widths, (size_t)meta->n_widths * sizeof *g->width) == 0;
 }
 

@@ -1,0 +1,192 @@
+--- capl: 1
+--- needs: minutes=1440
+-- Learns to read any folder of captchas: texts of any length, images of any width.
+--
+-- data      --data=DIR: PNG or JPEG files whose names hold their text (TEXT.png, TEXT_17.png …), a list of files (path TAB text,
+--           JSON lines, CSV) or an LMDB database. How names hold texts, the characters, lengths, sizes and widths are
+--           found and printed. Or --preset=NAME: captchas drawn by the generator, new ones at every step
+-- network   six convolutions, one column of features per 4 px, a bidirectional LSTM, CTC: 0.9 M parameters
+-- expected  see recipes/README.md
+-- run       capl recipes/crnn_ctc.lua --data=DIR
+-- SPDX-License-Identifier: Apache-2.0
+
+local p = capl.params {
+  data = "", -- folder, list or database of your captchas
+  label = "auto", -- Lua pattern whose capture in a file's name is its text; auto: found among the usual ones
+  case = "keep", -- or upper, lower: texts are read that way, for captchas that take both
+  preset = "", -- instead of data: a style of the generator, such as lepture (capl generate --help lists them)
+  charset = "auto", -- characters; auto: those that occur, or 0-9A-Z with preset
+  length = "auto", -- characters of a text, such as 4 or 4..8; auto: as found, or 4..8 with preset
+  height = "auto", -- px to which images are brought, their proportions kept; auto: their own, 32 to 64
+  channels = 1, -- 3: colours are looked at
+  max_time = "10m", -- training ends then, or before, when the val images are read no better for long
+  steps = "none", -- a number: training ends after so many steps at the latest; the same seed then gives the same run
+  batch = 32, -- images per step
+  lr = 0.02, -- highest learning rate of the matrices and convolutions, which Muon trains
+  adam_lr = 4e-3, -- of everything else, which AdamW trains
+  warmup = 100, -- steps until they are reached; at most a quarter of the run
+  weight_decay = 0.1, -- of what Muon trains
+  dropout = 0.2, -- before the classifier
+  augment = true, -- false: training images as they are
+  curriculum = true, -- false: as strong as in the end from the first step
+  patience = 20, -- evaluations without a better one until the last quarter of the run begins
+  val = 0.1, -- share of the images that says when to stop and which weights are best
+  test = "auto", -- share for the last figure; auto: a tenth where that leaves enough to learn from (2,000 images), else 0
+  val_images = 1000, -- of drawn captchas
+  test_images = 2000,
+  precision = "auto", -- fp32, bf16, on a GPU also fp16 and tf32, or auto: the fastest here
+  workers = "auto", -- threads that read images
+  seed = 42,
+}
+capl.manual_seed(p.seed)
+
+-- ---- data ----
+
+if (p.data == "") == (p.preset == "") then
+  error("either --data=DIR, your captchas, or --preset=NAME, a style of the generator, must be given")
+end
+
+-- "4..8" -> {4, 8}; "5" -> 5; "auto" stays
+local function read_length(text)
+  local lo, hi = tostring(text):match("^(%d+)%.%.(%d+)$")
+  if lo then return {tonumber(lo), tonumber(hi)} end
+  return tonumber(text) or text
+end
+
+-- Your files, in three parts that share no image; and how narrow their characters are.
+local function from_files()
+  local found = data.explore(p.data, {label = p.label, case = p.case, height = tonumber(p.height)})
+  local height, narrowest = found.suggested.height, math.huge
+  for _, size in ipairs(found.sizes) do
+    local text = found.source:text(size.id)
+    if text then narrowest = math.min(narrowest, size.width * height / size.height / #text) end
+  end
+  local all = data.open(p.data, {
+    label = found.label, case = p.case, charset = p.charset, length = read_length(p.length), channels = p.channels,
+    height = height, widths = found.suggested.widths,
+  })
+  local test = p.test == "auto" and (all:count() < 2000 and 0 or 0.1) or tonumber(p.test)
+  local train, val, last = data.split(all, {val = p.val, test = test})
+  return {train = train, val = val, test = test > 0 and last or nil}, narrowest
+end
+
+-- New captchas at every step, and fixed ones to look at.
+local function from_generator()
+  local function captchas(seed, count, fixed)
+    return data.captcha {
+      preset = p.preset, charset = p.charset ~= "auto" and p.charset or nil, seed = seed, count = count, fixed = fixed,
+      length = p.length == "auto" and {4, 8} or read_length(p.length), channels = p.channels,
+      height = p.height ~= "auto" and tonumber(p.height) or nil, widths = "auto",
+    }
+  end
+  return {
+    train = captchas(p.seed, 32000, false), val = captchas(p.seed + 1, p.val_images, true),
+    test = captchas(p.seed + 2, p.test_images, true),
+  }, math.huge
+end
+
+local parts, narrowest = (p.data ~= "" and from_files or from_generator)()
+
+-- Gentle until texts begin to be read, then all that captchas are distorted by.
+local function augmentation()
+  local at_once = not p.curriculum
+  if not p.augment or p.preset ~= "" then return nil end -- of drawn captchas no two are alike
+  if at_once then return "captcha" end
+  return augment.schedule {
+    {name = "gentle", augment = {rotate = 2, scale = {0.95, 1.05}, translate_x = 0.02, translate_y = 0.03}},
+    {name = "all", from = {metric = "chars", above = 0.7}, augment = "captcha", ramp = {steps = 300}},
+  }
+end
+
+local function loader(role, batch)
+  if not parts[role] then return nil end
+  return data.loader {
+    source = parts[role], role = role, batch = batch, workers = p.workers, normalize = "standardize",
+    augment = role == "train" and augmentation() or nil, drop_last = role == "train" and parts.train:count() > batch,
+  }
+end
+
+local images, val, test = loader("train", p.batch), loader("val", 100), loader("test", 100)
+local charset = images.charset
+local K = #charset + 1 -- the blank is the last class
+local height = parts.train:height()
+local px = narrowest < 10 and 2 or 4 -- of width a time step; a character takes two or more, and equal neighbours one between them
+print(("%d images to train on, %d to stop by and choose, %d for the last figure; %d characters; a time step is %d px"):format(
+  parts.train:count(), parts.val:count(), parts.test and parts.test:count() or 0, #charset, px))
+
+-- ---- network ----
+
+local function block(inputs, outputs, kernel, stride)
+  return nn.Sequential {
+    nn.Conv2d(inputs, outputs, kernel, {stride = stride, padding = (kernel - 1) / 2, bias = false}),
+    nn.BatchNorm2d(outputs),
+    nn.ReLU(),
+  }
+end
+
+-- Pixels left of a side after so many halvings.
+local function left(side, halvings)
+  for _ = 1, halvings do side = math.floor((side + 1) / 2) end
+  return side
+end
+
+local Crnn = nn.class("Crnn")
+
+function Crnn:init()
+  self.features = nn.Sequential { -- sizes for 48x200 and 4 px a step
+    block(p.channels, 24, 5, 2), -- 24x100
+    block(24, 48, 3, {2, px / 2}), -- 12x50
+    block(48, 48, 3, 1),
+    block(48, 96, 3, {2, 1}), -- 6x50
+    block(96, 96, 3, 1),
+    block(96, 128, 3, {2, 1}), -- 3x50
+  }
+  self.columns = nn.Sequential { -- 1x50
+    nn.Conv2d(128, 160, {left(height, 4), 1}, {bias = false}), nn.BatchNorm2d(160), nn.ReLU(),
+  }
+  self.sequence = nn.LSTM(160, 128, {bidirectional = true, batch_first = true})
+  self.dropout = nn.Dropout(p.dropout)
+  self.read = nn.Linear(256, K)
+end
+
+function Crnn:forward(x)
+  x = self.columns(self.features(x)) -- (N,C,1,T)
+  x = self.sequence(x:squeeze(3):transpose(2, 3)) -- (N,T,256)
+  return self.read(self.dropout(x)) -- (N,T,K)
+end
+
+local model = Crnn()
+capl.model(model, {output = "text", charset = charset, decoding = "ctc"})
+
+-- ---- optimizer ----
+
+-- Muon for the matrices and convolutions; AdamW for biases, batch norm and the last layer.
+local matrices, last, others = {}, {}, {}
+for name, parameter in model:named_parameters() do
+  local list = #parameter.shape == 1 and others or name:find("read", 1, true) and last or matrices
+  table.insert(list, parameter)
+end
+
+local function rate(lr) return optim.schedule.warmup_stable_decay {lr = lr, warmup = p.warmup, total = "run"} end
+
+local opt = optim.join {
+  optim.Muon(matrices, {lr = rate(p.lr), momentum = 0.9, weight_decay = p.weight_decay}),
+  optim.AdamW({
+    {params = last, weight_decay = 0.02},
+    {params = others, weight_decay = 0},
+  }, {lr = rate(p.adam_lr), betas = {0.9, 0.99}}),
+}
+
+-- ---- training ----
+
+local epoch = math.ceil(parts.train:count() / p.batch)
+
+train.fit {
+  model = model, train = images, val = val, test = test,
+  loss = function(output, batch)
+    local log_probs = output:transpose(1, 2):log_softmax(-1) -- (T,N,K)
+    return nn.ctc_loss(log_probs, batch.target, output:size(2), batch.target_length, {blank = K - 1})
+  end,
+  optimizer = opt, precision = p.precision, max_time = p.max_time, steps = tonumber(p.steps), ema = 0.99, settle = {patience = p.patience},
+  eval_every = math.max(50, math.min(epoch, 500)),
+}

@@ -1,0 +1,78 @@
+"""recipes/crnn_ctc.lua and recipes/finetune.lua on folders of texts of several lengths: what is found, a model, refusals.
+
+SPDX-License-Identifier: Apache-2.0
+"""
+import glob
+import json
+import os
+import re
+import shutil
+
+from program import capl, check, in_empty_folder, recipe
+
+SHORT = ["--steps=6", "--batch=8", "--workers=1", "--warmup=2"]
+
+
+def images():
+    """set/TEXT_N.png: 3 to 6 digits, each image as wide as its text is long."""
+    status, out, err = capl("generate", "--out=set", "--n=60", "--seed=4", "--charset=0-9", "--length=3-6")
+    check(status == 0, "generate", out + err)
+    os.makedirs("other")
+    for path in glob.glob("set/*.png")[:2]:
+        shutil.copy(path, "other")
+
+
+def learns():
+    status, out, err = capl(recipe("crnn_ctc.lua"), "--data=set", *SHORT)
+    check(status == 0, "crnn_ctc runs on a folder", out + err)
+    for found in ("set: 60 images, 60 with a label", "charset  0-9 (10 characters)", "dark on light", "widths = {"):
+        check(found in out, "it finds " + found, out)
+    check(re.search(r"a time step is \d px", out), "and says what a time step is", out)
+    folder = "runs/crnn_ctc/best.capl"
+    with open(folder + "/meta.json", encoding="utf-8") as file:
+        meta = json.load(file)
+    check(meta["decoding"] == "ctc" and meta["blank"] == 10 and len(meta["widths"]) > 1, "the model knows how it is read", str(meta))
+    status, out, err = capl("predict", folder, *sorted(glob.glob("other/*.png")))
+    check(status == 0 and len(out.splitlines()) == 2, "predict reads images of several widths", out + err)
+    status, out, err = capl("verify", folder)
+    check(status == 0, "verify", out + err)
+
+
+def one_width():
+    """All images of one size, and a network trained on drawn captchas first."""
+    status, out, err = capl("generate", "--out=same", "--n=40", "--seed=5", "--preset=gradient-curve")
+    check(status == 0, "generate", out + err)
+    status, out, err = capl(recipe("finetune.lua"), "--data=same", "--pretrain=2", *SHORT)
+    check(status == 0, "finetune runs", out + err)
+    check("before any of yours was learnt from: exact" in out, "it tells what drawn captchas have taught", out)
+    status, out, err = capl("verify", "runs/finetune/best.capl")
+    check(status == 0, "verify a model of one width", out + err)
+
+
+def draws():
+    status, out, err = capl(recipe("crnn_ctc.lua"), "--preset=gradient-curve", "--length=5", "--val_images=20", "--test_images=20", *SHORT)
+    check(status == 0 and re.search(r"^final exact=.* n=20 ", out, re.M), "crnn_ctc runs on drawn captchas", out + err)
+
+
+def refusals():
+    for words, expected in {
+        (): "either --data=DIR, your captchas, or --preset=NAME",
+        ("--data=set", "--preset=lepture"): "either --data=DIR, your captchas, or --preset=NAME",
+        ("--data=nowhere",): "nowhere",
+        ("--data=other",): "other has 2 images with a label, at least 10 are needed",
+        ("--preset=leptur",): 'no captcha preset "leptur"; there are: lepture',
+        ("--data=set", "--length=3..4"): "characters",
+    }.items():
+        status, out, err = capl(recipe("crnn_ctc.lua"), *words)
+        check(status == 1 and expected in err and "crnn_ctc.lua:" in err, f"crnn_ctc {' '.join(words)}", out[-300:] + err)
+
+
+def main():
+    images()
+    learns()
+    one_width()
+    draws()
+    refusals()
+
+
+in_empty_folder(main)
