@@ -19,7 +19,8 @@ local nn = {
 
 for _, part in ipairs{"nn.batchnorm", "nn.activation", "nn.pooling", "nn.sampling", "nn.embedding",
   "nn.sequential", "nn.one_dim", "nn.shaping", "nn.loss", "nn.loss_values", "nn.loss_margins", "nn.dice", "nn.ctc", "nn.recurrent",
-  "nn.layernorm"} do
+  "nn.layernorm",
+  "nn.attention"} do
   for name, value in pairs(require(part)) do nn[name] = value end
 end
 
