@@ -6,7 +6,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { FEW = 8, SMALL_SHARE = 50 };
+enum { FEW = 8, SMALL_SHARE = 50, MANY = 10 };
 static const double empty_share = 0.05; /* of all pixels: what padding may cost before another width is added */
 
 int widths_find(const int *widths, int n, int px)
@@ -30,12 +30,15 @@ typedef struct {
   uint64_t *count_to, *px_to; /* [n + 1] of all places before */
 } stock;
 
-/* Of all images, nearly all are at most this wide; twice that is as far as a width of batches goes. */
+/* Nearly all images are at most so wide; the widest that is not half as wide again is as far as a width of batches goes. */
 static int widest_usual(const stock *s, uint32_t n)
 {
-  uint32_t left = n / 100, k = (uint32_t)s->n;
-  while (k > 1 && left >= s->images[k - 1]) left -= s->images[--k];
-  return (int)k * 2 < s->n ? (int)k * 2 : s->n;
+  uint32_t left = n < MANY ? 0 : n < 100 ? 1 : n / 100;
+  int usual = s->n;
+  while (usual > 1 && left >= s->images[usual - 1]) left -= s->images[--usual];
+  int k = usual + usual / 2 < s->n ? usual + usual / 2 : s->n;
+  while (k > usual && s->images[k - 1] == 0) k--;
+  return k;
 }
 
 static void count_images(stock *s, const int *px, uint32_t n)

@@ -40,6 +40,21 @@ def stages():
     check(open("epoch.png", "rb").read() != open("other.png", "rb").read(), "another epoch has other images", "")
 
 
+WIDE = """--- capl: 1
+data.loader{source = data.captcha{count = 60, length = {2, 5}, widths = "auto"}, role = "train", batch = 20, augment = {rotate = 3}}
+"""
+
+
+def widths():
+    with open("wide.lua", "w", encoding="utf-8") as file:
+        file.write(WIDE)
+    status, out, err = capl("preview", "wide.lua", "--samples=3")
+    check(status == 0 and out == "preview.png: 1 stage of wide.lua\n", "images of several widths have their rows", out + err)
+    high = size("preview.png")[1]
+    capl("preview", "wide.lua", "--samples=2", "--out=less.png")
+    check(high - size("less.png")[1] > 50, "one for each sample", f"{high} {size('less.png')}")
+
+
 def recipes():
     capl("generate", "--out=images", "--n=20")
     for words in ([recipe("captcha.lua")], [recipe("captcha_cnn.lua")], [recipe("folder.lua"), "--data=images"]):
@@ -94,6 +109,7 @@ def main():
     with open("staged.lua", "w", encoding="utf-8") as file:
         file.write(STAGED)
     stages()
+    widths()
     recipes()
     scenes()
     refusals()

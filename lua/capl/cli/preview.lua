@@ -42,11 +42,19 @@ end
 
 -- ---- batches ----
 
--- One batch of the samples as `like` says, with dice of its own.
-local function batch_of(source, n, like, seed, epoch)
+-- The samples as `like` says, with dice of their own: {batch=, i=} for each. Images of several widths are in several batches,
+-- in any order.
+local function rows_of(source, n, like, seed, epoch)
   local box = core.data.loader(source, {batch = n, dtype = "u8", seed = seed, like = like, on_error = "skip"})
+  local rows, places = {}, {}
   box:epoch(epoch)
-  return box:next()
+  repeat
+    local batch, ids = box:next()
+    for i, id in ipairs(batch and source:widths() and core.data.loader_ids(ids) or {}) do places[id] = {batch = batch, i = i} end
+    for i = 1, batch and not source:widths() and batch.count or 0 do rows[#rows + 1] = {batch = batch, i = i} end
+  until not batch or #rows >= n
+  for id = 0, n - 1 do rows[#rows + 1] = places[id] end
+  return rows
 end
 
 local function with_plain(like)
@@ -83,14 +91,15 @@ local function existing(points, plain)
   return #kept > 0 and capl.tensor(kept) or nil
 end
 
--- plain: the batch without augmentation.
-local function view(loader, fields, batch, i, plain)
+-- plain: the row without augmentation.
+local function view(loader, fields, row, plain)
+  local batch, i = row.batch, row.i
   local out = {image = batch.image:narrow(1, i, 1), caption = caption(loader, batch, i)}
   for _, field in ipairs(fields) do
     local value = batch[field.name]
     if field.kind ~= "values" and value and not out[field.kind] then
       value = value:narrow(1, i, 1):squeeze(1)
-      if field.kind == "points" then value = existing(value, plain[field.name]:narrow(1, i, 1):squeeze(1)) end
+      if field.kind == "points" then value = existing(value, plain.batch[field.name]:narrow(1, plain.i, 1):squeeze(1)) end
       out[field.kind] = value
     end
   end
@@ -101,11 +110,13 @@ end
 local function views(loader, like, o)
   local source, n = chosen(loader, o.samples)
   local epoch = o.epoch or 1
-  local batches = {batch_of(source, n, with_plain(like), 0, epoch)}
-  for k = 2, o.columns do batches[k] = batch_of(source, n, like, k, epoch) end
+  local columns = {rows_of(source, n, with_plain(like), 0, epoch)}
+  for k = 2, o.columns do columns[k] = rows_of(source, n, like, k, epoch) end
   local out, fields = {}, source:fields()
-  for i = 1, n do
-    for _, batch in ipairs(batches) do out[#out + 1] = view(loader, fields, batch, i, batches[1]) end
+  for i = 1, #columns[1] do
+    for _, rows in ipairs(columns) do
+      if rows[i] then out[#out + 1] = view(loader, fields, rows[i], columns[1][i]) end
+    end
   end
   return out
 end

@@ -33,6 +33,8 @@ end
 
 -- ---- notes ----
 
+local function are(n) return n == 1 and "1 image is" or n .. " images are" end
+
 local function both_cases(found)
   local pairs_of = {}
   for c in found.charset:gmatch("%l") do
@@ -40,8 +42,8 @@ local function both_cases(found)
   end
   if #pairs_of == 0 then return nil end
   return {
-    what = "case", message = ("%s: letters occur in both cases, such as %s: %d more characters to tell apart"):format(found.path,
-      table.concat(pairs_of, ", ", 1, math.min(3, #pairs_of)), #pairs_of),
+    what = "case", message = ("%s: letters occur in both cases, such as %s: %s more to tell apart"):format(found.path,
+      table.concat(pairs_of, ", ", 1, math.min(3, #pairs_of)), #pairs_of == 1 and "one character" or #pairs_of .. " characters"),
     hint = 'if the site accepts either, case = "lower" of the source makes them one',
   }
 end
@@ -93,15 +95,17 @@ end
 --- Two files of one name in different folders.
 local function same_names(found, source)
   local first, pairs_of = {}, {}
+  if found.label == "folder" then return nil end
   for id = 0, source:count() - 1 do
     local name = source:name(id)
-    local base = name:match("([^/]+)$")
+    local base = found.label and name:match("([^/]+)$") or name -- a list may well name files of many folders
     if first[base] then pairs_of[#pairs_of + 1] = ("%s and %s"):format(first[base], name) end
     first[base] = first[base] or name
   end
-  if #pairs_of == 0 or found.label == "folder" or source.box:left_out() == nil then return nil end
+  if #pairs_of == 0 then return nil end
   return {
-    what = "names", message = ("%d images have the name of another one in another folder: %s"):format(#pairs_of, listed(pairs_of, 2)),
+    what = "names", message = ("%s the name of another one%s: %s"):format(#pairs_of == 1 and "1 image has" or #pairs_of .. " images have",
+      found.label and " in another folder" or "", listed(pairs_of, 2)),
     hint = "both are used; if one set was unpacked over another, 'capl data check' tells which are copies",
   }
 end
@@ -114,18 +118,18 @@ local function copies(found, source, scan)
     local text, before = source:text(id), source:text(other)
     n = n + 1
     if text ~= before then
-      contradicting[#contradicting + 1] = ("%s says %s, %s says %s"):format(source:name(other), tostring(before), source:name(id),
-        tostring(text))
+      contradicting[#contradicting + 1] = ('%s says "%s", %s says "%s"'):format(source:name(other), before or "", source:name(id),
+        text or "")
     end
   end
   found.copies, found.contradictions = n, contradicting
   local out = {}
   if #contradicting > 0 then
-    out[1] = {what = "contradictions", message = ("%d images are there twice under different texts: %s"):format(#contradicting,
+    out[1] = {what = "contradictions", message = ("%s there under another text, too: %s"):format(are(#contradicting),
       listed(contradicting, 2)), hint = "one of each is wrong: look at them, remove the wrong one"}
   end
   if n > #contradicting then
-    out[#out + 1] = {what = "copies", message = ("%d images are copies of others, byte by byte"):format(n - #contradicting),
+    out[#out + 1] = {what = "copies", message = ("%s there a second time under the same text, byte by byte"):format(are(n - #contradicting)),
       hint = "they count twice in training; data.split keeps copies in one part"}
   end
   return out
