@@ -94,7 +94,9 @@ static inline double sample_position(double g, int64_t n, sample_padding padding
 static inline int64_t sample_floor(double at)
 {
   const double far = 1e9;
-  return at > -far && at < far ? (int64_t)floor(at) : -(int64_t)far;
+  if (!(at > -far && at < far)) return -(int64_t)far;
+  int64_t whole = (int64_t)at; /* cut towards zero: faster than floor where that is a call */
+  return whole - ((double)whole > at);
 }
 
 /* The nearest pixel; halves go to the even one. */

@@ -164,8 +164,8 @@ typedef struct {
   sample_padding padding;
   bool align;
   int64_t C, H, W, h, w; /* x (N,C,H,W), result (N,C,h,w) */
-  const void *x, *dy;
-  const capl_tensor *grid;
+  const void *x, *dy, *grid;
+  int64_t grid_stride[4];
   capl_tensor *dgrid;
   void *y;
   float *sums; /* dx */
@@ -178,13 +178,12 @@ typedef struct {
   float weight[4], by_x[4], by_y[4];
 } reads;
 
-static double coordinate(const capl_tensor *grid, int64_t at)
+static inline float value_at(const grid_job *job, const void *p, int64_t at)
 {
-  const void *p = capl_tensor_data(grid);
-  return grid->dtype == CAPL_BF16 ? capl_bf16_to_float(((const uint16_t *)p)[at]) : ((const float *)p)[at];
+  return job->real == CAPL_BF16 ? capl_bf16_to_float(((const uint16_t *)p)[at]) : ((const float *)p)[at];
 }
 
-static void add_read(const grid_job *job, reads *r, int64_t n, int64_t h, int64_t w, double weight, double by_x, double by_y)
+static inline void add_read(const grid_job *job, reads *r, int64_t n, int64_t h, int64_t w, double weight, double by_x, double by_y)
 {
   if (h < 0 || h >= job->H || w < 0 || w >= job->W || (weight == 0 && by_x == 0 && by_y == 0)) return;
   int k = r->n++;
@@ -195,13 +194,33 @@ static void add_read(const grid_job *job, reads *r, int64_t n, int64_t h, int64_
   r->by_y[k] = (float)by_y;
 }
 
-static void find_reads(const grid_job *job, int64_t n, int64_t i, int64_t j, reads *r)
+/* A place of the result; counted on without divisions. */
+typedef struct {
+  int64_t n, i, j;
+} spot;
+
+static spot spot_of(const grid_job *job, int64_t k)
 {
-  const capl_tensor *grid = job->grid;
-  int64_t at = n * grid->stride[0] + i * grid->stride[1] + j * grid->stride[2];
+  int64_t row = k / job->w;
+  return (spot){row / job->h, row % job->h, k % job->w};
+}
+
+static inline void spot_next(const grid_job *job, spot *s)
+{
+  if (++s->j < job->w) return;
+  s->j = 0;
+  if (++s->i < job->h) return;
+  s->i = 0;
+  s->n++;
+}
+
+static inline void find_reads(const grid_job *job, const spot *s, reads *r)
+{
+  const int64_t *stride = job->grid_stride;
+  int64_t n = s->n, at = n * stride[0] + s->i * stride[1] + s->j * stride[2];
   double slope_x, slope_y;
-  double px = sample_position(coordinate(grid, at), job->W, job->padding, job->align, &slope_x);
-  double py = sample_position(coordinate(grid, at + grid->stride[3]), job->H, job->padding, job->align, &slope_y);
+  double px = sample_position(value_at(job, job->grid, at), job->W, job->padding, job->align, &slope_x);
+  double py = sample_position(value_at(job, job->grid, at + stride[3]), job->H, job->padding, job->align, &slope_y);
   r->n = 0;
   if (job->mode == SAMPLE_NEAREST) {
     add_read(job, r, n, sample_round(py), sample_round(px), 1, 0, 0);
@@ -215,11 +234,36 @@ static void find_reads(const grid_job *job, int64_t n, int64_t i, int64_t j, rea
   add_read(job, r, n, top + 1, left + 1, fx * fy, fy * slope_x, fx * slope_y);
 }
 
-/* Place number k of the result. */
-static void find_reads_at(const grid_job *job, int64_t k, reads *r)
+/* Fewer channels are read one by one here: a call for each pixel would cost more than they do. */
+enum { FEW = 8 };
+
+static void blend_few(const grid_job *job, const reads *r, int64_t at)
 {
-  int64_t row = k / job->w;
-  find_reads(job, row / job->h, row % job->h, k % job->w, r);
+  for (int64_t c = 0; c < job->C; c++) {
+    float sum = 0;
+    for (int q = 0; q < r->n; q++) sum += r->weight[q] * value_at(job, job->x, r->pixel[q] * job->C + c);
+    if (job->real == CAPL_BF16) ((uint16_t *)job->y)[at + c] = capl_bf16_from_float(sum);
+    else ((float *)job->y)[at + c] = sum;
+  }
+}
+
+/* Sum over the channels of dy of place k times x of a pixel. */
+static float dot_at(const grid_job *job, int64_t k, int64_t pixel)
+{
+  float sum = 0;
+  if (job->C >= FEW)
+    return cpu_now->dot(job->real, job->C, cpu_at(job->dy, job->real, k * job->C), cpu_at(job->x, job->real, pixel * job->C));
+  for (int64_t c = 0; c < job->C; c++)
+    sum += value_at(job, job->dy, k * job->C + c) * value_at(job, job->x, pixel * job->C + c);
+  return sum;
+}
+
+static void add_at(const grid_job *job, int64_t k, float weight, int64_t pixel)
+{
+  float *to = job->sums + pixel * job->C;
+  if (job->C >= FEW) cpu_now->add_weighted(job->real, job->C, cpu_at(job->dy, job->real, k * job->C), weight, to);
+  else
+    for (int64_t c = 0; c < job->C; c++) to[c] += weight * value_at(job, job->dy, k * job->C + c);
 }
 
 static void sample_part(void *arg, int64_t begin, int64_t end, int thread)
@@ -227,25 +271,23 @@ static void sample_part(void *arg, int64_t begin, int64_t end, int thread)
   (void)thread;
   const grid_job *job = arg;
   const void *taps[4];
+  spot s = spot_of(job, begin);
   reads r;
-  for (int64_t k = begin; k < end; k++) {
-    find_reads_at(job, k, &r);
+  for (int64_t k = begin; k < end; k++, spot_next(job, &s)) {
+    find_reads(job, &s, &r);
+    if (job->C < FEW) {
+      blend_few(job, &r, k * job->C);
+      continue;
+    }
     for (int q = 0; q < r.n; q++) taps[q] = cpu_at(job->x, job->real, r.pixel[q] * job->C);
     cpu_now->pool_sum(job->real, job->C, r.n, taps, r.weight, cpu_at(job->y, job->real, k * job->C));
   }
 }
 
-static void store_pair(capl_tensor *t, int64_t at, float x, float y)
+static inline void store_at(capl_dtype real, void *p, int64_t at, float v)
 {
-  if (t->dtype == CAPL_BF16) {
-    uint16_t *p = capl_tensor_data(t);
-    p[at] = capl_bf16_from_float(x);
-    p[at + t->stride[3]] = capl_bf16_from_float(y);
-  } else {
-    float *p = capl_tensor_data(t);
-    p[at] = x;
-    p[at + t->stride[3]] = y;
-  }
+  if (real == CAPL_BF16) ((uint16_t *)p)[at] = capl_bf16_from_float(v);
+  else ((float *)p)[at] = v;
 }
 
 static void dgrid_part(void *arg, int64_t begin, int64_t end, int thread)
@@ -253,18 +295,20 @@ static void dgrid_part(void *arg, int64_t begin, int64_t end, int thread)
   (void)thread;
   const grid_job *job = arg;
   const int64_t *stride = job->dgrid->stride;
+  void *to = capl_tensor_data(job->dgrid);
+  spot s = spot_of(job, begin);
   reads r;
-  for (int64_t k = begin; k < end; k++) {
+  for (int64_t k = begin; k < end; k++, spot_next(job, &s)) {
     float gx = 0, gy = 0;
-    find_reads_at(job, k, &r);
+    find_reads(job, &s, &r);
     for (int q = 0; q < r.n && job->mode == SAMPLE_BILINEAR; q++) {
-      float d = cpu_now->dot(job->real, job->C, cpu_at(job->dy, job->real, k * job->C),
-                             cpu_at(job->x, job->real, r.pixel[q] * job->C));
+      float d = dot_at(job, k, r.pixel[q]);
       gx += r.by_x[q] * d;
       gy += r.by_y[q] * d;
     }
-    int64_t row = k / job->w;
-    store_pair(job->dgrid, row / job->h * stride[0] + row % job->h * stride[1] + k % job->w * stride[2], gx, gy);
+    int64_t at = s.n * stride[0] + s.i * stride[1] + s.j * stride[2];
+    store_at(job->real, to, at, gx);
+    store_at(job->real, to, at + stride[3], gy);
   }
 }
 
@@ -273,23 +317,24 @@ static void dx_part(void *arg, int64_t begin, int64_t end, int thread)
 {
   (void)thread;
   const grid_job *job = arg;
-  int64_t places = job->h * job->w, last = (end - 1) / job->H;
+  int64_t places = job->h * job->w, first = begin / job->H * places, last = ((end - 1) / job->H + 1) * places;
+  spot s = spot_of(job, first);
   reads r;
-  for (int64_t k = begin / job->H * places; k < (last + 1) * places; k++) {
-    find_reads_at(job, k, &r);
+  for (int64_t k = first; k < last; k++, spot_next(job, &s)) {
+    find_reads(job, &s, &r);
     for (int q = 0; q < r.n; q++)
-      if (r.row[q] >= begin && r.row[q] < end)
-        cpu_now->add_weighted(job->real, job->C, cpu_at(job->dy, job->real, k * job->C), r.weight[q],
-                              job->sums + r.pixel[q] * job->C);
+      if (r.row[q] >= begin && r.row[q] < end) add_at(job, k, r.weight[q], r.pixel[q]);
   }
 }
 
 static grid_job grid_job_of(const capl_call *call, const capl_tensor *x, const capl_tensor *grid)
 {
   const capl_attr *attr = call->attr;
-  return (grid_job){.real = x->dtype, .mode = (sample_mode)attr[GRID_MODE].i, .padding = (sample_padding)attr[GRID_PADDING].i,
+  grid_job job = {.real = x->dtype, .mode = (sample_mode)attr[GRID_MODE].i, .padding = (sample_padding)attr[GRID_PADDING].i,
                     .align = attr[GRID_ALIGN].i, .C = x->size[1], .H = x->size[2], .W = x->size[3], .h = grid->size[1],
-                    .w = grid->size[2], .x = capl_tensor_data(x), .grid = grid};
+                    .w = grid->size[2], .x = capl_tensor_data(x), .grid = capl_tensor_data(grid)};
+  memcpy(job.grid_stride, grid->stride, sizeof job.grid_stride);
+  return job;
 }
 
 /* A place costs some 30 ns besides its channels. */

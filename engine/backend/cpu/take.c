@@ -1,7 +1,8 @@
 /* take.c -- gather, scatter, index_select, embedding and their gradients.
 **
-** Reading is split by values. Writing is split by indices: each thread walks over all values and takes those whose place is
-** in its own part of the result, in one order; so results depend on no number of threads.
+** Reading is split by values. Writing is split so that no two threads meet: by rows where rows of values go to rows of the
+** result, else by indices, where each thread walks over all values and takes those whose place is in its own part. Sums
+** have one order, whatever the number of threads.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #include "ops/take.h"
@@ -118,6 +119,17 @@ typedef struct {
   cpu_loop_body body;
 } write_task;
 
+/* Values begin..end-1 of the loop's first dim: what they write, no others do. */
+static void write_rows(void *arg, int64_t begin, int64_t end, int thread)
+{
+  (void)thread;
+  const write_task *task = arg;
+  take_job job = task->job;
+  int64_t row = cpu_loop_total(job.loop) / job.loop->size[0];
+  job.end = job.p->n;
+  cpu_loop_part(job.loop, begin * row, end * row, task->body, &job);
+}
+
 static void write_part(void *arg, int64_t begin, int64_t end, int thread)
 {
   (void)thread;
@@ -128,7 +140,7 @@ static void write_part(void *arg, int64_t begin, int64_t end, int thread)
   cpu_loop_part(job.loop, 0, cpu_loop_total(job.loop), task->body, &job);
 }
 
-/* Whether a value with index k is this part's; the first part tells of indices out of range. */
+/* Whether a value with index k is this part's; parts that begin with 0 tell of indices out of range. */
 static inline bool is_mine(const take_job *job, int64_t k)
 {
   if (k >= job->begin && k < job->end) return k != job->p->skip;
@@ -145,7 +157,9 @@ static capl_status write(const capl_tensor *src, const take_place *p, take_job *
   write_task task = {*job, body};
   task.job.loop = &loop;
   int64_t parts = cpu_loop_total(&loop) / CPU_GRAIN + 1;
-  cpu_parallel(p->n, (p->n + parts - 1) / parts, write_part, &task);
+  bool by_rows = loop.stride[2][0] != 0 && loop.size[0] >= cpu_threads();
+  int64_t n = by_rows ? loop.size[0] : p->n;
+  cpu_parallel(n, (n + parts - 1) / parts, by_rows ? write_rows : write_part, &task);
   return *job->bad ? take_need_range(p) : CAPL_OK;
 }
 
