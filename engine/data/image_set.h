@@ -64,6 +64,11 @@ capl_status image_set_set_labels(capl_source *source, const char *charset, int l
 int image_set_width_of(const capl_source *source, uint32_t i);
 int image_set_used(const capl_source *source, const capl_read *what);
 
+/* image_widths.c: options of several widths, EVALUE; which one each image has, found by the headers. EINTERRUPT, EFORMAT: no image
+** can be read; ENOMEM. */
+capl_status image_widths_set(image_set *set, const capl_folder_options *options);
+capl_status image_widths_measure(image_set *set);
+
 /* A set of size bytes (its kind's struct, which begins with image_set), with options in force; options may be NULL.
 ** EVALUE naming where. */
 capl_status image_set_new(const image_set_kind *kind, size_t size, const char *where, const capl_folder_options *options, image_set **out);

@@ -50,7 +50,7 @@ local function sizes(r, source, scan)
     end
   end
   if n < 2 then return end
-  r.lines[#r.lines + 1] = ("  of %d sizes, such as %s and %s px: data.folder and its like read them with resize = true"):format(
+  r.lines[#r.lines + 1] = ("  of %d sizes, such as %s and %s px: data.folder reads them with resize = true, or a height and widths"):format(
     n, first, other)
 end
 

@@ -99,8 +99,9 @@ local function tell_widths(place, box, asked)
   end
   local squeezed, widest, px = box:squeezed()
   if squeezed > 0 then
-    run.print(("note: %s: %d of %d images are wider than %d px and are squeezed; the widest is %s, %d px at height %d"):format(place,
-      squeezed, box:count(), widths[#widths], box:name(widest), px, box:height()))
+    local are = squeezed == 1 and "is" or "are"
+    run.print(("note: %s: %d of %d images %s wider than %d px and %s squeezed; the widest is %s, %d px at height %d"):format(place,
+      squeezed, box:count(), are, widths[#widths], are, box:name(widest), px, box:height()))
   end
 end
 

@@ -129,7 +129,8 @@ local function copies(found, source, scan)
       listed(contradicting, 2)), hint = "one of each is wrong: look at them, remove the wrong one"}
   end
   if n > #contradicting then
-    out[#out + 1] = {what = "copies", message = ("%s there a second time under the same text, byte by byte"):format(are(n - #contradicting)),
+    out[#out + 1] = {what = "copies",
+      message = ("%s there a second time under the same text, byte by byte"):format(are(n - #contradicting)),
       hint = "they count twice in training; data.split keeps copies in one part"}
   end
   return out
