@@ -37,6 +37,10 @@ enum { AVG_POOL_COUNT_PAD = POOL_CEIL_MODE + 1, AVG_POOL_SIZE };
 /* adaptive pools: output h,w; their gradients: H,W of x. */
 enum { ADAPTIVE_SIZE };
 
+/* region_sums: attributes, and what is summed. */
+enum { REGION_ACTIVATION, REGION_IGNORE };
+enum { REGION_SHARED, REGION_PREDICTED, REGION_LABELLED, REGION_SUMS };
+
 /* An optional input, NULL if it was left out by NULL or by a shorter list. */
 static inline capl_tensor *call_input(const capl_call *call, int i)
 {

@@ -28,6 +28,7 @@ extern const capl_kernel cpu_sample_kernels[];
 extern const capl_kernel cpu_reduce_kernels[];
 extern const capl_kernel cpu_softmax_kernels[];
 extern const capl_kernel cpu_loss_kernels[];
+extern const capl_kernel cpu_region_kernels[];
 extern const capl_kernel cpu_optim_kernels[];
 extern const capl_kernel cpu_ctc_kernels[];
 

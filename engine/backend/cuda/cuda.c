@@ -14,7 +14,7 @@ cu_context cu = {.index = -1};
 
 static const capl_kernel *const families[] = {
   cu_conv_kernels,  cu_matmul_kernels, cu_norm_kernels,    cu_pool_kernels, cu_elementwise_kernels,
-  cu_activation_kernels, cu_shape_kernels, cu_reduce_kernels, cu_softmax_kernels, cu_loss_kernels, cu_optim_kernels,
+  cu_activation_kernels, cu_shape_kernels, cu_reduce_kernels, cu_softmax_kernels, cu_loss_kernels, cu_region_kernels, cu_optim_kernels,
   cu_pointwise_kernels, cu_take_kernels, cu_sample_kernels,
   cu_layer_norm_kernels, cu_ctc_kernels,
   cu_layer_norm_kernels,

@@ -80,6 +80,7 @@ extern const capl_kernel cu_reduce_kernels[];
 extern const capl_kernel cu_softmax_kernels[];
 extern const capl_kernel cu_loss_kernels[];
 extern const capl_kernel cu_ctc_kernels[];
+extern const capl_kernel cu_region_kernels[];
 extern const capl_kernel cu_optim_kernels[];
 
 /* dst := src on this GPU, any strides and dtypes (shape.c). */

@@ -33,6 +33,7 @@ set(CUDA_C_SOURCES
   reduce.c
   softmax.c
   loss.c
+  region.c
   ctc.c
   optim.c)
 
@@ -57,6 +58,7 @@ set(CUDA_KERNELS
   kernels/pool.cu
   kernels/rnn.cu
   kernels/loss.cu
+  kernels/region.cu
   kernels/ctc.cu
   kernels/conv.cu
   )

@@ -28,6 +28,7 @@ extern const capl_kernel ref_sample_kernels[];
 extern const capl_kernel ref_reduce_kernels[];
 extern const capl_kernel ref_softmax_kernels[];
 extern const capl_kernel ref_loss_kernels[];
+extern const capl_kernel ref_region_kernels[];
 extern const capl_kernel ref_optim_kernels[];
 extern const capl_kernel ref_ctc_kernels[];
 

@@ -13,31 +13,38 @@ local spec = {
   {"from_logits", "boolean", default = true}, {"per_image", "boolean", default = false}, parts.reduction,
 }
 
--- All dims of x but the classes', and with per_image but the images'.
-local function dims_of(x, classes, per_image)
-  local dims = {}
-  for d = per_image and 2 or 1, x.ndim do
-    if not (classes and d == 2) then dims[#dims + 1] = d end
-  end
-  return dims
+-- 1 - dice from areas. Without a smooth number two empty regions overlap as little as can be, but not NaN.
+local function loss_of(overlap, predicted, labelled, smooth)
+  return 1 - (overlap * 2 + smooth) / (predicted + labelled + smooth):clamp(1e-7)
 end
 
--- 1 - dice from sums over regions. Without a smooth number two empty regions overlap as little as can be, but not NaN.
-local function loss_of(p, t, dims, smooth)
-  local overlap = (p * t):sum(dims)
-  local area = (p:sum(dims) + t:sum(dims) + smooth):clamp(1e-7)
-  return 1 - (overlap * 2 + smooth) / area
+-- (N, K, …) as (N, places, K); of images, which are channels-last in memory, without a copy.
+local function places_of(logits)
+  local order = {1}
+  for d = 3, logits.ndim do order[#order + 1] = d end
+  order[#order + 1] = 2
+  return logits:permute(order):reshape(logits:size(1), -1, logits:size(2))
+end
+
+-- Labels (N, …) must have the sizes of logits (N, K, …).
+local function check_sizes(logits, labels)
+  for d = 1, labels.ndim do
+    if labels:size(d) ~= logits:size(d == 1 and 1 or d + 1) then
+      check.fail("dice_loss", ("logits are (%s) and labels (%s): their sizes must be the same but for the classes in dim 2"):format(
+        table.concat(logits.shape, ","), table.concat(labels.shape, ",")))
+    end
+  end
 end
 
 local function of_classes(logits, labels, o)
   local K = logits:size(2)
-  local index, counts = parts.labels("dice_loss", labels, o.ignore_index)
-  local x = parts.wide(logits)
-  local p = o.from_logits and x:softmax(2) or x
-  local keep = counts:to(x.dtype):unsqueeze(2)
-  local zeros = core.zeros(logits.shape, {dtype = x.dtype, device = logits.device})
-  local t = op.scatter(zeros, index:unsqueeze(2), {dim = 2, value = 1}) * keep
-  local each = loss_of(p * keep, t, dims_of(x, true, o.per_image), o.smooth)
+  check_sizes(logits, labels)
+  if labels.dtype == "u8" then labels = labels:int() end
+  local sums = op.region_sums(places_of(logits), labels:reshape(labels:size(1), -1),
+    {activation = o.from_logits and "softmax" or "none", ignore_index = o.ignore_index})
+  if not o.per_image then sums = sums:sum(1, true) end
+  local each = loss_of(sums:select(2, 1), sums:select(2, 2), sums:select(2, 3), o.smooth)
+  if not o.per_image then each = each:reshape(K) end
   if not o.weight then return each end
   if o.weight.ndim ~= 1 or o.weight:size(1) ~= K then
     check.fail("dice_loss", ("weight is (%s), there are %d classes"):format(table.concat(o.weight.shape, ","), K))
@@ -54,7 +61,9 @@ local function of_mask(logits, mask, o)
     local keep = mask:ne(o.ignore_index):to(x.dtype)
     p, t = p * keep, t * keep
   end
-  return loss_of(p, t, dims_of(x, false, o.per_image), o.smooth)
+  local dims = {}
+  for d = o.per_image and 2 or 1, x.ndim do dims[#dims + 1] = d end
+  return loss_of((p * t):sum(dims), p:sum(dims), t:sum(dims), o.smooth)
 end
 
 --- Dice loss: 1 - (2 overlap + smooth) / (area of the prediction + area of the mask + smooth), for each class.
