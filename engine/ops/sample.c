@@ -49,6 +49,7 @@ static capl_status need_pixels(const capl_tensor *t, const char *name)
 static capl_status interpolate_shape(const capl_call *call, capl_out_spec *out)
 {
   const capl_tensor *x = call->in[0];
+  CAPL_TRY(window_need_attrs(call));
   CAPL_TRY(need_mode(call));
   CAPL_TRY(need_pixels(x, "x"));
   spec_set(out, x->dtype, 4, x->size);
@@ -69,6 +70,7 @@ static capl_status interpolate_grad_shape(const capl_call *call, capl_out_spec *
 {
   const capl_tensor *dy = call->in[0];
   const int64_t *size = call->attr[INTERPOLATE_SIZE].v;
+  CAPL_TRY(window_need_attrs(call));
   CAPL_TRY(need_mode(call));
   CAPL_TRY(need_pixels(dy, "dy"));
   if (size[0] < 1 || size[1] < 1)

@@ -53,14 +53,15 @@ static inline sample_axis sample_axis_for(const capl_attr *attr, int axis, const
 static inline sample_pair sample_pair_of(const sample_axis *a, int64_t o)
 {
   if (!a->bilinear) {
-    int64_t i = (int64_t)floorf((float)o * (float)a->ratio);
+    float at = (float)o * (float)a->ratio;
+    int64_t i = at < (float)a->in ? (int64_t)at : a->in - 1; /* a scale may point far outside */
     if (i > a->in - 1) i = a->in - 1;
     return (sample_pair){i, i, 0};
   }
   double at = a->align ? a->ratio * (double)o : a->ratio * ((double)o + 0.5) - 0.5;
   if (at < 0) at = 0;
+  if (!(at < (double)(a->in - 1))) return (sample_pair){a->in - 1, a->in - 1, 0};
   int64_t first = (int64_t)at;
-  if (first >= a->in - 1) return (sample_pair){a->in - 1, a->in - 1, 0};
   return (sample_pair){first, first + 1, at - (double)first};
 }
 

@@ -39,6 +39,12 @@ case {op = "interpolate", name = "no pixels", inputs = {gen.float {1, 1, 0, 5}},
 case {op = "interpolate", name = "corners of nearest", inputs = {{1, 1, 4, 5}}, attrs = {size = {2, 2}, align_corners = true}, fails = {"value", "align_corners is about mode bilinear"}}
 case {op = "interpolate", name = "integers are refused", inputs = {gen.int {1, 1, 4, 5}}, attrs = {size = {2, 2}}, fails = {"dtype", "x must be floating point"}}
 
+for _, scale in ipairs {1e-6, 1e5} do
+  for _, mode in ipairs {"nearest", "bilinear"} do
+    resize({1, 1, 3, 4}, {size = {5, 6}, scale_h = scale, scale_w = scale, mode = mode}, {name = "a scale of " .. scale, batch = false})
+  end
+end
+
 -- ---- grid_sample ----
 
 for _, mode in ipairs {"bilinear", "nearest"} do

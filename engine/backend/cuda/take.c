@@ -35,7 +35,7 @@ static int log2_bytes(const capl_tensor *t)
 static uint64_t bits_of(const capl_tensor *t, double v)
 {
   uint64_t bits = 0;
-  int64_t whole = v == v ? (int64_t)v : 0;
+  int64_t whole = fabs(v) < 9e18 ? (int64_t)v : 0;
   switch (t->dtype) {
   case CAPL_F32: return capl_float_to_bits((float)v);
   case CAPL_F16: return capl_f16_from_float((float)v);

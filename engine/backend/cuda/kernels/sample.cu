@@ -24,14 +24,15 @@ struct pair {
 static __device__ __forceinline__ pair pair_of(const sample_line &a, int o)
 {
   if (!a.bilinear) {
-    int i = (int)floorf((float)o * a.ratio);
+    float at = (float)o * a.ratio;
+    int i = at < (float)a.in ? (int)at : a.in - 1; /* a scale may point far outside */
     i = i < a.in ? i : a.in - 1;
     return {i, i, 0.0f};
   }
   float at = a.align ? a.ratio * (float)o : a.ratio * ((float)o + 0.5f) - 0.5f;
   at = at < 0.0f ? 0.0f : at;
+  if (!(at < (float)(a.in - 1))) return {a.in - 1, a.in - 1, 0.0f};
   int first = (int)at;
-  if (first >= a.in - 1) return {a.in - 1, a.in - 1, 0.0f};
   return {first, first + 1, at - (float)first};
 }
 
@@ -81,7 +82,8 @@ static __device__ __forceinline__ range readers_of(const sample_line &a, int i)
   if (a.ratio <= 0.0f) return {0, a.out};
   float shift = a.bilinear && !a.align ? 0.5f : 0.0f;
   float low = ((float)i - 1.0f + shift) / a.ratio - shift - 1.0f, high = ((float)i + 1.0f + shift) / a.ratio - shift + 2.0f;
-  range r = {i == 0 || low < 0.0f ? 0 : (int)low, i == a.in - 1 || high > (float)a.out ? a.out : (int)high};
+  float end = (float)a.out;
+  range r = {i == 0 || low < 0.0f ? 0 : low > end ? a.out : (int)low, i == a.in - 1 || high > end ? a.out : (int)high};
   return r;
 }
 
