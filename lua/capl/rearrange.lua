@@ -63,7 +63,12 @@ end
 -- An index given as a tensor, or as a list of numbers.
 local function index_of(x, n, fname, index)
   if is_tensor(index) then return index end
-  return core.tensor(check.arg(n, fname, "table", index), {dtype = "i32", device = x.device})
+  for _, v in ipairs(check.arg(n, fname, "table", index)) do
+    if type(v) ~= "number" and type(v) ~= "table" then
+      check.bad(n, fname, ("a tensor or a list of numbers expected, got a %s in it"):format(core.typename(v)))
+    end
+  end
+  return core.tensor(index, {dtype = "i32", device = x.device})
 end
 
 --- x:index_select(dim, index): slices of dim in the order of index, a tensor (n) or a list; values from 0 on.

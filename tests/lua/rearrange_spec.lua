@@ -64,6 +64,12 @@ describe("elements by index", function()
     assert.is_truthy(text:find("subtract 1", 1, true), text)
   end)
 
+  it("are named by numbers alone", function()
+    fails_with("bad argument #2 to 'index_select' (a tensor or a list of numbers expected, got a string in it)",
+      function() return (x:index_select(1, {"a"})) end)
+    fails_with("index must be i32 or i64, it is f32", function() return (x:gather(2, x)) end)
+  end)
+
   it("become rows of zeros with a one", function()
     assert.same({{0, 0, 1}, {1, 0, 0}, {0, 0, 0}}, index{2, 0, -1}:one_hot(3):tolist())
     assert.equal("i64", index{2}:one_hot(3).dtype)
