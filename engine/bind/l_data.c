@@ -321,6 +321,13 @@ static int source_widths(lua_State *L)
   return 1;
 }
 
+/* source:width_of(id) -> px of the batch that a sample is in */
+static int source_width_of(lua_State *L)
+{
+  const capl_source *source = data_check_box(L, 1, SOURCE_TYPE);
+  return lua_pushinteger(L, capl_source_width_of(source, data_check_sample(L, 2, source))), 1;
+}
+
 /* source:squeezed() -> images that are wider than the widest of widths, the number of the widest and its px */
 static int source_squeezed(lua_State *L)
 {
@@ -509,7 +516,7 @@ void bind_open_data(lua_State *L)
                                     {"height", source_height}, {"channels", source_channels},
                                     {"fixed", source_fixed},     {"hash", source_hash},
                                     {"length", source_length}, {"charset", source_charset},
-                                    {"length_min", source_length_min}, {"widths", source_widths}, {"squeezed", source_squeezed},
+                                    {"length_min", source_length_min}, {"widths", source_widths}, {"width_of", source_width_of}, {"squeezed", source_squeezed},
                                     {"name", source_name},     {"set_label", source_set_label},
                                     {"left_out", source_left_out},
                                     {"fields", source_fields},

@@ -6,7 +6,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { FEW = 8, SMALL_SHARE = 50, MANY = 10 };
+enum { FEW = 8, SMALL_SHARE = 50 };
 static const double empty_share = 0.05; /* of all pixels: what padding may cost before another width is added */
 
 int widths_find(const int *widths, int n, int px)
@@ -30,14 +30,23 @@ typedef struct {
   uint64_t *count_to, *px_to; /* [n + 1] of all places before */
 } stock;
 
-/* Nearly all images are at most so wide; the widest that is not half as wide again is as far as a width of batches goes. */
+static int median_place(const stock *s, uint32_t n)
+{
+  uint64_t below = 0;
+  int k = 0;
+  while (2 * (below += s->images[k]) < n) k++;
+  return k + 1;
+}
+
+/* How far widths of batches go: to the widest image that is not half as wide again as nearly all are, nor thrice as wide as the
+** one in the middle. */
 static int widest_usual(const stock *s, uint32_t n)
 {
-  uint32_t left = n < MANY ? 0 : n < 100 ? 1 : n / 100;
-  int usual = s->n;
+  uint32_t left = n / 100;
+  int usual = s->n, middle = median_place(s, n);
   while (usual > 1 && left >= s->images[usual - 1]) left -= s->images[--usual];
-  int k = usual + usual / 2 < s->n ? usual + usual / 2 : s->n;
-  while (k > usual && s->images[k - 1] == 0) k--;
+  int most = usual + usual / 2 < 3 * middle ? usual + usual / 2 : 3 * middle, k = most < s->n ? most : s->n;
+  while (k > 1 && s->images[k - 1] == 0) k--;
   return k;
 }
 

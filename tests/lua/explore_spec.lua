@@ -93,6 +93,11 @@ describe("data.explore", function()
     raises("aa007_13.png: its text needs 7 time steps, one for each character and one between equal neighbours, and the net has 6",
       explore, dir, {steps = 6})
     explore(dir, {steps = 7})
+    local function check_steps(steps) source:check_steps(steps) end
+    check_steps(7)
+    check_steps(function(width) return width / 10 end)
+    raises('aa007_13.png: its text "aa007" needs 7 time steps', check_steps, 6)
+    raises("an image of 160 px gives 6", check_steps, function(width) return width == 160 and 6 or 9 end)
   end)
 
   it("tells light text from dark, and colours that gray would lose", function()

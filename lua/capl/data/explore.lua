@@ -14,15 +14,6 @@ local GRAY_KEEPS = 0.6 -- of the contrast; below that, colours are worth three c
 
 -- ---- labels ----
 
---- Time steps that CTC needs for a text: its characters, and a blank between equal neighbours.
-local function steps_of(text)
-  local repeats = 0
-  for i = 2, #text do
-    if text:byte(i) == text:byte(i - 1) then repeats = repeats + 1 end
-  end
-  return #text + repeats
-end
-
 local function look_at_labels(found, source)
   local lengths, counts = {}, {}
   found.labelled, found.steps = 0, 0
@@ -34,7 +25,7 @@ local function look_at_labels(found, source)
       found.labelled = found.labelled + 1
       lengths[#text] = (lengths[#text] or 0) + 1
       for c in text:gmatch(".") do counts[c] = (counts[c] or 0) + 1 end
-      local steps = steps_of(text)
+      local steps = warnings.steps_of(text)
       if steps > found.steps then found.steps, found.longest = steps, source:name(id) end
     end
   end

@@ -11,6 +11,7 @@ local scenes = require "data.scenes"
 local series = require "data.series"
 local split = require "data.split"
 local tensors = require "data.tensors"
+local warnings = require "data.warnings"
 
 local data = {}
 
@@ -30,6 +31,9 @@ function Source:count() return self.box:count() end
 function Source:name(i) return self.box:name(i) end
 --- Label of sample i as it was given; nil without one.
 function Source:text(i) return self.box:text(i) end
+--- Raises, naming the first file, when a text needs more time steps for CTC than a net gives: a number, or function(width of
+--- the batch in px) -> number. Generated texts are not looked at.
+function Source:check_steps(steps) warnings.check_steps(self, steps) end
 --- Size of the images in px.
 function Source:width() return self.box:width() end
 function Source:height() return self.box:height() end

@@ -13,6 +13,33 @@ local function refuse(message, hint) core.error{code = "value", message = messag
 
 local pretrain = "recipes/finetune.lua trains on generated captchas first, for which a few hundred real ones are enough"
 
+--- Time steps that CTC needs for a text: its characters, and a blank between equal neighbours.
+function warnings.steps_of(text)
+  local repeats = 0
+  for i = 2, #text do
+    if text:byte(i) == text:byte(i - 1) then repeats = repeats + 1 end
+  end
+  return #text + repeats
+end
+
+--- Raises when texts of a source need more time steps than a net has. steps = number, or function(px of the batch) -> number
+function warnings.check_steps(source, steps)
+  local n, first, by_width = 0, nil, {}
+  for id = 0, source.dir and source:count() - 1 or -1 do
+    local text, width = source:text(id), source.box:width_of(id)
+    by_width[width] = by_width[width] or (type(steps) == "function" and steps(width) or steps)
+    local needs = text and warnings.steps_of(text) or 0
+    if needs > by_width[width] then
+      n = n + 1
+      first = first or ('%s: its text "%s" needs %d time steps, one for each character and one between equal neighbours; '
+        .. "an image of %d px gives %d"):format(source:name(id), text, needs, width, by_width[width])
+    end
+  end
+  if not first then return end
+  refuse(first .. (n > 1 and ("; %d more need too many"):format(n - 1) or ""),
+    "wider images or less pooling of the width give more steps; or leave such texts out")
+end
+
 --- Raises when there is nothing to learn from.
 function warnings.refuse_few(found, least)
   if found.labelled >= least then return end
