@@ -220,13 +220,12 @@ static void zero_step(const ctc_problem *p, int64_t n, int64_t t, const capl_ten
     for (int64_t k = 0; k < p->K; k++) put(dx->dtype, at, k * dx->stride[2], 0);
 }
 
-/* path becomes the share of all paths that are in each state: they sum to 1 at every time. alpha counts from the text's
-** beginning, path from its end. */
-static void share_of_states(const ctc_sample *m, const float *alpha)
+/* path becomes the share of all paths that are in each state, but for the factor that makes them sum to 1, which is the
+** result. alpha counts from the text's beginning, path from its end; e is free to hold it, as it is loaded anew. */
+static float share_of_states(const ctc_sample *m, const float *alpha)
 {
-  for (int64_t s = 0; s < m->states; s++) m->path[s] += alpha[m->states - 1 - s];
-  fill(m->path + m->states, m->width - m->states, -INFINITY);
-  cpu_now->softmax_row(CAPL_F32, m->width, m->path, m->path, false);
+  for (int64_t s = 0; s < m->states; s++) m->e[s] = alpha[m->states - 1 - s];
+  return 1 / cpu_now->ctc_shares(m->width, m->e, m->path);
 }
 
 /* Classes that the text has more than once get the sum of their states. */
@@ -251,8 +250,7 @@ static void sample_grad(ctc_sample *m, float dloss, const float *alpha, const ca
   for (int64_t k = 0; k < m->steps; k++) {
     int64_t t = m->steps - 1 - k;
     less = step(m, k, t, less);
-    share_of_states(m, alpha + t * m->p->states);
-    put_shares(m, t, -dloss, dx);
+    put_shares(m, t, -dloss * share_of_states(m, alpha + t * m->p->states), dx);
   }
 }
 

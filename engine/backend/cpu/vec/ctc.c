@@ -1,36 +1,41 @@
-/* ctc.c -- one time step of the CTC recursion over the states of a text, in log space.
+/* ctc.c -- the states of a text at one time step of the CTC recursion, in log space.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #include <float.h>
 
-#include "backend/cpu/vec/simd.h"
+#include "backend/cpu/vec/math.h"
 
-/* log of 1 to 3, relative error below 2e-7; of 0 it is -infinity. The argument is scaled to 1 within a factor of sqrt 2. */
-INLINE vf log_of_sum(vf f)
+/* e to the power f of f <= 0: simpler than v_exp; below -87 it is 0. NaN is not kept. */
+INLINE vf exp_below_0(vf f)
 {
-  vi big = f > v_set(1.41421356f);
-  vf x = v_select(big, f * 0.5f, f);
-  vi huge = x > v_set(1.41421356f);
-  x = v_select(huge, x * 0.5f, x) - 1.0f;
-  vf twos = v_where(big, v_set(1)) + v_where(huge, v_set(1)), square = x * x;
-  vf p = v_set(7.0376836292e-2f);
-  p = p * x - 1.1514610310e-1f;
-  p = p * x + 1.1676998740e-1f;
-  p = p * x - 1.2420140846e-1f;
-  p = p * x + 1.4249322787e-1f;
-  p = p * x - 1.6668057665e-1f;
-  p = p * x + 2.0000714765e-1f;
-  p = p * x - 2.4999993993e-1f;
-  p = p * x + 3.3333331174e-1f;
-  vf y = x + (square * x * p - 0.5f * square + twos * 0.693147181f);
-  return v_select(f == (vf){0}, v_set(-__builtin_inff()), y);
+  vf kept = v_max(f, v_set(-87.3f));
+  vi whole = __builtin_convertvector(kept * 1.44269504f - 0.5f, vi);
+  vf n = __builtin_convertvector(whole, vf);
+  vf r = kept - n * 0.693359375f + n * 2.12194440e-4f; /* ln 2 in two parts */
+  vf p = v_set(1.9875691500e-4f);
+  p = p * r + 1.3981999507e-3f;
+  p = p * r + 8.3334519073e-3f;
+  p = p * r + 4.1665795894e-2f;
+  p = p * r + 1.6666665459e-1f;
+  p = p * r + 5.0000001201e-1f;
+  p = p * r * r + r + 1.0f;
+  return v_where(f > v_set(-87.3f), p * (vf)((whole + 127) << 23));
 }
 
-/* The largest is kept above -infinity, whose difference with itself is NaN; NaN itself comes through. */
+INLINE vf v_min(vf a, vf b)
+{
+  return v_select(a < b, a, b);
+}
+
+/* log(exp(a) + exp(b) + exp(c)). The largest counts 1, so two exponentials do; it is kept above -infinity, whose difference
+** with itself is NaN. NaN and +infinity give NaN. */
 INLINE vf join(vf a, vf b, vf c)
 {
-  vf max = v_max(v_max(v_max(a, b), c), v_set(-FLT_MAX));
-  return max + log_of_sum(v_exp(a - max) + v_exp(b - max) + v_exp(c - max));
+  vf high = v_max(a, b), low = v_min(a, b), all = a + b + c;
+  vf most = v_max(v_max(high, c), v_set(-FLT_MAX)), middle = v_max(low, v_min(high, c)), least = v_min(low, c);
+  vf sum = exp_below_0(middle - most) + exp_below_0(least - most);
+  vf y = v_select(most > v_set(-FLT_MAX), most + v_log(sum + 1.0f), v_set(-__builtin_inff()));
+  return v_select(all != all, all, y);
 }
 
 float VEC(ctc_step)(int64_t n, const float *from, const float *skip, const float *e, float less, float *path, float *to)
@@ -44,4 +49,21 @@ float VEC(ctc_step)(int64_t n, const float *from, const float *skip, const float
     best = v_max(best, now);
   }
   return v_largest(best);
+}
+
+float VEC(ctc_shares)(int64_t n, const float *other, float *path)
+{
+  vf best = v_set(-FLT_MAX), sum = {0};
+  for (int64_t s = 0; s < n; s += VN) {
+    vf both = v_load_f32(path + s) + v_load_f32(other + s);
+    v_store(CAPL_F32, path, s, both);
+    best = v_max(best, both);
+  }
+  vf most = v_set(v_largest(best));
+  for (int64_t s = 0; s < n; s += VN) {
+    vf both = v_load_f32(path + s), share = v_select(both != both, both, exp_below_0(both - most));
+    v_store(CAPL_F32, path, s, share);
+    sum += share;
+  }
+  return v_total(sum);
 }

@@ -10,10 +10,11 @@ enum { TILE = 4096 }; /* elements summed in f32 before they are added to a doubl
 /* Element vector i of n, padded with `rest` after the end. */
 INLINE vf load_upto(capl_dtype real, const void *p, int64_t i, int64_t n, float rest)
 {
+  static const int32_t lane[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
   if (i + VN <= n) return v_load(real, p, i);
-  float part[VN];
-  for (int k = 0; k < VN; k++) part[k] = i + k < n ? f_load(real, p, i + k) : rest;
-  return v_load_f32(part);
+  vi at;
+  memcpy(&at, lane, sizeof at);
+  return v_select(at < (vi){0} + (int32_t)(n - i), v_load_part(real, p, i, (int)(n - i)), v_set(rest));
 }
 
 INLINE void store_upto(capl_dtype real, void *p, int64_t i, int64_t n, vf f)

@@ -113,19 +113,47 @@ INLINE void f_store(capl_dtype real, void *p, int64_t i, float f)
   else ((float *)p)[i] = f;
 }
 
-/* One vector of fewer than VN elements. */
+#if defined(__AVX2__) && !defined(__AVX512F__)
+/* All bits of the first n of 8 lanes. */
+INLINE __m256i v_first(int n)
+{
+  static const int32_t bits[16] = {-1, -1, -1, -1, -1, -1, -1, -1};
+  return _mm256_loadu_si256((const __m256i *)(const void *)(bits + 8 - n));
+}
+#endif
+
+/* One vector of n < VN elements; the others are 0, and are not touched in memory. */
 INLINE vf v_load_part(capl_dtype real, const void *p, int64_t i, int n)
 {
+#if defined(__AVX512F__)
+  if (real == CAPL_F32) return (vf)_mm512_maskz_loadu_ps((__mmask16)((1u << n) - 1), (const float *)p + i);
+  return (vf)(__builtin_convertvector((vh)_mm256_maskz_loadu_epi16((__mmask16)((1u << n) - 1), (const uint16_t *)p + i), vu) << 16);
+#else
+#if defined(__AVX2__)
+  if (real == CAPL_F32) return (vf)_mm256_maskload_ps((const float *)p + i, v_first(n));
+#endif
   float part[VN] = {0};
   for (int k = 0; k < n; k++) part[k] = f_load(real, p, i + k);
   return v_load_f32(part);
+#endif
 }
 
 INLINE void v_store_part(capl_dtype real, void *p, int64_t i, vf f, int n)
 {
+#if defined(__AVX512F__)
+  if (real == CAPL_F32) _mm512_mask_storeu_ps((float *)p + i, (__mmask16)((1u << n) - 1), (__m512)f);
+  else _mm256_mask_storeu_epi16((uint16_t *)p + i, (__mmask16)((1u << n) - 1), (__m256i)v_to_bf16(f));
+#else
+#if defined(__AVX2__)
+  if (real == CAPL_F32) {
+    _mm256_maskstore_ps((float *)p + i, v_first(n), (__m256)f);
+    return;
+  }
+#endif
   float part[VN];
   memcpy(part, &f, sizeof part);
   for (int k = 0; k < n; k++) f_store(real, p, i + k, part[k]);
+#endif
 }
 
 /* m has all bits of a lane set or none. */
@@ -162,19 +190,20 @@ INLINE vf v_relu(vf f)
 
 INLINE float v_total(vf f)
 {
-  float sum = 0, part[VN];
+  float part[VN];
   memcpy(part, &f, sizeof part);
-  for (int k = 0; k < VN; k++) sum += part[k];
-  return sum;
+  for (int half = VN / 2; half > 0; half /= 2) /* in pairs: a chain of additions would wait for each */
+    for (int k = 0; k < half; k++) part[k] += part[k + half];
+  return part[0];
 }
 
 INLINE float v_largest(vf f)
 {
-  float part[VN], best;
+  float part[VN];
   memcpy(part, &f, sizeof part);
-  best = part[0];
-  for (int k = 1; k < VN; k++) best = part[k] > best ? part[k] : best;
-  return best;
+  for (int half = VN / 2; half > 0; half /= 2)
+    for (int k = 0; k < half; k++) part[k] = part[k] > part[k + half] ? part[k] : part[k + half];
+  return part[0];
 }
 
 /* e to the power f, relative error below 3e-7; below -87 it is 0, above 88 infinity. */

@@ -283,6 +283,8 @@ typedef struct {
   ** and from[s-2] + skip[s] joined, minus less; to = path + e. from[-2] and from[-1] are readable. Gives to's largest. */ \
   X(float, ctc_step, (int64_t n, const float *from, const float *skip, const float *e, float less,             \
                       float *path, float *to))                                                                 \
+  /* path = exp(path + other - their largest sum) over n states, a multiple of lanes; gives the total */        \
+  X(float, ctc_shares, (int64_t n, const float *other, float *path))                                           \
   /* other losses, likewise */                                                                                 \
   X(double, loss_sum, (const vec_loss *l, int64_t n, const void *x, const float *target))                      \
   X(void, loss_each, (const vec_loss *l, int64_t n, const void *x, const float *target, float *y))             \
