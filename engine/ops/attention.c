@@ -162,9 +162,12 @@ static double attention_grad_macs(const capl_call *call)
 /* ---- descriptors ------------------------------------------------------------------------------ */
 
 #define BIT(i) (1u << (i))
-#define ATTENTION_ATTRS                                                                                                  \
-  {{"is_causal", CAPL_ATTR_BOOL}, {"scale", CAPL_ATTR_REAL}, {"dropout_p", CAPL_ATTR_REAL, .max = 0.999999},             \
-   {"seed", CAPL_ATTR_INT}, {"offset", CAPL_ATTR_INT}}
+#define ATTENTION_ATTRS                                                                                                \
+  {{"is_causal", CAPL_ATTR_BOOL, .def = 0},                                                                            \
+   {"scale", CAPL_ATTR_REAL, .def = 0},                                                                                \
+   {"dropout_p", CAPL_ATTR_REAL, .def = 0, .min = 0, .max = 0.999999},                                                 \
+   {"seed", CAPL_ATTR_INT, .def = 0},                                                                                  \
+   {"offset", CAPL_ATTR_INT, .def = 0}}
 #define ATTENTION_DOC                                                                                                    \
   "attn_mask: can be broadcast to (...,L,S); bool: true = takes part; floating: added to the scores. A query without\n"  \
   "any key gives 0. is_causal: query i sees the keys 0..i. scale: of the scores; 0 = 1 / sqrt(E). dropout_p: share of\n" \

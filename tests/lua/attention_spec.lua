@@ -113,6 +113,21 @@ describe("attention", function()
     end
   end)
 
+  it("is captured with its dropout: each step draws its own, as without", function()
+    local dropping = nn.MultiheadAttention(8, 2, {dropout = 0.5, batch_first = true})
+    local function sums(captured)
+      local run = function(batch) return dropping(batch):sum() end
+      if captured then run = capl.capture(run) end
+      capl.manual_seed(3)
+      local out = {}
+      for k = 1, 5 do out[k] = run(x):item() end
+      return out
+    end
+    local plain = sums(false)
+    assert.same(plain, sums(true))
+    assert.are_not.equal(plain[1], plain[2])
+  end)
+
   it("says what does not fit", function()
     has("num_heads has to divide embed_dim, got 3 and 8", nn.MultiheadAttention, 8, 3)
     has("kdim is embed_dim (8) here, got 4", nn.MultiheadAttention, 8, 2, {kdim = 4})
