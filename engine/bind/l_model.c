@@ -82,6 +82,18 @@ static int model_verify(lua_State *L)
   return 1;
 }
 
+/* model:decoding({beam, characters, length_min, length_max}) */
+static int model_set_decoding(lua_State *L)
+{
+  static const char *const names[] = {"beam", "characters", "length_min", "length_max", NULL};
+  bind_check_options(L, 2, names);
+  capl_model_decoding o = {.beam = (int)data_option_whole(L, 2, "beam", 0, 0, 1 << 20), .characters = data_option_string(L, 2, "characters"),
+                           .length_min = (int)data_option_whole(L, 2, "length_min", 0, 0, 1 << 20),
+                           .length_max = (int)data_option_whole(L, 2, "length_max", 0, 0, 1 << 20)};
+  bind_check(L, capl_model_decoding_set(data_check_box(L, 1, MODEL_TYPE), &o), NULL);
+  return 0;
+}
+
 static int model_release(lua_State *L)
 {
   void **box = luaL_testudata(L, 1, MODEL_TYPE);
@@ -263,7 +275,7 @@ static int core_sha256(lua_State *L)
 
 void bind_open_model(lua_State *L)
 {
-  static const luaL_Reg model[] = {{"info", model_info}, {"verify", model_verify}, {"files", model_files}, {"read", model_read}, {NULL, NULL}};
+  static const luaL_Reg model[] = {{"info", model_info}, {"verify", model_verify}, {"files", model_files}, {"read", model_read}, {"decoding", model_set_decoding}, {NULL, NULL}};
   static const luaL_Reg files[] = {{"next", files_next}, {NULL, NULL}};
   static const luaL_Reg functions[] = {{"model_open", core_model_open}, {"model_input", core_model_input},
                                        {"sha256", core_sha256}, {NULL, NULL}};

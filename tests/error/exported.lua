@@ -10,8 +10,10 @@ end
 local Bright = nn.class("Bright")
 function Bright:init()
   self.head = nn.Linear(1, 2)
-  self.head.weight:copy_(capl.tensor {{-10}, {10}})
-  self.head.bias:copy_(capl.tensor {5, -5})
+  capl.no_grad(function()
+    self.head.weight:copy_(capl.tensor {{-10}, {10}})
+    self.head.bias:copy_(capl.tensor {5, -5})
+  end)
 end
 function Bright:forward(x) return self.head(x:mean({2, 3, 4}):reshape(-1, 1)) end
 
