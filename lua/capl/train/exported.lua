@@ -84,7 +84,8 @@ function exported.check(path, meter)
     if filed.error then core.error{code = "format", message = filed.error} end
     if filed.text ~= e.read then
       again = again or read_again(meter, ids_of(entries))
-      if again[i].read ~= filed.text and not tied(again[i].confidence, filed.confidence) then fail(path, meter, e.id, e.read, filed.text) end
+      local same = again[i].read == filed.text or tied(again[i].confidence, filed.confidence)
+      if not same then fail(path, meter, e.id, e.read, filed.text) end
     end
   end
 end
