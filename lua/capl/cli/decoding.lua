@@ -8,7 +8,7 @@ local BEAM = 16
 
 --- For a command's list of options.
 decoding.options = {
-  {name = "decode", type = "text", 
+  {name = "decode", type = "text",
     doc = "of CTC models: greedy, or beam: the most probable text instead of the most probable path (greedy)"},
   {name = "beam", type = "number", from = 1, to = 4096,
     doc = ("texts that a beam search goes on with; it implies --decode=beam (%d)"):format(BEAM)},
