@@ -53,3 +53,34 @@ describe("the CTC loss of a long text", function()
     end
   end)
 end)
+
+describe("the CTC loss in a captured step", function()
+  local device_before = capl.device()
+  teardown(function() capl.device(device_before) end)
+
+  it("trains as on the cpu, and nothing is read back", function()
+    capl.manual_seed(4)
+    local scores = capl.randn(3, 8, 5, {device = "ref"})
+    local function losses(device)
+      capl.device(device)
+      local x = capl.nn.Parameter(scores:to(device))
+      local texts, lengths = whole({{1, 2, 2}, {3, -1, -1}, {4, 4, -1}}, "i32", device), whole({3, 1, 2}, "i32", device)
+      local steps = whole({8, 8, 2}, "i32", device)
+      local opt = capl.optim.SGD({x}, {lr = 5})
+      local step = capl.capture(function()
+        opt:zero_grad()
+        local loss = capl.nn.ctc_loss(x:permute(2, 1, 3):log_softmax(-1), texts, steps, lengths)
+        loss:backward()
+        opt:step()
+        return loss
+      end)
+      local out = {}
+      for i = 1, 6 do out[i] = step():item() end
+      return out
+    end
+    local want, before = losses("cpu"), capl.counters().captured_steps
+    local got = losses("cuda")
+    assert.is_true(capl.counters().captured_steps > before)
+    for i = 1, 6 do assert.is_true(math.abs(got[i] - want[i]) < 1e-4, ("step %d: %.9g is not %.9g"):format(i, got[i], want[i])) end
+  end)
+end)
