@@ -2,6 +2,9 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
+local ctc = require "meter.ctc"
+local hooks = require "hooks"
+
 local function check(ctx)
   local o = ctx.o
   if not o then return ctx:skip("the recipe has a loop of its own") end
@@ -11,6 +14,14 @@ local function check(ctx)
   o.model:train()
   local output = core.no_grad(function() return capl.autocast(o.precision, o.model, o.input(batch)) end)
   if not core.is_tensor(output) or not train.charset or not train.length then return "no text to compare with" end
+  if (hooks.model_options or {}).decoding == "ctc" then
+    ctc.scores("train.fit", train.charset, output, batch.count)
+    if output:size(2) < train.length then
+      ctx:error(("%d time steps for texts of up to %d characters"):format(output:size(2), train.length),
+        {where = ctx:line("nn%.MaxPool2d", "stride"), write = "less pooling along the width, or wider images"})
+    end
+    return ("%d time steps, texts of up to %d characters and a blank"):format(output:size(2), train.length)
+  end
   local places = output:numel() / (batch.count * #train.charset)
   if places == train.length then
     return ("%d places x %d characters, as the labels have"):format(places, #train.charset)

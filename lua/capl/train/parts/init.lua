@@ -48,6 +48,7 @@ local list = {
   require "train.parts.settle",
   require "train.parts.plateau",
   require "train.parts.gap",
+  require "train.parts.blank",
   require "train.parts.curriculum",
   require "train.parts.events",
   require "train.parts.monitor",
