@@ -5,6 +5,8 @@ local core = ...
 local ctc = require "meter.ctc"
 local hooks = require "hooks"
 
+local FAR = 16 -- time steps a character, from which on blanks are all there is to learn
+
 local function check(ctx)
   local o = ctx.o
   if not o then return ctx:skip("the recipe has a loop of its own") end
@@ -16,9 +18,14 @@ local function check(ctx)
   if not core.is_tensor(output) or not train.charset or not train.length then return "no text to compare with" end
   if (hooks.model_options or {}).decoding == "ctc" then
     ctc.scores("train.fit", train.charset, output, batch.count)
-    if output:size(2) < train.length then
-      ctx:error(("%d time steps for texts of up to %d characters"):format(output:size(2), train.length),
-        {where = ctx:line("nn%.MaxPool2d", "stride"), write = "less pooling along the width, or wider images"})
+    local T, W = output:size(2), batch.image and batch.image:size(4) or 1
+    local how = {where = ctx:line("nn%.MaxPool2d", "stride"), write = "less pooling along the width, or wider images"}
+    if T < train.length then ctx:error(("%d time steps for texts of up to %d characters"):format(T, train.length), how) end
+    local fits, why = pcall(train.source.check_steps, train.source, function(px) return math.floor(T * px / W) end)
+    if not fits then ctx:error(tostring(why):gsub("\n.*", ""), how) end
+    if T > FAR * train.length then
+      ctx:note(("%d time steps for texts of up to %d characters: more pooling along the width is faster and learns sooner"):format(T,
+        train.length), how)
     end
     return ("%d time steps, texts of up to %d characters and a blank"):format(output:size(2), train.length)
   end
