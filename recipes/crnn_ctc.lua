@@ -102,7 +102,7 @@ local function loader(role, batch)
   if not parts[role] then return nil end
   return data.loader {
     source = parts[role], role = role, batch = batch, workers = p.workers, normalize = "standardize",
-    augment = role == "train" and augmentation() or nil, drop_last = role == "train" and parts.train:count() > batch,
+    augment = role == "train" and augmentation() or nil,
   }
 end
 

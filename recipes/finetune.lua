@@ -66,7 +66,7 @@ local function loader(role, batch)
   if role == "test" and p.test == 0 then return nil end
   return data.loader {
     source = parts[role], role = role, batch = batch, workers = p.workers, normalize = "standardize",
-    augment = role == "train" and "captcha" or nil, drop_last = role == "train" and parts.train:count() > batch,
+    augment = role == "train" and "captcha" or nil,
   }
 end
 

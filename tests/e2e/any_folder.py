@@ -38,6 +38,19 @@ def learns():
     check(status == 0, "verify", out + err)
 
 
+def how_many_images():
+    status, out, err = capl(recipe("crnn_ctc.lua"), "--data=set", "--learning-curve=0.5,1", *SHORT)
+    check(status == 0, "a learning curve", out + err)
+    folder = "runs/crnn_ctc-learning_curve/"
+    with open(folder + "learning_curve.json", encoding="utf-8") as file:
+        curve = json.load(file)
+    images = [point["images"] for point in curve["points"]]
+    check(len(images) == 2 and images[0] == round(images[1] / 2), "its runs learn from half and all", str(curve))
+    check(curve["says"][0] in out and os.path.getsize(folder + "learning_curve.png") > 1000, "it says what it saw and draws it", out)
+    status, out, err = capl(recipe("crnn_ctc.lua"), "--data=set", "--learning_curve=2", *SHORT)
+    check(status == 1 and "lists shares of the training images" in err, "shares above 1", out + err)
+
+
 def one_width():
     """All images of one size, and a network trained on drawn captchas first."""
     status, out, err = capl("generate", "--out=same", "--n=40", "--seed=5", "--preset=gradient-curve")
@@ -70,6 +83,7 @@ def refusals():
 def main():
     images()
     learns()
+    how_many_images()
     one_width()
     draws()
     refusals()

@@ -1,8 +1,9 @@
--- run.lua: `capl RECIPE [--key=value…]`.
+-- run.lua: `capl RECIPE [--key=value…]`; with --learning_curve, several runs of it.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
 local ending = require "report.ending"
+local learning_curve = require "cli.learning_curve"
 local machine = require "run.machine"
 local options = require "cli.options"
 local output = require "run.output"
@@ -41,6 +42,8 @@ end
 
 local function main(job)
   local words, help = without_help(job.args)
+  local curve, rest = learning_curve.asked(words)
+  if curve and not help then return learning_curve.run(job, curve, rest) end
   if not help then return whole_run(job, words) end
   local ended = recipe.execute(job, {mode = "run", args = words, help = true})
   if ended then core.sys.out(job.recipe .. " has no capl.params, and so no settings\n") end

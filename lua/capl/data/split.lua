@@ -3,6 +3,7 @@
 local core = ...
 
 local check = require "data.check"
+local run = require "run"
 
 local split = {}
 
@@ -137,6 +138,22 @@ local function sort_by_names(parent, lists)
   return parts
 end
 
+-- The setting fraction: the ids whose bytes come first in an order that only they decide, so that less is a part of more.
+local function fraction_of(parent, ids)
+  local fraction = run.take_setting("fraction") or 1
+  if fraction == 1 then return ids end
+  local shares, out = {}, {unpack(ids)}
+  for _, id in ipairs(ids) do shares[id] = core.data.text_share(("%.17g"):format(parent.box:share(id))) end
+  table.sort(out, function(a, b)
+    if shares[a] ~= shares[b] then return shares[a] < shares[b] end
+    return a < b
+  end)
+  for i = math.max(1, math.floor(#ids * fraction + 0.5)) + 1, #ids do out[i] = nil end
+  table.sort(out)
+  run.print(("fraction = %g: %d of %d training images are learnt from"):format(fraction, #out, #ids))
+  return out
+end
+
 local function is_list(value) return type(value) == "table" or type(value) == "string" and core.sys.kind(value) == "file" end
 
 local function sort_into_parts(parent, o)
@@ -163,6 +180,7 @@ function split.new(make)
   -- opts   val = 0.1, test = 0: shares of all images; group = Lua pattern whose capture in the path is the group's name,
   --        or a function(path, label) -> name; val = {"b/1.png", …} or "val.txt", test likewise: names, or a file of them, one per
   --        line; the rest is for training
+  --        The setting --fraction=0.3 of every recipe leaves that share of the images for training, as few as there might be
   -- out    sources: train, val, and test when it has a share
   -- errs   value: the source has no files, a part is empty, the group rule fits not all, a name is unknown or in two
   --        parts; io: a file cannot be read
@@ -171,7 +189,7 @@ function split.new(make)
     if type(parent) ~= "table" or not parent.dir then check.fail("data.split takes a source of data.folder, data.list or data.lmdb") end
     local parts = sort_into_parts(parent, o)
     local test = #parts.test > 0 and part(parent, parts.test, make) or nil
-    return part(parent, parts.train, make), part(parent, parts.val, make), test
+    return part(parent, fraction_of(parent, parts.train), make), part(parent, parts.val, make), test
   end
 end
 

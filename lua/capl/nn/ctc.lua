@@ -45,7 +45,6 @@ function ctc.ctc_loss(log_probs, targets, input_lengths, target_lengths, opts)
   local loss, infeasible = op.ctc_loss(log_probs, targets, lengths_of(input_lengths, 3, n, device),
     lengths_of(target_lengths, 4, n, device), o)
   if settings.on_loss then settings.on_loss("ctc_loss", loss, log_probs, targets, o) end
-  if settings.on_ctc then settings.on_ctc(infeasible) end
   return loss, infeasible
 end
 

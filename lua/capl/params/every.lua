@@ -62,6 +62,19 @@ local function as_it_is(usual)
   return function(value) return value, nil, value == usual end
 end
 
+local function apply_fraction(value)
+  if type(value) ~= "number" or not (value > 0 and value <= 1) then
+    core.error{code = "value", message = ("fraction is a share of the training images, above 0 and at most 1, not '%s'"):format(
+      tostring(value))}
+  end
+  return value, nil, value == 1
+end
+
+local function refuse_learning_curve(value)
+  if value == false then return value, nil, true end
+  core.error{code = "value", message = "--learning_curve belongs to a run: capl RECIPE --learning_curve"}
+end
+
 local function apply_dry_run(value)
   if type(value) ~= "boolean" then
     core.error{code = "value", message = ("dry_run is true or false, not '%s'"):format(tostring(value))}
@@ -85,6 +98,10 @@ return {
     apply = as_it_is(false), taken = true},
   {key = "dry_run", default = false, doc = "one step and one evaluation batch through all of train.fit; leaves nothing",
     apply = apply_dry_run, taken = true},
+  {key = "fraction", default = 1, doc = "share of the training images of data.split that is learnt from; a smaller one is part of a larger",
+    apply = apply_fraction, taken = true},
+  {key = "learning_curve", default = false, doc = "runs with 10, 30 and 100 % of them (or =0.2,0.5,1), and how many images are needed",
+    apply = refuse_learning_curve, from_text = function(text) return text end},
   {key = "init_from", default = "none", doc = "begins with the weights in a safetensors file, a model or a checkpoint",
     apply = as_it_is("none"), taken = true},
 }

@@ -124,6 +124,16 @@ function run.setting(key)
   end
 end
 
+--- The same for a setting of every recipe that is read by whoever uses it.
+function run.take_setting(key)
+  for _, s in ipairs(run.settings) do
+    if s.key == key then
+      s.read = true
+      return s.value
+    end
+  end
+end
+
 --- Makes a folder that nobody had before: base, base-2, base-3 …
 local function new_folder(base)
   local number, path = 1, base

@@ -61,14 +61,16 @@ local function read_object(path)
   return fine and type(object) == "table" and object or {}
 end
 
--- How a trial was computed, as "cpu, fp32, oneDNN …", and which val images judged it: only like is compared with like.
+-- How a trial was computed, as "cpu, fp32, oneDNN …", and which val images judged it: only like is compared with like; its
+-- parameters; and how many images it learnt from.
 local function conditions(folder)
   local told = read_object(folder .. "/settings.json")
   local machine, val = told.machine or {}, told.data and told.data.val or {}
   local precision = told.settings and told.settings.precision and told.settings.precision.value
   local parts = {machine.device, precision, machine.backend}
   if machine.device and not precision then parts = {machine.device, machine.backend} end
-  return machine.device and table.concat(parts, ", ") or nil, val.hash, told.model and told.model.parameters
+  local train = told.data and told.data.train or {}
+  return machine.device and table.concat(parts, ", ") or nil, val.hash, told.model and told.model.parameters, train.count
 end
 
 -- The end of a figure's interval: val_chars_low beside val_chars; that of val_exact is val_low.
@@ -80,7 +82,7 @@ end
 function trial.result(plan, job, status, seconds, peak)
   local row, point = metric.of_run(job.folder, plan.metric, plan.goal, plan.at == "last")
   local figures, settings = read_object(job.folder .. "/result.json"), {}
-  local mode, val_hash, parameters = conditions(job.folder)
+  local mode, val_hash, parameters, train_images = conditions(job.folder)
   for i, key in ipairs(plan.keys) do settings[key] = job.entry.values[i] end
   row, point, peak = row or {}, point or {}, math.max(peak, figures.peak_memory_bytes or 0)
   local failed = error_of(job, status, row[plan.metric] and row)
@@ -89,7 +91,8 @@ function trial.result(plan, job, status, seconds, peak)
     value = row[plan.metric], low = bound(row, plan.metric, "low"),
     high = bound(row, plan.metric, "high"), n = row.val_n, step = row.step, steps = figures.steps or point.step,
     ended = figures.ended, images = row.images, images_per_s = figures.images_per_s or point.images_per_s, seconds = seconds,
-    peak_memory_bytes = peak > 0 and peak or nil, parameters = parameters, mode = mode, val_hash = val_hash, folder = job.folder,
+    peak_memory_bytes = peak > 0 and peak or nil, parameters = parameters, mode = mode, val_hash = val_hash,
+    train_images = train_images, folder = job.folder,
     command = trial.command(plan, trial.words(plan, job.entry.values, job.entry.budget)),
   }
 end

@@ -16,8 +16,9 @@ local function given_already(inner, number)
   return math.ceil(inner:state().position / (inner.batch * (inner.low and inner.low.world or 1)))
 end
 
-local function first_batches(inner, most, number)
+local function first_batches(inner, most, number, given)
   local left, iterator = most - given_already(inner, number), inner:epoch(number)
+  given.samples = 0
   return function()
     if left <= 0 then
       if left == 0 then hooks.epoch(inner, number) end
@@ -25,7 +26,9 @@ local function first_batches(inner, most, number)
       return nil
     end
     left = left - 1
-    return iterator()
+    local batch = iterator()
+    given.samples = given.samples + (batch and batch.count or 0)
+    return batch
   end
 end
 
@@ -33,11 +36,12 @@ end
 function loaders.limited(inner, most)
   most = math.min(most, inner:batches())
   local all = most == inner:batches()
+  local given = {} -- samples of the last epoch: of images of several widths, batches may be smaller
   local own = {
     partial = not all or inner.partial,
     batches = function() return most end,
-    samples = function() return all and inner:samples() or most * inner.batch end,
-    epoch = function(_, number) return first_batches(inner, most, number) end,
+    samples = function() return all and inner:samples() or given.samples or math.min(most * inner.batch, inner:samples()) end,
+    epoch = function(_, number) return first_batches(inner, most, number, given) end,
   }
   return setmetatable({}, {
     __index = function(_, key)

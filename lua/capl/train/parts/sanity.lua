@@ -44,10 +44,11 @@ function Sanity:begin()
     return
   end
   local seed, streams = core.rng()
-  local meter = evaluate(fit.model, loaders.limited(o.val, o.sanity), {precision = o.precision, merge = o.merge, loss = o.loss,
+  local few = loaders.limited(o.val, o.sanity)
+  local meter = evaluate(fit.model, few, {precision = o.precision, merge = o.merge, loss = o.loss,
     meter = o.meter, input = o.input})
   core.rng(seed, streams)
-  self.counter.n = math.min(o.sanity * o.val.batch, o.val:samples())
+  self.counter.n = few:samples()
   local e = {figures = meter:result(), meter = meter, loss = meter.loss}
   metric.of(OP, metric.read(OP, o.metric), e) -- the figures that will decide are there
   if o.early_stop then metric.of(OP .. ": early_stop", o.early_stop.metric, e) end
