@@ -58,7 +58,7 @@ enum { CAPL_READING_MAX = 256 }; /* characters; what a model reads beyond them i
 /* What was read off an image. */
 typedef struct {
   char text[CAPL_READING_MAX + 1]; /* "" if the image is bad */
-  double confidence;             /* 0..1: product over the places or time steps of the greatest softmax value */
+  double confidence;             /* 0..1: product over the places of the greatest softmax value; for CTC of the text, over all its paths */
   float sure[CAPL_READING_MAX];  /* of each character: its softmax value, for CTC the greatest of its time steps */
   int width, height;             /* px the image had */
   capl_status status;            /* CAPL_OK, or why this image could not be read */

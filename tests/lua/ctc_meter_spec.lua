@@ -42,11 +42,18 @@ describe("a meter of CTC readings", function()
     assert.equal(1, m:result().exact)
   end)
 
-  it("is as sure as the path of greatest scores is likely", function()
-    local m = meter()
-    m:add(scores({{0, 3}}, 4, 2), {target = target{{0}}})
-    local step = math.exp(2) / (math.exp(2) + 3)
-    assert.is_true(support.close(m:result().confidence, step ^ 2, 1e-6))
+  it("is as sure as all paths of the text are likely together", function()
+    local function sure(classes, truth)
+      local m = meter()
+      m:add(scores({classes}, 4, 2), {target = target{truth}})
+      return m:result().confidence
+    end
+    local best = math.exp(2) / (math.exp(2) + 3)
+    local other = 1 / (math.exp(2) + 3)
+    -- "A" in two steps: A-blank, blank-A, A-A
+    assert.is_true(support.close(sure({0, 3}, {0}), best * best + other * other + other * best, 1e-6))
+    assert.is_true(support.close(sure({3, 3}, {-1}), best * best, 1e-6)) -- nothing: blanks alone
+    assert.is_true(support.close(sure({0, 0, 1}, {0, 1}), math.exp(capl.text.ctc_greedy(scores({{0, 0, 1}}, 4, 2), {blank = 3})[1].log_prob), 1e-6))
   end)
 
   it("is what train.fit counts a registered CTC model with", function()

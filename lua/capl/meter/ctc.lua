@@ -1,5 +1,6 @@
 -- ctc.lua: what time steps of a CTC model say: (N,T,K) scores, batch first, K = the charset and a blank behind it.
 -- SPDX-License-Identifier: Apache-2.0
+local core = ...
 
 local check = require "check"
 
@@ -29,6 +30,27 @@ function ctc.collapse(charset, classes, first, steps)
     before = class
   end
   return table.concat(out), blanks
+end
+
+-- Best classes (N,T) as texts: characters (N,T), 0 behind a text's end; lengths (N). The device waits for nobody.
+local function collapsed(class, blank)
+  local N, T = class:size(1), class:size(2)
+  local before = core.op.concat({core.full({N, 1}, -1, {dtype = "i32", device = class.device}), class:narrow(2, 1, T - 1)}, {dim = 2})
+  local begins = class:ne(before):to("f32") * class:ne(blank):to("f32")
+  -- a character goes to its place, from 0 on; all else to one behind the last, which is cut off
+  local place = ((begins:cumsum(2) - 1) * begins + (1 - begins) * T):to("i32")
+  local texts = core.zeros({N, T + 1}, {device = class.device}):scatter(2, place, class:to("f32"))
+  return texts:narrow(2, 1, T):to("i32"), begins:sum(2):to("i32")
+end
+
+--- How probable the texts of the best paths are, over all paths that spell them: (N).
+-- in   log_probs (N,T,K), class (N,T): the greatest of each step; blank
+function ctc.confidence(log_probs, class, blank)
+  local texts, lengths = collapsed(class, blank)
+  local steps = core.full({class:size(1)}, class:size(2), {dtype = "i32", device = class.device})
+  local loss = core.op.ctc_loss(log_probs:transpose(1, 2), texts, steps, lengths,
+    {blank = blank, reduction = "none", zero_infinity = false})
+  return (-loss):exp()
 end
 
 local function shape_of(t) return "(" .. table.concat(t:size(), ",") .. ")" end

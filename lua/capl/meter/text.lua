@@ -314,12 +314,13 @@ local function add_scores(self, output, batch, ids)
   self.waiting:add({place, target, confidence}, ids)
 end
 
--- Time steps: the greatest score of each, and the probability of the path that they are.
+-- Time steps: the greatest score of each, and the probability of the text that they spell.
 local function add_paths(self, output, batch, ids)
   local target = batch.target
-  local probability, class = ctc.scores("train.evaluate", self.charset, output, target:size(1)):softmax(-1):max(-1)
+  local log_probs = ctc.scores("train.evaluate", self.charset, output, target:size(1)):log_softmax(-1)
+  local class = log_probs:argmax(-1)
   table.insert(self.shapes, {n = target:size(1), steps = output:size(2), places = target:size(2)})
-  self.waiting:add({class, target, probability:log():sum(2):exp()}, ids)
+  self.waiting:add({class, target, ctc.confidence(log_probs, class, #self.charset)}, ids)
 end
 
 local ways = {argmax = add_scores, ctc = add_paths}
