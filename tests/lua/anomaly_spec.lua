@@ -166,6 +166,24 @@ describe("the first loss", function()
     assert.matches("warning: that is 1/%d+ of what is expected", found.warning)
   end)
 
+  it("is CTC's of classes that are all as likely, whatever the lengths, repeats and reduction", function()
+    local texts = capl.tensor({{0, 1, 1}, {2, -1, -1}, {1, 1, 1}, {-1, -1, -1}}, {dtype = "i32"})
+    local even = capl.zeros(6, 4, 4):log_softmax(-1)
+    for _, how in ipairs{"mean", "sum", "none"} do
+      local found = first(function() return (nn.ctc_loss(even, texts, {6, 5, 4, 2}, {3, 1, 3, 0}, {blank = 3, reduction = how})) end)
+      assert.is_true(math.abs(found.ratio - 1) < 1e-5, how .. ": " .. found.text) -- the third needs 5 steps: counted as 0
+      assert.matches("that of 6 time steps of 4 classes that are all as likely", found.text, 1, true)
+    end
+  end)
+
+  it("is below 0 where CTC was given scores, which is told", function()
+    local texts = capl.tensor({{0, 1}}, {dtype = "i32"})
+    local found = first(function() return (nn.ctc_loss(capl.zeros(8, 1, 4), texts, 8, 2, {blank = 3})) end)
+    assert.matches("a loss below 0: log_probs are no log probabilities", found.warning, 1, true)
+    found = first(function() return (nn.ctc_loss((capl.randn(8, 1, 4) * 200):log_softmax(-1), texts, 8, 2, {blank = 3})) end)
+    assert.matches("times what is expected: are the logits", found.warning)
+  end)
+
   it("stops looking when the function fails", function()
     assert.equal("no", error_text(train.initial_loss, function() error("no", 0) end))
     assert.same({}, train.initial_loss(function() return 1 end))

@@ -42,9 +42,11 @@ function ctc.ctc_loss(log_probs, targets, input_lengths, target_lengths, opts)
   local o = check.options("ctc_loss", spec, opts)
   local n = log_probs.ndim == 3 and log_probs:size(2) or 0
   local device = log_probs.device
-  local loss, infeasible = op.ctc_loss(log_probs, targets, lengths_of(input_lengths, 3, n, device),
-    lengths_of(target_lengths, 4, n, device), o)
-  if settings.on_loss then settings.on_loss("ctc_loss", loss, log_probs, targets, o) end
+  input_lengths, target_lengths = lengths_of(input_lengths, 3, n, device), lengths_of(target_lengths, 4, n, device)
+  local loss, infeasible = op.ctc_loss(log_probs, targets, input_lengths, target_lengths, o)
+  if settings.on_loss then
+    settings.on_loss("ctc_loss", loss, log_probs, targets, o, {input_lengths = input_lengths, target_lengths = target_lengths})
+  end
   return loss, infeasible
 end
 

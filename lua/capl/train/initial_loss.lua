@@ -19,32 +19,45 @@ local function begin()
   return self
 end
 
+-- Tensors of a table, kept beyond the step.
+local function kept(more)
+  local out = {}
+  for key, tensor in pairs(more or {}) do out[key] = tensor:detach():keep() end
+  return out
+end
+
 -- Several batches in parts compute the same loss again: the first one counts.
-function Watch:note(name, value, x, target, o)
+function Watch:note(name, value, x, target, o, more)
   local key = name .. table.concat(x.shape, ",", 2)
   if not expected[name] or self.known[key] then return end
   self.known[key] = true
-  table.insert(self.seen, {name = name, value = value:detach():keep(), x = {shape = x.shape}, target = target:detach():keep(), options = o})
+  table.insert(self.seen, {name = name, value = value:detach():keep(), x = {shape = x.shape}, target = target:detach():keep(),
+    options = o, more = kept(more)})
 end
 
--- The mean loss of an element.
+-- The mean loss of an element; of CTC's of a text.
 local function mean_of(seen)
   local value, how = seen.value, seen.options.reduction
   if how == "none" then return core.no_grad(function() return value:to("f32"):mean():item() end) end
-  return value:item() / (how == "sum" and math.max(1, seen.target:numel()) or 1)
+  local count = seen.more.target_lengths or seen.target
+  return value:item() / (how == "sum" and math.max(1, count:numel()) or 1)
+end
+
+local function warning_of(about, value, ratio)
+  if about.negative and value < 0 then return ("warning: a loss below 0: %s"):format(about.negative) end
+  if ratio <= OFF and ratio >= 1 / OFF then return nil end
+  local times = ratio > 1 and (ratio < 10 and "%.1f times" or "%.0f times"):format(ratio) or ("1/%.0f of"):format(1 / ratio)
+  return ("warning: that is %s what is expected: %s"):format(times, ratio > 1 and about.high or about.low)
 end
 
 local function judge(seen)
   local about = expected[seen.name]
-  local want, words = about.of(seen.x, seen.target)
+  local want, words = about.of(seen.x, seen.target, seen.options, seen.more)
   local value = mean_of(seen)
   local ratio = want > 0 and value / want or 1
   local out = {loss = seen.name, value = value, expected = want, ratio = ratio,
     text = ("initial loss %.3g: %s begins at about %s"):format(value, seen.name, words)}
-  if ratio > OFF or ratio < 1 / OFF then
-    local times = ratio > 1 and (ratio < 10 and "%.1f times" or "%.0f times"):format(ratio) or ("1/%.0f of"):format(1 / ratio)
-    out.warning = ("warning: that is %s what is expected: %s"):format(times, ratio > 1 and about.high or about.low)
-  end
+  out.warning = warning_of(about, value, ratio)
   seen.value:free()
   return out
 end
@@ -70,8 +83,8 @@ end
 
 --- train.initial_loss(fn, …) -> what it found, fn's results: calls fn, which computes the loss of a first batch, and prints
 -- what its loss functions begin with when nothing was learnt beside what they are: ln K for cross_entropy of K classes,
--- ln 2 for bce_with_logits and multilabel_soft_margin, the variance of the targets for mse. More than twice that, or less
--- than half, is a warning. train.fit does it at its first step.
+-- ln 2 for bce_with_logits and multilabel_soft_margin, the variance of the targets for mse, for ctc_loss that of time steps
+-- whose classes are all as likely. More than twice that, or less than half, is a warning. train.fit does it at its first step.
 -- out  list of {loss, value, expected, ratio, text, warning}
 local function initial_loss(fn, ...)
   check.arg(1, "initial_loss", "function", fn)
