@@ -26,7 +26,7 @@ SHAPES = [
     (8, 80, 32, 24, 3, 1, 80), (8, 20, 64, 48, 3, 2, 20),
     (64, 64, 15, 40, 3, 1, 4),
 ]
-REPEATS = 3
+REPEATS = 8
 
 
 def torch_ms(shape, dtype, memory_format):

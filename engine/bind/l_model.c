@@ -82,6 +82,18 @@ static int model_verify(lua_State *L)
   return 1;
 }
 
+/* model:decoding({beam, characters, length_min, length_max}) */
+static int model_set_decoding(lua_State *L)
+{
+  static const char *const names[] = {"beam", "characters", "length_min", "length_max", NULL};
+  bind_check_options(L, 2, names);
+  capl_model_decoding o = {.beam = (int)data_option_whole(L, 2, "beam", 0, 0, 1 << 20), .characters = data_option_string(L, 2, "characters"),
+                           .length_min = (int)data_option_whole(L, 2, "length_min", 0, 0, 1 << 20),
+                           .length_max = (int)data_option_whole(L, 2, "length_max", 0, 0, 1 << 20)};
+  bind_check(L, capl_model_decoding_set(data_check_box(L, 1, MODEL_TYPE), &o), NULL);
+  return 0;
+}
+
 static int model_release(lua_State *L)
 {
   void **box = luaL_testudata(L, 1, MODEL_TYPE);
@@ -125,13 +137,8 @@ static void set_sure(lua_State *L, const capl_reading *reading)
   lua_setfield(L, -2, "sure");
 }
 
-/* files:next() -> list of {text, confidence, sure, width, height, error = what is wrong or nil}; nil at the end */
-static int files_next(lua_State *L)
+static int push_readings(lua_State *L, const capl_reading *readings, int n)
 {
-  const capl_reading *readings;
-  int n;
-  bind_check(L, capl_model_files_next(data_check_box(L, 1, FILES_TYPE), &readings, &n), NULL);
-  if (n == 0) return lua_pushnil(L), 1;
   lua_createtable(L, n, 0);
   for (int i = 0; i < n; i++) {
     lua_createtable(L, 0, 5);
@@ -144,6 +151,15 @@ static int files_next(lua_State *L)
     lua_rawseti(L, -2, i + 1);
   }
   return 1;
+}
+
+/* files:next() -> list of {text, confidence, sure, width, height, error = what is wrong or nil}; nil at the end */
+static int files_next(lua_State *L)
+{
+  const capl_reading *readings;
+  int n;
+  bind_check(L, capl_model_files_next(data_check_box(L, 1, FILES_TYPE), &readings, &n), NULL);
+  return n == 0 ? (lua_pushnil(L), 1) : push_readings(L, readings, n);
 }
 
 static int files_release(lua_State *L)
@@ -176,6 +192,24 @@ static capl_tensor *check_images(lua_State *L, int i)
   if (t->dtype != CAPL_U8 || t->ndim != 4 || t->size[0] < 1)
     bind_arg_error(L, i, "u8 images (N,C,H,W) expected, got %s", capl_tensor_describe(t, text, sizeof text));
   return t;
+}
+
+/* model:read(images u8 (N,C,H,W)) -> list of readings as files:next gives them */
+static int model_read(lua_State *L)
+{
+  enum { MOST = 64 };
+  capl_model *model = data_check_box(L, 1, MODEL_TYPE);
+  capl_tensor *images = check_images(L, 2);
+  const int64_t *size = images->size;
+  if (size[0] > MOST) return bind_arg_error(L, 2, "at most %d images expected, got %lld", MOST, (long long)size[0]);
+  const uint8_t *levels = push_levels(L, images);
+  capl_model_image list[MOST];
+  capl_reading *readings = lua_newuserdata(L, (size_t)size[0] * sizeof *readings);
+  for (int64_t i = 0; i < size[0]; i++)
+    list[i] = (capl_model_image){.pixels = levels + (size_t)(i * size[1] * size[2] * size[3]), .width = (int)size[3],
+                                 .height = (int)size[2], .channels = (int)size[1]};
+  bind_check(L, capl_model_run(model, list, (int)size[0], readings), NULL);
+  return push_readings(L, readings, (int)size[0]);
 }
 
 /* model_input(meta json, images u8 (N,C,H,W)) -> (N,C,H,W) f32, as a model with that meta data would see them */
@@ -241,7 +275,7 @@ static int core_sha256(lua_State *L)
 
 void bind_open_model(lua_State *L)
 {
-  static const luaL_Reg model[] = {{"info", model_info}, {"verify", model_verify}, {"files", model_files}, {NULL, NULL}};
+  static const luaL_Reg model[] = {{"info", model_info}, {"verify", model_verify}, {"files", model_files}, {"read", model_read}, {"decoding", model_set_decoding}, {NULL, NULL}};
   static const luaL_Reg files[] = {{"next", files_next}, {NULL, NULL}};
   static const luaL_Reg functions[] = {{"model_open", core_model_open}, {"model_input", core_model_input},
                                        {"sha256", core_sha256}, {NULL, NULL}};

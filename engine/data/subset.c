@@ -117,7 +117,7 @@ static capl_source_ops ops_over(const capl_source_ops *parent)
     .set_text = subset_set_text,
     .text = subset_text,
     .check_label = subset_check_label,
-    .encoded = subset_encoded,
+    .encoded = parent->encoded ? subset_encoded : NULL,
     .labels = parent->labels ? subset_labels : NULL,
     .borrow = parent->borrow ? subset_borrow : NULL,
     .root = subset_root,

@@ -4,18 +4,70 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "capl/text.h"
 #include "io/model_run.h"
 
+/* ---- what is looked for ------------------------------------------------------------------------ */
+
+static capl_status set_characters(const model_meta *meta, const char *spec, model_decoding *d)
+{
+  char characters[CAPL_CHARSET_MAX + 1];
+  memset(d->allowed, spec == NULL, sizeof d->allowed);
+  d->limited = spec != NULL;
+  if (!spec) return CAPL_OK;
+  CAPL_TRY(capl_charset_expand(spec, characters));
+  for (const char *c = characters; *c; c++) {
+    const char *at = strchr(meta->charset, *c);
+    if (!at) return CAPL_FAIL(CAPL_EVALUE, "the model reads no '%c': its charset is %s", *c, meta->charset);
+    d->allowed[at - meta->charset] = 1;
+  }
+  d->allowed[meta->characters] = 1; /* the blank */
+  return CAPL_OK;
+}
+
+static capl_status check_lengths(const capl_model *m, const capl_model_decoding *o)
+{
+  const model_meta *meta = model_meta_of(m);
+  int least = o->length_min, most = o->length_max, steps = model_steps(m, model_widths(m) - 1);
+  if (least < 0 || most < 0 || (most > 0 && least > most)) return CAPL_FAIL(CAPL_EVALUE, "a text has no %d to %d characters", least, most);
+  if (meta->decoding == META_ARGMAX) {
+    bool fits = least <= meta->length && (most == 0 || most >= meta->length);
+    return fits ? CAPL_OK : CAPL_FAIL(CAPL_EVALUE, "the model reads %d characters off each image, not %d to %d", meta->length, least, most);
+  }
+  if (least <= steps && most <= CAPL_READING_MAX) return CAPL_OK;
+  return CAPL_FAIL(CAPL_EVALUE, "texts of %d to %d characters: the model has %d time steps, and a text %d characters at most", least, most,
+                   steps, CAPL_READING_MAX);
+}
+
+capl_status capl_model_decoding_set(capl_model *m, const capl_model_decoding *o)
+{
+  model_decoding *d = model_decoding_of(m);
+  bool ctc = model_meta_of(m)->decoding == META_CTC;
+  *d = (model_decoding){0};
+  if (!o) return CAPL_OK;
+  if (o->beam < 0 || o->beam > 4096) return CAPL_FAIL(CAPL_EVALUE, "a beam has 1 to 4096 texts, not %d", o->beam);
+  if (o->beam > 0 && !ctc) return CAPL_FAIL(CAPL_EVALUE, "a beam search is for CTC; this model has a character at each place");
+  CAPL_TRY(check_lengths(m, o));
+  CAPL_TRY(set_characters(model_meta_of(m), o->characters, d));
+  d->beam = o->beam;
+  d->length_min = o->length_min;
+  d->length_max = o->length_max;
+  return CAPL_OK;
+}
+
+/* ---- reading ----------------------------------------------------------------------------------- */
+
 /* Class of the greatest of K numbers (first of ties), and its softmax value; -1 when one is no number. */
-static int best_class(const double *row, int classes, double *share)
+static int best_class(const double *row, int classes, const uint8_t *allowed, double *share)
 {
   int best = 0;
+  while (allowed && best < classes - 1 && !allowed[best]) best++;
   double sum = 0;
   for (int k = 0; k < classes; k++) {
     if (!isfinite(row[k])) return -1;
-    if (row[k] > row[best]) best = k;
+    if (row[k] > row[best] && (!allowed || allowed[k])) best = k;
   }
   for (int k = 0; k < classes; k++) sum += exp(row[k] - row[best]);
   *share = 1 / sum;
@@ -39,11 +91,12 @@ static void add_character(capl_reading *reading, int *n, char character, double 
 static void decode_places(const capl_model *m, const double *output, int steps, capl_reading *reading)
 {
   const model_meta *meta = model_meta_of(m);
+  const model_decoding *d = model_decoding_of(m);
   int n = 0;
   *reading = (capl_reading){.confidence = 1};
   for (int t = 0; t < steps; t++) {
     double share = 0;
-    int k = best_class(output + (size_t)t * (size_t)meta->classes, meta->classes, &share);
+    int k = best_class(output + (size_t)t * (size_t)meta->classes, meta->classes, d->limited ? d->allowed : NULL, &share);
     if (k < 0) return not_finite(m, reading);
     add_character(reading, &n, meta->charset[k], share);
     reading->confidence *= share;
@@ -60,15 +113,19 @@ static bool to_floats(const double *from, size_t n, float *to)
   return true;
 }
 
-/* The best path's text, as sure as all its paths together are probable. room: n steps' scores and what they are read as. */
+/* The best path's text, or the beam's, within the limits; as sure as all its paths together are probable. room: scores of n
+** steps, and what they are read as. */
 static void read_paths(const capl_model *m, const double *output, size_t n, float *room, capl_reading *reading)
 {
   const model_meta *meta = model_meta_of(m);
+  const model_decoding *d = model_decoding_of(m);
   size_t all = n * (size_t)meta->classes;
   if (!to_floats(output, all, room)) return not_finite(m, reading);
   capl_ctc_scores scores = {.scores = room, .T = (int64_t)n, .K = meta->classes, .blank = meta->characters};
   capl_ctc_text text = {.confidences = room + all, .classes = (int32_t *)(void *)(room + all + n)};
-  capl_status status = capl_ctc_greedy(&scores, NULL, &text);
+  capl_ctc_limits limits = {.min_length = d->length_min, .max_length = d->length_max, .allowed = d->limited ? d->allowed : NULL};
+  int64_t found;
+  capl_status status = d->beam > 0 ? capl_ctc_beam(&scores, &limits, d->beam, 0, 1, &text, &found) : capl_ctc_greedy(&scores, &limits, &text);
   if (status != CAPL_OK) return model_reading_fail(reading, status, capl_error_last()->message);
   *reading = (capl_reading){.confidence = exp(text.log_prob)};
   int length = 0;

@@ -25,11 +25,13 @@ struct capl_model {
   uint8_t *room;   /* [3*H*W], for one image in the channels given */
   uint8_t *levels; /* [MODEL_BATCH][C*H*W] */
   capl_image scratch;
+  model_decoding *decoding;
 };
 
 const char *model_path(const capl_model *m) { return m->path; }
 capl_device *model_device(const capl_model *m) { return m->device; }
 const model_meta *model_meta_of(const capl_model *m) { return &m->meta; }
+model_decoding *model_decoding_of(const capl_model *m) { return m->decoding; }
 int model_widths(const capl_model *m) { return m->meta.n_widths ? m->meta.n_widths : 1; }
 int model_width(const capl_model *m, int w) { return m->meta.n_widths ? m->meta.widths[w] : m->meta.width; }
 int model_steps(const capl_model *m, int w) { return m->steps[w]; }
@@ -135,7 +137,8 @@ static capl_status make_room(capl_model *m)
   m->output = malloc((size_t)MODEL_BATCH * (size_t)most * sizeof *m->output);
   m->room = malloc(3 * (size_t)m->meta.width * (size_t)m->meta.height);
   m->levels = malloc(MODEL_BATCH * model_levels(m));
-  return m->output && m->room && m->levels ? CAPL_OK : CAPL_FAIL(CAPL_ENOMEM, "no memory to run %s", m->path);
+  m->decoding = calloc(1, sizeof *m->decoding);
+  return m->output && m->room && m->levels && m->decoding ? CAPL_OK : CAPL_FAIL(CAPL_ENOMEM, "no memory to run %s", m->path);
 }
 
 static capl_status prepare(capl_model *m, const capl_model_options *o)
@@ -176,6 +179,7 @@ void capl_model_close(capl_model *m)
 {
   if (!m) return;
   capl_graph_free(m->graph);
+  free(m->decoding);
   capl_image_fini(&m->scratch);
   free(m->output);
   free(m->room);

@@ -24,6 +24,14 @@ bool model_is_low(const capl_model *model);         /* computes in 16 bits */
 ** which has room for model_levels bytes. room: for as many with 3 channels. EVALUE, ENOMEM. */
 capl_status model_fit(const model_meta *meta, const uint8_t *in, int width, int height, int channels, uint8_t *room, uint8_t *out, int *w);
 
+/* What capl_model_decoding_set was told; all zero at first. */
+typedef struct {
+  int beam, length_min, length_max;
+  uint8_t allowed[CAPL_CHARSET_MAX + 1]; /* [K] flags */
+  bool limited;                       /* not all are allowed */
+} model_decoding;
+model_decoding *model_decoding_of(const capl_model *model);
+
 /* The output of one image at its width, T*K numbers, as text and confidence; its other fields are set to 0. */
 void model_decode(const capl_model *model, const double *output, int w, capl_reading *reading);
 /* Images as model_fit gives them, `stride` bytes apart, width w[i] each -> readings' text and confidence. Bad readings

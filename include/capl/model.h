@@ -46,6 +46,16 @@ typedef struct {
 } capl_model_info;
 CAPL_API void capl_model_info_get(const capl_model *model, capl_model_info *info);
 
+/* How texts are read from what the graph says, from the next image on. */
+typedef struct {
+  int beam;                    /* CTC: texts that a beam search goes on with at each step; 0 = the most probable path */
+  const char *characters;      /* only these, of the charset; may hold ranges; NULL = all */
+  int length_min, length_max;  /* characters of a text; 0 = any */
+} capl_model_decoding;
+/* NULL = as at the beginning: no beam, all characters, any length. EVALUE: a beam or lengths without CTC, characters that the
+** charset does not have, lengths that contradict each other or that no width has the time steps for; ENOMEM. */
+CAPL_API capl_status capl_model_decoding_set(capl_model *model, const capl_model_decoding *decoding);
+
 /* One image: a PNG file, or its levels in memory. */
 typedef struct {
   const char *path;            /* NULL: */

@@ -128,6 +128,25 @@ describe("attention", function()
     assert.are_not.equal(plain[1], plain[2])
   end)
 
+  it("is in a model file, for any number of images", function()
+    local Net, path = nn.class("Net"), os.tmpname()
+    function Net:init()
+      self.norm, self.first = nn.GroupNorm(2, 6), nn.Linear(4, 8)
+      self.encoder = nn.TransformerEncoderLayer(8, 2, 16, {batch_first = true})
+    end
+    function Net:forward(images)
+      local rows = self.norm(images):reshape(images:size(1), 30, 4)
+      local y = self.encoder(self.first(rows)):mean(2)
+      return y
+    end
+    local net, images = Net():eval(), capl.randn(7, 6, 5, 4)
+    os.remove(path)
+    capl.io.save_model(path, net, capl.zeros(1, 6, 5, 4), {})
+    local model = capl.io.load_model(path)
+    assert.is_true(apart(model.forward(images), net(images)) < 1e-5)
+    os.execute(("rm -r '%s'"):format(path))
+  end)
+
   it("says what does not fit", function()
     has("num_heads has to divide embed_dim, got 3 and 8", nn.MultiheadAttention, 8, 3)
     has("kdim is embed_dim (8) here, got 4", nn.MultiheadAttention, 8, 2, {kdim = 4})

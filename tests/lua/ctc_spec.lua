@@ -2,6 +2,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 local capl = require "capl"
 local support = require "lua.support"
+local training = require "lua.training"
 
 local nn = capl.nn
 local error_text = support.error_text
@@ -145,5 +146,18 @@ describe("decoding", function()
     refuses(text.ctc_greedy, close_call, {lengths = {3}}, "3 time steps of 2")
     refuses(text.ctc_beam, close_call, {width = 0}, "width is 1 or more")
     refuses(text.ctc_greedy, close_call, {lenghts = {3}}, "did you mean 'lengths'")
+  end)
+end)
+
+describe("train.fit with the CTC loss", function()
+  it("names samples that have too few time steps, once", function()
+    local function loss_of(output, batch)
+      return nn.ctc_loss(output:view(-1, 3, 4):permute(2, 1, 3):log_softmax(-1), batch.target, {3, 3, 1, 3}, 2, {blank = 3})
+    end
+    local model = nn.Sequential {nn.Flatten(), nn.Linear(800, 12)}
+    local result = training.fit {model = model, train = training.loader("train", 8), loss = loss_of, steps = 6,
+      optimizer = capl.optim.SGD(model:parameters(), {lr = 0.01})}
+    assert.equal(1, #result.ctc_infeasible)
+    assert.matches("1 of 4 samples of step 1 have fewer time steps than characters.* count nothing: %d", result.ctc_infeasible[1])
   end)
 end)

@@ -743,6 +743,8 @@ static void every_kernel_has_a_case(void **state)
     CAPL_OP_log_softmax_grad, CAPL_OP_cross_entropy_grad, CAPL_OP_bce_with_logits_grad,
     /* inputs that hang together: tests/lua/ctc_spec.lua */
     CAPL_OP_ctc_loss, CAPL_OP_ctc_loss_grad,
+    /* states and lengths: tests/op/lstm.lua, tests/op/gru.lua */
+    CAPL_OP_lstm, CAPL_OP_lstm_grad, CAPL_OP_gru, CAPL_OP_gru_grad,
   };
   for (int op = 0; op < CAPL_OP_COUNT; op++) {
     bool found = !capl_device_has(cpu, (capl_op_id)op);

@@ -97,6 +97,7 @@ typedef struct {
   const void *from;
   void *to; /* y or dx; of the weights' gradient: dy */
   const float *weight, *bias; /* weight (taps, channels) */
+  bool stream;                /* stores past the caches */
   char *room;                 /* per thread: an image of x or dx with its channels repeated */
   int64_t room_bytes;
   double *totals;             /* per thread: (taps, channels), then (channels); then the same in f32 */
@@ -153,7 +154,7 @@ static void target_row(const depthwise_job *job, const void *image, void *to, in
       taps_of(job, image, rows, tap, row, p, &list);
       for (int t = 0; t < list.n; t++) weight[t] = job->weight + list.place[t] * C;
       vec_depthwise line = {.real = job->real, .count = p->count, .channels = C, .x_step = job->w.step * C,
-                            .y_step = period * C, .taps = list.n};
+                            .y_step = period * C, .taps = list.n, .stream = job->stream};
       void *y = cpu_at(to, job->real, (h * job->w.to + q + p->first * period) * C);
       cpu_now->depthwise(&line, list.x, weight, job->bias, y);
     }
@@ -250,8 +251,19 @@ static depthwise_job job_of(const capl_call *call, const capl_tensor *x, const i
   return job;
 }
 
+/* Stores past the caches pay for results that no cache holds until they are read. */
+enum { STREAM_BYTES = 16 << 20 };
+
+static bool streams(const depthwise_job *job)
+{
+  int64_t pixel = job->channels * (int64_t)capl_dtype_size(job->real);
+  return job->repeat == 1 && pixel % 64 == 0 && (uintptr_t)job->to % 64 == 0 &&
+         job->images * pixels_to(job) * pixel >= STREAM_BYTES;
+}
+
 static void run_lines(depthwise_job *job, bool backward)
 {
+  job->stream = streams(job);
   int64_t row = job->w.to * job->channels * (1 + job->h.kernel * job->w.kernel / 8);
   if (job->repeat == 1) cpu_parallel(job->images * job->h.to, CPU_GRAIN / row + 1, rows_part, job);
   else cpu_parallel(job->images, CPU_GRAIN / (row * job->h.to) + 1, backward ? joined_part : repeated_part, job);

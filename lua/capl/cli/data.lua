@@ -14,7 +14,7 @@ local spec = {
   {name = "out", type = "text", doc = "pack: folder of the LMDB database to write"},
   {name = "charset", type = "text", doc = "check: characters that labels may have, ranges allowed"},
   {name = "length", type = "number", from = 1, to = 32, doc = "check: characters that labels have at most (32)"},
-  {name = "label", type = "text", doc = "folders: Lua pattern whose capture in a file's name is its text, folder or none (^(.-)_)"},
+  {name = "label", type = "text", doc = "folders: Lua pattern whose capture in a file's name is its text, folder, auto or none (^(.-)_)"},
   {name = "show", type = "number", from = 0, default = 5, doc = "check: examples of each kind that are shown"},
   {name = "threads", type = "number", from = 1, to = 256, default = core.sys.cpus(), doc = "that read files"},
 }

@@ -3,13 +3,14 @@
 local core = ...
 
 local data = require "data"
+local decoding = require "cli.decoding"
 local files = require "cli.files"
 local json = require "run.json"
 local options = require "cli.options"
 local evaluation = require "train.evaluation"
 local text_meter = require "meter.text"
 
-local spec = {
+local spec = decoding.add_to {
   {name = "data", type = "text", required = true, doc = "folder of PNG and JPEG files, searched below too; a list or an LMDB database"},
   {name = "label", type = "text", doc = "of folders: Lua pattern whose capture in the file name is the text (^(.-)_)"},
   {name = "errors", type = "text", doc = "file for a list of the wrong ones: path, truth, text, confidence"},
@@ -18,6 +19,8 @@ local spec = {
   {name = "precision", type = "text", default = "auto", doc = "auto, fp32 or bf16"},
   {name = "json", type = "flag", default = false, doc = "one JSON object instead of lines"},
 }
+
+local CTC_MOST = 32 -- characters of a label
 
 -- ---- truth ----
 
@@ -36,24 +39,25 @@ local function bad_lines(bad)
   return lines
 end
 
-local function refuse_bad_labels(source)
+local function refuse_bad_labels(source, info)
   if #source.bad == 0 then return end
   local lines = bad_lines(source.bad)
   core.error{code = "value", message = ("%d of %d files have no usable label; the first: %s"):format(
     #source.bad, source:count(), table.remove(lines, 1)), context = #lines > 0 and table.concat(lines, "\n") or nil,
     hint = source.by_name and
       "--label=PATTERN is a Lua pattern with one capture; the default ^(.-)_ takes what stands before the first _" or
-      ("the model reads %d characters of %s"):format(source.length, source.charset)}
+      ("the model reads %s of %s"):format(info.decoding == "ctc" and "texts" or source.length .. " characters", source.charset)}
 end
 
 --- The labelled images. errs value: files without a usable label, the first ones named
 local function labelled(o, info)
-  local source = data.open(o.data, {label = o.label, charset = without_ranges(info.charset), length = info.length,
-    width = info.width, height = info.height, channels = info.channels})
+  local any = info.decoding == "ctc" and {1, CTC_MOST} or info.length -- a text of another length is a wrong one, no bad label
+  local source = data.open(o.data, {label = o.label, charset = without_ranges(info.charset), length = any, widths = info.widths,
+    width = not info.widths and info.width or nil, height = info.height, channels = info.channels})
   if o.label and not source.by_name then
     core.error{code = "value", message = "--label is a rule for folders; " .. o.data .. " has its own labels"}
   end
-  refuse_bad_labels(source)
+  refuse_bad_labels(source, info)
   return source
 end
 
@@ -113,6 +117,7 @@ local function main(job)
     core.error{code = "value", message = "capl eval takes one model and options; usage: " .. job.usage}
   end
   local model = core.model_open(path, {device = o.device, precision = o.precision})
+  decoding.set(model, o)
   local sizes = files.sizes(model:info())
   local source = labelled(o, model:info())
   local started = core.clock()

@@ -35,12 +35,18 @@ end
 
 --- Counts the images that had to be resized. info: of model:info()
 function files.sizes(info)
-  return {width = info.width, height = info.height, count = 0, n = 0, by_size = {}}
+  return {width = info.width, height = info.height, widths = info.widths, count = 0, n = 0, by_size = {}}
+end
+
+-- Whether an image is as the model reads it. One of several widths keeps its own, unless it is squeezed into the widest.
+local function as_it_is(sizes, reading)
+  if reading.height ~= sizes.height then return false end
+  return sizes.widths and reading.width <= sizes.width or reading.width == sizes.width
 end
 
 function files.count_size(sizes, reading)
   sizes.n = sizes.n + 1
-  if reading.error or (reading.width == sizes.width and reading.height == sizes.height) then return end
+  if reading.error or as_it_is(sizes, reading) then return end
   local size = ("%d x %d"):format(reading.width, reading.height)
   sizes.count = sizes.count + 1
   sizes.by_size[size] = (sizes.by_size[size] or 0) + 1
@@ -58,8 +64,9 @@ function files.tell_sizes(sizes)
   local parts = {}
   for i = 1, math.min(3, #names) do parts[i] = ("%s px (%d)"):format(names[i], sizes.by_size[names[i]]) end
   if #names > 3 then parts[4] = ("%d other sizes"):format(#names - 3) end
-  core.sys.err(("note: %d of %d images were resized to the model's %d x %d px: %s\n"):format(
-    sizes.count, sizes.n, sizes.width, sizes.height, table.concat(parts, ", ")))
+  local to = sizes.widths and ("height of %d px and at most %d px of width"):format(sizes.height, sizes.width)
+    or ("%d x %d px"):format(sizes.width, sizes.height)
+  core.sys.err(("note: %d of %d images were resized to the model's %s: %s\n"):format(sizes.count, sizes.n, to, table.concat(parts, ", ")))
 end
 
 return files

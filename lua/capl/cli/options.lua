@@ -46,10 +46,13 @@ local convert = {
   end,
 }
 
+-- --learning-curve is --learning_curve.
+local function plain(name) return (name:gsub("-", "_")) end
+
 local function find(spec, key)
   local names = {}
   for _, option in ipairs(spec) do
-    if option.name == key then return option end
+    if plain(option.name) == plain(key) then return option end
     names[#names + 1] = option.name
   end
   return nil, core.nearest(key, names)
@@ -73,7 +76,7 @@ function options.read(words, spec, opts)
     local option, near
     if key then option, near = find(spec, key) end
     if option then
-      values[key] = convert[option.type](key, value, option)
+      values[option.name] = convert[option.type](key, value, option)
     elseif not key then
       positional[#positional + 1] = value
     elseif opts.rest then

@@ -2,12 +2,14 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
+local decoding = require "cli.decoding"
 local files = require "cli.files"
 local json = require "run.json"
 local options = require "cli.options"
 
-local spec = {
-  {name = "json", type = "flag", default = false, doc = "a JSON object per line: path, text, confidence, or path, error"},
+local spec = decoding.add_to {
+  {name = "json", type = "flag", default = false,
+    doc = "a JSON object per line: path, text, confidence, chars = how sure of each character; or path, error"},
   {name = "device", type = "text", default = "cpu", doc = "cpu, cuda, cuda:1 or auto: a GPU where there is one that works"},
   {name = "precision", type = "text", default = "auto", doc = "auto, fp32 or bf16"},
   {name = "workers", type = "number", default = -1, doc = "threads that decode files; -1 = one per processor"},
@@ -18,9 +20,16 @@ local function as_text(path, reading)
   return ("%s\t%s\t%.4f\n"):format(path, reading.text, reading.confidence)
 end
 
+-- Four places, as the lines of text have.
+local function rounded(list)
+  local out = {}
+  for i, value in ipairs(list) do out[i] = math.floor(1e4 * value + 0.5) / 1e4 end
+  return out[1] and out or nil
+end
+
 local function as_json(path, reading)
   local line = {path = path, error = reading.error}
-  if not reading.error then line.text, line.confidence = reading.text, reading.confidence end
+  if not reading.error then line.text, line.confidence, line.chars = reading.text, reading.confidence, rounded(reading.sure) end
   return json.encode(line) .. "\n"
 end
 
@@ -49,6 +58,7 @@ local function main(job)
   if not path then core.error{code = "value", message = "no model is named; usage: " .. job.usage} end
   local paths = files.of(words, job.usage)
   local model = core.model_open(path, {device = o.device, precision = o.precision})
+  decoding.set(model, o)
   local sizes = files.sizes(model:info())
   local bad = read_all(model, paths, o, sizes)
   files.tell_sizes(sizes)

@@ -289,6 +289,7 @@ end
 --- Gives the files of a folder their texts by a rule, without a charset to hold them against. -> how many have one
 function files.read_texts(source, rule)
   local fits = 0
+  if rule == "auto" then rule = files.guess_rule(source.dir, source) end
   rule = rule == "folder" and folder_of or rule or default_rule
   for i = 0, source:count() - 1 do
     local text = try_label(rule, source:name(i))

@@ -47,6 +47,7 @@ function ctc.ctc_loss(log_probs, targets, input_lengths, target_lengths, opts)
   if settings.on_loss then
     settings.on_loss("ctc_loss", loss, log_probs, targets, o, {input_lengths = input_lengths, target_lengths = target_lengths})
   end
+  if settings.on_ctc then settings.on_ctc(infeasible) end
   return loss, infeasible
 end
 

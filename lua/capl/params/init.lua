@@ -152,6 +152,7 @@ local function read_flags(words, definition, keys)
   local flags, preset = {}, nil
   for _, word in ipairs(words) do
     local key, text = options.split(word)
+    if key and definition[key] == nil then key = key:gsub("-", "_") end -- --learning-curve is --learning_curve
     if not key then
       fail(("'%s' is no setting; write --key=value"):format(word),
         word == "-v" and "options of capl itself stand before the recipe: capl -v RECIPE" or nil)

@@ -72,15 +72,15 @@ local function read_all(meter, model, loader, o)
   return seen
 end
 
--- Some samples once more, for pictures -> their batch and the model's output.
-local function read_again(model, loader, ids, o)
+-- Some samples once more, for pictures -> their batch and the model's output, in another precision if asked for.
+local function read_again(model, loader, ids, o, precision)
   local low = {}
   for key, value in pairs(loader.low) do low[key] = value end
   low.batch, low.workers, low.cache = #ids, 0, "none"
   local box = core.data.loader(loader.source.box:subset(ids), low)
   box:epoch(1)
   local batch = box:next()
-  return batch, capl.autocast(o.precision, model, o.input(batch))
+  return batch, capl.autocast(precision or o.precision, model, o.input(batch))
 end
 
 -- Every sample once: anything else would be a figure about something else.
@@ -128,7 +128,9 @@ local function evaluate(model, loader, opts)
   local meter = meters.make(OP, o.meter, loader, {merge = o.merge, decoding = o.decoding})
   local replaced, seen = loader:stats().substituted, nil
   meter.role, meter.loader = loader.role, loader
-  meter.again = function(ids) return in_eval_mode(model, function() return read_again(model, loader, ids, o) end) end
+  meter.again = function(ids, precision)
+    return in_eval_mode(model, function() return read_again(model, loader, ids, o, precision) end)
+  end
   lock.evaluation(OP, loader, model, function()
     in_eval_mode(model, function() seen = read_all(meter, model, loader, o) end)
   end)

@@ -4,6 +4,7 @@ local core = ...
 
 local evaluate = require "train.evaluate"
 local evaluation = require "train.evaluation"
+local exported = require "train.exported"
 local hooks = require "hooks"
 local modelfile = require "run.modelfile"
 local options = require "train.options"
@@ -67,6 +68,9 @@ end
 -- ---- files ----
 
 function Fit:path(name) return run.folder() .. "/" .. name end -- luacheck: no self
+
+-- nil where nothing is written.
+function Fit:model_path(name) return run.mode == "run" and self:path(name) or nil end -- luacheck: no self
 
 function Fit:save_model(name, metrics)
   if run.mode ~= "run" then return end
@@ -222,6 +226,7 @@ function Fit:write(result, meter)
   local metrics = result.test or result.best
   local kept = self.o.keep == "best" and "best.capl" or "last.capl"
   self:save_model(kept, metrics)
+  exported.check(self:model_path(kept), meter)
   if meter then evaluation.save(meter) end
   result.model = kept
   self.record:result(result)

@@ -3,6 +3,7 @@
 local core = ...
 
 local check = require "check"
+local hooks = require "hooks"
 local classes = require "nn.class"
 local lock = require "data.lock"
 local meters = require "meter"
@@ -61,7 +62,7 @@ local function check_loader(o, name)
   end
   if name == "test" then lock.training(OP, loader) end
   if name == "train" then return end
-  local meter = meters.make(OP, o.meter, loader, {merge = o.merge}) -- before a long run
+  local meter = meters.make(OP, o.meter, loader, {merge = o.merge, decoding = (hooks.model_options or {}).decoding}) -- before a long run
   if name == "val" and run.mode == "check" then tell_figures(meter) end
 end
 

@@ -21,8 +21,13 @@ INLINE void some_pixels(const vec_depthwise *p, capl_dtype real, const void *con
 #pragma GCC unroll 8
     for (int k = 0; k < count; k++) sum[k] += v_load(real, x[t], (first + k) * p->x_step + c) * weight;
   }
+  if (p->stream) {
 #pragma GCC unroll 8
-  for (int k = 0; k < count; k++) v_store(real, y, (first + k) * p->y_step + c, sum[k]);
+    for (int k = 0; k < count; k++) v_store_past(real, y, (first + k) * p->y_step + c, sum[k]);
+  } else {
+#pragma GCC unroll 8
+    for (int k = 0; k < count; k++) v_store(real, y, (first + k) * p->y_step + c, sum[k]);
+  }
 }
 
 INLINE void pixels_at(const vec_depthwise *p, capl_dtype real, const void *const *x, const float *const *w,
@@ -38,7 +43,7 @@ INLINE void line(const vec_depthwise *p, capl_dtype real, const void *const *x, 
 {
   int64_t first = 0;
   for (; first + 8 <= p->count; first += 8) pixels_at(p, real, x, w, bias, y, first, 8);
-  for (; first + 3 <= p->count; first += 3) pixels_at(p, real, x, w, bias, y, first, 3);
+  for (; first + 4 <= p->count; first += 4) pixels_at(p, real, x, w, bias, y, first, 4);
   for (; first < p->count; first++) pixels_at(p, real, x, w, bias, y, first, 1);
 }
 

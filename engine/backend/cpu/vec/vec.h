@@ -51,6 +51,7 @@ typedef struct {
   capl_dtype real;
   int64_t count, channels, x_step, y_step;
   int taps;
+  bool stream; /* y is stored past the caches; its pixels are whole, aligned lines of them */
 } vec_depthwise;
 
 /* y (rows, columns) = sum over segments and length of a * b:

@@ -5,6 +5,7 @@ local core = ...
 local BestTracker = require "train.best_tracker"
 local capl = require "init"
 local check = require "check"
+local exported = require "train.exported"
 local metric = require "train.metric"
 local run = require "run"
 local trees = require "run.trees"
@@ -68,7 +69,11 @@ function Best:evaluated(e)
   if not e.better then return end
   self.step, self.figures, self.meter = e.step, e.figures, e.meter
   self.weights = copy_of(self.fit.model:state_dict(), self.weights)
-  if self.fit.o.keep == "best" then self.fit:save_model("best.capl", e.figures) end
+  if self.fit.o.keep ~= "best" then return end
+  self.fit:save_model("best.capl", e.figures)
+  if self.checked then return end -- once early: nobody wants to learn at the end that nothing can read the file
+  exported.check(self.fit:model_path("best.capl"), e.meter)
+  self.checked = true
 end
 
 --- Puts the weights to keep into the model.

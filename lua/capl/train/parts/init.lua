@@ -38,6 +38,7 @@ local list = {
   require "train.parts.anomaly",
   require "train.parts.initial_loss",
   require "train.parts.curve",
+  require "train.parts.ctc", -- behind the curve, which says what a point is
   require "train.parts.record",
   require "train.parts.histograms",
   require "train.parts.ema", -- before all that save or copy the model in after_evaluation

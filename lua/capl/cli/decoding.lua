@@ -1,0 +1,52 @@
+-- decoding.lua: the options of predict and eval that say how texts are read from what a model says.
+-- SPDX-License-Identifier: Apache-2.0
+local core = ...
+
+local decoding = {}
+
+local BEAM = 16
+
+--- For a command's list of options.
+decoding.options = {
+  {name = "decode", type = "text",
+    doc = "of CTC models: greedy, or beam: the most probable text instead of the most probable path (greedy)"},
+  {name = "beam", type = "number", from = 1, to = 4096,
+    doc = ("texts that a beam search goes on with; it implies --decode=beam (%d)"):format(BEAM)},
+  {name = "chars", type = "text", doc = "only these characters of the charset, such as 0-9"},
+  {name = "length", type = "text", doc = "of CTC models: only texts of so many characters, 4 or 4-6"},
+}
+
+local function fail(message) core.error{code = "value", message = message} end
+
+-- "4" or "4-6" -> 4, 6
+local function lengths(text)
+  if not text then return 0, 0 end
+  local least, most = text:match("^(%d+)%-(%d+)$")
+  least, most = tonumber(least or text:match("^%d+$")), tonumber(most or text:match("^%d+$"))
+  if not least or least < 1 or most < least then fail(("--length is a number of characters or two, 4 or 4-6, not '%s'"):format(text)) end
+  return least, most
+end
+
+local function beam_of(o)
+  if o.decode and o.decode ~= "greedy" and o.decode ~= "beam" then fail(("--decode is greedy or beam, not '%s'"):format(o.decode)) end
+  if o.decode == "greedy" and o.beam then fail("--beam is for --decode=beam, and --decode=greedy was given") end
+  if o.decode == "beam" or o.beam then return o.beam or BEAM end
+  return 0
+end
+
+--- Tells an open model how to read.
+-- errs value: no such decoding or length, characters that the model does not read, a beam without CTC
+function decoding.set(model, o)
+  local least, most = lengths(o.length)
+  local beam = beam_of(o)
+  if beam == 0 and not o.chars and least == 0 then return end
+  model:decoding{beam = beam, characters = o.chars, length_min = least, length_max = most}
+end
+
+--- spec with these options behind its own.
+function decoding.add_to(spec)
+  for _, option in ipairs(decoding.options) do spec[#spec + 1] = option end
+  return spec
+end
+
+return decoding
