@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""LSTM and GRU layers in PyTorch -> recurrent.json: layers, directions, lengths (packed sequences), states, gradients.
+"""LSTM, GRU and plain recurrent layers in PyTorch -> recurrent.json: layers, directions, lengths (packed sequences), states, gradients.
 
 usage: recurrent.py [--check]      needs PyTorch and numpy; a second
 
@@ -23,6 +23,8 @@ CASES = [
     ("GRU", 5, 3, 4, 3, {"num_layers": 2, "bidirectional": True}, [3, 5, 1], True),
     ("GRU", 4, 2, 3, 5, {"batch_first": True}, [2, 4], False),
     ("GRU", 3, 2, 2, 2, {"bidirectional": True, "bias": False}, None, True),
+    ("RNN", 5, 3, 4, 3, {"num_layers": 2, "bidirectional": True}, [3, 5, 1], True),
+    ("RNN", 4, 2, 3, 5, {"batch_first": True, "nonlinearity": "relu"}, [2, 4], False),
 ]
 
 
@@ -65,7 +67,7 @@ def run_case(i, kind, steps, batch, inputs, hidden, options, lengths, stateful):
 
 def main():
     finish(__file__, {
-        "about": "nn.LSTM and nn.GRU in PyTorch float64 on float32 inputs; see README.md",
+        "about": "nn.LSTM, nn.GRU and nn.RNN in PyTorch float64 on float32 inputs; see README.md",
         "seed": counter.SEED, "stream": counter.STREAM, "cases": [run_case(i, *case) for i, case in enumerate(CASES)],
     })
 

@@ -1,4 +1,4 @@
--- LSTM and GRU layers and cells: states, lengths, dropout, names, messages, and what they are saved as.
+-- LSTM, GRU and plain recurrent layers and cells: states, lengths, dropout, names, messages, and what they are saved as.
 -- SPDX-License-Identifier: Apache-2.0
 local capl = require "capl"
 local support = require "lua.support"
@@ -22,7 +22,7 @@ end
 describe("recurrent layers", function()
   before_each(function() capl.manual_seed(3) end)
 
-  for _, kind in ipairs{"LSTM", "GRU"} do
+  for _, kind in ipairs{"LSTM", "GRU", "RNN"} do
     describe(kind, function()
       it("goes on from the state it gave", function()
         local model, x = nn[kind](3, 5, {num_layers = 2}), random({6, 2, 3}, 1)

@@ -1,7 +1,7 @@
--- recurrent.lua: LSTM and GRU layers over sequences, and single steps of them.
+-- recurrent.lua: LSTM, GRU and plain recurrent layers over sequences, and single steps of them.
 --
 -- The inputs of all time steps are multiplied with w_ih at once, by one linear op for both directions; the ops lstm and
--- gru then go through time.
+-- gru then go through time. A plain layer goes through time here, with ordinary ops for each step.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
@@ -9,6 +9,7 @@ local check = require "check"
 local classes = require "nn.class"
 local parameter = require "nn.parameter"
 local Module = require "nn.module"
+local tensors = require "tensor"
 
 local op = core.op
 
@@ -54,8 +55,43 @@ local function gru(self, x, suffixes, state, lengths, attributes)
   return y, {h}
 end
 
+-- For which sequences time step t counts, (N,1) bool: length - t + 1 is above 0. Without constants, so it can be captured.
+local function counts_at(lengths, t)
+  return op.cast(op.relu(op.affine(lengths, {shift = 1 - t})), {dtype = "bool"}):reshape(-1, 1)
+end
+
+-- One direction of a plain layer: its outputs in order of time, and its last state. h may be nil: zeros.
+local function through_time(act, projected, weight, h, lengths, backwards)
+  local steps, out, zero = projected:size(1), {}, core.zeros({}, {dtype = projected.dtype, device = projected.device})
+  for step = 1, steps do
+    local t = backwards and steps + 1 - step or step
+    local sum = projected:select(1, t)
+    local new = act(h and sum + op.linear(h, weight) or sum)
+    local counts = lengths and counts_at(lengths, t)
+    out[t] = counts and op.where(counts, new, zero) or new
+    h = counts and op.where(counts, new, h or zero) or new
+  end
+  return tensors.stack(out, 1), h
+end
+
+local function plain(self, x, suffixes, state, lengths, attributes)
+  local bias, H = joined(self, "bias_ih", suffixes), self.hidden_size
+  if bias then bias = op.add(bias, joined(self, "bias_hh", suffixes)) end
+  local projected = op.linear(x, joined(self, "weight_ih", suffixes), bias)
+  if attributes.batch_first then projected = projected:transpose(1, 2) end
+  local act, all, last = op[self.nonlinearity], {}, {}
+  for d, suffix in ipairs(suffixes) do
+    local part = #suffixes == 1 and projected or projected:narrow(3, (d - 1) * H + 1, H)
+    local h = state[1] and state[1]:select(1, d)
+    all[d], last[d] = through_time(act, part, self["weight_hh" .. suffix], h, lengths, d == 2)
+  end
+  local y = #all == 1 and all[1] or tensors.cat(all, 3)
+  return attributes.batch_first and y:transpose(1, 2) or y, {tensors.stack(last, 1)}
+end
+
 local LSTM_KIND = {name = "LSTM", run = lstm, parts = 4, states = {"h", "c"}}
 local GRU_KIND = {name = "GRU", run = gru, parts = 3, states = {"h"}}
+local RNN_KIND = {name = "RNN", run = plain, parts = 1, states = {"h"}, plain = true}
 
 -- A state as given ({h, c}, or h alone where that is all) as a list of tensors.
 local function state_list(kind, where, state)
@@ -83,6 +119,21 @@ local spec = {
   {"bias", "boolean", default = true}, {"batch_first", "boolean", default = false}, {"dropout", "number", default = 0},
   {"bidirectional", "boolean", default = false}, {"proj_size", "whole", default = 0},
 }
+
+-- The options of a kind: the place of PyTorch's nonlinearity is behind `after`.
+local function spec_of(kind, options, after)
+  if not kind.plain then return options end
+  local out = {}
+  for _, entry in ipairs(options) do
+    out[#out + 1] = entry
+    if entry[1] == after then out[#out + 1] = {"nonlinearity", "string", default = "tanh"} end
+  end
+  return out
+end
+
+local function read_nonlinearity(self, where, o)
+  if self.kind.plain then self.nonlinearity = check.one_of(where, "nonlinearity", o.nonlinearity, {"tanh", "relu"}) end
+end
 
 local function check_sizes(where, o, names)
   for _, name in ipairs(names) do
@@ -202,6 +253,7 @@ end
 
 local function extra(self)
   local text = ("%d -> %d"):format(self.input_size, self.hidden_size)
+  if self.nonlinearity then text = text .. ", " .. self.nonlinearity end
   if self.num_layers > 1 then text = text .. (", %d layers"):format(self.num_layers) end
   if self.bidirectional then text = text .. ", bidirectional" end
   if self.batch_first then text = text .. ", batch first" end
@@ -212,10 +264,12 @@ end
 local function layer_class(kind)
   local class = classes.class(kind.name, Module)
   class.kind, class.forward, class.extra, class.pure = kind, forward, extra, true
+  local options = spec_of(kind, spec, "num_layers")
   function class:init(...)
     local where = "nn." .. kind.name
-    local o = check.arguments(where, spec, ...)
+    local o = check.arguments(where, options, ...)
     check_options(where, o)
+    read_nonlinearity(self, where, o)
     for _, name in ipairs{"input_size", "hidden_size", "num_layers", "batch_first", "dropout", "bidirectional"} do self[name] = o[name] end
     self.has_bias, self.directions, self.attributes = o.bias, o.bidirectional and 2 or 1, {batch_first = o.batch_first}
     self.suffixes = {}
@@ -267,10 +321,12 @@ local function cell_class(kind)
   local class = classes.class(kind.name .. "Cell", Module)
   class.kind, class.forward, class.extra, class.pure = kind, cell_forward, extra, true
   class.num_layers, class.dropout, class.attributes = 1, 0, {}
+  local options = spec_of(kind, cell_spec, "bias")
   function class:init(...)
     local where = "nn." .. kind.name .. "Cell"
-    local o = check.arguments(where, cell_spec, ...)
+    local o = check.arguments(where, options, ...)
     check_sizes(where, o, {"input_size", "hidden_size"})
+    read_nonlinearity(self, where, o)
     self.input_size, self.hidden_size, self.has_bias = o.input_size, o.hidden_size, o.bias
     add_parameters(self, kind.parts, "", o.input_size)
   end
@@ -296,6 +352,13 @@ recurrent.LSTM = layer_class(LSTM_KIND)
 -- eg   nn.GRU(8, 16, {batch_first = true})(capl.zeros(2, 5, 8)):size(3)  --> 16
 recurrent.GRU = layer_class(GRU_KIND)
 
+--- Plain recurrence, h = tanh(w_ih x + b_ih + w_hh h + b_hh); like nn.GRU. Each time step is some ops of its own: for
+-- sequences of more than a few dozen steps nn.GRU is faster, and learns better.
+-- opts nn.RNN(input_size, hidden_size, {num_layers = 1, nonlinearity = "tanh"|"relu", bias = true, batch_first = false,
+--      dropout = 0, bidirectional = false})
+-- eg   nn.RNN(8, 16, {nonlinearity = "relu"})(capl.zeros(5, 2, 8)):size(3)  --> 16
+recurrent.RNN = layer_class(RNN_KIND)
+
 --- One step of an LSTM: h, c = cell(x, {h, c}), with x (N,I) and states (N, hidden_size).
 -- opts nn.LSTMCell(input_size, hidden_size, {bias = true})
 -- eg   nn.LSTMCell(8, 16)(capl.zeros(2, 8)):size(2)  --> 16
@@ -305,5 +368,10 @@ recurrent.LSTMCell = cell_class(LSTM_KIND)
 -- opts nn.GRUCell(input_size, hidden_size, {bias = true})
 -- eg   nn.GRUCell(8, 16)(capl.zeros(2, 8)):size(2)  --> 16
 recurrent.GRUCell = cell_class(GRU_KIND)
+
+--- One step of a plain recurrent layer: h = cell(x, h), with x (N,I) and h (N, hidden_size).
+-- opts nn.RNNCell(input_size, hidden_size, {bias = true, nonlinearity = "tanh"|"relu"})
+-- eg   nn.RNNCell(8, 16)(capl.zeros(2, 8)):size(2)  --> 16
+recurrent.RNNCell = cell_class(RNN_KIND)
 
 return recurrent
