@@ -147,6 +147,25 @@ describe("attention", function()
     os.execute(("rm -r '%s'"):format(path))
   end)
 
+  it("stacks copies of an encoder layer under PyTorch's names", function()
+    local one = nn.TransformerEncoderLayer(8, 2, 16, {batch_first = true, dropout = 0.3, activation = "gelu"}):eval()
+    local encoder, rows = nn.TransformerEncoder(one, 2, {norm = nn.LayerNorm(8)}), capl.randn(3, 5, 8)
+    local names = encoder:state_dict()
+    assert.is_truthy(names["layers.0.self_attn.in_proj_weight"] and names["layers.1.linear2.bias"] and names["norm.weight"])
+    local blank = capl.tensor{{0, 0, 0, 1, 1}, {0, 0, 0, 0, 0}, {0, 1, 1, 1, 1}}:gt(0)
+    local how = {src_key_padding_mask = blank, is_causal = true}
+    assert.is_true(apart(encoder(rows, how), nn.LayerNorm(8)(one(one(rows, how), how))) < 1e-5)
+    assert.is_true(apart(encoder(rows, {mask = capl.zeros(5, 5)}), encoder(rows)) < 1e-6)
+    capl.no_grad(function() encoder.layers[2].linear1.weight:fill_(0) end)
+    assert.is_true(apart(one.linear1.weight, encoder.layers[1].linear1.weight) == 0) -- copies, not the layer itself
+    encoder:train()
+    encoder(rows):sum():backward()
+    for name, p in encoder:named_parameters() do assert.is_truthy(p.grad, name) end
+    has("encoder_layer must be an nn.TransformerEncoderLayer, got nn.Linear", nn.TransformerEncoder, nn.Linear(2, 2), 2)
+    has("num_layers is at least 1, got 0", nn.TransformerEncoder, one, 0)
+    has("unknown option 'nrom'; did you mean 'norm'?", nn.TransformerEncoder, one, 1, {nrom = one})
+  end)
+
   it("says what does not fit", function()
     has("num_heads has to divide embed_dim, got 3 and 8", nn.MultiheadAttention, 8, 3)
     has("kdim is embed_dim (8) here, got 4", nn.MultiheadAttention, 8, 2, {kdim = 4})

@@ -8,6 +8,7 @@ local classes = require "nn.class"
 local LayerNorm = require("nn.layernorm").LayerNorm
 local Linear = require "nn.linear"
 local Module = require "nn.module"
+local ModuleList = require("nn.sequential").ModuleList
 local parameter = require "nn.parameter"
 
 local op = core.op
@@ -272,6 +273,7 @@ function TransformerEncoderLayer:init(...)
   local o = check.arguments(fname, encoder_spec, ...)
   check.one_of(fname, "activation", o.activation, {"relu", "gelu"})
   check_dropout(fname, o.dropout)
+  self.options = o
   self.self_attn = MultiheadAttention(o.d_model, o.nhead, {dropout = o.dropout, batch_first = o.batch_first})
   self.linear1 = Linear(o.d_model, o.dim_feedforward)
   self.dropout = activation.Dropout(o.dropout)
@@ -306,6 +308,52 @@ function TransformerEncoderLayer:forward(x, options)
     x = self.norm2(x + fed(x))
   end
   return x
+end
+
+-- ---- the encoder ----
+
+--- Encoder layers above each other: copies of one, which begin with the same weights, as in PyTorch.
+-- in   x (L, N, d_model), with batch_first (N, L, d_model)
+-- out  y like x
+-- opts nn.TransformerEncoder(encoder_layer, num_layers, {norm = a module for what comes out}); of a call: mask,
+--      src_key_padding_mask (true = does not take part), is_causal = false
+-- eg   nn.TransformerEncoder(nn.TransformerEncoderLayer(8, 2, 16), 3)(capl.zeros(5, 3, 8)):size(1)  --> 5
+local TransformerEncoder = classes.class("TransformerEncoder", Module)
+attention.TransformerEncoder = TransformerEncoder
+
+-- A layer like another, with its weights and its mode.
+local function copy_of(layer)
+  local copy = TransformerEncoderLayer(layer.options)
+  copy:load_state_dict(layer:state_dict())
+  return copy:train(layer.training)
+end
+
+function TransformerEncoder:init(layer, num_layers, options)
+  local fname = "nn.TransformerEncoder"
+  if getmetatable(layer) ~= TransformerEncoderLayer then
+    check.fail(fname, ("encoder_layer must be an nn.TransformerEncoderLayer, got %s"):format(
+      classes.is_module(layer) and "nn." .. getmetatable(layer).__name or "a " .. core.typename(layer)),
+      "put layers of another kind into an nn.ModuleList and call them in turn")
+  end
+  check.arg(2, fname, "whole", num_layers)
+  if num_layers < 1 then check.fail(fname, ("num_layers is at least 1, got %d"):format(num_layers)) end
+  local norm = check.options(fname, {{"norm", "table"}}, classes.is_module(options) and {norm = options} or options).norm
+  if norm and not classes.is_module(norm) then check.fail(fname, "norm must be a module, such as nn.LayerNorm(d_model)") end
+  local layers = {}
+  for i = 1, num_layers do layers[i] = copy_of(layer) end
+  self.layers = ModuleList(layers)
+  if norm then self.norm = norm end
+end
+
+local call_spec = {
+  {"mask", "tensor"}, {"src_key_padding_mask", "tensor"}, {"is_causal", "boolean", default = false},
+}
+
+function TransformerEncoder:forward(x, options)
+  local o = check.options("nn.TransformerEncoder", call_spec, options)
+  local how = {src_mask = o.mask, src_key_padding_mask = o.src_key_padding_mask, is_causal = o.is_causal}
+  for _, layer in ipairs(self.layers._layers) do x = layer(x, how) end
+  return self.norm and self.norm(x) or x
 end
 
 return attention
