@@ -125,6 +125,18 @@ describe("nn.Ensemble", function()
     end
   end)
 
+  it("runs activations", function()
+    local function build()
+      return nn.Sequential{nn.Linear(4, 4), nn.SiLU(), nn.Linear(4, 4), nn.GELU{approximate = "tanh"}, nn.Softplus(), nn.LeakyReLU(),
+        nn.ELU(), nn.Hardswish(), nn.Mish(), nn.SELU(), nn.Hardtanh(), nn.ReLU6(), nn.Hardsigmoid(), nn.LogSigmoid()}
+    end
+    local ensemble, x = nn.Ensemble{n = 2, seed = 7, build = build}, capl.randn(3, 4)
+    for k = 1, 2 do
+      capl.manual_seed(6 + k)
+      assert.is_true(close(build()(x):tolist(), ensemble(x):select(1, k):tolist(), 1e-5))
+    end
+  end)
+
   it("runs attention, written with dims from the end", function()
     local Attention = nn.class("Attention")
     function Attention:init() self.q, self.k, self.v = nn.Linear(4, 4), nn.Linear(4, 4), nn.Linear(4, 4) end

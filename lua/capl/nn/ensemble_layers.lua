@@ -154,8 +154,9 @@ known[activation.Flatten], known[activation.Dropout] = EachFlatten, EachDropout
 for _, class in pairs(pooling) do
   if type(class) == "table" and class.__module then known[class] = by_channel(class) end
 end
-for _, class in ipairs{activation.ReLU, activation.Sigmoid, activation.Tanh, activation.Identity, sequential.Sequential,
-  sequential.ModuleList} do known[class] = false end
+for _, name in ipairs{"ReLU", "Sigmoid", "Tanh", "SiLU", "GELU", "Softplus", "LeakyReLU", "ELU", "Hardsigmoid", "Hardswish",
+  "LogSigmoid", "ReLU6", "Mish", "SELU", "Hardtanh", "Identity"} do known[activation[name]] = false end
+for _, class in pairs(sequential) do known[class] = false end
 for class in pairs(known) do layers.names[#layers.names + 1] = class.__name end
 table.sort(layers.names)
 
