@@ -159,6 +159,18 @@ def other_tasks():
     check("what was read. Each cell" in words and "next capl predict" not in words, "words and commands are those of the task", words)
 
 
+def texts_of_any_length():
+    """Characters left out and put in are marked where they stand, and the share of blanks is a share."""
+    worst = [{"id": k, "name": f"{k}.png", "truth": truth, "read": read, "edits": 1, "confidence": 0.5}
+             for k, (truth, read) in enumerate([("1c3aad", "c3aad"), ("12", "127"), ("ab", ""), ("ab", "ac")])]
+    run_folder.write("runs/lengths", {"evaluation.json": {**run_folder.evaluation(), "worst": worst, "blanks": 0.8032}})
+    text = page_of("runs/lengths")
+    miss = '<span class="miss">{}</span>'.format
+    for wanted in (miss("·") + "c3aad<", ">12" + miss("7"), ">" + miss("nothing"), ">a" + miss("c")):
+        check(wanted in text, f"it marks {wanted}", text[text.find("worst samples"):][:3000])
+    check("time steps read as blank (test) 80.32 %" in Page(text).text(), "blanks are a share", Page(text).text()[:1500])
+
+
 def peaks_stay():
     """A curve of 5000 points is thinned, but no peak is lost."""
     rows = [{"step": i, "images": i, "loss": 100.0 if i == 3333 else 1.0} for i in range(1, 5001)]
@@ -369,7 +381,7 @@ def differences():
 
 
 def main():
-    for part in (whole_run, missing_parts, weights_without_averages, settings_of_the_loop, large_pictures, other_tasks, peaks_stay, resumed, damaged, states, lists, figures_of_all_kinds, sweeps, differences):
+    for part in (whole_run, missing_parts, weights_without_averages, settings_of_the_loop, large_pictures, other_tasks, texts_of_any_length, peaks_stay, resumed, damaged, states, lists, figures_of_all_kinds, sweeps, differences):
         started = time.monotonic()
         part()
         print(f"{part.__name__}: {time.monotonic() - started:.2f} s")

@@ -37,6 +37,15 @@ describe("text_meter", function()
     assert.equal("none", capl.text_meter("AB"):confusion_line())
   end)
 
+  it("keeps right readings from all over the set", function()
+    local meter = capl.text_meter("A")
+    for _ = 1, 1000 do meter:add({0}, {0}, 1) end
+    local late, right = 0, meter:samples().right
+    for _, e in ipairs(right) do late = late + (e.id >= 500 and 1 or 0) end
+    assert.equal(24, #right)
+    assert.is_true(late >= 6 and late <= 18, late .. " of the second half")
+  end)
+
   it("leaves padding out of the count", function()
     local meter = capl.text_meter("ABC")
     meter:add({0, 2, 1, 1}, {0, -1, 1, 0}, 2)

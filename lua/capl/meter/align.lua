@@ -2,6 +2,8 @@
 -- SPDX-License-Identifier: Apache-2.0
 local align = {}
 
+local NOTHING = "·" -- a character that is not there
+
 -- The edit distances of all beginnings, row by row: cell (i, j) lies at i * (#read + 1) + j. One table for all calls.
 local cells = {}
 
@@ -49,6 +51,26 @@ function align.walk(truth, read, fn)
     end
   end
   return cells[#truth * width + #read]
+end
+
+local function characters(text)
+  local out = {}
+  for i = 1, #text do out[i] = text:sub(i, i) end
+  return out
+end
+
+--- Both texts as lists of characters, with a dot where the other has one more, so that what belongs together stands at one
+-- place. Texts of equal length are not moved; one of characters that are no bytes is a list of one.
+-- out  truth, read
+function align.side_by_side(truth, read)
+  if (truth .. read):find("[\128-\255]") then return {truth}, {read} end
+  if #truth == #read then return characters(truth), characters(read) end
+  local want, got = {}, {}
+  align.walk(truth, read, function(_, a, b)
+    table.insert(want, 1, a or NOTHING)
+    table.insert(got, 1, b or NOTHING)
+  end)
+  return want, got
 end
 
 return align

@@ -163,11 +163,14 @@ local function keep_wrong(self, entry)
   for i = self.most + 1, #self.wrong do self.wrong[i] = nil end
 end
 
+-- The same number for the same k, as if drawn from 1 to k. (Once is not enough: k * 48271 alone is a multiple of k.)
+local function drawn(k) return k * 48271 % 2147483647 * 48271 % 2147483647 % k + 1 end
+
 -- Right readings from all over the set, each with the same chance; the choice is the same in every run.
 local function keep_right(self, entry)
   self.seen_fine = self.seen_fine + 1
   local k = self.seen_fine
-  local place = k <= self.most and k or k * 48271 % 2147483647 % k + 1
+  local place = k <= self.most and k or drawn(k)
   if place <= self.most then self.fine[place] = entry end
 end
 

@@ -77,7 +77,7 @@ end
 
 local shares = {
   exact = true, chars = true, merged = true, confidence = true, accuracy = true, precision = true, recall = true, cer = true,
-  edit_distance_normalised = true, f = true, f1 = true,
+  edit_distance_normalised = true, f = true, f1 = true, blanks = true,
 }
 
 local share_patterns = {"^f_", "^images_%d", "s?mape$", "^hit", "_hit_%d", "iou$", "_rate$"}
@@ -95,7 +95,7 @@ local names = {
   exact = "whole texts", chars = "characters",
   merged = "with look-alikes as one", miou = "mean IoU", cer = "character error rate", edit_distance = "edits per text",
   f = "F", f_batch = "F, mean of batches", accuracy = "pixels read right",
-  r2 = "R²", mae = "MAE", rmse = "RMSE", smape = "sMAPE",
+  blanks = "time steps read as blank", r2 = "R²", mae = "MAE", rmse = "RMSE", smape = "sMAPE",
 }
 
 function curves.name_of(key) return names[key] or (key:gsub("_", " ")) end

@@ -1,5 +1,6 @@
 -- mistakes.lua: what a model gets wrong: by position and length, the confusion matrix, the pairs behind it, the worst samples.
 -- SPDX-License-Identifier: Apache-2.0
+local align = require "meter.align"
 local chart = require "report.chart"
 local facts = require "report.facts"
 local html = require "report.html"
@@ -231,16 +232,15 @@ end
 
 -- ---- worst samples ----
 
--- The reading with what differs from the truth marked; as a whole when it is of another length, or its characters are not bytes.
+local function missed(text) return ('<span class="miss">%s</span>'):format(html.text(text)) end
+
+-- The reading with what differs from the truth marked, and a dot where a character was left out; as a whole when its
+-- characters are not bytes.
 local function marked(read, truth)
-  if #read ~= #truth or read:find("[\128-\255]") then
-    return ('<span class="miss">%s</span>'):format(read == "" and "nothing" or html.text(read))
-  end
+  if read == "" then return missed "nothing" end
+  local want, got = align.side_by_side(truth, read)
   local out = {}
-  for i = 1, #read do
-    local c = read:sub(i, i)
-    out[i] = c == truth:sub(i, i) and html.text(c) or ('<span class="miss">%s</span>'):format(html.text(c))
-  end
+  for i, c in ipairs(got) do out[i] = c == want[i] and html.text(c) or missed(c) end
   return table.concat(out)
 end
 

@@ -4,6 +4,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
+local align = require "meter.align"
 local capl = require "init"
 local check = require "check"
 local json = require "run.json"
@@ -97,7 +98,8 @@ end
 
 local function cell(meter, e)
   local image = image_of(meter, e.id)
-  return image and {image = image, caption = e.read, truth = e.truth, good = e.truth == e.read,
+  local truth, read = align.side_by_side(e.truth, e.read)
+  return image and {image = image, caption = table.concat(read), truth = table.concat(truth), good = e.truth == e.read,
     note = e.confidence and ("%.0f %%"):format(100 * e.confidence)} or nil
 end
 
