@@ -14,8 +14,9 @@ local settings = require "nn.settings"
 local tensor = require "tensor"
 
 local OP = "capture"
-local MOST = 4 -- kinds of calls: combinations of shapes and modes
+local MOST = 32 -- kinds of calls: combinations of shapes and modes; 16 widths of images, each with a whole and a last batch
 local TRIES = 3 -- captures that may lack memory: the plain steps between them leave more of it in the cache
+local LOST = 8 -- times that a step may find no memory beside recordings of other kinds until they are given up
 local DEPTH = 4 -- of tables among the arguments
 
 local Captured = {}
@@ -187,6 +188,8 @@ function Captured:too_many(args)
     core.error{code = "state", op = OP, message = message, path = false,
       hint = "give it batches of one size (drop_last = true in data.loader), or call the step itself for odd ones"}
   end
+  if not self.told then run.print("note: " .. message .. "; others run as they are") end
+  self.told = true
 end
 
 -- ---- watched calls ----
@@ -309,7 +312,7 @@ end
 -- What a failed capture means: the recipe's fault, a lack of memory that plain steps may mend, or the driver's refusal.
 function Captured:not_captured(kind, err)
   local code = type(err) == "table" and err.code or nil
-  if code == "nomem" and kind.tries < TRIES then return nil end
+  if code == "nomem" and (self:release() or kind.tries < TRIES) then return nil end
   local ours = code == "nomem" or code == "device" or code == "unsupported" or (code == "state" and not kind.refused)
   if type(err) ~= "string" and (not ours or (self.strict and kind.refused)) then error(err, 0) end
   self:give_up(type(err) == "table" and err.message or tostring(err))
@@ -338,17 +341,23 @@ local function forget(kind)
   kind.watch:cancel()
 end
 
--- Memory runs out: recordings keep blocks that nobody else can use. The one at work stays.
-core.on_pressure(function()
+-- Lets recordings go, except of the kind at work -> whether there were any.
+function Captured:release()
   local any = false
-  for captured in pairs(all) do
-    for _, kind in ipairs(captured.kinds) do
-      if kind.recording and not captured.busy then
-        forget(kind)
-        any = true
-      end
+  for _, kind in ipairs(self.kinds) do
+    if kind.recording and kind ~= self.at_work then
+      forget(kind)
+      any = true
     end
   end
+  if any and self.busy then self.lost = self.lost + 1 end
+  return any
+end
+
+-- Memory runs out: recordings keep blocks that nobody else can use, each its own.
+core.on_pressure(function()
+  local any = false
+  for captured in pairs(all) do any = captured:release() or any end
   return any
 end)
 
@@ -365,6 +374,7 @@ function Captured:call(args)
     kind = {key = args.key, objects = {}, watch = core.watch(self.device), calls = 0, alike = 0, structure = core.structure()}
     table.insert(self.kinds, kind)
   end
+  self.at_work = kind
   if not is_current(kind) then forget(kind) end
   if kind.recording and not core.profiling() then
     fill_buffers(kind, args.tensors)
@@ -389,10 +399,14 @@ end
 
 Captured.__call = function(self, ...)
   if self.eager then return self.step(...) end
+  if self.lost > LOST then
+    self:give_up("memory ran out again and again beside the recordings of its kinds of calls")
+    return self.step(...)
+  end
   local args = read_arguments(self.device, ...)
   self.busy = true
   local ok, results = pcall(self.call, self, args)
-  self.busy = false
+  self.busy, self.at_work = false, nil
   if not ok then error(results, 0) end
   return unpack(results, 1, results.n)
 end
@@ -416,7 +430,7 @@ end
 -- opts strict = true: what cannot be captured is an error; false: one line says why, and the step runs as it is
 -- out  a function with the same arguments and results; its calls 1 and 2 run plainly and are compared, call 3 is recorded
 -- errs state, naming the recipe's line: op list, shapes or numbers that differ between two calls; item(), tolist() and other
---      reads by the host inside; values from the host inside; more than 4 combinations of shapes and train/eval modes
+--      reads by the host inside; values from the host inside; more than 32 combinations of shapes and train/eval modes
 -- A result is a copy: the next call does not change it. Learning rates, loss scale, dropout and counters go on as in plain
 -- steps. On the CPU the checks are the same, and every call runs plainly.
 -- eg   local step = capl.capture(function(x) return x * 2 end) return step(capl.ones(1)):item()  --> 2
@@ -425,7 +439,7 @@ local function capture(step, opts)
   local o = check.options(OP, {{"strict", "boolean", default = true}}, opts)
   local device = core.device()
   local self = setmetatable({step = step, strict = o.strict, device = device, can = core.can_capture(device), kinds = {},
-    replays = 0}, Captured)
+    replays = 0, lost = 0}, Captured)
   all[self] = true
   return self
 end

@@ -175,11 +175,32 @@ describe("capl.capture", function()
     end})
   end)
 
-  it("refuses a fifth kind of call", function()
+  it("makes one recording for each of many widths", function()
+    local step = capl.capture(function(x) return (x * 2):sum() end, {strict = true})
+    for i = 1, 4 do
+      for width = 1, 16 do assert.equal(2 * i * width, step(capl.full({width}, i)):item()) end
+    end
+    assert.same({16, records and 16 or 0}, {step:state().kinds, step:state().captured})
+  end)
+
+  it("lets recordings of other kinds of calls go when one lacks memory", function()
+    local step = capl.capture(function(x) return (x * 2 + 1):sum() end, {strict = true})
+    local small, large = capl.ones(4), capl.ones(3 * 2 ^ 20)
+    for _ = 1, 3 do step(small) end
+    assert.equal(records and 1 or 0, step:state().captured)
+    capl.memory_limit(capl.memory().live + 2 ^ 20)
+    local text = error_text(function() local y = step(large) return y end)
+    capl.memory_limit(0)
+    assert.matches("out of memory", text, 1, true)
+    assert.equal(0, step:state().captured)
+    assert.equal(12, step(small):item())
+  end)
+
+  it("refuses a 33rd kind of call", function()
     local step = capl.capture(function(x) return x * 2 end)
-    for n = 1, 4 do step(capl.ones(n)) end
-    local text = error_text(function() local y = step(capl.ones(5)) return y end)
-    assert.matches("a captured step has met 4 kinds of calls and this is another one", text, 1, true)
+    for n = 1, 32 do step(capl.ones(n)) end
+    local text = error_text(function() local y = step(capl.ones(33)) return y end)
+    assert.matches("a captured step has met 32 kinds of calls and this is another one", text, 1, true)
     assert.matches("hint: give it batches of one size (drop_last = true in data.loader)", text, 1, true)
   end)
 
