@@ -1,7 +1,7 @@
 --- capl: 1
--- recurrent.lua: milliseconds of LSTM and GRU layers forward and backward, for bench/recurrent.py.
+-- recurrent.lua: milliseconds of LSTM and GRU layers forward and backward, for bench/ops/recurrent.py.
 --
---     capl bench/recurrent.lua --shapes="LSTM,50,64,128,128,2,1,0;..." --dtype=f32 --repeats=3
+--     capl bench/ops/recurrent.lua --shapes="LSTM,50,64,128,128,2,1,0;..." --dtype=f32 --repeats=3
 --
 -- A shape is kind,T,N,I,hidden,layers,bidirectional,lengths; one line of JSON: the least time of each in this process.
 -- SPDX-License-Identifier: Apache-2.0

@@ -1,7 +1,7 @@
 --- capl: 1
--- ctc.lua: milliseconds of log_softmax and the CTC loss forward and backward, for bench/ctc.py.
+-- ctc.lua: milliseconds of log_softmax and the CTC loss forward and backward, for bench/ops/ctc.py.
 --
---     capl bench/ctc.lua --shapes=50,64,37,6;... --repeats=20
+--     capl bench/ops/ctc.lua --shapes=50,64,37,6;... --repeats=20
 --
 -- A shape is T,N,K,S: time steps, samples, classes, characters; one line of JSON: the least time of each in this process.
 -- SPDX-License-Identifier: Apache-2.0

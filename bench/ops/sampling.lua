@@ -1,9 +1,9 @@
 --- capl: 1
--- sampling.lua: milliseconds of resampling and indexing forward and backward, for bench/sampling.py.
+-- sampling.lua: milliseconds of resampling and indexing forward and backward, for bench/ops/sampling.py.
 --
---     capl bench/sampling.lua --dtype=f32 --repeats=3
+--     capl bench/ops/sampling.lua --dtype=f32 --repeats=3
 --
--- One line of JSON: the least time of each case in this process, by its name (those of sampling.py).
+-- One line of JSON: the least time of each case in this process, in the order of sampling.py's.
 -- SPDX-License-Identifier: Apache-2.0
 local p = capl.params {dtype = "f32", repeats = 3}
 local nn = capl.nn
@@ -50,5 +50,5 @@ local function milliseconds(make, run)
 end
 
 local out = {}
-for i, case in ipairs(cases) do out[i] = ('"%s": %.4f'):format(case[1], milliseconds(case[2], case[3])) end
-print("{" .. table.concat(out, ", ") .. "}")
+for i, case in ipairs(cases) do out[i] = ("%.4f"):format(milliseconds(case[2], case[3])) end
+print("[" .. table.concat(out, ", ") .. "]")

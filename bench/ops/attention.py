@@ -4,18 +4,12 @@
 usage: attention.py [--dtype=f32|bf16] [--rounds=N] [--threads=N] [--json]
 
 Attention is held against the fastest of what this PyTorch has: F.scaled_dot_product_attention (or what it was called
-before), the plain composition, and its batched products. Of each shape the least time of all rounds; the ratio is the
-median of the rounds' ratios. capl: CAPL_BIN, else build/capl.
+before), the plain composition, and its batched products.
 SPDX-License-Identifier: Apache-2.0
 """
-import argparse
-import json
 import math
-import os
-import statistics
-import subprocess
-import time
 
+import peers
 import torch
 import torch.nn.functional as F
 from torch import nn
@@ -73,54 +67,19 @@ def ways(shape, dtype):
     return attention(*sizes, dtype, what == "causal")
 
 
-def torch_ms(shape, dtype):
+def torch_ms(shape, dtype, _threads):
     best = math.inf
     for forward, inputs in ways(shape, dtype):
         dy = torch.ones_like(forward())
-        for k in range(REPEATS + 1):
-            start = time.perf_counter()
-            (forward() * dy).sum().backward()
-            if k:
-                best = min(best, time.perf_counter() - start)
+
+        def run(forward=forward, inputs=inputs, dy=dy):
             for x in inputs:
                 x.grad = None
-    return 1e3 * best
-
-
-def capl_ms(dtype, threads):
-    shapes = ";".join(",".join(map(str, shape)) for shape in SHAPES)
-    here = os.path.dirname(os.path.abspath(__file__))
-    binary = os.environ.get("CAPL_BIN") or os.path.join(here, "..", "build", "capl")
-    out = subprocess.run([binary, os.path.join(here, "attention.lua"), f"--shapes={shapes}", f"--dtype={dtype}",
-                          f"--repeats={REPEATS}"], check=True, capture_output=True, text=True,
-                         env={**os.environ, "CAPL_THREADS": str(threads)}).stdout
-    return json.loads(out.strip().splitlines()[-1])
-
-
-def main():
-    parser = argparse.ArgumentParser(usage=__doc__)
-    parser.add_argument("--dtype", default="f32", choices=["f32", "bf16"])
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--json", action="store_true")
-    args = parser.parse_args()
-    torch.set_num_threads(args.threads)
-    dtype = torch.bfloat16 if args.dtype == "bf16" else torch.float32
-    rounds = []
-    for _ in range(args.rounds):
-        ours = capl_ms(args.dtype, args.threads)
-        rounds.append(list(zip(ours, [torch_ms(shape, dtype) for shape in SHAPES])))
-    rows = []
-    for i, shape in enumerate(SHAPES):
-        rows.append({"shape": shape, "capl_ms": min(r[i][0] for r in rounds), "torch_ms": min(r[i][1] for r in rounds),
-                     "ratio": statistics.median(r[i][0] / r[i][1] for r in rounds)})
-    if args.json:
-        print(json.dumps({"dtype": args.dtype, "threads": args.threads, "torch": torch.__version__, "rows": rows}))
-        return
-    print(f"{'':32} {'capl ms':>9} {'torch ms':>9} {'ratio':>6}")
-    for row in rows:
-        print(f"{' '.join(map(str, row['shape'])):32} {row['capl_ms']:9.2f} {row['torch_ms']:9.2f} {row['ratio']:6.2f}")
+            (forward() * dy).sum().backward()
+        best = min(best, peers.best_ms(run, REPEATS))
+    return best
 
 
 if __name__ == "__main__":
-    main()
+    peers.compare(__doc__, ["attention.lua", peers.shapes_word(SHAPES), f"--repeats={REPEATS}"], SHAPES, torch_ms,
+                  lambda shape: " ".join(map(str, shape)))

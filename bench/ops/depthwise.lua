@@ -1,7 +1,7 @@
 --- capl: 1
--- depthwise.lua: milliseconds of depthwise convolutions forward and backward, for bench/depthwise.py.
+-- depthwise.lua: milliseconds of depthwise convolutions forward and backward, for bench/ops/depthwise.py.
 --
---     capl bench/depthwise.lua --shapes=64,32,15,40,3,1,1;... --dtype=f32 --repeats=3
+--     capl bench/ops/depthwise.lua --shapes=64,32,15,40,3,1,1;... --dtype=f32 --repeats=3
 --
 -- A shape is N,C,H,W,kernel,stride,groups; one line of JSON: the least time of each in this process.
 -- SPDX-License-Identifier: Apache-2.0

@@ -1,7 +1,7 @@
 --- capl: 1
--- attention.lua: milliseconds of layer norm and attention forward and backward, for bench/attention.py.
+-- attention.lua: milliseconds of layer norm and attention forward and backward, for bench/ops/attention.py.
 --
---     capl bench/attention.lua --shapes="layer_norm,4096,256;attention,32,4,128,64;..." --dtype=f32 --repeats=5
+--     capl bench/ops/attention.lua --shapes="layer_norm,4096,256;attention,32,4,128,64;..." --dtype=f32 --repeats=5
 --
 -- layer_norm,rows,features; attention,N,heads,L,features of a head; causal: likewise; layer,N,heads,L,features: of
 -- nn.MultiheadAttention. One line of JSON: the least time of each in this process.

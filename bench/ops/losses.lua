@@ -1,7 +1,7 @@
 --- capl: 1
--- losses.lua: milliseconds of activations and losses forward and backward, for bench/losses.py.
+-- losses.lua: milliseconds of activations and losses forward and backward, for bench/ops/losses.py.
 --
---     capl bench/losses.lua --names=silu,gelu --dtype=f32 --repeats=3
+--     capl bench/ops/losses.lua --names=silu,gelu --dtype=f32 --repeats=3
 --
 -- One line of JSON: the least time of each in this process.
 -- SPDX-License-Identifier: Apache-2.0
