@@ -57,6 +57,13 @@ for _, mode in ipairs {"bilinear", "nearest"} do
   end
 end
 case {op = "grid_sample", name = "many channels", inputs = {{2, 37, 3, 4}, gen.float {2, 5, 2, 2}}, batch = {1, 2}, only = {"against_ref", "any_layout"}}
+-- Enough places for several threads: whole images, and rows of one.
+for _, channels in ipairs {2, 9} do
+  for _, images in ipairs {1, 3} do
+    case {op = "grid_sample", name = ("%d images of %d channels"):format(images, channels), batch = {1, 2}, only = {"against_ref", "twice_the_same"},
+      inputs = {{images, channels, 5, 6}, gen.float {images, 25, 41, 2, lo = -1.1, hi = 1.1}}}
+  end
+end
 case {op = "grid_sample", name = "one pixel with corners", inputs = {{1, 1, 1, 1}, gen.float {1, 2, 2, 2}}, attrs = {align_corners = true, padding_mode = "reflection"}, batch = {1, 2}}
 local far = {math.huge, 0, -math.huge, 0, 1e30, 0, 0 / 0, 0, -1e30, 1e30}
 case {op = "grid_sample", name = "far away and nowhere", inputs = {gen.values {1, 1, 2, 2, values = {1, 2, 3, 4}}, gen.values {1, 5, 1, 2, values = far, dtype = "f32"}},

@@ -167,7 +167,7 @@ typedef struct {
   const void *x, *dy, *grid;
   int64_t grid_stride[4];
   capl_tensor *dgrid;
-  void *y;
+  void *y, *to_grid;
   float *sums; /* dx */
 } grid_job;
 
@@ -181,6 +181,12 @@ typedef struct {
 static inline float value_at(const grid_job *job, const void *p, int64_t at)
 {
   return job->real == CAPL_BF16 ? capl_bf16_to_float(((const uint16_t *)p)[at]) : ((const float *)p)[at];
+}
+
+static inline void store_at(capl_dtype real, void *p, int64_t at, float v)
+{
+  if (real == CAPL_BF16) ((uint16_t *)p)[at] = capl_bf16_from_float(v);
+  else ((float *)p)[at] = v;
 }
 
 static inline void add_read(const grid_job *job, reads *r, int64_t n, int64_t h, int64_t w, double weight, double by_x, double by_y)
@@ -237,6 +243,79 @@ static inline void find_reads(const grid_job *job, const spot *s, reads *r)
 /* Fewer channels are read one by one here: a call for each pixel would cost more than they do. */
 enum { FEW = 8 };
 
+/* The four pixels of a place that lies between four of them, all within the image: most places, so they skip the checks of
+** find_reads; what is computed is the same. */
+typedef struct {
+  int64_t row, pixel; /* of the first; the others are one pixel, one row, and both further */
+  double fx, fy, slope_x, slope_y;
+} square;
+
+static inline bool find_square(const grid_job *job, const spot *s, square *q)
+{
+  const int64_t *stride = job->grid_stride;
+  int64_t at = s->n * stride[0] + s->i * stride[1] + s->j * stride[2];
+  if (job->mode != SAMPLE_BILINEAR) return false;
+  double px = sample_position(value_at(job, job->grid, at), job->W, job->padding, job->align, &q->slope_x);
+  double py = sample_position(value_at(job, job->grid, at + stride[3]), job->H, job->padding, job->align, &q->slope_y);
+  if (!(px > 0 && py > 0 && px < (double)(job->W - 1) && py < (double)(job->H - 1))) return false;
+  int64_t left = (int64_t)px, top = (int64_t)py;
+  q->fx = px - (double)left;
+  q->fy = py - (double)top;
+  q->row = s->n * job->H + top;
+  q->pixel = q->row * job->W + left;
+  return q->fx > 0 && q->fy > 0;
+}
+
+/* Shares of the four pixels. */
+static inline void square_weights(const square *q, float *w)
+{
+  w[0] = (float)((1 - q->fx) * (1 - q->fy));
+  w[1] = (float)(q->fx * (1 - q->fy));
+  w[2] = (float)((1 - q->fx) * q->fy);
+  w[3] = (float)(q->fx * q->fy);
+}
+
+static void blend_square(const grid_job *job, const square *q, int64_t at)
+{
+  int64_t C = job->C, one = q->pixel * C, below = one + job->W * C;
+  float w[4];
+  square_weights(q, w);
+  for (int64_t c = 0; c < C; c++, one++, below++)
+    store_at(job->real, job->y, at + c,
+             w[0] * value_at(job, job->x, one) + w[1] * value_at(job, job->x, one + C) + w[2] * value_at(job, job->x, below) +
+               w[3] * value_at(job, job->x, below + C));
+}
+
+/* The gradient of a place k: in x, and in y. */
+static void slope_square(const grid_job *job, const square *q, int64_t k, float *gx, float *gy)
+{
+  int64_t C = job->C, one = q->pixel * C, below = one + job->W * C;
+  float d[4] = {0};
+  for (int64_t c = 0; c < C; c++, one++, below++) {
+    float dy = value_at(job, job->dy, k * C + c);
+    d[0] += dy * value_at(job, job->x, one);
+    d[1] += dy * value_at(job, job->x, one + C);
+    d[2] += dy * value_at(job, job->x, below);
+    d[3] += dy * value_at(job, job->x, below + C);
+  }
+  *gx = (float)(((1 - q->fy) * (d[1] - d[0]) + q->fy * (d[3] - d[2])) * q->slope_x);
+  *gy = (float)(((1 - q->fx) * (d[2] - d[0]) + q->fx * (d[3] - d[1])) * q->slope_y);
+}
+
+static void add_square(const grid_job *job, const square *q, int64_t k)
+{
+  int64_t C = job->C;
+  float *one = job->sums + q->pixel * C, *below = one + job->W * C, w[4];
+  square_weights(q, w);
+  for (int64_t c = 0; c < C; c++) {
+    float dy = value_at(job, job->dy, k * C + c);
+    one[c] += w[0] * dy;
+    one[c + C] += w[1] * dy;
+    below[c] += w[2] * dy;
+    below[c + C] += w[3] * dy;
+  }
+}
+
 static void blend_few(const grid_job *job, const reads *r, int64_t at)
 {
   for (int64_t c = 0; c < job->C; c++) {
@@ -272,8 +351,13 @@ static void sample_part(void *arg, int64_t begin, int64_t end, int thread)
   const grid_job *job = arg;
   const void *taps[4];
   spot s = spot_of(job, begin);
+  square four;
   reads r;
   for (int64_t k = begin; k < end; k++, spot_next(job, &s)) {
+    if (job->C < FEW && find_square(job, &s, &four)) {
+      blend_square(job, &four, k * job->C);
+      continue;
+    }
     find_reads(job, &s, &r);
     if (job->C < FEW) {
       blend_few(job, &r, k * job->C);
@@ -284,31 +368,61 @@ static void sample_part(void *arg, int64_t begin, int64_t end, int thread)
   }
 }
 
-static inline void store_at(capl_dtype real, void *p, int64_t at, float v)
+static void slope_reads(const grid_job *job, const reads *r, int64_t k, float *gx, float *gy)
 {
-  if (real == CAPL_BF16) ((uint16_t *)p)[at] = capl_bf16_from_float(v);
-  else ((float *)p)[at] = v;
+  for (int q = 0; q < r->n && job->mode == SAMPLE_BILINEAR; q++) {
+    float d = dot_at(job, k, r->pixel[q]);
+    *gx += r->by_x[q] * d;
+    *gy += r->by_y[q] * d;
+  }
+}
+
+static inline void store_slope(const grid_job *job, const spot *s, float gx, float gy)
+{
+  const int64_t *stride = job->dgrid->stride;
+  int64_t at = s->n * stride[0] + s->i * stride[1] + s->j * stride[2];
+  store_at(job->real, job->to_grid, at, gx);
+  store_at(job->real, job->to_grid, at + stride[3], gy);
+}
+
+/* Both gradients of whole images. */
+static void images_part(void *arg, int64_t begin, int64_t end, int thread)
+{
+  (void)thread;
+  const grid_job *job = arg;
+  int64_t places = job->h * job->w;
+  spot s = spot_of(job, begin * places);
+  square four;
+  reads r;
+  for (int64_t k = begin * places; k < end * places; k++, spot_next(job, &s)) {
+    float gx = 0, gy = 0;
+    if (job->C < FEW && find_square(job, &s, &four)) {
+      add_square(job, &four, k);
+      slope_square(job, &four, k, &gx, &gy);
+    } else {
+      find_reads(job, &s, &r);
+      for (int q = 0; q < r.n; q++) add_at(job, k, r.weight[q], r.pixel[q]);
+      slope_reads(job, &r, k, &gx, &gy);
+    }
+    store_slope(job, &s, gx, gy);
+  }
 }
 
 static void dgrid_part(void *arg, int64_t begin, int64_t end, int thread)
 {
   (void)thread;
   const grid_job *job = arg;
-  const int64_t *stride = job->dgrid->stride;
-  void *to = capl_tensor_data(job->dgrid);
   spot s = spot_of(job, begin);
+  square four;
   reads r;
   for (int64_t k = begin; k < end; k++, spot_next(job, &s)) {
     float gx = 0, gy = 0;
-    find_reads(job, &s, &r);
-    for (int q = 0; q < r.n && job->mode == SAMPLE_BILINEAR; q++) {
-      float d = dot_at(job, k, r.pixel[q]);
-      gx += r.by_x[q] * d;
-      gy += r.by_y[q] * d;
+    if (job->C < FEW && find_square(job, &s, &four)) slope_square(job, &four, k, &gx, &gy);
+    else {
+      find_reads(job, &s, &r);
+      slope_reads(job, &r, k, &gx, &gy);
     }
-    int64_t at = s.n * stride[0] + s.i * stride[1] + s.j * stride[2];
-    store_at(job->real, to, at, gx);
-    store_at(job->real, to, at + stride[3], gy);
+    store_slope(job, &s, gx, gy);
   }
 }
 
@@ -319,8 +433,13 @@ static void dx_part(void *arg, int64_t begin, int64_t end, int thread)
   const grid_job *job = arg;
   int64_t places = job->h * job->w, first = begin / job->H * places, last = ((end - 1) / job->H + 1) * places;
   spot s = spot_of(job, first);
+  square four;
   reads r;
   for (int64_t k = first; k < last; k++, spot_next(job, &s)) {
+    if (job->C < FEW && find_square(job, &s, &four) && four.row >= begin && four.row + 1 < end) {
+      add_square(job, &four, k);
+      continue;
+    }
     find_reads(job, &s, &r);
     for (int q = 0; q < r.n; q++)
       if (r.row[q] >= begin && r.row[q] < end) add_at(job, k, r.weight[q], r.pixel[q]);
@@ -353,30 +472,34 @@ static capl_status cpu_grid_sample(const capl_call *call)
   return CAPL_OK;
 }
 
-static capl_status run_dx(grid_job *job, capl_tensor *dx)
+/* By images where they are enough for the threads: places are found once for both gradients. Few images are split into
+** rows of dx, and places of the grid; the sums have the same order. */
+static void run_grads(grid_job *job, int64_t images)
 {
-  int64_t numel = capl_tensor_numel(dx), rows = dx->size[0] * dx->size[2];
-  void *memory = NULL;
-  if (numel == 0) return CAPL_OK;
-  if (dx->dtype != CAPL_F32) CAPL_TRY(capl_scratch_get(dx->device, (size_t)numel * sizeof(float), &memory));
-  job->sums = memory ? memory : capl_tensor_data(dx);
-  memset(job->sums, 0, (size_t)numel * sizeof(float));
-  if (job->h * job->w > 0) {
-    int64_t parts = dx->size[0] * job->h * job->w / grain_of(job) + 1;
-    cpu_parallel(rows, (rows + parts - 1) / parts, dx_part, job);
+  int64_t places = images * job->h * job->w, rows = images * job->H, parts = places / grain_of(job) + 1;
+  if (images >= cpu_threads()) {
+    cpu_parallel(images, (images + parts - 1) / parts, images_part, job);
+    return;
   }
-  if (memory) cpu_convert(CAPL_F32, memory, dx->dtype, capl_tensor_data(dx), numel);
-  if (memory) capl_scratch_put(dx->device, memory);
-  return CAPL_OK;
+  cpu_parallel(rows, (rows + parts - 1) / parts, dx_part, job);
+  cpu_parallel(places, grain_of(job), dgrid_part, job);
 }
 
 static capl_status cpu_grid_sample_grad(const capl_call *call)
 {
   grid_job job = grid_job_of(call, call->in[1], call->in[2]);
+  capl_tensor *dx = call->out[0];
+  int64_t numel = capl_tensor_numel(dx);
+  void *memory = NULL;
   job.dy = capl_tensor_data(call->in[0]);
   job.dgrid = call->out[1];
-  CAPL_TRY(run_dx(&job, call->out[0]));
-  cpu_parallel(job.dgrid->size[0] * job.h * job.w, grain_of(&job), dgrid_part, &job);
+  job.to_grid = capl_tensor_data(job.dgrid);
+  if (dx->dtype != CAPL_F32 && numel > 0) CAPL_TRY(capl_scratch_get(dx->device, (size_t)numel * sizeof(float), &memory));
+  job.sums = memory ? memory : capl_tensor_data(dx);
+  if (numel > 0) memset(job.sums, 0, (size_t)numel * sizeof(float));
+  if (capl_tensor_numel(job.dgrid) > 0) run_grads(&job, dx->size[0]);
+  if (memory) cpu_convert(CAPL_F32, memory, dx->dtype, capl_tensor_data(dx), numel);
+  if (memory) capl_scratch_put(dx->device, memory);
   return CAPL_OK;
 }
 

@@ -26,12 +26,14 @@ typedef struct {
   char *to;
   float *sums;
   int64_t begin, end; /* indices of this part; all of them when reading */
+  int64_t skip;       /* this one takes part in nothing */
   atomic_bool *bad;   /* an index was out of range */
 } take_job;
 
-static inline int64_t index_at(const take_job *job, int64_t at)
+/* Index at `at`; wide is job->wide, a constant in inner loops. */
+static inline int64_t index_at(const void *index, bool wide, int64_t at)
 {
-  return job->wide ? ((const int64_t *)job->index)[at] : ((const int32_t *)job->index)[at];
+  return wide ? ((const int64_t *)index)[at] : ((const int32_t *)index)[at];
 }
 
 static inline bool in_range(const take_job *job, int64_t i)
@@ -41,13 +43,17 @@ static inline bool in_range(const take_job *job, int64_t i)
   return false;
 }
 
+/* Loops are made for each type of index and element, with all they use in locals: what they write might be the job. */
+#define INLINE static inline __attribute__((always_inline))
+#define EACH_INDEX(loop, ...) ((job->wide) ? loop(job, true, __VA_ARGS__) : loop(job, false, __VA_ARGS__))
+
 /* ---- moving elements ---- */
 
-#define MOVE(type)                                                                        \
-  {                                                                                       \
-    const type *x = (const type *)from;                                                   \
-    type *y = (type *)to;                                                                 \
-    for (int64_t i = 0; i < n; i++) y[i * step_to] = x[i * step_from];                    \
+#define MOVE(type) \
+  { \
+    const type *x = (const type *)from; \
+    type *y = (type *)to; \
+    for (int64_t i = 0; i < n; i++) y[i * step_to] = x[i * step_from]; \
   }
 
 /* n elements by steps; step_from may be 0. */
@@ -67,34 +73,47 @@ static void move(size_t bytes, int64_t n, const char *from, int64_t step_from, c
 
 /* ---- reading: operands y, index, base ---- */
 
-#define TAKE(type)                                                                        \
-  for (int64_t i = 0; i < n; i++) {                                                       \
-    int64_t k = index_at(job, at[1] + i * step[1]);                                       \
-    if (in_range(job, k))                                                                 \
-      ((type *)job->to)[at[0] + i * step[0]] = ((const type *)job->from)[at[2] + i * step[2] + k * job->p->step]; \
+#define TAKE(type, name) \
+  INLINE void name(const take_job *job, bool wide, int64_t n, const int64_t *at, const int64_t *step) \
+  { \
+    const void *index = job->index; \
+    const type *from = (const type *)job->from + at[2]; \
+    type *to = (type *)job->to + at[0]; \
+    int64_t first = at[1], by_to = step[0], by_index = step[1], by_from = step[2], stride = job->p->step, all = job->p->n; \
+    bool bad = false; \
+    for (int64_t i = 0; i < n; i++) { \
+      int64_t k = index_at(index, wide, first + i * by_index); \
+      if (k >= 0 && k < all) to[i * by_to] = from[i * by_from + k * stride]; \
+      else bad = true; \
+    } \
+    if (bad) atomic_store_explicit(job->bad, true, memory_order_relaxed); \
   }
+TAKE(uint8_t, take_1)
+TAKE(uint16_t, take_2)
+TAKE(uint32_t, take_4)
+TAKE(uint64_t, take_8)
 
 static void take_run(void *arg, int64_t n, const int64_t *at, const int64_t *step)
 {
   const take_job *job = arg;
   if (step[1] == 0) { /* one index for all: a row, or a part of one */
-    int64_t k = index_at(job, at[1]), bytes = (int64_t)job->bytes;
+    int64_t k = index_at(job->index, job->wide, at[1]), bytes = (int64_t)job->bytes;
     if (in_range(job, k))
       move(job->bytes, n, job->from + (at[2] + k * job->p->step) * bytes, step[2], job->to + at[0] * bytes, step[0]);
     return;
   }
   switch (job->bytes) {
-  case 1: TAKE(uint8_t) break;
-  case 2: TAKE(uint16_t) break;
-  case 4: TAKE(uint32_t) break;
-  default: TAKE(uint64_t) break;
+  case 1: EACH_INDEX(take_1, n, at, step); break;
+  case 2: EACH_INDEX(take_2, n, at, step); break;
+  case 4: EACH_INDEX(take_4, n, at, step); break;
+  default: EACH_INDEX(take_8, n, at, step); break;
   }
 }
 
 static take_job job_of(const take_place *p, atomic_bool *bad)
 {
   *bad = false;
-  return (take_job){.p = p, .index = capl_tensor_data(&p->index), .wide = p->index.dtype == CAPL_I64, .bad = bad};
+  return (take_job){.p = p, .skip = p->skip, .index = capl_tensor_data(&p->index), .wide = p->index.dtype == CAPL_I64, .bad = bad};
 }
 
 static capl_status take(capl_tensor *y, const capl_tensor *x, const take_place *p)
@@ -143,7 +162,7 @@ static void write_part(void *arg, int64_t begin, int64_t end, int thread)
 /* Whether a value with index k is this part's; parts that begin with 0 tell of indices out of range. */
 static inline bool is_mine(const take_job *job, int64_t k)
 {
-  if (k >= job->begin && k < job->end) return k != job->p->skip;
+  if (k >= job->begin && k < job->end) return k != job->skip;
   if (job->begin == 0) in_range(job, k);
   return false;
 }
@@ -163,43 +182,58 @@ static capl_status write(const capl_tensor *src, const take_place *p, take_job *
   return *job->bad ? take_need_range(p) : CAPL_OK;
 }
 
-#define PUT(type)                                                                             \
-  for (int64_t i = 0; i < n; i++) {                                                           \
-    int64_t k = index_at(job, at[1] + i * step[1]);                                           \
-    if (is_mine(job, k))                                                                      \
-      ((type *)job->to)[at[2] + i * step[2] + k * job->p->step] = ((const type *)job->from)[at[3] + i * step[3]]; \
+#define PUT(type, name) \
+  INLINE void name(const take_job *job, bool wide, int64_t n, const int64_t *at, const int64_t *step) \
+  { \
+    const take_job own = *job; \
+    const type *from = (const type *)own.from + at[3]; \
+    type *to = (type *)own.to + at[2]; \
+    int64_t first = at[1], by_index = step[1], by_to = step[2], by_from = step[3], stride = own.p->step; \
+    for (int64_t i = 0; i < n; i++) { \
+      int64_t k = index_at(own.index, wide, first + i * by_index); \
+      if (is_mine(&own, k)) to[i * by_to + k * stride] = from[i * by_from]; \
+    } \
   }
+PUT(uint8_t, put_1)
+PUT(uint16_t, put_2)
+PUT(uint32_t, put_4)
+PUT(uint64_t, put_8)
 
 static void put_run(void *arg, int64_t n, const int64_t *at, const int64_t *step)
 {
   const take_job *job = arg;
   switch (job->bytes) {
-  case 1: PUT(uint8_t) break;
-  case 2: PUT(uint16_t) break;
-  case 4: PUT(uint32_t) break;
-  default: PUT(uint64_t) break;
+  case 1: EACH_INDEX(put_1, n, at, step); break;
+  case 2: EACH_INDEX(put_2, n, at, step); break;
+  case 4: EACH_INDEX(put_4, n, at, step); break;
+  default: EACH_INDEX(put_8, n, at, step); break;
   }
 }
 
-static inline float value_at(const take_job *job, int64_t at)
+INLINE void add_each(const take_job *job, bool wide, capl_dtype real, int64_t n, const int64_t *at, const int64_t *step)
 {
-  if (job->real == CAPL_BF16) return capl_bf16_to_float(((const uint16_t *)job->from)[at]);
-  return ((const float *)job->from)[at];
+  const take_job own = *job;
+  float *sums = own.sums + at[2];
+  int64_t first = at[1], by_index = step[1], by_sums = step[2], by_from = step[3], stride = own.p->step;
+  for (int64_t i = 0; i < n; i++) {
+    int64_t k = index_at(own.index, wide, first + i * by_index), source = at[3] + i * by_from;
+    if (!is_mine(&own, k)) continue;
+    sums[i * by_sums + k * stride] +=
+      real == CAPL_BF16 ? capl_bf16_to_float(((const uint16_t *)own.from)[source]) : ((const float *)own.from)[source];
+  }
 }
 
 static void add_run(void *arg, int64_t n, const int64_t *at, const int64_t *step)
 {
   const take_job *job = arg;
   if (step[1] == 0 && step[2] == 1 && step[3] == 1) { /* rows */
-    int64_t k = index_at(job, at[1]);
+    int64_t k = index_at(job->index, job->wide, at[1]);
     if (is_mine(job, k))
       cpu_now->add_row(job->real, n, cpu_at(job->from, job->real, at[3]), job->sums + at[2] + k * job->p->step);
     return;
   }
-  for (int64_t i = 0; i < n; i++) {
-    int64_t k = index_at(job, at[1] + i * step[1]);
-    if (is_mine(job, k)) job->sums[at[2] + i * step[2] + k * job->p->step] += value_at(job, at[3] + i * step[3]);
-  }
+  if (job->real == CAPL_BF16) EACH_INDEX(add_each, CAPL_BF16, n, at, step);
+  else EACH_INDEX(add_each, CAPL_F32, n, at, step);
 }
 
 /* sums += src by index; sums are those of the dense y. */
