@@ -110,6 +110,20 @@ describe("data.explore", function()
     assert.equal(3, found.suggested.channels)
   end)
 
+  it("reads the names as most of them are, whatever a stray file is called", function()
+    for k, stray in ipairs{"7_02.png", "_99.png", ("x"):rep(40) .. "_98.png", "0A_0B_97.png", "plain.png"} do
+      local files = texts(10, k % 2 == 0 and "captcha_%s_%02d.png" or nil)
+      files[11] = stray
+      assert.equal(k % 2 == 0 and "^[^%_]*%_(.-)%_" or "^(.-)%_", explore(folder_of("stray_" .. k, files), {case = "keep"}).label)
+    end
+  end)
+
+  it("does not take the number for the text where texts are no ASCII", function()
+    local files = {}
+    for i = 1, 10 do files[i] = ("%s_%02d.png"):format(i % 2 == 0 and "码" or "验证", i) end
+    raises('charset = "auto", but the label "码" of 码_02.png', explore, folder_of("beyond", files))
+  end)
+
   it("reads the texts out of the usual names", function()
     local numbered, before, in_folders, words = {}, {}, {}, {}
     for i = 1, 12 do

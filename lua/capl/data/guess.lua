@@ -1,7 +1,7 @@
 -- guess.lua: which part of the names of image files is their text: label = "auto".
 --
--- Names are cut at '_', '-', '.', or blanks, whichever all of them have. A part that counts the files, or is a long hash, is
--- no text; of the others the first is.
+-- Names are cut at '_', '-', '.', or blanks, whichever they have. A part that counts the files, or is a long hash, is no text;
+-- of the others the first is. A stray file among many decides nothing.
 -- SPDX-License-Identifier: Apache-2.0
 local guess = {}
 
@@ -15,44 +15,73 @@ local function parent_of(name) return name:match("([^/]+)/[^/]+$") end
 
 -- ---- what parts are ----
 
---- Different whole numbers that lie close together: they count the files.
-local function counts(values)
-  local seen, least, most, n = {}, math.huge, -math.huge, 0
-  for _, value in ipairs(values) do
-    local number = value:match("^%d+$") and tonumber(value)
-    if not number or seen[number] then return false end
-    seen[number] = true
-    least, most, n = math.min(least, number), math.max(most, number), n + 1
-  end
-  return n > 0 and most - least + 1 <= 2 * n + 8
-end
+--- Names that may be unlike the others.
+local function strays(n) return n < 10 and 0 or math.max(1, math.floor(n / 20)) end
 
--- Digits of a checksum or of a time: long, all different, all of one length.
-local function is_hash(values)
-  local seen, length = {}, #values[1]
+local function nearly_all(values, fits)
+  local left = strays(#values)
   for _, value in ipairs(values) do
-    if #value < 10 or #value ~= length or not value:match("^%x+$") or seen[value] then return false end
-    seen[value] = true
+    if not fits(value) then
+      if left == 0 then return false end
+      left = left - 1
+    end
   end
   return true
 end
 
+--- Different whole numbers that lie close together: they count the files.
+local function counts(values)
+  local seen, numbers, stray = {}, {}, strays(#values)
+  local function is_new(value)
+    local number = value:match("^%d+$") and tonumber(value)
+    if not number or seen[number] then return false end
+    seen[number], numbers[#numbers + 1] = true, number
+    return true
+  end
+  if not nearly_all(values, is_new) or #numbers == 0 then return false end
+  table.sort(numbers)
+  local limit = 2 * #numbers + 8
+  for left = 0, math.min(stray, #numbers - 1) do -- strays below the others, and above them
+    if numbers[#numbers - stray + left] and numbers[#numbers - stray + left] - numbers[1 + left] < limit then return true end
+  end
+  return false
+end
+
+-- Digits of a checksum or of a time: long, all different, all of one length.
+local function is_hash(values)
+  local seen, length = {}, #values[math.ceil(#values / 2)]
+  return nearly_all(values, function(value)
+    if #value < 10 or #value ~= length or not value:match("^%x+$") or seen[value] then return false end
+    seen[value] = true
+    return true
+  end)
+end
+
 -- The same word in every name: "captcha_3K9Q".
 local function is_constant(values)
-  for _, value in ipairs(values) do
-    if value ~= values[1] then return false end
-  end
-  return #values > 1
+  local middle = {}
+  for i, value in ipairs(values) do middle[i] = value end
+  table.sort(middle)
+  middle = middle[math.ceil(#middle / 2)]
+  return #values > 1 and nearly_all(values, function(value) return value == middle end)
+end
+
+-- Characters of a text, of more than one byte too; nil if there are blanks or control characters among them.
+local function length_of(value)
+  if not value:match("^[!-~\128-\255]*$") then return nil end
+  return select(2, value:gsub("[^\128-\191]", ""))
 end
 
 local function is_text(values)
   if is_constant(values) or is_hash(values) then return false end
   local longest = 0
-  for _, value in ipairs(values) do
-    if not value:match("^[!-~]*$") then return false end
-    longest = math.max(longest, #value)
-  end
-  return longest > 0 and longest <= TEXT_MAX
+  local short = nearly_all(values, function(value)
+    local length = length_of(value)
+    if not length or length > TEXT_MAX then return false end
+    longest = math.max(longest, length)
+    return true
+  end)
+  return short and longest > 0
 end
 
 -- ---- cutting ----
@@ -63,16 +92,25 @@ local function split(stem, separator)
   return parts
 end
 
---- -> columns[k][i] = part k of stem i; nil unless all have as many parts
+-- How many parts most names have.
+local function usual_number(all)
+  local times, best = {}, 0
+  for _, parts in ipairs(all) do
+    times[#parts] = (times[#parts] or 0) + 1
+    if times[#parts] > (times[best] or 0) then best = #parts end
+  end
+  return best
+end
+
+--- -> columns[k] = parts k of the stems; nil unless all, but for strays, have as many parts
 local function cut(stems, separator)
-  local columns = {}
-  for i, stem in ipairs(stems) do
-    local parts = split(stem, separator)
-    if i > 1 and #parts ~= #columns then return nil end
-    for k, part in ipairs(parts) do
-      columns[k] = columns[k] or {}
-      columns[k][i] = part
-    end
+  local all, columns = {}, {}
+  for i, stem in ipairs(stems) do all[i] = split(stem, separator) end
+  local n = usual_number(all)
+  if not nearly_all(all, function(parts) return #parts == n end) then return nil end
+  for k = 1, n do columns[k] = {} end
+  for _, parts in ipairs(all) do
+    for k = 1, #parts == n and n or 0 do table.insert(columns[k], parts[k]) end
   end
   return columns
 end
