@@ -277,6 +277,11 @@ static int loader_batches(lua_State *L)
   return lua_pushnumber(L, (lua_Number)capl_loader_batches(data_check_box(L, 1, LOADER_TYPE))), 1;
 }
 
+static int loader_batches_left(lua_State *L)
+{
+  return lua_pushnumber(L, (lua_Number)capl_loader_batches_left(data_check_box(L, 1, LOADER_TYPE))), 1;
+}
+
 /* loader:state() -> {seed, epoch, position}; loader:set_state(state) continues there */
 static int loader_state(lua_State *L)
 {
@@ -377,7 +382,7 @@ void bind_open_loader(lua_State *L)
 {
   static const luaL_Reg loader[] = {
       {"epoch", loader_epoch},     {"next", loader_next},   {"samples", loader_samples},
-      {"batches", loader_batches}, {"state", loader_state}, {"set_state", loader_set_state},
+      {"batches", loader_batches}, {"batches_left", loader_batches_left}, {"state", loader_state}, {"set_state", loader_set_state},
       {"state_bytes", loader_state_bytes},
       {"stats", loader_stats},     {"bad", loader_bad},     {"path", loader_path},
       {"measure", loader_measure}, {NULL, NULL}};

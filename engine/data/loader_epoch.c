@@ -92,6 +92,11 @@ uint64_t capl_loader_batches(const capl_loader *l)
   return loader_batches_from(l, 0);
 }
 
+uint64_t capl_loader_batches_left(const capl_loader *l)
+{
+  return l->n_batches - l->delivered;
+}
+
 void capl_loader_state_pack(const capl_loader_state *state, uint8_t bytes[CAPL_LOADER_STATE_BYTES])
 {
   const uint64_t number[] = {state->seed, state->epoch, state->position};

@@ -605,6 +605,7 @@ CAPL_API const char *capl_loader_path(const capl_loader *loader);
 /* Samples this rank gets per epoch, and batches. */
 CAPL_API uint64_t capl_loader_samples(const capl_loader *loader);
 CAPL_API uint64_t capl_loader_batches(const capl_loader *loader);
+CAPL_API uint64_t capl_loader_batches_left(const capl_loader *loader); /* of the epoch that has begun */
 CAPL_API capl_source *capl_loader_source(const capl_loader *loader); /* borrowed */
 CAPL_API capl_pixel_type capl_loader_type(const capl_loader *loader);
 CAPL_API struct capl_device *capl_loader_device(const capl_loader *loader); /* that makes its batches; NULL = the host does */

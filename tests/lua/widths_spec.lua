@@ -144,6 +144,28 @@ describe("images of several widths", function()
     raises("go on only with the batch, shard and drop_last", other.set_state, other, l:state())
   end)
 
+  it("end an epoch after limit_batches, also one that was begun by another run", function()
+    local nn = capl.nn
+    local function steps_of_first_epoch(from, limit)
+      local l, before = loader{dtype = "f32", batch = 2}, loader{dtype = "f32", batch = 2}
+      local model, n = nn.Sequential{nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(1, 1)}, 0
+      if from > 0 then
+        local next_batch = before:epoch(1)
+        for _ = 1, from do next_batch() end
+        l:set_state(before:state())
+      end
+      capl.train.fit{model = model, train = l, val = false, limit_batches = limit, steps = limit, precision = "fp32", capture = false,
+        optimizer = capl.optim.SGD(model:parameters(), {lr = 0.1}),
+        loss = function(output)
+          n = n + (l:state().epoch == 1 and 1 or 0)
+          return output:mean()
+        end}
+      return n
+    end
+    local all = loader{batch = 2}:batches()
+    for from = 7, all - 2, 2 do assert.equal(all - 1 - from, steps_of_first_epoch(from, all - 1)) end
+  end)
+
   it("are shared out among ranks, all of which have the same widths at the same time", function()
     local ranks, seen = {}, {}
     for rank = 0, 2 do

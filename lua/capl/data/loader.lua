@@ -192,6 +192,8 @@ end
 
 --- Batches per epoch.
 function Loader:batches() return self.box:batches() end
+--- Batches that the present epoch has left to give.
+function Loader:batches_left() return self.box:batches_left() end
 --- Samples per epoch.
 function Loader:samples() return self.box:samples() end
 --- {batches, samples, augmented, substituted, bad, wait_seconds, seconds, work_seconds, augment_seconds} since the loader was

@@ -13,7 +13,7 @@ local loaders = {}
 -- Batches of the present epoch that a resumed loader has given already.
 local function given_already(inner, number)
   if inner.resumed ~= number then return 0 end
-  return math.ceil(inner:state().position / (inner.batch * (inner.low and inner.low.world or 1)))
+  return inner:batches() - inner:batches_left()
 end
 
 local function first_batches(inner, most, number, given)
@@ -101,6 +101,7 @@ function loaders.held(from, samples)
 end
 
 function Held:batches() return #self.held end
+function Held:batches_left() return math.max(0, #self.held - self.at.position) end
 function Held:samples() return self.count end
 function Held:stats() -- luacheck: no self
   return {batches = 0, samples = 0, augmented = 0, substituted = 0, bad = 0, wait_seconds = 0, seconds = 0}
