@@ -17,7 +17,7 @@ local p = capl.params {
   case = "keep", -- or upper, lower: texts are read that way, for captchas that take both
   charset = "auto", -- characters; auto: those that occur. More than occur in a few hundred images may be named, such as 0-9A-Z
   style = "mixed", -- of the generator, for the first stage
-  channels = 1, -- 3: colours are looked at
+  channels = "auto", -- 1: gray, 3: colours are looked at; auto: 3 where gray would lose what the texts differ by
   pretrain = 1500, -- steps of the first stage, 0: none
   max_time = "5m", -- when the second stage ends, or before, when the val images are read no better for long
   steps = "none", -- a number: steps of the second stage at the latest
@@ -42,12 +42,13 @@ if p.data == "" then error("--data=DIR is missing: a folder of PNG or JPEG files
 
 local found = data.explore(p.data, {label = p.label, case = p.case})
 local height, narrowest = found.suggested.height, math.huge
+local channels = tonumber(p.channels) or found.suggested.channels
 for _, size in ipairs(found.sizes) do
   local text = found.source:text(size.id)
   if text then narrowest = math.min(narrowest, size.width * height / size.height / #text) end
 end
 local all = data.open(p.data, {
-  label = found.label, case = p.case, charset = p.charset, length = "auto", channels = p.channels,
+  label = found.label, case = p.case, charset = p.charset, length = "auto", channels = channels,
   height = height, widths = found.suggested.widths,
 })
 local parts = {}
@@ -56,7 +57,7 @@ parts.train, parts.val, parts.test = data.split(all, {val = p.val, test = p.test
 -- Captchas of the generator that look like yours in what is known of them.
 local drawn = data.loader {
   source = data.captcha {
-    preset = p.style, charset = all.charset, length = {all.length_min, all.length}, channels = p.channels, height = height,
+    preset = p.style, charset = all.charset, length = {all.length_min, all.length}, channels = channels, height = height,
     width = found.suggested.widths[#found.suggested.widths], seed = p.seed,
   },
   role = "train", batch = p.batch, workers = p.workers, normalize = "standardize", augment = "captcha",
@@ -96,7 +97,7 @@ local Crnn = nn.class("Crnn")
 
 function Crnn:init()
   self.features = nn.Sequential { -- sizes for 48x200 and 4 px a step
-    block(p.channels, 24, 5, 2), -- 24x100
+    block(channels, 24, 5, 2), -- 24x100
     block(24, 48, 3, {2, px / 2}), -- 12x50
     block(48, 48, 3, 1),
     block(48, 96, 3, {2, 1}), -- 6x50

@@ -67,6 +67,17 @@ def draws():
     check(status == 0 and re.search(r"^final exact=.* n=20 ", out, re.M), "crnn_ctc runs on drawn captchas", out + err)
 
 
+def colours():
+    """Red letters on green that is as bright: gray would show next to nothing."""
+    status, out, err = capl("generate", "--out=colour", "--n=20", "--preset=free", "--lines=0", "--dots=0",
+                            "--background=0,118,0..0,118,0", "--ink=232,0,0..232,0,0")
+    check(status == 0, "generate", out + err)
+    for name in ("crnn_ctc.lua", "finetune.lua"):
+        for words, planes in {(): 3, ("--channels=1",): 1}.items():
+            status, out, err = capl("check", recipe(name), "--data=colour", *words)
+            check(status == 0 and f"Conv2d({planes} -> " in out, f"{name} {' '.join(words)} looks at {planes} channels", out + err)
+
+
 def refusals():
     for words, expected in {
         (): "either --data=DIR, your captchas, or --preset=NAME",
@@ -86,6 +97,7 @@ def main():
     how_many_images()
     one_width()
     draws()
+    colours()
     refusals()
 
 
