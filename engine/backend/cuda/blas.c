@@ -3,8 +3,9 @@
 ** cuBLASLt thinks in columns: a row-major matrix is the transposed column-major one, so y = a * b becomes y' = b' * a'.
 ** Its A is our b, its B our a, its m our N, its n our M; a vector per column of y (a bias) is one per row for it, and
 ** the row sums of a are sums over its B.
-** Plans (descriptors and the chosen algorithm) are kept for the life of the process, one per record; choices made by timing
-** also on disk (plan_cache.h), so that the next run makes the same ones. All products share one workspace, which is safe
+** Plans (descriptors and the chosen algorithm) are kept, one per record, up to PLANS_MAX: then the half that was not used for
+** the longest time goes. They are the host's alone: what is queued or recorded has no part of them. Choices made by timing are
+** also kept on disk (plan_cache.h), so that the next run makes the same ones. All products share one workspace, which is safe
 ** on one stream.
 ** SPDX-License-Identifier: Apache-2.0
 */
@@ -20,7 +21,7 @@
 
 /* ---- the library ------------------------------------------------------------------------------ */
 
-enum { BUCKETS = 256, CANDIDATES = 8, TIMED_RUNS = 5 };
+enum { BUCKETS = 256, PLANS_MAX = 4096, CANDIDATES = 8, TIMED_RUNS = 5 };
 
 /* What the library needs to know about one record. */
 typedef struct {
@@ -35,6 +36,7 @@ typedef struct plan {
   bool found; /* the library has an algorithm */
   bool tuned; /* its candidates were timed */
   cublasLtMatmulAlgo_t algo;
+  uint64_t used; /* lib.clock of the last call */
 } plan;
 
 static struct {
@@ -43,6 +45,8 @@ static struct {
   size_t workspace_bytes;
   char scope[400]; /* of choices on disk */
   plan *plans[BUCKETS];
+  size_t count;
+  uint64_t clock;
 } lib;
 
 static capl_status blas_status(cublasStatus_t status, const char *doing)
@@ -309,6 +313,35 @@ static void drop_plan(plan *p)
   free(p);
 }
 
+static int by_age(const void *a, const void *b)
+{
+  uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+  return (x > y) - (x < y);
+}
+
+/* Drops the half that was not used for the longest time; none where there is no memory to find it. */
+static void make_room(void)
+{
+  size_t n = 0;
+  uint64_t *used = malloc(lib.count * sizeof *used);
+  if (!used) return;
+  for (int k = 0; k < BUCKETS; k++)
+    for (const plan *p = lib.plans[k]; p; p = p->next) used[n++] = p->used;
+  qsort(used, n, sizeof *used, by_age);
+  for (int k = 0; k < BUCKETS; k++)
+    for (plan **at = &lib.plans[k]; *at;) {
+      plan *p = *at;
+      if (p->used > used[n / 2]) {
+        at = &p->next;
+        continue;
+      }
+      *at = p->next;
+      drop_plan(p);
+      lib.count--;
+    }
+  free(used);
+}
+
 static capl_status choose(plan *p)
 {
   cublasLtMatmulHeuristicResult_t list[CANDIDATES];
@@ -326,6 +359,7 @@ static capl_status plan_of(const blas_record *record, plan **out)
   plan **bucket = &lib.plans[blas_hash(record) % BUCKETS];
   for (plan *p = *bucket; p; p = p->next)
     if (blas_same(&p->record, record)) {
+      p->used = ++lib.clock;
       *out = p;
       return CAPL_OK;
     }
@@ -334,6 +368,7 @@ static capl_status plan_of(const blas_record *record, plan **out)
     return CAPL_FAIL(CAPL_ESTATE, "a captured step has a matrix product that the steps before it had not: %s",
                      blas_describe(record, text, sizeof text));
   CAPL_TRY(open_library());
+  if (lib.count >= PLANS_MAX) make_room();
   plan *p = calloc(1, sizeof *p);
   if (!p) return CAPL_FAIL(CAPL_ENOMEM, "no memory for the plan of a matrix product");
   p->record = *record;
@@ -343,8 +378,10 @@ static capl_status plan_of(const blas_record *record, plan **out)
     drop_plan(p);
     return status;
   }
+  p->used = ++lib.clock;
   p->next = *bucket;
   *bucket = *out = p;
+  lib.count++;
   return CAPL_OK;
 }
 

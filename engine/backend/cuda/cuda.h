@@ -25,6 +25,8 @@ typedef struct {
   bool autotune;        /* the first call of a shape times its candidates */
   int64_t *rng_delta;   /* device memory: what a replayed step adds to the dropout offsets recorded in it; 0 in eager steps */
   bool capturing;       /* the stream is being recorded into a graph: nothing may wait, build plans or ask the driver */
+  int graphs;           /* recorded steps that may be launched */
+  unsigned graph_age;   /* how often the last of them was let go: a plan that was recorded in this age may be part of one */
 } cu_context;
 
 extern cu_context cu;

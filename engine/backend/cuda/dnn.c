@@ -3,6 +3,10 @@
 ** A table from records to plans; a record met for the first time gets its plan from the cache on disk, or from cuDNN's
 ** heuristics: the first engine that takes it, or with autotune the fastest of several. Whatever a plan is given is
 ** aligned to 16 bytes, since all plans are made for that; what is not (views of images, slices of lists) is copied.
+**
+** Images of many widths have many records: a network of 7 convolutions and norms 35 for each width and batch, so some 1,300
+** for 16 widths with a whole and a last batch. Plans are kept up to DNN_PLANS_MAX; then the half that was not used for the
+** longest time goes. What a recorded step may hold stays as long as there is one: its kernels belong to the plan.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #include <errno.h>
@@ -15,6 +19,10 @@
 #include "backend/cuda/plan_cache.h"
 #include "base/log.h"
 #include "base/text.h"
+
+#ifndef DNN_PLANS_MAX
+#define DNN_PLANS_MAX 4096
+#endif
 
 enum {
   WORKSPACE_MAX = 1 << 30, /* bytes; engines that want more are left out while there are others */
@@ -29,6 +37,9 @@ typedef struct {
   bool used;
   dnn_record record;
   dnn_plan plan; /* .plan NULL: there is no engine */
+  uint64_t ran;  /* state.clock of its last run */
+  bool recorded; /* a captured step took it */
+  unsigned age;  /* cu.graph_age then */
 } entry;
 
 static struct {
@@ -36,6 +47,7 @@ static struct {
   char scope[256]; /* of plans on disk */
   entry *table;    /* open addressing, at most half full */
   size_t slots, count;
+  uint64_t clock;
   dnn_statistics statistics;
 } state;
 
@@ -149,17 +161,68 @@ static capl_status grow(void)
   return CAPL_OK;
 }
 
-static const entry *find(const dnn_record *record)
+static entry *find(const dnn_record *record)
 {
   if (!state.slots) return NULL;
-  const entry *e = place_of(state.table, state.slots, record);
+  entry *e = place_of(state.table, state.slots, record);
   return e->used ? e : NULL;
+}
+
+static bool may_go(const entry *e)
+{
+  return e->used && !(e->recorded && e->age == cu.graph_age);
+}
+
+static int by_age(const void *a, const void *b)
+{
+  uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+  return (x > y) - (x < y);
+}
+
+/* When the median of those that may go ran last; false when there is none. */
+static bool median_run(uint64_t *median)
+{
+  size_t n = 0;
+  uint64_t *ran = malloc(state.slots * sizeof *ran);
+  for (size_t i = 0; ran && i < state.slots; i++)
+    if (may_go(&state.table[i])) ran[n++] = state.table[i].ran;
+  if (n > 0) {
+    qsort(ran, n, sizeof *ran, by_age);
+    *median = ran[n / 2];
+  }
+  free(ran);
+  return n > 0;
+}
+
+/* The older half of what may go goes; what is queued may still use it, so it is waited for. Without memory for a table of
+** the others all stay. */
+static capl_status make_room(void)
+{
+  uint64_t median;
+  if (!median_run(&median)) return CAPL_OK;
+  entry *table = calloc(state.slots, sizeof *table);
+  if (!table) return CAPL_OK;
+  capl_status status = cu_status(cudaStreamSynchronize(cu.stream), "waiting for plans that are let go");
+  if (status != CAPL_OK) {
+    free(table);
+    return status;
+  }
+  for (size_t i = 0; i < state.slots; i++) {
+    entry *e = &state.table[i];
+    bool goes = may_go(e) && e->ran <= median;
+    if (goes) dnn_plan_free(&e->plan), state.count--;
+    else if (e->used) *place_of(table, state.slots, &e->record) = *e;
+  }
+  free(state.table);
+  state.table = table;
+  return CAPL_OK;
 }
 
 static capl_status keep(const dnn_record *record, const dnn_plan *plan)
 {
+  if (state.count >= DNN_PLANS_MAX) CAPL_TRY(make_room());
   if (2 * (state.count + 1) > state.slots) CAPL_TRY(grow());
-  *place_of(state.table, state.slots, record) = (entry){true, *record, *plan};
+  *place_of(state.table, state.slots, record) = (entry){.used = true, .record = *record, .plan = *plan};
   state.count++;
   return CAPL_OK;
 }
@@ -500,11 +563,13 @@ static const char *refusal_here(const dnn_record *record)
 /* Everything between staging and unstaging. */
 static capl_status run_staged(const dnn_record *record, const slots *s)
 {
-  const entry *e = find(record);
+  entry *e = find(record);
   if (!e) {
     CAPL_TRY(make(record, s));
     e = find(record);
   }
+  e->ran = ++state.clock;
+  if (cu.capturing) e->recorded = true, e->age = cu.graph_age;
   CAPL_TRY(need_engine(record, e->plan.plan ? NULL : "none of its engines takes it"));
   CAPL_TRY(execute(&e->plan, s));
   dnn_count(record, dnn_uses_tensor_cores(e->plan.numerical));

@@ -44,6 +44,8 @@ capl_status cu_capture_end(void **graph)
   capl_status status = end_recording(&recorded);
   if (status == CAPL_OK && graph) status = instantiate(recorded, graph);
   if (recorded) cudaGraphDestroy(recorded);
+  if (status == CAPL_OK && graph) cu.graphs++;
+  else if (cu.graphs == 0) cu.graph_age++;
   return graph ? status : CAPL_OK;
 }
 
@@ -65,4 +67,5 @@ void cu_capture_free(void *graph)
 {
   cudaStreamSynchronize(cu.stream); /* launches still queued use it */
   cudaGraphExecDestroy(graph);
+  if (--cu.graphs == 0) cu.graph_age++;
 }

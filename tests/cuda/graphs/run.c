@@ -28,7 +28,7 @@ static struct {
   bool compiled[ENGINES_MAX + 1], broken[ENGINES_MAX + 1]; /* broken: no plan can be made */
   bool text_refused;               /* saved plans are not read */
   bool execution_fails;
-  int graphs, plans_made, plans_live, loaded, executed;
+  int graphs, plans_made, plans_live, loaded, executed, waited;
   int engine;                      /* of the last execution */
   const dnn_record *record;        /* being run */
   float eps, momentum;
@@ -198,6 +198,8 @@ cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t
 }
 
 /* ---- CUDA, and the rest of the backend ---------------------------------------------------------------------- */
+
+cudaError_t cudaStreamSynchronize(cudaStream_t stream) { return (void)stream, fake.waited++, cudaSuccess; }
 
 cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind, cudaStream_t stream)
 {
@@ -407,6 +409,54 @@ static void no_plan_is_made_inside_a_captured_step(void **state)
   need_written(DNN_Y, 0, 1);
 }
 
+/* Images of another width. */
+static void run_width(int width)
+{
+  char text[128];
+  snprintf(text, sizeof text, "conv2d f32 x=1,2,4,%d y=1,3,4,%d kernel=3,3 padding=1,1", width, width);
+  assert_ok(run(text, 0));
+}
+
+static void plans_are_kept_up_to_a_limit_and_the_oldest_go(void **state)
+{
+  (void)state;
+  for (int width = 1; width <= 8; width++) run_width(width);
+  run_width(1); /* used again, so 2 to 5 and the median are the older ones */
+  run_width(9);
+  assert_int_equal(fake.plans_live, 4);
+  assert_int_equal(fake.waited, 1);
+  int read = fake.loaded;
+  run_width(1);
+  run_width(7);
+  assert_int_equal(fake.loaded, read);
+  run_width(2); /* from the disk */
+  assert_int_equal(fake.loaded, read + 1);
+  for (int width = 1; width <= 40; width++) {
+    run_width(width);
+    assert_true(fake.plans_live <= 8);
+  }
+}
+
+static void plans_of_recorded_steps_stay_while_there_is_one(void **state)
+{
+  (void)state;
+  run_width(1);
+  cu.capturing = true;
+  run_width(1);
+  cu.capturing = false;
+  cu.graphs = 1;
+  for (int width = 2; width <= 40; width++) run_width(width);
+  int read = fake.loaded;
+  cu.capturing = true;
+  run_width(1); /* still there */
+  cu.capturing = false;
+  cu.graphs = 0, cu.graph_age++;
+  for (int width = 2; width <= 40; width++) run_width(width);
+  read = fake.loaded;
+  run_width(1);
+  assert_int_equal(fake.loaded, read + 1);
+}
+
 static void a_kept_plan_that_cudnn_does_not_read_is_made_again(void **state)
 {
   (void)state;
@@ -537,6 +587,8 @@ int main(void)
     TEST(timing_does_not_update_running_statistics_twice),
     TEST(a_record_without_engine_is_refused_and_remembered),
     TEST(no_plan_is_made_inside_a_captured_step),
+    TEST(plans_are_kept_up_to_a_limit_and_the_oldest_go),
+    TEST(plans_of_recorded_steps_stay_while_there_is_one),
     TEST(a_kept_plan_that_cudnn_does_not_read_is_made_again),
     TEST(other_versions_of_cudnn_have_plans_of_their_own),
     TEST(an_older_cudnn_is_refused_with_both_versions),
