@@ -148,7 +148,8 @@ local function backward(case, outputs, carries, device, plain)
 end
 
 --- Runs a case once: {outputs = lists of values, sizes, inputs after the call, grads by input}.
--- how: {layout = "permuted"|"narrowed"|nil, grad = whether to run backward, plain = the loss is the plain sum}.
+-- how: {layout = "permuted"|"narrowed"|nil, grad = whether to run backward, plain = the loss is the plain sum,
+-- brief = what became of the inputs is not asked}.
 local function run(case, device, dtype, drawn, how)
   how = how or {}
   local leaves, inputs, result = {}, {}, {outputs = {}, sizes = {}, dtypes = {}, carries = {}, after = {}, grads = {}}
@@ -165,7 +166,7 @@ local function run(case, device, dtype, drawn, how)
     if device ~= "meta" then result.outputs[k] = values_of(y) end
   end
   if device == "meta" then return result end
-  for i in ipairs(case.inputs) do
+  for i in ipairs(how.brief and {} or case.inputs) do
     if inputs[i] then result.after[i] = values_of(inputs[i]) end
   end
   if how.grad then
@@ -176,6 +177,23 @@ local function run(case, device, dtype, drawn, how)
     end
   end
   return result
+end
+
+-- What several checks of a case begin with is run once: the case as drawn, its loss walked back where it has one.
+-- Only the latest case is kept: busted takes them one after the other.
+local latest = {}
+
+local function known(case)
+  if latest.case ~= case then latest = {case = case, drawn = draw(case), runs = {}} end
+  return latest
+end
+
+local function drawn_once(case) return known(case).drawn end
+
+local function run_once(case, device, dtype)
+  local runs, key = known(case).runs, device .. " " .. dtype
+  runs[key] = runs[key] or run(case, device, dtype, drawn_once(case), {grad = harness.ops[case.op].differentiable})
+  return runs[key]
 end
 
 ---- comparing ---------------------------------------------------------------------------------
@@ -226,43 +244,49 @@ end
 
 ---- the checks --------------------------------------------------------------------------------
 
--- How the loss of a case changes between two values of one input element; carries: the outputs that are part of
+-- Weights by output; none for outputs that are no part of the loss.
+local function weights_of(case, result)
+  local weights = {}
+  for k in ipairs(result.outputs) do
+    weights[k] = result.carries[k] and loss_weights(case, k, result.sizes[k]) or nil
+  end
+  return weights
+end
+
+-- How the loss of a case changes between two values of one input element; weights: of the outputs that are part of
 -- the loss. Differences are taken output by output: the difference of two large sums would drown in rounding.
-local function loss_difference(case, carries, drawn, values, e, above, below)
+local function loss_difference(case, weights, drawn, values, e, above, below)
   local x, difference = values[e], 0
   values[e] = above
-  local high = run(case, "ref", "f64", drawn)
+  local high = run(case, "ref", "f64", drawn, {brief = true})
   values[e] = below
-  local low = run(case, "ref", "f64", drawn)
+  local low = run(case, "ref", "f64", drawn, {brief = true})
   values[e] = x
-  for k, outputs in ipairs(high.outputs) do
-    if carries[k] then
-      local w = loss_weights(case, k, high.sizes[k])
-      for i, v in ipairs(outputs) do difference = difference + w[i] * (v - low.outputs[k][i]) end
-    end
+  for k, w in pairs(weights) do
+    for i, v in ipairs(high.outputs[k]) do difference = difference + w[i] * (v - low.outputs[k][i]) end
   end
   return difference
 end
 
-local function slope(case, carries, drawn, i, e)
+local function slope(case, weights, drawn, i, e)
   local x = drawn[i].values[e]
   local step = FD_STEP * math.max(1, math.abs(x))
-  return loss_difference(case, carries, drawn, drawn[i].values, e, x + step, x - step) / (2 * step)
+  return loss_difference(case, weights, drawn, drawn[i].values, e, x + step, x - step) / (2 * step)
 end
 
 local checks = {}
 
 function checks.finite_differences(case, fail)
-  local drawn = draw(case)
-  local analytic = run(case, "ref", "f64", drawn, {grad = true})
+  local drawn, analytic = draw(case), run_once(case, "ref", "f64")
   if not analytic.walked then return fail("no gradient was recorded") end
+  local weights = weights_of(case, analytic)
   for i in ipairs(case.inputs) do
     if wants_gradient(case, i) then
       local grad, n = analytic.grads[i], #drawn[i].values
       if not grad then return fail("input %d got no gradient", i) end
       local scale, stride = scale_of(grad), math.max(1, math.ceil(n / FD_ELEMENTS))
       for e = 1, n, stride do
-        local numeric = slope(case, analytic.carries, drawn, i, e)
+        local numeric = slope(case, weights, drawn, i, e)
         if not (math.abs(numeric - grad[e]) <= tolerance_of(case, "f64") * (1 + math.abs(grad[e]) + scale)) then
           return fail("gradient of input %d, element %d is %.9g, finite differences give %.9g", i, e, grad[e], numeric)
         end
@@ -283,15 +307,13 @@ function checks.expected(case, fail, device)
 end
 
 function checks.inputs_unharmed(case, fail)
-  local drawn = draw(case)
-  for i, values in pairs(run(case, "ref", "f64", drawn).after) do
-    if not (case.writes and case.writes[i]) then compare("input " .. i .. " afterwards", values, drawn[i].values, 0, fail) end
+  for i, values in pairs(run_once(case, "ref", "f64").after) do
+    if not (case.writes and case.writes[i]) then compare("input " .. i .. " afterwards", values, drawn_once(case)[i].values, 0, fail) end
   end
 end
 
 function checks.meta_shapes(case, fail)
-  local drawn = draw(case)
-  local want, got = run(case, "ref", "f32", drawn), run(case, "meta", "f32", drawn)
+  local want, got = run_once(case, "ref", "f32"), run(case, "meta", "f32", drawn_once(case))
   for k, size in ipairs(want.sizes) do
     if shape_text(got.sizes[k]) ~= shape_text(size) or got.dtypes[k] ~= want.dtypes[k] then
       fail("output %d is %s %s on meta, %s %s on ref", k, shape_text(got.sizes[k]), got.dtypes[k], shape_text(size), want.dtypes[k])
@@ -300,20 +322,17 @@ function checks.meta_shapes(case, fail)
 end
 
 function checks.against_ref(case, fail, device, dtype)
-  local drawn, grad = draw(case), harness.ops[case.op].differentiable
-  local want = run(case, "ref", dtype, drawn, {grad = grad})
-  compare_runs(run(case, device, dtype, drawn, {grad = grad}), want, tolerance_of(case, dtype), fail)
+  compare_runs(run_once(case, device, dtype), run_once(case, "ref", dtype), tolerance_of(case, dtype), fail)
 end
 
 function checks.twice_the_same(case, fail, device, dtype)
-  local drawn, grad = draw(case), harness.ops[case.op].differentiable
-  local first = run(case, device, dtype, drawn, {grad = grad})
-  compare_runs(run(case, device, dtype, drawn, {grad = grad}), first, 0, fail)
+  local again = run(case, device, dtype, drawn_once(case), {grad = harness.ops[case.op].differentiable})
+  compare_runs(again, run_once(case, device, dtype), 0, fail)
 end
 
 function checks.any_layout(case, fail, device, dtype)
-  local drawn, grad = draw(case), harness.ops[case.op].differentiable
-  local plain = run(case, device, dtype, drawn, {grad = grad})
+  local drawn, grad = drawn_once(case), harness.ops[case.op].differentiable
+  local plain = run_once(case, device, dtype)
   for layout in pairs(LAYOUTS) do
     local function fail_layout(...) fail("%s inputs: %s", layout, string.format(...)) end
     local tolerance = device == "ref" and 1e-12 or tolerance_of(case, dtype)
