@@ -4,7 +4,6 @@
 #ifndef CAPL_BASE_FLOAT16_H
 #define CAPL_BASE_FLOAT16_H
 
-#include <math.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -57,13 +56,14 @@ static inline uint16_t capl_f16_from_float(float f)
   return (uint16_t)(sign | (rounded - (112u << 23)) >> 13);
 }
 
-/* Rounds to odd: a later rounding to 16 bits then gives what one rounding of v would give. */
+/* Rounds to odd: a later rounding to 16 bits then gives what one rounding of v would give. Without math.h: kernels that are
+** compiled at run time declare its functions themselves. */
 static inline float capl_float_to_odd(double v)
 {
   float f = (float)v;
-  if (isnan(v) || isinf(v) || (double)f == v) return f;
+  if (v != v || (double)f == v) return f; /* no number, or exact, as infinities are */
   uint32_t bits = capl_float_to_bits(f);
-  if (isinf(f) || fabs((double)f) > fabs(v)) bits--; /* towards zero */
+  if ((f < 0 ? -(double)f : (double)f) > (v < 0 ? -v : v)) bits--; /* towards zero */
   return capl_bits_to_float(bits | 1);
 }
 
