@@ -16,13 +16,14 @@ local p = capl.params {
   wild = false, -- scores far too large at first
   seed_val = 9, -- of the val images
   folder = "", -- training images
+  charset = "012", -- of them
   loop = false, -- one of its own
   epochs = 2,
 }
 local function drawn(seed, count)
   return data.captcha {charset = "01", length = 1, width = 24, height = 24, count = count, fixed = true, seed = seed}
 end
-local source = p.folder ~= "" and data.folder(p.folder, {label = "_(.-)%.", charset = "012", length = 1}) or drawn(3, 320)
+local source = p.folder ~= "" and data.folder(p.folder, {label = "_(.-)%.", charset = p.charset, length = 1}) or drawn(3, 320)
 local function loader(what, role) return data.loader {source = what, role = role, batch = 16, workers = 0} end
 local images = loader(source, "train")
 local val = loader(p.folder ~= "" and source or drawn(p.seed_val, 64), "val")
@@ -74,7 +75,7 @@ def fine():
     found, everything = look("ill.lua")
     found.pop("data starvation", None)  # on a machine that others use
     check(found == {}, "a sound recipe has no faults", json.dumps(found, indent=1))
-    check(len(everything["findings"]) == 11, "all rules were looked at", json.dumps(everything, indent=1))
+    check(len(everything["findings"]) == 12, "all rules were looked at", json.dumps(everything, indent=1))
     check(not os.path.exists("runs"), "doctor leaves no files", "")
 
 
@@ -82,7 +83,7 @@ def faults():
     found, _ = look("ill.lua", "--dead", "--seed_val=3")
     has(found, "dead units", "error", "32 of the 32 channels behind body.3", "ill.lua:")
     has(found, "gradients", "error", "first.weight vanishes")
-    has(found, "copies and leaks", "error", "of the first images of val are training images, too", "ill.lua:13")
+    has(found, "copies and leaks", "error", "of the first images of val are training images, too", "ill.lua:14")
     found, _ = look("ill.lua", "--lr=1000", "--idle")
     has(found, "learning rate", "error", "the loss runs away", "ill.lua:3", "--lr=")
     has(found, "gradients", "error", "idle", "takes no part in the loss")
@@ -98,6 +99,11 @@ def of_files():
     found, _ = look("ill.lua", "--folder=pictures")
     has(found, "copies and leaks", "error", "40 of 40 val images are in the training set", "another split")
     has(found, "charset", "warning", "1 of the 3 characters of the charset occur in no training text: 2")
+    for k, name in enumerate(sorted(os.listdir("pictures"))):
+        if name.endswith("_1.png"):
+            os.rename(f"pictures/{name}", f"pictures/{k}_{'aA'[k % 2]}.png")
+    found, _ = look("ill.lua", "--folder=pictures", "--charset=0aA")
+    has(found, "case", "note", "letters in both cases: A/a (", "case = \"lower\"")
 
 
 def own_loop():
@@ -105,7 +111,7 @@ def own_loop():
     found.pop("data starvation", None)
     check(found == {}, "a sound loop of one's own has no faults", json.dumps(found))
     skipped = [f["rule"] for f in everything["findings"] if f["severity"] == "skipped"]
-    check(skipped == ["label length", "one batch by heart"], "what cannot be looked at there is told", str(skipped))
+    check(skipped == ["case", "label length", "one batch by heart"], "what cannot be looked at there is told", str(skipped))
     found, _ = look("ill.lua", "--loop", "--dead", "--idle", "--epochs=1")
     has(found, "dead units", "error", "32 of the 32 channels behind body.3")
     has(found, "gradients", "error", "takes no part in the loss")
@@ -139,6 +145,28 @@ def runs():
     has(found, "end", "error", "killed at step 40", "--resume")
 
 
+def readings():
+    """Runs that read texts: one that says the same always, one that says nothing, one that knows its images by heart."""
+    def run(name, counts, exact, loss, augment):
+        os.makedirs(name)
+        rows = [{"step": k, "loss": max(20 / k ** 2, loss * (9 if k % 13 == 0 else 1))} for k in range(1, 41)]
+        rows += [{"step": k, "val_loss": 1, "val_exact": exact} for k in (20, 40)]
+        for file, told in (("settings.json", {"recipe": "ill.lua", "settings": {"augment": {"value": augment}}, "data": {"train": {"count": 300, "length": 4}}}),
+                           ("evaluation.json", {"kind": "text", "exact": exact, "confusion": {"labels": ["a", "b", ""], "counts": counts}})):
+            with open(f"{name}/{file}", "w", encoding="utf-8") as out:
+                json.dump(told, out)
+        with open(f"{name}/metrics.jsonl", "w", encoding="utf-8") as out:
+            out.write("".join(json.dumps(row) + "\n" for row in sorted(rows, key=lambda row: row["step"])))
+        return look(name)[0]
+    found = run("same", [[10, 90, 0], [5, 15, 0], [0, 0, 0]], 0.0, 1.0, True)
+    has(found, "readings", "error", "collapsed to one character: 'b' is 88 % of what was read and 17 % of what was meant")
+    check("small set" not in found, "which is no learning by heart", str(found))
+    has(run("nothing", [[0, 0, 60], [0, 0, 60], [0, 0, 0]], 0.0, 1.0, True), "readings", "error", "nothing was read: 0 characters of 120")
+    found = run("heart", [[50, 10, 0], [10, 50, 0], [0, 0, 0]], 0.6, 0.01, False)
+    has(found, "small set", "warning", "300 training images are learnt by heart", "60 % are", "augment = true; recipes/finetune.lua", "--learning_curve")
+    check("readings" not in found and "loss" not in found, "jumps of a loss that is next to nothing are none", str(found))
+
+
 def refused():
     for words, text in [(["nowhere"], "cannot read recipe nowhere"), (["bad", "worse"], "takes one recipe, or the folder of one run"),
                         (["pictures"], "is not the folder of a run"), (["ill.lua", "--lrr=1"], "lrr")]:
@@ -154,6 +182,7 @@ def main():
     of_files()
     own_loop()
     runs()
+    readings()
     refused()
 
 

@@ -11,6 +11,7 @@ local doctor = {}
 doctor.of_recipe = {
   require "doctor.labels",
   require "doctor.charset",
+  require "doctor.case",
   require "doctor.balance",
   require "doctor.copies",
   require "doctor.output",
@@ -26,6 +27,8 @@ doctor.of_run = {
   require "doctor.run_end",
   require "doctor.run_curve",
   require "doctor.run_gap",
+  require "doctor.run_small",
+  require "doctor.run_readings",
   require "doctor.run_starvation",
   require "doctor.run_heat",
 }

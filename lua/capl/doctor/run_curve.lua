@@ -2,6 +2,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 local JUMP = 3 -- times the median of the points before
 local BEFORE = 10
+local TINY = 0.05 -- of the first loss: what is below is told by few samples, and jumps in sound runs
 
 local function is_number(x) return type(x) == "number" and x == x and math.abs(x) < math.huge end
 
@@ -14,10 +15,11 @@ end
 
 -- Steps at which the loss jumped far above what it was.
 local function jumps(points)
-  local out, window = {}, {}
+  local out, window, first = {}, {}, nil
   for _, p in ipairs(points) do
     if is_number(p.loss) then
-      if #window == BEFORE and p.loss > JUMP * math.abs(median(window)) + 1e-3 then out[#out + 1] = p.step end
+      first = first or math.abs(p.loss)
+      if #window == BEFORE and p.loss > math.max(JUMP * math.abs(median(window)) + 1e-3, TINY * first) then out[#out + 1] = p.step end
       window[#window + 1] = p.loss
       if #window > BEFORE then table.remove(window, 1) end
     end

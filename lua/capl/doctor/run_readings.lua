@@ -1,0 +1,46 @@
+-- run_readings.lua: readings that have collapsed: nothing at all, or nearly always the same character.
+-- SPDX-License-Identifier: Apache-2.0
+local value = require "report.value"
+
+local MOST = 0.5 -- of all characters that were read, from which on one of them is told
+local TIMES = 3 -- what it was meant
+local LEAST = 50 -- characters
+
+-- What was read and meant how often: {label = {read =, meant =}}, both sums. "" is nothing.
+local function counted(confusion)
+  local by, read, meant = {}, 0, 0
+  for i, label in ipairs(confusion.labels) do by[label] = by[label] or {read = 0, meant = 0, at = i} end
+  for i, want in ipairs(confusion.labels) do
+    for k, got in ipairs(confusion.labels) do
+      local n = confusion.counts[i][k]
+      by[want].meant, by[got].read = by[want].meant + n, by[got].read + n
+      if got ~= "" then read = read + n end
+      if want ~= "" then meant = meant + n end
+    end
+  end
+  return by, read, meant
+end
+
+local function check(ctx)
+  local evaluation = ctx.r.evaluation
+  local confusion = value.table(evaluation, "confusion")
+  if value.text(evaluation, "kind") ~= "text" or not value.has(confusion) then return ctx:skip("no evaluation of texts is here") end
+  local by, read, meant = counted(confusion)
+  if meant < LEAST then return ctx:skip("too few characters to tell") end
+  local where = ctx:line("lr%s*=", "optim%.")
+  if read < 0.01 * meant then
+    return ctx:error(("nothing was read: %d characters of %d; a CTC model that says blank everywhere has not begun to learn"):format(
+      read, meant), {where = where, write = "what capl doctor says of the recipe: first its lr, clip_norm, and labels that fit the images"})
+  end
+  for label, n in pairs(by) do
+    local share = n.read / read
+    if label ~= "" and share > MOST and share > TIMES * n.meant / meant then
+      return ctx:error(("readings have collapsed to one character: '%s' is %.0f %% of what was read and %.0f %% of what was meant"):format(
+        label, 100 * share, 100 * n.meant / meant),
+        {where = where, write = "a lower lr or a longer warmup; look whether labels belong to their images (capl data preview)"})
+    end
+  end
+  return ("%d characters read, %d meant"):format(read, meant)
+end
+
+return {name = "readings", check = check}

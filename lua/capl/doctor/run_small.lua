@@ -1,0 +1,43 @@
+-- run_small.lua: few images that are learnt by heart: training texts read far better than others, as their loss tells.
+-- SPDX-License-Identifier: Apache-2.0
+local value = require "report.value"
+
+local FEW = 10000 -- images; with more the remedies are others
+local GAP = 0.15 -- of whole texts
+local RECENT = 0.1 -- share of the curve
+
+-- exp(-mean loss of a character * characters) is how likely the model finds a whole text of its training.
+local function share_read(points, length)
+  local first, sum, n = math.max(1, math.floor(#points * (1 - RECENT))), 0, 0
+  for i = first, #points do
+    local loss = value.number(points[i], "loss")
+    if loss then sum, n = sum + loss, n + 1 end
+  end
+  return n > 0 and math.exp(-length * sum / n) or nil
+end
+
+local function remedies(r)
+  local list, augment = {}, value.at(r.settings, "settings", "augment", "value")
+  if augment == false or augment == "none" then list[1] = "augment = true" end
+  list[#list + 1] = "recipes/finetune.lua, which learns from drawn captchas first"
+  list[#list + 1] = "more images (--learning_curve tells how many)"
+  return "in this order: " .. table.concat(list, "; ")
+end
+
+local function check(ctx)
+  local r = ctx.r
+  local set = value.table(r.settings, "data", "train")
+  local count, length = value.number(set, "count"), value.number(set, "length")
+  local last = r.evaluations[#r.evaluations]
+  local exact = last and value.number(last, "val_exact")
+  if not count or not length or not exact then return ctx:skip("no training set and no evaluation of texts are told of") end
+  local read = share_read(r.points, length)
+  if not read then return ctx:skip("the curve has no losses") end
+  if count < FEW and read - exact > GAP then
+    ctx:warn(("%d training images are learnt by heart: their loss is that of %.0f %% of the texts read, and of the val images %.0f %% are")
+      :format(count, 100 * read, 100 * exact), {where = ctx:line("augment%s*=", "data%.loader"), write = remedies(r)})
+  end
+  return ("the loss of the training images is that of %.0f %% of the texts, of val images %.0f %% are read"):format(100 * read, 100 * exact)
+end
+
+return {name = "small set", check = check}
