@@ -99,13 +99,19 @@ static capl_dtype widest_of(const capl_op *op, capl_tensor *const *in, int n_in)
   return widest;
 }
 
+/* Inputs that are multiplied with each other: two, and of attention three. */
+static int factors_of(const capl_op *op)
+{
+  return strncmp(op->ins, "q, k, v", 7) == 0 ? 3 : 2;
+}
+
 /* dtype input i is wanted in. */
 static capl_dtype wanted(const capl_op *op, capl_dtype widest, const capl_tensor *t, int i)
 {
   switch (op->amp) {
   case CAPL_AMP_LOW: {
-    /* Only the two factors: a bias is added to f32 sums and keeps its bits. */
-    bool castable = i < 2 && low != CAPL_F32 && (t->dtype == CAPL_F32 || is_16_bit(t->dtype));
+    /* Only the factors: a bias is added to f32 sums and keeps its bits. */
+    bool castable = i < factors_of(op) && low != CAPL_F32 && (t->dtype == CAPL_F32 || is_16_bit(t->dtype));
     return castable ? low : t->dtype;
   }
   case CAPL_AMP_F32: return is_16_bit(t->dtype) ? CAPL_F32 : t->dtype;
