@@ -2,10 +2,11 @@
 """captcha_cnn's training step on a GPU in PyTorch, in each of the ways its users would try: the peer to beat.
 
 usage: torch_peer.py [--batches=512,1024] [--precisions=fp32,tf32,fp16,bf16] [--modes=eager,compile] [--steps=50]
-                     [--rounds=5] [--data] [--device=cuda]
+                     [--rounds=5] [--data] [--layers] [--device=cuda]
 Prints one line of JSON per case: mode, precision, batch, step_ms (median of the rounds, device events), images_per_s,
 peak_bytes; a case that fails has "error" instead. --data: also with a data set of u8 images on the GPU, shuffled, and
-augmented by a compiled affine warp (grid_sample) with contrast, brightness and noise.
+augmented by a compiled affine warp (grid_sample) with contrast, brightness and noise. --layers: instead, single layers
+forward and backward, as bench/gpu/layers.lua has them, by cuDNN's LSTM and PyTorch's best attention: layer, precision, ms.
 Everything PyTorch offers is on: channels_last, fused AdamW, cudnn.benchmark, autocast with GradScaler for fp16;
 "compile" is torch.compile with mode max-autotune, which captures CUDA graphs itself.
 SPDX-License-Identifier: Apache-2.0
@@ -155,6 +156,70 @@ def measure(args, device, mode, precision, batch, data):
             "images_per_s": round(batch / seconds, 1), "peak_bytes": peak}
 
 
+def make_layer(name, n, device):
+    """The forward function of a layer, and what has gradients."""
+    def random(*size):
+        return torch.randn(*size, device=device, requires_grad=True)
+
+    if name in ("lstm", "gru"):
+        layer = getattr(nn, name.upper())(128, 128, 2, bidirectional=True).to(device)
+        x = random(50, n, 128)
+        return lambda: layer(x)[0], [x, *layer.parameters()]
+    if name == "ctc":
+        scores, texts = random(50, n, 37), torch.arange(1, 7, device=device).repeat(n, 1)
+        steps, lengths = torch.full((n,), 50, device=device), torch.full((n,), 6, device=device)
+        return lambda: F.ctc_loss(scores.log_softmax(-1), texts, steps, lengths, zero_infinity=True), [scores]
+    if name == "attention":
+        qkv = [random(n, 8, 128, 64) for _ in range(3)]
+        return lambda: F.scaled_dot_product_attention(*qkv), qkv
+    layer, x = {
+        "layer_norm": lambda: (nn.LayerNorm(256), random(128 * n, 256)),
+        "depthwise": lambda: (nn.Conv2d(64, 64, 3, padding=1, groups=64), random(n, 64, 30, 80)),
+        "transposed": lambda: (nn.ConvTranspose2d(64, 64, 4, stride=2, padding=1), random(n, 64, 15, 40)),
+    }[name]()
+    layer = layer.to(device)
+    if x.dim() == 4:
+        layer, x = layer.to(memory_format=torch.channels_last), x.detach().to(memory_format=torch.channels_last).requires_grad_()
+    return lambda: layer(x), [x, *layer.parameters()]
+
+
+LAYERS = ["lstm", "gru", "ctc", "layer_norm", "attention", "depthwise", "transposed"]
+
+
+def measure_layer(args, device, name, precision):
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = precision == "tf32"
+    low = {"fp16": torch.float16, "bf16": torch.bfloat16}.get(precision)
+    forward, owners = make_layer(name, 2 if args.small else 256, device)
+
+    def step():
+        for owner in owners:
+            owner.grad = None
+        with torch.autocast(device.type, dtype=low or torch.bfloat16, enabled=low is not None):
+            loss = forward().float().mean()
+        loss.backward()
+
+    clock, times = Clock(device), []
+    for _ in range(min(WARM_UP, args.steps)):
+        step()
+    for _ in range(args.rounds):
+        began = clock.now()
+        for _ in range(args.steps):
+            step()
+        times.append(clock.between(began, clock.now()) / args.steps)
+    return round(1e3 * statistics.median(times), 4)
+
+
+def print_layers(args, device):
+    for precision in args.precisions.split(","):
+        for name in LAYERS:
+            case = {"layer": name, "precision": precision}
+            try:
+                case["ms"] = measure_layer(args, device, name, precision)
+            except Exception as error:  # the next case may still work
+                case["error"] = f"{type(error).__name__}: {error}".splitlines()[0][:200]
+            print(json.dumps(case), flush=True)
+
+
 def main():
     parser = argparse.ArgumentParser(usage=__doc__)
     parser.add_argument("--batches", default="512,1024")
@@ -163,10 +228,15 @@ def main():
     parser.add_argument("--steps", type=int, default=50)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--data", action="store_true")
+    parser.add_argument("--layers", action="store_true")
+    parser.add_argument("--small", action="store_true", help="two samples: to try this file")
     parser.add_argument("--device", default="cuda")
     args = parser.parse_args()
     device = torch.device(args.device)
     torch.backends.cudnn.benchmark = True
+    if args.layers:
+        print_layers(args, device)
+        return
     name = torch.cuda.get_device_name() if device.type == "cuda" else "cpu"
     for precision in args.precisions.split(","):
         for batch in map(int, args.batches.split(",")):

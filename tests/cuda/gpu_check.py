@@ -24,9 +24,17 @@ for _ = 1, 10 do opt:backward_step(model(x):mean()) end
 # Writes down what it was asked, and has two answers.
 STAND_IN = """#!/bin/sh
 echo "$*" >>"{folder}/asked"
-case $1 in
-  bench) cat "{folder}/figures.json" ;;
+case "$*" in
+  */layers.lua*) echo '{{"layer": "lstm", "precision": "bf16", "ms": 1.5000}}' ;;
+  bench*) cat "{folder}/figures.json" ;;
   *) echo '{{"case": "warp", "dtype": "f32", "normalize": "unit", "ms": 1.5, "gb_s": 100.0, "floor_ms": 1.0, "ratio": 1.50}}' ;;
+esac
+"""
+
+# A PyTorch with a GPU, and one layer's time.
+PYTHON = """#!/bin/sh
+case "$*" in
+  *--layers*) echo '{"layer": "lstm", "precision": "bf16", "ms": 3.0}' ;;
 esac
 """
 
@@ -53,9 +61,12 @@ def main(folder):
     figures = figures_of(folder)
     with open(f"{folder}/capl", "w", encoding="utf-8") as file:
         file.write(STAND_IN.format(folder=folder))
-    os.chmod(f"{folder}/capl", 0o755)
-    done = subprocess.run([f"{ROOT}/scripts/gpu-check", "bench", "data", f"--out={folder}/out", "--rounds=1"],
-                          env={**os.environ, "CAPL_BUILD_DIR": folder}, capture_output=True, text=True, timeout=60, check=False)
+    with open(f"{folder}/python", "w", encoding="utf-8") as file:
+        file.write(PYTHON)
+    for program in ("capl", "python"):
+        os.chmod(f"{folder}/{program}", 0o755)
+    done = subprocess.run([f"{ROOT}/scripts/gpu-check", "bench", "layers", "data", "torch", f"--out={folder}/out", "--rounds=1"],
+                          env={**os.environ, "CAPL_BUILD_DIR": folder, "PYTHON": f"{folder}/python"}, capture_output=True, text=True, timeout=60, check=False)
     check(done.returncode == 0, "gpu-check passes", done.stdout + done.stderr)
     with open(f"{folder}/out/report.json", encoding="utf-8") as file:
         rows = {(row["section"], row["what"]): row["value"] for row in json.load(file)["rows"]}
@@ -65,6 +76,8 @@ def main(folder):
         asked = [line for line in file if "augment.lua" in line][0]
     given = asked.split("--copy_gb_s=")[-1].strip()
     check(float(given) == figures["rates"]["gb_per_s"], "augmentation is held against the rate of a copy", asked)
+    check(rows["layers", "bf16, lstm"] == "1.5000 ms", "layers are measured", rows)
+    check(rows["torch", "bf16, lstm"].endswith("3.000 ms: 2.00 times"), "and held against PyTorch's", rows)
     check(rows["data", "warp, f32, unit"].endswith("1.50 times the floor"), "and the ratio is told", rows)
 
 
