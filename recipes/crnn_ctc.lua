@@ -36,6 +36,7 @@ local p = capl.params {
   val_images = 1000, -- of drawn captchas
   test_images = 2000,
   precision = "auto", -- fp32, bf16, on a GPU also fp16 and tf32, or auto: the fastest here
+  on_error = "stop", -- or skip: files that cannot be read or have no text are left out; the run's bad_files.txt lists them
   workers = "auto", -- threads that read images
   seed = 42,
 }
@@ -54,21 +55,29 @@ local function read_length(text)
   return tonumber(text) or text
 end
 
+-- "auto" and "none" are nil; what is no number either is refused by those it is given to
+local function read_number(text)
+  if text == "auto" or text == "none" then return nil end
+  return tonumber(text) or text
+end
+
 -- Your files, in three parts that share no image; how narrow their characters are; and how many channels they need.
 local function from_files()
-  local found = data.explore(p.data, {label = p.label, case = p.case, height = tonumber(p.height)})
-  local height, narrowest = found.suggested.height, math.huge
+  local found = data.explore(p.data, {label = p.label, case = p.case, height = read_number(p.height)})
+  local height, widths = found.suggested.height, {}
   local channels = tonumber(p.channels) or found.suggested.channels
   for _, size in ipairs(found.sizes) do
     local text = found.source:text(size.id)
-    if text then narrowest = math.min(narrowest, size.width * height / size.height / #text) end
+    if text then widths[#widths + 1] = size.width * height / size.height / #text end
   end
+  table.sort(widths)
   local all = data.open(p.data, {
     label = found.label, case = p.case, charset = p.charset, length = read_length(p.length), channels = channels,
     height = height, widths = found.suggested.widths,
   })
-  local test = p.test == "auto" and (all:count() < 2000 and 0 or 0.1) or tonumber(p.test)
+  local test = p.test == "auto" and (all:count() < 2000 and 0 or 0.1) or tonumber(p.test) or p.test
   local train, val, last = data.split(all, {val = p.val, test = test})
+  local narrowest = widths[math.ceil(#widths / 20)] -- a stray image decides nothing
   return {train = train, val = val, test = test > 0 and last or nil}, narrowest, channels
 end
 
@@ -105,7 +114,7 @@ local function loader(role, batch)
   if not parts[role] then return nil end
   return data.loader {
     source = parts[role], role = role, batch = batch, workers = p.workers, normalize = "standardize",
-    augment = role == "train" and augmentation() or nil,
+    augment = role == "train" and augmentation() or nil, on_error = p.on_error,
   }
 end
 
@@ -190,6 +199,6 @@ train.fit {
     local log_probs = output:transpose(1, 2):log_softmax(-1) -- (T,N,K)
     return nn.ctc_loss(log_probs, batch.target, output:size(2), batch.target_length, {blank = K - 1})
   end,
-  optimizer = opt, precision = p.precision, max_time = p.max_time, steps = tonumber(p.steps), ema = 0.99, settle = {patience = p.patience},
-  eval_every = math.max(50, math.min(epoch, 500)),
+  optimizer = opt, precision = p.precision, max_time = p.max_time, steps = read_number(p.steps), ema = 0.99,
+  settle = {patience = p.patience}, eval_every = math.max(50, math.min(epoch, 500)),
 }

@@ -32,6 +32,7 @@ local p = capl.params {
   val = 0.2, -- share of your images that says when to stop and which weights are best
   test = 0, -- share for the last figure
   precision = "auto", -- fp32, bf16, on a GPU also fp16 and tf32, or auto: the fastest here
+  on_error = "stop", -- or skip: files that cannot be read or have no text are left out; the run's bad_files.txt lists them
   workers = "auto", -- threads that read images
   seed = 42,
 }
@@ -41,12 +42,14 @@ if p.data == "" then error("--data=DIR is missing: a folder of PNG or JPEG files
 -- ---- data ----
 
 local found = data.explore(p.data, {label = p.label, case = p.case})
-local height, narrowest = found.suggested.height, math.huge
+local height, widths = found.suggested.height, {}
 local channels = tonumber(p.channels) or found.suggested.channels
 for _, size in ipairs(found.sizes) do
   local text = found.source:text(size.id)
-  if text then narrowest = math.min(narrowest, size.width * height / size.height / #text) end
+  if text then widths[#widths + 1] = size.width * height / size.height / #text end
 end
+table.sort(widths)
+local narrowest = widths[math.ceil(#widths / 20)] -- a stray image decides nothing
 local all = data.open(p.data, {
   label = found.label, case = p.case, charset = p.charset, length = "auto", channels = channels,
   height = height, widths = found.suggested.widths,
@@ -67,7 +70,7 @@ local function loader(role, batch)
   if role == "test" and p.test == 0 then return nil end
   return data.loader {
     source = parts[role], role = role, batch = batch, workers = p.workers, normalize = "standardize",
-    augment = role == "train" and "captcha" or nil,
+    augment = role == "train" and "captcha" or nil, on_error = p.on_error,
   }
 end
 

@@ -14,12 +14,15 @@ SHORT = ["--steps=6", "--batch=8", "--workers=1", "--warmup=2"]
 
 
 def images():
-    """set/TEXT_N.png: 3 to 6 digits, each image as wide as its text is long."""
-    status, out, err = capl("generate", "--out=set", "--n=60", "--seed=4", "--charset=0-9", "--length=3-6")
+    """set/TEXT_N.png: 3 to 6 digits, each image as wide as its text is long, but for one of 24 px."""
+    status, out, err = capl("generate", "--out=set", "--n=59", "--seed=4", "--charset=0-9", "--length=3-6")
     check(status == 0, "generate", out + err)
     os.makedirs("other")
     for path in glob.glob("set/*.png")[:2]:
         shutil.copy(path, "other")
+    status, out, err = capl("generate", "--out=narrow", "--n=1", "--charset=0-9", "--length=6", "--width=24")
+    check(status == 0, "generate", out + err)
+    shutil.copy(glob.glob("narrow/*.png")[0], "set/123456_99.png")
 
 
 def learns():
@@ -27,7 +30,7 @@ def learns():
     check(status == 0, "crnn_ctc runs on a folder", out + err)
     for found in ("set: 60 images, 60 with a label", "charset  0-9 (10 characters)", "dark on light", "widths = {"):
         check(found in out, "it finds " + found, out)
-    check(re.search(r"a time step is \d px", out), "and says what a time step is", out)
+    check("a time step is 4 px" in out, "one narrow image makes no narrow time steps", out)
     folder = "runs/crnn_ctc/best.capl"
     with open(folder + "/meta.json", encoding="utf-8") as file:
         meta = json.load(file)
@@ -45,7 +48,7 @@ def how_many_images():
     with open(folder + "learning_curve.json", encoding="utf-8") as file:
         curve = json.load(file)
     images = [point["images"] for point in curve["points"]]
-    check(len(images) == 2 and images[0] == round(images[1] / 2), "its runs learn from half and all", str(curve))
+    check(len(images) == 2 and abs(2 * images[0] - images[1]) <= 1, "its runs learn from half and all", str(curve))
     check(curve["says"][0] in out and os.path.getsize(folder + "learning_curve.png") > 1000, "it says what it saw and draws it", out)
     status, out, err = capl(recipe("crnn_ctc.lua"), "--data=set", "--learning_curve=2", *SHORT)
     check(status == 1 and "lists shares of the training images" in err, "shares above 1", out + err)
@@ -55,7 +58,8 @@ def one_width():
     """All images of one size, and a network trained on drawn captchas first."""
     status, out, err = capl("generate", "--out=same", "--n=40", "--seed=5", "--preset=gradient-curve")
     check(status == 0, "generate", out + err)
-    status, out, err = capl(recipe("finetune.lua"), "--data=same", "--pretrain=2", *SHORT)
+    shutil.copy(glob.glob("same/*.png")[0], "same/_99.png")
+    status, out, err = capl(recipe("finetune.lua"), "--data=same", "--pretrain=2", "--on_error=skip", *SHORT)
     check(status == 0, "finetune runs", out + err)
     check("before any of yours was learnt from: exact" in out, "it tells what drawn captchas have taught", out)
     status, out, err = capl("verify", "runs/finetune/best.capl")
@@ -84,6 +88,7 @@ def refusals():
         ("--data=set", "--preset=lepture"): "either --data=DIR, your captchas, or --preset=NAME",
         ("--data=nowhere",): "nowhere",
         ("--data=other",): "other has 2 images with a label, at least 10 are needed",
+        ("--data=same",): "same/_99.png: its label is empty",
         ("--preset=leptur",): 'no captcha preset "leptur"; there are: lepture',
         ("--data=set", "--length=3..4"): "characters",
     }.items():

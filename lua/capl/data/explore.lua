@@ -148,6 +148,12 @@ return function(open)
   return function(path, opts)
     local o = check.options("data.explore", opts, known)
     check.kind("data.explore", "path", path, "string")
+    for _, name in ipairs{"height", "step", "steps", "least"} do
+      local value = o[name]
+      if value ~= nil and not (type(value) == "number" and value >= 1 and value % 1 == 0) then
+        check.fail(("data.explore: %s is a whole number from 1 on, got %s"):format(name, tostring(value)))
+      end
+    end
     local source = open(path, {
       label = o.label or "auto", charset = o.charset or "auto", length = {1, 32}, case = o.case, width = 1, height = 1, resize = true,
     })

@@ -22,12 +22,22 @@ local WIDTH_STEP = 8 -- px: found widths are multiples
 --- length = 5, {4, 8} or "auto" -> shortest, longest; nil without one
 local function read_length(where, length)
   if length == "auto" then return 1, LENGTH_MAX end
-  if type(length) ~= "table" then return nil, length end
+  if type(length) == "number" or length == nil then return nil, length end
+  if type(length) ~= "table" then length = {length} end
   local lo, hi = length[1], length[2]
   local whole = type(lo) == "number" and type(hi) == "number" and lo % 1 == 0 and hi % 1 == 0
   if whole and lo >= 1 and lo <= hi and hi <= LENGTH_MAX and #length == 2 then return lo, hi end
-  check.fail(("%s: length is a number, {shortest, longest} within 1..%d or \"auto\", got {%s, %s}"):format(where, LENGTH_MAX, tostring(lo),
-    tostring(hi)))
+  check.fail(("%s: length is a number, {shortest, longest} within 1..%d or \"auto\", got %s"):format(where, LENGTH_MAX,
+    #length == 1 and tostring(length[1]) or ("{%s, %s}"):format(tostring(lo), tostring(hi))))
+end
+
+--- Of texts whose characters are looked up; 4 where nothing is said.
+local function read_text_length(where, length)
+  local lo, hi = read_length(where, length or 4)
+  if not lo and (hi < 1 or hi > LENGTH_MAX or hi % 1 ~= 0) then
+    check.fail(("%s: length is a whole number in 1..%d, got %s"):format(where, LENGTH_MAX, tostring(hi)))
+  end
+  return lo, hi
 end
 
 --- widths = {96, 128}, "auto" or {step = 16} -> list, or nil and what found widths are multiples of
@@ -84,7 +94,7 @@ end
 --- Of a list or database: finds what was asked to be found.
 local function settle_labels(where, box, o, place)
   if o.charset == "auto" then
-    local lo, hi = read_length(where, o.length or 4)
+    local lo, hi = read_text_length(where, o.length)
     box:set_charset(must_have_charset(where, found_charset(where, box), place), lo or o.variable and 1 or hi, hi)
   end
   if o.length == "auto" and o.charset then box:fit_length() end
@@ -185,7 +195,7 @@ local function find_charset(box, dir, o, rule)
     end
   end
   if fits == 0 then refuse_rule(box, dir, rule) end
-  local lo, hi = read_length("data.folder", o.length or 4)
+  local lo, hi = read_text_length("data.folder", o.length)
   box:set_charset(must_have_charset("data.folder", found_charset("data.folder", box), dir), lo or o.variable and 1 or hi, hi)
 end
 
