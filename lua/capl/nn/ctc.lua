@@ -16,10 +16,8 @@ local spec = {
 
 -- Lengths may be a tensor, a list, or one number for all samples.
 local function lengths_of(value, arg, n, device)
-  if type(value) == "number" then
-    local all = {}
-    for i = 1, n do all[i] = value end
-    value = all
+  if type(value) == "number" then -- not from a list of the host: a captured step may fill a tensor
+    return core.full({n}, value, {dtype = "i32", device = device})
   end
   if type(value) ~= "table" then return value end
   if #value ~= n then
