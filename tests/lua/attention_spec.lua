@@ -97,6 +97,15 @@ describe("attention", function()
     assert.equal(0, apart(dropping(x), dropping(x)))
   end)
 
+  it("hides no NaN: it is not taken for a masked score", function()
+    for _, device in ipairs{"ref", "cpu"} do
+      local q = capl.tensor({{{1, 0 / 0}, {1, 2}}}, {device = device})
+      local k = capl.tensor({{{1, 1}, {2, 1}, {0, 1}}}, {device = device})
+      local y = capl.op.scaled_dot_product_attention(q, k, k):tolist()[1]
+      assert(y[1][1] ~= y[1][1] and y[2][1] == y[2][1], device .. ": " .. y[1][1])
+    end
+  end)
+
   it("learns a mask that is added to the scores", function()
     local bias, q = capl.zeros(4, 4):requires_grad_(), capl.randn(2, 4, 3)
     nn.scaled_dot_product_attention(q, q, capl.randn(2, 4, 3), {attn_mask = bias}):sum():backward()
