@@ -41,6 +41,27 @@ def learns():
     check(status == 0, "verify", out + err)
 
 
+def ways_to_read():
+    """What predict takes to read with, and what it says of a wrong value: both sides."""
+    folder, image = "runs/crnn_ctc/best.capl", sorted(glob.glob("other/*.png"))[0]
+    for words, length in ((["--length=4"], 4), (["--length=5..6", "--decode=beam"], None), (["--beam=4", "--chars=12", "--length=3"], 3)):
+        status, out, err = capl("predict", folder, image, "--json", *words)
+        read = json.loads(out) if status == 0 else {"text": "", "chars": []}
+        check(len(read["text"]) == len(read["chars"]) and len(read["text"]) in ([length] if length else [5, 6]), f"reads by {words}", out + err)
+    check(set(read["text"]) <= set("12"), "within the characters", out)
+    for word, expected in {"--decode=bem": "greedy or beam, not 'bem'", "--beam=0": "from 1 to 4096, not 0", "--chars=x": "no 'x': its charset is 0123456789",
+                           "--length=7-3": "4 or 4-6, not '7-3'", "--length=9999": "texts of 9999 to 9999 characters: the model has"}.items():
+        status, out, err = capl("predict", folder, image, word)
+        check(status == 1 and expected in err, f"refuses {word}", out + err)
+    status, out, err = capl("info", folder)
+    for expected in ("of 0123456789", "ctc, blank is class 10", "px, gray", "standardize", "conv2d 7", "recipe     crnn_ctc.lua"):
+        check(status == 0 and expected in out, f"info tells {expected}", out + err)
+    status, out, err = capl("info", folder, "--json")
+    told = json.loads(out)
+    check(told["meta"]["decoding"] == "ctc" and told["golden"] > 0 and told["numbers"] > 1000, "as JSON too", out + err)
+    check(capl("info", "set")[0] == 1, "a folder that is no model is refused", "")
+
+
 def how_many_images():
     status, out, err = capl(recipe("crnn_ctc.lua"), "--data=set", "--learning-curve=0.5,1", *SHORT)
     check(status == 0, "a learning curve", out + err)
@@ -99,6 +120,7 @@ def refusals():
 def main():
     images()
     learns()
+    ways_to_read()
     how_many_images()
     one_width()
     draws()

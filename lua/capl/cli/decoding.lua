@@ -22,6 +22,7 @@ local function fail(message) core.error{code = "value", message = message} end
 local function lengths(text)
   if not text then return 0, 0 end
   local least, most = text:match("^(%d+)%-(%d+)$")
+  if not least then least, most = text:match("^(%d+)%.%.(%d+)$") end
   least, most = tonumber(least or text:match("^%d+$")), tonumber(most or text:match("^%d+$"))
   if not least or least < 1 or most < least then fail(("--length is a number of characters or two, 4 or 4-6, not '%s'"):format(text)) end
   return least, most

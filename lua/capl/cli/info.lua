@@ -1,6 +1,13 @@
--- info.lua: `capl info`: what this build is and what it finds on this machine.
+-- info.lua: `capl info`: what this build is and what it finds on this machine; with a model, what that is.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
+
+local info_model = require "cli.info_model"
+local options = require "cli.options"
+
+local spec = {
+  {name = "json", type = "flag", default = false, doc = "of a model: one JSON object instead of lines"},
+}
 
 local devices = {"cpu", "ref", "meta"}
 
@@ -36,7 +43,10 @@ local function cuda_lines(lines)
 end
 
 local function main(job)
-  if job.args[1] then core.error{code = "value", message = "capl info takes no words; '" .. job.args[1] .. "' is one"} end
+  local o, words = options.read(job.args, spec, {command = "info"})
+  if words[2] then core.error{code = "value", message = "capl info takes one model; '" .. words[2] .. "' is another word"} end
+  if words[1] then return info_model.tell(words[1], o.json) end
+  if o.json then core.error{code = "value", message = "--json tells of a model: capl info MODEL --json"} end
   local lines = {
     ("capl %s"):format(core.version()),
     ("  processors %d"):format(core.sys.cpus()), -- that this process may use
@@ -51,4 +61,4 @@ local function main(job)
   core.sys.out(table.concat(lines, "\n") .. "\n")
 end
 
-return {main = main}
+return {main = main, options = spec}

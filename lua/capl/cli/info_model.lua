@@ -1,0 +1,74 @@
+-- info_model.lua: `capl info MODEL`: what a model file is, without running it.
+-- SPDX-License-Identifier: Apache-2.0
+local core = ...
+
+local json = require "run.json"
+local value = require "report.value"
+
+local function read(path)
+  local text, why = core.sys.read(path)
+  if not text then core.error{code = "io", message = why} end
+  return core.json_decode(text)
+end
+
+local function parameters(path)
+  local count = 0
+  for _, tensor in pairs(core.safetensors_load(path .. "/weights.safetensors")) do count = count + tensor:numel() end
+  return count
+end
+
+-- {conv2d = 7, …}
+local function ops_of(graph)
+  local out = {}
+  for _, node in ipairs(value.table(graph, "nodes")) do out[node.op] = (out[node.op] or 0) + 1 end
+  return out
+end
+
+--- All there is to say. errs io, format: what cannot be read is named
+local function describe(path)
+  core.model_open(path, {device = "cpu", precision = "fp32"}):free() -- a damaged one is refused as ever
+  local meta, pairs_kept = read(path .. "/meta.json"), 0
+  while core.sys.kind(("%s/golden/%02d.png"):format(path, pairs_kept)) == "file" do pairs_kept = pairs_kept + 1 end
+  return {model = path, meta = meta, numbers = parameters(path), ops = ops_of(read(path .. "/graph.json")), golden = pairs_kept}
+end
+
+local function list_of(ops)
+  local names = value.keys(ops)
+  for i, name in ipairs(names) do names[i] = ops[name] > 1 and ("%s %d"):format(name, ops[name]) or name end
+  return table.concat(names, ", ")
+end
+
+local function figures(metrics)
+  local exact, low, high = value.number(metrics, "exact"), value.number(metrics, "low"), value.number(metrics, "high")
+  if not exact then return "none" end
+  local between = low and high and (" [%.2f, %.2f]"):format(100 * low, 100 * high) or ""
+  return ("exact %.2f %%%s on %s images of %s"):format(100 * exact, between, tostring(metrics.n or "?"), metrics.role or "its evaluation")
+end
+
+local function lines_of(d)
+  local m = d.meta
+  local least, most = m.length_min or m.length, m.length_max or m.length
+  local widths = m.widths and table.concat(m.widths, ", ") or tostring(m.width)
+  local normalize = type(m.normalize) == "table" and json.encode(m.normalize) or tostring(m.normalize)
+  return {
+    {"reads", m.charset and ("texts of %s of %s"):format(least == most and tostring(most) or least .. " to " .. most, m.charset) or
+      tostring(m.output or "no texts")},
+    {"decoding", (m.decoding or "argmax") .. (m.blank and (", blank is class %d"):format(m.blank) or "")},
+    {"images", ("%s x %s px, %s"):format(widths, tostring(m.height), m.channels == 1 and "gray" or "colours")},
+    {"normalize", normalize},
+    {"numbers", ("%d in its weights, running statistics included"):format(d.numbers)},
+    {"ops", list_of(d.ops)},
+    {"figures", figures(value.table(m, "metrics"))},
+    {"golden", ("%d images with what it said of them; capl verify replays them"):format(d.golden)},
+    {"recipe", ("%s, %s, by capl %s"):format(tostring(m.recipe), tostring(m.created), tostring(m.capl))},
+  }
+end
+
+local function tell(path, as_json)
+  local d = describe(path)
+  if as_json then return core.sys.out(json.encode(d, true) .. "\n") end
+  core.sys.out(path .. "\n")
+  for _, line in ipairs(lines_of(d)) do core.sys.out(("  %-10s %s\n"):format(line[1], line[2])) end
+end
+
+return {tell = tell}
