@@ -258,10 +258,10 @@ static capl_status conv2d_grad_x_grad(const capl_node *node, capl_tensor *const 
 /* Only where a backend has the kernel: output_padding is below stride there. */
 static capl_status conv_transpose2d_grad(const capl_node *node, capl_tensor *const *dy, capl_tensor **dx)
 {
-  capl_attr image = {.n = 3, .v = {0, 2, 3}};
+  capl_attr image[CAPL_MAX_ATTR] = {{.n = 3, .v = {0, 2, 3}}};
   CAPL_TRY(conv2d_grad_x_grad(node, dy, dx));
   if (!dy[0] || node->n_in < 3 || !node->needs[2]) return CAPL_OK;
-  return GRAD_CALL(CAPL_OP_sum, &image, &dx[2], dy[0]);
+  return GRAD_CALL(CAPL_OP_sum, image, &dx[2], dy[0]);
 }
 
 /* ---- transposed convolution in simpler ops ----------------------------------------------------- */

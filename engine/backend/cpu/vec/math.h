@@ -32,8 +32,8 @@ INLINE vf v_log(vf x)
 {
   vi small = x < v_set(1.17549435e-38f);
   vi bits = (vi)v_select(small, x * 8388608.0f, x);
-  vi power = (bits - 0x3F3504F3) >> 23; /* the mantissa is then in sqrt(1/2)..sqrt(2) */
-  vf e = __builtin_convertvector(power - (small & 23), vf), f = (vf)(bits - (power << 23)) - 1.0f, z = f * f;
+  vi power = (vi)((vu)bits - 0x3F3504F3u) >> 23; /* the mantissa is then in sqrt(1/2)..sqrt(2); bits of x < 0 wrap around */
+  vf e = __builtin_convertvector(power - (small & 23), vf), f = (vf)((vu)bits - ((vu)power << 23)) - 1.0f, z = f * f;
   vf p = v_set(6.915265162e-02f);
   p = p * f - 1.178974859e-01f;
   p = p * f + 1.187299107e-01f;
