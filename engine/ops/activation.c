@@ -49,6 +49,22 @@ ACTIVATION(hardswish, KEEP, "x * hardsigmoid(x).", .attrs = {{0}})
 ACTIVATION(log_sigmoid, KEEP, "log(sigmoid(x)), without overflow.", .attrs = {{0}})
 ACTIVATION(clamp, KEEP, "x, kept in min..max." "\nWhere min is above max y is max. The gradient passes at the bounds themselves.", .attrs = {{"min", CAPL_ATTR_REAL, .def = -ACTIVATION_FAR}, {"max", CAPL_ATTR_REAL, .def = ACTIVATION_FAR}})
 
+/* ---- gradients by the result ------------------------------------------------------------------ */
+
+static capl_status saturating_shape(const capl_call *call, capl_out_spec *out)
+{
+  CAPL_TRY(need_float(call->in[0], "y"));
+  CAPL_TRY(need_same_shape(call->in[0], "y", call->in[1], "dy"));
+  return rule_like_first(call, out);
+}
+
+#define SATURATING(X, op, numbers)                                                                                      \
+  const capl_op capl_op_##op##_grad = {.name = #op "_grad", .ins = "y, dy", .outs = "dx", .n_out = 1,                   \
+                                       .amp = CAPL_AMP_WIDEST, .layout = CAPL_LAYOUT_ANY, .shape = saturating_shape,    \
+                                       .doc = "dx = dy times the slope of " #op " where it is y.\n"                     \
+                                              "y, dy: the same shape -> dx alike. Not differentiable."};
+SATURATING_MAP(SATURATING, )
+
 /* ---- functions -------------------------------------------------------------------------------- */
 
 /* 2 / sqrt(pi) * exp(-x^2) */

@@ -1,7 +1,8 @@
 /* activation.h -- the activations: the one list of them, for descriptors, kernels of every backend, and programs.
 **
 ** Each op NAME of the list goes with NAME_grad (x, dy -> dx), which has the same numbers as attributes: the gradient
-** needs nothing but the input, in one pass. Functions have gradients in terms of ordinary ops.
+** needs nothing but the input, in one pass. Functions have gradients in terms of ordinary ops. The gradients of what
+** saturates, sigmoid and tanh, need nothing but the result.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #ifndef CAPL_OPS_ACTIVATION_H
@@ -16,6 +17,8 @@
   F(X, silu, 0) F(X, gelu, 1) F(X, softplus, 2) F(X, leaky_relu, 1) F(X, elu, 1) F(X, hardsigmoid, 0)     \
   F(X, hardswish, 0) F(X, log_sigmoid, 0) F(X, clamp, 2)
 #define FUNCTION_MAP(F, X) F(X, erf, 0) F(X, sin, 0) F(X, cos, 0)
+/* Gradient ops by the result: y, dy -> dx. */
+#define SATURATING_MAP(F, X) F(X, sigmoid, 0) F(X, tanh, 0)
 
 /* Bounds that are none: what clamp has unless told. Not infinity, which files of text cannot hold. */
 #define ACTIVATION_FAR 1e308

@@ -209,23 +209,14 @@ static capl_status abs_grad(const capl_node *node, capl_tensor *const *dy, capl_
   return GRAD_CALL(CAPL_OP_mul, NULL, &dx[0], dy[0], sign);
 }
 
-/* dy * y * (1 - y); 1 - y first, which is exact where y is near 1: y - y * y is not in 16 bits. */
-static capl_status sigmoid_grad(const capl_node *node, capl_tensor *const *dy, capl_tensor **dx)
+static capl_status sigmoid_rule(const capl_node *node, capl_tensor *const *dy, capl_tensor **dx)
 {
-  TEMP capl_tensor *rest = NULL, *slope = NULL;
-  CAPL_TRY(grad_affine(node->out[0], -1, 1, &rest));
-  CAPL_TRY(GRAD_CALL(CAPL_OP_mul, NULL, &slope, node->out[0], rest));
-  return GRAD_CALL(CAPL_OP_mul, NULL, &dx[0], dy[0], slope);
+  return GRAD_CALL(CAPL_OP_sigmoid_grad, NULL, &dx[0], node->out[0], dy[0]);
 }
 
-/* dy * (1 - y) * (1 + y), for the same reason */
-static capl_status tanh_grad(const capl_node *node, capl_tensor *const *dy, capl_tensor **dx)
+static capl_status tanh_rule(const capl_node *node, capl_tensor *const *dy, capl_tensor **dx)
 {
-  TEMP capl_tensor *below = NULL, *above = NULL, *slope = NULL;
-  CAPL_TRY(grad_affine(node->out[0], -1, 1, &below));
-  CAPL_TRY(grad_affine(node->out[0], 1, 1, &above));
-  CAPL_TRY(GRAD_CALL(CAPL_OP_mul, NULL, &slope, below, above));
-  return GRAD_CALL(CAPL_OP_mul, NULL, &dx[0], dy[0], slope);
+  return GRAD_CALL(CAPL_OP_tanh_grad, NULL, &dx[0], node->out[0], dy[0]);
 }
 
 static capl_status relu_grad_rule(const capl_node *node, capl_tensor *const *dy, capl_tensor **dx)
@@ -317,9 +308,9 @@ UNARY(sqrt, F32, .save_out = SAVE_Y, .shape = float_shape, .grad = sqrt_grad,
       .doc = "y = square root of x; NaN below 0." FLOAT_DOC);
 UNARY(abs, KEEP, .save_in = SAVE_X, .shape = rule_like_first, .grad = abs_grad,
       .doc = "y = |x|; the gradient at 0 is 0." ANY_DOC);
-UNARY(sigmoid, KEEP, .save_out = SAVE_Y, .shape = float_shape, .grad = sigmoid_grad,
+UNARY(sigmoid, KEEP, .save_out = SAVE_Y, .shape = float_shape, .grad = sigmoid_rule,
       .doc = "y = 1 / (1 + exp(-x))." FLOAT_DOC);
-UNARY(tanh, KEEP, .save_out = SAVE_Y, .shape = float_shape, .grad = tanh_grad,
+UNARY(tanh, KEEP, .save_out = SAVE_Y, .shape = float_shape, .grad = tanh_rule,
       .doc = "y = hyperbolic tangent of x." FLOAT_DOC);
 UNARY(sign, KEEP, .shape = rule_like_first, .doc = "y = -1, 0 or 1: the sign of x. Not differentiable." ANY_DOC);
 UNARY(cast, KEEP, .attrs = {{"dtype", CAPL_ATTR_DTYPE, .required = true}}, .shape = cast_shape, .grad = cast_grad,

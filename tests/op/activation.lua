@@ -20,6 +20,15 @@ for op, list in pairs(ops) do
   case {op = op, name = "images", inputs = {gen.float {2, 3, 4, 5, lo = -2.9, hi = 2.9}}}
   case {op = op, name = "integers are refused", inputs = {gen.int {9}}, fails = {"dtype", "x must be floating point"}}
 end
+for _, op in ipairs {"sigmoid", "tanh"} do -- the rest of their cases is in elementwise.lua
+  cases.covers[#cases.covers + 1] = op .. "_grad"
+  case {op = op, name = "vectors and a rest", inputs = {gen.float {3, 37, lo = -2.9, hi = 2.9}}}
+  case {op = op .. "_grad", name = "shapes that differ", inputs = {{3, 5}, {3, 4}}, fails = {"shape", "y is (3,5), dy is (3,4)"}}
+end
+case {op = "sigmoid_grad", name = "near 1", inputs = {gen.values {4, values = {0, 1, 0.99609375, 0.5}}, gen.values {4, values = {2, 2, 2, 2}}},
+  expect = {{0, 0, 0.007781982421875, 0.5}}, only = {"expected"}}
+case {op = "tanh_grad", name = "near 1", inputs = {gen.values {4, values = {-1, 1, 0.99609375, 0}}, gen.values {4, values = {2, 2, 2, 2}}},
+  expect = {{0, 0, 0.015594482421875, 2}}, only = {"expected"}}
 case {op = "silu", name = "one element", inputs = {{}}, batch = false}
 case {op = "silu", name = "many", inputs = {gen.float {5, 33, 7, lo = -6, hi = 6}}}
 case {op = "silu_grad", name = "shapes that differ", inputs = {{3, 5}, {3, 4}}, fails = {"shape", "x is (3,5), dy is (3,4)"}}

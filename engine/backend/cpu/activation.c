@@ -75,9 +75,9 @@ static capl_status backward(const capl_call *call, vec_activation_kind kind)
 
 /* ORDER vec_activation_kind: the lists of ops/activation.h */
 #define FUNCTION(X, op, numbers) KIND_##op,
-enum { FUNCTION_MAP(FUNCTION, ) ACTIVATION_MAP(FUNCTION, ) KINDS };
+enum { FUNCTION_MAP(FUNCTION, ) ACTIVATION_MAP(FUNCTION, ) SATURATING_MAP(FUNCTION, ) KINDS };
 #undef FUNCTION
-_Static_assert(KINDS == VEC_CLAMP + 1 && (int)KIND_silu == VEC_SILU && (int)KIND_elu == VEC_ELU &&
+_Static_assert(KINDS == VEC_BY_TANH + 1 && (int)KIND_silu == VEC_SILU && (int)KIND_elu == VEC_ELU &&
                  (int)KIND_log_sigmoid == VEC_LOG_SIGMOID, "vec_activation_kind follows the lists of ops/activation.h");
 
 #define FUNCTION(X, op, numbers) \
@@ -85,10 +85,15 @@ _Static_assert(KINDS == VEC_CLAMP + 1 && (int)KIND_silu == VEC_SILU && (int)KIND
 #define ACTIVATION(X, op, numbers) \
   FUNCTION(X, op, numbers)         \
   static capl_status cpu_##op##_grad(const capl_call *call) { return backward(call, (vec_activation_kind)KIND_##op); }
+#define SATURATING(X, op, numbers) \
+  static capl_status cpu_##op##_grad(const capl_call *call) { return backward(call, (vec_activation_kind)KIND_##op); }
 FUNCTION_MAP(FUNCTION, )
 ACTIVATION_MAP(ACTIVATION, )
+SATURATING_MAP(SATURATING, )
 
 #define FUNCTION_ROW(X, op, numbers) {CAPL_OP_##op, cpu_##op, cpu_supports_first, CPU_REAL},
 #define ACTIVATION_ROW(X, op, numbers) \
   FUNCTION_ROW(X, op, numbers) {CAPL_OP_##op##_grad, cpu_##op##_grad, cpu_supports_same, CPU_REAL},
-const capl_kernel cpu_activation_kernels[] = {FUNCTION_MAP(FUNCTION_ROW, ) ACTIVATION_MAP(ACTIVATION_ROW, ){0}};
+#define SATURATING_ROW(X, op, numbers) {CAPL_OP_##op##_grad, cpu_##op##_grad, cpu_supports_same, CPU_REAL},
+const capl_kernel cpu_activation_kernels[] = {FUNCTION_MAP(FUNCTION_ROW, ) ACTIVATION_MAP(ACTIVATION_ROW, )
+                                                SATURATING_MAP(SATURATING_ROW, ){0}};

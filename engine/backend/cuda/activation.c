@@ -31,10 +31,15 @@ static bool supports_reals(const capl_call *call)
 #define ACTIVATION(X, op, numbers) \
   FUNCTION(X, op, numbers)         \
   static capl_status cu_##op##_grad(const capl_call *call) { return activate(call, KIND_##op, ACTIVATION_BACKWARD, 3); }
+#define SATURATING(X, op, numbers) \
+  static capl_status cu_##op##_grad(const capl_call *call) { return activate(call, KIND_##op, ACTIVATION_BACKWARD, 3); }
 FUNCTION_MAP(FUNCTION, )
 ACTIVATION_MAP(ACTIVATION, )
+SATURATING_MAP(SATURATING, )
 
 #define FUNCTION_ROW(X, op, numbers) {CAPL_OP_##op, cu_##op, supports_reals, CU_REAL},
 #define ACTIVATION_ROW(X, op, numbers) \
   FUNCTION_ROW(X, op, numbers) {CAPL_OP_##op##_grad, cu_##op##_grad, supports_reals, CU_REAL},
-const capl_kernel cu_activation_kernels[] = {FUNCTION_MAP(FUNCTION_ROW, ) ACTIVATION_MAP(ACTIVATION_ROW, ){0}};
+#define SATURATING_ROW(X, op, numbers) {CAPL_OP_##op##_grad, cu_##op##_grad, supports_reals, CU_REAL},
+const capl_kernel cu_activation_kernels[] = {FUNCTION_MAP(FUNCTION_ROW, ) ACTIVATION_MAP(ACTIVATION_ROW, )
+                                               SATURATING_MAP(SATURATING_ROW, ){0}};

@@ -96,6 +96,10 @@ static double log_sigmoid_slope(double x, double p, double q) { (void)p, (void)q
 static double clamp_of(double x, double lo, double hi) { return between(x, lo, hi); }
 static double clamp_slope(double x, double lo, double hi) { return x >= lo && x <= hi; }
 
+/* 1 - y first, which is exact where y is near 1: y - y * y is not in 16 bits. */
+static double sigmoid_slope(double y, double p, double q) { (void)p, (void)q; return y * (1 - y); }
+static double tanh_slope(double y, double p, double q) { (void)p, (void)q; return (1 - y) * (1 + y); }
+
 typedef double (*number_fn)(double x, double p, double q);
 
 static capl_status activate(const capl_call *call, number_fn f)
@@ -123,10 +127,15 @@ static capl_status activate_grad(const capl_call *call, number_fn slope)
 #define ACTIVATION(X, op, numbers) \
   FUNCTION(X, op, numbers)         \
   static capl_status ref_##op##_grad(const capl_call *call) { return activate_grad(call, op##_slope); }
+#define SATURATING(X, op, numbers) \
+  static capl_status ref_##op##_grad(const capl_call *call) { return activate_grad(call, op##_slope); }
 FUNCTION_MAP(FUNCTION, )
 ACTIVATION_MAP(ACTIVATION, )
+SATURATING_MAP(SATURATING, )
 
 #define FUNCTION_ROW(X, op, numbers) {CAPL_OP_##op, ref_##op, ref_supports_any, 0},
 #define ACTIVATION_ROW(X, op, numbers) \
   FUNCTION_ROW(X, op, numbers) {CAPL_OP_##op##_grad, ref_##op##_grad, ref_supports_any, 0},
-const capl_kernel ref_activation_kernels[] = {FUNCTION_MAP(FUNCTION_ROW, ) ACTIVATION_MAP(ACTIVATION_ROW, ){0}};
+#define SATURATING_ROW(X, op, numbers) {CAPL_OP_##op##_grad, ref_##op##_grad, ref_supports_any, 0},
+const capl_kernel ref_activation_kernels[] = {FUNCTION_MAP(FUNCTION_ROW, ) ACTIVATION_MAP(ACTIVATION_ROW, )
+                                                SATURATING_MAP(SATURATING_ROW, ){0}};

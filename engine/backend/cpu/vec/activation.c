@@ -71,6 +71,7 @@ INLINE vf activation_of(vec_activation_kind kind, vf x, vf p, vf q)
   }
 }
 
+/* x: of a gradient by the result, that. 1 - x first, which is exact where x is near 1. */
 INLINE vf slope_of(vec_activation_kind kind, vf x, vf p, vf q)
 {
   vf one = v_set(1), s;
@@ -83,6 +84,8 @@ INLINE vf slope_of(vec_activation_kind kind, vf x, vf p, vf q)
   case VEC_HARDSIGMOID: return v_where((x > v_set(-3)) & (x < v_set(3)), v_set(1.0f / 6));
   case VEC_HARDSWISH: return hardswish_slope(x);
   case VEC_LOG_SIGMOID: return v_sigmoid(-x);
+  case VEC_BY_SIGMOID: return x * (1.0f - x);
+  case VEC_BY_TANH: return (1.0f - x) * (1.0f + x);
   default: return v_where((x >= p) & (x <= q), one); /* VEC_CLAMP; functions have no kernel of their slope */
   }
 }
@@ -120,7 +123,11 @@ void VEC(activation)(vec_activation_kind kind, capl_dtype real, int64_t n, const
     if (real == CAPL_BF16) forward_run(k, CAPL_BF16, n, x, y, v_set(p), v_set(q));           \
     else forward_run(k, CAPL_F32, n, x, y, v_set(p), v_set(q));                              \
     break;
-  switch (kind) { EVERY_FUNCTION(CASE) EVERY_ACTIVATION(CASE) }
+  switch (kind) {
+    EVERY_FUNCTION(CASE)
+    EVERY_ACTIVATION(CASE)
+  default: break;
+  }
 #undef CASE
 }
 
@@ -134,6 +141,8 @@ void VEC(activation_grad)(vec_activation_kind kind, capl_dtype real, int64_t n, 
     break;
   switch (kind) {
     EVERY_ACTIVATION(CASE)
+    CASE(VEC_BY_SIGMOID)
+    CASE(VEC_BY_TANH)
   default: break;
   }
 #undef CASE

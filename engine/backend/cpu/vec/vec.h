@@ -134,7 +134,7 @@ typedef enum {
   VEC_TANH
 } vec_unary_kind;
 
-/* ORDER ops/activation.h: functions, then activations; their numbers are p and q. */
+/* ORDER ops/activation.h: functions, then activations, whose numbers are p and q, then gradients by the result. */
 typedef enum {
   VEC_ERF,
   VEC_SIN,
@@ -147,7 +147,9 @@ typedef enum {
   VEC_HARDSIGMOID,
   VEC_HARDSWISH,
   VEC_LOG_SIGMOID,
-  VEC_CLAMP
+  VEC_CLAMP,
+  VEC_BY_SIGMOID,
+  VEC_BY_TANH
 } vec_activation_kind;
 
 /* Philox counter words 1..2 and the key of a dropout call. */

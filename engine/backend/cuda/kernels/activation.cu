@@ -93,6 +93,10 @@ __device__ __forceinline__ float slope_hardswish(float x, float, float)
 __device__ __forceinline__ float slope_log_sigmoid(float x, float, float) { return sigmoid(-x); }
 __device__ __forceinline__ float slope_clamp(float x, float lo, float hi) { return x >= lo && x <= hi ? 1.0f : 0.0f; }
 
+/* By the result. 1 - y first, which is exact where y is near 1. */
+__device__ __forceinline__ float slope_sigmoid(float y, float, float) { return y * (1 - y); }
+__device__ __forceinline__ float slope_tanh(float y, float, float) { return (1 - y) * (1 + y); }
+
 /* ---- kernels --------------------------------------------------------------------------------- */
 
 template <class T, int N>
@@ -120,6 +124,7 @@ __device__ __forceinline__ cu_pack<T, N> backward_of(const activation_args &a, c
     for (int j = 0; j < N; j++) x.v[j] = cu_as<T>(cu_float(dy.v[j]) * slope_##op(cu_float(x.v[j]), a.p, a.q));    \
     break;
     ACTIVATION_MAP(CASE, )
+    SATURATING_MAP(CASE, )
 #undef CASE
   default: break;
   }
