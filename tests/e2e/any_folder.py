@@ -39,6 +39,14 @@ def learns():
     check(status == 0 and len(out.splitlines()) == 2, "predict reads images of several widths", out + err)
     status, out, err = capl("verify", folder)
     check(status == 0, "verify", out + err)
+    os.makedirs("numbered")
+    for n, path in enumerate(sorted(glob.glob("set/*.png"))[:12]):
+        shutil.copy(path, f"numbered/{n}-{os.path.basename(path).split('_')[0]}.png")
+    status, out, err = capl("eval", folder, "--data=numbered", "--errors=wrong.tsv")
+    check(status == 0, "eval of names of another kind", out + err)
+    truths = {line.split("\t")[1] for line in open("wrong.tsv", encoding="utf-8") if line.startswith("numbered/")}
+    texts = {os.path.basename(path)[:-4].split("-")[1] for path in glob.glob("numbered/*.png")}
+    check(truths and truths <= texts, "it finds the their texts", out + str(truths))
 
 
 def ways_to_read():

@@ -29,7 +29,7 @@ INSTEAD = [
     (r"(build/capl doctor recipes/captcha\.lua)", r"\1 --val=40 --test=40"),
     (r"(build/capl sweep .*) --max_time=\w+", r"\1 --samples=32 --batch=16 --val=20 --test=40 --files=8"),
     (r"(build/capl recipes/captcha\.lua)(?! --help)( --max_time=\w+)?", r"\1" + SMALL_CAPTCHA),
-    (r"(build/capl recipes/folder\.lua --data=.*)", r"\1 --max_time=3s --batch=16"),
+    (r"(build/capl recipes/crnn_ctc\.lua --data=.*)", r"\1 --steps=4 --batch=16"),
     (r"(build/capl generate .*) --n=\d+", r"\1 --n=120"),
 ]
 

@@ -3,6 +3,7 @@
 local core = ...
 
 local data = require "data"
+local guess = require "data.guess"
 local decoding = require "cli.decoding"
 local files = require "cli.files"
 local json = require "run.json"
@@ -12,7 +13,7 @@ local text_meter = require "meter.text"
 
 local spec = decoding.add_to {
   {name = "data", type = "text", required = true, doc = "folder of PNG and JPEG files, searched below too; a list or an LMDB database"},
-  {name = "label", type = "text", doc = "of folders: Lua pattern whose capture in the file name is the text (^(.-)_)"},
+  {name = "label", type = "text", doc = "of folders: Lua pattern whose capture in a file name is the text, or auto (^(.-)_; CTC: auto)"},
   {name = "errors", type = "text", doc = "file for a list of the wrong ones: path, truth, text, confidence"},
   {name = "out", type = "text", doc = "folder for evaluation.json, samples.png and confusion.png"},
   {name = "device", type = "text", default = "cpu", doc = "cpu, cuda, cuda:1 or auto: a GPU where there is one that works"},
@@ -44,15 +45,16 @@ local function refuse_bad_labels(source, info)
   local lines = bad_lines(source.bad)
   core.error{code = "value", message = ("%d of %d files have no usable label; the first: %s"):format(
     #source.bad, source:count(), table.remove(lines, 1)), context = #lines > 0 and table.concat(lines, "\n") or nil,
-    hint = source.by_name and
-      "--label=PATTERN is a Lua pattern with one capture; the default ^(.-)_ takes what stands before the first _" or
+    hint = source.by_name and ("--label=PATTERN is a Lua pattern with one capture; names are read as %s here"):format(
+      guess.name(source.label or "^(.-)_")) or
       ("the model reads %s of %s"):format(info.decoding == "ctc" and "texts" or source.length .. " characters", source.charset)}
 end
 
 --- The labelled images. errs value: files without a usable label, the first ones named
 local function labelled(o, info)
   local any = info.decoding == "ctc" and {1, CTC_MOST} or info.length -- a text of another length is a wrong one, no bad label
-  local source = data.open(o.data, {label = o.label, charset = without_ranges(info.charset), length = any, widths = info.widths,
+  local label = o.label or info.decoding == "ctc" and "auto" or nil -- as their recipe reads names
+  local source = data.open(o.data, {label = label, charset = without_ranges(info.charset), length = any, widths = info.widths,
     width = not info.widths and info.width or nil, height = info.height, channels = info.channels})
   if o.label and not source.by_name then
     core.error{code = "value", message = "--label is a rule for folders; " .. o.data .. " has its own labels"}
