@@ -16,7 +16,7 @@ local s = augment.schedule {
 }
 local function loader(role, count)
   return data.loader {
-    source = data.captcha {charset = "0-9", length = {1, 3}, width = 48, height = 24, count = count, fixed = role ~= "train"},
+    source = data.captcha {charset = "0-9", length = role == "val" and 3 or {1, 3}, width = 48, height = 24, count = count, fixed = role ~= "train"},
     role = role, batch = 10, workers = 1, augment = role == "train" and s or nil,
   }
 end

@@ -86,7 +86,8 @@ end
 -- Every sample once: anything else would be a figure about something else.
 local function check_count(meter, seen, loader)
   local part = loader.partial or loader.low and loader.low.world and loader.low.world > 1 -- train/loaders.lua says partial
-  local all = not part and loader.source and loader.source.count and loader.source:count() or loader:samples()
+  local all = not part and loader.source and loader.source.count and loader.source:count() or
+    loader.given and loader.given() or loader:samples()
   if seen ~= all then
     check.fail(OP, ("the %s loader gave %d of its %d samples"):format(loader.role, seen, all), "drop_last = true leaves the last ones out")
   end

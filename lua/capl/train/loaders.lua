@@ -36,11 +36,12 @@ end
 function loaders.limited(inner, most)
   most = math.min(most, inner:batches())
   local all = most == inner:batches()
-  local given = {} -- samples of the last epoch: of images of several widths, batches may be smaller
+  local given = {} -- samples of the last epoch; samples() is the most there may be: batches of several widths may be smaller
   local own = {
     partial = not all or inner.partial,
     batches = function() return most end,
-    samples = function() return all and inner:samples() or given.samples or math.min(most * inner.batch, inner:samples()) end,
+    samples = function() return all and inner:samples() or math.min(most * inner.batch, inner:samples()) end,
+    given = function() return given.samples end,
     epoch = function(_, number) return first_batches(inner, most, number, given) end,
   }
   return setmetatable({}, {
