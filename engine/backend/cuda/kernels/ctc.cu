@@ -140,7 +140,8 @@ template <class T> __global__ void __launch_bounds__(CTC_MOST_THREADS) ctc_forwa
   double taken_off = 0;
   for (int64_t t = 0; t < steps; t++) taken_off += (double)forward_row<T>(a.p, m, t, alpha + t * a.p.states, room);
   for (int64_t i = steps * a.p.states + threadIdx.x; i < a.p.T * a.p.states; i += blockDim.x) alpha[i] = -INFINITY;
-  if (threadIdx.x == 0) store_loss(a, m, valid, alpha + (steps - 1) * a.p.states, taken_off);
+  if (steps > 1) alpha += (steps - 1) * a.p.states; /* the last row */
+  if (threadIdx.x == 0) store_loss(a, m, valid, alpha, taken_off);
 }
 
 __global__ void ctc_total(ctc_total_args a)
