@@ -6,8 +6,8 @@
 --           JSON lines, CSV) or an LMDB database. How names hold texts, the characters, lengths, sizes and widths are
 --           found and printed. Or --preset=NAME: captchas drawn by the generator, new ones at every step
 -- network   six convolutions, one column of features per 4 px, a bidirectional LSTM, CTC: 0.7 M parameters
--- expected  of 2,000 unseen captchas, two busy cores of a Xeon: gradient-curve, learnt from 936 files, 100.0 % exact after 606 steps
---           in 200 s; lepture of 4 to 8 characters, drawn, 93.8 % [92.7, 94.8] after 6 minutes. More in recipes/README.md
+-- expected  of 2,000 unseen captchas, two cores of a Xeon: gradient-curve, learnt from 936 files, 100.0 % exact after 1,600 steps
+--           in 2 minutes; lepture of 4 to 8 characters, drawn, 93.8 % [92.7, 94.8] after 6 minutes. More in recipes/README.md
 -- run       capl recipes/crnn_ctc.lua --data=DIR
 -- SPDX-License-Identifier: Apache-2.0
 
