@@ -30,14 +30,7 @@ local calls = {
   mse = function(t, a) return nn.mse(t.x, t.target, a) end,
 }
 
-local function title(case)
-  local parts = {}
-  for key, value in pairs(case.attributes) do
-    parts[#parts + 1] = key .. "=" .. (type(value) == "table" and table.concat(value, ",") or tostring(value))
-  end
-  table.sort(parts)
-  return case.op .. " " .. table.concat(parts, " ")
-end
+local title = support.title
 
 describe("golden op", function()
   it("has a call here for each case, and cases for each call", function()
@@ -53,11 +46,7 @@ describe("golden op", function()
     for _, case in ipairs(golden.ops) do
       it(title(case) .. " on " .. device, function()
         capl.device(device)
-        local inputs = {}
-        for _, entry in ipairs(case.inputs) do
-          local x = support.make(entry)
-          inputs[entry.name] = case.outputs["d" .. entry.name] and x:requires_grad_() or x
-        end
+        local inputs = support.inputs(case)
         local y, extra = calls[case.op](inputs, case.attributes)
         local checked = 0
         local function check(name, tensor)

@@ -56,4 +56,37 @@ function support.distance(tensor, golden)
   return worst
 end
 
+--- "gather dim=1": a case by its op and PyTorch's attributes.
+function support.title(case)
+  local parts = {}
+  for key, value in pairs(case.attributes) do
+    parts[#parts + 1] = key .. "=" .. (type(value) == "table" and table.concat(value, ",") or tostring(value))
+  end
+  table.sort(parts)
+  return case.op .. " " .. table.concat(parts, " ")
+end
+
+--- Inputs of a case by name; those whose gradients are known want one.
+function support.inputs(case)
+  local inputs = {}
+  for _, entry in ipairs(case.inputs) do
+    local x = support.make(entry)
+    inputs[entry.name] = case.outputs["d" .. entry.name] and x:requires_grad_() or x
+  end
+  return inputs
+end
+
+--- How far y and the gradients of the inputs, y's being dy, are from what PyTorch gave: {name = share of the largest value}.
+-- call: function(inputs by name, PyTorch's attributes) -> y
+function support.distances(case, call)
+  local inputs, off = support.inputs(case), {}
+  local y = call(inputs, case.attributes)
+  local loss = (y * inputs.dy):sum()
+  loss:backward()
+  for name, wanted in pairs(case.outputs) do
+    off[name] = support.distance(name == "y" and y or inputs[name:sub(2)].grad, wanted)
+  end
+  return off
+end
+
 return support
