@@ -253,12 +253,12 @@ static int sys_mkdir_new(lua_State *L)
 
 enum { READ_FIRST = 16384, READ_MOST = 512 << 20 }; /* bytes that a text of this library may have */
 
-/* What has no end, or waits for somebody to write, is no file to read; standard input is asked for by its name. */
+/* What has no end, or waits for somebody to write, is no file to read; standard input is asked for by its name, and waited for. */
 static bool is_readable(int fd, const char *path, const struct stat *info)
 {
-  if (strcmp(path, "/dev/stdin") == 0) return true;
+  bool asked = strcmp(path, "/dev/stdin") == 0;
   if (S_ISDIR(info->st_mode)) return errno = EISDIR, false;
-  if (!S_ISREG(info->st_mode)) return errno = ENOTBLK, false;
+  if (!S_ISREG(info->st_mode) && !asked) return errno = ENOTBLK, false;
   int flags = fcntl(fd, F_GETFL);
   return flags >= 0 && fcntl(fd, F_SETFL, flags & ~O_NONBLOCK) == 0;
 }

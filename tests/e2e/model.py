@@ -87,6 +87,8 @@ def predict():
     check(all(re.fullmatch(r"\d{3}", row[1]) and 0 < float(row[2]) <= 1 for row in rows), "text and confidence", out)
     status, listed, err = capl("predict", MODEL, "-", text="".join(f"images/{name}\n" for name in names))
     check(status == 0 and listed == out, "the same from a list on standard input", listed + err)
+    late = subprocess.run(["sh", "-c", f"(sleep 0.3; ls images/*.png) | {CAPL} predict {MODEL} -"], capture_output=True, text=True, timeout=60)
+    check(late.returncode == 0 and late.stdout == out, "also from one that is written late", late.stdout + late.stderr)
     _, alone, _ = capl("predict", MODEL, "images/" + names[7], "--workers=0")
     check(alone == "\t".join(rows[7]) + "\n", "and alone", alone)
     _, again, err = capl("predict", MODEL, "images", "--workers=3")
