@@ -1,0 +1,145 @@
+/* dist.h -- the processes that train one model together ("ranks"), and what they tell each other.
+**
+** Two channels. The star joins every rank with rank 0 by a socket: short messages between the hosts' programs, and the
+** heartbeats by which a rank that died, hangs or lost its link is found out. The collectives move tensors: NCCL between
+** GPUs, MPI between processors; each is a library of its own, loaded when needed. A world of one has neither: every call
+** below is done at once, and nothing is copied.
+**
+** All ranks make the same calls in the same order, from one thread each. Nothing here waits for ever: when a rank is lost,
+** the watchdog ends the process and says which rank, host, collective and step.
+** SPDX-License-Identifier: Apache-2.0
+*/
+#ifndef CAPL_DIST_H
+#define CAPL_DIST_H
+
+#include "capl/tensor.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- where this process stands (place.c) ------------------------------------------------------ */
+
+typedef enum {
+  CAPL_LAUNCH_ONE,      /* alone */
+  CAPL_LAUNCH_LOCAL,    /* forked by capl on this machine: one process per GPU */
+  CAPL_LAUNCH_MPI,      /* by mpirun, or by srun with PMIx */
+  CAPL_LAUNCH_TORCHRUN, /* RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT, LOCAL_RANK */
+} capl_launch;
+
+enum { CAPL_HOST_NAME = 64 };
+
+typedef struct {
+  capl_launch launch;
+  int rank, size;             /* 0 … size - 1 */
+  int local_rank, local_size; /* among the ranks of this host */
+  char host[CAPL_HOST_NAME];
+} capl_place;
+
+/* Reads what the launcher has left in the environment. EVALUE names variables that contradict each other. */
+CAPL_API capl_status capl_place_detect(capl_place *out);
+
+/* ---- the world (world.c) ---------------------------------------------------------------------- */
+
+typedef struct capl_world capl_world;
+
+typedef struct {
+  capl_device *device; /* whose tensors the collectives move; decides between NCCL and MPI */
+  double watchdog;     /* seconds that a rank may keep the others waiting; 0 = 60 */
+} capl_world_options;
+
+/* Joins the ranks this process was started with: star, collectives, heartbeats. Once per process; every rank calls it.
+** EUNSUPPORTED with the line that installs what is missing; EIO when another rank cannot be reached. */
+CAPL_API capl_status capl_world_join(const capl_world_options *options, capl_world **out);
+/* The world joined before, or NULL. */
+CAPL_API capl_world *capl_world_get(void);
+/* Leaves in order: the other ranks know that this one has done its work. status: exit status it is about to end with. */
+CAPL_API void capl_world_leave(int status);
+
+CAPL_API const capl_place *capl_world_place(const capl_world *world);
+/* "nccl", "mpi" or "one". */
+CAPL_API const char *capl_world_backend(const capl_world *world);
+/* Host of a rank, as it says itself. Borrowed. */
+CAPL_API const char *capl_world_host(const capl_world *world, int rank);
+
+/* ---- collectives on tensors (collect.c) ------------------------------------------------------- */
+
+/* Tensors are dense (all elements of one piece of memory, in any order of dimensions, the same on every rank) and on the
+** world's device. Work is done in the order of the calls, beside what the caller does next. work = NULL: the call waits (on
+** a GPU: the device's later work waits, not the host). ESHAPE and EDTYPE name both sides. */
+typedef enum { CAPL_REDUCE_SUM, CAPL_REDUCE_MEAN, CAPL_REDUCE_MAX } capl_reduction;
+typedef struct capl_work capl_work;
+
+/* t = the reduction of every rank's t. f32, f64, f16, bf16, i32, i64; mean of floats only. */
+CAPL_API capl_status capl_all_reduce(capl_world *world, capl_tensor *t, capl_reduction reduction, capl_work **work);
+/* t = rank root's t. */
+CAPL_API capl_status capl_broadcast(capl_world *world, capl_tensor *t, int root, capl_work **work);
+/* out (size, …) = every rank's in (…), in the order of ranks. */
+CAPL_API capl_status capl_all_gather(capl_world *world, capl_tensor *in, capl_tensor *out, capl_work **work);
+/* out (…) = this rank's part of the reduction of every rank's in (size, …). */
+CAPL_API capl_status capl_reduce_scatter(capl_world *world, capl_tensor *in, capl_tensor *out, capl_reduction reduction,
+                                         capl_work **work);
+/* recv = what peer sends; peer names this rank in the same call. */
+CAPL_API capl_status capl_exchange(capl_world *world, int peer, capl_tensor *send, capl_tensor *recv, capl_work **work);
+/* Returns when every rank has called it and all work before it is done. */
+CAPL_API capl_status capl_barrier(capl_world *world);
+
+/* Waits for work and frees it. On a GPU the device's later work waits. NULL-safe. */
+CAPL_API capl_status capl_work_wait(capl_work *work);
+/* Whether it is done, without waiting. */
+CAPL_API capl_status capl_work_done(capl_work *work, bool *done);
+
+/* What the collectives have moved so far: calls, bytes of this rank's tensors, and seconds: busy = while at least one was
+** under way, waited = while the caller waited for them. busy - waited was hidden behind computing. */
+typedef struct {
+  uint64_t calls, bytes;
+  double busy, waited;
+} capl_traffic;
+CAPL_API capl_status capl_world_traffic(capl_world *world, capl_traffic *out);
+
+/* ---- short messages through the star (star.c) ------------------------------------------------- */
+
+/* all[r] = what rank r gave, on every rank; len[r] bytes of it. Freed with capl_messages_free. For kilobytes, not for
+** tensors: it goes through rank 0's sockets. */
+typedef struct {
+  int count; /* ranks */
+  char **data;
+  size_t *len;
+} capl_messages;
+CAPL_API capl_status capl_world_tell(capl_world *world, const void *mine, size_t len, capl_messages *all);
+CAPL_API void capl_messages_free(capl_messages *messages);
+
+/* ---- the watchdog (watch.c) ------------------------------------------------------------------- */
+
+/* The number of the step this rank is in, for messages. */
+CAPL_API void capl_world_step(capl_world *world, int64_t step);
+/* While a reason is set, no rank is taken for hanging because of this one: "compiling", "evaluating". NULL takes it back. */
+CAPL_API void capl_world_hold(capl_world *world, const char *reason);
+
+/* ---- what a library of collectives offers ----------------------------------------------------- */
+
+/* One constant table, found under the symbol capl_collectives. Calls queue work and return; a ticket counts the calls of
+** this state from 1 on. Memory is the caller's until its ticket is done. */
+typedef struct {
+  int abi; /* CAPL_COLLECTIVES_ABI, always first */
+  const char *name;
+  bool device_memory; /* works on a GPU's memory, in the order of its stream; else on the host's */
+  /* tell: capl_world_tell, for what ranks exchange before they can talk (NCCL's id). */
+  capl_status (*open)(capl_world *world, void **state);
+  capl_status (*all_reduce)(void *state, void *data, size_t count, capl_dtype dtype, capl_reduction reduction, int64_t *ticket);
+  capl_status (*broadcast)(void *state, void *data, size_t bytes, int root, int64_t *ticket);
+  capl_status (*all_gather)(void *state, const void *in, void *out, size_t bytes, int64_t *ticket); /* bytes of one rank */
+  capl_status (*reduce_scatter)(void *state, const void *in, void *out, size_t count, capl_dtype dtype,
+                                capl_reduction reduction, int64_t *ticket); /* count of one rank */
+  capl_status (*exchange)(void *state, int peer, const void *send, void *recv, size_t bytes, int64_t *ticket);
+  capl_status (*wait)(void *state, int64_t ticket);             /* host memory: the host waits; else the device does */
+  capl_status (*done)(void *state, int64_t ticket, bool *done); /* from any thread, never waits */
+  void (*close)(void *state);
+  void (*abort)(void *state); /* from the watchdog's thread: nobody will answer any more */
+} capl_collectives;
+enum { CAPL_COLLECTIVES_ABI = 211 * (int)sizeof(capl_collectives) + CAPL_DTYPE_COUNT };
+
+#ifdef __cplusplus
+}
+#endif
+#endif
