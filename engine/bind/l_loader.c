@@ -13,7 +13,7 @@
 static const char *const loader_names[] = {"batch",     "workers", "prefetch", "seed",     "shuffle",
                                            "drop_last", "rank",    "world",    "on_error", "dtype",
                                            "norm",      "mean",    "std",      "augment",  "cache",
-                                           "stages",    "pin",     "max_bad",  "like",  "cache_dir", NULL};
+                                           "stages",    "pin",     "max_bad",  "like",  "cache_dir", "parts", "once", NULL};
 
 /* A list of as many numbers as the images have channels; without it, otherwise for each of them. */
 static void option_channels(lua_State *L, int i, const char *key, int channels, float *out, float otherwise)
@@ -64,6 +64,8 @@ static int data_loader(lua_State *L)
       .drop_last = data_option_bool(L, 2, "drop_last", false),
       .rank = (int)data_option_whole(L, 2, "rank", 0, 0, 65535),
       .world = (int)data_option_whole(L, 2, "world", 0, 0, 65536),
+      .parts = (int)data_option_whole(L, 2, "parts", 0, 0, 65536),
+      .once = data_option_bool(L, 2, "once", false),
       .on_error = (capl_on_error)data_option_word(L, 2, "on_error", on_errors, 0),
       .type = (capl_pixel_type)data_option_word(L, 2, "dtype", types, 0),
       .norm = (capl_norm)data_option_word(L, 2, "norm", norms, 0),
@@ -272,6 +274,11 @@ static int loader_samples(lua_State *L)
   return lua_pushnumber(L, (lua_Number)capl_loader_samples(data_check_box(L, 1, LOADER_TYPE))), 1;
 }
 
+static int loader_all_samples(lua_State *L)
+{
+  return lua_pushnumber(L, (lua_Number)capl_loader_all_samples(data_check_box(L, 1, LOADER_TYPE))), 1;
+}
+
 static int loader_batches(lua_State *L)
 {
   return lua_pushnumber(L, (lua_Number)capl_loader_batches(data_check_box(L, 1, LOADER_TYPE))), 1;
@@ -381,7 +388,7 @@ static int loader_release(lua_State *L)
 void bind_open_loader(lua_State *L)
 {
   static const luaL_Reg loader[] = {
-      {"epoch", loader_epoch},     {"next", loader_next},   {"samples", loader_samples},
+      {"epoch", loader_epoch},     {"next", loader_next},   {"samples", loader_samples}, {"all_samples", loader_all_samples},
       {"batches", loader_batches}, {"batches_left", loader_batches_left}, {"state", loader_state}, {"set_state", loader_set_state},
       {"state_bytes", loader_state_bytes},
       {"stats", loader_stats},     {"bad", loader_bad},     {"path", loader_path},

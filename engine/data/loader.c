@@ -57,13 +57,10 @@ static void set_width(const capl_loader *l, slot *s)
 static void open_slot(capl_loader *l, slot *s)
 {
   s->batch = l->next_batch;
-  s->count = s->rows_left = loader_rows_of(l, s->batch);
+  s->count = s->rows_left = loader_rows_of(l, s->batch, &s->padded);
   s->substituted = s->augmented = 0;
   s->failed_row = -1;
   s->stage = stage_of(l, s->batch);
-  bool repeats;
-  loader_position_of(l, s->batch, s->count - 1, &repeats);
-  s->padded = repeats;
   set_width(l, s);
 }
 
@@ -123,8 +120,7 @@ static row_place place_of(const capl_loader *l, const slot *s, int row)
 static void do_ticket(capl_loader *l, ticket *t, row_scratch *scratch)
 {
   for (int row = t->first; row < t->end && !atomic_load(&l->hurry); row++) {
-    bool repeats;
-    uint32_t position = loader_position_of(l, t->batch, row, &repeats);
+    uint32_t position = loader_position_of(l, t->batch, row);
     row_place to = place_of(l, t->slot, row);
     row_note note;
     bool timed = row == t->first;
@@ -224,6 +220,8 @@ static void set_options(capl_loader *l, capl_source *source, const capl_loader_o
   l->n_slots = (o->prefetch ? o->prefetch : 2) + 1;
   l->rank = (uint32_t)o->rank;
   l->world = o->world ? (uint32_t)o->world : 1;
+  l->parts = o->parts ? (uint32_t)o->parts : l->world;
+  l->once = o->once;
   l->drop_last = o->drop_last;
   l->cache = o->cache;
   l->max_bad = o->max_bad > 0 ? o->max_bad : 0.01;
@@ -330,7 +328,7 @@ static capl_status copy_cache_dir(capl_loader *l, const char *dir)
 /* Training meets all widths in turn, generated images too, which have no order. */
 static capl_status plan_widths(capl_loader *l, const capl_source *source, const capl_loader_options *o)
 {
-  CAPL_TRY(width_plan_init(&l->widths, source, (uint64_t)l->batch * l->world, l->drop_last, o->shuffle || !source->fixed));
+  CAPL_TRY(width_plan_init(&l->widths, source, loader_planned(l), l->drop_last, o->shuffle || !source->fixed));
   if (l->widths.n_batches) return CAPL_OK;
   CAPL_FAIL(CAPL_EVALUE, "batch is %d but no width has so many samples, so drop_last leaves no batch at all", l->batch);
   capl_error_hint("set drop_last = false or a smaller batch");

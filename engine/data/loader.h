@@ -56,8 +56,8 @@ struct capl_loader {
   char cached[640];  /* ", cached in memory, 458 MB", or why not */
   char path[960];    /* how batches come to be */
   capl_pin pin;
-  uint32_t rank, world;
-  bool drop_last;
+  uint32_t rank, world, parts; /* loader_epoch.c tells what they mean */
+  bool once, drop_last;
   feed_needs needs; /* of the augmentations of all stages; mixes on a host, too */
   slot *slots;
   row_scratch *scratch; /* [n_scratch]: one per worker, or one for the consumer */
@@ -106,16 +106,18 @@ void loader_quiesce(capl_loader *loader);
 /* Rows this rank gets from a position of the global order on, and batches. */
 uint64_t loader_rows_from(const capl_loader *loader, uint64_t start);
 uint64_t loader_batches_from(const capl_loader *loader, uint64_t start);
-/* Of this run of the epoch: the position of a row in the order of its batch's list, and whether it repeats another one of
-** the list; rows of a batch. */
-uint32_t loader_position_of(const capl_loader *loader, uint64_t batch, int row, bool *repeats);
+/* Of this run of the epoch: the position of a row in the order of its batch's list; rows of a batch, of which the last ones
+** repeat samples of other ranks. */
+uint32_t loader_position_of(const capl_loader *loader, uint64_t batch, int row);
+int loader_rows_of(const capl_loader *loader, uint64_t batch, int *repeats);
 /* Which of the source's widths a batch has, 0 where there is but one. */
 int loader_list_of(const capl_loader *loader, uint64_t batch);
 /* Begins an epoch's order at a position: sets start and before. EVALUE if no batch begins there. */
 capl_status loader_order_begin(capl_loader *loader, const capl_loader_state *state);
 /* Samples of all ranks before a batch of this run. */
 uint64_t loader_samples_before(const capl_loader *loader, uint64_t batch);
-int loader_rows_of(const capl_loader *loader, uint64_t batch);
+/* Samples of a batch as images of several widths are cut into batches. */
+uint64_t loader_planned(const capl_loader *loader);
 
 /* ---- loader_bad.c, loader_options.c ------------------------------------------------------------ */
 

@@ -7,6 +7,17 @@
 
 enum { WORKERS_MAX = 256, PREFETCH_MAX = 1024 };
 
+/* Parts of a round are of one size, and so are the shares of the ranks. */
+static capl_status check_parts(const capl_loader_options *o)
+{
+  int64_t world = o->world ? o->world : 1;
+  if (o->parts == 0) return CAPL_OK;
+  if (o->parts < 0 || o->parts % world)
+    return CAPL_FAIL(CAPL_EVALUE, "parts is %d; it is a multiple of the %lld ranks", o->parts, (long long)world);
+  if (o->batch * world % o->parts == 0) return CAPL_OK;
+  return CAPL_FAIL(CAPL_EVALUE, "%lld images of all ranks together make no %d parts of one size", (long long)(o->batch * world), o->parts);
+}
+
 static capl_status check_numbers(const capl_loader_options *o)
 {
   if (o->batch < 1) return CAPL_FAIL(CAPL_EVALUE, "batch is %d; it must be at least 1", o->batch);
@@ -16,6 +27,7 @@ static capl_status check_numbers(const capl_loader_options *o)
   if (o->world < 0 || (o->world ? o->rank < 0 || o->rank >= o->world : o->rank != 0)) {
     return CAPL_FAIL(CAPL_EVALUE, "rank %d of %d does not exist", o->rank, o->world);
   }
+  CAPL_TRY(check_parts(o));
   if (o->type < CAPL_PIXEL_F32 || o->type > CAPL_PIXEL_F16) return CAPL_FAIL(CAPL_EVALUE, "no pixel type %d", (int)o->type);
   if (o->norm < CAPL_NORM_STANDARDISE || o->norm > CAPL_NORM_MEAN_STD) return CAPL_FAIL(CAPL_EVALUE, "no normalisation %d", (int)o->norm);
   return CAPL_OK;
@@ -79,6 +91,16 @@ static capl_status check_widths(const capl_source *source, const capl_loader_opt
   return CAPL_EUNSUPPORTED;
 }
 
+static capl_status check_drop_last(const capl_source *source, const capl_loader_options *o)
+{
+  int64_t ranks = o->world && !o->once ? o->world : 1;
+  if (!o->drop_last || source->count >= o->batch * ranks) return CAPL_OK;
+  if (ranks > 1) CAPL_FAIL(CAPL_EVALUE, "batch is %d on each of %d ranks but there are only %u samples, so drop_last leaves no batch at all", o->batch, o->world, source->count);
+  else CAPL_FAIL(CAPL_EVALUE, "batch is %d but there are only %u samples, so drop_last leaves no batch at all", o->batch, source->count);
+  capl_error_hint("set drop_last = false or a smaller batch");
+  return CAPL_EVALUE;
+}
+
 capl_status loader_check_options(const capl_source *source, const capl_loader_options *o)
 {
   CAPL_TRY(check_numbers(o));
@@ -88,9 +110,5 @@ capl_status loader_check_options(const capl_source *source, const capl_loader_op
   CAPL_TRY(check_cache(source, o));
   CAPL_TRY(check_pin(o));
   CAPL_TRY(check_widths(source, o));
-  uint32_t share = source->count / (uint32_t)(o->world ? o->world : 1);
-  if (!o->drop_last || share >= (uint32_t)o->batch) return CAPL_OK;
-  CAPL_FAIL(CAPL_EVALUE, "batch is %d but there are only %u samples, so drop_last leaves no batch at all", o->batch, share);
-  capl_error_hint("set drop_last = false or a smaller batch");
-  return CAPL_EVALUE;
+  return check_drop_last(source, o);
 }

@@ -521,7 +521,10 @@ typedef struct {
   uint64_t seed;
   bool shuffle;   /* a new order each epoch, a function of (seed, epoch) */
   bool drop_last; /* false: the last batch of an epoch may be smaller; with several widths, the last of each */
-  int rank, world; /* this process takes every world-th sample; 0, 0 = all of them */
+  int rank, world; /* batch t of all ranks is batch * world samples, of which this rank takes block number rank; 0, 0 = alone */
+  bool once;       /* each sample is in one batch, as one rank alone makes them: ranks may get one batch less, or none.
+                   ** false: all get equally many, and what the last ones lack of a round is shared out */
+  int parts;       /* such a round is cut into so many parts of nearly one size, a multiple of world; 0 = world */
   capl_on_error on_error;
   double max_bad; /* skip: an epoch fails that has met more bad samples than this share of its samples, one apart; 0 = 0.01 */
   capl_pixel_type type;
@@ -554,7 +557,7 @@ typedef struct {
   const int32_t *lengths; /* (N) labels before the first -1, in host memory; NULL if T = 0 */
   const uint32_t *ids;   /* (N) sample numbers in the source, after substitution */
   int count;             /* N; 0 = the epoch has ended */
-  int padded;            /* rows at the end that repeat a sample so that all ranks have equally many */
+  int padded;            /* rows at the end that repeat a sample, where a round has fewer than parts */
   int substituted;       /* rows that stand in for a bad sample */
 } capl_batch;
 
@@ -602,8 +605,9 @@ CAPL_API capl_status capl_loader_make_once_more(capl_loader *loader, void *image
 ** behind that ", cached in memory, 458 MB", ", cached in FILE" or ", not cached: why". Known from the first epoch on. Borrowed until the loader's next call. */
 CAPL_API const char *capl_loader_path(const capl_loader *loader);
 
-/* Samples this rank gets per epoch, and batches. */
+/* Samples this rank gets per epoch, all ranks together get, and this rank's batches. */
 CAPL_API uint64_t capl_loader_samples(const capl_loader *loader);
+CAPL_API uint64_t capl_loader_all_samples(const capl_loader *loader);
 CAPL_API uint64_t capl_loader_batches(const capl_loader *loader);
 CAPL_API uint64_t capl_loader_batches_left(const capl_loader *loader); /* of the epoch that has begun */
 CAPL_API capl_source *capl_loader_source(const capl_loader *loader); /* borrowed */

@@ -172,7 +172,7 @@ describe("images of several widths", function()
       local world = setmetatable({rank = rank, size = 3}, getmetatable(capl.distributed()))
       ranks[rank] = {}
       for batch in loader{batch = 2, shard = world}:epoch(1) do
-        table.insert(ranks[rank], {batch.image.shape[4], batch.count})
+        table.insert(ranks[rank], batch.image.shape[4])
         for i, id in ipairs(batch.ids) do
           if i <= batch.count - batch.padded then seen[id] = (seen[id] or 0) + 1 end
         end

@@ -29,6 +29,7 @@ static capl_loader_options options_of(capl_rng *rng)
     .drop_last = below(rng, 2),
     .world = world,
     .rank = (int)below(rng, (uint32_t)world),
+    .once = below(rng, 2),
     .on_error = CAPL_ON_ERROR_SKIP,
     .max_bad = 1,
     .type = CAPL_PIXEL_U8,

@@ -93,6 +93,18 @@ local function read_schedule(o)
   return o.augment
 end
 
+local ALONE = {rank = 0, size = 1}
+
+-- The world whose ranks share the source; all of them do unless they are told otherwise.
+local function read_shard(shard)
+  if shard == false then return ALONE end
+  if shard == nil then return distributed.distributed() end
+  if not distributed.is_world(shard) then
+    check.fail("data.loader: shard is a " .. core.typename(shard) .. "; capl.distributed() gives one, false gives all to every rank")
+  end
+  return shard
+end
+
 -- Ops with what the source declares that a flip exchanges, unless they say so themselves.
 local function with_swaps(ops, source)
   if type(ops) ~= "table" or ops.flip_swaps ~= nil or not source.swaps then return ops end
@@ -142,7 +154,10 @@ end
 --       $XDG_CACHE_HOME/capl/data or ~/.cache/capl/data), made anew when names, sizes or times of the images change, or what a
 --       generator with fixed = true is asked for and draws. auto: on a GPU when they take at most a quarter of its free
 --       memory, else in memory when they take at most half of what is available; loader:path() tells;
---       shard = capl.distributed(): this rank's part of the source;
+--       shard: the world whose ranks share the source, capl.distributed() unless given; false = every rank reads all of it.
+--       batch is of one rank: batch t of all R ranks together is the next R * batch samples, of which rank r takes block r. For
+--       training all ranks get equally many batches, and a smaller last round is shared out; val and test images come once,
+--       in the batches of a single process dealt out in turn, so that a rank may get one less, or none;
 --       pin = "auto" | true | false: whether batches wait for a GPU in page-locked memory
 -- out   loader: for batch in loader:epoch(n) do … end gives {count = N, image = (N,C,H,W), target = (N,T) i32, -1 past the end of
 --       a shorter text, target_length = (N) i32, width = (N) i32 px of W that each image takes where the source has several
@@ -160,9 +175,7 @@ function Loader.new(opts)
   end
   local on_error = o.on_error or "stop"
   refuse_bad_labels(o.source, on_error)
-  if o.shard ~= nil and not distributed.is_world(o.shard) then
-    check.fail("data.loader: shard is a " .. core.typename(o.shard) .. "; capl.distributed() gives one")
-  end
+  local world = read_shard(o.shard)
   local auto_batch = o.batch == "auto"
   if auto_batch then o = setmetatable({batch = START}, {__index = o}) end
   local ops = read_augment(o)
@@ -174,7 +187,7 @@ function Loader.new(opts)
     drop_last = o.drop_last, on_error = on_error, dtype = image_dtype(o.dtype), seed = o.seed,
     augment = ops, stages = stages_of(schedule, o.source),
     cache = o.cache, cache_dir = o.cache_dir, max_bad = o.max_bad, pin = pin_word(o.pin),
-    rank = o.shard and o.shard.rank, world = o.shard and o.shard.size,
+    rank = world.rank, world = world.size, once = o.role ~= "train",
   }
   read_normalize(o.normalize, low)
   local self = setmetatable({
@@ -190,12 +203,16 @@ function Loader.new(opts)
   return self
 end
 
---- Batches per epoch.
+--- Batches per epoch, of this rank.
 function Loader:batches() return self.box:batches() end
 --- Batches that the present epoch has left to give.
 function Loader:batches_left() return self.box:batches_left() end
---- Samples per epoch.
+--- Samples per epoch, of this rank.
 function Loader:samples() return self.box:samples() end
+--- Samples per epoch, of all ranks together.
+function Loader:all_samples() return self.box:all_samples() end
+--- How many ranks share the source.
+function Loader:ranks() return self.low.world end
 --- {batches, samples, augmented, substituted, bad, wait_seconds, seconds, work_seconds, augment_seconds} since the loader was
 -- made: wait_seconds of seconds the caller waited for a batch (a GPU may have had queued work to do meanwhile); work_seconds
 -- is the time of all threads that made samples, augment_seconds what augmentation took of it, both estimated.
@@ -204,17 +221,30 @@ function Loader:stats()
   for key, value in pairs(self.before or {}) do s[key] = s[key] + value end
   return s
 end
---- Exchanges the number of images in a batch; the next epoch begins with it.
-function Loader:set_batch(images)
-  check.kind("loader:set_batch", "its number of images", images, "number")
+-- Begins anew with other options of the engine's loader.
+local function exchange(self, key, value)
   local low = {}
-  for key, value in pairs(self.low) do low[key] = value end
-  low.batch = images
+  for name, given in pairs(self.low) do low[name] = given end
+  low[key] = value
   local box = core.data.loader(self.source.box, low)
   self.before = self:stats()
   self.box:free()
-  self.box, self.low, self.batch, self.resumed = box, low, images, nil
+  self.box, self.low, self.resumed = box, low, nil
   if self.schedule then self.schedule.box = box end
+end
+
+--- Exchanges the number of images in a batch; the next epoch begins with it.
+function Loader:set_batch(images)
+  check.kind("loader:set_batch", "its number of images", images, "number")
+  exchange(self, "batch", images)
+  self.batch = images
+end
+--- Says into how many parts of one size a step cuts the batch of all ranks: a smaller last one of an epoch is cut into as many,
+-- on any number of ranks alike. train.fit does it for shards = S. The next epoch begins with it.
+-- errs value: no multiple of the ranks; batch times ranks is no multiple of it
+function Loader:set_parts(parts)
+  check.kind("loader:set_parts", "their number", parts, "number")
+  if self.low.parts ~= parts then exchange(self, "parts", parts) end
 end
 --- Exchanges the augmentation from the next batch on, which is the same as if the loader had had it from the beginning.
 -- in   ops: a table as augment of data.loader takes it, or the name of a preset; nil: what the loader was made with
@@ -249,7 +279,8 @@ function Loader:path() return self.box:path() end
 function Loader:measure(times) return self.box:measure(times or 100) end
 --- List of {id, message} of the bad samples that the batches so far, or the one that failed, needed, by their numbers.
 function Loader:bad() return self.box:bad() end
---- {seed, epoch, position}, with a schedule its state too: where it stands; set_state continues there.
+--- {seed, epoch, position}, with a schedule its state too: where it stands; set_state continues there. position: samples
+-- that all ranks have been given, so that another number of ranks with the same batch of all goes on with the same steps.
 function Loader:state()
   local state = self.box:state()
   state.schedule = self.schedule and self.schedule:state()
@@ -271,6 +302,7 @@ function Loader:set_state(state)
   end
   if self.schedule then self.schedule:resumed() end
   self.resumed = self.box:state().epoch
+  told.resumed(self)
 end
 
 -- ---- batches ----
@@ -330,9 +362,10 @@ end
 --- Line of the final report: how the batches came to be, and how long the training waited for them.
 function Loader:report()
   local s = self:stats()
-  if self.role ~= "train" then return ("%s data: %s; %d images"):format(self.role, self:path(), s.samples) end
+  local here = self:ranks() > 1 and " on this rank" or ""
+  if self.role ~= "train" then return ("%s data: %s; %d images%s"):format(self.role, self:path(), s.samples, here) end
   local share = s.seconds > 0 and 100 * s.wait_seconds / s.seconds or 0
-  return ("%s data: %s; %d images, waited for them %.1f %% of the time%s"):format(self.role, self:path(), s.samples, share,
+  return ("%s data: %s; %d images%s, waited for them %.1f %% of the time%s"):format(self.role, self:path(), s.samples, here, share,
     s.substituted > 0 and (", %d stand in for bad ones"):format(s.substituted) or "")
 end
 

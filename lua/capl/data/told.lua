@@ -11,6 +11,12 @@ local EVERY = 5 -- seconds between two lines about epochs, at least: short epoch
 local MUCH = 10 -- per cent of the time; more waiting than this is worth a remedy
 local FILE = "bad_files.txt"
 
+-- 1234567 -> "1,234,567"
+local function grouped(n)
+  local text = ("%d"):format(n):reverse():gsub("(%d%d%d)", "%1,"):reverse()
+  return (text:gsub("^,", ""))
+end
+
 -- ---- how batches come to be ----
 
 --- Says once how a loader's batches are made, unless it is the usual way or of little interest.
@@ -22,13 +28,17 @@ function told.path(loader)
   if run.mode == "run" and not plain then run.print(("%s data: %s"):format(loader.role, path)) end
 end
 
--- ---- waiting ----
+-- ---- going on ----
 
--- 1234567 -> "1,234,567"
-local function grouped(n)
-  local text = ("%d"):format(n):reverse():gsub("(%d%d%d)", "%1,"):reverse()
-  return (text:gsub("^,", ""))
+--- Says so when a loader goes on in steps of another size than it was saved in: of another batch or number of ranks.
+function told.resumed(loader)
+  local at, round, all = loader:state().position, loader.batch * loader:ranks(), loader:all_samples()
+  if loader.source.widths or at % round == 0 or at >= all then return end
+  run.print(("note: the %s loader goes on after %s samples in steps of %d; it was saved in steps of another size"):format(loader.role,
+    grouped(at), round))
 end
+
+-- ---- waiting ----
 
 --- What would make a loader faster, as far as it can be told; nil when it already does all it can.
 local function remedy(loader)
@@ -51,6 +61,7 @@ function told.waiting(loader, since, now, from, to)
   local seconds = now.seconds - since.seconds
   local share = seconds > 0 and 100 * (now.wait_seconds - since.wait_seconds) / seconds or 0
   local what = loader.source.box:width() > 0 and "images" or "samples"
+  if loader:ranks() > 1 then what = what .. " on each rank" end
   local text = ("%s: %s %s in %.1f s, waited %.1f %% of it for data"):format(name_of(from, to),
     grouped(now.samples - since.samples), what, seconds, share)
   if share <= MUCH then return text end
