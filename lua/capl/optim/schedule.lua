@@ -285,6 +285,24 @@ function schedule.scaled(inner, factor)
   return self
 end
 
+--- A schedule that counts epochs: its rate stays the same for all steps of one, as where others say scheduler.step() once
+-- per epoch.
+-- in   schedule (its lengths are epochs); opts steps = steps of an epoch
+-- eg   optim.schedule.per_epoch(optim.schedule.cosine{lr = 1, T_max = 2}, {steps = 10}):lr(19)  --> 0.5
+function schedule.per_epoch(inner, opts)
+  if not schedule.is(inner) then check.arg(1, "per_epoch", "schedule", inner) end
+  local o = check.options("schedule.per_epoch", {{"steps", "whole", required = true}}, opts)
+  positive("schedule.per_epoch", o, "steps")
+  for _, name in ipairs{"T_max", "total"} do
+    if inner.options[name] == "run" then
+      check.fail("schedule.per_epoch", name .. ' = "run" counts steps; here the schedule counts epochs', "give the number of epochs")
+    end
+  end
+  local self = new("per_epoch+" .. inner.name, o, function(step) return inner:lr(math.floor(step / o.steps)) end)
+  self.inner = inner
+  return self
+end
+
 -- ---- following figures ----
 
 local plateau_spec = {

@@ -7,6 +7,7 @@ return {
   Anomaly = require("train.anomaly").new,
   lr_find = require("train.lr_find").find,
   auto_batch = require "train.auto_batch",
+  batch_by_memory = require "train.batch_by_memory",
   initial_loss = require("train.initial_loss").of,
   evaluate = require "train.evaluate",
   Log = require("run.log").new,
