@@ -60,3 +60,68 @@ describe("train.batch_by_memory", function()
       support.error_text(train.batch_by_memory, {{0, 2.5}}))
   end)
 end)
+
+describe("the cost of a step", function()
+  local cost = module("dist/cost", {})
+  local link = {bandwidth = 10e9, latency = 5e-6}
+
+  it("of a ring is 2 (R - 1) messages and 2 (R - 1) / R of the bytes", function()
+    assert.near(0, cost.ring(1e9, 1, link), 0)
+    assert.near(2 * 5e-6 + 0.1, cost.ring(1e9, 2, link), 1e-12)
+    assert.near(2 * 7 * 5e-6 + 2 * 7 / 8 * 0.1, cost.ring(1e9, 8, link), 1e-12)
+  end)
+
+  it("of a tree grows by a message up and down for twice the ranks", function()
+    assert.near(2 * 10 * 5e-6 + 0.2, cost.tree(1e9, 1024, link), 1e-12)
+    assert.near(2 * 5e-6, cost.tree(1e9, 1024, link) - cost.tree(1e9, 512, link), 1e-12)
+  end)
+
+  it("takes trees for small messages of many ranks, rings for large ones", function()
+    assert.equal("tree", select(2, cost.all_reduce(4, 256, link)))
+    assert.equal("ring", select(2, cost.all_reduce(1e9, 4, link)))
+  end)
+
+  it("goes within hosts first where the network is slower", function()
+    local links = {bandwidth = 200e9, latency = 5e-6, network = {bandwidth = 25e9, latency = 1e-5}}
+    local seconds, how = cost.all_reduce(1e9, 32, links, 8)
+    assert.is_truthy(how:find("by hosts"))
+    assert.near(14 * 5e-6 + 2 * 7 / 8 / 200 + 6 * 1e-5 + 2 * 3 / 4 / 25, seconds, 1e-9)
+  end)
+
+  it("hides what is exchanged while the backward pass goes on, never its last part", function()
+    -- computing 90 ms, of which 60 backward; 2 buckets that are ready at half and at the end, 10 ms each
+    local buckets = {{bytes = 1e8, ready = 0.5}, {bytes = 1e8, ready = 1}}
+    local e = cost.estimate{ranks = 2, compute = 0.09, buckets = buckets, links = {rate = 1e10}}
+    assert.near(0.02, e.reduce, 1e-12)
+    assert.near(0.01, e.hidden, 1e-12)
+    assert.near(0.9, e.efficiency, 1e-12)
+    assert.near(1.8, e.speedup, 1e-12)
+    local all = cost.estimate{ranks = 2, compute = 0.09, buckets = buckets, links = {rate = 1e10}, overlap = false}
+    assert.near(0, all.hidden, 1e-12)
+    assert.equal("expected efficiency 90 %: 90 ms computing, 20 ms all-reduce of which 10 ms hidden", cost.line(e))
+  end)
+
+  it("is nothing but computing for one rank", function()
+    local e = cost.estimate{ranks = 1, compute = 0.09, bytes = 1e9, links = link}
+    assert.same({0, 0, 1, 1}, {e.reduce, e.hidden, e.efficiency, e.speedup})
+    assert.is_nil(cost.advice(e))
+  end)
+
+  it("knows gradients by the layers that the backward pass comes to", function()
+    local layers = {{parameters = 10, macs = 700}, {parameters = 0, macs = 0}, {parameters = 90, macs = 200}, {parameters = 5, macs = 100}}
+    assert.same({{bytes = 380, ready = 0.3}, {bytes = 40, ready = 1}}, cost.buckets(layers, 4, 100))
+    assert.same({{bytes = 420, ready = 1}}, cost.buckets(layers, 4, 1000))
+  end)
+
+  it("warns where a second rank would not pay, and not where it does", function()
+    local slow = cost.estimate{ranks = 2, compute = 0.01, bytes = 76e6, links = {rate = 2e9}}
+    assert.is_truthy(cost.advice(slow):find("^a second rank would not pay: 2 make 0.4"))
+    assert.is_nil(cost.advice(cost.estimate{ranks = 2, compute = 0.2, bytes = 76e6, links = {rate = 2e9}}))
+  end)
+
+  it("compares what was expected with what was measured", function()
+    assert.equal("efficiency expected 94 %, measured 91 %", cost.compare(0.94, cost.measured(100, 9)))
+    assert.equal("efficiency measured 91 %", cost.compare(nil, 0.91))
+    assert.is_nil(cost.compare(0.9, cost.measured(0, 0)))
+  end)
+end)
