@@ -30,11 +30,11 @@ enum { EXIT_ERROR = 1, EXIT_USAGE = 2, EXIT_TIME = 124, GRACE_SECONDS = 5, SAVE_
 
 /* ---- commands -------------------------------------------------------------------------------- */
 
-enum { OR_RUN = 2 };
+enum { OR_RUN = 2, OR_DIST };
 
 typedef struct {
   const char *name, *usage, *help;
-  int recipe; /* its first word is a recipe; OR_RUN: or a run's folder, which stays among its words */
+  int recipe; /* its first word is a recipe; OR_RUN: or a run's folder, OR_DIST: or "dist", which stay among its words */
 } command;
 
 /* Each has a module lua/capl/cli/NAME.lua, which states its options. */
@@ -52,7 +52,8 @@ static const command commands[] = {
   {"data", "capl data stat|check|pack SOURCE [--val=SOURCE] [--charset=C] [--label=RULE] [--out=DIR]",
    "what is in a folder, a list or an LMDB database of images; what is wrong with it; packs it to LMDB", false},
   {"bench", "capl bench RECIPE [--steps=N] [--ab KEY=A,B] [--ops] [--augment] [--json] [--fixed] [--key=value…]",
-   "measures how fast the training steps of a recipe are; --ab compares settings, turn by turn", true},
+   "measures how fast the training steps of a recipe are; --ab compares settings, turn by turn; `capl bench dist --ranks=N`: how fast "
+   "ranks exchange, and with --simulate what that makes of a step on many", OR_DIST},
   {"sweep", "capl sweep RECIPE --grid KEY=A,B,C … [--random=N | --halving=N] [--metric=M] [--key=value…] | capl sweep --resume FOLDER",
    "trains a recipe with other settings again and again, side by side, and says which are best on the val images", false},
   {"lr", "capl lr RECIPE [--min_lr=A] [--max_lr=B] [--steps=N] [--out=FILE] [--json] [--key=value…]",
@@ -177,6 +178,12 @@ static bool is_folder(const char *path)
   return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
+/* Whether a command's first word is no recipe. */
+static bool stands_alone(const command *c, const char *word)
+{
+  return (c->recipe == OR_RUN && is_folder(word)) || (c->recipe == OR_DIST && strcmp(word, "dist") == 0);
+}
+
 /* Settles command, recipe and further words. Returns 0, or the exit status after saying what is wrong. */
 static int read_command(int argc, char **argv, int i, options *o)
 {
@@ -194,7 +201,7 @@ static int read_command(int argc, char **argv, int i, options *o)
     c = command_find("run");
   }
   bool help = i < argc && (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0);
-  if (c->recipe && !help && !(c->recipe == OR_RUN && i < argc && is_folder(argv[i]))) {
+  if (c->recipe && !help && !(i < argc && stands_alone(c, argv[i]))) {
     if (!bring_recipe(argc, argv, i)) return usage_error("usage: %s", c->usage);
     o->job.recipe = argv[i++];
   }

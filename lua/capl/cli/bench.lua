@@ -118,6 +118,7 @@ local function split_own(words)
 end
 
 local function main(job)
+  if not job.recipe then return require("cli.bench_dist").run(job) end
   local mine, own = split_own(job.args)
   local asked, given = split_ab(mine)
   local o, words, rest = options.read(given, spec, {command = "bench", rest = true})
@@ -153,4 +154,9 @@ local function main(job)
   if o.ops then core.sys.out(bench_ops.table(f.ops, f.step_ms)) end
 end
 
-return {main = main, options = spec}
+-- The options of `capl bench`, or of `capl bench dist`.
+local function options_of(job)
+  return job.args[1] == "dist" and require("cli.bench_dist").options or spec
+end
+
+return {main = main, options = spec, options_of = options_of}
