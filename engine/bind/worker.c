@@ -16,6 +16,7 @@
 #include "base/log.h"
 #include "bind.h"
 #include "capl/backend.h"
+#include "capl/dist.h"
 #include "profile.h"
 #include "repl.h"
 #include "sys.h"
@@ -295,6 +296,7 @@ int capl_worker_run(const capl_job *job)
   take_signals(L);
   bool prompt = strcmp(job->command, "repl") == 0;
   int status = prompt ? capl_repl_run(L, job->verbose) : run_command(L, job);
+  capl_world_leave(status);
   capl_interrupt_remove(); /* a signal that comes while the state is closed has nothing left to stop */
   capl_state_close(L);
   return status;

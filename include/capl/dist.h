@@ -118,13 +118,14 @@ CAPL_API void capl_world_hold(capl_world *world, const char *reason);
 
 /* ---- what a library of collectives offers ----------------------------------------------------- */
 
-/* One constant table, found under the symbol capl_collectives. Calls queue work and return; a ticket counts the calls of
-** this state from 1 on. Memory is the caller's until its ticket is done. */
+/* One constant table; the library's function capl_collectives_entry gives it (libcapl_mpi: "mpi"; libcapl_cuda: "nccl").
+** Calls queue work and return; a ticket counts the calls of this state from 1 on. Memory is the caller's until its ticket is
+** done. Never called by a world of one. */
 typedef struct {
   int abi; /* CAPL_COLLECTIVES_ABI, always first */
   const char *name;
   bool device_memory; /* works on a GPU's memory, in the order of its stream; else on the host's */
-  /* tell: capl_world_tell, for what ranks exchange before they can talk (NCCL's id). */
+  /* capl_world_tell works already where the launch is no MPI, for what ranks exchange before they can talk (NCCL's id). */
   capl_status (*open)(capl_world *world, void **state);
   capl_status (*all_reduce)(void *state, void *data, size_t count, capl_dtype dtype, capl_reduction reduction, int64_t *ticket);
   capl_status (*broadcast)(void *state, void *data, size_t bytes, int root, int64_t *ticket);
@@ -136,7 +137,10 @@ typedef struct {
   capl_status (*done)(void *state, int64_t ticket, bool *done); /* from any thread, never waits */
   void (*close)(void *state);
   void (*abort)(void *state); /* from the watchdog's thread: nobody will answer any more */
+  /* Optional: seconds so far in which at least one call was under way. */
+  capl_status (*busy)(void *state, double *seconds);
 } capl_collectives;
+CAPL_API const capl_collectives *capl_collectives_entry(void);
 enum { CAPL_COLLECTIVES_ABI = 211 * (int)sizeof(capl_collectives) + CAPL_DTYPE_COUNT };
 
 #ifdef __cplusplus

@@ -2,9 +2,21 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
+local dist = require "dist"
+local options = require "cli.options"
 local run = require "run"
 
 local recipe = {}
+
+-- Ranks are joined before the recipe says its first word, on the device that its settings will name.
+local function join_ranks(words)
+  if dist.size() == 1 then return end
+  for _, word in ipairs(words or {}) do
+    local key, value = options.split(word)
+    if key == "device" and type(value) == "string" and (core.device()) ~= "meta" then core.device(value) end
+  end
+  dist.join()
+end
 
 --- Runs the job's recipe. opts: what run.start takes besides path and text.
 -- out  true when it ran to its end, false when sys.unwind ended it
@@ -14,6 +26,7 @@ function recipe.execute(job, opts)
   if not text then core.error{code = "io", message = why} end
   opts.recipe, opts.text, opts.program, opts.minutes = job.recipe, text, job.program, job.minutes
   run.start(opts)
+  join_ranks(opts.args)
   return core.sys.guard(core.sys.load(text, "@" .. job.recipe))
 end
 

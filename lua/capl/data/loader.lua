@@ -8,7 +8,7 @@ local core = ...
 local augment = require "augment"
 local auto = require "params.auto"
 local check = require "data.check"
-local distributed = require "distributed"
+local dist = require "dist"
 local hooks = require "hooks"
 local lock = require "data.lock"
 local run = require "run"
@@ -98,8 +98,8 @@ local ALONE = {rank = 0, size = 1}
 -- The world whose ranks share the source; all of them do unless they are told otherwise.
 local function read_shard(shard)
   if shard == false then return ALONE end
-  if shard == nil then return distributed.distributed() end
-  if not distributed.is_world(shard) then
+  if shard == nil then return dist.world() end
+  if not dist.is_world(shard) then
     check.fail("data.loader: shard is a " .. core.typename(shard) .. "; capl.distributed() gives one, false gives all to every rank")
   end
   return shard

@@ -1,0 +1,49 @@
+/* world.h -- what the files of engine/dist share: the world as it is inside, and what joining and collectives ask of the
+** star and the watchdog.
+** SPDX-License-Identifier: Apache-2.0
+*/
+#ifndef CAPL_DIST_WORLD_H
+#define CAPL_DIST_WORLD_H
+
+#include "capl/capl.h"
+#include "capl/dist.h"
+
+typedef struct star star;   /* star.h */
+typedef struct watch watch; /* watch.h */
+
+enum { WORLD_WORKS = 64 };
+
+struct capl_work {
+  capl_world *world;
+  int64_t ticket;
+  uint64_t number;       /* of this collective, from 1 */
+  capl_tensor *held[2];  /* whose memory is in use until it is done */
+  struct capl_work *next_free;
+};
+
+struct capl_world {
+  capl_place place;
+  capl_device *device;
+  double watchdog; /* seconds */
+  char (*hosts)[CAPL_HOST_NAME];
+  /* The library of collectives and its state; NULL in a world of one, and on devices that compute nothing. */
+  const capl_collectives *table;
+  void *state;
+  star *star;   /* NULL in a world of one */
+  watch *watch; /* likewise */
+  /* Of the thread that makes the calls. */
+  uint64_t calls, bytes;
+  double waited;
+  int64_t last_ticket;
+  capl_work works[WORLD_WORKS], *free_works; /* so that a step allocates none; more come from the heap */
+};
+
+/* ---- the watchdog's part (watch.c), called by collect.c on the thread that makes the calls ------ */
+
+/* This rank has begun collective number n, "all_reduce" of so many bytes; it may compute while that goes on. */
+void watch_begin(capl_world *world, const char *name, uint64_t number, uint64_t bytes);
+/* From here to watch_end it does nothing but wait for it. */
+void watch_wait(capl_world *world, uint64_t number);
+void watch_end(capl_world *world, uint64_t number);
+
+#endif

@@ -1,0 +1,113 @@
+-- world.lua: what ranks do together: tensors that become one, figures that are added up, words that only one of them says.
+--
+-- All ranks make the same calls in the same order. Rank numbers count from 0, as launchers count.
+-- SPDX-License-Identifier: Apache-2.0
+local core = ...
+
+local check = require "check"
+local json = require "run.json"
+
+local World = {}
+World.__index = World
+World.__tostring = function(self) return ("rank %d of %d on %s"):format(self.rank, self.size, self.device) end
+
+local world = {}
+
+--- The world from what core.dist.join gives.
+function world.new(place, backend, hosts)
+  place.device, place.backend, place.hosts, place.is_main = (core.device()), backend, hosts, place.rank == 0
+  return setmetatable(place, World)
+end
+
+function world.is_world(value) return getmetatable(value) == World end
+
+-- ---- tensors ----
+
+local reductions = {"sum", "mean", "max"}
+local op_option, async_option = {"op", "string", default = "sum"}, {"async", "boolean", default = false}
+
+local function reduction_of(op, opts) return check.one_of(op, "op", opts.op, reductions) end
+
+--- t becomes the sum, mean or largest of every rank's t, element by element.
+-- in   t: dense (a view with gaps is refused); op "sum", "mean", "max"; async = true: goes on beside what follows
+-- out  t, or with async a work: work:wait() gives t once it is there, work:done() whether it is
+-- errs shape, dtype, state: the ranks do not make the same call; every rank gets it
+-- eg   return capl.distributed():all_reduce(capl.ones(2)):get(1)  --> 1
+function World:all_reduce(t, opts)
+  opts = check.options("all_reduce", {op_option, async_option}, opts)
+  return core.dist.all_reduce(t, reduction_of("all_reduce", opts), opts.async)
+end
+
+--- t becomes rank from's t; from = 0 unless said.
+function World:broadcast(t, opts)
+  opts = check.options("broadcast", {{"from", "whole", default = 0}, async_option}, opts)
+  return core.dist.broadcast(t, opts.from, opts.async)
+end
+
+--- A new tensor (size, …) of every rank's t (…), in the order of ranks.
+function World:all_gather(t, opts)
+  opts = check.options("all_gather", {async_option}, opts)
+  return core.dist.all_gather(t, opts.async)
+end
+
+--- This rank's part (…) of the reduction of every rank's t (size, …).
+function World:reduce_scatter(t, opts)
+  opts = check.options("reduce_scatter", {op_option, async_option}, opts)
+  return core.dist.reduce_scatter(t, reduction_of("reduce_scatter", opts), opts.async)
+end
+
+--- What rank peer gives in the same call, where it names this rank.
+function World:exchange(t, peer, opts)
+  opts = check.options("exchange", {async_option}, opts)
+  return core.dist.exchange(t, check.arg(2, "exchange", "number", peer), opts.async)
+end
+
+--- Returns when every rank has come here, and all work before it is done.
+function World:barrier() core.dist.barrier() end
+
+-- ---- words and figures ----
+
+--- List of every rank's text, in the order of ranks. For kilobytes.
+function World:tell(text) return core.dist.tell(check.arg(1, "tell", "string", text)) end
+
+--- List of every rank's value: numbers, texts, booleans, lists and tables of them.
+function World:gather(value)
+  local values = {}
+  for i, text in ipairs(self:tell(json.encode{value})) do values[i] = core.json_decode(text)[1] end
+  return values
+end
+
+--- {key = sum over all ranks}, the same to the last bit on each: added in the order of ranks. A key that a rank has not
+-- counts as 0 there.
+-- eg   return capl.distributed():sum{right = 3, seen = 4}.right  --> 3
+function World:sum(figures)
+  local lines = {}
+  for key, value in pairs(check.arg(1, "sum", "table", figures)) do
+    lines[#lines + 1] = ("%s\t%.17g"):format(key, value)
+  end
+  local sums = {}
+  for _, text in ipairs(self:tell(table.concat(lines, "\n"))) do
+    for key, value in text:gmatch("([^\t\n]*)\t([^\n]*)") do sums[key] = (sums[key] or 0) + tonumber(value) end
+  end
+  return sums
+end
+
+--- {calls, bytes, busy, waited} of the collectives so far: bytes of this rank's tensors; seconds in which at least one was
+-- under way, and seconds in which this rank did nothing but wait for them.
+function World:traffic()
+  local calls, bytes, busy, waited = core.dist.traffic()
+  return {calls = calls, bytes = bytes, busy = busy, waited = waited}
+end
+
+--- Images of a step over all ranks, where each takes n.
+function World:batch(n) return n * self.size end
+
+--- print on rank 0 alone.
+function World:print(...)
+  if self.is_main then print(...) end
+end
+
+--- While a reason is set ("compiling"), no rank is taken for hanging because of this one; nil takes it back.
+function World:hold(reason) core.dist.hold(reason) end
+
+return world
