@@ -126,7 +126,7 @@ static int sys_guard(lua_State *L)
   return 1;
 }
 
-/* sys.hold(seconds) -> whether the program was asked to end. Ctrl-C and its kin, from now on for so many seconds, wait for
+/* sys.hold(seconds) -> whether the program was asked to end, and the signal. Ctrl-C and its kin, from now on for so many seconds, wait for
 ** the next call; 0: they come at once again. Who gets true saves and calls sys.stop. */
 static int sys_hold(lua_State *L)
 {
@@ -135,7 +135,18 @@ static int sys_hold(lua_State *L)
   clock_gettime(CLOCK_MONOTONIC, &held_since);
   holding = seconds;
   lua_pushboolean(L, stop_signal != 0);
-  return 1;
+  if (!stop_signal) return 1;
+  lua_pushinteger(L, stop_signal);
+  return 2;
+}
+
+/* sys.signal(number): this program is asked to end as others were: SIGINT, SIGTERM or SIGHUP. */
+static int sys_signal(lua_State *L)
+{
+  int number = (int)luaL_checkinteger(L, 1);
+  luaL_argcheck(L, number == SIGINT || number == SIGTERM || number == SIGHUP, 1, "no signal that ends a run");
+  raise(number);
+  return 0;
 }
 
 /* sys.saving(on): while it is on, the supervisor of a run whose time is over lets it save. */
@@ -231,9 +242,9 @@ static void add_sys(lua_State *L)
 {
   static const luaL_Reg functions[] = {
     {"unwind", sys_unwind},       {"guard", sys_guard},         {"load", sys_load},
-    {"protect", sys_protect},     {"stop", sys_stop},           {"hold", sys_hold},  {"saving", sys_saving},
-    {"try_load", sys_try_load},   {"environment", sys_environment},
-    {"metatable", sys_metatable}, {NULL, NULL}};
+    {"protect", sys_protect},     {"stop", sys_stop},           {"hold", sys_hold},
+    {"saving", sys_saving},       {"signal", sys_signal},       {"try_load", sys_try_load},
+    {"environment", sys_environment}, {"metatable", sys_metatable}, {NULL, NULL}};
   capl_bind_core(L);
   lua_getfield(L, -1, "sys");
   luaL_setfuncs(L, functions, 0);

@@ -15,7 +15,7 @@ local function join_ranks(words)
     local key, value = options.split(word)
     if key == "device" and type(value) == "string" and (core.device()) ~= "meta" then core.device(value) end
   end
-  dist.join()
+  if dist.join().rank > 0 then require("dist.still").begin() end
 end
 
 --- Runs the job's recipe. opts: what run.start takes besides path and text.

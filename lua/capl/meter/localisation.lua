@@ -47,7 +47,10 @@ local function new(opts)
     main = o.main, better = o.main:match("^hit") and "max" or "min", most = o.worst, n = 0, all = nil, each = {}, wrong = {},
     image_hits = {}, images = 0,
   }, Localisation)
-  self.waiting = pending.new(function(columns, ids) self:read_columns(columns, ids) end)
+  self.waiting = pending.new(function(columns, ids, notes)
+    self.P = notes[1].P
+    self:read_columns(columns, ids)
+  end)
   return self
 end
 
@@ -92,12 +95,7 @@ local function add(self, output, batch)
   local got = places(self.decode and self.decode(output, batch) or output, N)
   local truth = meant(self, points, got:size(2))
   self.P = got:size(2)
-  local ids = batch.ids
-  if not ids then
-    ids = {}
-    for i = 1, N do ids[i] = self.n + #self.waiting.keys + i - 1 end
-  end
-  self.waiting:add({distances(self, got, truth:narrow(3, 1, 2)), truth:narrow(3, 3, 1), got}, ids)
+  self.waiting:add({distances(self, got, truth:narrow(3, 1, 2)), truth:narrow(3, 3, 1), got}, batch.ids or N, {P = self.P})
 end
 
 --- Counts a batch; nothing is read from the device before the figures are asked for.

@@ -34,7 +34,10 @@ local function new(opts)
     field = o.field, inverse = inverse, least = o.least, loader = o.loader, main = o.main,
     better = o.main == "r2" and "max" or "min", most = o.worst, n = 0, got = {}, want = {}, ids = {},
   }, Regression)
-  self.waiting = pending.new(function(columns, ids) self:read_columns(columns, ids) end)
+  self.waiting = pending.new(function(columns, ids, notes)
+    self.width = notes[1].width
+    self:read_columns(columns, ids)
+  end)
   return self
 end
 
@@ -50,12 +53,7 @@ local function add(self, output, batch)
   local got, want = output:to("f32"):reshape(N, -1), truth:to("f32"):reshape(N, -1)
   if self.inverse then got, want = self.inverse(got), self.inverse(want) end
   self.width = got:size(2)
-  local ids = batch.ids
-  if not ids then
-    ids = {}
-    for i = 1, N do ids[i] = self.n + #self.waiting.keys + i - 1 end
-  end
-  self.waiting:add({got, want}, ids)
+  self.waiting:add({got, want}, batch.ids or N, {width = self.width})
 end
 
 --- Counts a batch; nothing is read from the device before the figures are asked for.

@@ -49,7 +49,10 @@ local function new(opts)
     K = K, names = names, ignore = o.ignore, loader = o.loader, main = o.main, most = o.worst, n = 0, batches = 0, f_sum = 0,
     wrong = {}, counted = 0,
   }, Segmentation)
-  self.matrices = pending.new(function(columns) self:read_matrices(columns[1]) end)
+  self.matrices = pending.new(function(columns, _, notes)
+    self.K = self.K or notes[1].K
+    self:read_matrices(columns[1])
+  end)
   self.rights = pending.new(function(columns, ids) self:read_images(columns, ids) end)
   return self
 end
@@ -94,19 +97,13 @@ local function add(self, output, batch)
   local values = {}
   for k = 1, self.K do values[k] = k - 1 end
   local classes = capl.tensor(values, {dtype = "f32", device = output.device}):reshape(1, -1)
-  self.matrices:add({count_matrices(self, want, got, classes)}, {N})
+  local ids = batch.ids or N
+  self.matrices:add({count_matrices(self, want, got, classes)}, ids, {K = self.K})
   local counted = want:ne(self.ignore):to("f32")
   local x = output:to("f32")
   local finite = (x - x):reshape(N, -1):sum(2) -- NaN where a score is none, or infinite
   self.rights:add({(want:eq(got):to("f32") * counted):reshape(N, -1):sum(2), counted:reshape(N, -1):sum(2), finite},
-    batch.ids or self:numbers(N))
-end
-
--- Numbers of the samples where the batch has none.
-function Segmentation:numbers(N)
-  local ids = {}
-  for i = 1, N do ids[i] = self.n + #self.rights.keys + i - 1 end
-  return ids
+    ids)
 end
 
 --- Counts a batch; nothing is read from the device before the figures are asked for.

@@ -10,6 +10,7 @@ local align = require "meter.align"
 local check = require "check"
 local ctc = require "meter.ctc"
 local interval = require "meter.interval"
+local merge = require "meter.merge"
 local meters = require "meter"
 local pending = require "meter.pending"
 
@@ -77,11 +78,12 @@ local function new(opts)
     charset = charset, merge = sets, same = merged_of(sets), decode = o.decode, decoding = o.decoding, loader = o.loader,
     most = o.worst,
     n = 0, exact = 0, merged = 0, chars = 0, right = 0, edits = 0, share = 0, confidence = 0, confident = 0,
-    steps = 0, blanks = 0, shapes = {}, by_place = {}, by_length = {}, by_confidence = {}, right_of = {}, pairs = {}, wrong = {},
+    steps = 0, blanks = 0, by_place = {}, by_length = {}, by_confidence = {}, right_of = {}, pairs = {}, wrong = {},
     fine = {}, seen_fine = 0,
   }, Text)
   local read = o.decoding == "ctc" and self.read_paths or self.read_columns
-  self.waiting = pending.new(function(columns, keys) read(self, columns, keys) end)
+  self.waiting = pending.new(function(columns, keys, notes) read(self, columns, keys, notes) end)
+  self.told = merge.values() -- readings that are texts already, where several ranks count them together
   return self
 end
 
@@ -181,12 +183,7 @@ local function count_confidence(self, confidence, right)
   self.confidence, self.confident = self.confidence + confidence, self.confident + 1
 end
 
---- Counts one reading.
--- in   read, truth: texts of any length; confidence: optional, the probability the model gives its reading; id: optional,
---      the sample's number in its source (the count of samples so far unless said)
-function Text:count(read, truth, confidence, id)
-  check.arg(1, "count", "string", read)
-  check.arg(2, "count", "string", truth)
+local function count_one(self, read, truth, confidence, id)
   id = id or self.n
   local entry = {id = id, truth = truth, read = read, confidence = confidence, edits = 0}
   local length = bucket(self.by_length, #truth)
@@ -203,6 +200,34 @@ function Text:count(read, truth, confidence, id)
     keep_wrong(self, entry)
   end
   if confidence then count_confidence(self, confidence, read == truth) end
+end
+
+--- Counts one reading.
+-- in   read, truth: texts of any length; confidence: optional, the probability the model gives its reading; id: optional,
+--      the sample's number in its source (the count of samples so far unless said)
+function Text:count(read, truth, confidence, id)
+  check.arg(1, "count", "string", read)
+  check.arg(2, "count", "string", truth)
+  local reading = {read = read, truth = truth, confidence = confidence, id = id}
+  if not self.told then return count_one(self, read, truth, confidence, id) end
+  if self.batch then table.insert(self.batch, reading) else self.told:add{reading} end
+end
+
+-- Readings that fn counts belong together, as those of a batch.
+local function as_batch(self, fn, ...)
+  self.batch = self.told and {} or nil
+  fn(self, ...)
+  if self.batch then self.told:add(self.batch) end
+  self.batch = nil
+end
+
+-- Counts what waits: readings on the device, then those that were given as texts.
+local function flush(self)
+  self.waiting:flush()
+  if not self.told then return end
+  self.told:flush(function(batch)
+    for _, r in ipairs(batch) do count_one(self, r.read, r.truth, r.confidence, r.id) end
+  end)
 end
 
 -- ---- counting batches ----
@@ -239,6 +264,14 @@ local function check_label(self, truth, before, length, id)
   end
 end
 
+local function each_of_ids(self, read, truth, length, confidence, ids, fn)
+  for i = 1, #truth / length do
+    check_label(self, truth, (i - 1) * length, length, ids and ids[i])
+    local got, want = pair_of(self, read, truth, length, i)
+    fn(self, got, want, confidence and confidence[i], ids and ids[i])
+  end
+end
+
 --- Counts readings of a fixed length.
 -- in   read, truth: flat lists of class numbers, sample by sample; length: places of each; where truth is -1, nothing is
 --      counted; confidence: optional, a list with the probability of each reading; ids: optional, numbers of the samples
@@ -251,11 +284,7 @@ function Text:add_ids(read, truth, length, confidence, ids)
     core.error{code = "shape", message = ("read has %d characters, truth has %d; both are multiples of the length %d")
       :format(#read, #truth, length)}
   end
-  for i = 1, #truth / length do
-    check_label(self, truth, (i - 1) * length, length, ids and ids[i])
-    local got, want = pair_of(self, read, truth, length, i)
-    self:count(got, want, confidence and confidence[i], ids and ids[i])
-  end
+  as_batch(self, each_of_ids, read, truth, length, confidence, ids, self.count)
 end
 
 -- The name of a sample for messages.
@@ -275,23 +304,22 @@ local function check_finite(self, confidence, ids)
 end
 
 -- columns: class numbers read, class numbers meant, confidences
-function Text:read_columns(columns, ids)
+function Text:read_columns(columns, ids, notes)
   check_finite(self, columns[3], ids)
-  self:add_ids(columns[1], columns[2], self.places, columns[3], ids)
+  each_of_ids(self, columns[1], columns[2], notes[1].places, columns[3], ids, count_one)
 end
 
 -- columns: classes of the time steps, class numbers meant, confidences; batches may differ in their numbers of steps
-function Text:read_paths(columns, ids)
+function Text:read_paths(columns, ids, shapes)
   check_finite(self, columns[3], ids)
-  local shapes, sample, step, place = self.shapes, 0, 0, 0
-  self.shapes = {}
+  local sample, step, place = 0, 0, 0
   for _, shape in ipairs(shapes) do
     for _ = 1, shape.n do
       sample = sample + 1
       check_label(self, columns[2], place, shape.places, ids[sample])
       local read, blanks = ctc.collapse(self.charset, columns[1], step + 1, shape.steps)
       self.steps, self.blanks = self.steps + shape.steps, self.blanks + blanks
-      self:count(read, self:text(columns[2], place + 1, shape.places), columns[3][sample], ids[sample])
+      count_one(self, read, self:text(columns[2], place + 1, shape.places), columns[3][sample], ids[sample])
       step, place = step + shape.steps, place + shape.places
     end
   end
@@ -313,8 +341,7 @@ local function add_scores(self, output, batch, ids)
   local probability, place = scores(self, output, target):softmax(-1):max(-1)
   local counts = target:to("f32"):ge(0):to("f32")
   local confidence = (probability:log() * counts):sum(2):exp() -- that all its characters are what was read
-  self.places = target:size(2)
-  self.waiting:add({place, target, confidence}, ids)
+  self.waiting:add({place, target, confidence}, ids, {places = target:size(2)})
 end
 
 -- Time steps: the greatest score of each, and the probability of the text that they spell.
@@ -322,22 +349,25 @@ local function add_paths(self, output, batch, ids)
   local target = batch.target
   local log_probs = ctc.scores("train.evaluate", self.charset, output, target:size(1)):log_softmax(-1)
   local class = log_probs:argmax(-1)
-  table.insert(self.shapes, {n = target:size(1), steps = output:size(2), places = target:size(2)})
-  self.waiting:add({class, target, ctc.confidence(log_probs, class, #self.charset)}, ids)
+  self.waiting:add({class, target, ctc.confidence(log_probs, class, #self.charset)}, ids,
+    {n = target:size(1), steps = output:size(2), places = target:size(2)})
 end
 
 local ways = {argmax = add_scores, ctc = add_paths}
 
-local function add_texts(self, output, batch, ids)
+local function count_texts(self, output, batch, ids)
   local texts, confidence = self.decode(output, batch)
   local truth, length = batch.target:reshape(-1):tolist(), batch.target:size(2)
-  if type(texts) ~= "table" or #texts ~= #ids then
-    check.fail(OP, ("decode gives a list of %d texts, one for each sample"):format(#ids))
+  local N = batch.target:size(1)
+  if type(texts) ~= "table" or #texts ~= N then
+    check.fail(OP, ("decode gives a list of %d texts, one for each sample"):format(N))
   end
   for i, text in ipairs(texts) do
-    self:count(text, self:text(truth, (i - 1) * length + 1, length), confidence and confidence[i], ids[i])
+    self:count(text, self:text(truth, (i - 1) * length + 1, length), confidence and confidence[i], type(ids) == "table" and ids[i] or nil)
   end
 end
+
+local function add_texts(self, ...) as_batch(self, count_texts, ...) end
 
 --- Counts a batch; what was read is fetched from the device later, many batches at once.
 -- in   output (N,T,K) or (N,T*K): scores of K characters at T places; batch of a loader, with target (N,T), -1 = none.
@@ -346,12 +376,8 @@ end
 function Text:add(output, batch, length, confidence)
   if not core.is_tensor(output) and not self.decode then return self:add_ids(output, batch, length, confidence) end
   meters.field(OP, batch, "target")
-  local ids = batch.ids
-  if not ids then
-    ids = {}
-    for i = 1, batch.target:size(1) do ids[i] = self.n + #self.waiting.keys + i - 1 end
-  end
-  return core.no_grad(self.decode and add_texts or ways[self.decoding], self, output, batch, ids)
+  local way = self.decode and add_texts or ways[self.decoding]
+  return core.no_grad(way, self, output, batch, batch.ids or batch.target:size(1))
 end
 
 -- ---- figures ----
@@ -360,7 +386,7 @@ end
 -- out  list of {truth=, read=, count=}, most frequent first
 function Text:confusions(count)
   local all = {}
-  self.waiting:flush()
+  flush(self)
   for _, pair in pairs(self.pairs) do all[#all + 1] = {truth = pair.truth, read = pair.read, count = pair.count} end
   table.sort(all, function(a, b)
     if a.count ~= b.count then return a.count > b.count end
@@ -391,7 +417,7 @@ end
 -- Share of characters read right at each place of the text.
 function Text:positions()
   local out = {}
-  self.waiting:flush()
+  flush(self)
   for i, row in ipairs(shares(self.by_place, "position")) do out[i] = row.right end
   return out
 end
@@ -404,7 +430,7 @@ end
 --      ten most frequent; confidence: mean, when it was given; merged: {sets, exact, low, high} with look-alikes counted as
 --      one, if there are any; blanks: of CTC readings, the share of time steps that are blank
 function Text:result()
-  self.waiting:flush()
+  flush(self)
   local exact, low, high = interval.share(self.exact, self.n)
   local chars, chars_low, chars_high = interval.share(self.right, self.chars)
   local n = math.max(self.n, 1)
@@ -449,7 +475,7 @@ end
 
 --- "4: 97.1 % of 812, 5: 95.0 % of 790"; nil when all texts have one length
 function Text:length_line()
-  self.waiting:flush()
+  flush(self)
   local parts = {}
   for i, row in ipairs(shares(self.by_length, "length")) do
     parts[i] = ("%d: %.1f %% of %d"):format(row.length, 100 * row.right, row.n)
@@ -488,7 +514,7 @@ end
 
 --- Readings for a sheet: {wrong = worst first, right = from all over the set}, each {id, truth, read, confidence, edits}.
 function Text:samples()
-  self.waiting:flush()
+  flush(self)
   table.sort(self.wrong, worse)
   for i = self.most + 1, #self.wrong do self.wrong[i] = nil end
   return {wrong = self.wrong, right = self.fine}

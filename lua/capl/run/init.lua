@@ -4,6 +4,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
+local agreed = require "run.agreed"
 local facts = require "run.facts"
 local features = require "run.features"
 local hooks = require "hooks"
@@ -149,21 +150,21 @@ end
 --- Name of the recipe without folder and ending.
 function run.name() return run.recipe and run.recipe:match("([^/]+)$"):gsub("%.lua$", "") or "prompt" end
 
---- The run's folder, made at first use: runs/captcha for recipes/captcha.lua, runs/captcha-2 for its next run: files
---- of two runs never mix.
-function run.folder()
-  if run.path then return run.path end
+-- Makes the folder. -> its path
+local function make_folder()
   local given = core.sys.getenv("CAPL_RUN_FOLDER") -- of a trial: the sweep that runs it has chosen the place
   local made, why = core.sys.mkdir(given or "runs")
   if not made then core.error{code = "io", message = why} end
-  if given then
-    run.path = given
-    core.sys.lock(given)
-    return given
-  end
-  run.path = new_folder("runs/" .. run.name())
-  core.sys.lock(run.path) -- nobody else goes on with it while this process lives
-  if run.path ~= "runs/" .. run.name() then run.print("files of this run: " .. run.path) end
+  local path = given or new_folder("runs/" .. run.name())
+  core.sys.lock(path) -- nobody else goes on with it while this process lives
+  if not given and path ~= "runs/" .. run.name() then run.print("files of this run: " .. path) end
+  return path
+end
+
+--- The run's folder, made at first use: runs/captcha for recipes/captcha.lua, runs/captcha-2 for its next run: files
+--- of two runs never mix. In a world of several ranks the first of them makes it, and all have it by their first loader.
+function run.folder()
+  if not run.path then run.path = agreed.of_main(make_folder) end
   return run.path
 end
 
@@ -250,6 +251,7 @@ local function remember(opt)
 end
 
 function run.step_ended(opt)
+  agreed.step()
   run.steps = run.steps + 1
   remember(opt)
   if run.steps == 1 and run.mode ~= "none" then first_step() end
@@ -266,6 +268,7 @@ function run.epoch_ended(loader, epoch)
 end
 
 function run.loader_made(loader, role, augment)
+  if run.mode == "run" and agreed.world() then run.folder() end -- later it may be one rank alone that needs it
   run.loaders[#run.loaders + 1] = {loader = loader, role = role, augment = augment}
   if augment and run.mode ~= "none" then add_augment(run.loaders[#run.loaders]) end
   tell("loader", loader, role)

@@ -4,6 +4,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
+local agreed = require "run.agreed"
 local hooks = require "hooks"
 local run = require "run"
 
@@ -93,12 +94,7 @@ local function one_input(facts)
   return core.zeros(1, unpack(run.input_shape, 2))
 end
 
---- Writes the model to the folder path, with everything that reading images with it takes, and golden pairs.
--- in   path; model; meta optional: more to know about it, such as metrics = meter:result(); its keys go before what
---      the loaders say (charset, length, normalize …). docs/model-file.md lists them
--- errs value: the meta data contradict the model; io: the folder cannot be written
-function modelfile.save(path, model, meta)
-  if run.mode ~= "run" then return end
+local function save(path, model, meta)
   local loader = main_loader()
   local facts = facts_of(loader)
   for key, value in pairs(meta or {}) do facts[key] = value end
@@ -106,6 +102,15 @@ function modelfile.save(path, model, meta)
   local images = facts.output and first_images(loader.source, facts) or nil
   local example = one_input(facts)
   require("io").save_model(path, model, example, facts, images)
+end
+
+--- Writes the model to the folder path, with everything that reading images with it takes, and golden pairs.
+-- in   path; model; meta optional: more to know about it, such as metrics = meter:result(); its keys go before what
+--      the loaders say (charset, length, normalize …). docs/model-file.md lists them
+-- errs value: the meta data contradict the model; io: the folder cannot be written
+function modelfile.save(path, model, meta)
+  if run.mode ~= "run" or not agreed.is_main() then return end
+  agreed.busy("saving a model", save, path, model, meta)
 end
 
 return modelfile

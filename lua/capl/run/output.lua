@@ -9,6 +9,7 @@ local json = require "run.json"
 
 local output = {
   mode = "lines", -- "lines", "quiet" or "json"
+  silent = false, -- another rank speaks for all
 }
 
 -- What a terminal would obey shown as \x1b.
@@ -39,6 +40,7 @@ end
 
 --- A line, or several, for people.
 function output.text(text)
+  if output.silent then return end
   if output.mode == "json" then
     output.object{text = text}
   elseif output.mode == "lines" then
@@ -48,16 +50,17 @@ end
 
 --- An object for programs; nothing in the other modes.
 function output.object(object)
-  if output.mode == "json" then core.sys.out(json.encode(object) .. "\n") end
+  if output.mode == "json" and not output.silent then core.sys.out(json.encode(object) .. "\n") end
 end
 
 --- The same for the text of an object.
 function output.line(text)
-  if output.mode == "json" then core.sys.out(text .. "\n") end
+  if output.mode == "json" and not output.silent then core.sys.out(text .. "\n") end
 end
 
 --- The last line of a run, which --quiet shows too.
 function output.final(line, values)
+  if output.silent then return end
   if output.mode == "json" then output.object{final = values} else core.sys.out(line .. "\n") end
 end
 

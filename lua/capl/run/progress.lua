@@ -24,7 +24,7 @@ end
 local function is_live()
   local term = core.sys.getenv("TERM")
   local plain = core.sys.getenv("NO_COLOR")
-  if run.quiet or output.mode ~= "lines" or not core.sys.isatty(1) then return false end
+  if run.quiet or output.silent or output.mode ~= "lines" or not core.sys.isatty(1) then return false end
   return term ~= nil and term ~= "dumb" and (plain == nil or plain == "")
 end
 

@@ -5,6 +5,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
+local agreed = require "run.agreed"
 local hooks = require "hooks"
 local process = require "run.process"
 local run = require "run"
@@ -104,10 +105,14 @@ end
 function resume.begin(value)
   if not value then return {} end
   if run.mode ~= "run" then fail("--resume goes on with a run; this command begins none") end
-  local folder, file = locate(value)
+  local place = agreed.of_main(function()
+    local folder, file = locate(value)
+    return {folder = folder, file = file}
+  end)
+  local folder, file = place.folder, place.file
   local settings = settings_of(folder)
-  if not settings then fail(("%s is no run's folder: it has no settings.json"):format(folder)) end
-  take_folder(folder, settings)
+  if not settings then fail(("%s is no run's folder: it has no settings.json%s"):format(folder, agreed.here()), agreed.files_hint()) end
+  if agreed.is_main() then take_folder(folder, settings) end
   resume.from = {folder = folder, file = file, settings = settings.settings, recipe = settings.recipe}
   run.path = folder
   table.insert(hooks.on_gradients, must_be_taken)

@@ -5,6 +5,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
+local agreed = require "run.agreed"
 local check = require "check"
 local exact = require "train.exact"
 local folder = require "train.folder"
@@ -95,7 +96,7 @@ local function new(given)
   if o.keep < 1 then check.fail(OP, ("keep is at least 1, got %d"):format(o.keep)) end
   local self = setmetatable({
     objects = objects, keep = o.keep, every_n = o.every_n, top_k = o.top_k, path = o.folder, every = read_every(o.every),
-    step = 0, top = {}, saved_at = core.clock(), count = 0, built = {},
+    step = 0, top = {}, saved_at = agreed.clock(), count = 0, built = {},
   }, Checkpoint)
   for name, object in pairs(objects) do self.built[name] = rates.options_of(object) end
   return self
@@ -151,13 +152,13 @@ end
 --- Saves now. -> path of the file
 -- errs io: it cannot be written; the former ones stay
 function Checkpoint:save(ended)
-  local began = core.clock()
   local file = folder.file(self:folder(), self.step)
-  tree.save(file, self:tree(ended))
-  folder.prune(self.path, self.keep, self:kept())
+  self.cost = agreed.by_main("saving a checkpoint", function()
+    tree.save(file, self:tree(ended))
+    folder.prune(self.path, self.keep, self:kept())
+  end)
   self.last, self.last_step, self.count = file, self.step, self.count + 1
-  self.saved_at = core.clock()
-  self.cost = self.saved_at - began
+  self.saved_at = agreed.now()
   return file
 end
 
@@ -166,7 +167,7 @@ function Checkpoint:try_save(ended)
   local ok, err = pcall(self.save, self, ended)
   if ok then return true end
   if not core.is_error(err) or err.code ~= "io" then error(err, 0) end
-  self.saved_at, self.failed = core.clock(), err
+  self.saved_at, self.failed = agreed.clock(), err
   run.print(("note: step %d could not be saved: %s"):format(self.step, err.message))
   run.print("note: " .. self:last_words())
   return false
@@ -190,13 +191,13 @@ function Checkpoint:is_due()
   if not every.seconds then return false end
   local wait = every.seconds
   if every.auto then wait = self.count == 0 and AUTO_FIRST or math.max(wait, self.cost / SHARE) end
-  return core.clock() - self.saved_at >= wait
+  return agreed.clock() - self.saved_at >= wait
 end
 
 -- Saves between two steps when it is time, and when the program was asked to end; then it ends.
 function Checkpoint:between_steps()
   if self:is_due() and self.last_step ~= self.step then self:try_save() end
-  if run.mode ~= "run" or not core.sys.hold or not core.sys.hold(HOLD) then return end
+  if run.mode ~= "run" or not agreed.hold(HOLD) then return end
   self:stop()
 end
 
@@ -211,7 +212,7 @@ function Checkpoint:stop()
   core.sys.saving(true)
   if self.last_step == self.step or self:try_save() then run.print(("saved: %s; %s"):format(self.last, self:how_to_go_on())) end
   core.sys.saving(false)
-  core.sys.hold(0)
+  agreed.hold(0)
   core.sys.stop()
 end
 
@@ -233,7 +234,7 @@ end
 
 --- Behind the loop: saves the end of the run. ended = "steps": why it is over.
 function Checkpoint:finish(ended)
-  if core.sys.hold then core.sys.hold(0) end
+  agreed.hold(0)
   self:try_save(ended or "steps")
 end
 
@@ -252,9 +253,26 @@ local function tell_differences(self, file, saved)
   for _, line in ipairs(lines) do run.print("resume, inexact: " .. line) end
 end
 
-local function read_from(from)
+local function read_alone(from)
   if from.file then return folder.load(from.file), from.file end
   return folder.newest(folder.of(from.folder))
+end
+
+-- Every rank reads the file that rank 0 has chosen.
+local function read_from(from)
+  if not agreed.world() then return read_alone(from) end
+  local saved
+  local file = agreed.of_main(function()
+    local read, path = read_alone(from)
+    saved = read
+    return path
+  end)
+  if saved then return saved, file end
+  local ok, err = pcall(folder.load, file)
+  if ok then return err, file end
+  local ours = core.is_error(err)
+  core.error{code = ours and err.code or "io", path = false, message = (ours and err.message or tostring(err)) .. agreed.here(),
+    hint = agreed.files_hint()}
 end
 
 local ORDER = {model = 1, optimizer = 2, train = 3} -- first; others follow by name
@@ -295,7 +313,7 @@ function Checkpoint:load(saved, file)
   end)
   run.image_shape = run.image_shape or saved.image_shape -- model files need it, also of a run that has no step left to make
   self.step, self.top, self.last, self.last_step = saved.step, saved.top or {}, file, saved.step
-  self.saved_at = core.clock()
+  self.saved_at = agreed.clock()
   return saved
 end
 

@@ -5,6 +5,7 @@ local core = ...
 local capl = require "init"
 local check = require "check"
 local lock = require "data.lock"
+local merge = require "meter.merge"
 local meters = require "meter"
 local pending = require "meter.pending"
 local progress = require "run.progress"
@@ -47,8 +48,8 @@ end
 -- The mean loss over all samples, read at the end.
 local function mean_loss(meter)
   local sum, n = 0, 0
-  return pending.new(function(columns, counts)
-    for i, count in ipairs(counts) do sum, n = sum + columns[1][i] * count, n + count end
+  return pending.new(function(columns, _, notes)
+    for i, note in ipairs(notes) do sum, n = sum + columns[1][i] * note.n, n + note.n end
     meter.loss = n > 0 and sum / n or nil
   end)
 end
@@ -56,7 +57,7 @@ end
 local function add_batch(meter, model, batch, count, losses, o)
   local output = capl.autocast(o.precision, model, o.input(batch))
   meter:add(output, batch)
-  if losses then losses:add({capl.autocast(o.precision, o.loss, output, batch)}, {count}) end
+  if losses then losses:add({capl.autocast(o.precision, o.loss, output, batch)}, batch.ids or count, {n = count}) end
 end
 
 local function read_all(meter, model, loader, o)
@@ -76,20 +77,35 @@ end
 local function read_again(model, loader, ids, o, precision)
   local low = {}
   for key, value in pairs(loader.low) do low[key] = value end
-  low.batch, low.workers, low.cache = #ids, 0, "none"
+  low.batch, low.workers, low.cache, low.rank, low.world = #ids, 0, "none", 0, 1
   local box = core.data.loader(loader.source.box:subset(ids), low)
   box:epoch(1)
   local batch = box:next()
   return batch, capl.autocast(precision or o.precision, model, o.input(batch))
 end
 
+local function is_shared(loader) return loader.low and loader.low.world and loader.low.world > 1 or false end
+
+-- What this rank's loader was to give, and what all of them are.
+local function expected(seen, loader)
+  local part = loader.partial or is_shared(loader) -- train/loaders.lua says partial
+  local whole = loader.source and loader.source.count and loader.source:count()
+  local own = not part and whole or loader.given and loader.given() or loader:samples()
+  local world = is_shared(loader) and merge.world()
+  if not world then return own, own, seen end
+  local sums = world:sum{seen = seen, own = own}
+  return own, loader.partial and sums.own or whole or sums.own, sums.seen
+end
+
 -- Every sample once: anything else would be a figure about something else.
 local function check_count(meter, seen, loader)
-  local part = loader.partial or loader.low and loader.low.world and loader.low.world > 1 -- train/loaders.lua says partial
-  local all = not part and loader.source and loader.source.count and loader.source:count() or
-    loader.given and loader.given() or loader:samples()
-  if seen ~= all then
-    check.fail(OP, ("the %s loader gave %d of its %d samples"):format(loader.role, seen, all), "drop_last = true leaves the last ones out")
+  local own, all, seen_by_all = expected(seen, loader)
+  if seen ~= own then
+    check.fail(OP, ("the %s loader gave %d of its %d samples"):format(loader.role, seen, own), "drop_last = true leaves the last ones out")
+  end
+  if seen_by_all ~= all then
+    check.fail(OP, ("the ranks read %d samples of the %s loader, which has %d"):format(seen_by_all, loader.role, all),
+      "drop_last = true leaves the last ones out")
   end
   local figures = meter:result() -- reads what is still on the device
   if type(figures) ~= "table" or type(figures[meter.main]) ~= "number" then
@@ -109,6 +125,29 @@ local function in_eval_mode(model, fn)
   return first, second
 end
 
+-- fn(), during which other ranks, which may have less to read, wait for this one without a watchdog.
+local function waiting_for_nobody(fn)
+  local world = merge.world()
+  if not world then return fn() end
+  world:hold("evaluating")
+  local ok, err = pcall(fn)
+  world:hold(nil)
+  if not ok then error(err, 0) end
+end
+
+local function sum_of_ranks(loader, count)
+  local world = is_shared(loader) and merge.world()
+  return world and world:sum{count = count}.count or count
+end
+
+-- The meter with what all ranks have counted.
+local function whole_meter(meter, loader, o)
+  if not is_shared(loader) then return meter end
+  local whole = merge.own(OP, meter, function() return meters.make(OP, o.meter, loader, {}) end)
+  for _, key in ipairs{"role", "loader", "again", "loss"} do whole[key] = meter[key] end
+  return whole
+end
+
 --- Reads all samples of a loader once, in their order, and compares with what they hold. The model's mode is put back.
 -- in   model; loader with role "val" or "test". Test images are read with one set of weights only: what is compared or chosen
 --      is compared on "val"
@@ -117,6 +156,7 @@ end
 --      when the charset has both); decoding = "argmax" | "ctc" (that of capl.model); loss = function(output, batch) for its
 --      mean; input = function(batch) -> what the model is
 --      called with (batch.image, else batch.input)
+-- In a world of several ranks each reads its part, and all get the meter that one process would have.
 -- out  meter: meter:result(), meter:line(), meter.main = name of the figure that says which model is better, meter.better =
 --      "max" | "min"; meter.loss; meter.replaced = unreadable samples that on_error = "skip" replaced by others
 -- errs value: the loader is endless, shuffles, has nothing that the meter reads, or did not give each of its samples once; the
@@ -132,11 +172,14 @@ local function evaluate(model, loader, opts)
   meter.again = function(ids, precision)
     return in_eval_mode(model, function() return read_again(model, loader, ids, o, precision) end)
   end
-  lock.evaluation(OP, loader, model, function()
-    in_eval_mode(model, function() seen = read_all(meter, model, loader, o) end)
+  waiting_for_nobody(function()
+    lock.evaluation(OP, loader, model, function()
+      in_eval_mode(model, function() seen = read_all(meter, model, loader, o) end)
+    end)
   end)
+  meter = whole_meter(meter, loader, o)
   check_count(meter, seen, loader)
-  meter.replaced = loader:stats().substituted - replaced
+  meter.replaced = sum_of_ranks(loader, loader:stats().substituted - replaced)
   return meter
 end
 

@@ -5,6 +5,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
+local merge = require "meter.merge"
 local text_meter = require "meter.text"
 
 local exported = {}
@@ -49,7 +50,7 @@ end
 
 -- What the model itself reads in f32, in the order of ids: rounding in 16 bits is no difference of the file's.
 local function read_again(meter, ids)
-  local again = text_meter.new{charset = meter.charset, decoding = meter.decoding, worst = 4 * #ids, merge = {}}
+  local again = merge.alone(text_meter.new, {charset = meter.charset, decoding = meter.decoding, worst = 4 * #ids, merge = {}})
   local batch, output = meter.again(ids, "fp32")
   local order, out = {}, {}
   for i = 1, #ids do order[i] = i end

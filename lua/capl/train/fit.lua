@@ -2,6 +2,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
+local agreed = require "run.agreed"
 local evaluate = require "train.evaluate"
 local evaluation = require "train.evaluation"
 local exported = require "train.exported"
@@ -62,7 +63,7 @@ end
 
 -- Ctrl-C and SIGTERM wait until the loop is between two steps, where all of it can be saved; seconds = 0: no longer.
 local function hold(seconds)
-  if core.sys.hold and core.sys.hold(seconds) then core.sys.stop() end
+  if agreed.hold(seconds) then core.sys.stop() end
 end
 
 -- ---- files ----
@@ -70,7 +71,7 @@ end
 function Fit:path(name) return run.folder() .. "/" .. name end -- luacheck: no self
 
 -- nil where nothing is written.
-function Fit:model_path(name) return run.mode == "run" and self:path(name) or nil end -- luacheck: no self
+function Fit:model_path(name) return run.mode == "run" and agreed.is_main() and self:path(name) or nil end -- luacheck: no self
 
 function Fit:save_model(name, metrics)
   if run.mode ~= "run" then return end
@@ -97,12 +98,12 @@ function Fit:read(loader, with_loss)
 end
 
 function Fit:evaluate()
-  local started = core.clock()
+  local started = agreed.now()
   self.pending = true -- until it is done: a run that is stopped meanwhile begins with it when it goes on
   self.parts:tell("before_evaluation")
-  hold(0)
+  if agreed.meet() then core.sys.stop() end
   local meter = self:read(self.o.val, true)
-  if core.sys.hold then core.sys.hold(HOLD) end -- what parts make of it is made by all of them
+  agreed.hold(HOLD) -- what parts make of it is made by all of them
   local e = self:at()
   e.figures, e.meter, e.loss = meter:result(), meter, meter.loss
   self.val, self.val_step, self.val_meter = e.figures, self.step, meter
@@ -112,7 +113,7 @@ function Fit:evaluate()
   run.print(("val  %6d  loss %.4f  %s"):format(self.step, e.loss, meter:line()))
   self.progress:remember(evaluation.note(meter))
   self.pending = nil
-  local took = core.clock() - started
+  local took = agreed.now() - started
   self.evaluating = self.evaluating + took
   self.span.reserve = took -- so that the last evaluation, too, ends within the time box
 end

@@ -3,8 +3,9 @@
 -- Schedules, evaluations and the end of a run all follow this one number. Without a time box it depends on steps
 -- alone, so the same seed gives the same run; with one it never goes back, whatever the clock or the pace does.
 -- SPDX-License-Identifier: Apache-2.0
-local core = ...
+local _ = ...
 
+local agreed = require "run.agreed"
 local check = require "check"
 
 local Span = {}
@@ -38,10 +39,10 @@ end
 --- opts: steps and max_time (seconds); one of them may be nil.
 local function new(opts)
   return setmetatable({steps = opts.steps, max_time = opts.max_time, reserve = 0, position = 0, step = 0,
-    started = core.clock()}, Span)
+    started = agreed.clock()}, Span)
 end
 
-function Span:seconds() return core.clock() - self.started end
+function Span:seconds() return agreed.clock() - self.started end
 
 --- Says that `step` steps are done -> the share of the run that is over.
 function Span:advance(step)
@@ -71,7 +72,7 @@ function Span:state() return {seconds = self:seconds(), position = self.position
 
 --- Goes on where a state was taken: the seconds of before count.
 function Span:set_state(state)
-  self.started = core.clock() - state.seconds
+  self.started = agreed.clock() - state.seconds
   self.position, self.step, self.reserve = state.position, state.step, state.reserve
 end
 

@@ -1,0 +1,138 @@
+-- agreed.lua: what the ranks of a world must see alike: the time, and the wish that the run should stop.
+--
+-- Whoever decides by a clock or a signal asks here. Alone, that is this process's own. Among several ranks it is rank 0's
+-- clock as of the last exchange (dist/agree.lua: at most four times a second, at the end of a step), and a stop that all
+-- have agreed on: ranks that decided by their own would part company, and wait for each other for ever.
+-- SPDX-License-Identifier: Apache-2.0
+local core = ...
+
+local agreed = {}
+
+local seconds -- rank 0's clock as of the last exchange
+local stop -- the signal that all ranks end with
+
+--- The world of several ranks, nil for a process alone.
+function agreed.world()
+  local world = core.has_module("dist") and require("dist").world()
+  return world and world.size > 1 and world or nil
+end
+
+--- Seconds, the same on every rank; they go on from step to step.
+function agreed.clock()
+  local world = agreed.world()
+  if not world then return core.clock() end
+  return seconds or agreed.now()
+end
+
+--- Seconds of rank 0 at this moment; every rank calls it. For rare moments: it waits for the others.
+function agreed.now()
+  local world = agreed.world()
+  if not world then return core.clock() end
+  seconds = world:gather(core.clock())[1]
+  return seconds
+end
+
+--- fn() on rank 0 alone, which writes; the others wait for its end. An error of it is one of all.
+-- in   what: what it does, told when it takes long
+-- out  seconds it took
+function agreed.by_main(what, fn)
+  local world, began = agreed.world(), core.clock()
+  if not world then
+    fn()
+    return core.clock() - began
+  end
+  world:hold(what)
+  local ok, err = true, nil
+  if world.is_main then ok, err = pcall(fn) end
+  local told = world:gather{seconds = core.clock() - began, code = not ok and core.is_error(err) and err.code or nil,
+    message = not ok and tostring(core.is_error(err) and err.message or err) or nil}[1]
+  world:hold(nil)
+  if not ok then error(err, 0) end
+  if told.message then core.error{code = told.code or "state", message = told.message, path = false} end
+  return told.seconds
+end
+
+--- Whether this process writes and speaks for all.
+function agreed.is_main()
+  local world = agreed.world()
+  return not world or world.is_main
+end
+
+--- What fn gives on rank 0, on every rank; a text or what else JSON holds.
+function agreed.of_main(fn)
+  local world = agreed.world()
+  if not world then return fn() end
+  return world:gather{value = world.is_main and fn() or nil}[1].value
+end
+
+--- " on rank 1 (host b)" for messages about what only this rank sees; "" for a process alone.
+function agreed.here()
+  local world = agreed.world()
+  return world and (" on rank %d (host %s)"):format(world.rank, world.host) or ""
+end
+
+--- What helps a rank that does not find the files of the run; nil for a process alone.
+function agreed.files_hint()
+  return agreed.world() and "all hosts need the run's folder under the same path, on a file system that they share" or nil
+end
+
+--- fn(…), which takes this rank so long that the others are told what it does.
+function agreed.busy(what, fn, ...)
+  local world = agreed.world()
+  if not world then return fn(...) end
+  world:hold(what)
+  local ok, err = pcall(fn, ...)
+  world:hold(nil)
+  if not ok then error(err, 0) end
+end
+
+-- Whether this process was asked to end, and by which signal; the question is put off for so many seconds more.
+local function asked(hold)
+  if not core.sys.hold then return false end
+  return core.sys.hold(hold)
+end
+
+local function exchange(votes)
+  if core.has_module("dist.agree") then return require("dist.agree").step(votes) end
+  local all, out = agreed.world():gather{stop = votes.stop, seconds = core.clock()}, {}
+  for _, vote in ipairs(all) do out.stop = out.stop or vote.stop end
+  out.seconds = all[1].seconds
+  return out
+end
+
+--- The end of a step: what ranks wish is exchanged when it is time.
+function agreed.step()
+  if not agreed.world() then return end
+  local _, signal = asked(agreed.holding or 0)
+  local decisions = exchange{stop = signal}
+  seconds, stop = decisions.seconds or seconds, decisions.stop or stop
+end
+
+-- Lets a stop that others were asked for be this process's own.
+local function take_stop(hold)
+  if not asked(hold) then core.sys.signal(stop) end
+  return asked(hold)
+end
+
+--- Whether the run should stop, between two steps; signals wait for so many seconds more, 0: they come at once again. In a
+-- world that is so when all have agreed on it.
+function agreed.hold(hold)
+  if not agreed.world() then return asked(hold) end
+  agreed.holding = hold
+  if stop then return take_stop(hold) end
+  asked(hold)
+  return false
+end
+
+--- Before something long that signals may interrupt: whether the run should stop, asked of all ranks now.
+function agreed.meet()
+  local world = agreed.world()
+  if not world then return asked(0) end
+  local _, signal = asked(agreed.holding or 0)
+  for _, other in ipairs(world:gather(signal or 0)) do
+    if other ~= 0 then stop = stop or other end
+  end
+  return agreed.hold(0)
+end
+
+return agreed
