@@ -25,11 +25,11 @@ static capl_status check_device(const capl_world *w, const char *name, const cap
   return CAPL_FAIL(CAPL_EDEVICE, "%s: the tensor is on %s, the ranks work on %s", name, t->device->name, w->device->name);
 }
 
-/* Dims of one element may have any stride. */
+/* Dims of one element may have any stride, and what has no element may have anything. */
 static capl_status check_dense(const char *name, const char *what, const capl_tensor *t)
 {
   char text[160];
-  if (capl_tensor_is_dense(t)) return CAPL_OK;
+  if (capl_tensor_is_dense(t) || capl_tensor_numel(t) == 0) return CAPL_OK;
   CAPL_FAIL(CAPL_ESHAPE, "%s: %s%s has gaps or repeats in memory", name, what, capl_tensor_describe(t, text, sizeof text));
   capl_error_hint("x:contiguous() is a copy without");
   return CAPL_ESHAPE;
