@@ -9,9 +9,11 @@
 
 #include "backend/cuda/cuda.h"
 #include "backend/cuda/kernels/graph.h"
+#include "backend/cuda/nccl.h"
 
 capl_status cu_capture_begin(void)
 {
+  CAPL_TRY(cu_record_collectives()); /* a recording cannot wait for what was queued before it */
   CU_TRY(cudaStreamBeginCapture(cu.stream, cudaStreamCaptureModeThreadLocal), "beginning to record a step");
   cu.capturing = true;
   return CAPL_OK;
@@ -40,8 +42,10 @@ static capl_status end_recording(cudaGraph_t *recorded)
 capl_status cu_capture_end(void **graph)
 {
   cudaGraph_t recorded = NULL;
+  capl_status joined = cu_recorded_collectives(); /* all that forked from the stream has to come back to it */
   cu.capturing = false;
   capl_status status = end_recording(&recorded);
+  if (joined != CAPL_OK) status = joined;
   if (status == CAPL_OK && graph) status = instantiate(recorded, graph);
   if (recorded) cudaGraphDestroy(recorded);
   if (status == CAPL_OK && graph) cu.graphs++;
@@ -58,6 +62,7 @@ static capl_status set_offset(int64_t offset)
 /* Plain steps find 0 there, so it is put back behind the graph. */
 capl_status cu_capture_launch(void *graph, int64_t offset)
 {
+  CAPL_TRY(cu_join_collectives());
   if (offset) CAPL_TRY(set_offset(offset));
   CU_TRY(cudaGraphLaunch(graph, cu.stream), "launching a recorded step");
   return offset ? set_offset(0) : CAPL_OK;

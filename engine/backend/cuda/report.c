@@ -1,7 +1,6 @@
 /* report.c -- what `capl info` prints of CUDA: driver, libraries, and what each GPU can do.
 ** SPDX-License-Identifier: Apache-2.0
 */
-#include <dlfcn.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,6 +9,7 @@
 #include "backend/cuda/cuda.h"
 #include "backend/cuda/device.h"
 #include "backend/cuda/dnn.h"
+#include "backend/cuda/nccl_library.h"
 
 typedef struct {
   char *at;
@@ -56,30 +56,15 @@ static void driver_line(text_out *out)
   else line(out, "driver", "%s%sfor CUDA %d.%d", module, module[0] ? ", " : "", driver / 1000, driver % 1000 / 10);
 }
 
-/* NCCL is only loaded for several GPUs; here it is asked for its version and let go. */
-static void nccl_line(text_out *out)
-{
-  void *library = dlopen("libnccl.so.2", RTLD_NOW | RTLD_LOCAL);
-  int (*get_version)(int *);
-  int version = 0;
-  if (!library) {
-    line(out, "NCCL", "not found (several GPUs need libnccl.so.2)");
-    return;
-  }
-  *(void **)&get_version = dlsym(library, "ncclGetVersion");
-  if (get_version) get_version(&version);
-  line(out, "NCCL", "%d.%d.%d", version / 10000, version % 10000 / 100, version % 100);
-  dlclose(library);
-}
-
 static void library_lines(text_out *out)
 {
   int runtime = 0;
+  char nccl[96];
   if (cudaRuntimeGetVersion(&runtime) != cudaSuccess) cudaGetLastError();
   line(out, "CUDA", "%d.%d", runtime / 1000, runtime % 1000 / 10);
   line(out, "cuDNN", "%s", dnn_version());
   line(out, "cuBLASLt", "%s", blas_version());
-  nccl_line(out);
+  line(out, "NCCL", "%s", nccl_version_text(nccl, sizeof nccl));
 }
 
 /* ---- GPUs ------------------------------------------------------------------------------------ */

@@ -8,6 +8,9 @@ set(CUDA_C_SOURCES
   report.c
   launch.c
   graph.c
+  nccl.c
+  nccl_comm.c
+  nccl_library.c
   fetch.c
   stage.c
   data.c

@@ -305,6 +305,14 @@ cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr which, int in
   return cudaSuccess;
 }
 
+cudaError_t cudaDeviceGetStreamPriorityRange(int *least, int *greatest)
+{
+  call c;
+  *least = 0;
+  *greatest = -5;
+  return c.result();
+}
+
 cudaError_t cudaDeviceGetPCIBusId(char *out, int len, int index)
 {
   call c;

@@ -105,6 +105,7 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t stream, enum cudaStreamCaptureMo
   k->mode = mode;
   s->capturing = k;
   captures.push_back(k);
+  shim_trace("begin %d", s->number);
   return cudaSuccess;
 }
 
@@ -136,6 +137,7 @@ cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *out)
     return c.leave(cudaErrorStreamCaptureWrongThread);
   cudaError_t error = k->invalid ? cudaErrorStreamCaptureInvalidated : all_joined(k) ? cudaSuccess : cudaErrorStreamCaptureUnjoined;
   end_capture(k);
+  shim_trace("end %d %d", s->number, (int)error);
   if (error == cudaSuccess) *out = new shim_graph{std::make_shared<std::vector<work>>(std::move(k->nodes))};
   delete k;
   return c.leave(error);
@@ -199,6 +201,7 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream)
     return cudaSuccess;
   };
   counts.graph_launches++;
+  shim_trace("graph %d", s->number);
   return c.leave(queue_work(s, std::move(w)));
 }
 

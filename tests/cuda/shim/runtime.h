@@ -75,6 +75,7 @@ void memory_reset();
 /* ---- streams (stream.cc) --------------------------------------------------------------------- */
 
 struct event_state {
+  int number = 0; /* for the trace */
   uint64_t recorded = 0, done = 0; /* number of the last record queued, of the last one reached */
   struct shim_stream *stream = nullptr; /* of the last record */
   double seconds = 0;
@@ -93,6 +94,7 @@ struct work {
 
 struct shim_stream {
   std::deque<work> queue;
+  int number = 0; /* for the trace */
   bool blocking = false; /* ordered with the legacy stream */
   bool first = false;
   struct capture *capturing = nullptr;

@@ -101,6 +101,7 @@ static bool runs_at_once(const shim_stream *s)
 
 cudaError_t queue_work(shim_stream *s, work w)
 {
+  if (w.kind == work::RUN) shim_trace("work %d", s->number);
   if (s->capturing) {
     capture_add(s, std::move(w));
     return cudaSuccess;
@@ -113,11 +114,14 @@ cudaError_t queue_work(shim_stream *s, work w)
 
 /* ---- streams --------------------------------------------------------------------------------- */
 
-cudaError_t cudaStreamCreateWithFlags(cudaStream_t *out, unsigned int flags)
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t *out, unsigned int flags, int priority)
 {
+  static int made;
   call c;
   if (c.refused()) return c.result();
   shim_stream *s = new shim_stream;
+  s->number = ++made;
+  shim_trace("stream %d priority %d", s->number, priority);
   s->blocking = !(flags & cudaStreamNonBlocking);
   s->first = streams.empty();
   streams.insert(s);
@@ -125,14 +129,14 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t *out, unsigned int flags)
   return cudaSuccess;
 }
 
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t *out, unsigned int flags)
+{
+  return cudaStreamCreateWithPriority(out, flags, 0);
+}
+
 cudaError_t cudaStreamCreate(cudaStream_t *out)
 {
   return cudaStreamCreateWithFlags(out, cudaStreamDefault);
-}
-
-cudaError_t cudaStreamCreateWithPriority(cudaStream_t *out, unsigned int flags, int)
-{
-  return cudaStreamCreateWithFlags(out, flags);
 }
 
 /* Queued work is still done, as CUDA has it. */
@@ -157,6 +161,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream)
   cudaError_t error = refuse_captured(s);
   if (error != cudaSuccess) return c.leave(error);
   counts.waits++;
+  shim_trace("sync %d", s->number);
   return c.leave(run_all(s));
 }
 
@@ -184,9 +189,12 @@ void streams_reset()
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t *out, unsigned int)
 {
+  static int made;
   call c;
-  if (!c.refused()) *out = new shim_event;
-  return c.result();
+  if (c.refused()) return c.result();
+  *out = new shim_event;
+  (*out)->state->number = ++made;
+  return cudaSuccess;
 }
 
 cudaError_t cudaEventCreate(cudaEvent_t *out)
@@ -208,6 +216,7 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
   shim_stream *s = stream_of(stream);
   if (!s || !event) return c.leave(cudaErrorInvalidResourceHandle);
   event_state *e = event->state.get();
+  shim_trace("record %d %d", e->number, s->number);
   if (s->capturing) return c.leave(capture_record(s, e));
   e->captured = nullptr;
   e->stream = s;
@@ -225,6 +234,7 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
   shim_stream *s = stream_of(stream);
   if (!s || !event) return c.leave(cudaErrorInvalidResourceHandle);
   event_state *e = event->state.get();
+  shim_trace("wait %d %d", s->number, e->number);
   if (s->capturing || e->captured) return c.leave(capture_wait(s, e));
   if (e->recorded == 0 || e->done >= e->recorded) return cudaSuccess;
   work w;
@@ -351,6 +361,22 @@ cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, const voi
   *blocks = by_threads < by_shared ? by_threads : by_shared;
   if (*blocks > 32) *blocks = 32;
   return cudaSuccess;
+}
+
+/* ---- the trace ------------------------------------------------------------------------------- */
+
+int shim_stream_number(cudaStream_t stream)
+{
+  call c;
+  shim_stream *s = stream_of(stream);
+  return s ? s->number : -1;
+}
+
+int shim_stream_captured(cudaStream_t stream)
+{
+  call c;
+  shim_stream *s = stream_of(stream);
+  return s && s->capturing;
 }
 
 /* ---- other work ------------------------------------------------------------------------------ */

@@ -83,6 +83,7 @@ SHIM_API cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *out, int ind
 SHIM_API cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr which, int index);
 SHIM_API cudaError_t cudaDeviceGetPCIBusId(char *out, int len, int index);
 SHIM_API cudaError_t cudaDeviceSynchronize(void);
+SHIM_API cudaError_t cudaDeviceGetStreamPriorityRange(int *least, int *greatest);
 SHIM_API cudaError_t cudaDriverGetVersion(int *version);
 SHIM_API cudaError_t cudaRuntimeGetVersion(int *version);
 SHIM_API cudaError_t cudaGetLastError(void);

@@ -17,6 +17,13 @@ extern "C" {
 ** run returns 0, or the CUDA error that the GPU is lost with; it must not call the runtime. */
 SHIM_API cudaError_t shim_enqueue(cudaStream_t stream, int (*run)(const void *record), const void *record, size_t bytes);
 
+/* Adds a line to the trace that CAPL_SHIM_TRACE asks for (README.md); nothing otherwise. */
+SHIM_API void shim_trace(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* The number by which the trace calls a stream, in order of making; 0 is the legacy stream. */
+SHIM_API int shim_stream_number(cudaStream_t stream);
+/* Whether the stream is being captured. */
+SHIM_API int shim_stream_captured(cudaStream_t stream);
+
 /* How often the runtime was asked since the process started. */
 typedef struct {
   uint64_t calls;    /* all of them, as CAPL_SHIM_FAIL counts */
