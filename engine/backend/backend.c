@@ -11,6 +11,7 @@
 
 #include "backend/registry.h"
 #include "base/library.h"
+#include "capl/dist.h"
 #include "tensor/storage.h"
 
 /* Backends a build may have. library == NULL: linked in. numbered: its devices are "cuda:0", "cuda:1", ... */
@@ -131,11 +132,13 @@ static capl_status open_device(int which, int index, capl_device **out)
   return CAPL_OK;
 }
 
-/* Number of the backend in "cpu" or "cuda:1" and, in *index, that of the device; -1 when there is none of the name. */
+/* Number of the backend in "cpu" or "cuda:1" and, in *index, that of the device, UNNUMBERED if none is given; -1 when there
+** is none of the name. */
+enum { UNNUMBERED = -1 };
 static int find_backend(const char *name, int *index)
 {
   size_t len = strcspn(name, ":");
-  *index = 0;
+  *index = UNNUMBERED;
   for (int k = 0; k < BACKENDS; k++) {
     if (strlen(backends[k].name) != len || memcmp(backends[k].name, name, len) != 0) continue;
     if (!name[len]) return k;
@@ -148,6 +151,26 @@ static int find_backend(const char *name, int *index)
   return -1;
 }
 
+/* One GPU for each rank of this host. A process that sees a single one was given it by its launcher. Called locked. */
+static capl_status own_index(int which, int *index)
+{
+  const capl_backend *backend;
+  capl_place place;
+  int count = 0;
+  *index = 0;
+  CAPL_TRY(capl_place_detect(&place));
+  if (!backends[which].numbered || place.local_size <= 1) return CAPL_OK;
+  CAPL_TRY(load_backend(which, &backend));
+  if (backend->count) CAPL_TRY(backend->count(&count));
+  if (count <= 1) return CAPL_OK;
+  *index = place.local_rank;
+  if (place.local_rank < count) return CAPL_OK;
+  CAPL_FAIL(CAPL_EVALUE, "rank %d has no GPU: %d ranks are on host %s, which has %d GPUs", place.rank, place.local_size,
+            place.host, count);
+  capl_error_hint("one rank per GPU: --ranks=gpus, or --ranks=%d", count);
+  return CAPL_EVALUE;
+}
+
 static capl_status open_named(const char *name, capl_device **out)
 {
   int index, k = find_backend(name, &index);
@@ -157,7 +180,10 @@ static capl_status open_named(const char *name, capl_device **out)
     return CAPL_EUNSUPPORTED;
   }
   pthread_mutex_lock(&lock);
-  capl_status status = devices[k] ? CAPL_OK : open_device(k, index, &devices[k]);
+  capl_status status = CAPL_OK;
+  if (index == UNNUMBERED && devices[k]) index = devices[k]->index;
+  if (index == UNNUMBERED) status = own_index(k, &index);
+  if (status == CAPL_OK && !devices[k]) status = open_device(k, index, &devices[k]);
   *out = devices[k];
   pthread_mutex_unlock(&lock);
   if (status != CAPL_OK || (*out)->index == index) return status;
@@ -188,6 +214,8 @@ static capl_status open_auto(capl_device **out)
   } else if (open_named("cuda", out) == CAPL_OK) {
     snprintf(auto_why, sizeof auto_why, "a GPU that works");
     return CAPL_OK;
+  } else if (capl_error_last()->code == CAPL_EVALUE) {
+    return CAPL_EVALUE; /* the other ranks have GPUs: this one cannot work beside them on a processor */
   } else {
     snprintf(auto_why, sizeof auto_why, "%s", capl_error_last()->message);
   }

@@ -87,6 +87,8 @@ typedef struct capl_backend {
   capl_status (*set_switch)(const char *name, bool on);
   /* Optional: makes a loader's batches on the device (feed.h). */
   const struct capl_feed_ops *feed;
+  /* Optional: how many devices of it this process sees. EUNSUPPORTED says why none. */
+  capl_status (*count)(int *count);
 } capl_backend;
 
 enum { CAPL_FETCH_BYTES = 64 };
@@ -112,8 +114,9 @@ struct capl_device {
   struct capl_allocator *allocator;
 };
 
-/* Opens a device by name, loading its backend when needed: "cpu", "ref", "meta", "cuda" (= "cuda:0"), "cuda:1", "auto".
-** auto is $CAPL_DEVICE if set, else a GPU where there is one that works, else cpu. The pointer stays valid until the
+/* Opens a device by name, loading its backend when needed: "cpu", "ref", "meta", "cuda", "cuda:1", "auto".
+** cuda is cuda:0; in one of several ranks on a host the one of the rank's number among them, where the process sees more
+** than one GPU. auto is $CAPL_DEVICE if set, else a GPU where there is one that works, else cpu. The pointer stays valid until the
 ** process ends. A process uses one GPU. EUNSUPPORTED says why a device is not available. */
 CAPL_API capl_status capl_device_open(const char *name, capl_device **out);
 /* Why "auto" is what it is here: "an NVIDIA GPU", "no NVIDIA driver", ... Borrowed text. */

@@ -238,6 +238,7 @@ static const capl_backend backend = {
   .between = cuda_between,
   .set_switch = cuda_set_switch,
   .feed = &cu_feed_ops,
+  .count = device_count,
 };
 
 CAPL_API const capl_backend *capl_backend_cuda_entry(void);

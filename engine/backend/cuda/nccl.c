@@ -19,8 +19,9 @@
 enum { EVENTS = 64 };
 
 typedef struct {
-  cudaEvent_t at[EVENTS];
+  cudaEvent_t began[EVENTS], at[EVENTS];
   int64_t ticket[EVENTS]; /* that the event stands for, 0 = none */
+  bool timed[EVENTS];     /* began and at are those of this ticket, and its time is not in `busy` yet */
 } event_ring;
 
 /* One communicator: a process has one GPU and belongs to one world. */
@@ -32,6 +33,7 @@ static struct {
   event_ring plain, recorded;
   int64_t issued, joined;         /* tickets; cu.stream waits for all up to `joined` */
   int64_t record_from, record_to; /* tickets of the last recording */
+  double busy;                    /* seconds of plain calls that are over */
 } nc;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* over the rings and tickets: done() comes from other threads */
 
@@ -42,16 +44,51 @@ static capl_status make_event(cudaEvent_t *event)
   return cu_status(cudaEventCreateWithFlags(event, cudaEventDisableTiming), "making an event");
 }
 
-static capl_status make_ring(event_ring *ring)
+static capl_status make_timed_event(cudaEvent_t *event)
 {
-  for (int k = 0; k < EVENTS; k++) CAPL_TRY(make_event(&ring->at[k]));
+  return cu_status(cudaEventCreate(event), "making an event");
+}
+
+static capl_status make_rings(void)
+{
+  for (int k = 0; k < EVENTS; k++) {
+    CAPL_TRY(make_timed_event(&nc.plain.began[k]));
+    CAPL_TRY(make_timed_event(&nc.plain.at[k]));
+    CAPL_TRY(make_event(&nc.recorded.at[k]));
+  }
   return CAPL_OK;
 }
 
 static void free_ring(event_ring *ring)
 {
-  for (int k = 0; k < EVENTS; k++)
+  for (int k = 0; k < EVENTS; k++) {
+    if (ring->began[k]) cudaEventDestroy(ring->began[k]);
     if (ring->at[k]) cudaEventDestroy(ring->at[k]);
+  }
+}
+
+/* Adds the time of the call in place k of the ring, if it is over. Locked. */
+static void take_time(int64_t k)
+{
+  float milliseconds = 0;
+  if (!nc.plain.timed[k]) return;
+  cudaError_t error = cudaEventElapsedTime(&milliseconds, nc.plain.began[k], nc.plain.at[k]);
+  if (error != cudaSuccess) cudaGetLastError();
+  if (error == cudaErrorNotReady) return;
+  nc.plain.timed[k] = false;
+  if (error == cudaSuccess) nc.busy += 1e-3 * (double)milliseconds;
+}
+
+/* Notes when the next call begins. A place whose call is not over yet, EVENTS calls later, loses its time. */
+static capl_status begin_time(void)
+{
+  int64_t k = (nc.issued + 1) % EVENTS;
+  if (cu.capturing) return CAPL_OK;
+  pthread_mutex_lock(&lock);
+  take_time(k);
+  nc.plain.timed[k] = false;
+  pthread_mutex_unlock(&lock);
+  return cu_status(cudaEventRecord(nc.plain.began[k], nc.stream), "recording an event");
 }
 
 /* The collectives' stream goes on behind what is queued on cu.stream. */
@@ -61,7 +98,8 @@ static capl_status follow(void)
   nc.lib->CommGetAsyncError(nc.comm, &trouble);
   CAPL_TRY(nccl_status(nc.lib, nc.comm, trouble, "an earlier collective"));
   CU_TRY(cudaEventRecord(nc.produced, cu.stream), "recording an event");
-  return cu_status(cudaStreamWaitEvent(nc.stream, nc.produced, 0), "ordering collectives");
+  CU_TRY(cudaStreamWaitEvent(nc.stream, nc.produced, 0), "ordering collectives");
+  return begin_time();
 }
 
 static capl_status issue_locked(int64_t *ticket)
@@ -70,6 +108,7 @@ static capl_status issue_locked(int64_t *ticket)
   int64_t mine = nc.issued + 1;
   CU_TRY(cudaEventRecord(ring->at[mine % EVENTS], nc.stream), "recording an event");
   ring->ticket[mine % EVENTS] = mine;
+  ring->timed[mine % EVENTS] = !cu.capturing;
   if (cu.capturing) nc.record_to = mine;
   *ticket = nc.issued = mine;
   return CAPL_OK;
@@ -220,6 +259,17 @@ static capl_status nccl_done(void *state, int64_t ticket, bool *done)
   return status;
 }
 
+/* Of plain calls: what is recorded has no clock. */
+static capl_status nccl_busy(void *state, double *seconds)
+{
+  (void)state;
+  pthread_mutex_lock(&lock);
+  for (int k = 0; k < EVENTS; k++) take_time(k);
+  *seconds = nc.busy;
+  pthread_mutex_unlock(&lock);
+  return CAPL_OK;
+}
+
 /* ---- opening and closing --------------------------------------------------------------------- */
 
 /* Before the arithmetic that is queued beside it: a collective's kernels are few, and other GPUs wait for them. */
@@ -244,7 +294,7 @@ static void nccl_close(void *state)
   if (nc.stream) cudaStreamDestroy(nc.stream);
   nc.produced = NULL;
   nc.stream = NULL;
-  nc.plain = nc.recorded = (event_ring){{0}, {0}};
+  nc.plain = nc.recorded = (event_ring){.ticket = {0}};
   nc.issued = nc.joined = 0;
 }
 
@@ -252,8 +302,7 @@ static capl_status open_parts(void)
 {
   CAPL_TRY(make_stream());
   CAPL_TRY(make_event(&nc.produced));
-  CAPL_TRY(make_ring(&nc.plain));
-  return make_ring(&nc.recorded);
+  return make_rings();
 }
 
 static capl_status nccl_open(capl_world *world, void **state)
@@ -286,9 +335,8 @@ static const capl_collectives collectives = {
   .done = nccl_done,
   .close = nccl_close,
   .abort = nccl_abort,
+  .busy = nccl_busy,
 };
-
-CAPL_API const capl_collectives *capl_collectives_entry(void);
 
 const capl_collectives *capl_collectives_entry(void)
 {
