@@ -13,6 +13,7 @@ local hooks = {
   model_options = nil,
   before = nil, -- function(fn, a, b) instead of fn(a, b), in such a step
   phase = nil, -- function(name): a part of a step begins: "forward", "backward"
+  planned = nil, -- {kind, precision, gigabytes, name} of devices that are not here: what a plan on meta takes them for
   again = nil, -- while a step is being captured: list of {fn, a, b} that its replays have to do in Lua
 }
 

@@ -15,7 +15,7 @@ local WAIT = 30 -- seconds that a measurement here may take
 simulate.options = {
   {name = "ranks", type = "number", from = 1, to = 1048576, doc = "ranks to go up to (1024)"},
   {name = "bytes", type = "number", from = 1, doc = ("bytes of gradients (%.0f: 19,072,400 parameters in f32)"):format(BYTES)},
-  {name = "compute", type = "number", doc = ("ms of computing a step (%g: 1,024 images of captcha_cnn on an A100, assumed)"):format(COMPUTE)},
+  {name = "compute", type = "number", doc = ("ms of computing a step (%g: 1,024 images on an A100, assumed)"):format(COMPUTE)},
   {name = "gpus_per_host", type = "number", from = 1, doc = "ranks of a host (8)"},
   {name = "bandwidth", type = "number", doc = "GB/s between ranks of a host (200: NVLink of an A100, assumed)"},
   {name = "latency", type = "number", doc = "us of a message between them (measured here where Open MPI is, else 10)"},
@@ -40,7 +40,8 @@ local function measured()
   local log = ("%s/capl-bench-dist-%d.log"):format(core.sys.getenv("TMPDIR") or "/tmp", core.sys.time())
   local child, why = core.sys.spawn{args = {"bench", "dist", "--ranks=2", "--json", "--device=cpu"}, log = log, env = {}}
   if not child then return nil, why end
-  local limit, status = core.clock() + WAIT, nil
+  local limit = core.clock() + WAIT
+  local status
   repeat
     core.sys.sleep(0.02)
     status = child:poll()
@@ -91,7 +92,8 @@ local function rows_of(given)
   for i, ranks in ipairs(list) do
     local row = {ranks = ranks, hosts = math.ceil(ranks / given.per_host)}
     for _, way in ipairs(cost.names) do
-      local e = cost.scale({compute = given.compute, bytes = given.bytes, links = given.links, per_host = given.per_host, way = way}, {ranks})[1]
+      local e = cost.estimate{ranks = ranks, compute = given.compute, bytes = given.bytes, links = given.links,
+        per_host = given.per_host, way = way}
       row[way] = e
       if not row.best or e.step < row.best.step then row.best, row.way = e, way end
     end
@@ -119,8 +121,8 @@ end
 local function line(row)
   local b = row.best
   local function percent(way) return ("%5.1f"):format(100 * row[way].efficiency) end
-  return ("  %7d  %5d  %5s  %5s  %5s  %10s  %10s  %7.1f x"):format(row.ranks, row.hosts, percent("ring"), percent("tree"), percent("by_hosts"),
-    row.ranks > 1 and cost.seconds(b.reduce) or "-", row.ranks > 1 and cost.seconds(b.hidden) or "-", b.speedup)
+  return ("  %7d  %5d  %5s  %5s  %5s  %10s  %10s  %7.1f x"):format(row.ranks, row.hosts,
+    percent("ring"), percent("tree"), percent("by_hosts"), row.ranks > 1 and cost.seconds(b.reduce) or "-", row.ranks > 1 and cost.seconds(b.hidden) or "-", b.speedup)
 end
 
 local function draw(given, rows, path)
@@ -162,7 +164,8 @@ function simulate.run(o)
   local out = core.sys.out
   out("a training step on several ranks, by a cost model; nothing of it was run\n")
   for _, text in ipairs(assumptions(given)) do out("  " .. text .. "\n") end
-  out(("\n  %7s  %5s  %5s  %5s  %5s  %10s  %10s  %9s\n"):format("ranks", "hosts", "ring", "tree", "hosts", "exchange", "hidden", "speed-up"))
+  out(("\n  %7s  %5s  %5s  %5s  %5s  %10s  %10s  %9s\n"):format(
+    "ranks", "hosts", "ring", "tree", "hosts", "exchange", "hidden", "speed-up"))
   for _, row in ipairs(rows) do out(line(row) .. "\n") end
   out("  ring, tree, hosts: efficiency in %, images a second compared with as many ranks by themselves; the rest is of the best of them\n")
   local warning = advice(rows)

@@ -1,10 +1,12 @@
--- check.lua: `capl check RECIPE`: the recipe's first step on device meta, where tensors have shapes but no numbers.
+-- check.lua: `capl check RECIPE`: the recipe's first step on device meta, where tensors have shapes but no numbers; with
+-- --ranks=N what the recipe would do on N GPUs.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
 local check_files = require "cli.check_files"
 local hooks = require "hooks"
 local json = require "run.json"
+local plan = require "cli.plan"
 local recipe = require "cli.recipe"
 local run = require "run"
 
@@ -35,24 +37,40 @@ local function print_json(path)
     batch = run.image_shape and run.image_shape[1], parameters = hooks.model and hooks.model:parameter_count()} .. "\n")
 end
 
--- The recipe's own words, and whether --json was one.
-local function without_json(args)
-  local words, found = {}, false
-  for _, word in ipairs(args) do
-    if word == "--json" then found = true else words[#words + 1] = word end
+-- The recipe's own words, whether --json was one, and the number of --ranks=N.
+local function without_own(job)
+  local words, found, ranks = {}, false, job.ranks
+  for _, word in ipairs(job.args) do
+    local given = word:match("^%-%-ranks=(%d+)$")
+    if given then ranks = tonumber(given) elseif word == "--json" then found = true else words[#words + 1] = word end
   end
-  return words, found
+  return words, found, ranks and ranks > 0 and ranks or nil
+end
+
+-- A recipe without a step has nothing to check.
+local function no_step(job)
+  core.error{code = "state", message = job.recipe .. " ended without a training step, so there is nothing to check",
+    hint = "a step ends with opt:step() or opt:backward_step(loss)"}
+end
+
+-- What it would do on several ranks, each with a GPU.
+local function print_plan(job, words, ranks, as_json)
+  local seen = plan.look(job, ranks, words)
+  if not seen then no_step(job) end
+  local figures = plan.figures(seen, ranks)
+  if as_json then return core.sys.out(json.encode(plan.values(figures)) .. "\n") end
+  core.sys.out(plan.title(job, ranks))
+  for _, line in ipairs(plan.lines(figures)) do core.sys.out(line .. "\n") end
+  core.sys.out(job.recipe .. ": ok\n")
 end
 
 local function main(job)
-  local words, as_json = without_json(job.args)
+  local words, as_json, ranks = without_own(job)
+  if ranks then return print_plan(job, words, ranks, as_json) end
   core.device("meta")
   run.on("step", function() core.sys.unwind() end)
   local ended = recipe.execute(job, {mode = "check", args = words, quiet = true})
-  if ended then
-    core.error{code = "state", message = job.recipe .. " ended without a training step, so there is nothing to check",
-      hint = "a step ends with opt:step() or opt:backward_step(loss)"}
-  end
+  if ended then no_step(job) end
   if as_json then return print_json(job.recipe) end
   print_summary()
   for _, line in ipairs(check_files(run.loaders)) do core.sys.out(line .. "\n") end

@@ -44,6 +44,7 @@ local function main(job)
   local words, help = without_help(job.args)
   local curve, rest = learning_curve.asked(words)
   if curve and not help then return learning_curve.run(job, curve, rest) end
+  if not help and job.plan_reason then return require("cli.plan").main(job, words, job.plan_reason) end
   if not help then return whole_run(job, words) end
   local ended = recipe.execute(job, {mode = "run", args = words, help = true})
   if ended then core.sys.out(job.recipe .. " has no capl.params, and so no settings\n") end

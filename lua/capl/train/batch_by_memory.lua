@@ -5,7 +5,7 @@
 local core = ...
 
 local check = require "check"
-local run = require "run"
+local hooks = require "hooks"
 
 local OP = "train.batch_by_memory"
 local GIB = 2 ^ 30
@@ -13,7 +13,7 @@ local SLACK = 1.1 -- a card sold as 40 GB tells of 39.4 GiB, one of 80 GB of 79.
 
 --- GiB of the GPU in use; where there is none, nil.
 local function gigabytes()
-  local planned = run.planned and run.planned.gigabytes
+  local planned = hooks.planned and hooks.planned.gigabytes
   if planned then return planned end
   local total = core.memory().card_total
   return total and total / GIB

@@ -1,0 +1,227 @@
+-- plan.lua: what a recipe would do on several ranks, found by its first step on device meta: batch, steps, exchange, memory,
+-- time. For `capl check RECIPE --ranks=N`, and for a recipe whose GPUs are not here.
+--
+-- Numbers of the recipe are its own; what is assumed of GPUs that nobody sees is named in the plan.
+-- SPDX-License-Identifier: Apache-2.0
+local core = ...
+
+local cost = require "dist.cost"
+local hooks = require "hooks"
+local progress = require "run.progress"
+local recipe = require "cli.recipe"
+local run = require "run"
+local shell = require "run.shell"
+
+local plan = {}
+
+plan.RANKS = 3 -- of a recipe that wants all GPUs of a machine that has none
+local GIB = 2 ^ 30
+
+-- The GPU that is assumed: an A100 with 40 GB. rate: products a second of its data sheet; share of it that training reaches.
+local GPU = {
+  name = "A100", gigabytes = 40, bandwidth = 20e9, latency = 10e-6,
+  rate = {fp16 = 312e12, bf16 = 312e12, tf32 = 156e12, fp32 = 19.5e12}, share = {fp16 = 0.3, bf16 = 0.3, tf32 = 0.3, fp32 = 0.6},
+}
+
+-- ---- the first step ----
+
+-- The options of train.fit; a loop of one's own has none.
+local function listen(seen)
+  table.insert(hooks.on_fit, function(o) seen.fit = o end)
+  run.on("step", function()
+    seen.peak, seen.live = core.memory("meta").peak, core.memory("meta").live
+    core.sys.unwind()
+  end)
+end
+
+local function loader_of(role)
+  for _, entry in ipairs(run.loaders) do
+    if entry.role == role then return entry.loader end
+  end
+end
+
+--- Runs the recipe up to its first step, as rank 0 of that many on such GPUs.
+-- out  what was seen: fit, peak and live bytes of that step; nil when it ended without one
+function plan.look(job, ranks, words)
+  local seen = {}
+  core.device("meta")
+  hooks.planned = {kind = "cuda", precision = "bf16", gigabytes = GPU.gigabytes, name = GPU.name}
+  require "dist.planned"(require("dist").world(), ranks)
+  listen(seen)
+  local ended = recipe.execute(job, {mode = "check", args = words, quiet = true})
+  return not ended and seen or nil
+end
+
+-- ---- figures ----
+
+-- Steps of the run, and of an epoch; the first nil where time or the recipe's own loop decides.
+local function steps_of(seen, train, accumulate)
+  local o = seen.fit
+  return o and (o.planned and o.planned.steps or o.steps), train and math.ceil(train:batches() / accumulate)
+end
+
+local function parameters()
+  local all, trained = 0, 0
+  for _, p in hooks.model:named_parameters() do
+    all = all + p:numel()
+    if p.requires_grad then trained = trained + p:numel() end
+  end
+  return all, trained
+end
+
+local function data_bytes(source)
+  local box = source.box
+  local count = source:count()
+  return count < 1e8 and count * box:width() * box:height() * box:channels() or nil
+end
+
+-- Seconds of a step of that many images, without exchange.
+local function computing(macs, images, precision)
+  local rate = GPU.rate[precision] or GPU.rate.fp32
+  local share = GPU.share[precision] or GPU.share.fp32
+  return 3 * 2 * macs * images / (rate * share) -- a product is two operations, and the backward pass makes two products of one
+end
+
+--- All that the plan tells, as numbers.
+function plan.figures(seen, ranks)
+  local train = loader_of("train")
+  local accumulate = seen.fit and seen.fit.accumulate or 1
+  local steps, per_epoch = steps_of(seen, train, accumulate)
+  local f = {ranks = ranks, batch = train and train.batch, accumulate = accumulate, steps = steps, steps_per_epoch = per_epoch,
+    max_time = seen.fit and seen.fit.max_time, precision = run.setting("precision") or "fp32", peak_bytes = seen.peak,
+    gpu = GPU.name}
+  f.images_per_step = f.batch and f.batch * ranks * accumulate
+  if train then f.images, f.data_bytes = train.source:count(), data_bytes(train.source) end
+  if not hooks.model then return f end
+  f.parameters, f.trained = parameters()
+  f.gradient_bytes = 4 * f.trained
+  if not run.image_shape then return f end
+  local summary = require("nn.summary")(hooks.model, run.image_shape)
+  f.macs = summary.macs
+  f.buckets = cost.buckets(summary.rows, 4)
+  f.compute = f.batch and computing(f.macs, f.batch * accumulate, f.precision)
+  return f
+end
+
+-- ---- words ----
+
+local function grouped(n)
+  local text = ("%.0f"):format(n)
+  local count
+  repeat text, count = text:gsub("^(%d+)(%d%d%d)", "%1,%2") until count == 0
+  return text
+end
+
+local function bytes(n)
+  if n >= 1e9 then return ("%.1f GB"):format(n / 1e9) end
+  return n >= 1e6 and ("%.1f MB"):format(n / 1e6) or ("%.0f kB"):format(n / 1e3)
+end
+
+local function batch_text(f)
+  local parts = {("%s a GPU x %d GPU%s"):format(grouped(f.batch), f.ranks, f.ranks == 1 and "" or "s")}
+  if f.accumulate > 1 then parts[2] = ("%d accumulated"):format(f.accumulate) end
+  return ("%s = %s images a step"):format(table.concat(parts, " x "), grouped(f.images_per_step))
+end
+
+local function steps_text(f)
+  local epoch = f.images and f.images < 1e8 and ("%s an epoch"):format(grouped(f.steps_per_epoch)) or "the data has no end"
+  if not f.steps then return epoch .. (f.max_time and "; as many as fit into " .. progress.duration(f.max_time) or "") end
+  return ("%s in all, %s; %s images"):format(grouped(f.steps), epoch, grouped(f.steps * f.images_per_step))
+end
+
+local function memory_text(f)
+  local fixed = f.trained and 4 * (f.parameters + f.trained) or 0
+  return ("%.1f GiB of tensors a GPU at most: %s of weights and gradients, %s of activations, optimizer and batch"):format(
+    f.peak_bytes / GIB, bytes(fixed), bytes(f.peak_bytes - fixed))
+end
+
+local function assumed(f)
+  local precision = GPU.rate[f.precision] and f.precision or "fp32"
+  return ("assumed: %.0f %% of the %.4g TFLOP/s that an %s has in %s, none of it measured"):format(100 * GPU.share[precision],
+    GPU.rate[precision] / 1e12, GPU.name, precision)
+end
+
+--- The cost of a step on that many ranks, by the assumed GPU; nil where the recipe does not show its network.
+function plan.estimate(f, ranks)
+  if not f.compute then return nil end
+  return cost.estimate{ranks = ranks or f.ranks, compute = f.compute, buckets = f.buckets,
+    links = {bandwidth = GPU.bandwidth, latency = GPU.latency}}
+end
+
+local function time_lines(f, add)
+  local e = plan.estimate(f)
+  if not e then return end
+  if f.steps then
+    add("time", ("about %s of training (%s)"):format(progress.duration(e.step * f.steps), assumed(f)))
+  else
+    add("time", ("about %s a step (%s)"):format(cost.seconds(e.step), assumed(f)))
+  end
+  if f.ranks == 1 then return end
+  add("scaling", ("%s (assumed: %.0f GB/s between GPUs)"):format(cost.line(e), GPU.bandwidth / 1e9))
+  local warning = cost.advice(e)
+  if warning then add("warning", warning) end
+end
+
+--- Lines of the plan.
+function plan.lines(f)
+  local lines = {}
+  local function add(name, text) lines[#lines + 1] = ("  %-10s %s"):format(name, text) end
+  if f.batch then add("batch", batch_text(f)) end
+  if f.batch then add("steps", steps_text(f)) end
+  add("precision", f.precision)
+  if f.parameters then
+    add("network", grouped(f.parameters) .. " parameters" .. (f.macs and (", %s multiplications an image"):format(grouped(f.macs)) or ""))
+    add("exchange", ("%s of gradients a step and GPU, weights of %s once"):format(bytes(f.gradient_bytes), bytes(4 * f.parameters)))
+  end
+  add("memory", memory_text(f))
+  if f.data_bytes then add("data", ("%s images, %s on each GPU that has room for them"):format(grouped(f.images), bytes(f.data_bytes))) end
+  time_lines(f, add)
+  return lines
+end
+
+--- Its first line.
+function plan.title(job, ranks)
+  return ("%s on %d GPU%s, %s with 40 GB%s (assumed):\n"):format(job.recipe, ranks, ranks == 1 and "" or "s",
+    ranks == 1 and "an A100" or "A100", ranks == 1 and "" or " each")
+end
+
+--- For programs: the figures, and what a step is expected to cost.
+function plan.values(f)
+  local e, out = plan.estimate(f), {}
+  for key, value in pairs(f) do
+    if key ~= "buckets" then out[key] = value end
+  end
+  if e then
+    out.step_seconds, out.exchange_seconds, out.hidden_seconds, out.efficiency = e.step, e.reduce, e.hidden, e.efficiency
+    out.seconds, out.assumed = f.steps and e.step * f.steps, assumed(f)
+  end
+  return out
+end
+
+-- ---- a recipe whose GPUs are not here ----
+
+-- Whether the recipe has a preset of that name.
+local function has_preset(job, name) return (core.sys.read(job.recipe) or ""):find("%f[%w_]" .. name .. "%s*=%s*{") ~= nil end
+
+--- The line that tries the recipe here.
+function plan.try_line(job)
+  local words = {job.program, job.recipe, "--ranks=2"}
+  words[4] = has_preset(job, "try") and "--preset=try" or "--device=cpu"
+  return shell.command(words)
+end
+
+--- Prints why the recipe does not run here, what it would do, and the line that tries it. -> exit status
+function plan.main(job, words, why)
+  local ranks = job.ranks and job.ranks > 0 and job.ranks or plan.RANKS
+  local out = core.sys.err or core.sys.out
+  out(("capl: %s wants a GPU for each rank: %s\n"):format(job.recipe, why))
+  local seen = plan.look(job, ranks, words)
+  if seen then
+    out("the plan: " .. plan.title(job, ranks))
+    for _, line in ipairs(plan.lines(plan.figures(seen, ranks))) do out(line .. "\n") end
+  end
+  out("try it here: " .. plan.try_line(job) .. "\n")
+  return 1
+end
+
+return plan
