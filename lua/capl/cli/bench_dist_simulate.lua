@@ -121,8 +121,9 @@ end
 local function line(row)
   local b = row.best
   local function percent(way) return ("%5.1f"):format(100 * row[way].efficiency) end
-  return ("  %7d  %5d  %5s  %5s  %5s  %10s  %10s  %7.1f x"):format(row.ranks, row.hosts,
-    percent("ring"), percent("tree"), percent("by_hosts"), row.ranks > 1 and cost.seconds(b.reduce) or "-", row.ranks > 1 and cost.seconds(b.hidden) or "-", b.speedup)
+  local function seconds(x) return row.ranks > 1 and cost.seconds(x) or "-" end
+  return ("  %7d  %5d  %5s  %5s  %5s  %10s  %10s  %7.1f x"):format(row.ranks, row.hosts, percent("ring"), percent("tree"),
+    percent("by_hosts"), seconds(b.reduce), seconds(b.hidden), b.speedup)
 end
 
 local function draw(given, rows, path)

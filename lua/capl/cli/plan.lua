@@ -16,6 +16,7 @@ local plan = {}
 
 plan.RANKS = 3 -- of a recipe that wants all GPUs of a machine that has none
 local GIB = 2 ^ 30
+local LITTLE = 0.002 -- seconds of a step below which starting its kernels takes longer than their work
 
 -- The GPU that is assumed: an A100 with 40 GB. rate: products a second of its data sheet; share of it that training reaches.
 local GPU = {
@@ -131,7 +132,7 @@ end
 
 local function memory_text(f)
   local fixed = f.trained and 4 * (f.parameters + f.trained) or 0
-  return ("%.1f GiB of tensors a GPU at most: %s of weights and gradients, %s of activations, optimizer and batch"):format(
+  return ("%.2g GiB of tensors a GPU at most: %s of weights and gradients, %s of activations, optimizer and batch"):format(
     f.peak_bytes / GIB, bytes(fixed), bytes(f.peak_bytes - fixed))
 end
 
@@ -151,11 +152,9 @@ end
 local function time_lines(f, add)
   local e = plan.estimate(f)
   if not e then return end
-  if f.steps then
-    add("time", ("about %s of training (%s)"):format(progress.duration(e.step * f.steps), assumed(f)))
-  else
-    add("time", ("about %s a step (%s)"):format(cost.seconds(e.step), assumed(f)))
-  end
+  local took = f.steps and e.step * f.steps
+  add("time", ("about %s (%s%s)"):format(took and (took < 60 and cost.seconds(took) or progress.duration(took)) .. " of training"
+    or cost.seconds(e.step) .. " a step", assumed(f), f.compute < LITTLE and "; a step of so little work takes longer" or ""))
   if f.ranks == 1 then return end
   add("scaling", ("%s (assumed: %.0f GB/s between GPUs)"):format(cost.line(e), GPU.bandwidth / 1e9))
   local warning = cost.advice(e)

@@ -109,7 +109,7 @@ function cost.estimate(o)
   local free, busy, how = exchange(o, buckets)
   local step = math.max(o.compute, free)
   local efficiency = step > 0 and o.compute / step or 1
-  return {ranks = o.ranks, compute = o.compute, reduce = busy, hidden = busy - (step - o.compute), step = step,
+  return {ranks = o.ranks, compute = o.compute, reduce = busy, hidden = math.max(0, busy - (step - o.compute)), step = step,
     efficiency = efficiency, speedup = o.ranks * efficiency, how = how or "none", o = o}
 end
 

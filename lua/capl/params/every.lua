@@ -5,6 +5,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
+local hooks = require "hooks"
 local monitor = require "train.monitor"
 local output = require "run.output"
 local switches = require "switches"
@@ -29,6 +30,7 @@ local function apply_autotune(value)
   if value ~= "auto" and type(value) ~= "boolean" then
     core.error{code = "value", message = ("autotune is auto, true or false, not '%s'"):format(tostring(value))}
   end
+  if hooks.planned then return value == true, nil, asked == "auto" end -- a plan times nothing
   local on, why = switches.autotune(value)
   return on, why, asked == "auto"
 end

@@ -91,7 +91,7 @@ local function steps_of(o)
     if o.max_time then return nil end
     check.fail(OP, "nothing says when the run ends", "give steps, samples, epochs or max_time")
   end
-  local name, batch = given[1], o.train.batch * o.accumulate
+  local name, batch = given[1], o.train.batch * o.accumulate * (o.train.low and o.train.low.world or 1) -- of all ranks
   local per_epoch = math.ceil(o.train:batches() / o.accumulate)
   local count = name == "steps" and o.steps or name == "epochs" and o.epochs * per_epoch or o.samples / batch
   if not (count >= 1) then

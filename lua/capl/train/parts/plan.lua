@@ -32,7 +32,7 @@ end
 local function steps_of(o, per_epoch)
   local p = o.planned
   if not p then return o.steps end
-  local samples = p.samples and p.samples / (o.train.batch * (o.accumulate or 1))
+  local samples = p.samples and p.samples / (o.train.batch * (o.accumulate or 1) * (o.train.low and o.train.low.world or 1))
   local steps = p.steps or p.epochs and p.epochs * per_epoch or samples
   return steps and math.max(1, math.floor(steps))
 end
