@@ -15,7 +15,6 @@ local shell = require "run.shell"
 local plan = {}
 
 plan.RANKS = 3 -- of a recipe that wants all GPUs of a machine that has none
-local GIB = 2 ^ 30
 local LITTLE = 0.002 -- seconds of a step below which starting its kernels takes longer than their work
 
 -- The GPU that is assumed: an A100 with 40 GB. rate: products a second of its data sheet; share of it that training reaches.
@@ -132,8 +131,8 @@ end
 
 local function memory_text(f)
   local fixed = f.trained and 4 * (f.parameters + f.trained) or 0
-  return ("%.2g GiB of tensors a GPU at most: %s of weights and gradients, %s of activations, optimizer and batch"):format(
-    f.peak_bytes / GIB, bytes(fixed), bytes(f.peak_bytes - fixed))
+  return ("%s of tensors a GPU at most: %s of weights and gradients, %s of activations, optimizer and batch"):format(
+    bytes(f.peak_bytes), bytes(fixed), bytes(f.peak_bytes - fixed))
 end
 
 local function assumed(f)
