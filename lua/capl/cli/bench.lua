@@ -5,6 +5,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
+local agreed = require "run.agreed"
 local bench_ab = require "cli.bench_ab"
 local bench_arm = require "cli.bench_arm"
 local bench_augment = require "cli.bench_augment"
@@ -43,7 +44,7 @@ local function listen(o)
       if o.ops then core.sys.profile.start() end
     end
     if nth >= 0 then core.mark(nth) end -- in the device's own time: a GPU still works when the host goes on
-    if nth > 0 then seen.images = seen.images + run.step_images end
+    if nth > 0 then seen.images = seen.images + run.step_images * agreed.size() end
     run.step_images = 0
     if nth == o.steps then
       for i = 1, nth do seen.times[i] = core.between(i - 1, i) end

@@ -17,6 +17,19 @@ function agreed.world()
   return world and world.size > 1 and world or nil
 end
 
+--- How many ranks there are.
+function agreed.size()
+  local world = agreed.world()
+  return world and world.size or 1
+end
+
+--- The mean of a scalar over all ranks, on the device; every rank calls it. The tensor itself for a process alone.
+function agreed.mean(x)
+  local world = agreed.world()
+  if not world then return x end
+  return core.no_grad(function() return world:all_reduce(x:detach():to("f32"):reshape(1) * 1, {op = "mean"}):reshape(1):sum() end)
+end
+
 --- Seconds, the same on every rank; they go on from step to step.
 function agreed.clock()
   local world = agreed.world()

@@ -5,6 +5,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
+local agreed = require "run.agreed"
 local check = require "check"
 local output = require "run.output"
 local run = require "run"
@@ -47,8 +48,8 @@ local function new(opts)
   if has_utf8() then done, todo = "━", "─" end
   return setmetatable({
     steps = opts.steps, every = opts.every or 5, live = live, step_number = 0, images = 0, position = 0, done = done, todo = todo,
-    started = now, started_at = 0, from = now, from_images = 0, shown = now, shown_images = 0, next_show = now,
-    waits = {from = 0, shown = 0},
+    started = now, started_at = 0, from = now, from_images = 0, shown = now, shown_images = 0, next_show = 0,
+    waits = {from = 0, shown = 0}, often = agreed.of_main(function() return live end),
   }, progress)
 end
 
@@ -67,6 +68,16 @@ function progress:rate() return (self.images - (self.started_images or 0)) / mat
 local function known(x)
   return {ready = function() return true end, value = function() return x end}
 end
+
+-- The mean loss of the ranks, to be read when it has arrived.
+local function fetched(loss)
+  if type(loss) ~= "number" then return core.fetch(agreed.mean(loss)) end
+  local world = agreed.world()
+  return known(world and world:sum{loss = loss}.loss / world.size or loss)
+end
+
+-- Ranks must not differ in when it has arrived: among several it is waited for.
+local function is_ready(loss) return agreed.world() ~= nil or loss:ready() end
 
 -- Memory to show, now and at most: what a GPU's program holds of the card, else what this process holds.
 local function memory_in_use()
@@ -152,21 +163,21 @@ function progress:show(f, ends)
   end
 end
 
---- Counts a step of `images` images; shows it when it is time and its loss has arrived. loss: a number or a scalar tensor,
+--- Counts a step of `images` images on this rank, as many as on the others; shows it when it is time and its loss has arrived. loss: a number or a scalar tensor,
 -- read only then; lr: a number; position: share of the run that is over (that of the steps unless said).
 -- out  the loss that was shown, of step meter.shown_step; else nil
 function progress:step(images, loss, lr, position)
   self.step_number = self.step_number + 1
-  self.images = self.images + images
+  self.images = self.images + images * agreed.size()
   self.position = position or self.step_number / self.steps
   core.pace(AHEAD)
-  local now = core.clock()
-  local ends = self.position >= 1
-  if ends or (now >= self.next_show and not self.due) then
-    self.due = {step = self.step_number, lr = lr, loss = type(loss) == "number" and known(loss) or core.fetch(loss)}
+  local now, ends = core.clock(), self.position >= 1
+  local clock = agreed.world() and agreed.clock() or now -- the mean loss takes all ranks, at the same step
+  if ends or (clock >= self.next_show and not self.due) then
+    self.due = {step = self.step_number, lr = lr, loss = fetched(loss)}
   end
-  if not self.due or not (ends or self.due.loss:ready()) then return nil end
-  self.next_show = now + (self.live and REDRAW or self.every)
+  if not self.due or not (ends or is_ready(self.due.loss)) then return nil end
+  self.next_show = clock + (self.often and REDRAW or self.every)
   local f = self:figures(now, self.due)
   self.shown_step, self.due = self.due.step, nil
   self:show(f, ends)

@@ -61,6 +61,9 @@ function Fit:set_state(state)
   if self.progress.go_on then self.progress:go_on(self.step, self.images, self.span.position) end
 end
 
+-- Ranks that share the images of a loader.
+local function ranks_of(loader) return loader.ranks and loader:ranks() or 1 end
+
 -- Ctrl-C and SIGTERM wait until the loop is between two steps, where all of it can be saved; seconds = 0: no longer.
 local function hold(seconds)
   if agreed.hold(seconds) then core.sys.stop() end
@@ -85,7 +88,7 @@ end
 
 --- Where the run is: {step, images, seconds, images_per_s}
 function Fit:at()
-  local seconds = self.span:seconds()
+  local seconds = self.span:elapsed()
   return {step = self.step, images = self.images, seconds = seconds,
     images_per_s = self.images / math.max(seconds - self.evaluating, 1e-9)}
 end
@@ -142,7 +145,7 @@ function Fit:one_step(batch)
   self.whole = false
   self.parts:tell("before_step", batch)
   local loss = self.make_step:run(batch)
-  self.step, self.images, self.lr = self.step + 1, self.images + batch.count, self.optimizer.lr
+  self.step, self.images, self.lr = self.step + 1, self.images + batch.count * ranks_of(self.o.train), self.optimizer.lr
   local position = self.span:advance(self.step)
   self.optimizer:set_position(position)
   local shown = self.progress:step(batch.count, loss, self.lr, position)
@@ -151,9 +154,16 @@ function Fit:one_step(batch)
   self.whole = true
 end
 
+-- The last batches of an epoch may be smaller on some ranks than on this one.
+function Fit:count_epoch(images)
+  local train = self.o.train
+  if self.resumed or ranks_of(train) == 1 or train.partial then return end
+  self.images = images + train:all_samples()
+end
+
 -- One epoch, or what a resumed run has left of it.
 function Fit:one_epoch()
-  local before = self.step
+  local before, images = self.step, self.images
   for batch in self.make_step:batches(self.o.train:epoch(self.epoch)) do
     self:one_step(batch)
     self:evaluate_if_due()
@@ -164,6 +174,7 @@ function Fit:one_epoch()
   if self.step == before and not self.resumed then
     core.error{code = "value", op = OP, message = ("epoch %d of the train loader has no batch"):format(self.epoch), path = false}
   end
+  self:count_epoch(images)
   self.resumed = false
   self.parts:tell("epoch_ended", self.epoch)
 end

@@ -3,7 +3,7 @@
 -- Schedules, evaluations and the end of a run all follow this one number. Without a time box it depends on steps
 -- alone, so the same seed gives the same run; with one it never goes back, whatever the clock or the pace does.
 -- SPDX-License-Identifier: Apache-2.0
-local _ = ...
+local core = ...
 
 local agreed = require "run.agreed"
 local check = require "check"
@@ -43,6 +43,12 @@ local function new(opts)
 end
 
 function Span:seconds() return agreed.clock() - self.started end
+
+--- The same by this process's own clock, for figures that decide nothing.
+function Span:elapsed()
+  if agreed.is_main() then return core.clock() - self.started end
+  return self:seconds()
+end
 
 --- Says that `step` steps are done -> the share of the run that is over.
 function Span:advance(step)
