@@ -16,7 +16,7 @@ SMALL = {
     "curriculum.lua": ["--samples=64", "--batch=16", "--test=20", "--val=10", "--warmup=1"],
     "captcha_single.lua": ["--samples=16", "--batch=4", "--preset=smoke", "--val=8", "--test=8"],
     "a100.lua": ["--samples=16", "--batch=4", "--preset=smoke", "--val=8", "--test=8", "--accumulate=2"],
-    "a100_ddp.lua": ["--samples=16", "--batch=4", "--preset=smoke", "--val=8", "--test=8"],
+    "a100_ddp.lua": ["--samples=16", "--batch=4", "--preset=smoke", "--val=8", "--test=8", "--device=cpu"],
 }
 FINAL = r"final exact=[\d.]+ \[[\d.]+,[\d.]+\] chars=[\d.]+ n=(\d+) images_per_s=\d+ seconds=[\d.]+( merged=[\d.]+)?"
 
@@ -79,7 +79,7 @@ def evaluate():
 def held_out():
     """a100_ddp on a folder: its figures are of a part of that folder, not of generated captchas."""
     capl("generate", "--out=folder", "--n=60", "--seed=6")
-    status, out, err = capl(recipe("a100_ddp.lua"), "--data=folder", "--batch=4", "--preset=smoke", "--held_out=0.3")
+    status, out, err = capl(recipe("a100_ddp.lua"), "--data=folder", "--batch=4", "--preset=smoke", "--held_out=0.3", "--device=cpu")
     check(status == 0, "a100_ddp on a folder", out + err)
     n = int(re.search(r"^final .* n=(\d+) ", out, re.M).group(1))
     val = int(re.search(r"^val .* n (\d+)$", out, re.M).group(1))
