@@ -272,8 +272,22 @@ static int report(lua_State *L, bool verbose)
   capl_sys_bar_clear();
   if (stop_signal == SIGINT) fputs("capl: interrupted\n", stderr);
   if (stop_signal) return 128 + stop_signal;
-  fprintf(stderr, "%s\n", capl_bind_error_text(L, -1, verbose));
+  const char *text = capl_bind_error_text(L, -1, verbose);
+  if (capl_world_fail(1, text)) fprintf(stderr, "%s\n", text);
   return 1;
+}
+
+/* Another rank is lost, so this one cannot go on. Called by a thread of the engine while Lua may wait for ever. */
+static void say_lost(const char *text, const char *hint)
+{
+  capl_sys_bar_leave();
+  dprintf(STDERR_FILENO, *hint ? "capl: %s\n  hint: %s\n" : "capl: %s\n", text, hint);
+}
+
+static void end_lost(int status)
+{
+  if (ftrylockfile(stdout) == 0) fflush(stdout), funlockfile(stdout);
+  _exit(status);
 }
 
 static int run_command(lua_State *L, const capl_job *job)
@@ -303,6 +317,7 @@ int capl_worker_run(const capl_job *job)
   }
   saving = job->saving;
   capl_log_set(print_note, NULL);
+  capl_world_on_lost(say_lost, end_lost);
   add_sys(L);
   take_signals(L);
   bool prompt = strcmp(job->command, "repl") == 0;

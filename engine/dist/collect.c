@@ -110,7 +110,6 @@ static void give_work(capl_work *work)
 static capl_status wait_for(capl_world *w, int64_t ticket, uint64_t number)
 {
   double start = now();
-  watch_wait(w, number);
   capl_status status = w->table->wait(w->state, ticket);
   watch_end(w, number);
   w->waited += now() - start;
@@ -123,12 +122,14 @@ static bool alone(const capl_world *w, const capl_tensor *t)
   return w->place.size == 1 || !w->table || !t->device->backend->arithmetic;
 }
 
-static void begin(capl_world *w, const char *name, size_t bytes)
+static void begin_with(capl_world *w, const char *name, size_t bytes, int peer)
 {
   w->calls++;
   w->bytes += bytes;
-  watch_begin(w, name, w->calls, bytes);
+  watch_begin(w, name, w->calls, bytes, peer);
 }
+
+static void begin(capl_world *w, const char *name, size_t bytes) { begin_with(w, name, bytes, -1); }
 
 /* The call was queued, or not: waits, or gives the work that holds both tensors until it is done. */
 static capl_status queued(capl_world *w, capl_status status, int64_t ticket, capl_tensor *a, capl_tensor *b, capl_work **out)
@@ -136,6 +137,7 @@ static capl_status queued(capl_world *w, capl_status status, int64_t ticket, cap
   uint64_t number = w->calls;
   if (status != CAPL_OK) return watch_end(w, number), status;
   w->last_ticket = ticket;
+  watch_ticket(w, number, ticket);
   if (!out) return wait_for(w, ticket, number);
   capl_work *work = take_work(w);
   if (!work) return wait_for(w, ticket, number);
@@ -247,7 +249,7 @@ capl_status capl_exchange(capl_world *w, int peer, capl_tensor *send, capl_tenso
   CAPL_TRY(check_rank(w, name, peer));
   if (!send->device->backend->arithmetic) return CAPL_OK;
   if (alone(w, send) || peer == w->place.rank) return capl_tensor_copy(recv, send);
-  begin(w, name, capl_tensor_bytes(send));
+  begin_with(w, name, capl_tensor_bytes(send), peer);
   capl_status status = w->table->exchange(w->state, peer, capl_tensor_data(send), capl_tensor_data(recv), capl_tensor_bytes(send), &ticket);
   return queued(w, status, ticket, send, recv, work);
 }
@@ -259,7 +261,6 @@ capl_status capl_barrier(capl_world *w)
   if (w->place.size == 1 || !w->table) return CAPL_OK;
   begin(w, "barrier", 0);
   uint64_t number = w->calls;
-  watch_wait(w, number);
   double start = now();
   capl_status status = w->last_ticket ? w->table->wait(w->state, w->last_ticket) : CAPL_OK;
   if (status == CAPL_OK && w->table->device_memory && w->device->backend->sync) status = w->device->backend->sync();

@@ -11,6 +11,8 @@
 #include <string.h>
 
 #include "base/library.h"
+#include "dist/star.h"
+#include "dist/watch.h"
 
 static capl_world *joined;
 
@@ -86,24 +88,80 @@ static capl_world *new_world(const capl_world_options *o, const capl_place *plac
   return w;
 }
 
-/* Every rank's name of its host. */
-static capl_status tell_hosts(capl_world *w)
+/* ---- the star ----------------------------------------------------------------------------------- */
+
+/* The collectives carry the text to the others once, before there are messages. */
+static capl_status tell_where(capl_world *w, char *where)
 {
-  capl_messages all;
-  CAPL_TRY(capl_world_tell(w, w->place.host, strlen(w->place.host), &all));
-  for (int r = 0; r < w->place.size; r++) snprintf(w->hosts[r], CAPL_HOST_NAME, "%s", all.data[r]);
-  capl_messages_free(&all);
+  int64_t ticket;
+  CAPL_TRY(w->table->broadcast(w->state, where, STAR_WHERE, 0, &ticket));
+  return w->table->wait(w->state, ticket);
+}
+
+static capl_status star_by_mpi(capl_world *w, const star_options *o)
+{
+  char where[STAR_WHERE] = "";
+  star_door *door = NULL;
+  capl_status listens = w->place.rank == 0 ? star_listen(where, &door) : CAPL_OK;
+  CAPL_TRY(tell_where(w, where)); /* also when rank 0 has no door: the others must not wait for it */
+  CAPL_TRY(listens);
+  return w->place.rank == 0 ? star_accept(door, o, &w->star) : star_connect(o, where, &w->star);
+}
+
+/* "5,6,7" -> 5, 6, 7 */
+static capl_status star_by_sockets(capl_world *w, const star_options *o)
+{
+  int n = w->place.rank == 0 ? w->place.size - 1 : 1, count = 0;
+  const char *text = getenv("CAPL_STAR");
+  int *sockets = calloc((size_t)n, sizeof *sockets);
+  if (!sockets) return CAPL_FAIL(CAPL_ENOMEM, "no memory for %d sockets", n);
+  for (const char *p = text; p && *p && count < n; count++) {
+    char *end;
+    sockets[count] = (int)strtol(p, &end, 10);
+    p = *end == ',' ? end + 1 : NULL;
+  }
+  capl_status status = count == n ? star_open_sockets(o, sockets, &w->star)
+                                  : CAPL_FAIL(CAPL_EVALUE, "CAPL_STAR names %d of %d sockets", count, n);
+  free(sockets);
+  return status;
+}
+
+static capl_status star_by_torchrun(capl_world *w, star_options *o)
+{
+  const char *address = getenv("MASTER_ADDR"), *port = getenv("MASTER_PORT");
+  bool taken = getenv("TORCHELASTIC_USE_AGENT_STORE") != NULL; /* its agent listens there itself */
+  o->secret = getenv("TORCHELASTIC_RUN_ID");
+  return star_open_tcp(o, address ? address : "", (port ? atoi(port) : 0) + taken, &w->star);
+}
+
+static capl_status open_star(capl_world *w)
+{
+  star_options o = {.rank = w->place.rank, .size = w->place.size, .host = w->place.host, .watch = w->watch};
+  switch (w->place.launch) {
+    case CAPL_LAUNCH_LOCAL: CAPL_TRY(star_by_sockets(w, &o)); break;
+    case CAPL_LAUNCH_TORCHRUN: CAPL_TRY(star_by_torchrun(w, &o)); break;
+    default: CAPL_TRY(star_by_mpi(w, &o));
+  }
+  for (int r = 0; r < w->place.size; r++) snprintf(w->hosts[r], CAPL_HOST_NAME, "%s", star_member(w->star, r)->host);
   return CAPL_OK;
 }
 
 static capl_status join_others(capl_world *w)
 {
+  bool mpi = w->place.launch == CAPL_LAUNCH_MPI;
+  CAPL_TRY(watch_new(w->place.rank, w->place.size, w->watchdog, &w->watch));
+  if (!w->device->backend->arithmetic) return CAPL_OK; /* nothing is computed, so nobody is waited for */
+  if (!mpi) CAPL_TRY(open_star(w));
   CAPL_TRY(open_collectives(w));
-  return tell_hosts(w);
+  if (mpi) CAPL_TRY(open_star(w));
+  if (w->table) watch_library(w, true);
+  return CAPL_OK;
 }
 
 static void free_world(capl_world *w)
 {
+  star_close(w->star);
+  watch_free(w->watch);
   free(w->hosts);
   free(w);
 }
@@ -132,8 +190,10 @@ void capl_world_leave(int status)
 {
   capl_world *w = joined;
   if (!w) return;
+  if (w->star) star_leave(w->star, status, NULL); /* a rank that is lost meanwhile ends this process here */
   joined = NULL;
   if (status != 0) return; /* threads may still use it, and the process ends */
+  watch_library(w, false);
   if (w->table) w->table->close(w->state);
   free_world(w);
 }

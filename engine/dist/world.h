@@ -38,12 +38,15 @@ struct capl_world {
   capl_work works[WORLD_WORKS], *free_works; /* so that a step allocates none; more come from the heap */
 };
 
-/* ---- the watchdog's part (watch.c), called by collect.c on the thread that makes the calls ------ */
+/* ---- the watchdog's part (attend.c), called by collect.c on the thread that makes the calls ------ */
 
-/* This rank has begun collective number n, "all_reduce" of so many bytes; it may compute while that goes on. */
-void watch_begin(capl_world *world, const char *name, uint64_t number, uint64_t bytes);
-/* From here to watch_end it does nothing but wait for it. */
-void watch_wait(capl_world *world, uint64_t number);
+/* This rank has begun collective number n, "all_reduce" of so many bytes; it may compute while that goes on. peer: the one
+** rank it is done with, -1 = all. */
+void watch_begin(capl_world *world, const char *name, uint64_t number, uint64_t bytes, int peer);
+/* The library has given it a ticket, by which it is asked whether it is done. */
+void watch_ticket(capl_world *world, uint64_t number, int64_t ticket);
 void watch_end(capl_world *world, uint64_t number);
+/* From here on the library may be asked, or not any more. */
+void watch_library(capl_world *world, bool open);
 
 #endif

@@ -115,6 +115,13 @@ CAPL_API void capl_messages_free(capl_messages *messages);
 CAPL_API void capl_world_step(capl_world *world, int64_t step);
 /* While a reason is set, no rank is taken for hanging because of this one: "compiling", "evaluating". NULL takes it back. */
 CAPL_API void capl_world_hold(capl_world *world, const char *reason);
+/* What the program does when a rank is lost and the job is over, from a thread of the engine: say prints it (on one rank
+** alone), end ends the process with that status: 75, or the lost rank's own when it ended with an error. Without them calls
+** that wait for the rank fail with EIO. Set before joining. */
+CAPL_API void capl_world_on_lost(void (*say)(const char *text, const char *hint), void (*end)(int status));
+/* This rank is about to end with an error whose first line is message; the others are told. -> whether it should print it:
+** false when rank 0 has ended with the very same one. true without a world. */
+CAPL_API bool capl_world_fail(int status, const char *message);
 
 /* ---- what a library of collectives offers ----------------------------------------------------- */
 

@@ -1,0 +1,228 @@
+/* join.c -- how the ranks of a star find each other: sockets with a greeting on both sides.
+**
+** Rank 0 may be reachable by any network of its host, so its door is open to all of them, and whoever comes has to say the
+** job's secret in a greeting of fixed size. Strangers, greetings that never end and ranks that come twice are turned away
+** without the others waiting for them.
+** SPDX-License-Identifier: Apache-2.0
+*/
+#define _GNU_SOURCE
+#include "dist/join.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "capl/capl.h"
+
+enum { GUESTS = 256, GREETING_S = 5, VERSION = 24 };
+
+typedef struct {
+  unsigned char secret[JOIN_SECRET];
+  int32_t rank, size, process;
+  uint32_t bytes; /* of a heartbeat: sides that differ in it are not of one program */
+  char version[VERSION];
+  char host[CAPL_HOST_NAME];
+} greeting;
+
+double join_clock(void)
+{
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static int wait_ms(double deadline)
+{
+  double left = deadline - join_clock();
+  return left <= 0 ? 0 : left > 1 ? 1000 : (int)(left * 1000) + 1;
+}
+
+static void greeting_make(const join_options *o, greeting *g)
+{
+  *g = (greeting){.rank = o->rank, .size = o->size, .process = (int32_t)getpid(), .bytes = sizeof(watch_status)};
+  memcpy(g->secret, o->secret, JOIN_SECRET);
+  snprintf(g->version, sizeof g->version, "%s", capl_version());
+  snprintf(g->host, sizeof g->host, "%s", o->host);
+}
+
+/* Takes as long for a wrong secret as for a right one. */
+static bool same_secret(const unsigned char *a, const unsigned char *b)
+{
+  unsigned char differ = 0;
+  for (int i = 0; i < JOIN_SECRET; i++) differ |= a[i] ^ b[i];
+  return differ == 0;
+}
+
+/* ---- rank 0 ----------------------------------------------------------------------------------- */
+
+typedef struct {
+  const join_options *o;
+  wire *links;
+  watch_member *members;
+  int joined;
+  wire guests[GUESTS]; /* who has come and not been greeted yet */
+  double since[GUESTS];
+} party;
+
+static void guest_add(party *p, int fd)
+{
+  for (int i = 0; i < GUESTS; i++) {
+    if (p->guests[i].fd >= 0) continue;
+    wire_open(&p->guests[i], fd, sizeof(greeting));
+    p->since[i] = join_clock();
+    return;
+  }
+  close(fd); /* it tries again */
+}
+
+/* What makes a known rank impossible; strangers are turned away in silence. */
+static capl_status greeting_check(party *p, const greeting *g, bool *ours)
+{
+  *ours = same_secret(g->secret, p->o->secret) && memchr(g->host, 0, sizeof g->host) && memchr(g->version, 0, VERSION);
+  if (!*ours) return CAPL_OK;
+  if (strcmp(g->version, capl_version()) != 0 || g->bytes != sizeof(watch_status)) {
+    return CAPL_FAIL(CAPL_EUNSUPPORTED, "rank %d (host %s) runs capl %s, rank 0 capl %s", g->rank, g->host, g->version,
+                     capl_version());
+  }
+  if (g->size != p->o->size)
+    return CAPL_FAIL(CAPL_EVALUE, "rank %d (host %s) was started as one of %d ranks, rank 0 as one of %d", g->rank, g->host,
+                     g->size, p->o->size);
+  if (g->rank < 1 || g->rank >= p->o->size)
+    return CAPL_FAIL(CAPL_EVALUE, "a rank on host %s says that it is rank %d of %d", g->host, g->rank, p->o->size);
+  if (p->links[g->rank].fd >= 0)
+    return CAPL_FAIL(CAPL_EVALUE, "two processes say that they are rank %d: on host %s and on host %s", g->rank,
+                     p->members[g->rank].host, g->host);
+  return CAPL_OK;
+}
+
+static capl_status guest_read(party *p, wire *guest)
+{
+  bool open = wire_receive(guest);
+  wire_frame f;
+  int got = wire_next(guest, &f);
+  if (got == 0 && open) return CAPL_OK;
+  greeting g;
+  bool ours = got == 1 && f.kind == WIRE_HELLO && f.len == sizeof g;
+  capl_status status = CAPL_OK;
+  if (ours) {
+    memcpy(&g, f.data, sizeof g);
+    status = greeting_check(p, &g, &ours);
+  }
+  if (!ours || status != CAPL_OK) return wire_close(guest), status;
+  wire_took(guest, &f);
+  p->links[g.rank] = *guest;
+  *guest = (wire){.fd = -1};
+  memcpy(p->members[g.rank].host, g.host, sizeof g.host);
+  p->members[g.rank].process = g.process;
+  p->joined++;
+  return CAPL_OK;
+}
+
+/* One round of waiting: new guests, and what the others say. */
+static capl_status party_wait(party *p, int door, double deadline)
+{
+  struct pollfd polls[GUESTS + 1];
+  for (int i = 0; i < GUESTS; i++) {
+    if (p->guests[i].fd >= 0 && door >= 0 && join_clock() - p->since[i] > GREETING_S) wire_close(&p->guests[i]);
+    polls[i] = (struct pollfd){.fd = p->guests[i].fd, .events = POLLIN};
+  }
+  polls[GUESTS] = (struct pollfd){.fd = door, .events = POLLIN};
+  if (poll(polls, GUESTS + 1, wait_ms(deadline)) <= 0) return CAPL_OK;
+  for (int i = 0; i < GUESTS; i++)
+    if (polls[i].revents) CAPL_TRY(guest_read(p, &p->guests[i]));
+  int fd = polls[GUESTS].revents ? accept4(door, NULL, NULL, SOCK_CLOEXEC) : -1;
+  if (fd < 0) return CAPL_OK;
+  setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int));
+  guest_add(p, fd);
+  return CAPL_OK;
+}
+
+static capl_status missing(const party *p)
+{
+  char list[160] = "";
+  size_t at = 0;
+  int count = 0;
+  for (int r = 1; r < p->o->size; r++) {
+    if (p->links[r].fd >= 0) continue;
+    if (at < sizeof list - 24) at += (size_t)snprintf(list + at, sizeof list - at, "%s%d", count ? ", " : "", r);
+    else if (at < sizeof list - 8) at += (size_t)snprintf(list + at, sizeof list - at, " …");
+    count++;
+  }
+  CAPL_FAIL(CAPL_EIO, "%s %s of %d %s not joined within %.3g s", count == 1 ? "rank" : "ranks", list, p->o->size,
+            count == 1 ? "has" : "have", p->o->seconds);
+  capl_error_hint("what they printed tells why; between hosts a firewall may be closed: the ranks connect to a port that "
+                  "rank 0's host chooses");
+  return CAPL_EIO;
+}
+
+static capl_status party_hold(party *p, int door)
+{
+  double deadline = join_clock() + p->o->seconds;
+  while (p->joined < p->o->size - 1) {
+    if (join_clock() > deadline) return missing(p);
+    CAPL_TRY(party_wait(p, door, deadline));
+  }
+  return CAPL_OK;
+}
+
+capl_status join_host(const join_options *o, int door, const int *sockets, wire *links, watch_member *members)
+{
+  party p = {.o = o, .links = links, .members = members};
+  for (int i = 0; i < GUESTS; i++) p.guests[i].fd = -1;
+  for (int r = 0; r < o->size; r++) links[r] = (wire){.fd = -1};
+  snprintf(members[0].host, sizeof members[0].host, "%s", o->host);
+  members[0].process = (int32_t)getpid();
+  for (int r = 1; sockets && r < o->size; r++) guest_add(&p, sockets[r - 1]);
+  capl_status status = party_hold(&p, door);
+  for (int i = 0; i < GUESTS; i++) wire_close(&p.guests[i]);
+  for (int r = 1; r < o->size; r++) {
+    if (status != CAPL_OK) wire_close(&links[r]);
+    else wire_put(&links[r], WIRE_MEMBERS, members, sizeof *members * (size_t)o->size, NULL, 0);
+  }
+  return status;
+}
+
+/* ---- the others ------------------------------------------------------------------------------- */
+
+static capl_status members_take(const join_options *o, const wire_frame *f, watch_member *members)
+{
+  size_t bytes = sizeof *members * (size_t)o->size;
+  if (f->kind != WIRE_MEMBERS || f->len != bytes) return CAPL_FAIL(CAPL_EIO, "rank 0 sends something else than its ranks");
+  memcpy(members, f->data, bytes);
+  for (int r = 0; r < o->size; r++) members[r].host[CAPL_HOST_NAME - 1] = '\0';
+  return CAPL_OK;
+}
+
+capl_status join_guest(const join_options *o, wire *link, watch_member *members, double deadline)
+{
+  greeting g;
+  greeting_make(o, &g);
+  if (!wire_put(link, WIRE_HELLO, &g, sizeof g, NULL, 0)) return CAPL_FAIL(CAPL_ENOMEM, "no memory for a message");
+  for (;;) {
+    wire_frame f;
+    bool open = wire_send(link) && wire_receive(link);
+    int got = wire_next(link, &f);
+    if (got == 1) {
+      CAPL_TRY(members_take(o, &f, members));
+      wire_took(link, &f);
+      return CAPL_OK;
+    }
+    if (got < 0) return CAPL_FAIL(CAPL_EIO, "what answers there is no rank 0 of capl");
+    if (!open) return CAPL_FAIL(CAPL_EIO, "rank 0 closed the connection: it ended, or is of another job");
+    if (join_clock() > deadline) return CAPL_FAIL(CAPL_EIO, "not all ranks have joined within %.3g s", o->seconds);
+    struct pollfd poll_one = {.fd = link->fd, .events = (short)(POLLIN | (link->out.len ? POLLOUT : 0))};
+    poll(&poll_one, 1, wait_ms(deadline));
+  }
+}

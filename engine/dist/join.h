@@ -1,0 +1,32 @@
+/* join.h -- how the ranks of a star find each other: sockets with a greeting on both sides.
+** SPDX-License-Identifier: Apache-2.0
+*/
+#ifndef CAPL_DIST_JOIN_H
+#define CAPL_DIST_JOIN_H
+
+#include "dist/star.h"
+#include "dist/wire.h"
+
+enum { JOIN_SECRET = 16 };
+
+typedef struct {
+  int rank, size;
+  const char *host;
+  double seconds;
+  unsigned char secret[JOIN_SECRET];
+} join_options;
+
+/* Rank 0: greets whoever comes through door (a listening socket, or -1) or is at the other end of the size - 1 sockets
+** given (or NULL), until all ranks are there. links and members have size places; links[0] stays unused. Sockets and door
+** stay the caller's when it fails: links that were taken are closed. */
+capl_status join_host(const join_options *o, int door, const int *sockets, wire *links, watch_member *members);
+
+/* Another rank: greets rank 0 at the other end of a link that is open, and waits until all ranks are there. */
+capl_status join_guest(const join_options *o, wire *link, watch_member *members, double deadline);
+
+double join_clock(void);
+
+/* Starts the star's thread on links that have joined; takes links and members (star.c). */
+capl_status star_start(const star_options *options, wire *links, watch_member *members, star **out);
+
+#endif
