@@ -10,9 +10,11 @@ local agreed = {}
 
 local seconds -- rank 0's clock as of the last exchange
 local stop -- the signal that all ranks end with
+local parted = false -- this rank goes its own way to its end: nobody is asked any more
 
---- The world of several ranks, nil for a process alone.
+--- The world of several ranks, nil for a process alone and for one that has parted.
 function agreed.world()
+  if parted then return nil end
   local world = core.has_module("dist") and require("dist").world()
   return world and world.size > 1 and world or nil
 end
@@ -51,7 +53,7 @@ end
 function agreed.by_main(what, fn)
   local world, began = agreed.world(), core.clock()
   if not world then
-    fn()
+    if agreed.is_main() then fn() end
     return core.clock() - began
   end
   world:hold(what)
@@ -66,10 +68,11 @@ function agreed.by_main(what, fn)
 end
 
 --- Whether this process writes and speaks for all.
-function agreed.is_main()
-  local world = agreed.world()
-  return not world or world.is_main
-end
+function agreed.is_main() return not core.has_module("dist") or require("dist").world().is_main end
+
+--- From here on this rank ends, and waits for no other: an error, or a signal that came between what all do together.
+-- meanwhile: nil = whatever the others do; true = unless all have agreed to stop.
+function agreed.part(unless_all) parted = parted or not (unless_all and stop) end
 
 --- What fn gives on rank 0, on every rank; a text or what else JSON holds.
 function agreed.of_main(fn)
@@ -113,11 +116,15 @@ local function exchange(votes)
   return out
 end
 
+--- Whether there was an exchange at the end of this step, so that another one costs nothing much.
+function agreed.met() return agreed.has_met end
+
 --- The end of a step: what ranks wish is exchanged when it is time.
 function agreed.step()
   if not agreed.world() then return end
   local _, signal = asked(agreed.holding or 0)
   local decisions = exchange{stop = signal}
+  agreed.has_met = decisions.seconds ~= nil and decisions.seconds ~= seconds
   seconds, stop = decisions.seconds or seconds, decisions.stop or stop
 end
 

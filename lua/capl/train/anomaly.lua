@@ -7,6 +7,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
+local agreed = require "run.agreed"
 local capl = require "init"
 local check = require "check"
 local hooks = require "hooks"
@@ -256,7 +257,8 @@ end
 
 function Anomaly:of_origin(origin, batch, lines)
   if not origin then
-    lines[#lines + 1] = "made again, the step gave finite numbers: where it began cannot be told"
+    lines[#lines + 1] = agreed.size() > 1 and ("made again, this rank's part of the step gave finite numbers: it began on another rank%s"):format(
+      agreed.here():gsub("^ on", " than")) or "made again, the step gave finite numbers: where it began cannot be told"
     return nil
   end
   lines[#lines + 1] = ("first not finite: %s (%d of %d values)"):format(place_of(origin), origin.values, origin.total)
@@ -279,6 +281,7 @@ end
 
 --- Raises the error about a step. at: {batch, step, seed, streams}
 function Anomaly:explain(what, value, at)
+  if agreed.world() then agreed.world():hold("looking for what is not finite") end
   self.now = nil
   self:stop_watching()
   at = self:at_fault(at)

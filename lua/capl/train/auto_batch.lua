@@ -5,8 +5,10 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
+local agreed = require "run.agreed"
 local capl = require "init"
 local check = require "check"
+local hooks = require "hooks"
 local snapshot = require "train.snapshot"
 
 local OP = "train.auto_batch"
@@ -33,6 +35,13 @@ local function room()
   return kilobytes and tonumber(kilobytes) * 1024
 end
 
+-- On the rank that has least.
+local function least_room()
+  local free, world = room(), agreed.world()
+  for _, other in ipairs(world and world:gather{free = free} or {}) do free = math.min(free or math.huge, other.free or math.huge) end
+  return free
+end
+
 local function step(o, batch)
   o.optimizer:set_position(0.5) -- for schedules over the run; the snapshot puts it back
   local loss = capl.autocast(o.precision, function() return o.loss(o.model(o.input(batch)), batch) end)
@@ -43,6 +52,17 @@ local function step(o, batch)
   return loss:item() -- waits for the device
 end
 
+-- The largest of the ranks' numbers: the slowest and the fullest decides for all. nil where one of them has none.
+local function most_of(value)
+  local world, most = agreed.world(), value
+  if not world then return value end
+  for _, other in ipairs(world:gather{value = value}) do
+    if other.value == nil then return nil end
+    most = math.max(most, other.value)
+  end
+  return most
+end
+
 -- {batch, seconds, rate = images a second, bytes = a sample}; nil and the error when it does not fit.
 local function measure(o, batch)
   o.train:set_batch(batch)
@@ -51,18 +71,18 @@ local function measure(o, batch)
   local live = core.memory().live
   core.memory_reset_peak()
   local ok, err = pcall(step, o, data) -- the first one makes plans and states
-  if not ok then
+  if not ok and not (core.is_error(err) and err.code == "nomem") then error(err, 0) end
+  local bytes, best = most_of(ok and (core.memory().peak - live) / batch or nil), math.huge
+  if not bytes then
     o.optimizer:zero_grad()
     data = nil -- luacheck: ignore
     core.collect()
-    if core.is_error(err) and err.code == "nomem" then return nil end
-    error(err, 0)
+    return nil
   end
-  local bytes, best = (core.memory().peak - live) / batch, math.huge
   for _ = 1, TIMES do
     local started = core.clock()
     step(o, data)
-    best = math.min(best, core.clock() - started)
+    best = math.min(best, most_of(core.clock() - started))
     if best > PATIENCE then break end
   end
   return {batch = batch, seconds = best, rate = batch / best, bytes = bytes}
@@ -74,7 +94,7 @@ local function try_sizes(o, saved)
   local size, most = o.smallest, math.min(o.largest, math.max(o.smallest, math.floor(o.train:samples() / STEPS_AN_EPOCH)))
   local is_gpu = core.device():match("^cuda") ~= nil
   while size <= most do
-    local last, free = tried[#tried], room()
+    local last, free = tried[#tried], least_room()
     if last and free and last.bytes * size > MARGIN * free then limit, why = size, "memory" break end
     local m = measure(o, size)
     saved:rewind()
@@ -125,7 +145,10 @@ local function auto_batch(opts)
   local loader = o.train
   local saved = snapshot.take{model = o.model, optimizer = o.optimizer}
   local before = loader.batch
+  local parallel = hooks.parallel
+  hooks.parallel = nil -- each rank by itself: one that runs out of memory would leave the others waiting
   local ok, tried, why, limit = pcall(try_sizes, o, saved)
+  hooks.parallel = parallel
   saved:restore()
   local chosen = ok and choose(tried)
   loader:set_batch(chosen and chosen.batch or before)

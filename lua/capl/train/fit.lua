@@ -304,6 +304,7 @@ local function fit(given)
     self:begin()
     self:steps()
   end)
+  if how ~= "done" then agreed.part(how == "stopped") end
   if how == "stopped" then self:stopped() end
   if how == "error" then self.parts:tell("failed") end
   if how ~= "done" then self.parts:tell("close") end

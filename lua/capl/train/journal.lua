@@ -6,6 +6,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
+local agreed = require "run.agreed"
 local json = require "run.json"
 local lines = require "train.lines"
 
@@ -50,13 +51,26 @@ function Journal:read()
   return text
 end
 
+function Journal:look_alone()
+  local now = core.clock()
+  if now < self.next_look then return nil end
+  self.next_look = now + LOOK_SECONDS
+  return self:read()
+end
+
+-- Rank 0 looks, all hear of it at the same step.
+function Journal:look_together()
+  if self.looked and not agreed.met() then return nil end
+  self.looked = true
+  return agreed.of_main(function() return self:read() end)
+end
+
 --- What the file newly says, at most four times a second; nil: nothing new. Nothing new is looked at while old lines wait.
 -- out  table of changes; nil and a sentence when it is no JSON object
 function Journal:look()
-  local now = core.clock()
-  if now < self.next_look or self.done < #self.entries then return nil end
-  self.next_look = now + LOOK_SECONDS
-  local text = self:read()
+  if self.done < #self.entries then return nil end
+  local text
+  if agreed.world() then text = self:look_together() else text = self:look_alone() end
   if not text then return nil end
   if text == "" then return {} end
   local ok, value = pcall(core.json_decode, text)

@@ -2,6 +2,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
+local agreed = require "run.agreed"
 local capl = require "init"
 local check = require "check"
 local lr_range = require "train.lr_range"
@@ -63,7 +64,7 @@ end
 -- A step, without ending it for those who count steps -> its loss.
 local function step(o, batch)
   local loss = capl.autocast(o.precision, function() return o.loss(o.model(o.input(batch)), batch) end)
-  local value = loss:item()
+  local value = agreed.mean(loss):item()
   if value == value and math.abs(value) < math.huge then
     o.optimizer:backward(loss)
     o.optimizer:apply()
