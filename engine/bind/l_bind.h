@@ -53,10 +53,14 @@ typedef struct {
   capl_device *device; /* where tensors are made unless said otherwise */
   uint64_t seed;       /* of capl.manual_seed */
   uint64_t streams;    /* random streams opened since */
+  uint64_t stream_owner; /* the rank or shard that opens them, in its place above their numbers: bind_next_stream */
   uint64_t structure;  /* grows when parameters are exchanged, frozen or let go: captured steps are then recorded anew */
 } bind_settings;
 
 extern bind_settings bind_current;
+
+/* The number of a random stream that nobody has used: another one for each owner, all of which count alike. */
+uint64_t bind_next_stream(void);
 
 /* The device at i: a name; nil or none = the default device. */
 capl_device *bind_opt_device(lua_State *L, int i);

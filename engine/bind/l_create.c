@@ -97,7 +97,7 @@ static uint32_t stream_word(lua_State *L, int i, int k)
 
 static random_stream next_stream(void)
 {
-  uint64_t n = bind_current.streams++;
+  uint64_t n = bind_next_stream();
   return (random_stream){bind_current.seed, (uint32_t)n, (uint32_t)(n >> 32), STREAM_CREATE};
 }
 

@@ -58,6 +58,15 @@ static int core_device_switch(lua_State *L)
   return 0;
 }
 
+/* core.one_thread(): the processor computes with one thread from now on: results then depend on no number of threads */
+static int core_one_thread(lua_State *L)
+{
+  capl_device *device = default_device(L);
+  setenv("CAPL_THREADS", "1", 1); /* for a backend that is opened later, and whoever asks */
+  if (!strcmp(device->backend->name, "cpu")) bind_check(L, capl_device_switch(device, "one_thread", true), NULL);
+  return 0;
+}
+
 /* core.device_info(name) -> {name, arithmetic, description, precision, why} or nil, why not.
 ** precision: the dtype that "auto" means on it, why: the reason */
 static int core_device_info(lua_State *L)
@@ -150,7 +159,27 @@ static int core_rng(lua_State *L)
 /* core.next_stream() -> the number of a stream nobody has used */
 static int core_next_stream(lua_State *L)
 {
-  lua_pushnumber(L, (lua_Number)bind_current.streams++);
+  lua_pushnumber(L, (lua_Number)bind_next_stream());
+  return 1;
+}
+
+/* A million million streams of each owner, and Lua's numbers hold them all. */
+enum { OWNER_BITS = 40, OWNERS = 8192 };
+
+uint64_t bind_next_stream(void)
+{
+  return bind_current.stream_owner + bind_current.streams++;
+}
+
+/* core.stream_owner([number]) -> whose random streams are opened from now on: 0 before training, then a rank or shard */
+static int core_stream_owner(lua_State *L)
+{
+  if (!lua_isnoneornil(L, 1)) {
+    int64_t owner = bind_check_int(L, 1);
+    if (owner < 0 || owner >= OWNERS) return bind_arg_error(L, 1, "an owner of streams is 0 to %d, got %lld", OWNERS - 1, (long long)owner);
+    bind_current.stream_owner = (uint64_t)owner << OWNER_BITS;
+  }
+  lua_pushnumber(L, (lua_Number)(bind_current.stream_owner >> OWNER_BITS));
   return 1;
 }
 
@@ -384,6 +413,8 @@ void bind_open_misc(lua_State *L)
                                        {"device_switch", core_device_switch},
                                        {"rng", core_rng},
                                        {"next_stream", core_next_stream},
+                                       {"stream_owner", core_stream_owner},
+                                       {"one_thread", core_one_thread},
                                        {"memory", core_memory},
                                        {"memory_reset_peak", core_memory_reset_peak},
                                        {"memory_limit", core_memory_limit},

@@ -27,14 +27,14 @@ typedef struct {
   uint32_t rows, repeats; /* the last of the rows */
 } share;
 
+/* The first of the parts have one sample more, so a rank's share tells how it is cut. */
 static share even_share(const capl_loader *l, uint64_t count)
 {
-  if (count >= l->parts) {
-    uint64_t first = count * l->rank / l->world;
-    return (share){first, (uint32_t)(count * (l->rank + 1) / l->world - first), 0};
-  }
-  uint64_t parts = l->parts / l->world, first = parts * l->rank, left = first < count ? count - first : 0;
-  return (share){first, (uint32_t)parts, (uint32_t)(parts - least(parts, left))};
+  uint64_t parts = l->parts / l->world, before = parts * l->rank, each = count / l->parts, more = count % l->parts;
+  uint64_t extra = more > before ? least(more - before, parts) : 0;
+  share s = {before * each + least(more, before), (uint32_t)(parts * each + extra), 0};
+  if (each) return s;
+  return (share){before, (uint32_t)parts, (uint32_t)(parts - extra)};
 }
 
 static share share_of(const capl_loader *l, uint64_t count)

@@ -83,7 +83,7 @@ typedef struct capl_backend {
   /* Optional: its PCI bus id ("00000000:3B:00.0") and UUID, by which the driver's other libraries know it. */
   capl_status (*identity)(char *bus_id, size_t len, uint8_t uuid[16]);
 
-  /* Optional: "tf32", "deterministic", "autotune" on or off. EUNSUPPORTED names what it has. */
+  /* Optional: "tf32", "deterministic", "autotune", "one_thread" on or off. EUNSUPPORTED names what it has. */
   capl_status (*set_switch)(const char *name, bool on);
   /* Optional: makes a loader's batches on the device (feed.h). */
   const struct capl_feed_ops *feed;

@@ -15,7 +15,7 @@ local files = {"init.lua", "rearrange.lua", "nn/sampling.lua", "nn/embedding.lua
   "optim/clip.lua", "optim/groups.lua", "optim/lr_factor.lua", "train/early_stopping.lua", "train/best_tracker.lua",
   "train/evaluation.lua", "meter/text.lua", "meter/segmentation.lua", "meter/localisation.lua",
   "meter/regression.lua", "nn/ensemble.lua", "plot/init.lua", "recompute.lua", "train/anomaly.lua",
-  "train/initial_loss.lua", "train/plan.lua", "train/batch_by_memory.lua", "train/lr_find.lua",
+  "train/initial_loss.lua", "train/plan.lua", "train/shards.lua", "train/batch_by_memory.lua", "train/lr_find.lua",
   "nn/layernorm.lua", "nn/attention.lua", "train/auto_batch.lua", "run/log.lua", "augment/init.lua", "augment/schedule.lua"}
 
 -- Words of all docstrings together with the line each of them stands on, and the examples.

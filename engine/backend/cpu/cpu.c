@@ -103,6 +103,18 @@ static capl_dtype cpu_auto_precision(const char **why)
   return low ? CAPL_BF16 : CAPL_F32;
 }
 
+/* tf32: products of f32 are always exact here. */
+static capl_status cpu_set_switch(const char *name, bool on)
+{
+  if (!strcmp(name, "tf32")) return CAPL_OK;
+  if (strcmp(name, "one_thread") != 0) return CAPL_FAIL(CAPL_EUNSUPPORTED, "cpu has no switch '%s'; it has one_thread", name);
+  if (!on) return CAPL_FAIL(CAPL_EUNSUPPORTED, "one_thread is for the rest of the process");
+  if (cpu_threads() == 1) return CAPL_OK;
+  dn_plans_forget(); /* they were made for more */
+  cpu_threads_set(1);
+  return CAPL_OK;
+}
+
 static const capl_backend backend = {
   .abi = CAPL_BACKEND_ABI,
   .name = "cpu",
@@ -116,6 +128,7 @@ static const capl_backend backend = {
   .mem_fill = cpu_mem_fill,
   .describe = cpu_describe,
   .auto_precision = cpu_auto_precision,
+  .set_switch = cpu_set_switch,
 };
 
 CAPL_API const capl_backend *capl_backend_cpu_entry(void);

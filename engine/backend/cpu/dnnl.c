@@ -442,6 +442,13 @@ static void keep_to_limit(void)
   while (holders == 0 && statistics.kept > plan_limit) drop_oldest();
 }
 
+void dn_plans_forget(void)
+{
+  pthread_mutex_lock(&plans_lock);
+  while (holders == 0 && statistics.kept > 0) drop_oldest();
+  pthread_mutex_unlock(&plans_lock);
+}
+
 void dn_hold(void)
 {
   pthread_mutex_lock(&plans_lock);

@@ -85,6 +85,8 @@ typedef struct {
   int64_t kept;
 } dn_plan_statistics;
 dn_plan_statistics dn_plan_statistics_get(void);
+/* Drops all of them, unless somebody holds them. */
+void dn_plans_forget(void);
 /* Sets the limit, DN_PLAN_LIMIT at first; at least 1. A plan takes some 60 kB, mostly generated code, and a
 ** millisecond to make; a network has some dozens for each size of its images. */
 enum { DN_PLAN_LIMIT = 1024 };

@@ -65,10 +65,15 @@ capl_status cpu_parallel_open(void)
   if (n > CPU_MAX_THREADS) n = CPU_MAX_THREADS;
   CAPL_TRY(threads_from("OMP_NUM_THREADS", &n));
   CAPL_TRY(threads_from("CAPL_THREADS", &n));
-  n_threads = n;
   omp_set_dynamic(0);
-  omp_set_num_threads(n);
+  cpu_threads_set(n);
   return CAPL_OK;
+}
+
+void cpu_threads_set(int n)
+{
+  n_threads = n;
+  omp_set_num_threads(n);
 }
 
 int cpu_threads(void)

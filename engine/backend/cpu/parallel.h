@@ -24,6 +24,8 @@ void cpu_parallel(int64_t n, int64_t grain, cpu_task task, void *arg);
 ** EVALUE if a variable is no number in 1..CPU_MAX_THREADS. */
 capl_status cpu_parallel_open(void);
 int cpu_threads(void);
+/* From now on; whoever keeps what was made for another number lets it go. */
+void cpu_threads_set(int n);
 /* While on, oneDNN primitives made by this thread are made for one thread. */
 void cpu_parallel_alone(bool on);
 

@@ -22,7 +22,7 @@ Loader.__index = Loader
 
 local known = {
   "source", "role", "batch", "workers", "prefetch", "shuffle", "drop_last", "augment", "tta", "normalize", "on_error", "dtype",
-  "seed", "cache", "shard", "pin", "max_bad", "cache_dir",
+  "seed", "cache", "shard", "parts", "pin", "max_bad", "cache_dir",
 }
 
 local always_on = {
@@ -105,6 +105,12 @@ local function read_shard(shard)
   return shard
 end
 
+-- --shards of the run.
+local function given_shards()
+  local shards = run.setting("shards")
+  return type(shards) == "number" and shards > 0 and shards or nil
+end
+
 -- Ops with what the source declares that a flip exchanges, unless they say so themselves.
 local function with_swaps(ops, source)
   if type(ops) ~= "table" or ops.flip_swaps ~= nil or not source.swaps then return ops end
@@ -157,7 +163,8 @@ end
 --       shard: the world whose ranks share the source, capl.distributed() unless given; false = every rank reads all of it.
 --       batch is of one rank: batch t of all R ranks together is the next R * batch samples, of which rank r takes block r. For
 --       training all ranks get equally many batches, and a smaller last round is shared out; val and test images come once,
---       in the batches of a single process dealt out in turn, so that a rank may get one less, or none;
+--       in the batches of a single process dealt out in turn, so that a rank may get one less, or none; parts = S for
+--       train.sharded_step: a smaller last step has parts of nearly one size, too;
 --       pin = "auto" | true | false: whether batches wait for a GPU in page-locked memory
 -- out   loader: for batch in loader:epoch(n) do … end gives {count = N, image = (N,C,H,W), target = (N,T) i32, -1 past the end of
 --       a shorter text, target_length = (N) i32, width = (N) i32 px of W that each image takes where the source has several
@@ -188,6 +195,7 @@ function Loader.new(opts)
     augment = ops, stages = stages_of(schedule, o.source),
     cache = o.cache, cache_dir = o.cache_dir, max_bad = o.max_bad, pin = pin_word(o.pin),
     rank = world.rank, world = world.size, once = o.role ~= "train",
+    parts = o.role == "train" and (o.parts or given_shards()) or nil,
   }
   read_normalize(o.normalize, low)
   local self = setmetatable({
@@ -376,6 +384,7 @@ function Loader:epoch(number)
   check.kind("loader:epoch", "its number", number, "number")
   if self.role == "test" then lock.epoch(self) end
   if self.resumed ~= number then self.box:epoch(number) end
+  if self.role == "train" and not self.low.parts then core.stream_owner(self.low.rank) end -- other dropout on each rank
   self.resumed = nil
   if self.schedule then self.schedule:announce() end
   told.path(self)

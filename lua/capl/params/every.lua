@@ -72,6 +72,15 @@ local function apply_fraction(value)
   return value, nil, value == 1
 end
 
+-- Before any op: what is made of a number of threads is not made twice.
+local function apply_shards(value)
+  if type(value) ~= "number" or value < 0 or value % 1 ~= 0 then
+    core.error{code = "value", message = ("shards is a whole number from 0 (none) on, not '%s'"):format(tostring(value))}
+  end
+  if value > 0 then core.one_thread() end
+  return value, nil, value == 0
+end
+
 local function refuse_learning_curve(value)
   if value == false then return value, nil, true end
   core.error{code = "value", message = "--learning_curve belongs to a run: capl RECIPE --learning_curve"}
@@ -102,6 +111,8 @@ return {
     apply = apply_dry_run, taken = true},
   {key = "fraction", default = 1, doc = "share of the training images of data.split that is learnt from; a smaller one is part of a larger",
     apply = apply_fraction, taken = true},
+  {key = "shards", default = 0, doc = "parts of a batch that are computed one by one: with deterministic, the same bits on any ranks",
+    apply = apply_shards, taken = true},
   {key = "learning_curve", default = false, doc = "runs with 10, 30 and 100 % of them (or =0.2,0.5,1), and how many images are needed",
     apply = refuse_learning_curve, from_text = function(text) return text end},
   {key = "init_from", default = "none", doc = "begins with the weights in a safetensors file, a model or a checkpoint",

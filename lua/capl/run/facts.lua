@@ -31,7 +31,8 @@ function facts.data(loaders)
     seen[entry.role] = (seen[entry.role] or 0) + 1
     local name = seen[entry.role] == 1 and entry.role or entry.role .. " " .. seen[entry.role]
     local box = source.box
-    out[name] = {count = loader:samples() < 1e8 and loader:samples() or nil, batch = loader.batch,
+    local count = (loader.all_samples or loader.samples)(loader) -- of all ranks
+    out[name] = {count = count < 1e8 and count or nil, batch = loader.batch,
       width = box:width(), height = box:height(), channels = box:channels(),
       charset = loader.charset ~= "" and loader.charset or nil, length = loader.length, hash = hash_of(source)}
   end

@@ -23,7 +23,9 @@ function exact.data(loaders)
   for i, loader in ipairs(loaders) do list[i] = {loader = loader, role = loader.role} end
   local out = facts.data(list)
   for _, entry in ipairs(list) do
-    if out[entry.role] then out[entry.role].drawn = is_drawn(entry.loader) end
+    local noted, loader = out[entry.role], entry.loader
+    if noted then noted.drawn = is_drawn(loader) end
+    if noted and entry.role == "train" and loader.ranks then noted.batch = noted.batch * loader:ranks() end -- the images of a step
   end
   return out
 end

@@ -23,6 +23,7 @@ return {
   load_weights = require "train.weights",
   save = require("train.tree").save,
   load = require("train.tree").load,
+  sharded_step = require("train.shards").sharded_step,
   save_evaluation = require "train.evaluation".save,
   TextMeter = require "meter.text".new,
   SegmentationMeter = require "meter.segmentation".new,

@@ -41,6 +41,9 @@ function loaders.limited(inner, most)
     partial = not all or inner.partial,
     batches = function() return most end,
     samples = function() return all and inner:samples() or math.min(most * inner.batch, inner:samples()) end,
+    all_samples = function()
+      return all and inner:all_samples() or math.min(most * inner.batch * inner:ranks(), inner:all_samples())
+    end,
     given = function() return given.samples end,
     epoch = function(_, number) return first_batches(inner, most, number, given) end,
   }
@@ -75,28 +78,31 @@ local function first_samples(batch, count)
   end})
 end
 
--- Batches with the first samples of a source as they are: not augmented, not shuffled.
+-- Batches with this rank's share of the first samples of a source as they are: not augmented, not shuffled.
 local function collect(from, samples)
   local low = from.low or {}
-  local plain = data.loader{source = from.source, role = "train", batch = math.min(from.batch, samples), workers = 0, shuffle = false,
-    normalize = from.normalize, dtype = low.dtype, seed = low.seed, cache = "none"}
-  local batches, left = {}, samples
+  local share = math.ceil(samples / (low.world or 1))
+  local plain = data.loader{source = from.source, role = "train", batch = math.min(from.batch, share), workers = 0, shuffle = false,
+    normalize = from.normalize, dtype = low.dtype, seed = low.seed, cache = "none", shard = low.world == 1 and false or nil}
+  local batches, left = {}, share
   for batch in plain:epoch(1) do
     batches[#batches + 1] = first_samples(batch, math.min(batch.count, left))
     left = left - batches[#batches].count
     if left == 0 then break end
   end
-  return batches, samples - left
+  return batches, share - left, plain
 end
 
 --- Two loaders, for training and for validation, that give the first `samples` samples of a train loader's source again and
 -- again: the same bytes, in the same order, without augmentation. They hold fewer when the source has fewer.
 function loaders.held(from, samples)
-  local batches, count = collect(from, samples)
+  local batches, count, plain = collect(from, samples)
+  local ranks = plain:ranks()
   local function make(role)
     return setmetatable({role = role, held = batches, count = count, at = {epoch = 0, position = 0}, source = from.source,
-      charset = from.charset, length = from.length, batch = math.min(from.batch, samples), normalize = from.normalize,
-      dtype = from.dtype, workers = 0, partial = true}, Held)
+      charset = from.charset, length = from.length, batch = plain.batch, normalize = from.normalize,
+      dtype = from.dtype, workers = 0, partial = true, low = ranks > 1 and plain.low or nil,
+      all = math.min(math.ceil(samples / ranks) * ranks, plain:all_samples())}, Held)
   end
   return make("train"), make("val")
 end
@@ -104,6 +110,8 @@ end
 function Held:batches() return #self.held end
 function Held:batches_left() return math.max(0, #self.held - self.at.position) end
 function Held:samples() return self.count end
+function Held:all_samples() return self.all end
+function Held:ranks() return self.low and self.low.world or 1 end
 function Held:stats() -- luacheck: no self
   return {batches = 0, samples = 0, augmented = 0, substituted = 0, bad = 0, wait_seconds = 0, seconds = 0}
 end

@@ -10,7 +10,9 @@ local capl = require "init"
 local capture = require "capture"
 local check = require "check"
 local hooks = require "hooks"
+local part_of = require "train.part"
 local run = require "run"
+local shards = require "train.shards"
 local tensor = require "tensor"
 
 local OP = "train.fit"
@@ -59,17 +61,6 @@ local function summed(o)
   end
 end
 
--- Samples first to first + count - 1 of a batch.
-local function part_of(batch, first, count, samples)
-  local out = {}
-  for key, value in pairs(batch) do
-    local cut = core.is_tensor(value) and value.ndim > 0 and value.shape[1] == samples
-    out[key] = cut and value:narrow(1, first, count) or value
-  end
-  out.count = count
-  return setmetatable(out, getmetatable(batch))
-end
-
 -- The same step in micro-batches of `size` samples; the loss is a mean over the batch, so each part counts by its share.
 local function in_parts(o, size)
   return function(batch)
@@ -85,11 +76,20 @@ local function in_parts(o, size)
   end
 end
 
+-- The same step in shards, whose number says what it computes, and not the number of ranks.
+local function sharded(o)
+  local job = shards.new{op = OP, model = o.model, optimizer = o.optimizer, shards = o.shards,
+    full = o.train.batch * (o.train.ranks and o.train:ranks() or 1) / o.shards}
+  local function loss_of_part(part) return loss_of(o, part) end
+  return function(batch) return job:step(batch[1] and batch or {batch}, loss_of_part) end
+end
+
 -- ---- capture ----
 
 -- The step as it is to be called. "auto" captures where the device can, and goes on as it is where the step cannot.
 function Step:make()
   local o = self.o
+  if o.shards then return sharded(o) end
   local plain = self.size and in_parts(o, self.size) or o.accumulate > 1 and summed(o) or whole(o)
   local wanted = o.capture
   if wanted == false or (wanted == "auto" and not core.can_capture(core.device())) then return plain end

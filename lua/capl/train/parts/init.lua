@@ -27,6 +27,7 @@ local list = {
   require "train.parts.auto_batch", -- before all that exchange loaders or count in batches
   require "train.parts.limit",
   require "train.parts.overfit",
+  require "train.parts.shards", -- after all that exchange the train loader
   require "train.parts.freeze",
   require "train.parts.sanity",
   require "train.parts.recompute",

@@ -1,0 +1,264 @@
+-- shards.lua: a step whose bits do not depend on the number of ranks.
+--
+-- The batch of all ranks is cut into S shards. Each is computed by itself: with batch statistics of its own, dropout that
+-- follows from the step, the shard and the sample's place in it, and one compute thread. Gradients, losses and what became of
+-- running statistics are then added up in one tree over the shards (dist/tree.lua), and only the sum meets the optimiser.
+-- SPDX-License-Identifier: Apache-2.0
+local core = ...
+
+local check = require "check"
+local dist = require "dist"
+local hooks = require "hooks"
+local part_of = require "train.part"
+local run = require "run"
+local switches = require "switches"
+local tensor = require "tensor"
+local tree = require "dist.tree"
+
+local Shards = {}
+Shards.__index = Shards
+
+-- ---- what a step is about ----
+
+local function parameters_of(optimizer)
+  local out, seen = {}, {}
+  for _, group in ipairs(optimizer.groups) do
+    for _, p in ipairs(group.params) do
+      if not seen[p] then out[#out + 1] = p end
+      seen[p] = true
+    end
+  end
+  return out
+end
+
+local floats = {f32 = true, f64 = true, f16 = true, bf16 = true}
+
+-- Buffers that are averages of what a layer has seen, and what layers count.
+local function statistics_of(model)
+  local out = {buffers = {}, counters = {}}
+  for _, buffer in model:named_buffers() do
+    if floats[buffer.dtype] then out.buffers[#out.buffers + 1] = {now = buffer} end
+  end
+  for _, module in model:named_modules() do
+    for key in pairs(module.counters or {}) do
+      out.counters[#out.counters + 1] = {module = module, key = key}
+    end
+  end
+  return out
+end
+
+local function begin_statistics(statistics)
+  for _, b in ipairs(statistics.buffers) do b.start = (b.start or tensor.empty_like(b.now):keep()):copy_(b.now) end
+  for _, c in ipairs(statistics.counters) do c.start = c.module[c.key] end
+end
+
+local function rewind_statistics(statistics)
+  for _, b in ipairs(statistics.buffers) do b.now:copy_(b.start) end
+  for _, c in ipairs(statistics.counters) do c.module[c.key] = c.start end
+end
+
+-- ---- one vector of all that is added up ----
+
+local function row(x, dtype) return x:reshape(-1):to(dtype) end
+
+-- Gradients, changes of statistics, which gradients there are, the loss, the weight.
+local function packed(self, loss, weight)
+  local list, present, dtype, device = {}, {}, self.dtype, self.device
+  for i, p in ipairs(self.parameters) do
+    local grad = p.grad
+    present[i] = grad and 1 or 0
+    list[#list + 1] = grad and row(grad, dtype) or core.zeros(p:numel(), {dtype = dtype, device = device})
+  end
+  for _, b in ipairs(self.statistics.buffers) do list[#list + 1] = row(b.now - b.start, dtype) * weight end
+  list[#list + 1] = core.tensor(present, {dtype = dtype, device = device})
+  list[#list + 1] = row(loss, dtype)
+  list[#list + 1] = core.tensor({weight}, {dtype = dtype, device = device})
+  return core.op.concat(list, {dim = 1})
+end
+
+-- Reads pieces of a vector one after the other.
+local function reader(vector)
+  local at = 1
+  return function(n)
+    local piece = vector:narrow(1, at, n)
+    at = at + n
+    return piece
+  end
+end
+
+local function like(p, values) return tensor.empty_like(p):copy_(values:reshape(p.shape)) end
+
+-- The mean over the batch goes back to where gradients and statistics belong -> the loss.
+local function unpack_sum(self, sum)
+  local n = sum:numel()
+  local take = reader(sum * (1 / sum:narrow(1, n, 1)))
+  local grads = {}
+  for i, p in ipairs(self.parameters) do grads[i] = take(p:numel()) end
+  for _, b in ipairs(self.statistics.buffers) do b.now:copy_(b.start + take(b.now:numel()):reshape(b.now.shape):to(b.now.dtype)) end
+  local present = take(#self.parameters)
+  for i, p in ipairs(self.parameters) do
+    local there = not self.missing[i] or present:narrow(1, i, 1):item() > 0
+    core.set_grad(p, there and like(p, grads[i]) or nil)
+  end
+  return take(1):reshape{}:clone()
+end
+
+-- ---- one shard ----
+
+local function weighted_loss(self, parts, fn)
+  local total, weight = nil, 0
+  for _, part in ipairs(parts) do
+    local share = part.count / self.full -- of a full shard: no sum of gradients is larger than a mean
+    local loss = fn(part) * share
+    self.optimizer:backward(loss)
+    local value = loss:detach()
+    total, weight = total and core.no_grad(function() return total + value end) or value, weight + share
+  end
+  return total, weight
+end
+
+local function one_shard(self, shard, parts, fn)
+  core.rng(self.seed, self.streams)
+  core.stream_owner(shard)
+  rewind_statistics(self.statistics)
+  local loss, weight = weighted_loss(self, parts, fn)
+  local vector = core.no_grad(packed, self, loss, weight)
+  for i, p in ipairs(self.parameters) do
+    self.missing[i] = self.missing[i] or p.requires_grad and not p.grad
+    p:zero_grad()
+  end
+  return vector
+end
+
+-- A tensor of its own for each: the same numbers lie in memory in the same way wherever the shard is computed.
+local function own_memory(part)
+  for key, value in pairs(part) do
+    if core.is_tensor(value) then part[key] = value:clone() end
+  end
+  return part
+end
+
+-- Part k of n of a batch: the first ones have one sample more.
+local function cut(batch, k, n)
+  local each, more = math.floor(batch.count / n), batch.count % n
+  if each == 0 then
+    check.fail(Shards.op, ("a batch of %d samples is less than the %d shards of this rank"):format(batch.count, n),
+      ("data.loader{…, parts = S} with the number of shards, or drop_last = true, leaves no shard empty"))
+  end
+  local count = each + (k < more and 1 or 0)
+  return core.no_grad(own_memory, part_of(batch, k * each + math.min(k, more) + 1, count, batch.count))
+end
+
+local function cut_all(batches, k, n)
+  local parts = {}
+  for i, batch in ipairs(batches) do parts[i] = cut(batch, k, n) end
+  return parts
+end
+
+-- ---- the step ----
+
+--- The gradients of a step, as the optimiser is to find them -> the loss, the mean over all samples of the step.
+-- in   batches: this rank's, whose gradients are summed; fn = function(part) -> loss, a mean over the part's samples
+function Shards:gradients(batches, fn)
+  local world = self.world
+  local here, sums = self.count / world.size, tree.new(self.count)
+  self.seed, self.streams = core.rng()
+  self.missing = {}
+  self.full = math.max(1, self.full or batches[1].count / here)
+  core.no_grad(begin_statistics, self.statistics)
+  local after = self.streams
+  for k = 0, here - 1 do
+    local vector = one_shard(self, world.rank * here + k, cut_all(batches, k, here), fn)
+    core.no_grad(sums.add, sums, world.rank * here + k, vector)
+    local _, streams = core.rng()
+    after = math.max(after, streams)
+  end
+  core.stream_owner(0)
+  core.rng(self.seed, after)
+  return core.no_grad(function() return unpack_sum(self, tree.over_ranks(world, sums)) end)
+end
+
+--- The step itself: gradients, update, and they are forgotten -> the loss.
+function Shards:step(batches, fn)
+  local loss = self:gradients(batches, fn)
+  hooks.reduced = true -- nobody is to reduce them again
+  local ok, err = pcall(self.optimizer.step, self.optimizer)
+  hooks.reduced = false
+  if not ok then error(err, 0) end
+  self.optimizer:zero_grad()
+  return loss
+end
+
+-- ---- checks ----
+
+local function refuse_layers(op, model)
+  for name, module in model:named_modules() do
+    if module.__name:match("^SyncBatchNorm") then
+      check.fail(op, ("layer %s is a %s, whose statistics are of the whole batch, and shards keep their own"):format(name, module.__name),
+        "nn.BatchNorm2d in its place, or no shards")
+    end
+  end
+end
+
+local function check_count(op, shards, world)
+  if shards < 1 or shards % 1 ~= 0 then check.fail(op, ("shards is a whole number from 1 on, got %g"):format(shards)) end
+  if shards % world.size ~= 0 then
+    check.fail(op, ("shards = %d is no multiple of the %d ranks"):format(shards, world.size),
+      ("each rank computes equally many: shards = %d, say"):format(math.ceil(shards / world.size) * world.size))
+  end
+end
+
+--- Whether the settings of a run let steps be made of shards; one compute thread from now on.
+function Shards.prepare(op, shards, world)
+  check_count(op, shards, world or dist.world())
+  if not switches.deterministic() then
+    check.fail(op, ("shards = %d are for the same bits on any number of ranks, and deterministic is not on"):format(shards),
+      "deterministic = true of train.fit, or --deterministic, or leave shards out")
+  end
+  core.one_thread()
+end
+
+--- How to make steps of shards. o: {op, model, optimizer, shards, full = samples of a full shard or nil: as of the first batch}
+function Shards.new(o)
+  local self = setmetatable({op = o.op, optimizer = o.optimizer, count = o.shards, full = o.full, world = dist.world()}, Shards)
+  Shards.prepare(o.op, o.shards, self.world)
+  refuse_layers(o.op, o.model)
+  self.parameters, self.statistics = parameters_of(o.optimizer), statistics_of(o.model)
+  self.device, self.dtype = self.parameters[1].device, "f32"
+  for _, p in ipairs(self.parameters) do
+    if p.dtype == "f64" then self.dtype = "f64" end
+  end
+  return self
+end
+
+-- ---- loops of one's own ----
+
+local made = setmetatable({}, {__mode = "k"}) -- of each optimiser
+
+local spec = {{"shards", "whole"}, {"model", "table"}}
+
+local function of(optimizer, opts)
+  local OP = "train.sharded_step"
+  local o = check.options(OP, spec, opts or {})
+  local self = made[optimizer]
+  local shards = o.shards or run.setting("shards") or 0
+  if self and self.count == shards then return self end
+  if shards == 0 then check.fail(OP, "nothing says how many shards", "--shards=4 of the recipe, or {shards = 4}") end
+  local model = o.model or hooks.model
+  if not model then check.fail(OP, "no model is known, whose running statistics are kept", "capl.model(net), or {model = net}") end
+  made[optimizer] = Shards.new{op = OP, model = model, optimizer = optimizer, shards = shards}
+  return made[optimizer]
+end
+
+--- One step of a loop of one's own, the same bits on any number of ranks: see shards of train.fit.
+-- in   opt: an optimiser; batch of a train loader with parts = S; fn = function(part) -> loss: the mean over the part's samples
+-- opts shards = S (--shards without it); model = the one whose running statistics are kept (capl.model's without it)
+-- out  the loss of all ranks' batches together, on the device
+-- errs value: shards is no multiple of the ranks; deterministic is not on; the model has SyncBatchNorm
+local function sharded_step(opt, batch, fn, opts)
+  return of(check.arg(1, "sharded_step", "table", opt), opts):step({check.arg(2, "sharded_step", "table", batch)}, fn)
+end
+
+Shards.sharded_step = sharded_step
+
+return Shards
