@@ -53,6 +53,7 @@ local list = {
   require "train.parts.curriculum",
   require "train.parts.events",
   require "train.parts.monitor",
+  require "train.parts.scaling",
   require "train.parts.override",
   require "train.parts.checkpoint", -- last: it saves what the others have made of a step
   require "train.parts.dry_run", -- after all that write files
