@@ -21,7 +21,7 @@ void watch_ticket(capl_world *w, uint64_t number, int64_t ticket) { watch_set_ti
 /* What a GPU waits for its processor does not: when that is done, the library has to be asked. */
 void watch_end(capl_world *w, uint64_t number)
 {
-  if (w->table && w->table->device_memory) return;
+  if (w->collectives.table && w->collectives.table->device_memory) return;
   watch_finish(w->watch, number);
 }
 
@@ -29,7 +29,7 @@ static bool is_done(void *user, int64_t ticket)
 {
   capl_world *w = user;
   bool done = false;
-  return w->table->done(w->state, ticket, &done) == CAPL_OK && done;
+  return w->collectives.table->done(w->collectives.state, ticket, &done) == CAPL_OK && done;
 }
 
 void watch_library(capl_world *w, bool open) { watch_ask(w->watch, open ? is_done : NULL, w); }

@@ -110,7 +110,7 @@ static void give_work(capl_work *work)
 static capl_status wait_for(capl_world *w, int64_t ticket, uint64_t number)
 {
   double start = now();
-  capl_status status = w->table->wait(w->state, ticket);
+  capl_status status = w->collectives.table->wait(w->collectives.state, ticket);
   watch_end(w, number);
   w->waited += now() - start;
   return status;
@@ -119,7 +119,7 @@ static capl_status wait_for(capl_world *w, int64_t ticket, uint64_t number)
 /* Whether anything is to be sent at all. */
 static bool alone(const capl_world *w, const capl_tensor *t)
 {
-  return w->place.size == 1 || !w->table || !t->device->backend->arithmetic;
+  return w->place.size == 1 || !w->collectives.table || !t->device->backend->arithmetic;
 }
 
 static void begin_with(capl_world *w, const char *name, size_t bytes, int peer)
@@ -157,7 +157,7 @@ capl_status capl_work_wait(capl_work *work)
 capl_status capl_work_done(capl_work *work, bool *done)
 {
   *done = true;
-  return work ? work->world->table->done(work->world->state, work->ticket, done) : CAPL_OK;
+  return work ? work->world->collectives.table->done(work->world->collectives.state, work->ticket, done) : CAPL_OK;
 }
 
 /* ---- the collectives ---------------------------------------------------------------------------- */
@@ -176,7 +176,8 @@ capl_status capl_all_reduce(capl_world *w, capl_tensor *t, capl_reduction reduct
   CAPL_TRY(check_reduction(name, t, reduction));
   if (alone(w, t)) return CAPL_OK;
   begin(w, name, capl_tensor_bytes(t));
-  capl_status status = w->table->all_reduce(w->state, capl_tensor_data(t), (size_t)capl_tensor_numel(t), t->dtype, reduction, &ticket);
+  capl_status status = w->collectives.table->all_reduce(w->collectives.state, capl_tensor_data(t),
+                                                        (size_t)capl_tensor_numel(t), t->dtype, reduction, &ticket);
   return queued(w, status, ticket, t, NULL, work);
 }
 
@@ -189,7 +190,8 @@ capl_status capl_broadcast(capl_world *w, capl_tensor *t, int root, capl_work **
   CAPL_TRY(check_rank(w, name, root));
   if (alone(w, t)) return CAPL_OK;
   begin(w, name, capl_tensor_bytes(t));
-  capl_status status = w->table->broadcast(w->state, capl_tensor_data(t), capl_tensor_bytes(t), root, &ticket);
+  capl_status status = w->collectives.table->broadcast(w->collectives.state, capl_tensor_data(t), capl_tensor_bytes(t),
+                                                       root, &ticket);
   return queued(w, status, ticket, t, NULL, work);
 }
 
@@ -212,7 +214,8 @@ capl_status capl_all_gather(capl_world *w, capl_tensor *in, capl_tensor *out, ca
   CAPL_TRY(check_parts(w, name, out, in));
   if (alone(w, in)) return copy_part(out, in, false);
   begin(w, name, capl_tensor_bytes(in));
-  capl_status status = w->table->all_gather(w->state, capl_tensor_data(in), capl_tensor_data(out), capl_tensor_bytes(in), &ticket);
+  capl_status status = w->collectives.table->all_gather(w->collectives.state, capl_tensor_data(in),
+                                                        capl_tensor_data(out), capl_tensor_bytes(in), &ticket);
   return queued(w, status, ticket, in, out, work);
 }
 
@@ -225,8 +228,8 @@ capl_status capl_reduce_scatter(capl_world *w, capl_tensor *in, capl_tensor *out
   CAPL_TRY(check_reduction(name, in, reduction));
   if (alone(w, in)) return copy_part(in, out, true);
   begin(w, name, capl_tensor_bytes(in));
-  capl_status status = w->table->reduce_scatter(w->state, capl_tensor_data(in), capl_tensor_data(out),
-                                                (size_t)capl_tensor_numel(out), in->dtype, reduction, &ticket);
+  capl_status status = w->collectives.table->reduce_scatter(w->collectives.state, capl_tensor_data(in), capl_tensor_data(out),
+                                                              (size_t)capl_tensor_numel(out), in->dtype, reduction, &ticket);
   return queued(w, status, ticket, in, out, work);
 }
 
@@ -250,7 +253,8 @@ capl_status capl_exchange(capl_world *w, int peer, capl_tensor *send, capl_tenso
   if (!send->device->backend->arithmetic) return CAPL_OK;
   if (alone(w, send) || peer == w->place.rank) return capl_tensor_copy(recv, send);
   begin_with(w, name, capl_tensor_bytes(send), peer);
-  capl_status status = w->table->exchange(w->state, peer, capl_tensor_data(send), capl_tensor_data(recv), capl_tensor_bytes(send), &ticket);
+  capl_status status = w->collectives.table->exchange(w->collectives.state, peer, capl_tensor_data(send),
+                                                      capl_tensor_data(recv), capl_tensor_bytes(send), &ticket);
   return queued(w, status, ticket, send, recv, work);
 }
 
@@ -258,12 +262,12 @@ capl_status capl_exchange(capl_world *w, int peer, capl_tensor *send, capl_tenso
 capl_status capl_barrier(capl_world *w)
 {
   capl_messages all;
-  if (w->place.size == 1 || !w->table) return CAPL_OK;
+  if (w->place.size == 1 || !w->collectives.table) return CAPL_OK;
   begin(w, "barrier", 0);
   uint64_t number = w->calls;
   double start = now();
-  capl_status status = w->last_ticket ? w->table->wait(w->state, w->last_ticket) : CAPL_OK;
-  if (status == CAPL_OK && w->table->device_memory && w->device->backend->sync) status = w->device->backend->sync();
+  capl_status status = w->last_ticket ? w->collectives.table->wait(w->collectives.state, w->last_ticket) : CAPL_OK;
+  if (status == CAPL_OK && w->collectives.table->device_memory && w->device->backend->sync) status = w->device->backend->sync();
   if (status == CAPL_OK) status = capl_world_tell(w, "", 0, &all);
   if (status == CAPL_OK) capl_messages_free(&all);
   w->waited += now() - start;
@@ -274,6 +278,6 @@ capl_status capl_barrier(capl_world *w)
 capl_status capl_world_traffic(capl_world *w, capl_traffic *out)
 {
   *out = (capl_traffic){.calls = w->calls, .bytes = w->bytes, .busy = w->waited, .waited = w->waited};
-  if (w->table && w->table->busy) return w->table->busy(w->state, &out->busy);
+  if (w->collectives.table && w->collectives.table->busy) return w->collectives.table->busy(w->collectives.state, &out->busy);
   return CAPL_OK;
 }

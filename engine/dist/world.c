@@ -1,7 +1,7 @@
 /* world.c -- joining the ranks this process was started with, and leaving them.
 **
-** By mpirun: MPI first, which needs nothing but its own environment, then the star at an address that rank 0 tells through it.
-** Otherwise the star first, over sockets that the launcher made, then NCCL with an id that rank 0 tells through the star.
+** MPI comes first where mpirun has started the ranks: it needs nothing but its own environment. Then the star (connect.c), which
+** may need MPI to tell where it is. Then NCCL, whose id rank 0 tells through the star.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #include "dist/world.h"
@@ -18,9 +18,10 @@ static capl_world *joined;
 
 /* ---- the library of collectives ---------------------------------------------------------------- */
 
+enum { OF_MPI, OF_NCCL };
 static const struct {
   const char *name, *library;
-} libraries[] = {{"mpi", "libcapl_mpi.so"}, {"nccl", "libcapl_cuda.so"}};
+} libraries[] = {{"MPI", "libcapl_mpi.so"}, {"NCCL", "libcapl_cuda.so"}};
 
 static const char MPI_HINT[] = "sudo apt install libopenmpi-dev openmpi-bin, then build anew: scripts/build";
 
@@ -28,7 +29,7 @@ static capl_status not_there(int which, const char *why)
 {
   CAPL_FAIL(CAPL_EUNSUPPORTED, "the collectives of %s are not available: %s", libraries[which].name,
             *why ? why : "this build has none");
-  if (which == 0) capl_error_hint(MPI_HINT);
+  if (which == OF_MPI) capl_error_hint(MPI_HINT);
   return CAPL_EUNSUPPORTED;
 }
 
@@ -45,29 +46,24 @@ static capl_status load(int which, const capl_collectives **out)
   return CAPL_OK;
 }
 
-static const char *launch_name(capl_launch launch) { return launch == CAPL_LAUNCH_TORCHRUN ? "torchrun" : "capl"; }
-
-/* Tensors of processors travel by MPI, which only its own launcher can start. */
-static capl_status choose(const capl_world *w, int *which)
+static capl_status open_library(capl_world *w, int which, world_library *out)
 {
-  *which = w->device->backend->host_memory ? 0 : 1;
-  if (*which == 1 || w->place.launch == CAPL_LAUNCH_MPI) return CAPL_OK;
-  CAPL_FAIL(CAPL_EUNSUPPORTED, "%d ranks that %s started are on device %s, where they need MPI", w->place.size,
-            launch_name(w->place.launch), w->device->name);
-  capl_error_hint("start them by MPI: capl RECIPE --device=cpu --ranks=%d, or mpirun -n %d capl RECIPE", w->place.size, w->place.size);
-  return CAPL_EUNSUPPORTED;
+  const capl_collectives *table;
+  CAPL_TRY(load(which, &table));
+  CAPL_TRY(table->open(w, &out->state));
+  out->table = table;
+  return CAPL_OK;
 }
 
-static capl_status open_collectives(capl_world *w)
+/* Tensors of processors travel by MPI, which only its own launcher can start. */
+static capl_status check_launch(const capl_world *w)
 {
-  int which;
-  const capl_collectives *table;
-  if (!w->device->backend->arithmetic) return CAPL_OK;
-  CAPL_TRY(choose(w, &which));
-  CAPL_TRY(load(which, &table));
-  CAPL_TRY(table->open(w, &w->state));
-  w->table = table;
-  return CAPL_OK;
+  int n = w->place.size;
+  if (!w->device->backend->host_memory || w->place.launch == CAPL_LAUNCH_MPI) return CAPL_OK;
+  CAPL_FAIL(CAPL_EUNSUPPORTED, "%d ranks that %s started are on device %s, where they need MPI", n,
+            w->place.launch == CAPL_LAUNCH_TORCHRUN ? "torchrun" : "capl", w->device->name);
+  capl_error_hint("start them by MPI: capl RECIPE --device=cpu --ranks=%d, or mpirun -n %d capl RECIPE", n, n);
+  return CAPL_EUNSUPPORTED;
 }
 
 /* ---- joining ------------------------------------------------------------------------------------ */
@@ -88,73 +84,16 @@ static capl_world *new_world(const capl_world_options *o, const capl_place *plac
   return w;
 }
 
-/* ---- the star ----------------------------------------------------------------------------------- */
-
-/* The collectives carry the text to the others once, before there are messages. */
-static capl_status tell_where(capl_world *w, char *where)
-{
-  int64_t ticket;
-  CAPL_TRY(w->table->broadcast(w->state, where, STAR_WHERE, 0, &ticket));
-  return w->table->wait(w->state, ticket);
-}
-
-static capl_status star_by_mpi(capl_world *w, const star_options *o)
-{
-  char where[STAR_WHERE] = "";
-  star_door *door = NULL;
-  capl_status listens = w->place.rank == 0 ? star_listen(where, &door) : CAPL_OK;
-  CAPL_TRY(tell_where(w, where)); /* also when rank 0 has no door: the others must not wait for it */
-  CAPL_TRY(listens);
-  return w->place.rank == 0 ? star_accept(door, o, &w->star) : star_connect(o, where, &w->star);
-}
-
-/* "5,6,7" -> 5, 6, 7 */
-static capl_status star_by_sockets(capl_world *w, const star_options *o)
-{
-  int n = w->place.rank == 0 ? w->place.size - 1 : 1, count = 0;
-  const char *text = getenv("CAPL_STAR");
-  int *sockets = calloc((size_t)n, sizeof *sockets);
-  if (!sockets) return CAPL_FAIL(CAPL_ENOMEM, "no memory for %d sockets", n);
-  for (const char *p = text; p && *p && count < n; count++) {
-    char *end;
-    sockets[count] = (int)strtol(p, &end, 10);
-    p = *end == ',' ? end + 1 : NULL;
-  }
-  capl_status status = count == n ? star_open_sockets(o, sockets, &w->star)
-                                  : CAPL_FAIL(CAPL_EVALUE, "CAPL_STAR names %d of %d sockets", count, n);
-  free(sockets);
-  return status;
-}
-
-static capl_status star_by_torchrun(capl_world *w, star_options *o)
-{
-  const char *address = getenv("MASTER_ADDR"), *port = getenv("MASTER_PORT");
-  bool taken = getenv("TORCHELASTIC_USE_AGENT_STORE") != NULL; /* its agent listens there itself */
-  o->secret = getenv("TORCHELASTIC_RUN_ID");
-  return star_open_tcp(o, address ? address : "", (port ? atoi(port) : 0) + taken, &w->star);
-}
-
-static capl_status open_star(capl_world *w)
-{
-  star_options o = {.rank = w->place.rank, .size = w->place.size, .host = w->place.host, .watch = w->watch};
-  switch (w->place.launch) {
-    case CAPL_LAUNCH_LOCAL: CAPL_TRY(star_by_sockets(w, &o)); break;
-    case CAPL_LAUNCH_TORCHRUN: CAPL_TRY(star_by_torchrun(w, &o)); break;
-    default: CAPL_TRY(star_by_mpi(w, &o));
-  }
-  for (int r = 0; r < w->place.size; r++) snprintf(w->hosts[r], CAPL_HOST_NAME, "%s", star_member(w->star, r)->host);
-  return CAPL_OK;
-}
-
 static capl_status join_others(capl_world *w)
 {
-  bool mpi = w->place.launch == CAPL_LAUNCH_MPI;
   CAPL_TRY(watch_new(w->place.rank, w->place.size, w->watchdog, &w->watch));
   if (!w->device->backend->arithmetic) return CAPL_OK; /* nothing is computed, so nobody is waited for */
-  if (!mpi) CAPL_TRY(open_star(w));
-  CAPL_TRY(open_collectives(w));
-  if (mpi) CAPL_TRY(open_star(w));
-  if (w->table) watch_library(w, true);
+  CAPL_TRY(check_launch(w));
+  if (w->place.launch == CAPL_LAUNCH_MPI) CAPL_TRY(open_library(w, OF_MPI, &w->mpi));
+  CAPL_TRY(world_connect(w));
+  if (w->device->backend->host_memory) w->collectives = w->mpi;
+  else CAPL_TRY(open_library(w, OF_NCCL, &w->collectives));
+  watch_library(w, true);
   return CAPL_OK;
 }
 
@@ -194,7 +133,8 @@ void capl_world_leave(int status)
   joined = NULL;
   if (status != 0) return; /* threads may still use it, and the process ends */
   watch_library(w, false);
-  if (w->table) w->table->close(w->state);
+  if (w->collectives.table && w->collectives.table != w->mpi.table) w->collectives.table->close(w->collectives.state);
+  if (w->mpi.table) w->mpi.table->close(w->mpi.state);
   free_world(w);
 }
 
@@ -202,7 +142,7 @@ void capl_world_leave(int status)
 
 const capl_place *capl_world_place(const capl_world *w) { return &w->place; }
 
-const char *capl_world_backend(const capl_world *w) { return w->table ? w->table->name : "one"; }
+const char *capl_world_backend(const capl_world *w) { return w->collectives.table ? w->collectives.table->name : "one"; }
 
 const char *capl_world_host(const capl_world *w, int rank)
 {

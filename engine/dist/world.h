@@ -21,14 +21,19 @@ struct capl_work {
   struct capl_work *next_free;
 };
 
+typedef struct {
+  const capl_collectives *table;
+  void *state;
+} world_library;
+
 struct capl_world {
   capl_place place;
   capl_device *device;
   double watchdog; /* seconds */
   char (*hosts)[CAPL_HOST_NAME];
-  /* The library of collectives and its state; NULL in a world of one, and on devices that compute nothing. */
-  const capl_collectives *table;
-  void *state;
+  /* What moves the device's tensors; without a table in a world of one, and on devices that compute nothing. mpi: where mpirun
+  ** has started the ranks, on GPUs too. */
+  world_library collectives, mpi;
   star *star;   /* NULL in a world of one */
   watch *watch; /* likewise */
   /* Of the thread that makes the calls. */
@@ -37,6 +42,9 @@ struct capl_world {
   int64_t last_ticket;
   capl_work works[WORLD_WORKS], *free_works; /* so that a step allocates none; more come from the heap */
 };
+
+/* Opens the star of this launch and fills hosts (connect.c). */
+capl_status world_connect(capl_world *world);
 
 /* ---- the watchdog's part (attend.c), called by collect.c on the thread that makes the calls ------ */
 
