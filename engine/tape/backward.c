@@ -89,6 +89,27 @@ static capl_status own_gradient(capl_tensor *leaf, capl_tensor *g, capl_tensor *
   return CAPL_OK;
 }
 
+/* dx into the leaf's place among others: += where it has a gradient, which may have come from elsewhere. */
+static capl_status give_slot(capl_tensor *leaf, capl_tensor *dx)
+{
+  capl_tensor *home = leaf->slot->home, *g, *sum;
+  leaf->slot->fresh = true;
+  if (leaf->grad) {
+    CAPL_TRY(to_dtype(dx, home->dtype, &g));
+    capl_status status = sum_of(leaf->grad, g, &sum);
+    capl_tensor_unref(g);
+    CAPL_TRY(status);
+    status = capl_tensor_copy(home, sum);
+    capl_tensor_unref(sum);
+    CAPL_TRY(status);
+  } else {
+    CAPL_TRY(capl_tensor_copy(home, dx));
+  }
+  capl_tensor_unref(leaf->grad);
+  leaf->grad = capl_tensor_ref(home);
+  return CAPL_OK;
+}
+
 static capl_status give_leaf(capl_tensor *leaf, capl_tensor *dx)
 {
   if (!capl_tensor_same_shape(leaf, dx)) {
@@ -96,6 +117,7 @@ static capl_status give_leaf(capl_tensor *leaf, capl_tensor *dx)
     return CAPL_FAIL(CAPL_EINTERNAL, "gradient %s does not fit its leaf %s",
                      capl_tensor_describe(dx, a, sizeof a), capl_tensor_describe(leaf, b, sizeof b));
   }
+  if (leaf->slot) return give_slot(leaf, dx);
   capl_tensor *g, *sum;
   CAPL_TRY(to_dtype(dx, leaf->dtype == CAPL_F64 ? CAPL_F64 : CAPL_F32, &g));
   capl_status status = leaf->grad ? sum_of(leaf->grad, g, &sum) : own_gradient(leaf, g, &sum);
@@ -154,6 +176,66 @@ static capl_status run_rule(capl_node *node)
   return status;
 }
 
+/* ---- who waits for gradients ------------------------------------------------------------------ */
+
+/* Segments run calls that are not known before: while one is to come, no leaf is out of reach. */
+static _Thread_local struct {
+  void *owner;
+  capl_grad_ready ready; /* NULL = nobody waits */
+  int segments;
+} waiting;
+
+void capl_grad_listen(void *owner, capl_grad_ready ready)
+{
+  waiting.owner = owner;
+  waiting.ready = ready;
+  waiting.segments = 0;
+}
+
+static capl_grad_slot *awaited(const capl_edge *edge)
+{
+  capl_grad_slot *slot = edge->leaf ? edge->leaf->slot : NULL;
+  return slot && slot->owner == waiting.owner ? slot : NULL;
+}
+
+/* Every call of the list may bring something to the leaves it read. */
+static void count_awaited(const node_list *list)
+{
+  if (!waiting.ready) return;
+  for (size_t k = 0; k < list->count; k++) {
+    const capl_node *node = list->items[k];
+    if (node->segment) waiting.segments++;
+    for (int i = 0; i < node->n_in; i++) {
+      capl_grad_slot *slot = awaited(&node->edges[i]);
+      if (slot) slot->pending++;
+    }
+  }
+}
+
+/* A call of the list has brought what it had to bring. */
+static capl_status tell_ready(const capl_node *node, bool segment)
+{
+  for (int i = 0; i < node->n_in; i++) {
+    capl_grad_slot *slot = awaited(&node->edges[i]);
+    if (slot && --slot->pending == 0 && waiting.segments == 0) CAPL_TRY(waiting.ready(waiting.owner, slot));
+  }
+  if (segment && --waiting.segments == 0) return waiting.ready(waiting.owner, NULL);
+  return CAPL_OK;
+}
+
+static capl_status run_all(const node_list *list)
+{
+  for (size_t k = 0; k < list->count; k++) {
+    capl_node *node = list->items[k];
+    bool segment = node->segment != NULL;
+    CAPL_TRY(run_rule(node));
+    if (waiting.ready) CAPL_TRY(tell_ready(node, segment));
+  }
+  return CAPL_OK;
+}
+
+/* ---- the walk --------------------------------------------------------------------------------- */
+
 /* Where backward starts: a number, or a tensor whose value may still be on its way. */
 typedef struct {
   double number;
@@ -179,8 +261,9 @@ static capl_status walk(node_list *list, capl_tensor *loss, seed_value seed)
   capl_tensor_unref(loss->node->dy[loss->node_output]);
   loss->node->dy[loss->node_output] = NULL;
   CAPL_TRY(seed_gradient(loss, seed, &loss->node->dy[loss->node_output]));
-  for (size_t k = 0; k < list->count; k++) CAPL_TRY(run_rule(list->items[k]));
-  return CAPL_OK;
+  count_awaited(list);
+  if (waiting.ready && waiting.segments == 0) CAPL_TRY(waiting.ready(waiting.owner, NULL));
+  return run_all(list);
 }
 
 static void free_list(node_list *list)
@@ -229,7 +312,8 @@ capl_status backward_within(capl_tensor *const *out, capl_tensor *const *dy, int
   for (int k = 0; k < n && status == CAPL_OK; k++) status = start_from(&list, out[k], dy[k], first);
   if (status == CAPL_OK) status = collect_within(&list, first);
   if (list.count > 1) qsort(list.items, list.count, sizeof *list.items, newest_first);
-  for (size_t k = 0; k < list.count && status == CAPL_OK; k++) status = run_rule(list.items[k]);
+  count_awaited(&list);
+  if (status == CAPL_OK) status = run_all(&list);
   free_list(&list);
   return status;
 }
@@ -255,10 +339,12 @@ static capl_status backward(capl_tensor *loss, seed_value seed)
 
 capl_status capl_backward(capl_tensor *loss, double seed)
 {
-  return backward(loss, (seed_value){.number = seed});
+  capl_status status = backward(loss, (seed_value){.number = seed});
+  capl_grad_listen(NULL, NULL);
+  return status;
 }
 
-capl_status capl_backward_from(capl_tensor *loss, capl_tensor *seed)
+static capl_status backward_from(capl_tensor *loss, capl_tensor *seed)
 {
   char text[160];
   if (capl_tensor_numel(seed) != 1 || !capl_dtype_is_float(seed->dtype))
@@ -267,6 +353,13 @@ capl_status capl_backward_from(capl_tensor *loss, capl_tensor *seed)
   if (seed->device != loss->device)
     return CAPL_FAIL(CAPL_EVALUE, "backward: the seed is on %s, the loss on %s", seed->device->name, loss->device->name);
   return backward(loss, (seed_value){.tensor = seed});
+}
+
+capl_status capl_backward_from(capl_tensor *loss, capl_tensor *seed)
+{
+  capl_status status = backward_from(loss, seed);
+  capl_grad_listen(NULL, NULL);
+  return status;
 }
 
 static bool node_has(const capl_node *node, capl_dtype dtype)

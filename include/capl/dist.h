@@ -97,6 +97,50 @@ typedef struct {
 } capl_traffic;
 CAPL_API capl_status capl_world_traffic(capl_world *world, capl_traffic *out);
 
+/* ---- gradients in flat pieces (buckets.c) ------------------------------------------------------ */
+
+/* The gradients of many leaves, kept in a few flat tensors of f32 (f64), which ranks average one after the other, in an order
+** fixed before: the first ones while the backward pass still makes the last ones. A leaf without a gradient on one rank counts
+** as zeros there; without one on any rank it has none afterwards.
+** Every rank makes the same calls with leaves of the same sizes in the same order. */
+typedef struct capl_buckets capl_buckets;
+
+typedef struct {
+  size_t first_bytes, bytes; /* of the first piece and of the others; 0 = 1 MB and 25 MB. A larger leaf has one alone */
+  /* Averages flat over the ranks; work as of capl_all_reduce. NULL = that */
+  capl_status (*average)(void *user, capl_tensor *flat, capl_work **work);
+  void *user;
+} capl_buckets_options;
+
+/* leaves: in the order in which their gradients are expected, all on one device; held until capl_buckets_free. Gradients they
+** have move in; what buckets made earlier had of them, too. world may be NULL where options have average. */
+CAPL_API capl_status capl_buckets_new(capl_world *world, capl_tensor *const *leaves, int n,
+                                      const capl_buckets_options *options, capl_buckets **out);
+/* The leaves keep their gradients. */
+CAPL_API void capl_buckets_free(capl_buckets *buckets);
+/* Whether these are the leaves, in any order, and nobody else has taken them since. */
+CAPL_API bool capl_buckets_fit(const capl_buckets *buckets, capl_tensor *const *leaves, int n);
+/* The next backward pass of this thread is the last one before the step: what is complete is sent at once. */
+CAPL_API capl_status capl_buckets_begin(capl_buckets *buckets);
+/* Sends what is left and waits: every leaf's gradient is the mean over the ranks. ESTATE if begin's pass has failed. */
+CAPL_API capl_status capl_buckets_finish(capl_buckets *buckets);
+/* Leaves that had no gradient on this rank: how many; and whether one has come from another rank, or none (grad = NULL).
+** look = false: as the last time, so that the host reads nothing. To be called after finish if the number is not 0. */
+CAPL_API int capl_buckets_absent(const capl_buckets *buckets);
+CAPL_API capl_status capl_buckets_settle(capl_buckets *buckets, bool look);
+/* Whether a gradient was given to a leaf since finish. */
+CAPL_API bool capl_buckets_fresh(const capl_buckets *buckets);
+
+typedef struct {
+  int pieces, leaves;
+  size_t bytes;     /* of all pieces */
+  uint64_t sent;    /* pieces sent so far */
+  uint64_t early;   /* of them while a backward pass was going on */
+  const int *order; /* positions of the leaves as they became complete in the last pass with begin; n_order of them */
+  int n_order;
+} capl_buckets_figures;
+CAPL_API capl_buckets_figures capl_buckets_get_figures(const capl_buckets *buckets);
+
 /* ---- short messages through the star (star.c) ------------------------------------------------- */
 
 /* all[r] = what rank r gave, on every rank; len[r] bytes of it. Freed with capl_messages_free. For kilobytes, not for

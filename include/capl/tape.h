@@ -70,6 +70,21 @@ CAPL_API bool capl_grad_note(bool on);
 /* Whether a call among those recorded for t read or made a tensor of dtype: with f16 gradients want a loss scale. */
 CAPL_API capl_status capl_history_has(const capl_tensor *t, capl_dtype dtype, bool *out);
 
+/* A place for the gradient of a leaf, among others that travel together. Whoever makes slots points leaf.slot at them, and
+** takes that back before they go. What backward gives the leaf is then written into home, which becomes leaf.grad. */
+typedef struct capl_grad_slot {
+  capl_tensor *home; /* f32 (f64), the leaf's sizes */
+  const void *owner;
+  int index;   /* among the owner's */
+  int pending; /* calls of the pass under way that may still bring something */
+  bool fresh;  /* something was given since the owner last cleared this */
+} capl_grad_slot;
+
+/* The owner's slots are counted in the next backward pass of this thread. ready(owner, slot): nothing of that pass can reach
+** the slot any more. ready(owner, NULL): look at all of them; those with pending == 0 are done. */
+typedef capl_status (*capl_grad_ready)(void *owner, capl_grad_slot *slot);
+CAPL_API void capl_grad_listen(void *owner, capl_grad_ready ready);
+
 /* A new tensor sharing t's storage, outside the tape. */
 CAPL_API capl_status capl_tensor_detach(capl_tensor *t, capl_tensor **out);
 

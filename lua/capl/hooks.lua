@@ -14,6 +14,8 @@ local hooks = {
   before = nil, -- function(fn, a, b) instead of fn(a, b), in such a step
   phase = nil, -- function(name): a part of a step begins: "forward", "backward"
   planned = nil, -- {kind, precision, gigabytes, name} of devices that are not here: what a plan on meta takes them for
+  parallel = nil, -- dist.parallel in a world of more than one rank: averages gradients
+  reduced = nil, -- true while gradients of a step were averaged over the ranks by somebody else
   again = nil, -- while a step is being captured: list of {fn, a, b} that its replays have to do in Lua
 }
 

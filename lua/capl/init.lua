@@ -128,6 +128,7 @@ capl.is_error = core.is_error
 local later = {
   data = {"data"}, augment = {"augment"}, plot = {"plot"}, text = {"text"}, train = {"train"}, io = {"io"},
   params = {"params", "params"}, choice = {"params", "choice"},
+  replicate = {"dist.parallel", "replicate"},
   capture = {"capture"}, distributed = {"dist", "distributed"}, text_meter = {"meter.text", "of_charset"},
   progress = {"run.progress", "new"}, final = {"run", "final"},
   checkpoint = {"recompute", "checkpoint"}, run_folder = {"run", "folder"}, save_model = {"run.modelfile", "save"},

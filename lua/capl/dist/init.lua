@@ -19,6 +19,7 @@ function dist.join(opts)
   if joined then return joined end
   opts = opts or {}
   joined = world.new(core.dist.join(opts.device, opts.watchdog or 0))
+  if joined.size > 1 then require("dist.parallel").install(joined) end -- optimisers average their gradients from now on
   return joined
 end
 

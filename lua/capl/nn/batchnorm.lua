@@ -17,6 +17,7 @@ local spec = {
 
 local BatchNorm = classes.class("BatchNorm", require "nn.module")
 BatchNorm.keeps_f32 = true -- statistics need the bits
+BatchNorm.statistics = {"running_mean", "running_var"} -- gathered from this rank's images alone
 BatchNorm.counters = {batches = true} -- fields that change without the layer doing anything else than before
 
 function BatchNorm:init(...)

@@ -45,4 +45,5 @@ local function is_module(value)
 end
 
 core.is_module = is_module
-return {class = class, is_module = is_module}
+return {class = class, is_module = is_module,
+  owners = setmetatable({}, {__mode = "kv"})} -- parameter -> the module it was first assigned to

@@ -48,6 +48,7 @@ Module.__newindex = function(self, name, value)
     register(self, name, "module")
   elseif is_tensor(value) and value.requires_grad and value.is_leaf then
     register(self, name, "parameter")
+    classes.owners[value] = classes.owners[value] or self
     value:keep()
   end
   rawset(self, name, value)

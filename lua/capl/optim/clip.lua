@@ -3,6 +3,7 @@
 local core = ...
 
 local check = require "check"
+local hooks = require "hooks"
 
 local clip = {}
 
@@ -30,7 +31,9 @@ end
 local function gradients_of(fname, parameters)
   if core.is_tensor(parameters) then parameters = {parameters} end
   local out = {}
-  for _, p in ipairs(check.arg(1, fname, "table", parameters)) do out[#out + 1] = check.arg(1, fname, "tensor", p).grad end
+  check.arg(1, fname, "table", parameters)
+  if hooks.parallel then hooks.parallel.average_of(parameters) end -- of all ranks alike
+  for _, p in ipairs(parameters) do out[#out + 1] = check.arg(1, fname, "tensor", p).grad end
   return out
 end
 

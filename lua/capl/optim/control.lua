@@ -142,10 +142,11 @@ local function wants_scale(owner, loss)
   return core.history_has(loss, "f16")
 end
 
-local function backward(owner, loss)
+local function backward(owner, loss, last)
   hooks.loss(owner, loss)
   if not wants_scale(owner, loss) then
     owner.unscaled = true
+    if last and hooks.parallel then hooks.parallel.begin(owner) end
     loss:backward()
     return
   end
@@ -155,13 +156,16 @@ local function backward(owner, loss)
       hint = "compute all parts of a step in one precision, or give loss_scale = {} to the optimiser"}
   end
   owner.scaled = true
-  loss:backward(core.no_grad(function() return owner:ensure_control():seed() end))
+  local seed = core.no_grad(function() return owner:ensure_control():seed() end)
+  if last and hooks.parallel then hooks.parallel.begin(owner) end
+  loss:backward(seed)
 end
 
---- loss:backward() for the optimiser owner: started from the loss scale where gradients pass through f16.
-function Control.backward(owner, loss)
+--- loss:backward() for the optimiser owner: started from the loss scale where gradients pass through f16. last: the step
+--- follows, so ranks may begin to average what is complete.
+function Control.backward(owner, loss, last)
   if hooks.phase then hooks.phase("backward") end
-  backward(owner, loss)
+  backward(owner, loss, last)
   if hooks.phase then hooks.phase("forward") end -- of the next part of the batch, if this is not the last one
 end
 

@@ -66,6 +66,7 @@ local function join(optimizers, opts)
   end
   self.lr = optimizers[1].lr
   if o.clip_norm > 0 or o.clip_value > 0 then self:set_clip{norm = o.clip_norm, value = o.clip_value} end
+  if hooks.parallel then hooks.parallel.joined(self, optimizers) end
   return self
 end
 
@@ -133,6 +134,7 @@ local function count(self)
 end
 
 function Joined:apply()
+  if hooks.parallel then hooks.parallel.finish(self) end
   hooks.gradients(self)
   local common = self.scaled or self.guard or self.clip_norm > 0 -- guard: a step that is not finite is left out
   if common then
@@ -157,7 +159,7 @@ end
 function Joined:backward(loss) Control.backward(self, check.arg(1, "backward", "tensor", loss)) end
 
 function Joined:backward_step(loss)
-  Control.backward(self, check.arg(1, "backward_step", "tensor", loss))
+  Control.backward(self, check.arg(1, "backward_step", "tensor", loss), true)
   self:apply()
   self:zero_grad()
   hooks.each_time(tell, self)

@@ -96,6 +96,7 @@ function Optimizer.class(name, spec)
       self.groups = read_groups(self, params, options)
       if class.check_parameters then class.check_parameters(self.groups) end
       self.lr = self:lr_of(self.groups[1])
+      if hooks.parallel then hooks.parallel.attach(self) end
       return self
     end,
   })
@@ -319,6 +320,7 @@ function Optimizer:apply_with(with) core.no_grad(update, self, with) end
 
 --- The arithmetic of a step alone: for loops over several optimisers, whose common step ends elsewhere.
 function Optimizer:apply()
+  if hooks.parallel then hooks.parallel.finish(self) end
   hooks.gradients(self)
   self:apply_with(nil)
 end
@@ -343,7 +345,7 @@ function Optimizer:backward(loss) Control.backward(self, check.arg(1, "backward"
 --- loss:backward(), step, zero_grad. Gradients that pass through fp16 are scaled: opt.loss_scale doubles after 2000 good
 -- steps and halves when a gradient is not finite; such a step changes nothing and is counted in opt.skipped.
 function Optimizer:backward_step(loss)
-  Control.backward(self, check.arg(1, "backward_step", "tensor", loss))
+  Control.backward(self, check.arg(1, "backward_step", "tensor", loss), true)
   self:apply()
   self:zero_grad()
   ended(self)
