@@ -46,6 +46,12 @@ static double seconds_since(const struct timespec *start)
   return (double)(now.tv_sec - start->tv_sec) + 1e-9 * (double)(now.tv_nsec - start->tv_nsec);
 }
 
+/* What mpirun passes on to its ranks: SIGUSR1 stands for Ctrl-C, SIGUSR2 for SIGTERM, after which mpirun would kill them. */
+static int meant(int signal)
+{
+  return signal == SIGUSR1 ? SIGINT : signal == SIGUSR2 ? SIGTERM : signal;
+}
+
 /* The first signal unwinds Lua; a second one leaves at once, for code that never returns to Lua. The supervisor may
 ** pass on a signal that the process group got as well, so two within 0.2 s count as one. */
 static void on_signal(int signal)
@@ -54,6 +60,7 @@ static void on_signal(int signal)
     pthread_kill(lua_thread, signal); /* a compute thread caught it */
     return;
   }
+  signal = meant(signal);
   if (at_prompt) {
     if (signal != SIGINT) _exit(128 + signal);
     return; /* the line editor's read has been interrupted, that is all */
@@ -76,7 +83,7 @@ bool capl_worker_ignored(int signal)
   return sigaction(signal, NULL, &action) == 0 && action.sa_handler == SIG_IGN;
 }
 
-static void take_signals(lua_State *L)
+static void take_signals(lua_State *L, int ranks)
 {
   lua_thread = pthread_self();
   capl_interrupt_install(L);
@@ -85,6 +92,7 @@ static void take_signals(lua_State *L)
   sigaction(SIGINT, &action, NULL);
   sigaction(SIGTERM, &action, NULL);
   if (!capl_worker_ignored(SIGHUP)) sigaction(SIGHUP, &action, NULL);
+  if (ranks > 1) sigaction(SIGUSR1, &action, NULL), sigaction(SIGUSR2, &action, NULL);
   signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is a write that fails, and that has a message */
 }
 
@@ -219,7 +227,7 @@ static void push_job(lua_State *L, const capl_job *job)
     const char *key, *value;
   } texts[] = {{"command", job->command}, {"usage", job->usage}, {"help", job->help}, {"recipe", job->recipe},
                {"program", job->program},
-               {"read", job->header.read}};
+               {"read", job->header.read}, {"plan_reason", job->plan_reason}};
   lua_newtable(L);
   for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
     lua_pushstring(L, texts[i].value);
@@ -229,6 +237,8 @@ static void push_job(lua_State *L, const capl_job *job)
   lua_setfield(L, -2, "verbose");
   lua_pushnumber(L, job->header.minutes);
   lua_setfield(L, -2, "minutes");
+  lua_pushinteger(L, job->ranks);
+  lua_setfield(L, -2, "ranks");
   lua_createtable(L, job->argc, 0);
   for (int i = 0; i < job->argc; i++) {
     lua_pushstring(L, job->argv[i]);
@@ -319,7 +329,7 @@ int capl_worker_run(const capl_job *job)
   capl_log_set(print_note, NULL);
   capl_world_on_lost(say_lost, end_lost);
   add_sys(L);
-  take_signals(L);
+  take_signals(L, job->ranks);
   bool prompt = strcmp(job->command, "repl") == 0;
   int status = prompt ? capl_repl_run(L, job->verbose) : run_command(L, job);
   capl_world_leave(status);

@@ -19,6 +19,8 @@ typedef struct {
   char **argv;
   bool verbose;        /* tracebacks with errors */
   capl_header header;  /* all zero without a recipe */
+  int ranks;               /* processes of this job, or those it would have: check */
+  const char *plan_reason; /* why a run that needs GPUs can only be planned here; NULL = it runs */
   atomic_bool *saving; /* shared by both processes: the worker was asked to end and is saving; NULL = nobody looks */
 } capl_job;
 

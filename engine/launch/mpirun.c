@@ -1,0 +1,169 @@
+/* mpirun.c -- Open MPI's launcher: how it is called, and which of its own words the user gets to see.
+** SPDX-License-Identifier: Apache-2.0
+*/
+#define _GNU_SOURCE
+#include "mpirun.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/thread.h"
+
+extern char **environ;
+
+/* ---- the call -------------------------------------------------------------------------------- */
+
+static bool find_in_path(const char *name, char *path, size_t room)
+{
+  const char *p = getenv("PATH");
+  while (p && *p) {
+    size_t n = strcspn(p, ":");
+    if (n > 0 && snprintf(path, room, "%.*s/%s", (int)n, p, name) < (int)room && access(path, X_OK) == 0) return true;
+    p += n + (p[n] == ':');
+  }
+  return false;
+}
+
+/* Debian lets another MPI own the plain name. */
+capl_status mpirun_find(int ranks, char *path, size_t room)
+{
+  if (find_in_path("mpirun.openmpi", path, room) || find_in_path("mpirun", path, room)) return CAPL_OK;
+  return CAPL_FAIL(CAPL_EUNSUPPORTED,
+                   "capl: --ranks=%d needs Open MPI: sudo apt install openmpi-bin libopenmpi-dev, then scripts/build", ranks);
+}
+
+/* A cluster's batch system says how many processes a host may have; a hand-written list of hosts does too. */
+static bool hosts_are_given(void)
+{
+  static const char *const names[] = {"SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "OMPI_MCA_orte_default_hostfile"};
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+    if (getenv(names[i])) return true;
+  return false;
+}
+
+typedef struct {
+  const char **words;
+  int n;
+} command;
+
+static void add(command *c, const char *word) { c->words[c->n++] = word; }
+
+/* mpirun hands its environment to processes of its own host; to others only what it is told to. */
+static void add_variables(command *c, char *names)
+{
+  for (char **e = environ; *e; e++) {
+    if (strncmp(*e, "CAPL_", 5) != 0 && strncmp(*e, "OMP_", 4) != 0) continue;
+    size_t n = strcspn(*e, "=");
+    add(c, "-x");
+    add(c, memcpy(names, *e, n));
+    names[n] = '\0';
+    names += n + 1;
+  }
+}
+
+static size_t environment_bytes(int *count)
+{
+  size_t bytes = 0;
+  *count = 0;
+  for (char **e = environ; *e; e++, ++*count) bytes += strlen(*e) + 1;
+  return bytes;
+}
+
+/* yield_when_idle: a rank that waits for the others leaves them its processor; where there are fewer processors than ranks,
+** that makes a small exchange a hundred times faster. */
+const char **mpirun_command(const char *path, int ranks, int argc, const char *const *argv)
+{
+  enum { OWN = 16, DIGITS = 16 };
+  int variables;
+  size_t text = environment_bytes(&variables) + DIGITS;
+  size_t words = (size_t)(OWN + 2 * variables + argc + 1);
+  command c = {.words = malloc(words * sizeof *c.words + text)}; /* the texts stand behind the words */
+  if (!c.words) return NULL;
+  char *digits = (char *)(c.words + words);
+  snprintf(digits, DIGITS, "%d", ranks);
+  add(&c, path);
+  add(&c, "--bind-to"), add(&c, "none");
+  add(&c, "--mca"), add(&c, "mpi_yield_when_idle"), add(&c, "1");
+  if (geteuid() == 0) add(&c, "--allow-run-as-root");
+  if (!hosts_are_given() && ranks > capl_cpu_count()) add(&c, "--oversubscribe");
+  add(&c, "-n"), add(&c, digits);
+  add_variables(&c, digits + DIGITS);
+  for (int i = 0; i < argc; i++) add(&c, argv[i]);
+  c.words[c.n] = NULL;
+  return c.words;
+}
+
+/* ---- its words ------------------------------------------------------------------------------- */
+
+/* Notes on the end of ranks. */
+static const char *const said_by_ranks[] = {
+  "Primary job  terminated normally, but",
+  "processes exited with non-zero status, thus causing",
+  "MPI_ABORT was invoked on rank",
+  "exiting improperly",
+  "without calling \"finalize\"",
+};
+
+/* A rank that was ended by a signal with its supervisor, so that nobody of ours could tell. */
+static bool put_killed(mpirun_words *w)
+{
+  int rank, number;
+  char host[64], line[256];
+  const char *p = strstr(w->text, "noticed that process rank ");
+  if (!p || sscanf(p, "noticed that process rank %d with PID %*d on node %63s exited on signal %d", &rank, host, &number) != 3)
+    return false;
+  int n = snprintf(line, sizeof line, "capl: rank %d (host %s) was ended by signal %d (%s)\n", rank, host, number,
+                   strsignal(number));
+  w->put(w->user, line, (size_t)n);
+  return true;
+}
+
+static void put_note(mpirun_words *w)
+{
+  w->text[w->len] = '\0';
+  bool known = put_killed(w);
+  for (size_t i = 0; i < sizeof said_by_ranks / sizeof *said_by_ranks; i++) known = known || strstr(w->text, said_by_ranks[i]);
+  if (!known && w->len > 0) w->put(w->user, w->text, w->len);
+  w->len = 0;
+}
+
+static bool is_rule(const char *line, size_t len)
+{
+  return len > 20 && strspn(line, "-") == len - 1;
+}
+
+/* A whole line, which stands from at on. */
+static void take_line(mpirun_words *w, size_t at)
+{
+  w->text[w->len] = '\0';
+  if (is_rule(w->text + at, w->len - at)) {
+    w->len = at;
+    if (w->note) put_note(w);
+    w->note = !w->note;
+  } else if (!w->note) {
+    w->put(w->user, w->text, w->len);
+    w->len = 0;
+  }
+}
+
+void mpirun_words_feed(mpirun_words *w, const char *text, size_t len)
+{
+  for (size_t i = 0; i < len; i++) {
+    if (w->len == sizeof w->text - 2) w->put(w->user, w->text, w->len), w->len = 0;
+    w->text[w->len++] = text[i] ? text[i] : ' ';
+    if (text[i] != '\n') continue;
+    size_t at = w->len - 1;
+    while (at > 0 && w->text[at - 1] != '\n') at--;
+    take_line(w, at);
+  }
+}
+
+void mpirun_words_end(mpirun_words *w)
+{
+  if (w->len == 0) return;
+  if (w->text[w->len - 1] != '\n') w->text[w->len++] = '\n';
+  put_note(w);
+}
