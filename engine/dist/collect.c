@@ -21,7 +21,7 @@ static double now(void)
 static capl_status check_device(const capl_world *w, const char *name, const capl_tensor *t)
 {
   bool host = w->device->backend->host_memory;
-  if (t->device == w->device || (host && t->device->backend->host_memory) || !t->device->backend->arithmetic) return CAPL_OK;
+  if (w->place.size == 1 || t->device == w->device || (host && t->device->backend->host_memory) || !t->device->backend->arithmetic) return CAPL_OK;
   return CAPL_FAIL(CAPL_EDEVICE, "%s: the tensor is on %s, the ranks work on %s", name, t->device->name, w->device->name);
 }
 
@@ -238,7 +238,9 @@ static capl_status check_pair(const capl_world *w, const char *name, const capl_
   char a[160], b[160];
   CAPL_TRY(check(w, name, send));
   CAPL_TRY(check(w, name, recv));
-  if (send->dtype == recv->dtype && capl_tensor_same_shape(send, recv)) return CAPL_OK;
+  if (send->storage == recv->storage && capl_tensor_numel(send) > 0)
+    return CAPL_FAIL(CAPL_EVALUE, "%s: sends from and receives into the same memory", name);
+  if (send->dtype == recv->dtype && capl_tensor_same_layout(send, recv)) return CAPL_OK;
   return CAPL_FAIL(send->dtype == recv->dtype ? CAPL_ESHAPE : CAPL_EDTYPE, "%s: sends %s and receives %s", name,
                    capl_tensor_describe(send, a, sizeof a), capl_tensor_describe(recv, b, sizeof b));
 }

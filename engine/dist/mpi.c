@@ -30,6 +30,7 @@ typedef struct {
 } failure;
 
 typedef struct {
+  capl_place place;
   pthread_t thread;
   pthread_mutex_t lock;
   pthread_cond_t queued, progress; /* something to do; something done */
@@ -88,7 +89,7 @@ static void work(mpi_state *s)
 static void *thread_main(void *arg)
 {
   mpi_state *s = arg;
-  capl_status status = mpi_begin();
+  capl_status status = mpi_begin(&s->place);
   pthread_mutex_lock(&s->lock);
   if (status != CAPL_OK) note_failure(s, 0, status);
   s->open = status == CAPL_OK;
@@ -138,9 +139,9 @@ static capl_status start(mpi_state *s)
 
 static capl_status open_mpi(capl_world *world, void **state)
 {
-  (void)world;
   mpi_state *s = calloc(1, sizeof *s);
   if (!s) return CAPL_FAIL(CAPL_ENOMEM, "no memory for collectives");
+  s->place = *capl_world_place(world);
   pthread_mutex_init(&s->lock, NULL);
   pthread_cond_init(&s->queued, NULL);
   pthread_cond_init(&s->progress, NULL);

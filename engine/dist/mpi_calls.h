@@ -20,8 +20,8 @@ typedef struct {
   int rank; /* root or peer */
 } mpi_job;
 
-/* All of these are called by one thread. Open: with what the environment says. EIO: MPI's words. */
-capl_status mpi_begin(void);
+/* All of these are called by one thread. EIO: MPI's words. EUNSUPPORTED: MPI has another world than the launcher. */
+capl_status mpi_begin(const capl_place *place);
 capl_status mpi_run(const mpi_job *job);
 void mpi_end(void);
 

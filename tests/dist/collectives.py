@@ -3,8 +3,9 @@
 SPDX-License-Identifier: Apache-2.0
 """
 import os
+import shutil
 
-from ranks import check, in_empty_folder, mpirun, need_mpi, on_ranks, succeed, write, CAPL
+from ranks import BUILD, CAPL, check, finish, in_empty_folder, mpirun, need_mpi, on_ranks, start, succeed, write
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 
@@ -64,6 +65,26 @@ world:print("sum " .. t:get(1))
 """
 
 
+LAUNCHED = {"OMPI_COMM_WORLD_SIZE": "2", "OMPI_COMM_WORLD_RANK": "0", "OMPI_COMM_WORLD_LOCAL_RANK": "0",
+            "OMPI_COMM_WORLD_LOCAL_SIZE": "2"}
+
+
+def without_library():
+    """A build that found no Open MPI."""
+    os.mkdir("build")
+    for name in os.listdir(BUILD):
+        if name == "capl" or (name.startswith("libcapl") and ".so" in name and "mpi" not in name):
+            shutil.copy(os.path.join(BUILD, name), "build", follow_symlinks=False)
+    status, out, err = finish(start("build/capl", "error.lua", env=LAUNCHED), 30)
+    check(status == 1 and "apt install libopenmpi-dev openmpi-bin" in err, "without Open MPI there is the line that installs it", err)
+
+
+def alien_launcher():
+    """Variables of a launcher whose MPI this is not."""
+    status, out, err = finish(start(CAPL, "error.lua", env=LAUNCHED), 30)
+    check(status == 1 and "the launcher says rank 0 of 2, MPI says rank 0 of 1" in err, "a launcher of another MPI is named", err)
+
+
 def main():
     need_mpi()
     for n in (1, 2, 3, 4):
@@ -73,11 +94,15 @@ def main():
     for n in (1, 3):
         out = succeed(n, write("refused.lua", REFUSED), what="what cannot be right is refused on every rank")
         check(out.strip() == "refused", "all was refused", out)
-    luajit = mpirun(2, "luajit", write("module.lua", MODULE), os.environ["CAPL_BUILD_DIR"])
+    # The module's sanitizers have to be there before LuaJIT loads it.
+    runtime = [f"LD_PRELOAD={os.environ['CAPL_ASAN_RUNTIME']}"] if os.environ.get("CAPL_ASAN_RUNTIME") else []
+    luajit = mpirun(2, "env", *runtime, "luajit", write("module.lua", MODULE), BUILD)
     check(luajit[0] == 0 and luajit[1].strip() == "sum 3", "ranks of the Lua module leave by themselves", luajit)
     status, out, err = on_ranks(2, write("error.lua", "--- capl: 1\nlocal w = capl.distributed()\n"
                                          "if w.rank == 1 then error('enough') end\nw:barrier()\n"), timeout=30)
     check(status == 1 and "error.lua:3: enough" in err, "a rank's error is the status of the job", (status, out, err))
+    without_library()
+    alien_launcher()
     # Memory of other processes is out of reach in many containers.
     succeed(2, os.path.join(HERE, "collectives.lua"), env={"OMPI_MCA_btl_vader_single_copy_mechanism": "none"},
             what="collectives without single copies")
