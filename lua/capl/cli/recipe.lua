@@ -16,6 +16,7 @@ local function join_ranks(words)
     if key == "device" and type(value) == "string" and (core.device()) ~= "meta" then core.device(value) end
   end
   if dist.join().rank > 0 then require("dist.still").begin() end
+  require("dist.preflight").listen()
 end
 
 --- Runs the job's recipe. opts: what run.start takes besides path and text.

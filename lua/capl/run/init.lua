@@ -38,6 +38,7 @@ local run = {
   minutes = 0, -- after which the run is stopped; 0 = never
   kept = nil, -- path of the model file to use
   in_force = nil, -- {loop, optimizers}: what train.fit uses, for settings.json
+  before_batch = nil, -- function(): called before the recipe gets its first batches
   scratch = false, -- the run's folder goes when the run ends: a dry run
 }
 
@@ -285,6 +286,7 @@ end
 
 --- A loader hands out a batch.
 function run.saw_batch(loader, batch)
+  if run.before_batch then run.before_batch() end
   run.image_shape = batch.image and batch.image.shape
   run.input_shape = run.image_shape or batch.input and batch.input.shape
   if loader.role ~= "train" then return end

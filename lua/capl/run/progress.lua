@@ -164,7 +164,8 @@ function progress:show(f, ends)
 end
 
 --- Counts a step of `images` images on this rank, as many as on the others; shows it when it is time and its loss has
--- arrived. loss: a number or a scalar tensor, read only then; lr: a number; position: share of the run that is over (that of the steps unless said).
+-- arrived. loss: a number or a scalar tensor, read only then; lr: a number; position: share of the run
+-- that is over (that of the steps unless said).
 -- out  the loss that was shown, of step meter.shown_step; else nil
 function progress:step(images, loss, lr, position)
   self.step_number = self.step_number + 1

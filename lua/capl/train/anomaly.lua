@@ -257,8 +257,8 @@ end
 
 function Anomaly:of_origin(origin, batch, lines)
   if not origin then
-    lines[#lines + 1] = agreed.size() > 1 and ("made again, this rank's part of the step gave finite numbers: it began on another rank%s"):format(
-      agreed.here():gsub("^ on", " than")) or "made again, the step gave finite numbers: where it began cannot be told"
+    lines[#lines + 1] = agreed.size() > 1 and ("made again, the step gave finite numbers%s: it began on another"):format(agreed.here())
+      or "made again, the step gave finite numbers: where it began cannot be told"
     return nil
   end
   lines[#lines + 1] = ("first not finite: %s (%d of %d values)"):format(place_of(origin), origin.values, origin.total)

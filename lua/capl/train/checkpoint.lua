@@ -247,7 +247,10 @@ local function refuse(file, lines)
 end
 
 local function tell_differences(self, file, saved)
-  local lines = exact.differences(saved.facts, self:facts(), resume.is_longer())
+  local mine = self:facts()
+  local lines = agreed.of_main(function() return exact.differences(saved.facts, mine, resume.is_longer()) end)
+  local moved = exact.moved(saved.facts, mine)
+  if moved then run.print("resume: " .. moved) end
   if #lines == 0 then return end
   if not run.setting("inexact") then refuse(file, lines) end
   for _, line in ipairs(lines) do run.print("resume, inexact: " .. line) end

@@ -4,6 +4,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
+local agreed = require "run.agreed"
 local facts = require "run.facts"
 local run = require "run"
 
@@ -37,7 +38,7 @@ function exact.facts(data, accumulate)
   return {
     version = core.version(), device = machine.device, hardware = machine.backend, isa = core.isa(), threads = machine.threads,
     precision = precision(), deterministic = run.setting("deterministic"), recipe = run.text and core.sha256(run.text), data = data,
-    accumulate = accumulate,
+    accumulate = accumulate, ranks = agreed.size(),
   }
 end
 
@@ -53,6 +54,16 @@ end
 
 -- A longer run may draw more.
 local function is_more(was, is) return was.drawn and is.drawn and (is.count or math.huge) > (was.count or math.huge) end
+
+-- On another number of ranks each has other compute threads, and evaluations other batches; neither is more than rounding.
+local function as_if_ranks_were(facts_of, ranks)
+  local out = setmetatable({threads = 0, hardware = tostring(facts_of.hardware):gsub(", %d+ threads?", "")}, {__index = facts_of})
+  out.data = {}
+  for role, data in pairs(facts_of.data or {}) do
+    out.data[role] = setmetatable({batch = role == "train" and data.batch or ranks}, {__index = data})
+  end
+  return out
+end
 
 -- Samples of one loader: what was read, and in batches of which size.
 local function compare_data(out, role, was, is, longer)
@@ -77,10 +88,20 @@ local function roles_of(a, b)
   return out
 end
 
+local function ranks_text(n) return n == 1 and "1 rank" or ("%d ranks"):format(n) end
+
+--- "1 rank, was 2" for a run that goes on with another number of ranks; nil otherwise.
+function exact.moved(was, is)
+  local before, now = was.ranks or 1, is.ranks or 1
+  if before == now then return nil end
+  return ("%s, was %d: figures agree within rounding, with shards = S and deterministic to the bit"):format(ranks_text(now), before)
+end
+
 --- Lines that say how things were when a checkpoint was saved and are now; none when all that counts is the same.
 -- longer: the run was asked to be longer than it was
 function exact.differences(was, is, longer)
   local out = {}
+  if exact.moved(was, is) then was, is = as_if_ranks_were(was, 0), as_if_ranks_were(is, 0) end
   for _, entry in ipairs(names) do
     local key, name = entry[1], entry[2]
     if was[key] ~= is[key] then out[#out + 1] = ("%s: %s, was %s"):format(name, text(is[key]), text(was[key])) end

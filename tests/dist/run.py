@@ -1,0 +1,151 @@
+"""A run of several ranks is one run: figures of one process, one folder, one voice; it goes on elsewhere, and says what differs.
+
+SPDX-License-Identifier: Apache-2.0
+"""
+import json
+import os
+import re
+import shutil
+import signal
+import time
+
+import ranks
+from ranks import CAPL, MPIRUN, check, finish, mpirun, start, succeed, write
+
+RECIPE = """--- capl: 1
+local p = capl.params {steps = 12, batch = 8, shared = true, part = false, max_time = "none", eval_every = "auto", every = 5, slow = 0}
+capl.manual_seed(3)
+local function source(n, seed)
+  return data.captcha{count = n, seed = seed, length = 2, charset = "AB", width = 32, height = 16, fixed = true}
+end
+local world = capl.distributed()
+local model = nn.Sequential{nn.Conv2d(1, 4, 3, {padding = 1}), nn.ReLU(), nn.MaxPool2d(4), nn.Flatten(), nn.Linear(4 * 4 * 8, 4)}
+local shard = nil
+if not p.shared then shard = false end
+local train_loader = data.loader{source = source(p.part and 90 + world.rank or 200, 1), role = "train", batch = p.batch, shard = shard}
+local val = data.loader{source = source(29, 2), role = "val", batch = p.batch}
+capl.model(model, {output = "text", charset = "AB", length = 2})
+local opt = optim.AdamW(model:parameters(), {lr = 3e-3})
+local function loss(output, batch)
+  local t = capl.clock()
+  while capl.clock() - t < p.slow do end
+  return nn.multilabel_soft_margin(output, batch.onehot)
+end
+if p.steps == 0 then
+  -- the figures of weights that are the same everywhere
+  local meter = train.evaluate(model, val, {loss = loss})
+  local r = meter:result()
+  print(("figures %.17g %.17g %.17g %d %s"):format(meter.loss, r.exact, r.confidence, r.n, meter:confusion_line()))
+  for _, e in ipairs(meter:samples().wrong) do print("figures", e.id, e.read, e.truth, e.edits) end
+  for _, e in ipairs(meter:samples().right) do print("figures", e.id, e.read) end
+else
+  train.fit{model = model, train = train_loader, val = val, loss = loss, optimizer = opt, steps = p.steps, max_time = p.max_time,
+    eval_every = p.eval_every, checkpoint = {every = p.every}, monitor_every = 0}
+  print(("rank %d is done: %s"):format(world.rank, capl.run_folder()))
+end
+"""
+
+
+def lines_of(out, word):
+    return sorted(line for line in out.splitlines() if line.split("] ")[-1].startswith(word))
+
+
+def fresh(text=RECIPE):
+    shutil.rmtree("runs", ignore_errors=True)
+    write("r.lua", text)
+
+
+def metrics(folder):
+    return [json.loads(line) for line in open(f"runs/{folder}/metrics.jsonl", encoding="utf-8")]
+
+
+def evaluation_is_that_of_one():
+    fresh()
+    one = lines_of(succeed(1, "r.lua", "--steps=0", what="an evaluation"), "figures")
+    check(len(one) > 3, "an evaluation says something", str(one))
+    out = succeed(3, "r.lua", "--steps=0", what="an evaluation")
+    told = sorted(re.sub(r"^\[[^]]*\] ", "", line) for line in lines_of(out, "figures"))
+    check(told == sorted(one * 3), "three ranks count to the bit what one counts", f"{told}\n{one}")
+
+
+def one_folder_and_voice():
+    fresh()
+    out = succeed(2, "r.lua", what="a run")
+    check(os.listdir("runs") == ["r"], "a run of two ranks has one folder", str(os.listdir("runs")))
+    check(len(re.findall("rank . is done: runs/r$", out, re.M)) == 2, "both ranks know it", out)
+    check(out.count("keep: runs/r/best.capl") == 1 and out.count("ranks 2 on 1 host (mpi): all-reduce") == 1,
+          "one rank speaks for both, and tells how fast they are", out)
+    result = json.load(open("runs/r/result.json", encoding="utf-8"))
+    check(result["images"] == 12 * 8 * 2 and result["steps"] == 12, "images are those of both ranks", str(result))
+    check(metrics("r")[-1]["val_n"] == 29, "an evaluation counts every image once", str(metrics("r")[-1]))
+    return result
+
+
+def goes_on_elsewhere():
+    """The run of two ranks before, on one, with as many images a step."""
+    status, out, err = finish(start(CAPL, "r.lua", "--resume", "--steps=20", "--batch=16"), 60)
+    check(status == 0 and "resumed: runs/r/checkpoints/step-000012.capl" in out and os.listdir("runs") == ["r"],
+          "a run of two ranks goes on with one", f"{status}\n{out}\n{err}")
+    check("resume: 1 rank, was 2" in out, "which is told", out)
+    result = json.load(open("runs/r/result.json", encoding="utf-8"))
+    check(result["steps"] == 20 and result["images"] == 200 + 7 * 16, "steps and images go on", str(result))
+
+
+def stops_together():
+    fresh()
+    process = start(*MPIRUN, "-n", "2", CAPL, "r.lua", "--steps=4000", "--slow=0.01", "--every=10000")
+    until = time.monotonic() + 20
+    while time.monotonic() < until and not os.path.exists("runs/r/metrics.jsonl"):
+        time.sleep(0.05)
+    time.sleep(0.7)
+    children = [int(pid) for pid in os.listdir("/proc") if pid.isdigit() and parent_is(pid, process.pid)]
+    for pid in children[:1]:
+        os.kill(pid, signal.SIGINT)  # one rank alone was asked
+    status, out, err = finish(process, 30)
+    files = os.listdir("runs/r/checkpoints")
+    check(status == 130 and len(files) == 1, "both ranks save and stop when one is asked", f"{status} {files}\n{out}\n{err}")
+    check(out.count("--resume goes on from it") == 1, "and say how to go on", out)
+    step = int(re.search(r"step-(\d+)", files[0]).group(1))
+    out = succeed(2, "r.lua", "--resume", f"--steps={step + 2}", "--slow=0", what="a stopped run that goes on")
+    check(f"step {step} of" in out, "they go on where they stopped", out)
+
+
+def parent_is(pid, wanted):
+    try:
+        return int(open(f"/proc/{pid}/stat", encoding="utf-8").read().rsplit(")", 1)[1].split()[1]) == wanted
+    except (OSError, IndexError):
+        return False
+
+
+def differences_are_told():
+    fresh()
+    words = [":", "-n", "1", CAPL, "r.lua"]
+    for other, text in (
+            (["--batch=4"], "has another setting batch than rank 0"), (["--part"], None)):
+        if text is None:
+            status, out, err = mpirun(2, CAPL, "r.lua", *other)
+            text = "sees other train data than rank 0"
+        else:
+            status, out, err = mpirun(1, CAPL, "r.lua", *words, *other)
+        check(status == 1 and re.search(r"preflight: rank 1 \(host [^)]+\) " + text, err + out),
+              "ranks that differ are told before the first step", f"{status}\n{out}\n{err}")
+
+
+def time_ends_all():
+    fresh()
+    out = succeed(2, "r.lua", "--shared=false", "--steps=100000", "--max_time=1s", "--every=100000", what="a run with a time box")
+    check("max_time = 0:01 is over" in out, "a time box ends all ranks at one step", out)
+    check("each of the 2 ranks reads all of it" in out, "a train loader that is not shared is a warning", out)
+
+
+def main():
+    evaluation_is_that_of_one()
+    one_folder_and_voice()
+    goes_on_elsewhere()
+    stops_together()
+    time_ends_all()
+    differences_are_told()
+
+
+ranks.need_mpi()
+ranks.in_empty_folder(main)
