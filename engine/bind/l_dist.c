@@ -281,6 +281,13 @@ static int dist_step(lua_State *L)
   return 0;
 }
 
+/* dist.watchdog(seconds) */
+static int dist_watchdog(lua_State *L)
+{
+  capl_world_watchdog(check_world(L), luaL_checknumber(L, 1));
+  return 0;
+}
+
 /* dist.hold(reason or nil) */
 static int dist_hold(lua_State *L)
 {
@@ -315,7 +322,7 @@ void bind_open_dist(lua_State *L)
       {"all_reduce", dist_all_reduce}, {"broadcast", dist_broadcast}, {"all_gather", dist_all_gather},
       {"reduce_scatter", dist_reduce_scatter}, {"exchange", dist_exchange}, {"barrier", dist_barrier},
       {"traffic", dist_traffic},       {"tell", dist_tell},         {"step", dist_step},
-      {"hold", dist_hold},             {NULL, NULL}};
+      {"hold", dist_hold},             {"watchdog", dist_watchdog},             {NULL, NULL}};
   static const luaL_Reg methods[] = {{"wait", work_wait}, {"done", work_done}, {NULL, NULL}};
   luaL_newmetatable(L, WORK_TYPE);
   lua_newtable(L);

@@ -60,6 +60,7 @@ capl_status capl_world_tell(capl_world *w, const void *mine, size_t len, capl_me
 }
 
 void capl_world_step(capl_world *w, int64_t step) { watch_set_step(w->watch, step); }
+void capl_world_watchdog(capl_world *w, double seconds) { watch_set_seconds(w->watch, seconds); }
 void capl_world_hold(capl_world *w, const char *reason) { watch_set_hold(w->watch, reason); }
 
 bool capl_world_fail(int status, const char *message)

@@ -54,7 +54,7 @@ static bool waits_for(const watch_status *s, char *text)
 
 static const char *step_text(const watch_status *s, char *text)
 {
-  if (s->step < 0) snprintf(text, NAME, "before its first step");
+  if (s->step < 0) snprintf(text, NAME, "before the first step");
   else snprintf(text, NAME, "in step %lld", (long long)s->step);
   return text;
 }
@@ -92,7 +92,7 @@ static bool find_dead(const court *c, int rank)
   if (!v->gone || v->status.left_s >= 0 || v->gone_s < DIED_S) return false;
   char a[NAME], b[NAME], d[NAME];
   return find(c, rank, VERDICT_STATUS, "its own last lines tell why, or dmesg when memory ran out; " RESUME,
-              "%s died %s%s", who(c, rank, a), v->known ? step_text(&v->status, b) : "before its first step",
+              "%s died %s%s", who(c, rank, a), v->known ? step_text(&v->status, b) : "before the first step",
               others_wait(c, rank, d));
 }
 
@@ -203,8 +203,9 @@ static bool find_late(const court *c, int s, int r)
                 "%s has not answered for %.1f s: %s %s; the others wait for it", who(c, s, a), v->heard_s, x,
                 step_text(&w->status, b));
   return find(c, s, VERDICT_STATUS, "--watchdog=SECONDS gives slow steps more time; " RESUME,
-              "%s has kept the others waiting for %.1f s: %s %s; it answers, but is busy %s", who(c, s, a), waited(w), x,
-              step_text(&w->status, b), step_text(&v->status, d));
+              "%s has kept the others waiting for %.1f s: %s %s; it answers, but does something else%s%s", who(c, s, a),
+              waited(w), x, step_text(&w->status, b), v->status.step == w->status.step ? "" : " ",
+              v->status.step == w->status.step ? "" : step_text(&v->status, d));
 }
 
 /* What rank s, which rank r waits for, is found to do. */
@@ -283,6 +284,15 @@ void watch_judge(watch *w, int me, const watch_view *views, const watch_member *
              .members = members, .out = out};
   if (!find_any(&c) || out->finding != WATCH_NOTE) return;
   if (!watch_first_note(w, out->rank, views[out->rank].status.hold)) *out = (watch_verdict){.rank = -1};
+}
+
+watch_finding watch_judge_end(watch *w, double seconds, watch_verdict *out)
+{
+  if (seconds <= watch_seconds(w)) return WATCH_WELL;
+  court c = {.out = out};
+  find(&c, -1, VERDICT_STATUS, "the run itself is complete: what it has saved is there",
+       "all ranks have done their work, but have not ended together for %.1f s", seconds);
+  return WATCH_LOST;
 }
 
 /* When rank 0 itself is lost the others cannot agree who says it. If its process died its host still shows what the next

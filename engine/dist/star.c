@@ -45,6 +45,7 @@ struct star {
   char *all;      /* the answer: lengths, then texts */
   size_t all_len;
   bool has_all, ending, bye, lost;
+  double bye_at;
   double left_at, last_beat, last_round;
   watch_verdict verdict;
 };
@@ -194,7 +195,7 @@ static bool frame_take(star *s, int rank, const wire_frame *f)
     case WIRE_TELL: return host && told_add(s, rank, f->data, f->len);
     case WIRE_ALL: return !host && (all_deliver(s, f->data, f->len), true);
     case WIRE_BYE: return !host && (s->bye = true, pthread_cond_broadcast(&s->answered), true);
-    case WIRE_VERDICT: return !host && verdict_take(s, f);
+    case WIRE_VERDICT: return verdict_take(s, f);
     default: return false;
   }
 }
@@ -261,8 +262,9 @@ static void forgive(star *s, double now)
 
 static watch_finding judge(star *s, double now)
 {
-  if (s->bye) return WATCH_WELL;
-  if (s->verdict.finding == WATCH_LOST) return WATCH_LOST; /* rank 0 has judged */
+  if (s->bye) return s->bye_at = s->bye_at > 0 ? s->bye_at : now, watch_judge_end(s->watch, now - s->bye_at, &s->verdict);
+  if (s->verdict.finding == WATCH_LOST) return WATCH_LOST; /* another has judged: rank 0, or one that thought it lost */
+  watch_status_now(s->watch, &s->views[s->rank].status);
   for (int r = 0; r < s->size; r++) {
     s->views[r].heard_s = now - s->heard[r];
     s->views[r].gone_s = now - s->gone[r];
@@ -298,12 +300,13 @@ static void end_here(star *s)
   if (watch_speaks(s->rank, s->size, &v, s->views, s->members)) watch_say(&v);
   v.said = true;
   lock(s);
-  for (int i = 0; s->rank == 0 && i < s->n_links; i++) wire_put(&s->links[i], WIRE_VERDICT, &v, sizeof v, NULL, 0);
+  for (int i = 0; i < s->n_links; i++) wire_put(&s->links[i], WIRE_VERDICT, &v, sizeof v, NULL, 0);
   links_flush(s);
   s->lost = true;
+  bool failed = s->views[s->rank].status.status != 0; /* it is about to say so, and to end, itself */
   pthread_cond_broadcast(&s->answered);
   unlock(s);
-  watch_end_process(&v);
+  if (!failed) watch_end_process(&v);
 }
 
 /* ---- the thread ------------------------------------------------------------------------------- */

@@ -64,7 +64,21 @@ void watch_free(watch *w)
   free(w);
 }
 
-double watch_seconds(const watch *w) { return w->seconds; }
+void watch_set_seconds(watch *w, double seconds)
+{
+  if (!w) return;
+  pthread_mutex_lock(&w->lock);
+  w->seconds = seconds > 0 ? seconds : DEFAULT_S;
+  pthread_mutex_unlock(&w->lock);
+}
+
+double watch_seconds(watch *w)
+{
+  pthread_mutex_lock(&w->lock);
+  double seconds = w->seconds;
+  pthread_mutex_unlock(&w->lock);
+  return seconds;
+}
 int watch_size(const watch *w) { return w->size; }
 
 bool watch_first_note(watch *w, int rank, const char *reason)
@@ -75,9 +89,9 @@ bool watch_first_note(watch *w, int rank, const char *reason)
   return true;
 }
 
-double watch_every(const watch *w)
+double watch_every(watch *w)
 {
-  double every = w->seconds / 6;
+  double every = watch_seconds(w) / 6;
   return every < BEAT_MOST_S ? every : BEAT_MOST_S;
 }
 

@@ -16,6 +16,8 @@ typedef struct watch watch;
 /* seconds that a rank may keep the others waiting; 0 = 60. */
 CAPL_API capl_status watch_new(int rank, int size, double seconds, watch **out);
 CAPL_API void watch_free(watch *w);
+/* Changes them; 0 = 60. */
+CAPL_API void watch_set_seconds(watch *w, double seconds);
 
 /* ---- notes of the program's thread; w may be NULL: a world of one ------------------------------- */
 
@@ -82,6 +84,9 @@ typedef struct {
 /* Looks at all ranks (views[rank], members[rank]) and says what is wrong, if anything. me: who looks. A note is made once. */
 CAPL_API void watch_judge(watch *w, int me, const watch_view *views, const watch_member *members, watch_verdict *out);
 
+/* When all ranks have done their work: whether ending together, which MPI does by itself, takes too long. */
+CAPL_API watch_finding watch_judge_end(watch *w, double seconds, watch_verdict *out);
+
 /* Which rank says it: rank 0, or the first that can when that one is lost; nobody when who failed says it itself. */
 CAPL_API bool watch_speaks(int me, int size, const watch_verdict *v, const watch_view *views, const watch_member *members);
 /* Through the functions of capl_world_on_lost; the second may not return. */
@@ -94,8 +99,8 @@ CAPL_API void watch_forgive(watch *w, double seconds);
 CAPL_API bool watch_same_error(watch *w, const watch_status *other);
 
 /* Seconds between two heartbeats; that a rank may keep the others waiting; ranks. */
-CAPL_API double watch_every(const watch *w);
-CAPL_API double watch_seconds(const watch *w);
+CAPL_API double watch_every(watch *w);
+CAPL_API double watch_seconds(watch *w);
 CAPL_API int watch_size(const watch *w);
 /* Whether this hold of a rank has not been noted yet. */
 CAPL_API bool watch_first_note(watch *w, int rank, const char *reason);

@@ -17,7 +17,7 @@ typedef enum {
   WIRE_TELL,      /* to rank 0: my message */
   WIRE_ALL,       /* from rank 0: those of all */
   WIRE_BYE,       /* from rank 0: everybody's is */
-  WIRE_VERDICT,   /* from rank 0: a rank is lost: a watch_verdict */
+  WIRE_VERDICT,   /* a rank is lost: a watch_verdict */
 } wire_kind;
 
 typedef struct {

@@ -159,6 +159,8 @@ CAPL_API void capl_messages_free(capl_messages *messages);
 CAPL_API void capl_world_step(capl_world *world, int64_t step);
 /* While a reason is set, no rank is taken for hanging because of this one: "compiling", "evaluating". NULL takes it back. */
 CAPL_API void capl_world_hold(capl_world *world, const char *reason);
+/* Changes the seconds that a rank may keep the others waiting; 0 = 60. */
+CAPL_API void capl_world_watchdog(capl_world *world, double seconds);
 /* What the program does when a rank is lost and the job is over, from a thread of the engine: say prints it (on one rank
 ** alone), end ends the process with that status: 75, or the lost rank's own when it ended with an error. Without them calls
 ** that wait for the rank fail with EIO. Set before joining. */

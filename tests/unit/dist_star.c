@@ -224,7 +224,7 @@ static void garbage_from_a_rank_ends_its_connection_and_the_call(void **state)
   pthread_create(&threads[1], NULL, be_strange, &jobs[1]);
   for (int r = 0; r < 2; r++) pthread_join(threads[r], NULL);
   assert_non_null(strstr(jobs[0].error, "rank 1 (host h1, process"));
-  assert_non_null(strstr(jobs[0].error, "died before its first step"));
+  assert_non_null(strstr(jobs[0].error, "died before the first step"));
 }
 
 static void a_message_of_many_megabytes_is_refused_by_name(void **state)

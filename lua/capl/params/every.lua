@@ -54,6 +54,15 @@ local function apply_monitor(value)
   return value, nil, true
 end
 
+-- Of a world alone; a process without others has nobody to wait for.
+local function apply_watchdog(value)
+  if type(value) ~= "number" or not (value >= 1 and value <= 86400) then
+    core.error{code = "value", message = ("watchdog is a number of seconds from 1 to 86400, not '%s'"):format(tostring(value))}
+  end
+  if core.dist.joined() then core.dist.watchdog(value) end
+  return value, nil, value == 60
+end
+
 -- A bare --resume is true; anything else is a run or a checkpoint.
 local function resume_text(text)
   if text == true or text == "true" then return true end
@@ -101,6 +110,7 @@ return {
   {key = "autotune", default = "auto", doc = "auto, true, false: time the candidates of a GPU's ops", apply = apply_autotune},
   {key = "monitor_every", default = 1, doc = "seconds between two readings of power, load, memory, temperature; 0: none",
     apply = apply_monitor},
+  {key = "watchdog", default = 60, doc = "of several ranks: seconds that one may keep the others waiting", apply = apply_watchdog},
   {key = "quiet", default = false, doc = "print the last line only, and what the recipe itself prints", apply = speaks("quiet")},
   {key = "json", default = false, doc = "print one JSON object per line: metrics, progress, texts, result", apply = speaks("json")},
   {key = "resume", default = false, doc = "goes on with the newest run of this recipe, or with a run's folder or checkpoint",

@@ -1,0 +1,131 @@
+-- agree.lua: what ranks decide alike at the end of a step: whether to stop, and what time it is.
+--
+-- Votes cost one short exchange through the star, so they are not cast at every step: rank 0 names the step of the next one, by
+-- its own clock about a quarter of a second away, in the answer that all ranks get. Between two exchanges the last decisions
+-- hold, the same on every rank: whoever decides by them decides as all others do.
+-- SPDX-License-Identifier: Apache-2.0
+local core = ...
+
+local check = require "check"
+
+local EVERY = 0.25 -- seconds between two exchanges
+local MOST = 1000 -- steps, should the clock stand still
+local GROWTH = 4 -- from one gap to the next: the first steps are no measure of the others
+
+local agree = {}
+
+-- How the votes of all ranks become one decision. all: list of votes by rank, false where a rank has cast none.
+local rules = {}
+
+--- The first that is there, in order of ranks.
+function rules.first(all)
+  for _, vote in ipairs(all) do
+    if vote then return vote end
+  end
+end
+
+--- Rank 0's.
+function rules.main(all) return all[1] or nil end
+
+--- Whether any says so.
+function rules.any(all) return rules.first(all) and true or nil end
+
+function rules.sum(all)
+  local sum
+  for _, vote in ipairs(all) do sum = vote and (sum or 0) + vote or sum end
+  return sum
+end
+
+--- {most, most_rank, least, least_rank}
+function rules.range(all)
+  local range
+  for i, vote in ipairs(all) do
+    if vote then
+      range = range or {most = vote, most_rank = i - 1, least = vote, least_rank = i - 1}
+      if vote > range.most then range.most, range.most_rank = vote, i - 1 end
+      if vote < range.least then range.least, range.least_rank = vote, i - 1 end
+    end
+  end
+  return range
+end
+
+--- What can be voted on.
+local votes_known = {
+  stop = "first", -- the signal that a rank was asked to end by
+  over = "any", -- a rank's own reason to end: its time, its data
+  seconds = "main", -- the clock
+  memory = "range", -- bytes in use
+  images = "sum", -- per second
+}
+
+local Agreement = {}
+Agreement.__index = Agreement
+
+--- world: tell, rank. clock() -> seconds.
+function agree.new(world, clock)
+  return setmetatable({world = world, clock = clock, steps = 0, due = 1, gap = 1, decisions = {}}, Agreement)
+end
+
+-- Steps from this exchange to the next, which rank 0 says to all.
+local function next_gap(self, now)
+  local gap = 1
+  if self.last then
+    local step = (now - self.last) / self.gap
+    gap = step > 0 and math.floor(EVERY / step) or MOST
+  end
+  self.last = now
+  return math.max(1, math.min(gap, GROWTH * self.gap, MOST))
+end
+
+local function decide(texts)
+  local cast, decisions = {}, {}
+  for i, text in ipairs(texts) do cast[i] = core.json_decode(text) end
+  for key, rule in pairs(votes_known) do
+    local all = {}
+    for i, votes in ipairs(cast) do all[i] = votes[key] or false end
+    decisions[key] = rules[rule](all)
+  end
+  return decisions, cast[1].gap
+end
+
+local function exchange(self, votes)
+  local mine, now = {}, self.clock()
+  for key, vote in pairs(votes) do
+    if not votes_known[key] then
+      check.fail("agree.step", ("there is no vote '%s'"):format(key), "give stop, over, memory or images")
+    end
+    mine[key] = vote
+  end
+  mine.seconds = now
+  if self.world.rank == 0 then mine.gap = next_gap(self, now) end
+  self.decisions, self.gap = decide(self.world:tell(require("run.json").encode(mine)))
+  self.due = self.steps + self.gap
+  if self.world.rank == 0 then self.last = now end
+end
+
+--- The end of a step, on every rank. votes: {stop, over, memory, images}, or a function that gives them, called only when they
+--- are asked for. -> {stop, over, seconds, memory, images} as all ranks have agreed on last; whether that was just now
+function Agreement:step(votes)
+  self.steps = self.steps + 1
+  if self.steps < self.due then return self.decisions, false end
+  if type(votes) == "function" then votes = votes() end
+  exchange(self, votes or {})
+  return self.decisions, true
+end
+
+-- ---- of this process ----
+
+local ours
+
+--- The same for the world of this process; the watchdog learns the number of the step that begins.
+function agree.step(votes)
+  if not ours then ours = agree.new(require("dist").world(), core.clock) end
+  local decisions, fresh = ours:step(votes)
+  core.dist.step(ours.steps + (agree.before or 0) + 1)
+  return decisions, fresh
+end
+
+--- Steps of the run that were made before this process began: a run that was resumed counts on.
+function agree.resumed(steps) agree.before = steps end
+
+return agree
