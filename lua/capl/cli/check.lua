@@ -1,5 +1,5 @@
 -- check.lua: `capl check RECIPE`: the recipe's first step on device meta, where tensors have shapes but no numbers; with
--- --ranks=N what the recipe would do on N GPUs.
+-- --ranks=N what the recipe would do on N GPUs, too.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
@@ -37,14 +37,13 @@ local function print_json(path)
     batch = run.image_shape and run.image_shape[1], parameters = hooks.model and hooks.model:parameter_count()} .. "\n")
 end
 
--- The recipe's own words, whether --json was one, and the number of --ranks=N.
-local function without_own(job)
-  local words, found, ranks = {}, false, job.ranks
-  for _, word in ipairs(job.args) do
-    local given = word:match("^%-%-ranks=(%d+)$")
-    if given then ranks = tonumber(given) elseif word == "--json" then found = true else words[#words + 1] = word end
+-- The recipe's own words, and whether --json was one.
+local function without_json(args)
+  local words, found = {}, false
+  for _, word in ipairs(args) do
+    if word == "--json" then found = true else words[#words + 1] = word end
   end
-  return words, found, ranks and ranks > 0 and ranks or nil
+  return words, found
 end
 
 -- A recipe without a step has nothing to check.
@@ -59,14 +58,15 @@ local function print_plan(job, words, ranks, as_json)
   if not seen then no_step(job) end
   local figures = plan.figures(seen, ranks)
   if as_json then return core.sys.out(json.encode(plan.values(figures)) .. "\n") end
+  print_summary()
   core.sys.out(plan.title(job, ranks))
   for _, line in ipairs(plan.lines(figures)) do core.sys.out(line .. "\n") end
   core.sys.out(job.recipe .. ": ok\n")
 end
 
 local function main(job)
-  local words, as_json, ranks = without_own(job)
-  if ranks then return print_plan(job, words, ranks, as_json) end
+  local words, as_json = without_json(job.args)
+  if job.ranks and job.ranks > 1 then return print_plan(job, words, job.ranks, as_json) end
   core.device("meta")
   run.on("step", function() core.sys.unwind() end)
   local ended = recipe.execute(job, {mode = "check", args = words, quiet = true})
