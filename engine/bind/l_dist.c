@@ -51,11 +51,12 @@ static int dist_place(lua_State *L)
   return 1;
 }
 
-/* dist.join(device, watchdog seconds or 0) -> place, name of the backend, list of every rank's host */
+/* dist.join(device, watchdog seconds or 0, recipe or nil) -> place, name of the backend, list of every rank's host */
 static int dist_join(lua_State *L)
 {
   capl_world *world = capl_world_get();
-  capl_world_options options = {.device = bind_opt_device(L, 1), .watchdog = luaL_optnumber(L, 2, 0)};
+  capl_world_options options = {.device = bind_opt_device(L, 1), .watchdog = luaL_optnumber(L, 2, 0),
+                                .recipe = luaL_optstring(L, 3, NULL)};
   if (!world) bind_check(L, capl_world_join(&options, &world), NULL);
   const capl_place *place = capl_world_place(world);
   push_place(L, place);

@@ -116,7 +116,9 @@ static void set_environment(void)
 {
   setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0); /* ranks may share a processor */
   setenv("OMPI_MCA_opal_signal", "", 0);           /* who dies by a signal is told of in one line, not in thirty */
-  if (!may_read_memory()) setenv("OMPI_MCA_btl_vader_single_copy_mechanism", "none", 0);
+  if (may_read_memory()) return;
+  setenv("OMPI_MCA_btl_vader_single_copy_mechanism", "none", 0); /* Open MPI 4 */
+  setenv("OMPI_MCA_smsc", "^cma", 0);                            /* Open MPI 5 */
 }
 
 static capl_status raise_failure(const failure *f)

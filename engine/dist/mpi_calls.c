@@ -23,6 +23,7 @@ enum { EAGER_TESTS = 200, LAZY_TESTS = 2000, NAP_NS = 50000, LONG_NAP_NS = 50000
 atomic_bool mpi_given_up;
 
 static MPI_Comm comm = MPI_COMM_NULL;
+static bool ours; /* MPI was begun here, not by another part of the program */
 static int size, own_rank;
 static size_t piece = (size_t)1 << 30; /* bytes that one call of MPI takes, whose counts are ints */
 static float *wide; /* HALVES numbers for every rank: 16-bit ones are reduced as f32 and rounded once */
@@ -345,10 +346,12 @@ static capl_status check_ranks(const capl_place *place)
 
 capl_status mpi_begin(const capl_place *place)
 {
-  int given;
+  int given, begun = 0;
   show_symbols();
   read_piece();
-  MPI_TRY(MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &given));
+  MPI_TRY(MPI_Initialized(&begun));
+  if (!begun) MPI_TRY(MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &given));
+  ours = !begun;
   MPI_TRY(MPI_Comm_dup(MPI_COMM_WORLD, &comm)); /* other users of MPI in this process have messages of their own */
   MPI_TRY(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
   MPI_TRY(MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN));
@@ -362,5 +365,5 @@ void mpi_end(void)
   free(wide);
   wide = NULL;
   MPI_Comm_free(&comm);
-  MPI_Finalize();
+  if (ours) MPI_Finalize();
 }

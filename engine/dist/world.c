@@ -56,13 +56,13 @@ static capl_status open_library(capl_world *w, int which, world_library *out)
 }
 
 /* Tensors of processors travel by MPI, which only its own launcher can start. */
-static capl_status check_launch(const capl_world *w)
+static capl_status check_launch(const capl_world *w, const char *recipe)
 {
   int n = w->place.size;
   if (!w->device->backend->host_memory || w->place.launch == CAPL_LAUNCH_MPI) return CAPL_OK;
   CAPL_FAIL(CAPL_EUNSUPPORTED, "%d ranks that %s started are on device %s, where they need MPI", n,
             w->place.launch == CAPL_LAUNCH_TORCHRUN ? "torchrun" : "capl", w->device->name);
-  capl_error_hint("start them by MPI: capl RECIPE --device=cpu --ranks=%d, or mpirun -n %d capl RECIPE", n, n);
+  capl_error_hint("start them by MPI: capl %s --device=cpu --ranks=%d, or mpirun -n %d capl %s --device=cpu", recipe, n, n, recipe);
   return CAPL_EUNSUPPORTED;
 }
 
@@ -84,11 +84,11 @@ static capl_world *new_world(const capl_world_options *o, const capl_place *plac
   return w;
 }
 
-static capl_status join_others(capl_world *w)
+static capl_status join_others(capl_world *w, const char *recipe)
 {
   CAPL_TRY(watch_new(w->place.rank, w->place.size, w->watchdog, &w->watch));
   if (!w->device->backend->arithmetic) return CAPL_OK; /* nothing is computed, so nobody is waited for */
-  CAPL_TRY(check_launch(w));
+  CAPL_TRY(check_launch(w, recipe ? recipe : "RECIPE"));
   if (w->place.launch == CAPL_LAUNCH_MPI) CAPL_TRY(open_library(w, OF_MPI, &w->mpi));
   CAPL_TRY(world_connect(w));
   if (w->device->backend->host_memory) w->collectives = w->mpi;
@@ -114,7 +114,7 @@ capl_status capl_world_join(const capl_world_options *options, capl_world **out)
   capl_world *w = new_world(options, &place);
   if (!w) return CAPL_FAIL(CAPL_ENOMEM, "no memory for a world of %d ranks", place.size);
   snprintf(w->hosts[place.rank], CAPL_HOST_NAME, "%s", place.host);
-  capl_status status = place.size > 1 ? join_others(w) : CAPL_OK;
+  capl_status status = place.size > 1 ? join_others(w, options->recipe) : CAPL_OK;
   if (status != CAPL_OK) return free_world(w), status;
   *out = joined = w;
   return CAPL_OK;

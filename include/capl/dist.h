@@ -46,6 +46,7 @@ typedef struct capl_world capl_world;
 typedef struct {
   capl_device *device; /* whose tensors the collectives move; decides between NCCL and MPI */
   double watchdog;     /* seconds that a rank may keep the others waiting; 0 = 60 */
+  const char *recipe;  /* for the line that would start it otherwise; may be NULL */
 } capl_world_options;
 
 /* Joins the ranks this process was started with: star, collectives, heartbeats. Once per process; every rank calls it.

@@ -85,6 +85,14 @@ def alien_launcher():
     check(status == 1 and "the launcher says rank 0 of 2, MPI says rank 0 of 1" in err, "a launcher of another MPI is named", err)
 
 
+def other_launchers():
+    """Ranks on processors that something else than mpirun started."""
+    torchrun = {"RANK": "0", "WORLD_SIZE": "2", "LOCAL_RANK": "0", "MASTER_ADDR": "localhost", "MASTER_PORT": "29500"}
+    status, out, err = finish(start(CAPL, "error.lua", env=torchrun), 30)
+    check(status == 1 and "torchrun started are on device cpu" in err
+          and "capl error.lua --device=cpu --ranks=2, or mpirun -n 2 capl error.lua" in err, "torchrun on processors is told of mpirun", err)
+
+
 def main():
     need_mpi()
     for n in (1, 2, 3, 4):
@@ -103,6 +111,7 @@ def main():
     check(status == 1 and "error.lua:3: enough" in err, "a rank's error is the status of the job", (status, out, err))
     without_library()
     alien_launcher()
+    other_launchers()
     # Memory of other processes is out of reach in many containers.
     succeed(2, os.path.join(HERE, "collectives.lua"), env={"OMPI_MCA_btl_vader_single_copy_mechanism": "none"},
             what="collectives without single copies")

@@ -15,7 +15,7 @@ local function join_ranks(words)
     local key, value = options.split(word)
     if key == "device" and type(value) == "string" and (core.device()) ~= "meta" then core.device(value) end
   end
-  if dist.join().rank > 0 then require("dist.still").begin() end
+  if dist.join{recipe = run.recipe}.rank > 0 then require("dist.still").begin() end
   require("dist.preflight").listen()
 end
 

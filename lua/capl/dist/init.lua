@@ -11,7 +11,8 @@ local dist = {is_world = world.is_world}
 
 local joined -- the world, once there is one
 
---- Joins the ranks this process was started with, once; device: where the collectives' tensors are, nil = the default one.
+--- Joins the ranks this process was started with, once; device: where the collectives' tensors are, nil = the default one;
+-- recipe: for messages.
 -- out  the world
 -- errs value: variables of launchers contradict each other; unsupported: what moves tensors between ranks is not installed;
 -- io: another rank cannot be reached
@@ -21,7 +22,7 @@ function dist.join(opts)
     return joined
   end
   opts = opts or {}
-  joined = world.new(core.dist.join(opts.device, opts.watchdog or 0))
+  joined = world.new(core.dist.join(opts.device, opts.watchdog or 0, opts.recipe))
   if joined.size > 1 then require("dist.parallel").install(joined) end -- optimisers average their gradients from now on
   return joined
 end
