@@ -143,6 +143,7 @@ void bind_open_capture(lua_State *L);
 void bind_open_monitor(lua_State *L);
 void bind_open_dist(lua_State *L);
 void bind_open_buckets(lua_State *L);
+void bind_open_gradient(lua_State *L);
 
 /* Lets captured steps go, whose memory nobody else can use; they are recorded anew when they are next called. Returns
 ** whether there were any (l_capture.c). */

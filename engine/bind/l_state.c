@@ -377,6 +377,7 @@ static void open_core(lua_State *L)
   bind_open_monitor(L);
   bind_open_dist(L);
   bind_open_buckets(L);
+  bind_open_gradient(L);
   lua_setfield(L, LUA_REGISTRYINDEX, CORE);
   lua_getfield(L, LUA_REGISTRYINDEX, LIBRARY);
   set_iterators(L);

@@ -204,7 +204,7 @@ static void count_awaited(const node_list *list)
   if (!waiting.ready) return;
   for (size_t k = 0; k < list->count; k++) {
     const capl_node *node = list->items[k];
-    if (node->segment) waiting.segments++;
+    if (segment_runs_calls(node)) waiting.segments++;
     for (int i = 0; i < node->n_in; i++) {
       capl_grad_slot *slot = awaited(&node->edges[i]);
       if (slot) slot->pending++;
@@ -227,7 +227,7 @@ static capl_status run_all(const node_list *list)
 {
   for (size_t k = 0; k < list->count; k++) {
     capl_node *node = list->items[k];
-    bool segment = node->segment != NULL;
+    bool segment = segment_runs_calls(node);
     CAPL_TRY(run_rule(node));
     if (waiting.ready) CAPL_TRY(tell_ready(node, segment));
   }

@@ -95,6 +95,41 @@ void segment_free(capl_segment *segment)
   free(segment);
 }
 
+bool segment_runs_calls(const capl_node *node)
+{
+  return node->segment && node->op->grad == segment_grad;
+}
+
+/* ---- gradients by a rule of the caller's ------------------------------------------------------- */
+
+/* The rule of the node is the segment's fn: from the outputs' gradients those of the inputs. */
+static capl_status given_grad(const capl_node *node, capl_tensor *const *dy, capl_tensor **dx)
+{
+  return node->segment->fn(node->segment->user, dy, node->op->n_out, dx, node->n_in);
+}
+
+#define GIVEN(n) {.name = "function", .n_out = (n), .grad = given_grad}
+static const capl_op given_ops[] = {GIVEN(1), GIVEN(2), GIVEN(3), GIVEN(4), GIVEN(5), GIVEN(6)};
+_Static_assert(sizeof given_ops / sizeof *given_ops == CAPL_MAX_OUT, "one for each number of outputs");
+
+capl_status capl_gradient_record(capl_tensor *const *in, int n_in, capl_tensor *const *out, int n_out, capl_segment_fn fn,
+                                 void *user, void (*drop)(void *user))
+{
+  capl_node *node = NULL;
+  capl_status status = CAPL_OK;
+  if (n_out < 1 || n_out > CAPL_MAX_OUT || n_in > 31)
+    status = CAPL_FAIL(CAPL_EVALUE, "a gradient of its own: at most 31 tensors go in and 1 to %d come out, not %d and %d", CAPL_MAX_OUT,
+                       n_in, n_out);
+  if (status == CAPL_OK && !(node = node_new(&given_ops[n_out - 1], n_in)))
+    status = CAPL_FAIL(CAPL_ENOMEM, "no memory to record a function");
+  if (status == CAPL_OK) status = node_keep(node, in, 0, out, 0);
+  if (status == CAPL_OK) status = new_segment((capl_segment){fn, user, drop, capl_autocast_get()}, &node->segment);
+  if (status == CAPL_OK) return node_link(node, in, out), CAPL_OK;
+  capl_node_unref(node);
+  drop(user);
+  return status;
+}
+
 bool segment_has(const capl_segment *segment, capl_dtype dtype)
 {
   return segment->low == dtype;

@@ -23,6 +23,8 @@ uint64_t tape_sequence(void);
 
 /* Segments (segment.c). */
 void segment_free(struct capl_segment *segment);
+/* Whether the node runs calls again that are not known before. */
+bool segment_runs_calls(const capl_node *node);
 /* Whether it is run again with 16-bit products of dtype. */
 bool segment_has(const struct capl_segment *segment, capl_dtype dtype);
 /* Walks the calls after `first` that led to out, from gradients dy of them; what is older gets its gradient for later. */

@@ -63,6 +63,11 @@ typedef capl_status (*capl_segment_fn)(void *user, capl_tensor *const *in, int n
 ** it is not needed any more, also on failure. ENOMEM. */
 CAPL_API capl_status capl_segment_record(capl_tensor *const *in, int n_in, capl_tensor *const *out, int n_out,
                                          capl_segment_fn fn, void *user, void (*drop)(void *user));
+/* Records a function whose gradient rule is fn: from the gradients of its outputs (NULL = none wanted), given as fn's in, those of
+** its inputs, as fn's out: new references of their sizes, NULL = none. out: made by the caller with recording off, outside the
+** tape. user as above. */
+CAPL_API capl_status capl_gradient_record(capl_tensor *const *in, int n_in, capl_tensor *const *out, int n_out,
+                                          capl_segment_fn fn, void *user, void (*drop)(void *user));
 /* From on = true on, calls that would be recorded if recording were on are noted. Returns whether there were any since the
 ** last call. */
 CAPL_API bool capl_grad_note(bool on);

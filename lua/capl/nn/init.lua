@@ -17,7 +17,7 @@ local nn = {
   Checkpoint = require("recompute").Checkpoint,
 }
 
-for _, part in ipairs{"nn.batchnorm", "nn.activation", "nn.pooling", "nn.sampling", "nn.embedding",
+for _, part in ipairs{"nn.batchnorm", "nn.sync_batchnorm", "nn.activation", "nn.pooling", "nn.sampling", "nn.embedding",
   "nn.sequential", "nn.one_dim", "nn.shaping", "nn.loss", "nn.loss_values", "nn.loss_margins", "nn.dice", "nn.ctc", "nn.recurrent",
   "nn.layernorm",
   "nn.attention"} do
