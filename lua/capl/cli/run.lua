@@ -6,6 +6,7 @@ local ending = require "report.ending"
 local learning_curve = require "cli.learning_curve"
 local machine = require "run.machine"
 local options = require "cli.options"
+local ranks = require "dist.ranks"
 local output = require "run.output"
 local recipe = require "cli.recipe"
 local run = require "run"
@@ -30,7 +31,9 @@ end
 local function whole_run(job, words)
   choose_output(words)
   run.on("step", machine.step)
+  run.on("step", ranks.step)
   run.on("finish", machine.done)
+  run.on("finish", ranks.done)
   run.on("finish", ending.done)
   local how, err = core.sys.protect(function()
     recipe.execute(job, {mode = "run", args = words})

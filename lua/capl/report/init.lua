@@ -7,6 +7,7 @@ local facts = require "report.facts"
 local folder = require "report.folder"
 local html = require "report.html"
 local mistakes = require "report.mistakes"
+local ranks = require "report.ranks"
 local shell = require "report.shell"
 local sweep = require "report.sweep"
 local value = require "report.value"
@@ -52,7 +53,7 @@ local function learning(r)
   return charts and facts.first_loss(r) .. charts
 end
 
--- In the order of the page: id, title, function(run, page) -> HTML or nil, what is missing then.
+-- In the order of the page: id, title, function(run, page) -> HTML or nil, what is missing then (nothing, where there is no word).
 local sections = {
   {"outcome", "Outcome", facts.outcome, "no figures and no steps have been written"},
   {"curves", "Curves", learning, "metrics.jsonl has no points"},
@@ -60,6 +61,7 @@ local sections = {
   {"schedule", "Schedule", facts.schedule, "no learning rates were written"},
   {"time", "Where the time went", facts.time, "no times were written"},
   {"hardware", "Hardware", facts.hardware, "no readings of the hardware were written"},
+  {"ranks", "Ranks", ranks.section},
   {"settings", "Settings", facts.settings, "settings.json has none"},
   {"switches", "Switches", facts.switches, "no switch of this run counts what it does"},
   {"data", "Data and model", facts.data, "settings.json says nothing about them"},
@@ -74,7 +76,7 @@ local function body(r, page)
     local text = s[3](r, page)
     if text then
       shown[#shown + 1] = {id = s[1], title = s[2], html = text}
-    else
+    elseif s[4] then
       absent[#absent + 1] = ("%s: %s"):format(s[2], s[4])
     end
   end

@@ -14,12 +14,13 @@ local features = {
 
 local spec = {
   {"name", "string", required = true}, {"what", "string", required = true}, {"count", "function", required = true},
-  {"explicit", "boolean", default = true}, {"used", "function"},
+  {"explicit", "boolean", default = true}, {"used", "function"}, {"of_all", "boolean"},
 }
 
 --- Adds a feature.
 -- opts name = as the recipe asked for it, such as "ema = 0.999"; what = what is counted, such as "updates of the averages";
---      count = function() -> number; explicit = true: 0 is an error; used = function() -> false where it could not happen
+--      count = function() -> number; explicit = true: 0 is an error; used = function() -> false where it could not happen;
+--      of_all = true: each rank counts its own part, and the sum is told
 function features.add(opts) table.insert(features.list, check.options("run.add_feature", spec, opts)) end
 
 --- What objects that a recipe's own loop makes count of themselves, such as the updates of a train.EMA.
@@ -40,11 +41,22 @@ function features.apart(fn, ...)
   return back(pcall(fn, ...))
 end
 
+--- Adds up what the ranks of a world have counted each for itself, at the end; every rank calls it. world: nil for a process alone
+function features.sum(world)
+  local counts, any = {}, false
+  for i, f in ipairs(features.list) do
+    if f.of_all then counts[tostring(i)], any = f.count(), true end
+  end
+  if not world or not any then return end
+  local sums = world:sum(counts)
+  for i, f in ipairs(features.list) do f.sum = sums[tostring(i)] end
+end
+
 --- -> list of {name, what, count, explicit}
 function features.counts()
   local out = {}
   for i, f in ipairs(features.list) do
-    out[i] = {name = f.name, what = f.what, count = f.count(), explicit = f.explicit and not (f.used and f.used() == false)}
+    out[i] = {name = f.name, what = f.what, count = f.sum or f.count(), explicit = f.explicit and not (f.used and f.used() == false)}
   end
   return out
 end

@@ -39,6 +39,7 @@ local run = {
   kept = nil, -- path of the model file to use
   in_force = nil, -- {loop, optimizers}: what train.fit uses, for settings.json
   before_batch = nil, -- function(): called before the recipe gets its first batches
+  ranks = nil, -- figures of each rank of a world, at the end: dist/ranks.lua
   scratch = false, -- the run's folder goes when the run ends: a dry run
 }
 
@@ -81,7 +82,7 @@ end
 local function add_augment(entry)
   features.add{name = "augment of the " .. entry.role .. " loader", what = "augmented samples",
     count = function() return entry.loader:stats().augmented end,
-    used = function() return entry.loader:stats().samples > 0 end}
+    used = function() return entry.loader:stats().samples > 0 end, of_all = true}
 end
 
 -- ---- settings ----
@@ -397,6 +398,7 @@ end
 --- Ends a run that returned: report, promises, last line.
 function run.finish()
   check_args()
+  features.sum(agreed.world())
   if run.steps > 0 then report_or_error() end
   if not run.scratch then features.check() end -- one step proves nothing
   local idle, names = unread(false), unread(true)

@@ -90,7 +90,23 @@ end
 -- 0.0312, 6e-05: three digits of a rate, whatever its size
 local function rate_text(lr) return ("%.3g"):format(lr) end
 
-local function memory_text(f) return ("%.0f MB, peak %.0f MB%s"):format(f.memory / 1e6, f.peak_memory / 1e6, f.where) end
+-- Of all ranks: the least and the most that one holds, and the highest peak and whose it is.
+local function memory_of_ranks(world, memory, peak)
+  local out = {least = math.huge, most = 0, peak = 0}
+  for i, told in ipairs(world:gather{memory, peak}) do
+    out.least, out.most = math.min(out.least, told[1]), math.max(out.most, told[1])
+    if told[2] > out.peak then out.peak, out.rank = told[2], i - 1 end
+  end
+  return out
+end
+
+local function memory_text(f)
+  local all = f.ranks
+  if all then
+    return ("%.0f to %.0f MB a rank, peak %.0f MB (rank %d)%s"):format(all.least / 1e6, all.most / 1e6, all.peak / 1e6, all.rank, f.where)
+  end
+  return ("%.0f MB, peak %.0f MB%s"):format(f.memory / 1e6, f.peak_memory / 1e6, f.where)
+end
 
 local function plain_line(f)
   return ("step %6d%s  loss %.4f  lr %-7s  %5.0f images/s  waits %.0f %%  left %s  %s"):format(
@@ -109,7 +125,7 @@ end
 -- The same for programs.
 local function object(f)
   return {progress = f.position, step = f.step, steps = f.steps, loss = f.loss, lr = f.lr, images_per_s = f.rate, wait = f.wait,
-    left_seconds = f.left, memory_bytes = f.memory, peak_memory_bytes = f.peak_memory}
+    left_seconds = f.left, memory_bytes = f.memory, peak_memory_bytes = f.peak_memory, ranks = f.ranks}
 end
 
 local BAR = 20
@@ -145,10 +161,12 @@ function progress:figures(now, due)
   local over = math.max(self.position - self.started_at, 1e-9)
   local memory, peak, where = memory_in_use()
   local rate, wait = self:recent(now)
+  local world = agreed.world()
   return {
     step = due.step, steps = self.steps, loss = due.loss:value(), lr = due.lr, rate = rate, wait = wait,
     left = (1 - self.position) / over * (now - self.started), position = self.position,
     memory = memory, peak_memory = peak, where = where, note = self.note,
+    ranks = world and memory_of_ranks(world, memory, peak),
   }
 end
 

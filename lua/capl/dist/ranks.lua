@@ -1,0 +1,89 @@
+-- ranks.lua: what each rank of a run has done and taken: its speed, its memory, what it waited for. Told at the end of the run.
+-- SPDX-License-Identifier: Apache-2.0
+local core = ...
+
+local agreed = require "run.agreed"
+local run = require "run"
+
+local ranks = {}
+
+local SHOWN = 8 -- ranks that have a line; of more, the slowest ones
+
+local since -- {clock, images, waited, busy, comm} at the end of the first step, which makes plans
+
+local function images()
+  local count = 0
+  for _, entry in ipairs(run.loaders) do
+    if entry.role == "train" then count = count + entry.loader:stats().samples end
+  end
+  return count
+end
+
+local function now(world)
+  local traffic = world:traffic()
+  return {clock = core.clock(), images = images(), data = run.waited(), busy = traffic.busy, waited = traffic.waited}
+end
+
+--- The end of a step.
+function ranks.step()
+  local world = agreed.world()
+  if world and run.steps == 1 then since = now(world) end
+end
+
+--- Bytes that this process holds at most: of a GPU, where it uses one.
+function ranks.peak_memory()
+  local m = core.memory()
+  return m.card_total and m.peak + m.captured or core.sys.peak_rss()
+end
+
+-- This rank's figures; shares are of the time since its first step.
+local function own(world)
+  local out = {rank = world.rank, host = world.host, device = (core.device()), memory = ranks.peak_memory()}
+  if not since then return out end
+  local at = now(world)
+  local seconds = math.max(at.clock - since.clock, 1e-9)
+  out.images_per_s = (at.images - since.images) / seconds
+  out.waited_for_data = math.min(1, (at.data - since.data) / seconds)
+  out.waited_for_ranks = math.min(1, (at.waited - since.waited) / seconds)
+  local busy = at.busy - since.busy
+  if busy > 0 then out.overlap = math.max(0, 1 - (at.waited - since.waited) / busy) end
+  return out
+end
+
+local function percent(x) return ("%.0f %%"):format(100 * x) end
+
+--- "rank 1 (host b, cuda:1): 812 images/s, waits 1 % for data and 4 % for other ranks, 71 % of its exchanges hidden, peak memory 5120 MB"
+function ranks.line(r)
+  local parts = {}
+  if r.images_per_s then
+    parts[1] = ("%.0f images/s"):format(r.images_per_s)
+    parts[2] = ("waits %s for data and %s for other ranks"):format(percent(r.waited_for_data), percent(r.waited_for_ranks))
+  end
+  if r.overlap then parts[#parts + 1] = percent(r.overlap) .. " of its exchanges hidden" end
+  parts[#parts + 1] = ("peak memory %.0f MB"):format(r.memory / 1e6)
+  return ("rank %d (host %s, %s): %s"):format(r.rank, r.host, r.device, table.concat(parts, ", "))
+end
+
+-- Of many, those for which the others wait: they wait least themselves.
+local function shown(all)
+  if #all <= SHOWN then return all end
+  local list = {unpack(all)}
+  table.sort(list, function(a, b)
+    local x, y = a.waited_for_ranks or 1, b.waited_for_ranks or 1
+    if x ~= y then return x < y end
+    return a.rank < b.rank
+  end)
+  for i = SHOWN + 1, #list do list[i] = nil end
+  return list
+end
+
+--- The end of the run: every rank gives its figures; kept as run.ranks for result.json, and told.
+function ranks.done()
+  local world = agreed.world()
+  if not world then return end
+  run.ranks = world:gather(own(world))
+  for _, r in ipairs(shown(run.ranks)) do run.print("report: " .. ranks.line(r)) end
+  if #run.ranks > SHOWN then run.print(("report: and %d ranks more, in result.json"):format(#run.ranks - SHOWN)) end
+end
+
+return ranks
