@@ -108,12 +108,9 @@ local function asked(hold)
   return core.sys.hold(hold)
 end
 
-local function exchange(votes)
-  if core.has_module("dist.agree") then return require("dist.agree").step(votes) end
-  local all, out = agreed.world():gather{stop = votes.stop, seconds = core.clock()}, {}
-  for _, vote in ipairs(all) do out.stop = out.stop or vote.stop end
-  out.seconds = all[1].seconds
-  return out
+local function votes()
+  local _, signal = asked(agreed.holding or 0)
+  return {stop = signal}
 end
 
 --- Whether there was an exchange at the end of this step, so that another one costs nothing much.
@@ -122,10 +119,9 @@ function agreed.met() return agreed.has_met end
 --- The end of a step: what ranks wish is exchanged when it is time.
 function agreed.step()
   if not agreed.world() then return end
-  local _, signal = asked(agreed.holding or 0)
-  local decisions = exchange{stop = signal}
-  agreed.has_met = decisions.seconds ~= nil and decisions.seconds ~= seconds
-  seconds, stop = decisions.seconds or seconds, decisions.stop or stop
+  local decisions
+  decisions, agreed.has_met = require("dist.agree").step(votes)
+  if agreed.has_met then seconds, stop = decisions.seconds, stop or decisions.stop end
 end
 
 -- Lets a stop that others were asked for be this process's own.

@@ -314,6 +314,7 @@ function Checkpoint:load(saved, file)
     end)
     core.rng(saved.rng.seed, saved.rng.streams)
   end)
+  if agreed.world() then require("dist.agree").resumed(saved.step) end
   run.image_shape = run.image_shape or saved.image_shape -- model files need it, also of a run that has no step left to make
   self.step, self.top, self.last, self.last_step = saved.step, saved.top or {}, file, saved.step
   self.saved_at = agreed.clock()
