@@ -81,12 +81,19 @@ static int sys_bar(lua_State *L)
   return 0;
 }
 
+/* A rank prints into a pipe, also where its lines end on a terminal: what started it says so, with the width. */
+static int bar_columns(void)
+{
+  const char *columns = getenv("CAPL_BAR");
+  return columns ? atoi(columns) : 0;
+}
+
 /* columns() -> width of the terminal that standard output is, 80 when nobody knows */
 static int sys_columns(lua_State *L)
 {
   struct winsize size;
   bool known = ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
-  lua_pushinteger(L, known ? size.ws_col : 80);
+  lua_pushinteger(L, known ? size.ws_col : bar_columns() > 0 ? bar_columns() : 80);
   return 1;
 }
 
@@ -105,7 +112,7 @@ static int put(lua_State *L, FILE *file)
 {
   size_t n;
   const char *text = luaL_checklstring(L, 1, &n);
-  if (isatty(fileno(file)) && strlen(text) == n) {
+  if ((isatty(fileno(file)) || bar_columns() > 0) && strlen(text) == n) {
     char *shown = lua_newuserdata(L, 4 * n + 16);
     capl_text_show(shown, 4 * n + 16, text, true);
     lua_pushstring(L, shown);
@@ -142,10 +149,11 @@ static int sys_mute(lua_State *L)
   return 0;
 }
 
-/* isatty(fd) -> boolean */
+/* isatty(fd) -> whether it is a terminal, or goes to one */
 static int sys_isatty(lua_State *L)
 {
-  lua_pushboolean(L, isatty((int)luaL_checkinteger(L, 1)));
+  int fd = (int)luaL_checkinteger(L, 1);
+  lua_pushboolean(L, isatty(fd) || (fd == STDOUT_FILENO && bar_columns() > 0));
   return 1;
 }
 

@@ -77,7 +77,8 @@ static void on_signal(int signal)
     capl_interrupt_request();
 }
 
-bool capl_worker_ignored(int signal)
+/* Whether this process was started with the signal ignored, as nohup does with SIGHUP. */
+static bool is_ignored(int signal)
 {
   struct sigaction action;
   return sigaction(signal, NULL, &action) == 0 && action.sa_handler == SIG_IGN;
@@ -91,7 +92,7 @@ static void take_signals(lua_State *L, int ranks)
   /* no SA_RESTART: a read at the prompt must end */
   sigaction(SIGINT, &action, NULL);
   sigaction(SIGTERM, &action, NULL);
-  if (!capl_worker_ignored(SIGHUP)) sigaction(SIGHUP, &action, NULL);
+  if (!is_ignored(SIGHUP)) sigaction(SIGHUP, &action, NULL);
   if (ranks > 1) sigaction(SIGUSR1, &action, NULL), sigaction(SIGUSR2, &action, NULL);
   signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is a write that fails, and that has a message */
 }
@@ -277,12 +278,12 @@ static capl_status limit_memory(void)
   return CAPL_OK;
 }
 
-static int report(lua_State *L, bool verbose)
+static int report(lua_State *L, const capl_job *job)
 {
   capl_sys_bar_clear();
-  if (stop_signal == SIGINT) fputs("capl: interrupted\n", stderr);
+  if (stop_signal == SIGINT && job->rank == 0) fputs("capl: interrupted\n", stderr);
   if (stop_signal) return 128 + stop_signal;
-  const char *text = capl_bind_error_text(L, -1, verbose);
+  const char *text = capl_bind_error_text(L, -1, job->verbose);
   if (capl_world_fail(1, text)) fprintf(stderr, "%s\n", text);
   return 1;
 }
@@ -305,7 +306,7 @@ static int run_command(lua_State *L, const capl_job *job)
   push_job(L, job);
   if (capl_bind_call_module(L, "cli", "main", 1, 1) != 0) {
     fflush(stdout);
-    return report(L, job->verbose);
+    return report(L, job);
   }
   return (int)lua_tointeger(L, -1);
 }

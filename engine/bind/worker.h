@@ -20,14 +20,12 @@ typedef struct {
   bool verbose;        /* tracebacks with errors */
   capl_header header;  /* all zero without a recipe */
   int ranks;               /* processes of this job, or those it would have: check */
+  int rank;                /* which of them this is */
   const char *plan_reason; /* why a run that needs GPUs can only be planned here; NULL = it runs */
   atomic_bool *saving; /* shared by both processes: the worker was asked to end and is saving; NULL = nobody looks */
 } capl_job;
 
 /* Does the job and returns the exit status of the process: 0, 1 after an error, 130 after Ctrl-C. */
 int capl_worker_run(const capl_job *job);
-
-/* Whether this process was started with the signal ignored, as nohup does with SIGHUP. */
-bool capl_worker_ignored(int signal);
 
 #endif

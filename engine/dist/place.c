@@ -14,7 +14,7 @@
 #include "base/text.h"
 #include "capl/dist.h"
 
-enum { MOST_RANKS = 65536 };
+enum { MOST_NUMBER = 65535 }; /* of ranks, and of ports */
 
 /* ---- numbers of the environment --------------------------------------------------------------- */
 
@@ -29,9 +29,9 @@ static capl_status read_number(const char *name, const char *text, int least, in
   char *end, shown[64];
   errno = 0;
   long n = strtol(text, &end, 10);
-  if (end != text && !*end && errno == 0 && n >= least && n < MOST_RANKS + least) return *out = (int)n, CAPL_OK;
+  if (end != text && !*end && errno == 0 && n >= least && n <= MOST_NUMBER) return *out = (int)n, CAPL_OK;
   capl_text_show(shown, sizeof shown, text, false);
-  return CAPL_FAIL(CAPL_EVALUE, "%s is '%s', not a whole number from %d on", name, shown, least);
+  return CAPL_FAIL(CAPL_EVALUE, "%s is '%s', not a whole number from %d to %d", name, shown, least, MOST_NUMBER);
 }
 
 /* The number in a variable, or fallback where it is not set. */
@@ -95,8 +95,7 @@ static capl_status from_torchrun(capl_place *out)
     return CAPL_EVALUE;
   }
   CAPL_TRY(required("MASTER_PORT", 1, "MASTER_ADDR", &port));
-  if (port < 65536) return CAPL_OK;
-  return CAPL_FAIL(CAPL_EVALUE, "MASTER_PORT is %d; ports end at 65535", port);
+  return CAPL_OK;
 }
 
 /* mpirun's variables; those of torchrun beside them (set by hand, or by a container) must say the same. */
@@ -132,10 +131,10 @@ static int tasks_of_node(const char *text, int n)
   while (text && *text) {
     char *end;
     long tasks = strtol(text, &end, 10), times = 1;
-    if (end == text || tasks < 1 || tasks > MOST_RANKS) return 0;
+    if (end == text || tasks < 1 || tasks > MOST_NUMBER) return 0;
     if (strncmp(end, "(x", 2) == 0) times = strtol(end + 2, &end, 10), end += *end == ')';
     if (n < times) return (int)tasks;
-    n -= (int)(times < MOST_RANKS ? times : MOST_RANKS);
+    n -= (int)(times < MOST_NUMBER ? times : MOST_NUMBER);
     text = *end == ',' ? end + 1 : NULL;
   }
   return 0;

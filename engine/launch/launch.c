@@ -60,14 +60,28 @@ static void share_processors(int ranks)
   set_number("OMP_NUM_THREADS", n > 0 ? n : 1);
 }
 
-/* The GPU of a rank, where the user has named none: that of its number, or the only one that Slurm shows it. */
-static void choose_gpu(const launch *l, int local_rank)
+/* Takes --device=cuda out of the words: each rank has a GPU of its own now. */
+static void drop_device(capl_job *job)
 {
-  bool said;
-  const char *device = ranks_device(l->job.argc, l->job.argv, &said);
+  int kept = 0;
+  for (int i = 0; i < job->argc; i++)
+    if (strcmp(job->argv[i], "--device=cuda") != 0) job->argv[kept++] = job->argv[i];
+  job->argc = kept;
+}
+
+/* The GPU of a rank, where the user has named none: that of its number among the gpus of this host. Slurm may show each rank
+** its own and no other. */
+static capl_status choose_gpu(launch *l, int local_rank, int local_size, int gpus)
+{
   char name[24];
-  snprintf(name, sizeof name, "cuda:%d", local_rank);
-  if (!device || (strcmp(device, "cuda") == 0 && !said)) setenv("CAPL_DEVICE", name, 1);
+  const char *device = ranks_device(l->job.argc, l->job.argv);
+  if (gpus == 0 || (device && strcmp(device, "cuda") != 0)) return CAPL_OK;
+  bool own = gpus == 1 && getenv("CUDA_VISIBLE_DEVICES");
+  if (local_size > gpus && !own) return ranks_too_many(local_size, gpus);
+  snprintf(name, sizeof name, "cuda:%d", own ? 0 : local_rank);
+  setenv("CAPL_DEVICE", name, 1);
+  drop_device(&l->job);
+  return CAPL_OK;
 }
 
 /* A terminal that ranks cannot see: rank 0 draws its bar so many columns wide. */
@@ -123,9 +137,11 @@ static int run_forked(void *user, int rank)
 {
   forked *f = user;
   join_star(f, rank);
+  f->l->job.rank = rank;
   set_number("CAPL_RANK", rank);
   set_number("CAPL_LOCAL_RANK", rank);
-  choose_gpu(f->l, rank);
+  choose_gpu(f->l, rank, f->ranks, f->ranks);
+  if (rank > 0) unsetenv("CAPL_BAR");
   int in = open("/dev/null", O_RDONLY | O_CLOEXEC);
   if (in >= 0) dup2(in, STDIN_FILENO), close(in); /* several readers of one input would each get a part */
   return run_worker(f->l, rank);
@@ -202,6 +218,11 @@ static int run_rank(void *user, int index)
 static int launch_rank(launch *l, const capl_place *place)
 {
   bool ours = getenv("CAPL_MPIRUN") != NULL;
+  char why[RANKS_WHY];
+  if (choose_gpu(l, place->local_rank, place->local_size, gpus_count(why, sizeof why)) != CAPL_OK) return say_error();
+  setenv("OMPI_MCA_opal_signal", "", 0); /* a crash is told by this program, not by Open MPI's traceback */
+  if (place->rank > 0) unsetenv("CAPL_BAR");
+  l->job.rank = place->rank;
   share_processors(place->local_size);
   if (getenv("CAPL_PROGRAM")) l->job.program = getenv("CAPL_PROGRAM");
   l->job.saving = new_flags(1);
@@ -215,9 +236,8 @@ static int launch_rank(launch *l, const capl_place *place)
 
 static capl_status settle(const launch *l, const capl_place *place, ranks_decision *d)
 {
-  bool said;
   ranks_wish wish = {.asked = l->asked, .header = l->job.recipe ? l->job.header.ranks : 1,
-                     .device = ranks_device(l->job.argc, l->job.argv, &said)};
+                     .device = ranks_device(l->job.argc, l->job.argv)};
   if (l->starts || l->plans) return ranks_settle(&wish, place, gpus_count, d);
   *d = (ranks_decision){.how = LAUNCH_ALONE, .ranks = 1};
   return CAPL_OK;

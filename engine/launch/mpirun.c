@@ -121,6 +121,13 @@ static bool put_killed(mpirun_words *w)
   return true;
 }
 
+/* "mpirun: Forwarding signal 10 to job": what this program has asked for. */
+static bool is_ours(const char *line)
+{
+  return strstr(line, ": Forwarding signal ") || strstr(line, "more process has sent help message") ||
+         strstr(line, "more processes have sent help message") || strstr(line, "\"orte_base_help_aggregate\"");
+}
+
 static void put_note(mpirun_words *w)
 {
   w->text[w->len] = '\0';
@@ -144,7 +151,7 @@ static void take_line(mpirun_words *w, size_t at)
     if (w->note) put_note(w);
     w->note = !w->note;
   } else if (!w->note) {
-    w->put(w->user, w->text, w->len);
+    if (!is_ours(w->text)) w->put(w->user, w->text, w->len);
     w->len = 0;
   }
 }

@@ -138,8 +138,8 @@ output *output_new(const crew *c)
   o->saving = calloc((size_t)c->ranks, 1);
   if (!o->sources || !o->polled || !o->polled_source || !o->streams || !o->saving) return output_free(o), NULL;
   for (int i = 0; i < o->n_sources; i++) o->sources[i] = (source){-1, -1};
-  o->out = (screen){STDOUT_FILENO, isatty(STDOUT_FILENO), &o->amid};
-  o->err = (screen){STDERR_FILENO, isatty(STDERR_FILENO), &o->amid};
+  o->out = (screen){.fd = STDOUT_FILENO, .terminal = isatty(STDOUT_FILENO), .amid = &o->amid};
+  o->err = (screen){.fd = STDERR_FILENO, .terminal = isatty(STDERR_FILENO), .amid = &o->amid};
   o->frames = (frame_reader){.frame = on_frame, .other = on_words, .user = o};
   o->words = (mpirun_words){.put = put_words, .user = o};
   make_streams(o);
@@ -238,6 +238,8 @@ void output_read(output *o)
   }
   if (o) o->n_polled = 0;
 }
+
+bool output_failed(const output *o) { return o->out.failed; }
 
 bool output_left(const output *o)
 {

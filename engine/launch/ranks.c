@@ -41,12 +41,11 @@ capl_status ranks_take(int *argc, char **argv, int *ranks)
   return CAPL_OK;
 }
 
-const char *ranks_device(int argc, char *const *argv, bool *said)
+const char *ranks_device(int argc, char *const *argv)
 {
   const char *word = getenv("CAPL_DEVICE");
-  *said = false;
   for (int i = 0; i < argc; i++)
-    if (strncmp(argv[i], "--device=", 9) == 0) word = argv[i] + 9, *said = true;
+    if (strncmp(argv[i], "--device=", 9) == 0) word = argv[i] + 9;
   return word && *word && strcmp(word, "auto") != 0 ? word : NULL;
 }
 
@@ -75,14 +74,14 @@ static capl_status settle_rank(const ranks_wish *wish, const capl_place *place, 
     capl_error_hint("write --device=cuda: each rank takes the GPU of its number");
     return CAPL_EVALUE;
   }
-  out->how = LAUNCH_RANK;
+  out->how = place->size > 1 ? LAUNCH_RANK : LAUNCH_ALONE;
   out->ranks = place->size;
   return CAPL_OK;
 }
 
 /* ---- ranks to be started ---------------------------------------------------------------------- */
 
-static capl_status too_many(int ranks, int gpus)
+capl_status ranks_too_many(int ranks, int gpus)
 {
   CAPL_FAIL(CAPL_EVALUE, "%d ranks, but this machine has %d %s", ranks, gpus, gpus == 1 ? "GPU" : "GPUs");
   capl_error_hint("--ranks=gpus takes one per GPU; --device=cpu trains on the processors");
@@ -102,7 +101,7 @@ static capl_status settle_gpus(int ranks, const char *device, int (*gpus)(char *
   if (n == 0 && ranks == RANKS_GPUS) return out->how = LAUNCH_PLAN, out->ranks = 0, CAPL_OK;
   if (n == 0 && device) return no_gpu(ranks, out->why);
   if (n == 0) return out->how = LAUNCH_MPIRUN, out->ranks = ranks, CAPL_OK;
-  if (ranks > n) return too_many(ranks, n);
+  if (ranks > n) return ranks_too_many(ranks, n);
   out->ranks = ranks == RANKS_GPUS ? n : ranks;
   out->how = out->ranks > 1 ? LAUNCH_FORK : LAUNCH_ALONE;
   return CAPL_OK;
@@ -123,10 +122,10 @@ capl_status ranks_settle(const ranks_wish *wish, const capl_place *place, int (*
                          ranks_decision *out)
 {
   *out = (ranks_decision){.how = LAUNCH_ALONE, .ranks = 1};
-  if (place->size > 1 || place->launch != CAPL_LAUNCH_ONE) return settle_rank(wish, place, out);
-  bool asked = wish->asked != RANKS_UNSAID;
+  bool asked = wish->asked != RANKS_UNSAID, launched = place->size > 1 || getenv("OMPI_COMM_WORLD_SIZE");
   int ranks = asked ? wish->asked : wish->header;
-  if (ranks == 1) return CAPL_OK;
+  if (launched && (place->size > 1 || asked)) return settle_rank(wish, place, out);
+  if (ranks == 1 || launched) return CAPL_OK;
   if (one_gpu(wish->device)) return asked ? contradiction(ranks, wish->device) : CAPL_OK;
   if (!wish->device || strcmp(wish->device, "cuda") == 0) return settle_gpus(ranks, wish->device, gpus, out);
   if (ranks == RANKS_GPUS) return asked ? contradiction(ranks, wish->device) : CAPL_OK;

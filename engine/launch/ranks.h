@@ -14,8 +14,10 @@ enum { RANKS_UNSAID = -1, RANKS_GPUS = 0, RANKS_MOST = 4096, RANKS_WHY = 256 };
 /* Takes --ranks=N or --ranks=gpus out of the words. *ranks: as in ranks_wish; left alone when there is none. EVALUE. */
 capl_status ranks_take(int *argc, char **argv, int *ranks);
 
-/* The word of --device among the words, else $CAPL_DEVICE; NULL when it is to be chosen by the machine. *said: by an option. */
-const char *ranks_device(int argc, char *const *argv, bool *said);
+/* The word of --device among the words, else $CAPL_DEVICE; NULL when the machine chooses. */
+const char *ranks_device(int argc, char *const *argv);
+/* EVALUE: more ranks than GPUs. */
+capl_status ranks_too_many(int ranks, int gpus);
 
 typedef struct {
   int asked, header;  /* RANKS_UNSAID, RANKS_GPUS or a number */

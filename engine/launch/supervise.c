@@ -21,7 +21,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "bind/worker.h"
 #include "output.h"
 
 /* Seconds: from asking to telling, while it saves, from a failure until the others are told, from telling to killing, and
@@ -43,9 +42,10 @@ typedef struct {
   pid_t parent;
   int signals; /* descriptor */
   sigset_t former;
-  int alive, failure; /* status of the first failure, 0 = none */
+  int alive, failure; /* status of the first that did not end well, 0 = none */
+  bool broken;        /* one has failed by itself: the others cannot go on */
   bool over;          /* time is over */
-  int asked;          /* signals of the user so far */
+  int asked, signal;  /* signals of the user so far, and the first of them */
   step step;
   double next, notice; /* when the next step is due, when to say that it saves; 0 = never */
 } watcher;
@@ -101,6 +101,12 @@ static bool start(watcher *w)
   return true;
 }
 
+static bool is_ignored(int signal)
+{
+  struct sigaction action;
+  return sigaction(signal, NULL, &action) == 0 && action.sa_handler == SIG_IGN;
+}
+
 static void block_signals(watcher *w)
 {
   sigset_t set;
@@ -109,7 +115,7 @@ static void block_signals(watcher *w)
   for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
     bool ranks_only = all[i] == SIGUSR1 || all[i] == SIGUSR2;
     if (ranks_only && w->c->ranks < 2) continue;
-    if (all[i] == SIGHUP && capl_worker_ignored(SIGHUP)) continue; /* nohup's wish is respected */
+    if (all[i] == SIGHUP && is_ignored(SIGHUP)) continue; /* nohup's wish is respected */
     sigaddset(&set, all[i]);
   }
   sigprocmask(SIG_BLOCK, &set, &w->former);
@@ -150,7 +156,7 @@ static void go_to(watcher *w, step to, double wait)
 static void take_step(watcher *w)
 {
   double now = elapsed(w);
-  if (w->step == ASKED && w->failure == 0 && w->over && is_saving(w) && now < w->c->limit + SAVE) {
+  if (w->step == ASKED && !w->broken && is_saving(w) && now < w->c->limit + SAVE) {
     w->next = now + 0.1;
   } else if (w->step < TELLING && w->c->ranks > 1) {
     signal_all(w, SIGTERM);
@@ -204,11 +210,20 @@ static int status_of(watcher *w, int index, int status)
   return 128 + n;
 }
 
+/* Whether a process ended because it was asked to: the others may still be saving. */
+static bool was_asked(int status)
+{
+  return status == 128 + SIGINT || status == 128 + SIGTERM || status == 128 + SIGHUP;
+}
+
 /* A rank's own error is what the job ends with, also when others have given it up (EXIT_LOST) before they were seen. */
 static void note_failure(watcher *w, int status)
 {
   if (status == 0 || w->step >= TELLING) return;
   if (w->failure == 0 || w->failure == EXIT_LOST) w->failure = status;
+  if (w->broken || was_asked(status)) return;
+  w->broken = true;
+  go_to(w, ASKED, FAILED);
 }
 
 static void reap(watcher *w)
@@ -221,7 +236,6 @@ static void reap(watcher *w)
     m->gone = true;
     w->alive--;
   }
-  if (w->failure != 0 && w->alive > 0 && w->step == CALM) go_to(w, ASKED, FAILED);
 }
 
 /* The terminal sends Ctrl-C to processes of its group itself; only what was sent to us alone is passed on to those. */
@@ -229,7 +243,7 @@ static void on_signal(watcher *w, const struct signalfd_siginfo *info)
 {
   int n = (int)info->ssi_signo;
   if (n == SIGCHLD) return;
-  w->asked++;
+  if (w->asked++ == 0) w->signal = n;
   if (w->c->apart && w->asked > 1 && w->c->output == OUTPUT_MPIRUN) {
     signal_all(w, SIGTERM);
     go_to(w, TELLING, TOLD);
@@ -279,6 +293,7 @@ static void wait_for_something(watcher *w, double seconds)
     output_read(w->out);
   }
   if (w->c->saving && w->c->spoken_for) output_state(w->out, is_saving(w));
+  if (w->out && output_status(w->out) > 0 && w->failure == 0) note_failure(w, output_status(w->out));
 }
 
 /* What was printed last may still be on its way; a process that somebody left behind with our pipe is not waited for. */
@@ -305,8 +320,10 @@ static int job_status(const watcher *w, bool started)
 {
   if (!started) return EXIT_ERROR;
   if (w->over) return EXIT_TIME;
-  int told = w->out ? output_status(w->out) : -1;
-  return told > 0 && w->step < TELLING ? told : w->failure;
+  int told = w->out ? output_status(w->out) : 0;
+  if (w->asked && was_asked(told)) return 128 + w->signal;
+  if (told > 0 && (w->step < TELLING || w->broken)) return told;
+  return w->failure == 0 && w->step >= TELLING && w->asked > 0 ? 128 + w->signal : w->failure;
 }
 
 int supervise(const crew *c)
@@ -325,6 +342,10 @@ int supervise(const crew *c)
   }
   loop(&w);
   int status = job_status(&w, started);
+  if (w.out && output_failed(w.out)) {
+    tell(&w, "capl: not everything could be written to standard output; is the disk full?");
+    status = status ? status : EXIT_ERROR;
+  }
   output_finish(w.out, status);
   output_free(w.out);
   free(w.members);

@@ -88,20 +88,22 @@ void tag_end(tag *t)
 
 /* ---- the output ------------------------------------------------------------------------------ */
 
-static void write_all(int fd, const char *text, size_t len)
+/* false = nobody reads on, or the disk is full: the ranks go on all the same. */
+static bool write_all(int fd, const char *text, size_t len)
 {
   while (len > 0) {
     ssize_t n = write(fd, text, len);
     if (n < 0 && errno == EAGAIN) poll(&(struct pollfd){.fd = fd, .events = POLLOUT}, 1, 1000);
-    if (n < 0 && errno != EINTR && errno != EAGAIN) return; /* nobody reads on: the ranks go on all the same */
+    if (n < 0 && errno != EINTR && errno != EAGAIN) return false;
     if (n > 0) text += n, len -= (size_t)n;
   }
+  return true;
 }
 
 void screen_put(screen *s, const char *text, size_t len, bool bar)
 {
   if (len == 0) return;
   if (s->terminal && *s->amid && !bar) write_all(s->fd, "\r\033[K", 4);
-  write_all(s->fd, text, len);
+  if (!write_all(s->fd, text, len)) s->failed = true;
   if (s->terminal) *s->amid = text[len - 1] != '\n';
 }

@@ -31,6 +31,7 @@ typedef struct {
   int fd;
   bool terminal;
   bool *amid; /* the terminal's last line is not over; shared by all outputs on it */
+  bool failed; /* something could not be written */
 } screen;
 
 /* Writes all of it, as far as that is possible. A bar that stands on the terminal's last line gives way to whole lines. */
