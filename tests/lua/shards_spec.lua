@@ -157,6 +157,23 @@ describe("steps of shards", function()
     assert.is_nil(opt.state[spare])
   end)
 
+  it("are a key of train.fit, which says what does not go with it", function()
+    local net, opt = build()
+    local source = capl.data.tensors{image = (images * 20 + 100):to("u8"), target = labels, classes = 4}
+    local loader = capl.data.loader{source = source, role = "train", batch = 6}
+    local function fit(more)
+      local function loss(y, batch) return loss_of(y, batch.target) end
+      local o = {model = net, train = loader, val = false, optimizer = opt, steps = 2, loss = loss}
+      for key, value in pairs(more) do o[key] = value end
+      return support.error_text(train.fit, o)
+    end
+    assert.matches("a batch of 6 on all ranks together makes no 4 shards of one size\n  hint: batch = 8, say", fit{shards = 4})
+    assert.matches("shards = 2 and on_oom = \"split\" both cut a batch into parts", fit{shards = 2, on_oom = "split"})
+    assert.matches("each of the 2 shards of a step is a pass of its own", fit{shards = 2, capture = true})
+    assert.matches("deterministic is not on", fit{shards = 2, deterministic = false})
+    assert.matches("shards must be a whole number", fit{shards = 0.5})
+  end)
+
   it("say what does not go together", function()
     local net, opt = build()
     local function step(opts, count)

@@ -255,7 +255,7 @@ function parallel.install(joined)
   hooks.parallel = parallel
   table.insert(hooks.on_model, function(model) weights.share(world, weights.of_module(model)) end)
   table.insert(hooks.on_epoch, function(loader)
-    if loader.role == "train" then weights.even_statistics(world) end
+    if loader.role == "train" and not hooks.statistics_even then weights.even_statistics(world) end
   end)
 end
 
