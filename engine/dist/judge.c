@@ -215,7 +215,7 @@ static bool find_behind(const court *c, int s, int r)
   char what[NAME];
   bool crossed = v->status.wait_s >= 0 || v->status.tell_s >= 0;
   double most = waited(w);
-  if (v->status.left_s >= 0) return most > LEFT_S && find_left(c, s, r);
+  if (v->status.left_s >= 0) return v->status.status == 0 && most > LEFT_S && find_left(c, s, r);
   if (crossed && is_behind(c, r, s)) return most > 3 * c->every && waited(v) > 3 * c->every && find_crossed(c, s, r);
   if (crossed || most <= c->seconds) return false; /* it waits for somebody else, who is found out */
   if (v->status.hold_s >= 0) return waits_for(&w->status, what) && note_hold(c, s, what);
