@@ -73,15 +73,13 @@ __attribute__((format(printf, 5, 6))) static bool find(const court *c, int rank,
   return true;
 }
 
-/* "; the others wait for it in all_reduce 412", as far as anybody is known to wait. */
-static const char *others_wait(const court *c, int rank, char *text)
+/* Some rank that waits, other than rank itself; NULL = none is known to. */
+static const watch_status *who_waits(const court *c, int rank)
 {
   char what[NAME];
-  *text = '\0';
-  for (int r = 0; r < c->size && !*text; r++)
-    if (r != rank && c->views[r].known && !c->views[r].gone && waits_for(&c->views[r].status, what))
-      snprintf(text, NAME, "; the others wait for it: %.80s", what);
-  return text;
+  for (int r = 0; r < c->size; r++)
+    if (r != rank && c->views[r].known && !c->views[r].gone && waits_for(&c->views[r].status, what)) return &c->views[r].status;
+  return NULL;
 }
 
 /* ---- ranks that are no more ------------------------------------------------------------------- */
@@ -90,10 +88,12 @@ static bool find_dead(const court *c, int rank)
 {
   const watch_view *v = &c->views[rank];
   if (!v->gone || v->status.left_s >= 0 || v->gone_s < DIED_S) return false;
-  char a[NAME], b[NAME], d[NAME];
+  char a[NAME], b[NAME], d[NAME] = "";
+  /* Who waits for it is where it was; its own last word may be a second old. */
+  const watch_status *waits = who_waits(c, rank), *last = waits && waits->step > v->status.step ? waits : &v->status;
   return find(c, rank, VERDICT_STATUS, "its own last lines tell why, or dmesg when memory ran out; " RESUME,
-              "%s died %s%s", who(c, rank, a), v->known ? step_text(&v->status, b) : "before the first step",
-              others_wait(c, rank, d));
+              "%s died %s%s%s", who(c, rank, a), v->known ? step_text(last, b) : "before the first step",
+              waits ? "; the others wait for it: " : "", waits && waits_for(waits, d) ? d : "");
 }
 
 static bool find_failed(const court *c, int rank)
