@@ -2,13 +2,14 @@
 -- steps; at the end what it did cost.
 --
 -- What is expected is dist/cost.lua's: computing and the rate of the exchange are measured in the first steps (the rate by the
--- check at the start, where there was one), the order of the gradients is that of the layers.
+-- check before them, where there was one), the order of the gradients is that of the layers.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
 local cost = require "dist.cost"
 local dist = require "dist"
 local hooks = require "hooks"
+local preflight = require "dist.preflight"
 local run = require "run"
 
 local FIRST, LAST = 3, 13 -- steps between which is measured; before them memory is found and plans are made
@@ -39,10 +40,11 @@ local function gradient_bytes(model)
 end
 
 -- Bytes a second of an all-reduce: as measured at the start, else in these steps; nil where they exchanged no gradients.
-local function rate_of(world, before, now, gradients)
+local function rate_of(before, now, gradients)
   local bytes, busy = now.bytes - before.bytes, now.busy - before.busy
   if bytes < gradients or busy <= 0 then return nil end
-  return world.rate or bytes / busy
+  local figures = preflight.figures
+  return figures and figures.bandwidth or bytes / busy
 end
 
 --- Between the first steps and some more: seconds of a step, and how many of them this rank has waited.
@@ -51,7 +53,7 @@ function Scaling:expect()
   local now, steps = world:traffic(), LAST - FIRST
   local took, waited = core.clock() - self.since, now.waited - self.before.waited
   local bytes = gradient_bytes(model)
-  local rate = rate_of(world, self.before, now, bytes * steps)
+  local rate = rate_of(self.before, now, bytes * steps)
   if not rate then return end
   local e = cost.estimate{ranks = world.size, compute = math.max(1e-6, (took - waited) / steps), bytes = bytes,
     buckets = buckets_of(model), links = {rate = rate}}
