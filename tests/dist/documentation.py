@@ -13,7 +13,7 @@ COMMANDS = {
     "build/capl recipes/a100_ddp.lua --ranks=2 --preset=try": (
         "build/capl recipes/a100_ddp.lua --ranks=2 --preset=try --steps=2 --samples=96 --batch=4 --val=8 --test=8", r"2 devices \(cpu\).*\n(?s:.*)^final .* n=8 "),
     "build/capl recipes/a100_ddp.lua": (
-        "! CUDA_VISIBLE_DEVICES=-1 build/capl recipes/a100_ddp.lua", r"^try it here: build/capl \S*a100_ddp.lua --ranks=2 --preset=try$"),
+        "! CAPL_DEVICE=auto CUDA_VISIBLE_DEVICES=-1 build/capl recipes/a100_ddp.lua", r"^try it here: build/capl \S*a100_ddp.lua --ranks=2 --preset=try$"),
     "build/capl recipes/a100_ddp.lua --ranks=2": None,  # needs two GPUs; on processors it is the try line
     "CUDA_VISIBLE_DEVICES=0,2 build/capl recipes/a100_ddp.lua": None,
     "build/capl recipes/captcha.lua --ranks=2": (
