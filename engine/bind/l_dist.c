@@ -69,6 +69,17 @@ static int dist_join(lua_State *L)
   return 3;
 }
 
+/* dist.mpi() -> what moves tensors between processors here; or nil, why there is nothing, and what to do */
+static int dist_mpi(lua_State *L)
+{
+  const char *text;
+  if (capl_world_mpi(&text) == CAPL_OK) return lua_pushstring(L, text), 1;
+  lua_pushnil(L);
+  lua_pushstring(L, capl_error_last()->message);
+  lua_pushstring(L, capl_error_last()->hint);
+  return 3;
+}
+
 static int dist_joined(lua_State *L)
 {
   lua_pushboolean(L, capl_world_get() != NULL);
@@ -319,7 +330,7 @@ static void watch_end_of_state(lua_State *L)
 void bind_open_dist(lua_State *L)
 {
   static const luaL_Reg functions[] = {
-      {"place", dist_place},           {"join", dist_join},         {"joined", dist_joined},
+      {"place", dist_place},           {"join", dist_join},         {"joined", dist_joined},         {"mpi", dist_mpi},
       {"all_reduce", dist_all_reduce}, {"broadcast", dist_broadcast}, {"all_gather", dist_all_gather},
       {"reduce_scatter", dist_reduce_scatter}, {"exchange", dist_exchange}, {"barrier", dist_barrier},
       {"traffic", dist_traffic},       {"tell", dist_tell},         {"step", dist_step},

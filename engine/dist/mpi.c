@@ -265,6 +265,7 @@ static const capl_collectives table = {
   .close = close_mpi,
   .abort = abort_mpi,
   .busy = busy,
+  .describe = mpi_version,
 };
 
 const capl_collectives *capl_collectives_entry(void) { return &table; }

@@ -360,6 +360,15 @@ capl_status mpi_begin(const capl_place *place)
   return check_ranks(place);
 }
 
+const char *mpi_version(void)
+{
+  static char text[MPI_MAX_LIBRARY_VERSION_STRING];
+  int n = 0;
+  if (MPI_Get_library_version(text, &n) != MPI_SUCCESS) return "MPI";
+  text[strcspn(text, ",\n")] = '\0'; /* behind it: who packed it, and where it was reported */
+  return text;
+}
+
 void mpi_end(void)
 {
   free(wide);

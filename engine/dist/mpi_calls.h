@@ -25,6 +25,9 @@ capl_status mpi_begin(const capl_place *place);
 capl_status mpi_run(const mpi_job *job);
 void mpi_end(void);
 
+/* "Open MPI v4.1.4". Before mpi_begin too. */
+const char *mpi_version(void);
+
 /* Set by another thread: nobody will answer any more. What waits for other ranks then ends with EIO. */
 extern atomic_bool mpi_given_up;
 

@@ -25,10 +25,16 @@ static const struct {
 
 static const char MPI_HINT[] = "sudo apt install libopenmpi-dev openmpi-bin, then build anew: scripts/build";
 
+/* why: dlopen's words, which name the library itself when its file is missing. */
 static capl_status not_there(int which, const char *why)
 {
-  CAPL_FAIL(CAPL_EUNSUPPORTED, "the collectives of %s are not available: %s", libraries[which].name,
-            *why ? why : "this build has none");
+  char absent[128];
+  snprintf(absent, sizeof absent, "%s: cannot open shared object file: No such file", libraries[which].library);
+  if (!*why || strstr(why, absent))
+    CAPL_FAIL(CAPL_EUNSUPPORTED, "ranks need %s, and this build has no %s (it was made without)", libraries[which].name,
+              libraries[which].library);
+  else
+    CAPL_FAIL(CAPL_EUNSUPPORTED, "ranks need %s, which does not work: %s", libraries[which].name, why);
   if (which == OF_MPI) capl_error_hint(MPI_HINT);
   return CAPL_EUNSUPPORTED;
 }
@@ -136,6 +142,14 @@ void capl_world_leave(int status)
   if (w->collectives.table && w->collectives.table != w->mpi.table) w->collectives.table->close(w->collectives.state);
   if (w->mpi.table) w->mpi.table->close(w->mpi.state);
   free_world(w);
+}
+
+capl_status capl_world_mpi(const char **text)
+{
+  const capl_collectives *table;
+  CAPL_TRY(load(OF_MPI, &table));
+  *text = table->describe ? table->describe() : table->name;
+  return CAPL_OK;
 }
 
 /* ---- asking ------------------------------------------------------------------------------------- */

@@ -57,6 +57,9 @@ CAPL_API capl_world *capl_world_get(void);
 /* Leaves in order: the other ranks know that this one has done its work. status: exit status it is about to end with. */
 CAPL_API void capl_world_leave(int status);
 
+/* What ranks on processors would use here, "Open MPI v4.1.4". EUNSUPPORTED says why there is nothing. Borrowed. */
+CAPL_API capl_status capl_world_mpi(const char **text);
+
 CAPL_API const capl_place *capl_world_place(const capl_world *world);
 /* "nccl", "mpi" or "one". */
 CAPL_API const char *capl_world_backend(const capl_world *world);
@@ -193,6 +196,8 @@ typedef struct {
   void (*abort)(void *state); /* from the watchdog's thread: nobody will answer any more */
   /* Optional: seconds so far in which at least one call was under way. */
   capl_status (*busy)(void *state, double *seconds);
+  /* Optional: the library and its version, before open too. */
+  const char *(*describe)(void);
 } capl_collectives;
 CAPL_API const capl_collectives *capl_collectives_entry(void);
 enum { CAPL_COLLECTIVES_ABI = 211 * (int)sizeof(capl_collectives) + CAPL_DTYPE_COUNT };

@@ -76,7 +76,9 @@ def without_library():
         if name == "capl" or (name.startswith("libcapl") and ".so" in name and "mpi" not in name):
             shutil.copy(os.path.join(BUILD, name), "build", follow_symlinks=False)
     status, out, err = finish(start("build/capl", "error.lua", env=LAUNCHED), 30)
-    check(status == 1 and "apt install libopenmpi-dev openmpi-bin" in err, "without Open MPI there is the line that installs it", err)
+    check(status == 1 and "this build has no libcapl_mpi.so" in err and "apt install libopenmpi-dev openmpi-bin" in err, "without Open MPI there is the line that installs it", err)
+    out = finish(start("build/capl", "info"), 30)[1]
+    check("this build has no libcapl_mpi.so" in out and "Open MPI v" in finish(start(CAPL, "info"), 30)[1], "info tells both", out)
 
 
 def alien_launcher():

@@ -42,6 +42,14 @@ local function cuda_lines(lines)
   end
 end
 
+--- What several ranks on processors would talk through.
+local function rank_lines(lines)
+  local text, why, hint = core.dist.mpi()
+  lines[#lines + 1] = "ranks"
+  lines[#lines + 1] = "  cpu       " .. (text or "off: " .. why)
+  if not text then lines[#lines + 1] = "            " .. hint end
+end
+
 local function main(job)
   local o, words = options.read(job.args, spec, {command = "info"})
   if words[2] then core.error{code = "value", message = "capl info takes one model; '" .. words[2] .. "' is another word"} end
@@ -54,6 +62,7 @@ local function main(job)
   }
   for _, name in ipairs(devices) do lines[#lines + 1] = device_line(name) end
   cuda_lines(lines)
+  rank_lines(lines)
   lines[#lines + 1] = "environment"
   for _, one in ipairs(variables) do
     lines[#lines + 1] = ("  %-18s %s"):format(one[1], core.sys.getenv(one[1]) or "not set: " .. one[2])
