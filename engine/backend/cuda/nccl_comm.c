@@ -15,6 +15,7 @@
 #include <time.h>
 
 #include "backend/cuda/cuda.h"
+#include "backend/cuda/device.h"
 
 /* ---- errors ---------------------------------------------------------------------------------- */
 
@@ -117,10 +118,14 @@ static capl_status compare_versions(const card *first, const card *other, int ra
 
 static capl_status compare_gpus(const card *a, int first, const card *b, int rank)
 {
+  int count = 0;
   if (strcmp(a->bus, b->bus) != 0 || strcmp(a->host, b->host) != 0) return CAPL_OK;
+  CAPL_TRY(device_count(&count));
   CAPL_FAIL(CAPL_EVALUE, "rank %d and rank %d have the same GPU, %s of host %s; NCCL wants one GPU for each rank", first, rank,
             b->bus, b->host);
-  capl_error_hint("--device=cuda gives every rank a GPU of its own; --ranks=gpus starts as many ranks as there are GPUs");
+  if (count > 1)
+    capl_error_hint("--device=cuda gives every rank a GPU of its own; --ranks=gpus starts as many ranks as there are GPUs");
+  else capl_error_hint("these ranks see one GPU: --ranks=1, or let the launcher show each rank another one");
   return CAPL_EVALUE;
 }
 

@@ -3,7 +3,7 @@
 ** A collective is a piece of work of the stream it was given, as NCCL's kernels are: it runs when the stream gets there, and
 ** again in each replay of a captured step. Ranks send along what they were asked for; where that differs the GPU is lost,
 ** where NCCL itself would hang or mix up numbers. Sums are made in the order of ranks, so every rank has the same bits.
-** Every call goes into the trace of the shim: streams, groups, captures and order are looked at by trace.py.
+** Every call goes into the trace of the shim: streams, groups, captures and order are looked at by order.py.
 **
 **   CAPL_FAKE_NCCL=old      says it is version 2.10
 **                  fails    all_reduce fails at once
@@ -166,20 +166,32 @@ typedef struct {
   nccl_comm comm;
 } job;
 
+static bool same_call(const job *j, const call_card *mine, const call_card *other, int rank)
+{
+  if (memcmp(mine, other, sizeof *mine) == 0) return true;
+  fprintf(stderr, "stand-in for NCCL: rank %d: %s of %llu, rank %d: %s of %llu\n", j->comm->ranks.rank, job_names[mine->kind],
+          (unsigned long long)mine->count, rank, job_names[other->kind], (unsigned long long)other->count);
+  return false;
+}
+
 static bool agreed(const job *j)
 {
   transport *t = &j->comm->ranks;
   call_card cards[64];
-  call_card mine = j->call;
-  if (j->call.kind == SWAP) mine.root = 0; /* everybody has another peer */
-  if (!transport_gather(t, &mine, cards, sizeof mine)) return false;
+  if (!transport_gather(t, &j->call, cards, sizeof j->call)) return false;
   for (int r = 0; r < t->size; r++)
-    if (memcmp(&cards[r], &mine, sizeof mine) != 0) {
-      fprintf(stderr, "stand-in for NCCL: rank %d: %s of %llu, rank %d: %s of %llu\n", t->rank, job_names[mine.kind],
-              (unsigned long long)mine.count, r, job_names[cards[r].kind], (unsigned long long)cards[r].count);
-      return false;
-    }
+    if (!same_call(j, &j->call, &cards[r], r)) return false;
   return true;
+}
+
+/* Between two ranks; what the others do meanwhile is their matter. */
+static bool run_swap(const job *j)
+{
+  int peer = j->call.root;
+  call_card mine = j->call, other;
+  mine.root = 0;
+  return transport_swap(&j->comm->ranks, peer, &mine, &other, sizeof mine) && same_call(j, &mine, &other, peer) &&
+         transport_swap(&j->comm->ranks, peer, j->in, j->out, j->call.count * size_of(j->call.type));
 }
 
 static void finish(const job *j, const unsigned char *all, size_t bytes)
@@ -201,6 +213,7 @@ static int run_job(const void *record)
 {
   const job *j = record;
   transport *t = &j->comm->ranks;
+  if (j->call.kind == SWAP) return run_swap(j) ? cudaSuccess : cudaErrorLaunchFailure;
   size_t bytes = j->call.count * size_of(j->call.type) * (j->call.kind == REDUCE_SCATTER ? (size_t)t->size : 1);
   unsigned char *all = malloc(bytes * (size_t)t->size);
   bool ok = all && agreed(j) && transport_gather(t, j->in, all, bytes);

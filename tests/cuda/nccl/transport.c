@@ -6,6 +6,7 @@
 
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <time.h>
@@ -25,7 +26,7 @@ static void nap(void)
 #ifdef FAKE_NCCL_MPI
 enum { TAG = 7701, MAX_RANKS = 64 };
 
-/* MPI was begun by capl, which calls it from another thread: OMPI_MPI_THREAD_LEVEL=3 allows both. */
+/* MPI was begun by capl, which calls it from another thread: threads.c, preloaded, allows both. */
 static bool mpi_usable(int size)
 {
   int begun = 0, level = 0, ranks = 0;
@@ -33,7 +34,7 @@ static bool mpi_usable(int size)
   if (!begun) return false;
   MPI_Query_thread(&level);
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-  if (level < MPI_THREAD_MULTIPLE) fprintf(stderr, "stand-in for NCCL: MPI is in use; set OMPI_MPI_THREAD_LEVEL=3\n");
+  if (level < MPI_THREAD_MULTIPLE) fprintf(stderr, "stand-in for NCCL: MPI is for one thread here; LD_PRELOAD=libmpi_threads.so\n");
   return level == MPI_THREAD_MULTIPLE && ranks == size && size <= MAX_RANKS;
 }
 
@@ -59,12 +60,25 @@ static bool mpi_gather(transport *t, const void *mine, unsigned char *all, size_
   memmove(all + (size_t)t->rank * bytes, mine, bytes);
   return wait_for(t, n, requests);
 }
+
+static bool mpi_swap(transport *t, int peer, const void *mine, void *theirs, size_t bytes)
+{
+  MPI_Request requests[2];
+  MPI_Irecv(theirs, (int)bytes, MPI_BYTE, peer, TAG, MPI_COMM_WORLD, &requests[0]);
+  MPI_Isend(mine, (int)bytes, MPI_BYTE, peer, TAG, MPI_COMM_WORLD, &requests[1]);
+  return wait_for(t, 2, requests);
+}
 #else
 static bool mpi_usable(int size) { return size < 0; }
 
 static bool mpi_gather(transport *t, const void *mine, unsigned char *all, size_t bytes)
 {
   return t == NULL || mine == NULL || all == NULL || bytes == 0;
+}
+
+static bool mpi_swap(transport *t, int peer, const void *mine, void *theirs, size_t bytes)
+{
+  return t == NULL || peer < 0 || mine == NULL || theirs == NULL || bytes == 0;
 }
 #endif
 
@@ -142,4 +156,15 @@ bool transport_gather(transport *t, const void *mine, void *all, size_t bytes)
   if (t->size > 1) return t->mpi ? mpi_gather(t, mine, all, bytes) : shared_gather(t, mine, all, bytes);
   memmove(all, mine, bytes);
   return true;
+}
+
+bool transport_swap(transport *t, int peer, const void *mine, void *theirs, size_t bytes)
+{
+  if (t->mpi) return mpi_swap(t, peer, mine, theirs, bytes);
+  if (t->size != 2 || peer == t->rank) return false;
+  unsigned char *both = malloc(2 * bytes);
+  bool ok = both && shared_gather(t, mine, both, bytes);
+  if (ok) memcpy(theirs, both + (size_t)peer * bytes, bytes);
+  free(both);
+  return ok;
 }

@@ -23,5 +23,7 @@ bool transport_open(transport *t, int rank, int size, const char *name);
 void transport_close(transport *t);
 /* all = every rank's bytes, in the order of ranks. false: given up. */
 bool transport_gather(transport *t, const void *mine, void *all, size_t bytes);
+/* theirs = what peer gives; peer names this rank in the same call. Through shared memory between two ranks alone. */
+bool transport_swap(transport *t, int peer, const void *mine, void *theirs, size_t bytes);
 
 #endif

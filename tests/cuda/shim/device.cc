@@ -20,7 +20,8 @@ static cudaError_t lost = cudaSuccess;
 static thread_local cudaError_t last_error = cudaSuccess;
 static uint64_t asked, asked_for_memory; /* calls that can fail, and those that can with code 2 */
 static uint64_t fail_from;               /* of these calls, when failures are counted from here */
-static int chosen;
+static thread_local int chosen; /* each thread has its own, GPU 0 to begin with */
+static int first_chosen = -1;   /* the first that this process chose */
 static int report_to = -1; /* opened early: a recipe's sandbox may forbid it later */
 
 /* ---- settings -------------------------------------------------------------------------------- */
@@ -83,6 +84,7 @@ void shim_reset(void)
   asked = asked_for_memory = fail_from = 0;
   lost = last_error = cudaSuccess;
   chosen = 0;
+  first_chosen = -1;
   read_settings();
 }
 
@@ -148,11 +150,20 @@ static cudaError_t no_gpu()
   return settings.devices > 0 ? cudaSuccess : cudaErrorNoDevice;
 }
 
+/* On a real machine a thread that did not choose starts GPU 0: its memory fills with contexts of other ranks' threads. */
+static void look_at_device()
+{
+  if (first_chosen < 0 || chosen == first_chosen) return;
+  counts.strays++;
+  shim_trace("stray %d", chosen);
+}
+
 call::call(shim_call kind) : guard(lock), error(no_gpu())
 {
   counts.calls++;
   if (error == cudaSuccess) error = lost;
   if (error == cudaSuccess) error = injected(kind);
+  if (error == cudaSuccess && kind != ASKS) look_at_device();
 }
 
 call::~call()
@@ -215,7 +226,7 @@ cudaError_t cudaRuntimeGetVersion(int *version)
 
 cudaError_t cudaGetDeviceCount(int *count)
 {
-  call c;
+  call c(ASKS);
   if (!c.refused()) *count = settings.devices;
   return c.result();
 }
@@ -227,16 +238,22 @@ static bool exists(int index)
 
 cudaError_t cudaSetDevice(int index)
 {
-  call c;
+  call c(ASKS);
   if (c.refused()) return c.result();
   if (!exists(index)) return c.leave(cudaErrorInvalidDevice);
   chosen = index;
+  if (first_chosen < 0) first_chosen = index;
   return cudaSuccess;
+}
+
+int current_device()
+{
+  return chosen;
 }
 
 cudaError_t cudaGetDevice(int *index)
 {
-  call c;
+  call c(ASKS);
   if (!c.refused()) *index = chosen;
   return c.result();
 }
@@ -244,7 +261,7 @@ cudaError_t cudaGetDevice(int *index)
 /* An H100's figures, but for the memory. */
 cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *out, int index)
 {
-  call c;
+  call c(ASKS);
   if (c.refused()) return c.result();
   if (!exists(index)) return c.leave(cudaErrorInvalidDevice);
   *out = {};
@@ -315,7 +332,7 @@ cudaError_t cudaDeviceGetStreamPriorityRange(int *least, int *greatest)
 
 cudaError_t cudaDeviceGetPCIBusId(char *out, int len, int index)
 {
-  call c;
+  call c(ASKS);
   if (c.refused()) return c.result();
   if (!exists(index) || len < 13) return c.leave(exists(index) ? cudaErrorInvalidValue : cudaErrorInvalidDevice);
   snprintf(out, (size_t)len, "0000:%02X:00.0", 1 + index);

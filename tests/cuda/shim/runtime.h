@@ -42,7 +42,7 @@ extern shim_counts counts;
 
 /* ---- entering and leaving a call ------------------------------------------------------------- */
 
-enum shim_call { ORDINARY, ALLOCATES };
+enum shim_call { ORDINARY, ALLOCATES, ASKS /* starts no GPU */ };
 
 /* Locks, counts, and says whether the call may go on (result() == cudaSuccess). Its end remembers the last error. */
 class call {
@@ -58,6 +58,8 @@ private:
   cudaError_t error;
 };
 
+/* The GPU this thread works on. */
+int current_device();
 /* The GPU is lost: every later call fails with this. */
 void become_lost(cudaError_t why);
 bool is_lost();
@@ -95,6 +97,7 @@ struct work {
 struct shim_stream {
   std::deque<work> queue;
   int number = 0; /* for the trace */
+  int device = 0;        /* the one that was current when it was made */
   bool blocking = false; /* ordered with the legacy stream */
   bool first = false;
   struct capture *capturing = nullptr;
@@ -102,6 +105,8 @@ struct shim_stream {
 };
 
 struct shim_event {
+  int device = 0; /* the one that was current when it was made */
+  bool timed = true;
   std::shared_ptr<event_state> state = std::make_shared<event_state>();
 };
 

@@ -121,6 +121,7 @@ cudaError_t cudaStreamCreateWithPriority(cudaStream_t *out, unsigned int flags, 
   if (c.refused()) return c.result();
   shim_stream *s = new shim_stream;
   s->number = ++made;
+  s->device = current_device();
   shim_trace("stream %d priority %d", s->number, priority);
   s->blocking = !(flags & cudaStreamNonBlocking);
   s->first = streams.empty();
@@ -187,13 +188,15 @@ void streams_reset()
 
 /* ---- events ---------------------------------------------------------------------------------- */
 
-cudaError_t cudaEventCreateWithFlags(cudaEvent_t *out, unsigned int)
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t *out, unsigned int flags)
 {
   static int made;
   call c;
   if (c.refused()) return c.result();
   *out = new shim_event;
   (*out)->state->number = ++made;
+  (*out)->device = current_device();
+  (*out)->timed = !(flags & cudaEventDisableTiming);
   return cudaSuccess;
 }
 
@@ -214,7 +217,7 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
   call c;
   if (c.refused()) return c.result();
   shim_stream *s = stream_of(stream);
-  if (!s || !event) return c.leave(cudaErrorInvalidResourceHandle);
+  if (!s || !event || (s != &legacy && s->device != event->device)) return c.leave(cudaErrorInvalidResourceHandle);
   event_state *e = event->state.get();
   shim_trace("record %d %d", e->number, s->number);
   if (s->capturing) return c.leave(capture_record(s, e));
@@ -274,6 +277,7 @@ cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t start, cudaEvent_t end)
 {
   call c;
   if (c.refused()) return c.result();
+  if (!start->timed || !end->timed) return c.leave(cudaErrorInvalidResourceHandle);
   const event_state *a = start->state.get(), *b = end->state.get();
   if (!a->recorded || !b->recorded) return c.leave(cudaErrorInvalidResourceHandle);
   if (a->done < a->recorded || b->done < b->recorded) return c.leave(cudaErrorNotReady);
@@ -315,7 +319,7 @@ cudaError_t cudaLaunchKernel(const void *entry, dim3 grid, dim3 block, void **ar
   if (c.refused()) return c.result();
   const shim_kernel *kernel = (const shim_kernel *)entry;
   shim_stream *s = stream_of(stream);
-  if (!s) return c.leave(cudaErrorInvalidResourceHandle);
+  if (!s || (s != &legacy && s->device != current_device())) return c.leave(cudaErrorInvalidResourceHandle);
   cudaError_t error = check_launch(kernel, grid, block, shared);
   if (error != cudaSuccess) return c.leave(error);
   auto kept = keep(args[0], kernel->args_bytes);

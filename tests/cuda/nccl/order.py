@@ -5,7 +5,7 @@ queued on the stream of the arithmetic by then, and belongs to the recording of 
 host while a step is recorded; what forked comes back before the recording ends and before a recorded step is launched;
 groups are balanced. And all ranks make the same calls in the same order.
 
-As a program: trace.py TRACE... prints what it counted; status 1 and the first complaint otherwise.
+As a program: order.py TRACE... prints what it counted; status 1 and the first complaint otherwise.
 SPDX-License-Identifier: Apache-2.0
 """
 import sys
