@@ -348,5 +348,6 @@ void bind_open_dist(lua_State *L)
   watch_end_of_state(L);
   lua_newtable(L);
   luaL_setfuncs(L, functions, 0);
+  set_integer(L, "STEPS_OVER", CAPL_STEPS_OVER);
   lua_setfield(L, -2, "dist");
 }

@@ -54,7 +54,8 @@ static bool waits_for(const watch_status *s, char *text)
 
 static const char *step_text(const watch_status *s, char *text)
 {
-  if (s->step < 0) snprintf(text, NAME, "before the first step");
+  if (s->step == CAPL_STEPS_OVER) snprintf(text, NAME, "after its last step");
+  else if (s->step < 0) snprintf(text, NAME, "before the first step");
   else snprintf(text, NAME, "in step %lld", (long long)s->step);
   return text;
 }
@@ -173,8 +174,21 @@ static bool note_hold(const court *c, int rank, const char *what)
   return true;
 }
 
+static bool find_left(const court *c, int s, int r)
+{
+  char a[NAME], x[NAME], b[NAME], d[NAME];
+  bool over = c->views[s].status.step == CAPL_STEPS_OVER;
+  waits_for(&c->views[r].status, x);
+  return find(c, s, VERDICT_STATUS, "all ranks have to do the same number of steps: is a loop's end or a loader different there?",
+              "%s has done its work%s%s, but rank %d still needs it: %s %s", who(c, s, a), over ? "" : " ",
+              over ? "" : step_text(&c->views[s].status, b), r, x, step_text(&c->views[r].status, d));
+}
+
 static bool find_crossed(const court *c, int s, int r)
 {
+  int64_t left = c->views[r].status.step, right = c->views[s].status.step;
+  if (left != right && right == CAPL_STEPS_OVER) return find_left(c, s, r);
+  if (left != right && left == CAPL_STEPS_OVER) return find_left(c, r, s);
   char a[NAME], b[NAME], x[NAME], y[NAME];
   waits_for(&c->views[r].status, x);
   waits_for(&c->views[s].status, y);
@@ -182,15 +196,6 @@ static bool find_crossed(const court *c, int s, int r)
               "every rank has to make the same calls in the same order: look for what only some ranks do, such as "
               "'if world.is_main'",
               "the ranks wait for each other: %s for %s, %s for %s", who(c, r, a), x, who(c, s, b), y);
-}
-
-static bool find_left(const court *c, int s, int r)
-{
-  char a[NAME], x[NAME], b[NAME], d[NAME];
-  waits_for(&c->views[r].status, x);
-  return find(c, s, VERDICT_STATUS, "all ranks have to do the same number of steps: is a loop's end or a loader different there?",
-              "%s has done its work %s, but rank %d still needs it: %s %s", who(c, s, a), step_text(&c->views[s].status, b), r,
-              x, step_text(&c->views[r].status, d));
 }
 
 static bool find_late(const court *c, int s, int r)

@@ -43,7 +43,7 @@ enum { WATCH_NAME = 24, WATCH_REASON = 80, WATCH_ERROR = 240 };
 
 /* A heartbeat: fixed size, no pointers, the same on every machine that capl runs on. Ages in seconds when it was sent. */
 typedef struct {
-  int64_t step;           /* -1 = before the first */
+  int64_t step;           /* -1 = before the first, CAPL_STEPS_OVER */
   uint64_t entered, done; /* collectives of all ranks: queued and ended */
   uint64_t told, heard;   /* messages: begun and answered */
   uint64_t number, bytes; /* of the collective it has waited for longest; number 0: with one peer */

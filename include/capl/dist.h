@@ -159,7 +159,8 @@ CAPL_API void capl_messages_free(capl_messages *messages);
 
 /* ---- the watchdog (watch.c) ------------------------------------------------------------------- */
 
-/* The number of the step this rank is in, for messages. */
+/* The number of the step this rank is in, for messages; CAPL_STEPS_OVER: its recipe has come to its end. */
+enum { CAPL_STEPS_OVER = -2 };
 CAPL_API void capl_world_step(capl_world *world, int64_t step);
 /* While a reason is set, no rank is taken for hanging because of this one: "compiling", "evaluating". NULL takes it back. */
 CAPL_API void capl_world_hold(capl_world *world, const char *reason);

@@ -133,7 +133,7 @@ def errors_of_one_rank_end_the_others():
     ended(jobs["error"], since, "an error of one rank", 1, 10,
           r"rank 1 \(.*\) ended with an error: job.lua:14: the data is gone", r"\[rank 1\] job.lua:14: the data is gone")
     ended(jobs["early"], since, "a rank that ends early", 75, 10,
-          r"rank 1 \(host .*, process \d+\) has done its work .*, but rank 0 still needs it: all_reduce \d+ in step 21")
+          r"rank 1 \(host .*, process \d+\) has done its work.*, but rank 0 still needs it: all_reduce \d+ in step 21")
     ended(jobs["barrier"], since, "ranks in different calls", 75, 12,
           r"the ranks do not exchange the same: rank 0 .* is in all_reduce \d+ of .*, rank 1 .* in barrier \d+")
 

@@ -28,7 +28,9 @@ function recipe.execute(job, opts)
   opts.recipe, opts.text, opts.program, opts.minutes = job.recipe, text, job.program, job.minutes
   run.start(opts)
   join_ranks(opts.args)
-  return core.sys.guard(core.sys.load(text, "@" .. job.recipe))
+  local whole = core.sys.guard(core.sys.load(text, "@" .. job.recipe))
+  if core.dist.joined() then core.dist.step(core.dist.STEPS_OVER) end
+  return whole
 end
 
 --- Runs the job's recipe up to its first train loader, its output hidden -> that loader.
