@@ -39,6 +39,7 @@ struct output {
   bool amid;
   frame_reader frames;
   mpirun_words words;
+  bool muted;           /* those are left out */
   char *saving;         /* by rank */
   int status, state;    /* first failure told by a frame, -1 = none told; what output_state said last */
 };
@@ -97,7 +98,12 @@ static void on_words(void *user, const char *text, size_t len)
 static void put_words(void *user, const char *line, size_t len)
 {
   output *o = user;
-  screen_put(&o->err, line, len, false);
+  if (!o->muted) screen_put(&o->err, line, len, false);
+}
+
+void output_mute(output *o)
+{
+  if (o) o->muted = true;
 }
 
 /* ---- making and freeing ----------------------------------------------------------------------- */

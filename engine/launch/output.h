@@ -34,6 +34,8 @@ void output_finish(output *o, int status);
 bool output_failed(const output *o);
 /* A line of this process itself, to standard error. */
 void output_tell(output *o, const char *line, size_t len);
+/* From now on mpirun's own words are left out: it is being ended, at which it complains. */
+void output_mute(output *o);
 /* Tells the capl that started mpirun whether this rank saves. */
 void output_state(output *o, bool saving);
 /* What ranks behind mpirun have told: that one saves; the status of the first that failed, -1 = nobody told one. */

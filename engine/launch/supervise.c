@@ -23,9 +23,10 @@
 
 #include "output.h"
 
-/* Seconds: from asking to telling, while it saves, from a failure until the others are told, from telling to killing, and
-** for output that comes after its writer's end. */
-static const double GRACE = 5, SAVE = 120, FAILED = 2, TOLD = 3, DRAIN = 0.5;
+/* Seconds: from asking to telling, while it saves, from a failure until the others are told (mpirun does that itself, and
+** breaks when it is told to end meanwhile: until it is killed), from telling to killing, and for output that comes after its
+** writer's end. */
+static const double GRACE = 5, SAVE = 120, FAILED = 1.5, MPIRUN_ENDS = 4, TOLD = 2, DRAIN = 0.5;
 
 typedef enum { CALM, ASKED, TELLING, KILLING } step;
 
@@ -148,7 +149,15 @@ static bool is_saving(const watcher *w)
 static void go_to(watcher *w, step to, double wait)
 {
   w->step = to;
-  w->next = wait > 0 ? elapsed(w) + wait : 0;
+  double pace = w->c->pace > 0 ? w->c->pace : 1;
+  w->next = wait > 0 ? elapsed(w) + wait / pace : 0;
+}
+
+static void tell_to_end(watcher *w)
+{
+  output_mute(w->out);
+  signal_all(w, SIGTERM);
+  go_to(w, TELLING, TOLD);
 }
 
 /* The next step against processes that are still there. A single one is not told before it is killed: the first SIGTERM
@@ -158,10 +167,10 @@ static void take_step(watcher *w)
   double now = elapsed(w);
   if (w->step == ASKED && !w->broken && is_saving(w) && now < w->c->limit + SAVE) {
     w->next = now + 0.1;
-  } else if (w->step < TELLING && w->c->ranks > 1) {
-    signal_all(w, SIGTERM);
-    go_to(w, TELLING, TOLD);
+  } else if (w->step < TELLING && w->c->ranks > 1 && !(w->broken && w->c->output == OUTPUT_MPIRUN)) {
+    tell_to_end(w);
   } else {
+    output_mute(w->out);
     signal_all(w, SIGKILL);
     go_to(w, KILLING, 0);
   }
@@ -223,7 +232,7 @@ static void note_failure(watcher *w, int status)
   if (w->failure == 0 || w->failure == EXIT_LOST) w->failure = status;
   if (w->broken || was_asked(status)) return;
   w->broken = true;
-  go_to(w, ASKED, FAILED);
+  go_to(w, ASKED, w->c->output == OUTPUT_MPIRUN ? MPIRUN_ENDS : FAILED);
 }
 
 static void reap(watcher *w)
@@ -244,9 +253,8 @@ static void on_signal(watcher *w, const struct signalfd_siginfo *info)
   int n = (int)info->ssi_signo;
   if (n == SIGCHLD) return;
   if (w->asked++ == 0) w->signal = n;
-  if (w->c->apart && w->asked > 1 && w->c->output == OUTPUT_MPIRUN) {
-    signal_all(w, SIGTERM);
-    go_to(w, TELLING, TOLD);
+  if (w->asked > 1 && w->c->output == OUTPUT_MPIRUN) {
+    if (w->step < TELLING && !w->broken) tell_to_end(w);
   } else if (w->c->apart || info->ssi_code <= 0) {
     ask(w, n);
   }

@@ -31,6 +31,7 @@ typedef struct {
   bool apart;         /* in a process group of their own, where the terminal's signals do not reach them */
   bool spoken_for;    /* another process tells the user of signals and limits */
   double limit;       /* seconds, 0 = none */
+  double pace;         /* how much sooner than usual its end goes on, 0 = as usual; for tests */
   atomic_bool *saving; /* one per process: it was asked to end and saves; NULL = nobody knows */
 } crew;
 
