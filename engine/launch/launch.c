@@ -99,6 +99,7 @@ static int run_worker(void *user, int index)
 {
   launch *l = user;
   if (l->job.saving) l->job.saving += index;
+  if (l->job.ranks > 1) setvbuf(stdout, NULL, _IOLBF, 0); /* a pipe, whose lines are shown as they come */
   return l->flush(capl_worker_run(&l->job));
 }
 

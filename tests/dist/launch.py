@@ -5,6 +5,7 @@ SPDX-License-Identifier: Apache-2.0
 """
 import os
 import re
+import select
 import signal
 import time
 
@@ -64,11 +65,22 @@ def gone(path, within=5):
     return False
 
 
+def read_lines(process, n, within=20):
+    """The first n lines of its output, or as many as come in time."""
+    fd, text, end = process.stdout.fileno(), b"", time.monotonic() + within
+    while text.count(b"\n") < n and select.select([fd], [], [], max(0, end - time.monotonic()))[0]:
+        piece = os.read(fd, 4096)
+        if not piece:
+            break
+        text += piece
+    return text.decode().splitlines(keepends=True)
+
+
 def busy(name):
     """Starts two busy ranks and waits until both compute."""
     path = os.path.abspath(write(name, BUSY))
     process = start(CAPL, path, "--ranks=2")
-    lines = [process.stdout.readline(), process.stdout.readline()]
+    lines = read_lines(process, 2)
     check(sorted(lines) == ["[rank 1] begins 1\n", "begins 0\n"], f"two ranks compute ({name})", lines)
     return path, process
 
