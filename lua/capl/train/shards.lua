@@ -97,7 +97,7 @@ local function unpack_sum(self, sum)
   for _, b in ipairs(self.statistics.buffers) do b.now:copy_(b.start + take(b.now:numel()):reshape(b.now.shape):to(b.now.dtype)) end
   local present = take(#self.parameters)
   for i, p in ipairs(self.parameters) do
-    local there = not self.missing[i] or present:narrow(1, i, 1):item() > 0
+    local there = p.requires_grad and (not self.missing[i] or present:narrow(1, i, 1):item() > 0)
     core.set_grad(p, there and like(p, grads[i]) or nil)
   end
   return take(1):reshape{}:clone()
@@ -108,26 +108,13 @@ end
 local function weighted_loss(self, parts, fn)
   local total, weight = nil, 0
   for _, part in ipairs(parts) do
-    local share = part.count / self.full -- of a full shard: no sum of gradients is larger than a mean
+    local share = part.count / self.full -- 1 of a full shard, so that gradients in fp16 are no larger than those of a mean
     local loss = fn(part) * share
     self.optimizer:backward(loss)
     local value = loss:detach()
     total, weight = total and core.no_grad(function() return total + value end) or value, weight + share
   end
   return total, weight
-end
-
-local function one_shard(self, shard, parts, fn)
-  core.rng(self.seed, self.streams)
-  core.stream_owner(shard)
-  rewind_statistics(self.statistics)
-  local loss, weight = weighted_loss(self, parts, fn)
-  local vector = core.no_grad(packed, self, loss, weight)
-  for i, p in ipairs(self.parameters) do
-    self.missing[i] = self.missing[i] or p.requires_grad and not p.grad
-    p:zero_grad()
-  end
-  return vector
 end
 
 -- A tensor of its own for each: the same numbers lie in memory in the same way wherever the shard is computed.
@@ -155,6 +142,20 @@ local function cut_all(batches, k, n)
   return parts
 end
 
+local function one_shard(self, shard, batches, fn)
+  local here = self.count / self.world.size
+  core.rng(self.seed, self.streams)
+  core.stream_owner(shard)
+  rewind_statistics(self.statistics)
+  local loss, weight = weighted_loss(self, cut_all(batches, shard % here, here), fn)
+  local vector = core.no_grad(core.scope, packed, self, loss, weight)
+  for i, p in ipairs(self.parameters) do
+    self.missing[i] = self.missing[i] or p.requires_grad and not p.grad
+    p:zero_grad()
+  end
+  return vector
+end
+
 -- ---- the step ----
 
 --- The gradients of a step, as the optimiser is to find them -> the loss, the mean over all samples of the step.
@@ -164,18 +165,17 @@ function Shards:gradients(batches, fn)
   local here, sums = self.count / world.size, tree.new(self.count)
   self.seed, self.streams = core.rng()
   self.missing = {}
-  self.full = math.max(1, self.full or batches[1].count / here)
   core.no_grad(begin_statistics, self.statistics)
   local after = self.streams
   for k = 0, here - 1 do
-    local vector = one_shard(self, world.rank * here + k, cut_all(batches, k, here), fn)
+    local vector = one_shard(self, world.rank * here + k, batches, fn)
     core.no_grad(sums.add, sums, world.rank * here + k, vector)
     local _, streams = core.rng()
     after = math.max(after, streams)
   end
   core.stream_owner(0)
   core.rng(self.seed, after)
-  return core.no_grad(function() return unpack_sum(self, tree.over_ranks(world, sums)) end)
+  return core.no_grad(core.scope, function() return unpack_sum(self, tree.over_ranks(world, sums)) end)
 end
 
 --- The step itself: gradients, update, and they are forgotten -> the loss.
@@ -190,6 +190,16 @@ function Shards:step(batches, fn)
 end
 
 -- ---- checks ----
+
+--- --shards of the run, which is thereby used; nil = none.
+function Shards.setting()
+  for _, s in ipairs(run.settings) do
+    if s.key == "shards" then
+      s.read = true
+      return s.value ~= 0 and s.value or nil
+    end
+  end
+end
 
 local function refuse_layers(op, model)
   for name, module in model:named_modules() do
@@ -218,9 +228,10 @@ function Shards.prepare(op, shards, world)
   core.one_thread()
 end
 
---- How to make steps of shards. o: {op, model, optimizer, shards, full = samples of a full shard or nil: as of the first batch}
+--- How to make steps of shards. o: {op, model, optimizer, shards, full = samples of a full shard, 1 without it}
 function Shards.new(o)
-  local self = setmetatable({op = o.op, optimizer = o.optimizer, count = o.shards, full = o.full, world = dist.world()}, Shards)
+  local self = setmetatable({op = o.op, optimizer = o.optimizer, count = o.shards, full = o.full or 1, world = dist.world()},
+    Shards)
   Shards.prepare(o.op, o.shards, self.world)
   hooks.statistics_even = true
   refuse_layers(o.op, o.model)
@@ -242,7 +253,7 @@ local function of(optimizer, opts)
   local OP = "train.sharded_step"
   local o = check.options(OP, spec, opts or {})
   local self = made[optimizer]
-  local shards = o.shards or run.setting("shards") or 0
+  local shards = o.shards or Shards.setting() or 0
   if self and self.count == shards then return self end
   if shards == 0 then check.fail(OP, "nothing says how many shards", "--shards=4 of the recipe, or {shards = 4}") end
   local model = o.model or hooks.model

@@ -32,8 +32,8 @@ end
 
 local function prepare(o)
   if o.deterministic ~= nil then switches.deterministic(o.deterministic) end
-  local given = run.setting("shards")
-  o.shards = o.shards or (given ~= 0 and given or nil)
+  local given = shards.setting()
+  o.shards = o.shards or given
   if not o.shards then return end
   shards.prepare(OP, o.shards)
   check_others(o)
