@@ -85,6 +85,17 @@ local function recent_rate(rows)
   return b and value.number(b, "images_per_s")
 end
 
+-- The rank that the others wait for, and the share of their time that they do; nil where they hardly do.
+local function newest_of_ranks(rows)
+  for _, row in ipairs(rows) do
+    local slowest, most = value.number(row, "ranks", "slowest"), value.number(row, "ranks", "waited_most")
+    if slowest and most then
+      local least = value.number(row, "ranks", "waited_least") or 0
+      return most - least > 0.05 and slowest or nil
+    end
+  end
+end
+
 -- A run by its folder, or by its name in runs/.
 local function find_run(word)
   local path = core.sys.kind(word) == "folder" and word or "runs/" .. word
@@ -97,7 +108,8 @@ Run.__index = Run
 
 local function open_run(word)
   local r = find_run(word)
-  local self = setmetatable({path = r.path, name = r.path, state = r.state, id = r.settings.process}, Run)
+  local self = setmetatable({path = r.path, name = r.path, state = r.state, id = r.settings.process,
+    ranks = value.number(r.settings, "machine", "ranks")}, Run)
   if r.state == "running" then self.monitor = core.monitor.open(0, false, self.id.pid) end
   return self
 end
@@ -107,7 +119,7 @@ function Run:look()
   local rows = last_rows(self.path .. "/metrics.jsonl")
   local loss, point = newest(rows, "loss")
   local out = {name = self.name, state = self.state, loss = loss, step = newest(rows, "step"), val_exact = newest(rows, "val_exact"),
-    images_per_s = recent_rate(rows)}
+    images_per_s = recent_rate(rows), ranks = self.ranks, slowest_rank = newest_of_ranks(rows)}
   if self.state ~= "running" then return out end
   out.left_seconds = left(point)
   local now = self.monitor and self.monitor:sample() or {}

@@ -41,10 +41,12 @@ function lines.machine(m)
   return table.concat(parts, "  ")
 end
 
---- r: {name, state, step, loss, val_exact, images_per_s, left_seconds, cpu, rss}
+--- r: {name, state, ranks, slowest_rank, step, loss, val_exact, images_per_s, left_seconds, cpu, rss}
 function lines.run(r)
   local parts = {"run    " .. r.name}
   if r.state ~= "running" then parts[#parts + 1] = r.state end
+  add(parts, "%d ranks", r.ranks)
+  add(parts, "the others wait for rank %d", r.slowest_rank)
   add(parts, "step %d", r.step)
   add(parts, "loss %.4f", r.loss)
   add(parts, "val %.1f %%", share(r.val_exact))

@@ -51,7 +51,7 @@ local function entry(path, name)
   local best, figure, role = best_of(r)
   local recipe = value.text(r.settings, "recipe") or value.text(r.result, "recipe")
   return {
-    name = name, path = path, recipe = recipe and recipe:match("[^/]+$"), state = r.state, started = value.text(r.settings, "started"),
+    ranks = value.number(r.settings, "machine", "ranks"), name = name, path = path, recipe = recipe and recipe:match("[^/]+$"), state = r.state, started = value.text(r.settings, "started"),
     steps = facts.steps(r), time = r.seconds or value.number(r.result, "seconds"),
     best = best, figure = figure, role = role, better = better_of(r, figure), error = r.error and value.text(r.error, "message") or nil,
   }
@@ -125,13 +125,23 @@ local function best_text(e)
   return ("%s %s %s"):format(shown, e.figure, e.role and "(" .. e.role .. ")" or "")
 end
 
+-- Whether any of them had several ranks, which is then told of all.
+local function has_ranks(runs)
+  for _, e in ipairs(runs) do
+    if e.ranks then return true end
+  end
+  return false
+end
+
 local function print_table(runs)
   local rows = {{"name", "recipe", "state", "started", "steps", "time", "best"}}
+  local with_ranks = has_ranks(runs)
+  if with_ranks then rows[1][8] = "ranks" end
   for i, e in ipairs(runs) do
     rows[i + 1] = {e.name, e.recipe, e.state, e.started and e.started:gsub("T", " "):gsub("Z$", ""), e.steps and html.number(e.steps),
-      e.time and html.seconds(e.time), best_text(e)}
+      e.time and html.seconds(e.time), best_text(e), with_ranks and ("%d"):format(e.ranks or 1) or nil}
   end
-  for _, line in ipairs(screen.lines(rows, 7, {[5] = true, [6] = true})) do core.sys.out(line .. "\n") end
+  for _, line in ipairs(screen.lines(rows, with_ranks and 8 or 7, {[5] = true, [6] = true, [8] = true})) do core.sys.out(line .. "\n") end
 end
 
 local function main(job)

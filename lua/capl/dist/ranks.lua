@@ -9,7 +9,9 @@ local ranks = {}
 
 local SHOWN = 8 -- ranks that have a line; of more, the slowest ones
 
-local since -- {clock, images, waited, busy, comm} at the end of the first step, which makes plans
+local since -- where the first step ended, which makes plans: {images, data, busy, waited}
+local last -- clock at the end of the last step, or of what came between two
+local spent = 0 -- seconds of the steps since then, evaluations not counted
 
 local function images()
   local count = 0
@@ -21,13 +23,21 @@ end
 
 local function now(world)
   local traffic = world:traffic()
-  return {clock = core.clock(), images = images(), data = run.waited(), busy = traffic.busy, waited = traffic.waited}
+  return {images = images(), data = run.waited(), busy = traffic.busy, waited = traffic.waited}
 end
 
 --- The end of a step.
 function ranks.step()
   local world = agreed.world()
-  if world and run.steps == 1 then since = now(world) end
+  if not world then return end
+  local clock = core.clock()
+  if run.steps == 1 then since = now(world) else spent = spent + (clock - last) end
+  last = clock
+end
+
+--- The end of a loader's epoch: the time of an evaluation is none of training.
+function ranks.epoch(loader)
+  if last and loader.role ~= "train" then last = core.clock() end
 end
 
 --- Bytes that this process holds at most: of a GPU, where it uses one.
@@ -36,12 +46,12 @@ function ranks.peak_memory()
   return m.card_total and m.peak + m.captured or core.sys.peak_rss()
 end
 
--- This rank's figures; shares are of the time since its first step.
+-- This rank's figures; shares are of the time of its steps.
 local function own(world)
   local out = {rank = world.rank, host = world.host, device = (core.device()), memory = ranks.peak_memory()}
   if not since then return out end
   local at = now(world)
-  local seconds = math.max(at.clock - since.clock, 1e-9)
+  local seconds = math.max(spent, 1e-9)
   out.images_per_s = (at.images - since.images) / seconds
   out.waited_for_data = math.min(1, (at.data - since.data) / seconds)
   out.waited_for_ranks = math.min(1, (at.waited - since.waited) / seconds)

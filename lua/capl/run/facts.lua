@@ -2,6 +2,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
+local agreed = require "run.agreed"
 local hooks = require "hooks"
 
 local facts = {}
@@ -11,10 +12,11 @@ local function processor()
   return text:match("model name%s*:%s*([^\n]+)")
 end
 
---- Device, processor, threads: what figures and speeds depend on.
+--- Device, processor, threads, of several ranks how many and where: what figures and speeds depend on.
 function facts.machine()
   local device = core.device()
-  return {device = device, backend = core.device_info(device).description, processor = processor(), processors = core.sys.cpus(),
+  local world = agreed.world()
+  return {ranks = world and world.size, hosts = world and agreed.hosts, device = device, backend = core.device_info(device).description, processor = processor(), processors = core.sys.cpus(),
     threads = core.sys.threads()}
 end
 

@@ -52,6 +52,7 @@ local list = {
   require "train.parts.blank",
   require "train.parts.curriculum",
   require "train.parts.events",
+  require "train.parts.ranks",
   require "train.parts.monitor",
   require "train.parts.scaling",
   require "train.parts.override",
