@@ -51,7 +51,8 @@ local function entry(path, name)
   local best, figure, role = best_of(r)
   local recipe = value.text(r.settings, "recipe") or value.text(r.result, "recipe")
   return {
-    ranks = value.number(r.settings, "machine", "ranks"), name = name, path = path, recipe = recipe and recipe:match("[^/]+$"), state = r.state, started = value.text(r.settings, "started"),
+    ranks = value.number(r.settings, "machine", "ranks"), name = name, path = path,
+    recipe = recipe and recipe:match("[^/]+$"), state = r.state, started = value.text(r.settings, "started"),
     steps = facts.steps(r), time = r.seconds or value.number(r.result, "seconds"),
     best = best, figure = figure, role = role, better = better_of(r, figure), error = r.error and value.text(r.error, "message") or nil,
   }

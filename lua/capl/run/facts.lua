@@ -16,7 +16,8 @@ end
 function facts.machine()
   local device = core.device()
   local world = agreed.world()
-  return {ranks = world and world.size, hosts = world and agreed.hosts, device = device, backend = core.device_info(device).description, processor = processor(), processors = core.sys.cpus(),
+  return {ranks = world and world.size, hosts = world and agreed.hosts,
+    device = device, backend = core.device_info(device).description, processor = processor(), processors = core.sys.cpus(),
     threads = core.sys.threads()}
 end
 
