@@ -30,6 +30,11 @@ fails("shape", "is not %d parts", function() world:reduce_scatter(capl.zeros(wor
 fails("shape", "scalar has no parts", function() world:reduce_scatter(capl.tensor(1)) end)
 fails("shape", "no room for one more", function() world:all_gather(capl.zeros(1, 1, 1, 1, 1, 1)) end)
 fails("state", "takes part in a gradient", function() world:all_reduce(capl.ones(2, {requires_grad = true})) end)
+fails("value", "its world is missing", function() world.all_reduce(f32) end)
+fails("value", "tensor expected, got nil", function() world:all_reduce() end)
+fails("value", "whole number expected, got nil", function() world:exchange(f32) end)
+fails("value", "a is a string, and figures are numbers", function() world:sum{a = "1"} end)
+fails("value", "texts of one line", function() world:sum{["a\\tb"] = 1} end)
 if world.size > 1 then
   local n = rank == world.size - 1 and 5 or 4
   fails("shape", "rank 0 all_reduce %(sum%) of 4 x f32, rank %d all_reduce %(sum%) of 5 x f32", function()

@@ -26,6 +26,12 @@ function world.is_world(value) return getmetatable(value) == World end
 local reductions = {"sum", "mean", "max"}
 local op_option, async_option = {"op", "string", default = "sum"}, {"async", "boolean", default = false}
 
+-- What a method's first argument has to be.
+local function tensor_of(self, op, t)
+  if not world.is_world(self) then check.fail(op, "its world is missing", ("call it with a colon: world:%s(…)"):format(op)) end
+  return check.arg(1, op, "tensor", t)
+end
+
 local function reduction_of(op, opts) return check.one_of(op, "op", opts.op, reductions) end
 
 --- t becomes the sum, mean or largest of every rank's t, element by element.
@@ -35,31 +41,31 @@ local function reduction_of(op, opts) return check.one_of(op, "op", opts.op, red
 -- eg   return capl.distributed():all_reduce(capl.ones(2)):get(1)  --> 1
 function World:all_reduce(t, opts)
   opts = check.options("all_reduce", {op_option, async_option}, opts)
-  return core.dist.all_reduce(t, reduction_of("all_reduce", opts), opts.async)
+  return core.dist.all_reduce(tensor_of(self, "all_reduce", t), reduction_of("all_reduce", opts), opts.async)
 end
 
 --- t becomes rank from's t; from = 0 unless said.
 function World:broadcast(t, opts)
   opts = check.options("broadcast", {{"from", "whole", default = 0}, async_option}, opts)
-  return core.dist.broadcast(t, opts.from, opts.async)
+  return core.dist.broadcast(tensor_of(self, "broadcast", t), opts.from, opts.async)
 end
 
 --- A new tensor (size, …) of every rank's t (…), in the order of ranks.
 function World:all_gather(t, opts)
   opts = check.options("all_gather", {async_option}, opts)
-  return core.dist.all_gather(t, opts.async)
+  return core.dist.all_gather(tensor_of(self, "all_gather", t), opts.async)
 end
 
 --- This rank's part (…) of the reduction of every rank's t (size, …).
 function World:reduce_scatter(t, opts)
   opts = check.options("reduce_scatter", {op_option, async_option}, opts)
-  return core.dist.reduce_scatter(t, reduction_of("reduce_scatter", opts), opts.async)
+  return core.dist.reduce_scatter(tensor_of(self, "reduce_scatter", t), reduction_of("reduce_scatter", opts), opts.async)
 end
 
 --- What rank peer gives in the same call, where it names this rank.
 function World:exchange(t, peer, opts)
   opts = check.options("exchange", {async_option}, opts)
-  return core.dist.exchange(t, check.arg(2, "exchange", "number", peer), opts.async)
+  return core.dist.exchange(tensor_of(self, "exchange", t), check.arg(2, "exchange", "whole", peer), opts.async)
 end
 
 --- Returns when every rank has come here, and all work before it is done.
@@ -83,6 +89,8 @@ end
 function World:sum(figures)
   local lines = {}
   for key, value in pairs(check.arg(1, "sum", "table", figures)) do
+    if type(key) ~= "string" or key:find("%c") then check.fail("sum", "the figures' names are texts of one line") end
+    if type(value) ~= "number" then check.fail("sum", ("%s is a %s, and figures are numbers"):format(key, core.typename(value))) end
     lines[#lines + 1] = ("%s\t%.17g"):format(key, value)
   end
   local sums = {}
@@ -108,6 +116,8 @@ function World:print(...)
 end
 
 --- While a reason is set ("compiling"), no rank is taken for hanging because of this one; nil takes it back.
-function World:hold(reason) core.dist.hold(reason) end
+function World:hold(reason)
+  core.dist.hold(reason ~= nil and check.arg(1, "hold", "string", reason) or nil)
+end
 
 return world
