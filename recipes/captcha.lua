@@ -157,4 +157,4 @@ local files = train.evaluate(model, data.loader {
   source = data.folder(written.dir, {label = "^(.-)_", charset = p.charset, length = p.length}),
   role = "test", batch = 100, normalize = "standardize",
 }, {precision = p.precision})
-print("PNG files:     " .. files:line())
+capl.distributed():print("PNG files:     " .. files:line()) -- once, also of several ranks

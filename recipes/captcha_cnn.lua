@@ -35,6 +35,7 @@ capl.manual_seed(p.seed)
 -- ---- data ----
 
 local CHARSET, LENGTH = "0-9A-Z", 4
+local world = capl.distributed() -- of one, unless there are more ranks: then one speaks for all
 
 local function captchas(count, fixed, seed)
   return data.captcha {preset = "lepture", charset = CHARSET, length = LENGTH, count = count, fixed = fixed, seed = seed}
@@ -134,7 +135,7 @@ for epoch = 1, p.epochs do
   end
   seconds = progress:seconds()
   local meter = evaluate(val)
-  print(("epoch %d/%d  %s"):format(epoch, p.epochs, meter:line()))
+  world:print(("epoch %d/%d  %s"):format(epoch, p.epochs, meter:line()))
   if meter:result().exact > best then
     best, weights = meter:result().exact, capl.no_grad(copy_weights)
     capl.save_model(capl.run_folder() .. "/best.capl", model, {
@@ -146,5 +147,5 @@ end
 -- The test images are read once, with the weights that the others have chosen.
 model:load_state_dict(weights)
 local meter = evaluate(test)
-print("mistakes: " .. meter:confusion_line())
+world:print("mistakes: " .. meter:confusion_line())
 capl.final(meter:result(), {images_per_s = progress:rate(), seconds = seconds})

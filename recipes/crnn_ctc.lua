@@ -41,6 +41,7 @@ local p = capl.params {
   seed = 42,
 }
 capl.manual_seed(p.seed)
+local world = capl.distributed() -- one rank speaks for all
 
 -- ---- data ----
 
@@ -123,7 +124,7 @@ local charset = images.charset
 local K = #charset + 1 -- the blank is the last class
 local height = parts.train:height()
 local px = narrowest < 10 and 2 or 4 -- of width a time step; a character takes two or more, and equal neighbours one between them
-print(("%d images to train on, %d to stop by and choose, %d for the last figure; %d characters; a time step is %d px"):format(
+world:print(("%d images to train on, %d to stop by and choose, %d for the last figure; %d characters; a time step is %d px"):format(
   parts.train:count(), parts.val:count(), parts.test and parts.test:count() or 0, #charset, px))
 
 -- ---- network ----

@@ -37,6 +37,7 @@ local p = capl.params {
   seed = 42,
 }
 capl.manual_seed(p.seed)
+local world = capl.distributed() -- one rank speaks for all
 if p.data == "" then error("--data=DIR is missing: a folder of PNG or JPEG files named by their text, such as A1B2_17.png") end
 
 -- ---- data ----
@@ -77,7 +78,7 @@ end
 local images, val, test = loader("train", p.batch), loader("val", 100), loader("test", 100)
 local K = #images.charset + 1 -- the blank is the last class
 local px = narrowest < 10 and 2 or 4 -- of width a time step; a character takes two or more, and equal neighbours one between them
-print(("%d images to train on, %d to stop by and choose; %d characters; a time step is %d px"):format(
+world:print(("%d images to train on, %d to stop by and choose; %d characters; a time step is %d px"):format(
   parts.train:count(), parts.val:count(), K - 1, px))
 
 -- ---- network ----
@@ -158,11 +159,11 @@ local function pretrain()
     opt:backward_step(loss)
     step = step + 1
     if step % 100 == 0 then
-      print(("drawn captchas: step %d of %d, loss %.4f, %.0f s"):format(step, p.pretrain, loss:item(), capl.clock() - started))
+      world:print(("drawn captchas: step %d of %d, loss %.4f, %.0f s"):format(step, p.pretrain, loss:item(), capl.clock() - started))
     end
     if step == p.pretrain then break end
   end
-  print("your val images, before any of yours was learnt from: " .. train.evaluate(model, val, {precision = p.precision}):line())
+  world:print("your val images, before any of yours was learnt from: " .. train.evaluate(model, val, {precision = p.precision}):line())
 end
 
 if not p.resume then pretrain() end

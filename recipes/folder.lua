@@ -36,6 +36,7 @@ local p = capl.params {
   seed = 42,
 }
 capl.manual_seed(p.seed)
+local world = capl.distributed() -- one rank speaks for all
 if p.data == "" then error("--data=DIR is missing: a folder of PNG files named by their text, such as A1B2_17.png") end
 
 -- ---- data ----
@@ -84,9 +85,9 @@ end
 local images, val, test = loader("train", p.batch, distortions), loader("val", 100), loader("test", 100)
 charset = images.charset
 local height, width = all:height(), all:width()
-print(("%d images of %dx%d px to train on, %d to choose the best weights, %d for the last figure"):format(
+world:print(("%d images of %dx%d px to train on, %d to choose the best weights, %d for the last figure"):format(
   parts.train:count(), width, height, parts.val:count(), parts.test:count()))
-print(("%d characters each, out of %s"):format(length, charset))
+world:print(("%d characters each, out of %s"):format(length, charset))
 
 -- ---- network ----
 

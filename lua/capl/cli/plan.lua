@@ -201,10 +201,16 @@ end
 -- Whether the recipe has a preset of that name.
 local function has_preset(job, name) return (core.sys.read(job.recipe) or ""):find("%f[%w_]" .. name .. "%s*=%s*{") ~= nil end
 
---- The line that tries the recipe here.
-function plan.try_line(job)
+-- Settings that say how large a run is, or where: a trial has its own.
+local size = {preset = true, batch = true, steps = true, epochs = true, samples = true, accumulate = true, device = true, precision = true}
+
+--- The line that tries the recipe here, with what was said of other things than its size.
+function plan.try_line(job, given)
   local words = {job.program, job.recipe, "--ranks=2"}
   words[4] = has_preset(job, "try") and "--preset=try" or "--device=cpu"
+  for _, word in ipairs(given) do
+    if not size[word:match("^%-%-([%w_]+)") or ""] then words[#words + 1] = word end
+  end
   return shell.command(words)
 end
 
@@ -218,7 +224,7 @@ function plan.main(job, words, why)
     out("the plan: " .. plan.title(job, ranks))
     for _, line in ipairs(plan.lines(plan.figures(seen, ranks))) do out(line .. "\n") end
   end
-  out("try it here: " .. plan.try_line(job) .. "\n")
+  out("try it here: " .. plan.try_line(job, words) .. "\n")
   return 1
 end
 

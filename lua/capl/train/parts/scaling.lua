@@ -80,14 +80,17 @@ end
 
 -- Evaluations are between two steps, and their exchanges none of training.
 function Scaling:before_evaluation()
-  self.paused, self.pause_waited = core.clock(), self.world:traffic().waited
-  self.since = nil
+  self.paused, self.at_pause = core.clock(), self.world:traffic()
 end
 
 function Scaling:after_evaluation()
   if not self.paused then return end
-  self.began = self.began + (core.clock() - self.paused)
-  self.waited = self.waited + (self.world:traffic().waited - self.pause_waited)
+  local took, now, before = core.clock() - self.paused, self.world:traffic(), self.before
+  self.began, self.waited = self.began + took, self.waited + (now.waited - self.at_pause.waited)
+  if self.since then
+    self.since = self.since + took
+    for _, name in ipairs{"bytes", "busy", "waited"} do before[name] = before[name] + (now[name] - self.at_pause[name]) end
+  end
   self.paused = nil
 end
 
