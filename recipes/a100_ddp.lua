@@ -106,7 +106,7 @@ capl.model(model, {output = "text", charset = images.charset, length = LENGTH})
 
 -- ---- training ----
 
-local epoch = math.ceil(images:batches() / p.accumulate) -- steps
+local epoch = math.ceil(images:batches() / math.max(1, p.accumulate)) -- steps
 local steps = p.steps > 0 and p.steps or p.epochs * epoch
 local opt = optim.AdamW(model:parameters(), {
   lr = optim.schedule.warmup_cosine {lr = p.lr, warmup = math.min(p.warmup * epoch, steps / 5), total = steps, eta_min = p.eta_min},

@@ -95,7 +95,7 @@ capl.model(model, {output = "text", charset = images.charset, length = LENGTH})
 
 -- ---- training ----
 
-local epoch = math.ceil(images:batches() / p.accumulate) -- steps
+local epoch = math.ceil(images:batches() / math.max(1, p.accumulate)) -- steps
 local rate = optim.schedule.per_epoch(optim.schedule.cosine {lr = p.lr, T_max = p.epochs, eta_min = p.eta_min}, {steps = epoch})
 
 train.fit {
