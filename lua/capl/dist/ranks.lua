@@ -90,7 +90,7 @@ end
 --- The end of the run: every rank gives its figures; kept as run.ranks for result.json, and told.
 function ranks.done()
   local world = agreed.world()
-  if not world then return end
+  if not world or run.steps == 0 then return end
   run.ranks = world:gather(own(world))
   for _, r in ipairs(shown(run.ranks)) do run.print("report: " .. ranks.line(r)) end
   if #run.ranks > SHOWN then run.print(("report: and %d ranks more, in result.json"):format(#run.ranks - SHOWN)) end

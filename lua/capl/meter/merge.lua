@@ -27,8 +27,8 @@ end
 --- The world whose ranks share their readings, nil where there is one process alone.
 function merge.world()
   if is_alone then return nil end
-  local world = core.has_module("dist") and require("dist").world()
-  return world and world.size > 1 and world or nil
+  local world = require("dist").world()
+  return world.size > 1 and world or nil
 end
 
 -- ---- one rank's part ----

@@ -6,17 +6,23 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
-local agreed = {}
+local agreed = {
+  write = core.sys and core.sys.write, -- of any rank: what only this one knows, such as its error
+}
 
 local seconds -- rank 0's clock as of the last exchange
 local stop -- the signal that all ranks end with
 local parted = false -- this rank goes its own way to its end: nobody is asked any more
 
+local function several()
+  local world = require("dist").world()
+  return world.size > 1 and world or nil
+end
+
 --- The world of several ranks, nil for a process alone and for one that has parted.
 function agreed.world()
   if parted then return nil end
-  local world = core.has_module("dist") and require("dist").world()
-  return world and world.size > 1 and world or nil
+  return several()
 end
 
 --- How many ranks there are.
@@ -68,10 +74,10 @@ function agreed.by_main(what, fn)
 end
 
 --- Whether this process writes and speaks for all.
-function agreed.is_main() return not core.has_module("dist") or require("dist").world().is_main end
+function agreed.is_main() return require("dist").world().is_main end
 
 --- From here on this rank ends, and waits for no other: an error, or a signal that came between what all do together.
--- meanwhile: nil = whatever the others do; true = unless all have agreed to stop.
+-- unless_all: not where all have agreed to stop, and do so together
 function agreed.part(unless_all) parted = parted or not (unless_all and stop) end
 
 --- What fn gives on rank 0, on every rank; a text or what else JSON holds.
@@ -83,7 +89,7 @@ end
 
 --- " on rank 1 (host b)" for messages about what only this rank sees; "" for a process alone.
 function agreed.here()
-  local world = agreed.world()
+  local world = several()
   return world and (" on rank %d (host %s)"):format(world.rank, world.host) or ""
 end
 

@@ -255,9 +255,10 @@ local function all_rows(count)
   return rows
 end
 
-function Anomaly:of_origin(origin, batch, lines)
+function Anomaly:of_origin(origin, batch, lines, what)
   if not origin then
-    lines[#lines + 1] = agreed.size() > 1 and ("made again, the step gave finite numbers%s: it began on another"):format(agreed.here())
+    local of_all = agreed.size() > 1 and what ~= "the loss" -- which is of this rank alone
+    lines[#lines + 1] = of_all and ("made again, the step gave finite numbers%s: it began on another"):format(agreed.here())
       or "made again, the step gave finite numbers: where it began cannot be told"
     return nil
   end
@@ -291,7 +292,7 @@ function Anomaly:explain(what, value, at)
   local of_weights, weights_hint = self:of_weights()
   lines[1], lines[2] = of_batch or of_weights, of_batch and of_weights
   local origin, failed = self:repeat_step(at)
-  local origin_hint = self:of_origin(origin, batch, lines)
+  local origin_hint = self:of_origin(origin, batch, lines, what)
   if failed and not origin then lines[#lines] = "made again, the step failed: " .. failed end
   if not of_weights then lines[#lines + 1] = "the weights are finite, as the step before left them" end
   local kind = value ~= value and "nan" or "inf"
