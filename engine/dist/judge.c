@@ -110,6 +110,13 @@ static bool find_failed(const court *c, int rank)
   return find(c, rank, s->status, "", "%s ended with status %d %s", name, s->status, step_text(s, where));
 }
 
+/* Whether the rank is on another host than this one, which may be what cannot be reached. */
+static bool find_away(const court *c, int rank)
+{
+  c->out->away = strcmp(c->members[rank].host, c->members[c->me].host) != 0;
+  return true;
+}
+
 static bool find_silent(const court *c, int rank)
 {
   const watch_view *v = &c->views[rank];
@@ -122,7 +129,7 @@ static bool find_silent(const court *c, int rank)
     snprintf(text, sizeof text, ": %s %s; the others wait for it", what, step_text(waiting, b));
   else if (v->known) snprintf(text, sizeof text, "; it was last heard %s", step_text(&v->status, b));
   return find(c, rank, VERDICT_STATUS, "its process or its host is stopped, or the network to it is cut; " RESUME,
-              "%s has not answered for %.1f s%s", who(c, rank, a), v->heard_s, text);
+              "%s has not answered for %.1f s%s", who(c, rank, a), v->heard_s, text) && find_away(c, rank);
 }
 
 /* ---- ranks that others wait for --------------------------------------------------------------- */
@@ -206,7 +213,7 @@ static bool find_late(const court *c, int s, int r)
   if (v->heard_s > 3 * c->every + 0.5)
     return find(c, s, VERDICT_STATUS, "its process or its host is stopped, or the network to it is cut; " RESUME,
                 "%s has not answered for %.1f s: %s %s; the others wait for it", who(c, s, a), v->heard_s, x,
-                step_text(&w->status, b));
+                step_text(&w->status, b)) && find_away(c, s);
   return find(c, s, VERDICT_STATUS, "--watchdog=SECONDS gives slow steps more time; " RESUME,
               "%s has kept the others waiting for %.1f s: %s %s; it answers, but does something else%s%s", who(c, s, a),
               waited(w), x, step_text(&w->status, b), v->status.step == w->status.step ? "" : " ",

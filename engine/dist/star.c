@@ -19,7 +19,7 @@
 #include "dist/join.h"
 
 /* An end with an error waits a little for the others': they often meet the same one, and who made it says more of it. */
-static const double GRACE_S = 0.5, FLUSH_S = 0.3;
+static const double GRACE_S = 0.5, FLUSH_S = 0.3, LINGER_S = 4;
 
 typedef struct {
   char *data;
@@ -306,6 +306,9 @@ static void end_here(star *s)
   bool failed = s->views[s->rank].status.status != 0; /* it is about to say so, and to end, itself */
   pthread_cond_broadcast(&s->answered);
   unlock(s);
+  /* mpirun finds out by itself that a host is gone, but never once it has something to send there: no rank of it may end
+  ** before that (LINGER_S is less than the seconds the job has for it). */
+  if (v.away) poll(NULL, 0, (int)(LINGER_S * 1000));
   if (!failed) watch_end_process(&v);
 }
 

@@ -76,6 +76,7 @@ typedef enum { WATCH_WELL, WATCH_NOTE, WATCH_LOST } watch_finding;
 typedef struct {
   watch_finding finding;
   bool said;  /* by the rank that sends it on */
+  bool away;  /* another host cannot be reached */
   int rank;   /* whom it is about, -1 = nobody in particular */
   int status; /* the job ends with */
   char text[600], hint[300];
