@@ -206,7 +206,7 @@ static int launch_mpirun(launch *l, int ranks, int argc, char **argv)
   int status = supervise(&(crew){.count = 1, .run = exec_mpirun, .user = words, .ranks = ranks, .output = OUTPUT_MPIRUN,
                                  .apart = true, .limit = l->seconds});
   free(words);
-  return status;
+  return status == MPIRUN_LOST_HOST ? EXIT_LOST : status;
 }
 
 /* ---- a rank of a launcher ----------------------------------------------------------------------- */

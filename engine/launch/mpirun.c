@@ -72,13 +72,30 @@ static size_t environment_bytes(int *count)
   return bytes;
 }
 
+/* mpirun waits for ever for a host that is cut off, unless it finds out by itself: by probes that last a little longer than the
+** watchdog, whose message comes first. text: room for two numbers. */
+static void add_probes(command *c, int argc, const char *const *argv, char *text, size_t room)
+{
+  enum { MOST = 100 }; /* probes; TCP has at most 127 */
+  double seconds = 60;
+  for (int i = 0; i < argc; i++)
+    if (strncmp(argv[i], "--watchdog=", 11) == 0) seconds = strtod(argv[i] + 11, NULL);
+  if (!(seconds >= 1 && seconds <= 86400)) seconds = 60; /* the settings refuse it */
+  int every = (int)(seconds / MOST) + 1;
+  snprintf(text, room, "%d", every);
+  snprintf(text + room, room, "%d", (int)(seconds / every) + 1);
+  add(c, "--mca"), add(c, "oob_tcp_keepalive_time"), add(c, text);
+  add(c, "--mca"), add(c, "oob_tcp_keepalive_intvl"), add(c, text);
+  add(c, "--mca"), add(c, "oob_tcp_keepalive_probes"), add(c, text + room);
+}
+
 /* yield_when_idle: a rank that waits for the others leaves them its processor; where there are fewer processors than ranks,
 ** that makes a small exchange a hundred times faster. */
 const char **mpirun_command(const char *path, int ranks, int argc, const char *const *argv)
 {
-  enum { OWN = 16, DIGITS = 16 };
+  enum { OWN = 25, DIGITS = 16, NUMBERS = 3 * DIGITS };
   int variables;
-  size_t text = environment_bytes(&variables) + DIGITS;
+  size_t text = environment_bytes(&variables) + NUMBERS;
   size_t words = (size_t)(OWN + 2 * variables + argc + 1);
   command c = {.words = malloc(words * sizeof *c.words + text)}; /* the texts stand behind the words */
   if (!c.words) return NULL;
@@ -89,8 +106,9 @@ const char **mpirun_command(const char *path, int ranks, int argc, const char *c
   add(&c, "--mca"), add(&c, "mpi_yield_when_idle"), add(&c, "1");
   if (geteuid() == 0) add(&c, "--allow-run-as-root");
   if (!hosts_are_given() && ranks > capl_cpu_count()) add(&c, "--oversubscribe");
+  if (hosts_are_given()) add_probes(&c, argc, argv, digits + DIGITS, DIGITS);
   add(&c, "-n"), add(&c, digits);
-  add_variables(&c, digits + DIGITS);
+  add_variables(&c, digits + NUMBERS);
   for (int i = 0; i < argc; i++) add(&c, argv[i]);
   c.words[c.n] = NULL;
   return c.words;
@@ -105,6 +123,7 @@ static const char *const said_by_ranks[] = {
   "MPI_ABORT was invoked on rank",
   "exiting improperly",
   "without calling \"finalize\"",
+  "ORTE has lost communication with a remote daemon",
 };
 
 /* A rank that was ended by a signal with its supervisor, so that nobody of ours could tell. */
