@@ -16,6 +16,7 @@ static const double DIED_S = 0.2, FAILED_S = 0.5, LEFT_S = 1;
 enum { NAME = 120, VERDICT_STATUS = 75 };
 
 typedef struct {
+  watch *watch;
   double seconds, every;
   int me, size;
   const watch_view *views;
@@ -234,16 +235,19 @@ static bool find_behind(const court *c, int s, int r)
   return v->status.free_s + v->heard_s > c->seconds && find_late(c, s, r);
 }
 
-/* All are in it, and it does not end. */
+/* All are in it, and it does not end. The last may have come a moment ago, and heartbeats of those who have left it since may
+** be on their way: what counts is how long it has been so. */
 static bool find_stuck(const court *c, int r)
 {
   const watch_view *w = &c->views[r];
-  if (waited(w) <= c->seconds || w->status.wait_s < 0) return false;
+  if (w->status.wait_s < 2 * c->every) return false;
+  double stuck = watch_stuck_for(c->watch, w->status.number ? w->status.number : w->status.entered);
+  if (stuck <= c->seconds || waited(w) <= c->seconds) return false;
   char x[NAME], d[NAME];
   waits_for(&w->status, x);
   return find(c, -1, VERDICT_STATUS,
               "the network that tensors take between the ranks is not the one of these messages: is one of its links down?",
-              "all ranks have been in %s for %.1f s, and it does not end: %s", x, waited(w), step_text(&w->status, d));
+              "all ranks have been in %s for %.1f s, and it does not end: %s", x, stuck, step_text(&w->status, d));
 }
 
 static bool find_waiting(const court *c)
@@ -292,7 +296,7 @@ static bool find_any(const court *c)
 void watch_judge(watch *w, int me, const watch_view *views, const watch_member *members, watch_verdict *out)
 {
   *out = (watch_verdict){.rank = -1};
-  court c = {.seconds = watch_seconds(w), .every = watch_every(w), .me = me, .size = watch_size(w), .views = views,
+  court c = {.watch = w, .seconds = watch_seconds(w), .every = watch_every(w), .me = me, .size = watch_size(w), .views = views,
              .members = members, .out = out};
   if (!find_any(&c) || out->finding != WATCH_NOTE) return;
   if (!watch_first_note(w, out->rank, views[out->rank].status.hold)) *out = (watch_verdict){.rank = -1};

@@ -302,14 +302,16 @@ static void end_here(star *s)
   lock(s);
   for (int i = 0; i < s->n_links; i++) wire_put(&s->links[i], WIRE_VERDICT, &v, sizeof v, NULL, 0);
   links_flush(s);
-  s->lost = true;
   bool failed = s->views[s->rank].status.status != 0; /* it is about to say so, and to end, itself */
-  pthread_cond_broadcast(&s->answered);
   unlock(s);
   /* mpirun finds out by itself that a host is gone, but never once it has something to send there: no rank of it may end
   ** before that (LINGER_S is less than the seconds the job has for it). */
   if (v.away) poll(NULL, 0, (int)(LINGER_S * 1000));
   if (!failed) watch_end_process(&v);
+  lock(s); /* only now, for who waits here would say it again */
+  s->lost = true;
+  pthread_cond_broadcast(&s->answered);
+  unlock(s);
 }
 
 /* ---- the thread ------------------------------------------------------------------------------- */

@@ -34,7 +34,10 @@ struct watch {
   char hold[WATCH_REASON], error[WATCH_ERROR];
   bool (*ask)(void *user, int64_t ticket);
   void *ask_user;
-  int noted_rank; /* of the star's thread alone: the last hold that was told */
+  /* Of the star's thread alone: the collective that all are in, and the last hold that was told. */
+  uint64_t stuck_key;
+  double stuck_since;
+  int noted_rank;
   char noted[WATCH_REASON];
 };
 
@@ -80,6 +83,14 @@ double watch_seconds(watch *w)
   return seconds;
 }
 int watch_size(const watch *w) { return w->size; }
+
+double watch_stuck_for(watch *w, uint64_t key)
+{
+  double now = clock_s();
+  if (w->stuck_since == 0 || w->stuck_key != key) w->stuck_since = now;
+  w->stuck_key = key;
+  return now - w->stuck_since;
+}
 
 bool watch_first_note(watch *w, int rank, const char *reason)
 {

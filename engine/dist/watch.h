@@ -103,6 +103,8 @@ CAPL_API bool watch_same_error(watch *w, const watch_status *other);
 CAPL_API double watch_every(watch *w);
 CAPL_API double watch_seconds(watch *w);
 CAPL_API int watch_size(const watch *w);
+/* Seconds for which this, and nothing else, has been the collective that all are in. */
+CAPL_API double watch_stuck_for(watch *w, uint64_t key);
 /* Whether this hold of a rank has not been noted yet. */
 CAPL_API bool watch_first_note(watch *w, int rank, const char *reason);
 
