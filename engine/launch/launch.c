@@ -156,9 +156,11 @@ static bool make_star(forked *f)
   return f->star != NULL;
 }
 
-static void close_star(const forked *f)
+/* Only the ranks keep their ends: that one of them has died is seen when nobody holds its socket any more. */
+static void close_star(void *user)
 {
-  for (int r = 1; f->star && r < f->ranks; r++) close(f->star[r][0]), close(f->star[r][1]);
+  const forked *f = user;
+  for (int r = 1; r < f->ranks; r++) close(f->star[r][0]), close(f->star[r][1]);
 }
 
 static int launch_forked(launch *l, int ranks)
@@ -170,9 +172,8 @@ static int launch_forked(launch *l, int ranks)
   share_processors(ranks);
   announce_terminal();
   l->job.saving = new_flags(ranks);
-  int status = supervise(&(crew){.count = ranks, .run = run_forked, .user = &f, .ranks = ranks, .output = OUTPUT_TAGGED,
+  int status = supervise(&(crew){.count = ranks, .run = run_forked, .started = close_star, .user = &f, .ranks = ranks, .output = OUTPUT_TAGGED,
                                  .limit = l->seconds, .saving = l->job.saving});
-  close_star(&f);
   free(f.star);
   return status;
 }

@@ -25,8 +25,8 @@
 
 /* Seconds: from asking to telling, while it saves, from a failure until the others are told (mpirun does that itself, and
 ** breaks when it is told to end meanwhile: until it is killed), from telling to killing, and for output that comes after its
-** writer's end. */
-static const double GRACE = 5, SAVE = 120, FAILED = 1.5, MPIRUN_ENDS = 4, TOLD = 2, DRAIN = 0.5;
+** writer's end. ENDS_TOO: that a rank may go on after another has ended as it was asked to, and is not saving. */
+static const double ENDS_TOO = 30, GRACE = 5, SAVE = 120, FAILED = 1.5, MPIRUN_ENDS = 4, TOLD = 2, DRAIN = 0.5;
 
 typedef enum { CALM, ASKED, TELLING, KILLING } step;
 
@@ -48,6 +48,7 @@ typedef struct {
   bool over;          /* time is over */
   int asked, signal;  /* signals of the user so far, and the first of them */
   step step;
+  double since;        /* when the end began */
   double next, notice; /* when the next step is due, when to say that it saves; 0 = never */
 } watcher;
 
@@ -148,6 +149,7 @@ static bool is_saving(const watcher *w)
 
 static void go_to(watcher *w, step to, double wait)
 {
+  if (w->step == CALM) w->since = elapsed(w);
   w->step = to;
   double pace = w->c->pace > 0 ? w->c->pace : 1;
   w->next = wait > 0 ? elapsed(w) + wait / pace : 0;
@@ -165,7 +167,7 @@ static void tell_to_end(watcher *w)
 static void take_step(watcher *w)
 {
   double now = elapsed(w);
-  if (w->step == ASKED && !w->broken && is_saving(w) && now < w->c->limit + SAVE) {
+  if (w->step == ASKED && !w->broken && is_saving(w) && now < w->since + SAVE) {
     w->next = now + 0.1;
   } else if (w->step < TELLING && w->c->ranks > 1 && !(w->broken && w->c->output == OUTPUT_MPIRUN)) {
     tell_to_end(w);
@@ -230,7 +232,11 @@ static void note_failure(watcher *w, int status)
 {
   if (status == 0 || w->step >= TELLING) return;
   if (w->failure == 0 || w->failure == EXIT_LOST) w->failure = status;
-  if (w->broken || was_asked(status)) return;
+  if (w->broken) return;
+  if (was_asked(status)) {
+    if (w->step == CALM && w->c->count > 1) go_to(w, ASKED, ENDS_TOO);
+    return;
+  }
   w->broken = true;
   go_to(w, ASKED, w->c->output == OUTPUT_MPIRUN ? MPIRUN_ENDS : FAILED);
 }
@@ -343,6 +349,7 @@ int supervise(const crew *c)
   if (c->ranks > 1 && c->output != OUTPUT_MPIRUN && c->count == 1) w.parent = getppid(); /* the launcher, which may die */
   block_signals(&w);
   bool started = ready && start(&w);
+  if (c->started) c->started(c->user);
   if (!started) {
     tell(&w, "capl: cannot start %s: %s", c->count > 1 ? "all processes" : "a process", strerror(errno));
     signal_all(&w, SIGKILL);

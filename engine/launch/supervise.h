@@ -24,6 +24,7 @@ typedef enum {
 typedef struct {
   int count;                         /* processes */
   int (*run)(void *user, int index); /* what process index does; returns its exit status */
+  void (*started)(void *user);       /* called here when all have been forked; may be NULL */
   void *user;
   int first, ranks;   /* rank of process 0; ranks of the whole job, 1 = no names in messages */
   const char *host;   /* for the names of lines when there are several hosts; NULL = one */
