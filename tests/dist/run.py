@@ -45,6 +45,35 @@ else
 end
 """
 
+OWN_LOOP = """--- capl: 1
+local p = capl.params {epochs = 1, batch = 8}
+capl.manual_seed(3)
+local function source(n, seed)
+  return data.captcha{count = n, seed = seed, length = 2, charset = "AB", width = 32, height = 16, fixed = true}
+end
+local model = nn.Sequential{nn.Flatten(), nn.Linear(512, 4)}
+local loader = data.loader{source = source(100, 1), role = "train", batch = p.batch}
+local val = data.loader{source = source(29, 2), role = "val", batch = p.batch}
+capl.model(model, {output = "text", charset = "AB", length = 2})
+local opt = optim.AdamW(model:parameters(), {lr = 3e-3})
+local ck = train.Checkpoint{model = model, optimizer = opt, train = loader, every = 4}
+local progress = capl.progress {steps = p.epochs * loader:batches()}
+ck:resume()
+for epoch = math.max(1, loader:state().epoch), p.epochs do
+  for batch in loader:epoch(epoch) do
+    local loss = nn.multilabel_soft_margin(model(batch.image), batch.onehot)
+    opt:backward_step(loss)
+    progress:step(batch.count, loss, opt.lr)
+    ck:after_step()
+  end
+end
+ck:finish("epochs")
+capl.save_model(capl.run_folder() .. "/own.capl", model)
+train.save(capl.run_folder() .. "/state.capl", {step = 1})
+local meter = train.evaluate(model, val)
+print(("counted %d: %.17g"):format(meter.n, meter:result().exact))
+"""
+
 
 def lines_of(out, word):
     return sorted(line for line in out.splitlines() if line.split("] ")[-1].startswith(word))
@@ -138,7 +167,19 @@ def time_ends_all():
     check("each of the 2 ranks reads all of it" in out, "a train loader that is not shared is a warning", out)
 
 
+def own_loops():
+    fresh(OWN_LOOP)
+    out = succeed(2, "r.lua", what="a loop of the recipe's own")
+    counted = set(re.findall(r"counted 29: \S+", out))
+    check(len(counted) == 1 and out.count("counted 29") == 2, "its evaluation is the same on both ranks", out)
+    check(sorted(os.listdir("runs/r/checkpoints")) == ["step-000004.capl", "step-000007.capl"] and os.path.isdir("runs/r/own.capl")
+          and os.path.isfile("runs/r/state.capl"), "what it saves is saved once", str(os.listdir("runs/r/checkpoints")))
+    status, out, err = finish(start(CAPL, "r.lua", "--resume", "--epochs=2", "--batch=16"), 60)
+    check(status == 0 and "step-000007.capl, step 7" in out and "counted 29" in out, "it goes on with one rank", f"{status}\n{out}\n{err}")
+
+
 def main():
+    own_loops()
     evaluation_is_that_of_one()
     one_folder_and_voice()
     goes_on_elsewhere()

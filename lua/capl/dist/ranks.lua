@@ -49,7 +49,7 @@ end
 -- This rank's figures; shares are of the time of its steps.
 local function own(world)
   local out = {rank = world.rank, host = world.host, device = (core.device()), memory = ranks.peak_memory()}
-  if not since then return out end
+  if not since or spent <= 0 then return out end
   local at = now(world)
   local seconds = math.max(spent, 1e-9)
   out.images_per_s = (at.images - since.images) / seconds
