@@ -21,7 +21,7 @@ static double now(void)
 static capl_status check_device(const capl_world *w, const char *name, const capl_tensor *t)
 {
   bool host = w->device->backend->host_memory;
-  if (w->place.size == 1 || t->device == w->device || (host && t->device->backend->host_memory) || !t->device->backend->arithmetic) return CAPL_OK;
+  if (!w->collectives.table || t->device == w->device || (host && t->device->backend->host_memory) || !t->device->backend->arithmetic) return CAPL_OK;
   return CAPL_FAIL(CAPL_EDEVICE, "%s: the tensor is on %s, the ranks work on %s", name, t->device->name, w->device->name);
 }
 
@@ -119,7 +119,7 @@ static capl_status wait_for(capl_world *w, int64_t ticket, uint64_t number)
 /* Whether anything is to be sent at all. */
 static bool alone(const capl_world *w, const capl_tensor *t)
 {
-  return w->place.size == 1 || !w->collectives.table || !t->device->backend->arithmetic;
+  return !w->collectives.table || !t->device->backend->arithmetic;
 }
 
 static void begin_with(capl_world *w, const char *name, size_t bytes, int peer)
@@ -264,7 +264,7 @@ capl_status capl_exchange(capl_world *w, int peer, capl_tensor *send, capl_tenso
 capl_status capl_barrier(capl_world *w)
 {
   capl_messages all;
-  if (w->place.size == 1 || !w->collectives.table) return CAPL_OK;
+  if (!w->collectives.table) return CAPL_OK;
   begin(w, "barrier", 0);
   uint64_t number = w->calls;
   double start = now();

@@ -28,6 +28,10 @@
 
 struct ncclComm {
   transport ranks;
+  _Atomic(cudaStream_t) on; /* of the last call */
+  atomic_bool ended;
+  pthread_t mover;
+  bool moves;
   nccl_result trouble;
   int sums;
 };
@@ -225,6 +229,7 @@ static int run_job(const void *record)
 static nccl_result queue(cudaStream_t on, const job *j)
 {
   if (j->comm->trouble) return refuse(j->comm->trouble, "the communicator is broken");
+  j->comm->on = on;
   shim_trace("nccl %s %d %llu %d %d %d%s", job_names[j->call.kind], shim_stream_number(on), (unsigned long long)j->call.count,
              j->call.type, j->call.op, j->call.kind == SWAP ? -1 : j->call.root, shim_stream_captured(on) ? " captured" : "");
   return shim_enqueue(on, run_job, j, sizeof *j) == cudaSuccess ? NCCL_SUCCESS : refuse(NCCL_UNHANDLED_CUDA_ERROR, "the stream takes no work");
@@ -312,6 +317,20 @@ nccl_result ncclReduceScatter(const void *in, void *out, size_t count, nccl_type
   return queue(on, &(job){{REDUCE_SCATTER, type, op, 0, count}, in, out, comm});
 }
 
+/* ---- going on -------------------------------------------------------------------------------- */
+
+/* A GPU's work goes on while its program waits for a message of another rank; on the shim nobody would run it, and that other
+** rank might be waiting for it. Now and then is enough: what is queued shall mostly run late. */
+static void *move(void *arg)
+{
+  nccl_comm comm = arg;
+  while (!comm->ended) {
+    nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
+    if (comm->on && !comm->ended) shim_go_on(comm->on);
+  }
+  return NULL;
+}
+
 /* ---- communicators --------------------------------------------------------------------------- */
 
 API nccl_result ncclGetVersion(int *version);
@@ -343,12 +362,15 @@ nccl_result ncclCommInitRank(nccl_comm *out, int ranks, nccl_id id, int rank)
   while (fake_is("late")) pause();
   if (!comm || !transport_open(&comm->ranks, rank, ranks, id.internal)) return refuse(NCCL_REMOTE_ERROR, "the other ranks cannot be reached");
   shim_trace("comm rank %d of %d by %s", rank, ranks, comm->ranks.mpi ? "mpi" : "shared memory");
+  comm->moves = ranks > 1 && pthread_create(&comm->mover, NULL, move, comm) == 0;
   *out = comm;
   return NCCL_SUCCESS;
 }
 
 nccl_result ncclCommDestroy(nccl_comm comm)
 {
+  comm->ended = true;
+  if (comm->moves) pthread_join(comm->mover, NULL);
   shim_trace("comm destroy");
   transport_close(&comm->ranks);
   free(comm);
@@ -360,6 +382,7 @@ nccl_result ncclCommAbort(nccl_comm comm)
 {
   shim_trace("comm abort");
   comm->ranks.given_up = true;
+  comm->ended = true;
   return NCCL_SUCCESS;
 }
 

@@ -400,6 +400,14 @@ cudaError_t shim_enqueue(cudaStream_t stream, int (*run)(const void *record), co
   return c.leave(queue_work(s, std::move(w)));
 }
 
+cudaError_t shim_go_on(cudaStream_t stream)
+{
+  call c(ASKS);
+  shim_stream *s = stream_of(stream);
+  if (c.refused() || !s || s->capturing) return c.result();
+  return c.leave(run_all(s));
+}
+
 /* A host function cannot touch device memory. */
 cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t fn, void *user)
 {

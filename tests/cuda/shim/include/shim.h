@@ -17,6 +17,9 @@ extern "C" {
 ** run returns 0, or the CUDA error that the GPU is lost with; it must not call the runtime. */
 SHIM_API cudaError_t shim_enqueue(cudaStream_t stream, int (*run)(const void *record), const void *record, size_t bytes);
 
+/* Runs what is queued on the stream, unless it is being captured; a GPU goes on by itself. */
+SHIM_API cudaError_t shim_go_on(cudaStream_t stream);
+
 /* Adds a line to the trace that CAPL_SHIM_TRACE asks for (README.md); nothing otherwise. */
 SHIM_API void shim_trace(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* The number by which the trace calls a stream, in order of making; 0 is the legacy stream. */
