@@ -15,6 +15,7 @@ local parallel = {}
 local MB = 1e6
 local settings = {bucket_mb = 25, first_bucket_mb = 1}
 local states = setmetatable({}, {__mode = "k"}) -- optimiser -> {buckets, order = of the parameters, names}
+local spent = {steps = 0, busy = 0, waited = 0} -- of the exchange of gradients
 local world -- of more than one rank
 
 local function parameters_of(opt)
@@ -137,15 +138,25 @@ end
 function parallel.begin(opt)
   if hooks.reduced or not takes_part(opt) then return end
   local buckets, state = buckets_of(opt)
-  state.begun = true
+  state.begun, state.traffic = true, world:traffic()
   buckets:begin()
 end
 
 local function settle(buckets) buckets:settle(true) end
 
+-- Adds what the exchange of this step's gradients took: from before its first piece on.
+local function count_time(state)
+  local now, before = world:traffic(), state.traffic
+  state.traffic = nil
+  if not before then return end
+  spent.steps, spent.busy, spent.waited = spent.steps + 1, spent.busy + now.busy - before.busy, spent.waited + now.waited - before.waited
+end
+
 local function average(opt)
   local buckets, state = buckets_of(opt)
+  state.traffic = state.traffic or world:traffic()
   local absent = buckets:finish()
+  count_time(state)
   if absent > 0 then
     if hooks.again then buckets:settle(false) else hooks.before_launch(settle, buckets) end
   end
@@ -247,6 +258,39 @@ function parallel.figures()
   return out
 end
 
+-- ---- between steps ----
+
+--- Called by all ranks before an evaluation, before saving, at the end of an epoch and of the run: batch norm's running
+-- statistics become the mean over the ranks, and weights that have drifted apart are an error. models: nil = the registered one
+function parallel.settle(models)
+  if not models then models = hooks.model and {hooks.model} or {} end
+  if #models > 0 and not hooks.again then weights.settle(world, models) end
+end
+
+local function megabytes(bytes) return ("%.1f MB"):format(bytes / 1e6) end
+
+--- Line for the header: what came from rank 0; nil before anything did.
+function parallel.header_line()
+  return weights.bytes > 0 and megabytes(weights.bytes) .. " of weights from rank 0" or nil
+end
+
+--- Share of the exchange of gradients that was hidden behind the backward pass, nil where nothing was exchanged; and figures:
+--- {steps, busy, waited (seconds), pieces, bytes (of a step), sent, early}
+function parallel.overlap()
+  local f = parallel.figures()
+  f.steps, f.busy, f.waited = spent.steps, spent.busy, spent.waited
+  if f.busy <= 0 then return nil, f end
+  return math.max(0, math.min(1, 1 - f.waited / f.busy)), f
+end
+
+--- Line for the report at the end; nil where no gradients were exchanged.
+function parallel.report_line()
+  local share, f = parallel.overlap()
+  if f.steps == 0 then return nil end
+  local hidden = share and (", %.0f %% of %.1f s of exchange hidden behind the backward pass"):format(100 * share, f.busy) or ""
+  return ("gradients: %s in %d piece%s a step%s"):format(megabytes(f.bytes), f.pieces, f.pieces == 1 and "" or "s", hidden)
+end
+
 -- ---- the world ----
 
 --- Takes part from now on; called once, when more than one rank has joined.
@@ -255,7 +299,7 @@ function parallel.install(joined)
   hooks.parallel = parallel
   table.insert(hooks.on_model, function(model) weights.share(world, weights.of_module(model)) end)
   table.insert(hooks.on_epoch, function(loader)
-    if loader.role == "train" and not hooks.statistics_even then weights.even_statistics(world) end
+    if loader.role == "train" and loader.low and (loader.low.world or 1) > 1 then parallel.settle() end
   end)
 end
 

@@ -3,7 +3,6 @@
 local core = ...
 
 local classes = require "nn.class"
-local hooks = require "hooks"
 
 local weights = {}
 
@@ -107,74 +106,73 @@ function weights.share(world, entries)
   end
 end
 
--- ---- running statistics ----
-
-local function in_order()
-  local out = {}
-  for module in pairs(modules) do
-    if module.statistics then out[#out + 1] = module end
-  end
-  table.sort(out, function(a, b) return modules[a] < modules[b] end)
-  return out
-end
-
---- Running statistics of batch norm, which each rank gathers from its own images, become their mean over the ranks.
-function weights.even_statistics(world)
-  local entries = {}
-  for _, module in ipairs(in_order()) do
-    for _, name in ipairs(module.statistics) do
-      local t = rawget(module, name)
-      if t and t.device ~= "meta" then entries[#entries + 1] = {name, t} end
-    end
-  end
-  core.no_grad(function()
-    for _, kind in ipairs(by_kind(entries)) do
-      local flat = core.empty({kind.n}, {dtype = kind.dtype, device = kind.device})
-      each_part(kind, flat, function(t, part) part:copy_(t) end)
-      world:all_reduce(flat, {op = "mean"})
-      each_part(kind, flat, function(t, part) t:copy_(part) end)
-      flat:free()
-    end
-  end)
-end
-
--- ---- whether they still are ----
+-- ---- whether they still are the same ----
 
 local function hashes(entries)
   local out = {}
   for i, entry in ipairs(entries) do out[i] = core.tensor_hash(entry[2]:contiguous()) end
-  return out
+  return table.concat(out, " ")
 end
 
-local function differ(entries, ranks, own, other)
-  local words = {}
-  for word in other:gmatch("%S+") do words[#words + 1] = word end
-  local i = 0
+-- Running statistics of batch norm, which each rank gathers from its own images, and parameters of some models.
+local function of_models(models)
+  local statistics, parameters, seen = {}, {}, {}
+  for _, model in ipairs(models) do
+    for path, module in model:named_modules() do
+      for _, name in ipairs(module.statistics or {}) do add(statistics, seen, path .. "." .. name, rawget(module, name)) end
+    end
+    for name, p in model:named_parameters() do add(parameters, seen, name, p) end
+  end
+  return statistics, parameters
+end
+
+local function mean_of(world, kind)
+  local flat = core.empty({kind.n}, {dtype = kind.dtype, device = kind.device})
+  each_part(kind, flat, function(t, part) part:copy_(t) end)
+  world:all_reduce(flat, {op = "mean"})
+  each_part(kind, flat, function(t, part) t:copy_(part) end)
+  flat:free()
+end
+
+-- Name of the first entry whose hash is another one.
+local function first_difference(entries, own, other)
+  local list, i = {}, 0
+  for word in other:gmatch("%S+") do list[#list + 1] = word end
   for word in own:gmatch("%S+") do
     i = i + 1
-    if word ~= words[i] then break end
+    if word ~= list[i] then return entries[i] and entries[i][1] or "a weight" end
   end
-  core.error{code = "state", path = false,
-    message = ("the ranks have drifted apart: %s differs between rank %d and rank %d"):format(
-      entries[i] and entries[i][1] or "a weight", ranks[1], ranks[2]),
-    hint = "a step, a load or a write in place that only some ranks do gives them different models: do it on all"}
+  return "a weight"
 end
 
---- Raises where a rank's weights are not rank 0's. entries: of weights.of_module; parameters alone are compared.
+local function check_parameters(world, parameters, texts)
+  for r = 2, #texts do
+    if texts[r] ~= texts[1] then
+      local name = first_difference(parameters, texts[1], texts[r])
+      core.error{code = "state", path = false,
+        message = ("the ranks have drifted apart: %s of rank %d (host %s) is not that of rank 0"):format(name, r - 1, world.hosts[r]),
+        hint = "a step, a load or a write in place that only some ranks do gives them different models: do it on all of them"}
+    end
+  end
+end
+
+--- Makes models the same on all ranks where they may differ, and raises where they must not: running statistics become their
+-- mean over the ranks, parameters are compared. Every rank calls it.
 -- errs state: names the first parameter that differs, and the rank
-function weights.compare(world, entries)
-  local own = table.concat(hashes(entries), " ")
-  for r, text in ipairs(world:tell(own)) do
-    if text ~= own then differ(entries, {world.rank, r - 1}, own, text) end
+function weights.settle(world, models)
+  local statistics, parameters = of_models(models)
+  local same = true
+  local told, texts = world:tell(hashes(statistics) .. "|" .. hashes(parameters)), {}
+  for r, text in ipairs(told) do
+    local first, second = text:match("^(.*)|(.*)$")
+    same = same and first == told[1]:match("^(.*)|")
+    texts[r] = second
   end
-end
-
---- Compares the weights of the registered model, if there is one.
-function weights.guard(world)
-  if not hooks.model then return end
-  local entries = {}
-  for name, p in hooks.model:named_parameters() do add(entries, {}, name, p) end
-  weights.compare(world, entries)
+  check_parameters(world, parameters, texts)
+  if same then return end
+  core.no_grad(function()
+    for _, kind in ipairs(by_kind(statistics)) do mean_of(world, kind) end
+  end)
 end
 
 return weights

@@ -359,6 +359,8 @@ local function report()
     end
   end
   scaling_lines()
+  local exchange = hooks.parallel and hooks.parallel.report_line()
+  if exchange then run.print("report: " .. exchange) end
   for _, entry in ipairs(run.loaders) do
     if entry.loader:stats().samples > 0 then run.print("report: " .. entry.loader:report()) end
     if entry.loader.schedule then run.print("report: " .. entry.loader.schedule:report_line()) end
@@ -399,6 +401,7 @@ end
 function run.finish()
   check_args()
   features.sum(agreed.world())
+  if run.steps > 0 and hooks.parallel then hooks.parallel.settle() end
   if run.steps > 0 then report_or_error() end
   if not run.scratch then features.check() end -- one step proves nothing
   local idle, names = unread(false), unread(true)

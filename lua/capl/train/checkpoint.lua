@@ -9,6 +9,7 @@ local agreed = require "run.agreed"
 local check = require "check"
 local exact = require "train.exact"
 local folder = require "train.folder"
+local hooks = require "hooks"
 local rates = require "train.rates"
 local resume = require "run.resume"
 local run = require "run"
@@ -149,9 +150,21 @@ function Checkpoint:kept()
   return out
 end
 
+-- Modules among the objects, in the order of their names.
+function Checkpoint:models()
+  local names, out = {}, {}
+  for name, object in pairs(self.objects) do
+    if core.is_module(object) then names[#names + 1] = name end
+  end
+  table.sort(names)
+  for i, name in ipairs(names) do out[i] = self.objects[name] end
+  return out
+end
+
 --- Saves now. -> path of the file
 -- errs io: it cannot be written; the former ones stay
 function Checkpoint:save(ended)
+  if hooks.parallel then hooks.parallel.settle(self:models()) end
   local file = folder.file(self:folder(), self.step)
   self.cost = agreed.by_main("saving a checkpoint", function()
     tree.save(file, self:tree(ended))

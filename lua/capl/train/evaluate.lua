@@ -4,6 +4,7 @@ local core = ...
 
 local capl = require "init"
 local check = require "check"
+local hooks = require "hooks"
 local lock = require "data.lock"
 local merge = require "meter.merge"
 local meters = require "meter"
@@ -166,6 +167,7 @@ local function evaluate(model, loader, opts)
   check.arg(1, "evaluate", "table", model)
   check.arg(2, "evaluate", "table", loader)
   check_loader(loader)
+  if is_shared(loader) and hooks.parallel then hooks.parallel.settle{model} end
   local meter = meters.make(OP, o.meter, loader, {merge = o.merge, decoding = o.decoding})
   local replaced, seen = loader:stats().substituted, nil
   meter.role, meter.loader = loader.role, loader

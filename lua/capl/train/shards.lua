@@ -233,7 +233,6 @@ function Shards.new(o)
   local self = setmetatable({op = o.op, optimizer = o.optimizer, count = o.shards, full = o.full or 1, world = dist.world()},
     Shards)
   Shards.prepare(o.op, o.shards, self.world)
-  hooks.statistics_even = true
   refuse_layers(o.op, o.model)
   self.parameters, self.statistics = parameters_of(o.optimizer), statistics_of(o.model)
   self.device, self.dtype = self.parameters[1].device, "f32"

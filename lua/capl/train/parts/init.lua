@@ -54,6 +54,7 @@ local list = {
   require "train.parts.events",
   require "train.parts.ranks",
   require "train.parts.monitor",
+  require "train.parts.replicas",
   require "train.parts.scaling",
   require "train.parts.override",
   require "train.parts.checkpoint", -- last: it saves what the others have made of a step
