@@ -184,6 +184,19 @@ describe("the loaders of several ranks", function()
     for id = 0, 39 do assert.equal(0, (alone[id] - three[id]):abs():max():item()) end
   end)
 
+  it("tell the rule of rates how many images a step has on all of them", function()
+    local net = capl.nn.Sequential{capl.nn.Embedding(50, 4), capl.nn.Linear(4, 50)}
+    local opt = capl.optim.SGD(net:parameters(), {lr = 0.1})
+    local loader = loader_of({source = source_of(50), batch = 6}, 0, 4)
+    capl.train.fit{model = net, train = loader, val = false, optimizer = opt, steps = 2, lr_rule = "linear", base_batch = 8,
+      input = function(batch) return batch.target:reshape(-1) end, precision = "fp32",
+      loss = function(y, batch) return capl.nn.CrossEntropyLoss()(y, batch.target:reshape(-1)) end}
+    assert.equal(3, opt.lr_factor)
+    assert.matches("the train loader gives the same images to all of the 1 ranks", support.error_text(capl.train.fit, {model = net,
+      train = loader, val = false, optimizer = opt, steps = 2, deterministic = true, shards = 4, loss = print}))
+    capl.deterministic(false)
+  end)
+
   it("read everything on every rank with shard = false", function()
     local loader = data.loader{source = source_of(10), role = "train", batch = 4, shard = false}
     assert.equal(3, loader:batches())

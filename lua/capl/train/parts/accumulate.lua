@@ -44,7 +44,9 @@ end
 
 function Accumulate:lines()
   local o = self.fit.o
-  local line = ("accumulate: a step sums %d batches of %d: %d images"):format(o.accumulate, o.train.batch, o.accumulate * o.train.batch)
+  local ranks = o.train.ranks and o.train:ranks() or 1
+  local line = ("accumulate: a step sums %d batches of %d%s: %d images"):format(o.accumulate, o.train.batch,
+    ranks > 1 and (" on each of %d ranks"):format(ranks) or "", o.accumulate * o.train.batch * ranks)
   return {has_batch_norm(o.model) and line .. ("; batch norm sees %d at a time"):format(o.train.batch) or line}
 end
 

@@ -1,6 +1,7 @@
 -- shards.lua: the keys deterministic and shards of train.fit: the same bits on any number of ranks (train/shards.lua).
 -- SPDX-License-Identifier: Apache-2.0
 local check = require "check"
+local dist = require "dist"
 local run = require "run"
 local shards = require "train.shards"
 local switches = require "switches"
@@ -14,7 +15,11 @@ Part.__index = Part
 local function of_all(o) return o.train.batch * (o.train.ranks and o.train:ranks() or 1) end
 
 local function check_batch(o)
-  local all = of_all(o)
+  local all, ranks = of_all(o), dist.world().size
+  if o.train.ranks and o.train:ranks() ~= ranks then
+    check.fail(OP, ("shards = %d, but the train loader gives the same images to all of the %d ranks"):format(o.shards, ranks),
+      "leave shard = false out of data.loader")
+  end
   if all % o.shards == 0 then return end
   check.fail(OP, ("a batch of %d on all ranks together makes no %d shards of one size"):format(all, o.shards),
     ("batch = %d, say"):format(math.ceil(all / o.shards) * o.shards / (all / o.train.batch)))
