@@ -89,6 +89,7 @@ static int print_help(void)
   printf("\nBegin with:    capl recipes/captcha.lua --max_time=1m\n"
          "Your captchas: capl recipes/folder.lua --data=DIR\n"
          "Before the command: -v shows tracebacks; --minutes=N replaces the recipe's own time limit (0 = none).\n"
+         "Several processes: --ranks=N behind a recipe; GPUs here, else processors by mpirun (--ranks=gpus: one per GPU).\n"
          "capl COMMAND --help lists the options of a command.\n");
   return EXIT_SUCCESS;
 }
