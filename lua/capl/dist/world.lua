@@ -110,6 +110,9 @@ end
 --- Images of a step over all ranks, where each takes n.
 function World:batch(n) return n * self.size end
 
+--- capl.replicate(model): the same weights on every rank, and the size of the pieces its gradients travel in.
+function World:replicate(model, opts) return require("dist.parallel").replicate(model, opts) end
+
 --- print on rank 0 alone.
 function World:print(...)
   if self.is_main then print(...) end
