@@ -36,7 +36,7 @@ static int done(int index) { return begin(index), 0; }
 static int rank_1_fails(int index) { return begin(index), index == 1 ? 3 : pause(); }
 static int sleeps(int index) { return begin(index), pause(); }
 static int rank_1_dies(int index) { return begin(index), index == 1 ? raise(SIGKILL) : pause(); }
-static int only_zero_is_lost(int index) { return begin(index), index == 0 ? EXIT_LOST : (usleep(300000), 4); }
+static int only_zero_is_lost(int index) { return begin(index), index == 0 ? EXIT_LOST : (usleep(50000), 4); }
 
 static int deaf(int index)
 {
