@@ -314,7 +314,8 @@ static void wait_for_something(watcher *w, double seconds)
 static void drain(watcher *w)
 {
   for (double end = elapsed(w) + DRAIN; output_left(w->out) && elapsed(w) < end;) {
-    poll(output_polled(w->out), (nfds_t)output_count(w->out), 50);
+    struct pollfd *p = output_polled(w->out); /* counts them */
+    poll(p, (nfds_t)output_count(w->out), 50);
     output_read(w->out);
   }
 }
