@@ -275,6 +275,7 @@ local function help_page(definition, keys)
     lines[#lines + 1] = ("  --%-22s %s%s"):format(key .. "=" .. show(plain(key, default)), describe(default),
       about[key] and "; " .. about[key] or "")
   end
+  lines[#lines + 1] = "  --ranks=N                a number, or gpus; processes that train together, each with its part of every batch"
   for _, name in ipairs(preset_names(definition.presets)) do
     local parts = {}
     for _, key in ipairs(keys) do
@@ -293,6 +294,9 @@ end
 -- errs value: unknown key, wrong type, unknown preset; each names the nearest valid one
 local function params(definition)
   if type(definition) ~= "table" then fail("capl.params takes a table: capl.params{epochs = 3}") end
+  if definition.ranks ~= nil then
+    fail("ranks is no setting of a recipe: capl takes --ranks=N and starts them before it runs; capl.distributed().size tells")
+  end
   local named = definition
   definition = with_every(definition)
   local keys = docs.in_order(sorted_keys(definition), run.text)

@@ -1,0 +1,2 @@
+--- capl: 1
+capl.params {epochs = 3, ranks = 2}
