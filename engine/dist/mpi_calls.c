@@ -26,7 +26,8 @@ static MPI_Comm comm = MPI_COMM_NULL;
 static bool ours; /* MPI was begun here, not by another part of the program */
 static int size, own_rank;
 static size_t piece = (size_t)1 << 30; /* bytes that one call of MPI takes, whose counts are ints */
-static float *wide; /* HALVES numbers for every rank: 16-bit ones are reduced as f32 and rounded once */
+static size_t halves = HALVES;         /* 16-bit numbers that one call takes, of all parts together */
+static float *wide; /* 2 * HALVES numbers: 16-bit ones are reduced as f32 and rounded once */
 
 /* ---- MPI's own words ---------------------------------------------------------------------------- */
 
@@ -198,7 +199,7 @@ static void narrow(const float *from, uint16_t *to, size_t n, capl_dtype dtype)
 
 static capl_status need_wide(void)
 {
-  if (!wide) wide = malloc((size_t)(size + 1) * HALVES * sizeof *wide);
+  if (!wide) wide = malloc((size_t)2 * HALVES * sizeof *wide);
   return wide ? CAPL_OK : CAPL_FAIL(CAPL_ENOMEM, "no memory to sum 16-bit numbers of %d ranks", size);
 }
 
@@ -211,8 +212,8 @@ static size_t least(size_t a, size_t b) { return a < b ? a : b; }
 static capl_status all_reduce_half(const mpi_job *job)
 {
   CAPL_TRY(need_wide());
-  for (size_t at = 0; at < job->count; at += HALVES) {
-    size_t n = least(HALVES, job->count - at);
+  for (size_t at = 0; at < job->count; at += halves) {
+    size_t n = least(halves, job->count - at);
     uint16_t *data = (uint16_t *)job->out + at;
     widen(data, wide, n, job->dtype);
     MPI_TRY(MPI_Allreduce(MPI_IN_PLACE, wide, (int)n, MPI_FLOAT, op_of(job->reduction), comm));
@@ -238,9 +239,10 @@ static capl_status all_reduce(const mpi_job *job)
 static capl_status reduce_scatter_half(const mpi_job *job)
 {
   CAPL_TRY(need_wide());
-  float *sum = wide + (size_t)size * HALVES;
-  for (size_t at = 0; at < job->count; at += HALVES) {
-    size_t n = least(HALVES, job->count - at);
+  float *sum = wide + HALVES;
+  size_t most = halves > (size_t)size ? halves / (size_t)size : 1; /* of each part: all of them are widened at once */
+  for (size_t at = 0; at < job->count; at += most) {
+    size_t n = least(most, job->count - at);
     for (int r = 0; r < size; r++)
       widen((const uint16_t *)job->in + (size_t)r * job->count + at, wide + (size_t)r * n, n, job->dtype);
     MPI_TRY(MPI_Reduce_scatter_block(wide, sum, (int)n, MPI_FLOAT, op_of(job->reduction), comm));
@@ -333,6 +335,7 @@ static void read_piece(void)
   const char *text = getenv("CAPL_MPI_PIECE");
   long long bytes = text ? atoll(text) : 0;
   if (bytes >= 64 && bytes <= 1 << 30) piece = (size_t)bytes / 64 * 64;
+  halves = least(halves, piece / 2);
 }
 
 /* mpirun of another MPI, or of an Open MPI of another age, starts processes that each take themselves for alone. */
