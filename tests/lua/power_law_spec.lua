@@ -4,12 +4,12 @@ local support = require "lua.support"
 
 -- These belong to the program, not to the library: they are read from their files, and draw and write nothing here.
 local function module(name, modules)
-  local chunk = assert(loadfile((os.getenv("CAPL_SOURCE_DIR") or ".") .. "/lua/capl/sweep/" .. name .. ".lua"))
+  local chunk = assert(loadfile((os.getenv("CAPL_SOURCE_DIR") or ".") .. "/lua/capl/" .. name .. ".lua"))
   return setfenv(chunk, setmetatable({require = function(wanted) return modules[wanted] or {} end}, {__index = _G}))()
 end
 
-local power_law = module("power_law", {})
-local curve = module("learning_curve", {["sweep.power_law"] = power_law})
+local power_law = module("sweep/power_law", {})
+local curve = module("sweep/learning_curve", {["sweep.power_law"] = power_law, grouped = module("grouped", {})})
 
 local function points(list)
   local out = {}

@@ -6,6 +6,7 @@
 local core = ...
 
 local cost = require "dist.cost"
+local grouped = require "grouped"
 local hooks = require "hooks"
 local progress = require "run.progress"
 local recipe = require "cli.recipe"
@@ -104,13 +105,6 @@ function plan.figures(seen, ranks)
 end
 
 -- ---- words ----
-
-local function grouped(n)
-  local text = ("%.0f"):format(n)
-  local count
-  repeat text, count = text:gsub("^(%d+)(%d%d%d)", "%1,%2") until count == 0
-  return text
-end
 
 local function bytes(n)
   if n >= 1e9 then return ("%.1f GB"):format(n / 1e9) end

@@ -3,6 +3,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
+local grouped = require "grouped"
 local run = require "run"
 
 local told = {}
@@ -10,12 +11,6 @@ local told = {}
 local EVERY = 5 -- seconds between two lines about epochs, at least: short epochs share one
 local MUCH = 10 -- per cent of the time; more waiting than this is worth a remedy
 local FILE = "bad_files.txt"
-
--- 1234567 -> "1,234,567"
-local function grouped(n)
-  local text = ("%d"):format(n):reverse():gsub("(%d%d%d)", "%1,"):reverse()
-  return (text:gsub("^,", ""))
-end
 
 -- ---- how batches come to be ----
 

@@ -8,6 +8,7 @@ local core = ...
 
 local check = require "check"
 local hooks = require "hooks"
+local parameters_of = require "optim.parameters"
 local weights = require "dist.weights"
 
 local parallel = {}
@@ -17,14 +18,6 @@ local settings = {bucket_mb = 25, first_bucket_mb = 1}
 local states = setmetatable({}, {__mode = "k"}) -- optimiser -> {buckets, order = of the parameters, names}
 local spent = {steps = 0, busy = 0, waited = 0} -- of the exchange of gradients
 local world -- of more than one rank
-
-local function parameters_of(opt)
-  local out = {}
-  for _, group in ipairs(opt.groups) do
-    for _, p in ipairs(group.params) do out[#out + 1] = p end
-  end
-  return out
-end
 
 -- ---- pieces ----
 

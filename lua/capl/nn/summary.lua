@@ -6,6 +6,7 @@ local core = ...
 
 local check = require "check"
 local classes = require "nn.class"
+local grouped = require "grouped"
 local labels = require "nn.labels"
 local settings = require "nn.settings"
 
@@ -48,22 +49,15 @@ local function own_parameters(module, counted)
   return n
 end
 
-local function thousands(n)
-  local text = ("%d"):format(n)
-  local count
-  repeat text, count = text:gsub("^(%-?%d+)(%d%d%d)", "%1,%2") until count == 0
-  return text
-end
-
 local function shape_text(shape) return "(" .. table.concat(shape, ",") .. ")" end
 
 local function render(s)
   local rows, wide = {{"layer", "", "output", "parameters", "MACs"}}, {0, 0, 0, 0, 0}
   for _, row in ipairs(s.rows) do
     rows[#rows + 1] = {row.name, row.layer, row.shape and shape_text(row.shape) or "",
-      row.parameters > 0 and thousands(row.parameters) or "", row.macs > 0 and thousands(row.macs) or ""}
+      row.parameters > 0 and grouped(row.parameters) or "", row.macs > 0 and grouped(row.macs) or ""}
   end
-  rows[#rows + 1] = {"total", "", "", thousands(s.parameters), thousands(s.macs)}
+  rows[#rows + 1] = {"total", "", "", grouped(s.parameters), grouped(s.macs)}
   for _, row in ipairs(rows) do
     for c, text in ipairs(row) do wide[c] = math.max(wide[c], #text) end
   end

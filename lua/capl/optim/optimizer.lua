@@ -8,6 +8,7 @@ local Control = require "optim.control"
 local check = require "check"
 local clip = require "optim.clip"
 local hooks = require "hooks"
+local parameters_of = require "optim.parameters"
 local schedule = require "optim.schedule"
 
 local Optimizer = {}
@@ -353,14 +354,6 @@ end
 
 -- ---- state ----
 
-local function ordered_params(self)
-  local out = {}
-  for _, group in ipairs(self.groups) do
-    for _, p in ipairs(group.params) do out[#out + 1] = p end
-  end
-  return out
-end
-
 -- State of a parameter with the number of its steps.
 local function saved_state(self, p)
   local out = {step = 0}
@@ -382,7 +375,7 @@ function Optimizer:state_dict()
     end
     if schedule.is(group.lr) then out.groups[i].schedule = group.lr:state() end
   end
-  for i, p in ipairs(ordered_params(self)) do out.state[i] = saved_state(self, p) end
+  for i, p in ipairs(parameters_of(self)) do out.state[i] = saved_state(self, p) end
   return out
 end
 
@@ -390,7 +383,7 @@ end
 -- errs value: other numbers of groups or parameters
 function Optimizer:load_state_dict(state)
   check.arg(1, "load_state_dict", "table", state)
-  local params = ordered_params(self)
+  local params = parameters_of(self)
   if #state.groups ~= #self.groups or #state.state ~= #params then
     check.fail(self.name, ("the state has %d groups and %d parameters, the optimiser %d and %d"):format(
       #state.groups, #state.state, #self.groups, #params))
@@ -416,7 +409,7 @@ function Optimizer:load_state_dict(state)
 end
 
 Optimizer.__tostring = function(self)
-  return ("%s(%d groups, %d parameters, lr %g)"):format(self.name, #self.groups, #ordered_params(self), self.lr)
+  return ("%s(%d groups, %d parameters, lr %g)"):format(self.name, #self.groups, #parameters_of(self), self.lr)
 end
 
 return Optimizer

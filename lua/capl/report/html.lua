@@ -1,6 +1,8 @@
 -- html.lua: text that came from anywhere as text of a page, numbers for people, and pictures inside the page.
 -- SPDX-License-Identifier: Apache-2.0
 
+local grouped = require "grouped"
+
 local html = {}
 
 local MOST_BYTES = 400 -- of one text, unless said
@@ -96,8 +98,7 @@ end
 --- 12,345; 0.0123; 1.5e-07
 function html.number(x)
   if x % 1 == 0 and math.abs(x) < 1e15 then
-    local digits = ("%d"):format(math.abs(x)):reverse():gsub("(%d%d%d)", "%1,"):reverse():gsub("^,", "")
-    return (x < 0 and "−" or "") .. digits
+    return (x < 0 and "−" or "") .. grouped(math.abs(x))
   end
   return ("%.4g"):format(x)
 end

@@ -1,5 +1,6 @@
 -- learning_curve.lua: how many images are needed: the figure of runs on growing parts of a set, drawn, and what it says of more.
 -- SPDX-License-Identifier: Apache-2.0
+local grouped = require "grouped"
 local json = require "run.json"
 local plot = require "plot"
 local power_law = require "sweep.power_law"
@@ -12,8 +13,7 @@ local STEPS = 40 -- of the drawn law
 -- 1800 -> "1,800"; rounded to two digits, as more would claim too much.
 local function about(n)
   local scale = 10 ^ math.max(0, math.floor(math.log10(n)) - 1)
-  local text = ("%.0f"):format(math.floor(n / scale + 0.5) * scale)
-  return (text:reverse():gsub("(%d%d%d)", "%1,"):reverse():gsub("^,", ""))
+  return grouped(math.floor(n / scale + 0.5) * scale)
 end
 
 local function percent(share) return ("%.4g %%"):format(100 * share) end

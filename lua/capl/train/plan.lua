@@ -3,6 +3,7 @@
 local core = ...
 
 local check = require "check"
+local grouped = require "grouped"
 local progress = require "run.progress"
 local schedule = require "optim.schedule"
 
@@ -143,12 +144,6 @@ function plan.draw(opts)
 end
 
 -- ---- words ----
-
--- 240000 -> "240,000"
-local function grouped(n)
-  local text = ("%.0f"):format(n)
-  return (text:reverse():gsub("(%d%d%d)", "%1,"):reverse():gsub("^,", ""))
-end
 
 local function number(x) return ("%.4g"):format(x) end
 

@@ -9,6 +9,7 @@ local core = ...
 local check = require "check"
 local dist = require "dist"
 local hooks = require "hooks"
+local parameters_of = require "optim.parameters"
 local part_of = require "train.part"
 local run = require "run"
 local switches = require "switches"
@@ -19,17 +20,6 @@ local Shards = {}
 Shards.__index = Shards
 
 -- ---- what a step is about ----
-
-local function parameters_of(optimizer)
-  local out, seen = {}, {}
-  for _, group in ipairs(optimizer.groups) do
-    for _, p in ipairs(group.params) do
-      if not seen[p] then out[#out + 1] = p end
-      seen[p] = true
-    end
-  end
-  return out
-end
 
 local floats = {f32 = true, f64 = true, f16 = true, bf16 = true}
 
