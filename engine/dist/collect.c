@@ -280,6 +280,9 @@ capl_status capl_barrier(capl_world *w)
 capl_status capl_world_traffic(capl_world *w, capl_traffic *out)
 {
   *out = (capl_traffic){.calls = w->calls, .bytes = w->bytes, .busy = w->waited, .waited = w->waited};
-  if (w->collectives.table && w->collectives.table->busy) return w->collectives.table->busy(w->collectives.state, &out->busy);
-  return CAPL_OK;
+  if (!w->collectives.table || !w->collectives.table->busy) return CAPL_OK;
+  double device = 0;
+  capl_status status = w->collectives.table->busy(w->collectives.state, &out->busy, &device);
+  out->waited += device;
+  return status;
 }

@@ -213,9 +213,10 @@ static capl_status ticket_done(void *state, int64_t ticket, bool *done)
   return CAPL_OK;
 }
 
-static capl_status busy(void *state, double *seconds)
+static capl_status busy(void *state, double *seconds, double *waited)
 {
   mpi_state *s = state;
+  *waited = 0;
   pthread_mutex_lock(&s->lock);
   *seconds = s->busy;
   pthread_mutex_unlock(&s->lock);

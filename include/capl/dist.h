@@ -94,7 +94,8 @@ CAPL_API capl_status capl_work_wait(capl_work *work);
 CAPL_API capl_status capl_work_done(capl_work *work, bool *done);
 
 /* What the collectives have moved so far: calls, bytes of this rank's tensors, and seconds: busy = while at least one was
-** under way, waited = while the caller waited for them. busy - waited was hidden behind computing. */
+** under way, waited = while the caller, or its GPU, waited for them. busy - waited was hidden behind computing. On a GPU both
+** tell of work that is over; busy = 0 once a step with collectives was recorded: its launches have no clock. */
 typedef struct {
   uint64_t calls, bytes;
   double busy, waited;
@@ -195,8 +196,9 @@ typedef struct {
   capl_status (*done)(void *state, int64_t ticket, bool *done); /* from any thread, never waits */
   void (*close)(void *state);
   void (*abort)(void *state); /* from the watchdog's thread: nobody will answer any more */
-  /* Optional: seconds so far in which at least one call was under way. */
-  capl_status (*busy)(void *state, double *seconds);
+  /* Optional: seconds so far in which at least one call was under way, and in which a device did nothing but wait for one (0:
+  ** the host waits). Both 0 when they cannot be told: calls of a recorded step have no clock. */
+  capl_status (*busy)(void *state, double *seconds, double *waited);
   /* Optional: the library and its version, before open too. */
   const char *(*describe)(void);
 } capl_collectives;

@@ -19,9 +19,10 @@
 enum { EVENTS = 64 };
 
 typedef struct {
-  cudaEvent_t began[EVENTS], at[EVENTS];
+  cudaEvent_t began[EVENTS], at[EVENTS], asked[EVENTS]; /* asked: the arithmetic had nothing to do but wait for it */
   int64_t ticket[EVENTS]; /* that the event stands for, 0 = none */
   bool timed[EVENTS];     /* began and at are those of this ticket, and its time is not in `busy` yet */
+  bool awaited[EVENTS];   /* likewise asked, at and `waited` */
 } event_ring;
 
 /* One communicator: a process has one GPU and belongs to one world. */
@@ -33,7 +34,8 @@ static struct {
   event_ring plain, recorded;
   int64_t issued, joined;         /* tickets; cu.stream waits for all up to `joined` */
   int64_t record_from, record_to; /* tickets of the last recording */
-  double busy;                    /* seconds of plain calls that are over */
+  double busy, waited;            /* seconds of plain calls that are over, and that cu.stream waited for them */
+  bool untimed;                   /* a step was recorded: from then on most calls have no clock */
 } nc;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* over the rings and tickets: done() comes from other threads */
 
@@ -54,6 +56,7 @@ static capl_status make_rings(void)
   for (int k = 0; k < EVENTS; k++) {
     CAPL_TRY(make_timed_event(&nc.plain.began[k]));
     CAPL_TRY(make_timed_event(&nc.plain.at[k]));
+    CAPL_TRY(make_timed_event(&nc.plain.asked[k]));
     CAPL_TRY(make_event(&nc.recorded.at[k]));
   }
   return CAPL_OK;
@@ -64,19 +67,27 @@ static void free_ring(event_ring *ring)
   for (int k = 0; k < EVENTS; k++) {
     if (ring->began[k]) cudaEventDestroy(ring->began[k]);
     if (ring->at[k]) cudaEventDestroy(ring->at[k]);
+    if (ring->asked[k]) cudaEventDestroy(ring->asked[k]);
   }
 }
 
-/* Adds the time of the call in place k of the ring, if it is over. Locked. */
-static void take_time(int64_t k)
+/* Adds the time between two events to *sum, once both are over. A wait for what was over already took less than none. */
+static void take_between(cudaEvent_t from, cudaEvent_t to, bool *pending, double *sum)
 {
   float milliseconds = 0;
-  if (!nc.plain.timed[k]) return;
-  cudaError_t error = cudaEventElapsedTime(&milliseconds, nc.plain.began[k], nc.plain.at[k]);
+  if (!*pending) return;
+  cudaError_t error = cudaEventElapsedTime(&milliseconds, from, to);
   if (error != cudaSuccess) cudaGetLastError();
   if (error == cudaErrorNotReady) return;
-  nc.plain.timed[k] = false;
-  if (error == cudaSuccess) nc.busy += 1e-3 * (double)milliseconds;
+  *pending = false;
+  if (error == cudaSuccess && milliseconds > 0) *sum += 1e-3 * (double)milliseconds;
+}
+
+/* Adds the times of the call in place k of the ring, if it is over. Locked. */
+static void take_time(int64_t k)
+{
+  take_between(nc.plain.began[k], nc.plain.at[k], &nc.plain.timed[k], &nc.busy);
+  take_between(nc.plain.asked[k], nc.plain.at[k], &nc.plain.awaited[k], &nc.waited);
 }
 
 /* Notes when the next call begins. A place whose call is not over yet, EVENTS calls later, loses its time. */
@@ -86,7 +97,7 @@ static capl_status begin_time(void)
   if (cu.capturing) return CAPL_OK;
   pthread_mutex_lock(&lock);
   take_time(k);
-  nc.plain.timed[k] = false;
+  nc.plain.timed[k] = nc.plain.awaited[k] = false;
   pthread_mutex_unlock(&lock);
   return cu_status(cudaEventRecord(nc.plain.began[k], nc.stream), "recording an event");
 }
@@ -109,7 +120,7 @@ static capl_status issue_locked(int64_t *ticket)
   CU_TRY(cudaEventRecord(ring->at[mine % EVENTS], nc.stream), "recording an event");
   ring->ticket[mine % EVENTS] = mine;
   ring->timed[mine % EVENTS] = !cu.capturing;
-  if (cu.capturing) nc.record_to = mine;
+  if (cu.capturing) nc.record_to = mine, nc.untimed = true;
   *ticket = nc.issued = mine;
   return CAPL_OK;
 }
@@ -123,11 +134,23 @@ static capl_status issue(int64_t *ticket)
   return status;
 }
 
+/* Notes when cu.stream begins to wait for the call in place k of the ring. */
+static capl_status note_wait(int64_t k)
+{
+  if (cu.capturing || !nc.plain.ticket[k]) return CAPL_OK;
+  CU_TRY(cudaEventRecord(nc.plain.asked[k], cu.stream), "recording an event");
+  pthread_mutex_lock(&lock);
+  nc.plain.awaited[k] = true;
+  pthread_mutex_unlock(&lock);
+  return CAPL_OK;
+}
+
 /* cu.stream waits for the ticket, and with it for all before. */
 static capl_status join(int64_t ticket)
 {
   const event_ring *ring = cu.capturing ? &nc.recorded : &nc.plain;
   if (ticket <= nc.joined) return CAPL_OK;
+  CAPL_TRY(note_wait(ticket % EVENTS));
   CU_TRY(cudaStreamWaitEvent(cu.stream, ring->at[ticket % EVENTS], 0), "waiting for a collective");
   nc.joined = ring->ticket[ticket % EVENTS];
   return CAPL_OK;
@@ -235,12 +258,22 @@ static capl_status nccl_wait(void *state, int64_t ticket)
   return join(ticket);
 }
 
+/* This thread may be the one that records a step, in which the driver takes no questions but from who insists. */
+static cudaError_t query(cudaEvent_t event)
+{
+  enum cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
+  cudaThreadExchangeStreamCaptureMode(&mode);
+  cudaError_t error = cudaEventQuery(event);
+  cudaThreadExchangeStreamCaptureMode(&mode);
+  return error;
+}
+
 static capl_status ask(int64_t ticket, bool *done)
 {
   nccl_result trouble = NCCL_SUCCESS;
   nc.lib->CommGetAsyncError(nc.comm, &trouble);
   CAPL_TRY(nccl_status(nc.lib, nc.comm, trouble, "a collective"));
-  cudaError_t error = cudaEventQuery(nc.plain.at[ticket % EVENTS]);
+  cudaError_t error = query(nc.plain.at[ticket % EVENTS]);
   *done = error == cudaSuccess;
   if (error == cudaErrorNotReady) return cudaGetLastError(), CAPL_OK;
   return cu_status(error, "a collective");
@@ -259,13 +292,14 @@ static capl_status nccl_done(void *state, int64_t ticket, bool *done)
   return status;
 }
 
-/* Of plain calls: what is recorded has no clock. */
-static capl_status nccl_busy(void *state, double *seconds)
+/* While a step is recorded nothing may be asked of the driver: that would void the recording. */
+static capl_status nccl_busy(void *state, double *seconds, double *waited)
 {
   (void)state;
   pthread_mutex_lock(&lock);
-  for (int k = 0; k < EVENTS; k++) take_time(k);
-  *seconds = nc.busy;
+  for (int k = 0; k < EVENTS && !cu.capturing; k++) take_time(k);
+  *seconds = nc.untimed ? 0 : nc.busy;
+  *waited = nc.untimed ? 0 : nc.waited;
   pthread_mutex_unlock(&lock);
   return CAPL_OK;
 }
@@ -287,7 +321,7 @@ static void nccl_close(void *state)
   pthread_mutex_lock(&lock);
   nc.comm = NULL;
   pthread_mutex_unlock(&lock);
-  if (comm) nccl_comm_end(nc.lib, comm, nc.stream, true);
+  if (comm) nccl_comm_end(nc.lib, comm, nc.stream, nc.untimed && cu.graphs ? NCCL_LEFT : NCCL_IN_ORDER);
   free_ring(&nc.plain);
   free_ring(&nc.recorded);
   if (nc.produced) cudaEventDestroy(nc.produced);
@@ -296,6 +330,8 @@ static void nccl_close(void *state)
   nc.stream = NULL;
   nc.plain = nc.recorded = (event_ring){.ticket = {0}};
   nc.issued = nc.joined = 0;
+  nc.busy = nc.waited = 0;
+  nc.untimed = false;
 }
 
 static capl_status open_parts(void)
@@ -318,7 +354,7 @@ static capl_status nccl_open(capl_world *world, void **state)
 static void nccl_abort(void *state)
 {
   (void)state;
-  if (nc.comm) nccl_comm_end(nc.lib, nc.comm, nc.stream, false);
+  if (nc.comm) nccl_comm_end(nc.lib, nc.comm, nc.stream, NCCL_AT_ONCE);
 }
 
 static const capl_collectives collectives = {

@@ -25,7 +25,9 @@ capl_status nccl_status(const nccl_library *lib, nccl_comm comm, nccl_result res
   const char *more = lib->GetLastError(comm);
   CAPL_FAIL(CAPL_EDEVICE, "NCCL failed (%s on cuda:%d): %s%s%.300s", doing, cu.index, lib->GetErrorString(result),
             more && *more ? ": " : "", more ? more : "");
-  capl_error_hint("NCCL_DEBUG=INFO makes NCCL tell what it tried; NCCL_SOCKET_IFNAME names the network between hosts");
+  if (result == NCCL_IN_PROGRESS) /* only the environment asks for calls that answer before they are done */
+    capl_error_hint("take NCCL_COMM_BLOCKING=0 out of the environment: unset NCCL_COMM_BLOCKING");
+  else capl_error_hint("NCCL_DEBUG=INFO makes NCCL tell what it tried; NCCL_SOCKET_IFNAME names the network between hosts");
   return CAPL_EDEVICE;
 }
 
@@ -213,9 +215,20 @@ capl_status nccl_comm_open(capl_world *world, const nccl_library *lib, cudaStrea
 
 /* ---- parting --------------------------------------------------------------------------------- */
 
+/* Recorded steps make their calls on the stream of the arithmetic. */
+static bool is_over(const task *t)
+{
+  return cudaStreamSynchronize(cu.stream) == cudaSuccess && cudaStreamSynchronize(t->on) == cudaSuccess;
+}
+
 static void leave_in_order(task *t)
 {
-  if (cudaStreamSynchronize(t->on) == cudaSuccess) t->lib->CommDestroy(t->comm);
+  if (is_over(t)) t->lib->CommDestroy(t->comm);
+}
+
+static void leave_to_the_end(task *t)
+{
+  is_over(t);
 }
 
 static void leave_at_once(task *t)
@@ -223,10 +236,11 @@ static void leave_at_once(task *t)
   t->lib->CommAbort(t->comm);
 }
 
-void nccl_comm_end(const nccl_library *lib, nccl_comm comm, cudaStream_t on, bool in_order)
+void nccl_comm_end(const nccl_library *lib, nccl_comm comm, cudaStream_t on, nccl_ending how)
 {
-  static task closing[2]; /* the watchdog may interrupt an orderly end */
-  task *t = &closing[in_order];
-  *t = (task){.run = in_order ? leave_in_order : leave_at_once, .lib = lib, .comm = comm, .on = on};
+  static void (*const ways[NCCL_ENDS])(task *) = {leave_in_order, leave_to_the_end, leave_at_once};
+  static task closing[NCCL_ENDS]; /* the watchdog may interrupt an orderly end */
+  task *t = &closing[how];
+  *t = (task){.run = ways[how], .lib = lib, .comm = comm, .on = on};
   run_within(t, NCCL_LAST_PATIENCE);
 }

@@ -24,6 +24,7 @@ typedef enum {
   NCCL_INVALID_ARGUMENT = 4,
   NCCL_INVALID_USAGE = 5,
   NCCL_REMOTE_ERROR = 6,
+  NCCL_IN_PROGRESS = 7,
 } nccl_result;
 typedef enum { NCCL_SUM = 0, NCCL_MAX = 2, NCCL_AVG = 4 } nccl_op;
 typedef enum {

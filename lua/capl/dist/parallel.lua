@@ -137,11 +137,16 @@ end
 
 local function settle(buckets) buckets:settle(true) end
 
--- Adds what the exchange of this step's gradients took: from before its first piece on.
+-- Adds what the exchange of this step's gradients took: from before its first piece on. A GPU knows that only later: there it is
+-- all exchanges since the first step's (parallel.overlap).
 local function count_time(state)
   local now, before = world:traffic(), state.traffic
   state.traffic = nil
   if not before then return end
+  if world.backend == "nccl" then
+    spent.steps, spent.since = spent.steps + 1, spent.since or before
+    return
+  end
   spent.steps, spent.busy, spent.waited = spent.steps + 1, spent.busy + now.busy - before.busy, spent.waited + now.waited - before.waited
 end
 
@@ -272,6 +277,10 @@ end
 function parallel.overlap()
   local f = parallel.figures()
   f.steps, f.busy, f.waited = spent.steps, spent.busy, spent.waited
+  if spent.since then
+    local now = world:traffic()
+    f.busy, f.waited = now.busy - spent.since.busy, now.waited - spent.since.waited
+  end
   if f.busy <= 0 then return nil, f end
   return math.max(0, math.min(1, 1 - f.waited / f.busy)), f
 end

@@ -54,9 +54,9 @@ local function own(world)
   local seconds = math.max(spent, 1e-9)
   out.images_per_s = (at.images - since.images) / seconds
   out.waited_for_data = math.min(1, (at.data - since.data) / seconds)
-  out.waited_for_ranks = math.min(1, (at.waited - since.waited) / seconds)
-  local busy = at.busy - since.busy
-  if busy > 0 then out.overlap = math.max(0, 1 - (at.waited - since.waited) / busy) end
+  local busy, waited = at.busy - since.busy, at.waited - since.waited
+  if busy > 0 then out.overlap = math.max(0, 1 - waited / busy) end
+  if busy > 0 or world.backend ~= "nccl" then out.waited_for_ranks = math.min(1, waited / seconds) end -- recorded steps have no clock
   return out
 end
 
@@ -67,7 +67,8 @@ function ranks.line(r)
   local parts = {}
   if r.images_per_s then
     parts[1] = ("%.0f images/s"):format(r.images_per_s)
-    parts[2] = ("waits %s for data and %s for other ranks"):format(percent(r.waited_for_data), percent(r.waited_for_ranks))
+    parts[2] = ("waits %s for data"):format(percent(r.waited_for_data))
+    if r.waited_for_ranks then parts[2] = ("%s and %s for other ranks"):format(parts[2], percent(r.waited_for_ranks)) end
   end
   if r.overlap then parts[#parts + 1] = percent(r.overlap) .. " of its exchanges hidden" end
   parts[#parts + 1] = ("peak memory %.0f MB"):format(r.memory / 1e6)

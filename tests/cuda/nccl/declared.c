@@ -12,6 +12,7 @@ SAME(NCCL_SYSTEM_ERROR, ncclSystemError);
 SAME(NCCL_INVALID_ARGUMENT, ncclInvalidArgument);
 SAME(NCCL_INVALID_USAGE, ncclInvalidUsage);
 SAME(NCCL_REMOTE_ERROR, ncclRemoteError);
+SAME(NCCL_IN_PROGRESS, ncclInProgress);
 SAME(NCCL_SUM, ncclSum);
 SAME(NCCL_MAX, ncclMax);
 SAME(NCCL_AVG, ncclAvg);

@@ -34,6 +34,7 @@ struct ncclComm {
   bool moves;
   nccl_result trouble;
   int sums;
+  bool recorded; /* some step that was recorded has calls of it */
 };
 
 static char last_error[256] = "";
@@ -230,6 +231,7 @@ static nccl_result queue(cudaStream_t on, const job *j)
 {
   if (j->comm->trouble) return refuse(j->comm->trouble, "the communicator is broken");
   j->comm->on = on;
+  if (shim_stream_captured(on)) j->comm->recorded = true;
   shim_trace("nccl %s %d %llu %d %d %d%s", job_names[j->call.kind], shim_stream_number(on), (unsigned long long)j->call.count,
              j->call.type, j->call.op, j->call.kind == SWAP ? -1 : j->call.root, shim_stream_captured(on) ? " captured" : "");
   return shim_enqueue(on, run_job, j, sizeof *j) == cudaSuccess ? NCCL_SUCCESS : refuse(NCCL_UNHANDLED_CUDA_ERROR, "the stream takes no work");
@@ -358,6 +360,8 @@ nccl_result ncclGetUniqueId(nccl_id *id)
 
 nccl_result ncclCommInitRank(nccl_comm *out, int ranks, nccl_id id, int rank)
 {
+  const char *blocking = getenv("NCCL_COMM_BLOCKING");
+  if (blocking && strcmp(blocking, "0") == 0) return NCCL_IN_PROGRESS;
   nccl_comm comm = calloc(1, sizeof *comm);
   while (fake_is("late")) pause();
   if (!comm || !transport_open(&comm->ranks, rank, ranks, id.internal)) return refuse(NCCL_REMOTE_ERROR, "the other ranks cannot be reached");
@@ -367,8 +371,19 @@ nccl_result ncclCommInitRank(nccl_comm *out, int ranks, nccl_id id, int rank)
   return NCCL_SUCCESS;
 }
 
+/* As NCCL does from its version 2.26 on: recorded steps that have calls of it have to be freed before. */
+static void wait_for_graphs(nccl_comm comm)
+{
+  shim_counts counts;
+  for (shim_counts_get(&counts); comm->recorded && counts.live_graphs; shim_counts_get(&counts)) {
+    shim_trace("comm waits");
+    nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL);
+  }
+}
+
 nccl_result ncclCommDestroy(nccl_comm comm)
 {
+  wait_for_graphs(comm);
   comm->ended = true;
   if (comm->moves) pthread_join(comm->mover, NULL);
   shim_trace("comm destroy");
@@ -396,7 +411,7 @@ const char *ncclGetErrorString(nccl_result result)
 {
   static const char *const texts[] = {"no error", "unhandled cuda error", "unhandled system error", "internal error",
                                       "invalid argument", "invalid usage", "remote process exited or there was a network error"};
-  return result < 7 ? texts[result] : "unknown result code";
+  return result < 7 ? texts[result] : result == NCCL_IN_PROGRESS ? "NCCL operation in progress" : "unknown result code";
 }
 
 const char *ncclGetLastError(nccl_comm comm)

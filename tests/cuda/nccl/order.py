@@ -94,6 +94,8 @@ class Rank:
         if what == "rank":
             self.rank = int(rank)
             self.transport = " ".join(rest[3:])
+        if what == "waits":
+            raise Complaint("the communicator is to end before the recorded steps that have its calls")
 
     def on_group(self, step):
         self.group += int(step)

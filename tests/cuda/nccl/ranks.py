@@ -96,6 +96,7 @@ def complaints():
         "not part of the recording": good.replace(" captured", ""),
         "the host waits inside": re.sub(r"^(begin 1)$", r"\1\nsync 1", good, flags=re.M),
         "has no priority": re.sub(rf"^stream {own} priority .*$", f"stream {own} priority 1", good, flags=re.M),
+        "before the recorded steps": good + "comm waits\n",
         "inside a group": re.sub(r"^nccl all_reduce", "group +1\nnccl all_reduce", good, count=1, flags=re.M),
     }
     for complaint, text in spoilt.items():
@@ -118,6 +119,7 @@ def refusals():
     refused("more ranks than GPUs", 3, "rank 2 has no GPU: 3 ranks are on host", "which has 2 GPUs", "--ranks=gpus")
     refused("a call that fails", 2, "few.lua:3: NCCL failed (all_reduce on cuda:", "unhandled system error", "NCCL_DEBUG=INFO",
             CAPL_FAKE_NCCL="fails")
+    refused("an NCCL that does not wait", 2, "NCCL failed (joining the ranks on cuda:", "unset NCCL_COMM_BLOCKING", NCCL_COMM_BLOCKING="0")
     refused("ranks that are lost", 2, "few.lua:3: NCCL failed (", "remote process exited", CAPL_FAKE_NCCL="breaks")
 
 

@@ -35,6 +35,8 @@ for k, loss in ipairs(losses) do
   local total = world:sum{loss = loss:item()}.loss
   world:print(("loss %d %.9g"):format(k, total / world.size))
 end
+local traffic = world:traffic()
+if world.size > 1 and (traffic.busy == 0) ~= p.graph then error("busy for " .. traffic.busy .. " s") end
 local sum, squares = 0, 0
 for _, w in ipairs(model:parameters()) do
   sum, squares = sum + w:sum():item(), squares + (w * w):sum():item()

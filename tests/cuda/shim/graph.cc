@@ -175,7 +175,9 @@ void capture_reset()
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t *out, cudaGraph_t graph, unsigned long long)
 {
   call c(ALLOCATES);
-  if (!c.refused()) *out = new shim_graph_exec{graph->nodes};
+  if (c.refused()) return c.result();
+  *out = new shim_graph_exec{graph->nodes};
+  counts.live_graphs++;
   return c.result();
 }
 
@@ -217,7 +219,9 @@ cudaError_t cudaGraphGetNodes(cudaGraph_t graph, cudaGraphNode_t *nodes, size_t 
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec)
 {
   call c;
-  if (!c.refused()) delete exec;
+  if (c.refused()) return c.result();
+  counts.live_graphs--;
+  delete exec;
   return c.result();
 }
 

@@ -260,6 +260,8 @@ cudaError_t cudaEventQuery(cudaEvent_t event)
   call c;
   if (c.refused()) return c.result();
   const event_state *e = event->state.get();
+  cudaError_t unsafe = e->captured ? cudaSuccess : refuse_in_capture();
+  if (unsafe != cudaSuccess) return c.leave(unsafe);
   bool was_done = e->done >= e->recorded;
   cudaError_t error = reach(e);
   return c.leave(error == cudaSuccess && !was_done ? cudaErrorNotReady : error);
@@ -277,6 +279,8 @@ cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t start, cudaEvent_t end)
 {
   call c;
   if (c.refused()) return c.result();
+  cudaError_t unsafe = refuse_in_capture();
+  if (unsafe != cudaSuccess) return c.leave(unsafe);
   if (!start->timed || !end->timed) return c.leave(cudaErrorInvalidResourceHandle);
   const event_state *a = start->state.get(), *b = end->state.get();
   if (!a->recorded || !b->recorded) return c.leave(cudaErrorInvalidResourceHandle);

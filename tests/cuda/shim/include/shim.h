@@ -34,7 +34,7 @@ typedef struct {
   uint64_t waits;    /* the host waited for a stream, an event or the device, or read device memory directly */
   uint64_t allocations, frees; /* cudaMalloc, cudaFree */
   uint64_t live_bytes;         /* of cudaMalloc */
-  uint64_t graph_launches;
+  uint64_t graph_launches, live_graphs; /* live: ready to be launched */
   uint64_t strays; /* calls that would have started another GPU than the process chose first */
 } shim_counts;
 SHIM_API void shim_counts_get(shim_counts *out);

@@ -445,6 +445,26 @@ static cudaError_t foreign_event(void)
   return error;
 }
 
+/* Of events outside the recording. */
+static cudaError_t ask_event(void)
+{
+  cudaEvent_t event;
+  OK(cudaEventCreate(&event));
+  cudaError_t error = cudaEventQuery(event);
+  cudaEventDestroy(event);
+  return error;
+}
+
+static cudaError_t take_time(void)
+{
+  cudaEvent_t event;
+  float milliseconds;
+  OK(cudaEventCreate(&event));
+  cudaError_t error = cudaEventElapsedTime(&milliseconds, event, event);
+  cudaEventDestroy(event);
+  return error;
+}
+
 static void a_capture_forbids_what_cuda_forbids(void **state)
 {
   (void)state;
@@ -455,6 +475,8 @@ static void a_capture_forbids_what_cuda_forbids(void **state)
   assert_int_equal(inside_capture(pageable), cudaErrorStreamCaptureUnsupported);
   assert_int_equal(inside_capture(copy_out), cudaErrorStreamCaptureUnsupported);
   assert_int_equal(inside_capture(foreign_event), cudaErrorStreamCaptureIsolation);
+  assert_int_equal(inside_capture(ask_event), cudaErrorStreamCaptureUnsupported);
+  assert_int_equal(inside_capture(take_time), cudaErrorStreamCaptureUnsupported);
 }
 
 static void other_streams_join_a_capture_and_must_come_back(void **state)
