@@ -128,6 +128,7 @@ typedef struct {
   launch l;
   double minutes; /* from --minutes; below 0 = not given */
   char *ranks;    /* the word --ranks=N before the command, or NULL */
+  char ranks_word[24]; /* the same, wherever it stood */
 } options;
 
 /* A word is a recipe when it looks like a path; recipes without .lua or a slash are found when they exist. */
@@ -247,6 +248,11 @@ static int read_ranks(options *o)
   if (ranks_take(&l->job.argc, l->job.argv, &l->asked) != CAPL_OK) return usage_error("%s", capl_error_last()->message);
   if (l->asked != RANKS_UNSAID && !c->ranks)
     return usage_error("'%s' works in one process; --ranks is for runs, bench and check", c->name);
+  if (l->asked != RANKS_UNSAID) {
+    if (l->asked == RANKS_GPUS) strcpy(o->ranks_word, "--ranks=gpus");
+    else snprintf(o->ranks_word, sizeof o->ranks_word, "--ranks=%d", l->asked);
+    l->job.ranks_word = o->ranks_word;
+  }
   bool help = has_word(&l->job, "--help") || has_word(&l->job, "-h");
   l->plans = c->ranks == PLANS_RANKS;
   l->starts = c->ranks == STARTS_RANKS && !help;

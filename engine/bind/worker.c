@@ -227,7 +227,7 @@ static void push_job(lua_State *L, const capl_job *job)
   const struct {
     const char *key, *value;
   } texts[] = {{"command", job->command}, {"usage", job->usage}, {"help", job->help}, {"recipe", job->recipe},
-               {"program", job->program},
+               {"program", job->program}, {"ranks_word", job->ranks_word},
                {"read", job->header.read}, {"plan_reason", job->plan_reason}};
   lua_newtable(L);
   for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {

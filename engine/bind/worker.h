@@ -19,6 +19,7 @@ typedef struct {
   char **argv;
   bool verbose;        /* tracebacks with errors */
   capl_header header;  /* all zero without a recipe */
+  const char *ranks_word;  /* --ranks=N as it was said, NULL = it was not */
   int ranks;               /* processes of this job, or those it would have: check */
   int rank;                /* which of them this is */
   const char *plan_reason; /* why a run that needs GPUs can only be planned here; NULL = it runs */

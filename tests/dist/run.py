@@ -122,7 +122,7 @@ def goes_on_elsewhere():
 
 def stops_together():
     fresh()
-    process = start(*MPIRUN, "-n", "2", CAPL, "r.lua", "--steps=4000", "--slow=0.01", "--every=10000")
+    process = start(*MPIRUN, "-n", "2", CAPL, "r.lua", "--ranks=2", "--steps=4000", "--slow=0.01", "--every=10000")
     until = time.monotonic() + 20
     while time.monotonic() < until and not os.path.exists("runs/r/metrics.jsonl"):
         time.sleep(0.05)
@@ -133,7 +133,9 @@ def stops_together():
     status, out, err = finish(process, 30)
     files = os.listdir("runs/r/checkpoints")
     check(status == 130 and len(files) == 1, "both ranks save and stop when one is asked", f"{status} {files}\n{out}\n{err}")
-    check(out.count("--resume goes on from it") == 1, "and say how to go on", out)
+    check(out.count("r.lua --ranks=2 --resume goes on from it") == 1, "and say how to go on, on as many ranks", out)
+    settings = json.load(open("runs/r/settings.json", encoding="utf-8"))
+    check("r.lua --ranks=2 --steps=4000" in settings["command"], "the run's command has its ranks", settings["command"])
     step = int(re.search(r"step-(\d+)", files[0]).group(1))
     out = succeed(2, "r.lua", "--resume", f"--steps={step + 2}", "--slow=0", what="a stopped run that goes on")
     check(f"step {step} of" in out, "they go on where they stopped", out)

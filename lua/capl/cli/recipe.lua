@@ -26,6 +26,7 @@ function recipe.execute(job, opts)
   local text, why = core.sys.read(job.recipe)
   if not text then core.error{code = "io", message = why} end
   opts.recipe, opts.text, opts.program, opts.minutes = job.recipe, text, job.program, job.minutes
+  opts.ranks_word = job.ranks_word
   run.start(opts)
   join_ranks(opts.args)
   local whole = core.sys.guard(core.sys.load(text, "@" .. job.recipe))

@@ -35,6 +35,7 @@ local run = {
   final_values = nil, -- what it says, for programs
   path = nil, -- of the run's folder, once it is made
   program = "capl", -- as it was called
+  ranks_word = nil, -- --ranks=N as it was said
   minutes = 0, -- after which the run is stopped; 0 = never
   kept = nil, -- path of the model file to use
   in_force = nil, -- {loop, optimizers}: what train.fit uses, for settings.json
@@ -170,6 +171,12 @@ function run.folder()
   return run.path
 end
 
+--- This recipe as a person calls it, on as many ranks, with these further words.
+function run.command(words)
+  if not run.ranks_word then return shell.command{run.program, run.recipe, unpack(words)} end
+  return shell.command{run.program, run.recipe, run.ranks_word, unpack(words)}
+end
+
 local function must(done, why)
   if not done then core.error{code = "io", message = why} end
 end
@@ -177,7 +184,7 @@ end
 -- settings.json: what was asked for, and of what and on what; recipe.lua: the text that ran.
 local function save_settings()
   local out = {recipe = run.recipe, started = core.sys.date(), version = core.version(), settings = {},
-    command = shell.command{run.program, run.recipe, unpack(run.args)},
+    command = run.command(run.args),
     loop = run.in_force and run.in_force.loop, optimizers = run.in_force and run.in_force.optimizers,
     data = facts.data(run.loaders), model = facts.model(), machine = facts.machine(), process = process.this()}
   for _, s in ipairs(run.settings) do

@@ -13,7 +13,6 @@ local hooks = require "hooks"
 local rates = require "train.rates"
 local resume = require "run.resume"
 local run = require "run"
-local shell = require "run.shell"
 local span = require "train.span"
 local tree = require "train.tree"
 
@@ -187,7 +186,7 @@ function Checkpoint:try_save(ended)
 end
 
 function Checkpoint:how_to_go_on() -- luacheck: no self
-  return run.recipe and shell.command{run.program, run.recipe, "--resume"} .. " goes on from it" or "ck:resume goes on from it"
+  return run.recipe and run.command{"--resume"} .. " goes on from it" or "ck:resume goes on from it"
 end
 
 --- A sentence about the newest checkpoint there is.
