@@ -142,7 +142,9 @@ end
 
 --- dashes: "--" for flags, else ""; before: what leads the message.
 local function unknown_key(key, keys, dashes, before)
-  local near = core.nearest(key, keys)
+  local names = {unpack(keys)}
+  if dashes ~= "" then names[#names + 1] = "ranks" end -- which capl takes out of the words before
+  local near = core.nearest(key, names)
   fail(("%sunknown setting %s%s%s"):format(before or "", dashes, key, near and "; did you mean " .. dashes .. near .. "?" or ""),
     run.recipe and "'capl " .. run.recipe .. " --help' lists the settings" or nil)
 end
