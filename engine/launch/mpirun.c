@@ -10,8 +10,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/thread.h"
-
 extern char **environ;
 
 /* ---- the call -------------------------------------------------------------------------------- */
@@ -105,7 +103,7 @@ const char **mpirun_command(const char *path, int ranks, int argc, const char *c
   add(&c, "--bind-to"), add(&c, "none");
   add(&c, "--mca"), add(&c, "mpi_yield_when_idle"), add(&c, "1");
   if (geteuid() == 0) add(&c, "--allow-run-as-root");
-  if (!hosts_are_given() && ranks > capl_cpu_count()) add(&c, "--oversubscribe");
+  if (!hosts_are_given()) add(&c, "--oversubscribe"); /* it counts cores, each of which may be several processors */
   if (hosts_are_given()) add_probes(&c, argc, argv, digits + DIGITS, DIGITS);
   add(&c, "-n"), add(&c, digits);
   add_variables(&c, digits + NUMBERS);
