@@ -1,6 +1,7 @@
 /* l_dist.c -- the ranks that train together, for Lua: core.dist. What users call is lua/capl/dist/world.lua on top of it.
 ** SPDX-License-Identifier: Apache-2.0
 */
+#include <stdlib.h>
 #include <string.h>
 
 #include "bind/l_bind.h"
@@ -52,10 +53,19 @@ static int dist_place(lua_State *L)
 }
 
 /* dist.join(device, watchdog seconds or 0, recipe or nil) -> place, name of the backend, list of every rank's host */
+/* A process alone has no use for a device here, and must not start a GPU that its recipe has not chosen yet. */
+static capl_device *device_to_join(lua_State *L)
+{
+  capl_place place;
+  bool named = !lua_isnoneornil(L, 1) || getenv("CAPL_COLLECTIVES");
+  if (!named && capl_place_detect(&place) == CAPL_OK && place.size == 1) return NULL;
+  return bind_opt_device(L, 1);
+}
+
 static int dist_join(lua_State *L)
 {
   capl_world *world = capl_world_get();
-  capl_world_options options = {.device = bind_opt_device(L, 1), .watchdog = luaL_optnumber(L, 2, 0),
+  capl_world_options options = {.device = device_to_join(L), .watchdog = luaL_optnumber(L, 2, 0),
                                 .recipe = luaL_optstring(L, 3, NULL)};
   if (!world) bind_check(L, capl_world_join(&options, &world), NULL);
   const capl_place *place = capl_world_place(world);

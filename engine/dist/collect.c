@@ -20,8 +20,9 @@ static double now(void)
 
 static capl_status check_device(const capl_world *w, const char *name, const capl_tensor *t)
 {
+  if (!w->collectives.table) return CAPL_OK;
   bool host = w->device->backend->host_memory;
-  if (!w->collectives.table || t->device == w->device || (host && t->device->backend->host_memory) || !t->device->backend->arithmetic) return CAPL_OK;
+  if (t->device == w->device || (host && t->device->backend->host_memory) || !t->device->backend->arithmetic) return CAPL_OK;
   return CAPL_FAIL(CAPL_EDEVICE, "%s: the tensor is on %s, the ranks work on %s", name, t->device->name, w->device->name);
 }
 

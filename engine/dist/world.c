@@ -107,7 +107,7 @@ static capl_status join_others(capl_world *w, const char *recipe)
 static capl_status join_itself(capl_world *w)
 {
   const char *wish = getenv("CAPL_COLLECTIVES");
-  if (!wish || strcmp(wish, "nccl") != 0 || w->device->backend->host_memory || !w->device->backend->arithmetic) return CAPL_OK;
+  if (!wish || strcmp(wish, "nccl") != 0 || !w->device || w->device->backend->host_memory || !w->device->backend->arithmetic) return CAPL_OK;
   return open_library(w, OF_NCCL, &w->collectives);
 }
 

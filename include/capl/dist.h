@@ -44,7 +44,7 @@ CAPL_API capl_status capl_place_detect(capl_place *out);
 typedef struct capl_world capl_world;
 
 typedef struct {
-  capl_device *device; /* whose tensors the collectives move; decides between NCCL and MPI */
+  capl_device *device; /* whose tensors the collectives move; decides between NCCL and MPI. NULL: none, alone */
   double watchdog;     /* seconds that a rank may keep the others waiting; 0 = 60 */
   const char *recipe;  /* for the line that would start it otherwise; may be NULL */
 } capl_world_options;

@@ -17,10 +17,7 @@ local joined -- the world, once there is one
 -- errs value: variables of launchers contradict each other; unsupported: what moves tensors between ranks is not installed;
 -- io: another rank cannot be reached
 function dist.join(opts)
-  if joined then
-    if joined.size == 1 then joined.device = (core.device()) end -- a recipe's settings may come later than its first question
-    return joined
-  end
+  if joined then return joined end
   opts = opts or {}
   joined = world.new(core.dist.join(opts.device, opts.watchdog or 0, opts.recipe))
   if joined.size > 1 then require("dist.parallel").install(joined) end -- optimisers average their gradients from now on

@@ -8,14 +8,19 @@ local check = require "check"
 local json = require "run.json"
 
 local World = {}
-World.__index = World
+-- Alone the device is the default one at the moment: a recipe may choose it later.
+World.__index = function(_, key)
+  if key == "device" then return (core.device()) end
+  return World[key]
+end
 World.__tostring = function(self) return ("rank %d of %d on %s"):format(self.rank, self.size, self.device) end
 
 local world = {}
 
 --- The world from what core.dist.join gives.
 function world.new(place, backend, hosts)
-  place.device, place.backend, place.hosts, place.is_main = (core.device()), backend, hosts, place.rank == 0
+  if place.size > 1 then place.device = (core.device()) end
+  place.backend, place.hosts, place.is_main = backend, hosts, place.rank == 0
   return setmetatable(place, World)
 end
 

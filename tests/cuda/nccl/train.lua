@@ -29,7 +29,10 @@ local losses = {}
 for k = 1, p.steps do
   local images = capl.rand(p.images, 1, 16, 16, {seed = 5, stream = {k, 0, 1}}):narrow(1, world.rank * share + 1, share):contiguous()
   local labels = (capl.rand(p.images, {seed = 5, stream = {k, 0, 2}}) * 10):to("i32"):narrow(1, world.rank * share + 1, share):contiguous()
+  -- Beside recorded steps others go on: each has to wait for them.
+  local work = p.graph and world:all_reduce(capl.ones(3), {async = true})
   losses[k] = step(images, labels)
+  if work and work:wait():get(1) ~= world.size then error("step " .. k .. ": a sum beside it is wrong") end
 end
 for k, loss in ipairs(losses) do
   local total = world:sum{loss = loss:item()}.loss
