@@ -235,6 +235,14 @@ static bool has_word(const capl_job *job, const char *word)
   return false;
 }
 
+/* Whether the job is done by one process: help, and a learning curve, whose runs start ranks of their own. */
+static bool is_alone(const capl_job *job)
+{
+  for (int i = 0; i < job->argc; i++)
+    if (strncmp(job->argv[i], "--learning_curve", 16) == 0 || strncmp(job->argv[i], "--learning-curve", 16) == 0) return true;
+  return has_word(job, "--help") || has_word(job, "-h");
+}
+
 /* Takes --ranks from the words of a recipe's command; `bench dist --simulate` reads it itself. Returns 0, or the exit status
 ** after saying what is wrong. */
 static int read_ranks(options *o)
@@ -253,9 +261,8 @@ static int read_ranks(options *o)
     else snprintf(o->ranks_word, sizeof o->ranks_word, "--ranks=%d", l->asked);
     l->job.ranks_word = o->ranks_word;
   }
-  bool help = has_word(&l->job, "--help") || has_word(&l->job, "-h");
   l->plans = c->ranks == PLANS_RANKS;
-  l->starts = c->ranks == STARTS_RANKS && !help;
+  l->starts = c->ranks == STARTS_RANKS && !is_alone(&l->job);
   return 0;
 }
 

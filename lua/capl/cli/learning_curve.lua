@@ -52,13 +52,19 @@ local function check_words(words)
   end
 end
 
+-- Ranks on processors share the cores.
+local function threads_of(ranks_word)
+  local ranks = tonumber((ranks_word or ""):match("%d+")) or 1
+  return math.max(1, math.floor(core.sys.threads() / ranks))
+end
+
 local function plan_of(job, shares, words)
   local trials = {}
   for i, share in ipairs(shares) do trials[i] = {share} end
   return {
     recipe = job.recipe, program = job.program, version = core.version(), started = core.sys.date(), args = words, keys = {"fraction"},
     kind = "grid", trials = trials, sweep_seed = 1, metric = "val_exact", goal = "max", at = "best", jobs = 1,
-    threads = core.sys.threads(), processors = core.sys.cpus(), device = (core.device()), rungs = {{trials = #trials}},
+    threads = threads_of(job.ranks_word), processors = core.sys.cpus(), device = (core.device()), rungs = {{trials = #trials}},
     grid_1 = "fraction=" .. table.concat(shares, ","),
   }
 end
@@ -91,6 +97,7 @@ end
 --- Trains on each share of the training images, fewest first, and tells what the figures say. -> exit status
 function learning_curve.run(job, shares, words)
   check_words(words)
+  words = job.ranks_word and {job.ranks_word, unpack(words)} or words -- which each of the runs starts by itself
   local plan = plan_of(job, shares, words)
   local folder = folders.new("runs/" .. job.recipe:match("([^/]+)$"):gsub("%.lua$", "") .. "-learning_curve")
   folder:save_plan(plan)
