@@ -49,15 +49,19 @@ static void set_number(const char *name, int n)
 
 /* ---- what ranks find in their environment ------------------------------------------------------ */
 
-/* Processors are shared by the ranks of a host; a launcher that gives each rank its own has done so already. */
-static void share_processors(int ranks)
+/* Processors are shared by the ranks of a host. */
+static void share_processors(int ranks, bool bound)
 {
-  cpu_set_t mask;
-  long all = sysconf(_SC_NPROCESSORS_ONLN);
   if (getenv("OMP_NUM_THREADS") || getenv("CAPL_THREADS")) return;
-  bool bound = sched_getaffinity(0, sizeof mask, &mask) == 0 && CPU_COUNT(&mask) * ranks <= all;
   int n = capl_cpu_count() / (bound ? 1 : ranks);
   set_number("OMP_NUM_THREADS", n > 0 ? n : 1);
+}
+
+/* Whether another launcher has given each rank processors of its own. */
+static bool has_own_processors(int ranks)
+{
+  cpu_set_t mask;
+  return sched_getaffinity(0, sizeof mask, &mask) == 0 && CPU_COUNT(&mask) * ranks <= sysconf(_SC_NPROCESSORS_ONLN);
 }
 
 /* Takes --device=cuda out of the words: each rank has a GPU of its own now. */
@@ -169,7 +173,7 @@ static int launch_forked(launch *l, int ranks)
   if (!make_star(&f)) return fprintf(stderr, "capl: cannot make sockets for %d ranks: %s\n", ranks, strerror(errno)), EXIT_ERROR;
   set_number("CAPL_WORLD_SIZE", ranks);
   set_number("CAPL_LOCAL_SIZE", ranks);
-  share_processors(ranks);
+  share_processors(ranks, false);
   announce_terminal();
   l->job.saving = new_flags(ranks);
   int status = supervise(&(crew){.count = ranks, .run = run_forked, .started = close_star, .user = &f, .ranks = ranks, .output = OUTPUT_TAGGED,
@@ -199,6 +203,7 @@ static int launch_mpirun(launch *l, int ranks, int argc, char **argv)
   if (n > 0) self[n] = '\0', argv[0] = self;
   setenv("CAPL_PROGRAM", l->job.program, 1); /* hints name the program as the user did */
   setenv("CAPL_MPIRUN", "1", 1);
+  mpirun_environment();
   announce_terminal();
   int left_out = RANKS_UNSAID;
   if (ranks_take(&argc, argv, &left_out) != CAPL_OK) return say_error(); /* each rank learns it from mpirun */
@@ -225,7 +230,7 @@ static int launch_rank(launch *l, const capl_place *place)
   setenv("OMPI_MCA_opal_signal", "", 0); /* a crash is told by this program, not by Open MPI's traceback */
   if (place->rank > 0) unsetenv("CAPL_BAR");
   l->job.rank = place->rank;
-  share_processors(place->local_size);
+  share_processors(place->local_size, !ours && has_own_processors(place->local_size)); /* ours binds nobody: a narrow mask is a container's */
   if (getenv("CAPL_PROGRAM")) l->job.program = getenv("CAPL_PROGRAM");
   l->job.saving = new_flags(1);
   crew_output output = ours ? OUTPUT_FRAMES : place->rank > 0 ? OUTPUT_TAGGED : OUTPUT_OWN;

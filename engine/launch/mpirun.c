@@ -4,6 +4,8 @@
 #define _GNU_SOURCE
 #include "mpirun.h"
 
+#include <ctype.h>
+#include <pwd.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -87,6 +89,15 @@ static void add_probes(command *c, int argc, const char *const *argv, char *text
   add(c, "--mca"), add(c, "oob_tcp_keepalive_probes"), add(c, text + room);
 }
 
+/* Open MPI 5 does nothing for a user without HOME, as services and small containers are; and its hwloc complains where there is
+** no /sys. */
+void mpirun_environment(void)
+{
+  const struct passwd *user = getenv("HOME") ? NULL : getpwuid(geteuid());
+  setenv("HOME", user && *user->pw_dir ? user->pw_dir : "/", 0);
+  setenv("HWLOC_HIDE_ERRORS", "2", 0);
+}
+
 /* yield_when_idle: a rank that waits for the others leaves them its processor; where there are fewer processors than ranks,
 ** that makes a small exchange a hundred times faster. */
 const char **mpirun_command(const char *path, int ranks, int argc, const char *const *argv)
@@ -114,9 +125,9 @@ const char **mpirun_command(const char *path, int ranks, int argc, const char *c
 
 /* ---- its words ------------------------------------------------------------------------------- */
 
-/* Notes on the end of ranks. */
+/* Notes on the end of ranks, with single spaces: versions of mpirun break their lines at other words. */
 static const char *const said_by_ranks[] = {
-  "Primary job  terminated normally, but",
+  "Primary job terminated normally, but",
   "processes exited with non-zero status, thus causing",
   "MPI_ABORT was invoked on rank",
   "exiting improperly",
@@ -142,14 +153,26 @@ static bool put_killed(mpirun_words *w)
 static bool is_ours(const char *line)
 {
   return strstr(line, ": Forwarding signal ") || strstr(line, "more process has sent help message") ||
-         strstr(line, "more processes have sent help message") || strstr(line, "\"orte_base_help_aggregate\"");
+         strstr(line, "more processes have sent help message") || strstr(line, "_base_help_aggregate\"");
+}
+
+/* Single spaces between words. to has room for all of from. */
+static void squeeze(char *to, const char *from)
+{
+  for (; *from; from++) {
+    bool space = isspace((unsigned char)*from);
+    if (!space || !isspace((unsigned char)from[1])) *to++ = space ? ' ' : *from;
+  }
+  *to = '\0';
 }
 
 static void put_note(mpirun_words *w)
 {
   w->text[w->len] = '\0';
+  char flat[sizeof w->text];
+  squeeze(flat, w->text);
   bool known = put_killed(w);
-  for (size_t i = 0; i < sizeof said_by_ranks / sizeof *said_by_ranks; i++) known = known || strstr(w->text, said_by_ranks[i]);
+  for (size_t i = 0; i < sizeof said_by_ranks / sizeof *said_by_ranks; i++) known = known || strstr(flat, said_by_ranks[i]);
   if (!known && w->len > 0) w->put(w->user, w->text, w->len);
   w->len = 0;
 }

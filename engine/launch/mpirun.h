@@ -15,6 +15,9 @@ capl_status mpirun_find(int ranks, char *path, size_t room);
 /* Its exit status when a host cannot be reached any more. */
 enum { MPIRUN_LOST_HOST = 205 };
 
+/* What it needs in the environment and does not find there. */
+void mpirun_environment(void);
+
 /* The words of its call, NULL at the end: argv[0..argc) is what each rank runs. The array is the caller's; NULL without
 ** memory. */
 const char **mpirun_command(const char *path, int ranks, int argc, const char *const *argv);

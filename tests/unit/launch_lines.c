@@ -199,7 +199,10 @@ static void notes_on_ranks_that_ended_are_not_repeated(void **state)
   say(RULE "Primary job  terminated normally, but 1 process returned\na non-zero exit code. Per user-direction, the job has been "
            "aborted.\n" RULE RULE "mpirun detected that one or more processes exited with non-zero status, thus causing\nthe job to be "
            "terminated. The first process to do so was:\n\n  Process name: [[1,1],1]\n  Exit code:    3\n" RULE);
+  say(RULE "prterun detected that one or more processes exited with non-zero status,\nthus causing the job to be terminated. The "
+           "first process to do so was:\n\n   Process name: [prterun-vm-28866@1,1]\n   Exit code:    3\n" RULE);
   say("mpirun.openmpi: Forwarding signal 10 to job\n");
+  say("2 more processes have sent help message help-x.txt / y\nSet MCA parameter \"prte_base_help_aggregate\" to 0 to see all\n");
   assert_string_equal(seen, "");
 }
 
@@ -207,7 +210,9 @@ static void a_killed_rank_is_told_in_one_line(void **state)
 {
   (void)state;
   say(RULE "mpirun noticed that process rank 1 with PID 4711 on node vm exited on signal 9 (Killed).\n" RULE);
-  assert_string_equal(seen, "capl: rank 1 (host vm) was ended by signal 9 (Killed)\n|");
+  say(RULE "prterun noticed that process rank 1 with PID 29219 on node vm exited on\nsignal 9 (Killed).\n" RULE);
+  assert_string_equal(seen, "capl: rank 1 (host vm) was ended by signal 9 (Killed)\n|"
+                            "capl: rank 1 (host vm) was ended by signal 9 (Killed)\n|");
 }
 
 static void everything_else_is_shown(void **state)
@@ -229,6 +234,43 @@ static void a_note_without_end_is_shown_in_parts(void **state)
   assert_int_equal(z, 20000);
 }
 
+/* ---- mpirun's call ---------------------------------------------------------------------------- */
+
+static bool calls_with(const char *word)
+{
+  const char *recipe[] = {"capl", "job.lua"};
+  const char **words = mpirun_command("/usr/bin/mpirun", 2, 2, recipe);
+  bool found = false;
+  for (int i = 0; words[i]; i++) found = found || strcmp(words[i], word) == 0;
+  free(words);
+  return found;
+}
+
+/* It counts cores, of which a machine may have half as many as processors. */
+static void mpirun_does_not_count_processors_itself(void **state)
+{
+  (void)state;
+  unsetenv("SLURM_JOB_ID");
+  assert_true(calls_with("--oversubscribe"));
+  setenv("SLURM_JOB_ID", "7", 1);
+  assert_false(calls_with("--oversubscribe"));
+  unsetenv("SLURM_JOB_ID");
+}
+
+static void mpirun_is_given_a_home(void **state)
+{
+  (void)state;
+  char *home = getenv("HOME") ? strdup(getenv("HOME")) : NULL;
+  unsetenv("HOME");
+  mpirun_environment();
+  assert_true(getenv("HOME") && *getenv("HOME") == '/');
+  setenv("HOME", "/of/a/user", 1);
+  mpirun_environment();
+  assert_string_equal(getenv("HOME"), "/of/a/user");
+  if (home) setenv("HOME", home, 1);
+  free(home);
+}
+
 int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup(f, forget)
@@ -244,6 +286,8 @@ int main(void)
     TEST(notes_on_ranks_that_ended_are_not_repeated),
     TEST(a_killed_rank_is_told_in_one_line),
     TEST(everything_else_is_shown),
+    TEST(mpirun_does_not_count_processors_itself),
+    TEST(mpirun_is_given_a_home),
     TEST(a_note_without_end_is_shown_in_parts),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
