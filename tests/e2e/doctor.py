@@ -147,11 +147,12 @@ def runs():
 
 def readings():
     """Runs that read texts: one that says the same always, one that says nothing, one that knows its images by heart."""
-    def run(name, counts, exact, loss, augment):
+    def run(name, counts, exact, loss, augment, of="cross_entropy"):
         os.makedirs(name)
         rows = [{"step": k, "loss": max(20 / k ** 2, loss * (9 if k % 13 == 0 else 1))} for k in range(1, 41)]
         rows += [{"step": k, "val_loss": 1, "val_exact": exact} for k in (20, 40)]
         for file, told in (("settings.json", {"recipe": "ill.lua", "settings": {"augment": {"value": augment}}, "data": {"train": {"count": 300, "length": 4}}}),
+                           ("result.json", {"initial_loss": [{"loss": of}]}),
                            ("evaluation.json", {"kind": "text", "exact": exact, "confusion": {"labels": ["a", "b", ""], "counts": counts}})):
             with open(f"{name}/{file}", "w", encoding="utf-8") as out:
                 json.dump(told, out)
@@ -164,6 +165,9 @@ def readings():
     has(run("nothing", [[0, 0, 60], [0, 0, 60], [0, 0, 0]], 0.0, 1.0, True), "readings", "error", "nothing was read: 0 characters of 120")
     found = run("heart", [[50, 10, 0], [10, 50, 0], [0, 0, 0]], 0.6, 0.01, False)
     has(found, "small set", "warning", "300 training images are learnt by heart", "60 % are", "augment = true; recipes/finetune.lua", "--learning_curve")
+    found = run("sigmoids", [[50, 10, 0], [10, 50, 0], [0, 0, 0]], 0.1, 0.1, True, "multilabel_soft_margin")
+    check("small set" not in found, "a mean over 144 sigmoids is not how likely a text is", str(found))
+    found = look("heart")[0]
     check("readings" not in found and "loss" not in found, "jumps of a loss that is next to nothing are none", str(found))
 
 

@@ -16,6 +16,14 @@ local function share_read(points, length)
   return n > 0 and math.exp(-length * sum / n) or nil
 end
 
+-- Another loss than that of single characters, which says nothing of how likely a text is; nil when all is well or unknown.
+local function other_loss(r)
+  for _, first in ipairs(value.table(r.result, "initial_loss")) do
+    local name = value.text(first, "loss")
+    if name and name ~= "cross_entropy" then return name end
+  end
+end
+
 local function remedies(r)
   local list, augment = {}, value.at(r.settings, "settings", "augment", "value")
   if augment == false or augment == "none" then list[1] = "augment = true" end
@@ -31,6 +39,7 @@ local function check(ctx)
   local last = r.evaluations[#r.evaluations]
   local exact = last and value.number(last, "val_exact")
   if not count or not length or not exact then return ctx:skip("no training set and no evaluation of texts are told of") end
+  if other_loss(r) then return ctx:skip(other_loss(r) .. " does not tell how many texts are read") end
   local read = share_read(r.points, length)
   if not read then return ctx:skip("the curve has no losses") end
   if count < FEW and read - exact > GAP then
