@@ -1,6 +1,7 @@
 /* l_dist.c -- the ranks that train together, for Lua: core.dist. What users call is lua/capl/dist/world.lua on top of it.
 ** SPDX-License-Identifier: Apache-2.0
 */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,9 +10,26 @@
 
 #define WORK_TYPE "capl.work"
 
+/* What a work has failed with that nobody waited for: the next call raises it, for the ranks do not hold the same any more. */
+static struct {
+  capl_status status;
+  char message[1024], hint[512];
+} unheard;
+
+static void raise_unheard(lua_State *L)
+{
+  capl_status status = unheard.status;
+  unheard.status = CAPL_OK;
+  if (status == CAPL_OK) return;
+  CAPL_FAIL(status, "%s", unheard.message);
+  if (*unheard.hint) capl_error_hint("%s", unheard.hint);
+  bind_check(L, status, NULL);
+}
+
 static capl_world *check_world(lua_State *L)
 {
   capl_world *world = capl_world_get();
+  raise_unheard(L);
   if (!world) bind_fail(L, CAPL_ESTATE, NULL, "capl.distributed() joins them", "this process has not joined its ranks");
   return world;
 }
@@ -146,7 +164,11 @@ static int work_done(lua_State *L)
 
 static int work_gc(lua_State *L)
 {
-  finish(luaL_checkudata(L, 1, WORK_TYPE));
+  capl_status status = finish(luaL_checkudata(L, 1, WORK_TYPE));
+  if (status == CAPL_OK || unheard.status != CAPL_OK) return 0; /* an error here would be raised anywhere */
+  unheard.status = status;
+  snprintf(unheard.message, sizeof unheard.message, "%s", capl_error_last()->message);
+  snprintf(unheard.hint, sizeof unheard.hint, "%s", capl_error_last()->hint);
   return 0;
 }
 

@@ -51,6 +51,10 @@ if world.size > 1 then
   local fine = world:all_reduce(capl.ones(2), {async = true})
   fails("shape", "do not make the same call", function() work:wait() end)
   if fine:wait():get(1) ~= world.size then error("a work behind a failed one") end
+  world:all_reduce(capl.zeros(n), {async = true}) -- nobody waits for it
+  collectgarbage()
+  collectgarbage()
+  fails("shape", "do not make the same call", function() world:tell("") end)
   if rank < 2 then
     fails("shape", "rank 0 exchange of 12 bytes, rank 1 exchange of 16 bytes", function()
       world:exchange(capl.zeros(3 + rank), 1 - rank)
