@@ -5,6 +5,7 @@
 ** SPDX-License-Identifier: Apache-2.0
 */
 #define _GNU_SOURCE
+#include <mpi.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -112,6 +113,13 @@ static bool may_read_memory(void)
   return process_vm_readv(getpid(), &local, 1, &remote, 1, 0) == 1;
 }
 
+/* Open MPI 5 asks in vain which interface leads from this host to itself, and complains of it for each rank. */
+static void stay_on_host(const capl_place *place)
+{
+  if (OMPI_MAJOR_VERSION < 5 || place->local_size < place->size || getenv("OMPI_MCA_btl_tcp_if_exclude")) return;
+  setenv("OMPI_MCA_btl_tcp_if_include", "127.0.0.0/8", 0);
+}
+
 static void set_environment(void)
 {
   setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0); /* ranks may share a processor */
@@ -149,6 +157,7 @@ static capl_status open_mpi(capl_world *world, void **state)
   pthread_cond_init(&s->queued, NULL);
   pthread_cond_init(&s->progress, NULL);
   set_environment();
+  stay_on_host(&s->place);
   capl_status status = start(s);
   if (status != CAPL_OK) return free(s), status;
   *state = s;
