@@ -112,6 +112,8 @@ def one_folder_and_voice():
 
 def goes_on_elsewhere():
     """The run of two ranks before, on one, with as many images a step."""
+    status, out, err = finish(start(CAPL, "r.lua", "--resume", "--steps=20"), 60)
+    check(status == 1 and "hint: a batch of 16 on 1 rank has the 16 images of a step that there were" in err, "half a step is refused", err)
     status, out, err = finish(start(CAPL, "r.lua", "--resume", "--steps=20", "--batch=16"), 60)
     check(status == 0 and "resumed: runs/r/checkpoints/step-000012.capl" in out and os.listdir("runs") == ["r"],
           "a run of two ranks goes on with one", f"{status}\n{out}\n{err}")

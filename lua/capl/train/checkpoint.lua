@@ -252,10 +252,10 @@ end
 
 -- ---- going on ----
 
-local function refuse(file, lines)
+local function refuse(file, lines, remedy)
   core.error{code = "value", path = false, context = table.concat(lines, "\n"),
     message = ("going on from %s would give other numbers than the run would have given"):format(file),
-    hint = "--inexact goes on all the same"}
+    hint = (remedy and remedy .. "; " or "") .. "--inexact goes on all the same"}
 end
 
 local function tell_differences(self, file, saved)
@@ -264,7 +264,7 @@ local function tell_differences(self, file, saved)
   local moved = exact.moved(saved.facts, mine)
   if moved then run.print("resume: " .. moved) end
   if #lines == 0 then return end
-  if not run.setting("inexact") then refuse(file, lines) end
+  if not run.setting("inexact") then refuse(file, lines, exact.remedy(saved.facts, mine)) end
   for _, line in ipairs(lines) do run.print("resume, inexact: " .. line) end
 end
 

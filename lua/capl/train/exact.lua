@@ -97,6 +97,15 @@ function exact.moved(was, is)
   return ("%s, was %d: figures agree within rounding, with shards = S and deterministic to the bit"):format(ranks_text(now), before)
 end
 
+--- What keeps the images of a step on another number of ranks; nil when that is not what differs.
+function exact.remedy(was, is)
+  local before, now = was.data and was.data.train, is.data and is.data.train
+  if not exact.moved(was, is) or not before or not now or before.batch == now.batch then return nil end
+  local each = (before.batch or 0) / (is.ranks or 1)
+  return each >= 1 and each % 1 == 0 and ("a batch of %d on %s has the %d images of a step that there were"):format(each,
+    ranks_text(is.ranks or 1), before.batch) or nil
+end
+
 --- Lines that say how things were when a checkpoint was saved and are now; none when all that counts is the same.
 -- longer: the run was asked to be longer than it was
 function exact.differences(was, is, longer)
