@@ -28,7 +28,7 @@ world:barrier()
 if world.rank == 1 then error("rank one is unhappy") end
 world:barrier()
 """
-BANNERS = re.compile(r"mpirun|Primary job|-----|orte|PMIX|MPI_ABORT")
+BANNERS = re.compile(r"mpirun|prterun|Primary job|-----|orte|PMIX|MPI_ABORT")
 
 
 def processes(name):
@@ -48,7 +48,7 @@ def processes(name):
 def workers(path):
     """Ranks' workers: children of capl that are capl themselves, without mpirun and the supervisors, by age."""
     mine = processes(path)
-    ours = {pid for pid, words in mine if "mpirun" not in words[0]}
+    ours = {pid for pid, words in mine if not re.search("mpirun|prterun", words[0])}
     parents = {}
     for pid in ours:
         with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
