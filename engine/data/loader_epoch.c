@@ -149,6 +149,12 @@ int loader_rows_of(const capl_loader *l, uint64_t batch, int *repeats)
   return (int)s.rows;
 }
 
+int loader_together_of(const capl_loader *l, uint64_t batch)
+{
+  if (l->once || l->world == 1) return 0;
+  return (int)(l->widths.lists.n ? l->widths.batch[planned(l, batch)].count : round_count(l, l->start, batch));
+}
+
 uint64_t loader_samples_before(const capl_loader *l, uint64_t batch)
 {
   if (l->widths.lists.n) return l->widths.batch[least(l->before + batch * stride(l), l->widths.n_batches)].start;

@@ -122,6 +122,34 @@ def goes_on_elsewhere():
     check(result["steps"] == 20 and result["images"] == 200 + 7 * 16, "steps and images go on", str(result))
 
 
+UNEVEN = """--- capl: 1
+local p = capl.params {batch = 6}
+local world = capl.distributed()
+capl.manual_seed(3)
+local x, labels, nets = capl.randn(19, 3), {}, {nn.Linear(3, 4), nn.Linear(3, 4)}
+for i = 1, 19 do labels[i] = i % 4 end
+for accumulate, net in ipairs(nets) do
+  local source = data.tensors{input = x, target = capl.tensor(labels, {dtype = "i32"}), classes = 4}
+  local images = data.loader{source = source, role = "train", batch = p.batch, workers = 0}
+  local result = train.fit{model = net, train = images, val = false, epochs = 2, precision = "fp32", accumulate = accumulate,
+    loss = function(output, batch) return nn.cross_entropy(output, batch.target:view(-1)) end,
+    optimizer = optim.SGD(net:parameters(), {lr = 0.5})}
+  for _, w in ipairs(net.weight:reshape(-1):tolist()) do world:print(("weight %.4f"):format(w)) end
+  world:print("weight images", result.images)
+end
+"""
+
+
+def last_batches_count_by_their_samples():
+    """19 images in steps of 6: the last one is an image for one rank, and none for the other."""
+    fresh(UNEVEN)
+    status, out, err = finish(start(CAPL, "r.lua"), 60)
+    one = lines_of(out, "weight")
+    check(status == 0 and len(one) == 26, "a small run", f"{status}\n{out}\n{err}")
+    out = succeed(2, "r.lua", "--batch=3", what="steps of unequal shares")
+    check(lines_of(out, "weight") == one, "each sample counts as it does in one process", f"{lines_of(out, 'weight')}\n{one}")
+
+
 def stops_together():
     fresh()
     process = start(*MPIRUN, "-n", "2", CAPL, "r.lua", "--ranks=2", "--steps=4000", "--slow=0.01", "--every=10000")
@@ -184,6 +212,7 @@ def own_loops():
 
 def main():
     own_loops()
+    last_batches_count_by_their_samples()
     evaluation_is_that_of_one()
     one_folder_and_voice()
     goes_on_elsewhere()

@@ -65,6 +65,25 @@ describe("the loaders of several ranks", function()
     end
   end)
 
+  it("tell how many samples a step has on all ranks, by which the share of each counts", function()
+    local source = source_of(23)
+    for size = 2, 4 do
+      local sums, together = {}, {}
+      for rank = 0, size - 1 do
+        local t = 0
+        for batch in loader_of({source = source, batch = 6}, rank, size):epoch(1) do
+          t = t + 1
+          sums[t] = (sums[t] or 0) + batch.count - batch.padded
+          together[t] = together[t] or batch.together
+          assert.equal(together[t], batch.together)
+        end
+      end
+      assert.same(sums, together)
+    end
+    assert.is_nil(loader_of({source = source, batch = 6}, 0, 1):epoch(1)().together)
+    assert.is_nil(loader_of({source = source, batch = 6, role = "val"}, 0, 2):epoch(1)().together)
+  end)
+
   it("share a step out in blocks: the samples of a step are the next ones of the order, on any number of ranks", function()
     local source = source_of(50)
     local alone = joined(all_ranks({source = source, batch = 12}, 1))

@@ -183,11 +183,11 @@ end
 
 --- Counts a step of `images` images on this rank, as many as on the others; shows it when it is time and its loss has
 -- arrived. loss: a number or a scalar tensor, read only then; lr: a number; position: share of the run
--- that is over (that of the steps unless said).
+-- that is over (that of the steps unless said); together: images of all ranks, where they have unequally many.
 -- out  the loss that was shown, of step meter.shown_step; else nil
-function progress:step(images, loss, lr, position)
+function progress:step(images, loss, lr, position, together)
   self.step_number = self.step_number + 1
-  self.images = self.images + images * agreed.size()
+  self.images = self.images + (together or images * agreed.size())
   self.position = position or self.step_number / self.steps
   core.pace(AHEAD)
   local now, ends = core.clock(), self.position >= 1

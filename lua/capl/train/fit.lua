@@ -144,26 +144,19 @@ end
 function Fit:one_step(batch)
   self.whole = false
   self.parts:tell("before_step", batch)
-  local loss = self.make_step:run(batch)
-  self.step, self.images, self.lr = self.step + 1, self.images + batch.count * ranks_of(self.o.train), self.optimizer.lr
+  local loss, images = self.make_step:run(batch), batch.together or batch.count * ranks_of(self.o.train) -- of all ranks
+  self.step, self.images, self.lr = self.step + 1, self.images + images, self.optimizer.lr
   local position = self.span:advance(self.step)
   self.optimizer:set_position(position)
-  local shown = self.progress:step(batch.count, loss, self.lr, position)
+  local shown = self.progress:step(batch.count, loss, self.lr, position, batch.together)
   if shown then self:check_loss(shown, self.progress.shown_step) end
   self.parts:tell("after_step", loss)
   self.whole = true
 end
 
--- The last batches of an epoch may be smaller on some ranks than on this one.
-function Fit:count_epoch(images)
-  local train = self.o.train
-  if self.resumed or ranks_of(train) == 1 or train.partial then return end
-  self.images = images + train:all_samples()
-end
-
 -- One epoch, or what a resumed run has left of it.
 function Fit:one_epoch()
-  local before, images = self.step, self.images
+  local before = self.step
   for batch in self.make_step:batches(self.o.train:epoch(self.epoch)) do
     self:one_step(batch)
     self:evaluate_if_due()
@@ -174,7 +167,6 @@ function Fit:one_epoch()
   if self.step == before and not self.resumed then
     core.error{code = "value", op = OP, message = ("epoch %d of the train loader has no batch"):format(self.epoch), path = false}
   end
-  self:count_epoch(images)
   self.resumed = false
   self.parts:tell("epoch_ended", self.epoch)
 end

@@ -6,6 +6,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
+local agreed = require "run.agreed"
 local capl = require "init"
 local capture = require "capture"
 local check = require "check"
@@ -26,9 +27,24 @@ local function loss_of(o, batch)
   return capl.autocast(o.precision, function() return o.loss(o.model(o.input(batch)), batch) end)
 end
 
+-- Samples of all ranks in a batch, and of this one. A round that ends an epoch, or a width, may be dealt out unevenly.
+local function samples_of(o, batch)
+  local ranks = o.train.ranks and o.train:ranks() or 1
+  if ranks == 1 or ranks ~= agreed.size() then return batch.count, batch.count end
+  return batch.together or batch.count * ranks, (batch.count - (batch.padded or 0)) * ranks
+end
+
+-- The loss is a mean over this rank's batch, and gradients become the mean over ranks: it counts by its share of a batch, or of
+-- a group of batches, of `all` samples on all ranks. So each sample counts as it does in one process.
+local function shared(o, loss, batch, all)
+  local together, own = samples_of(o, batch)
+  all = all or together
+  return own == all and loss or loss * (own / all)
+end
+
 local function whole(o)
   return function(batch)
-    local loss = loss_of(o, batch)
+    local loss = shared(o, loss_of(o, batch), batch)
     o.optimizer:backward_step(loss)
     return loss
   end
@@ -46,13 +62,13 @@ local function update(optimizer)
   optimizer:zero_grad()
 end
 
--- A group of batches {count, batch, batch, …} as one step: the loss is a mean over its batch, so each batch counts by its
--- share of the samples, also in the last group of an epoch, which may be smaller.
+-- A group of batches {count, together, batch, batch, …} as one step: each batch counts by its share of the samples, also in the
+-- last group of an epoch, which may be smaller.
 local function summed(o)
   return function(group)
     local total = nil
     for _, batch in ipairs(group) do
-      local loss = loss_of(o, batch) * (batch.count / group.count)
+      local loss = shared(o, loss_of(o, batch), batch, group.together)
       o.optimizer:backward(loss)
       total = plus(total, loss)
     end
@@ -67,7 +83,7 @@ local function in_parts(o, size)
     local samples, total = batch.count, nil
     for first = 1, samples, size do
       local count = math.min(size, samples - first + 1)
-      local loss = loss_of(o, part_of(batch, first, count, samples)) * (count / samples)
+      local loss = shared(o, loss_of(o, part_of(batch, first, count, samples)) * (count / samples), batch)
       o.optimizer:backward(loss)
       total = plus(total, loss)
     end
@@ -98,13 +114,14 @@ end
 
 -- ---- groups ----
 
--- The next `most` batches of an epoch, fewer at its end, as {count = samples, batch, batch, …}.
-local function next_group(iterator, most)
-  local group = {count = 0}
+-- The next `most` batches of an epoch, fewer at its end, as {count = samples, together = those of all ranks, batch, …}.
+local function next_group(o, iterator, most)
+  local group = {count = 0, together = 0}
   for i = 1, most do
     local batch = iterator()
     if not batch then return group, true end
     group[i], group.count = batch, group.count + batch.count
+    group.together = group.together + samples_of(o, batch)
   end
   return group, false
 end
@@ -116,7 +133,7 @@ function Step:batches(iterator)
   return function()
     if over then return nil end -- an iterator that has ended is not asked again
     local group
-    group, over = next_group(iterator, most)
+    group, over = next_group(self.o, iterator, most)
     return group[1] and group or nil
   end
 end

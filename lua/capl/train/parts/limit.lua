@@ -30,7 +30,7 @@ local function prepare(o)
     if wanted[name] then
       local all, count = loader:batches(), count_of(name, wanted[name], loader)
       o[name] = loaders.limited(loader, count)
-      if count < all then o.limit_batches[name] = {count = count, all = all, samples = loader:samples()} end
+      if count < all then o.limit_batches[name] = {count = count, all = all, samples = loader:all_samples()} end
     end
   end
 end

@@ -20,10 +20,10 @@ local function prepare(o)
   if o.overfit == true then o.overfit = o.train.batch end
   if o.overfit < 1 then check.fail(OP, ("overfit is a number of samples from 1 on, got %d"):format(o.overfit)) end
   if o.limit_batches ~= nil then check.fail(OP, "overfit and limit_batches both choose samples; give one") end
-  local had = o.train:samples()
+  local had = o.train:all_samples()
   o.train, o.val = loaders.held(o.train, o.overfit)
   o.test = nil
-  o.overfit = {samples = o.train:samples(), of = had}
+  o.overfit = {samples = o.train:all_samples(), of = had}
 end
 
 local function new(fit)
