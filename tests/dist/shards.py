@@ -24,6 +24,8 @@ local net = nn.Linear(1, 1)
 local opt = optim.SGD(net:parameters(), {lr = 1})
 local fine, err = pcall(train.sharded_step, opt, {count = 3}, function() end, {shards = 3, model = net})
 if fine or not err.message:match("shards = 3 is no multiple of the 2 ranks") then error(err) end
+fine, err = pcall(capl.params, {shards = 5})
+if fine or err.message ~= "shards = 5 is no multiple of the 2 ranks" or not err.hint:match("%-%-shards=6") then error(err) end
 """
 
 

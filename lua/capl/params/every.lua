@@ -5,6 +5,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
+local dist = require "dist"
 local hooks = require "hooks"
 local monitor = require "train.monitor"
 local output = require "run.output"
@@ -85,6 +86,11 @@ end
 local function apply_shards(value)
   if type(value) ~= "number" or value < 0 or value % 1 ~= 0 then
     core.error{code = "value", message = ("shards is a whole number from 0 (none) on, not '%s'"):format(tostring(value))}
+  end
+  local ranks = dist.size()
+  if value % ranks ~= 0 then
+    core.error{code = "value", message = ("shards = %d is no multiple of the %d ranks"):format(value, ranks),
+      hint = ("each rank computes equally many: --shards=%d, say"):format(math.ceil(value / ranks) * ranks)}
   end
   if value > 0 then core.one_thread() end
   return value, nil, value == 0
