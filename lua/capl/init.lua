@@ -51,7 +51,10 @@ function capl.deterministic(on)
 end
 
 --- capl.manual_seed(n): every random number from here on follows from n. 42 at start.
-function capl.manual_seed(seed) core.rng(check.arg(1, "manual_seed", "number", seed)) end
+function capl.manual_seed(seed)
+  core.rng(check.arg(1, "manual_seed", "number", seed))
+  core.stream_owner(0) -- ranks that have trained draw the same numbers again
+end
 
 --- capl.precision(p) -> the type that autocast(p, …) computes in, why, and the name of the precision.
 -- in   "bf16", "fp16", "fp32", "tf32", "auto", or {cpu = …, cuda = …}

@@ -19,6 +19,9 @@ for _ in data.loader{source = source, role = "train", batch = 2}:epoch(1) do end
 local after = world:gather(text(nn.Dropout(0.5)(capl.ones(40))))
 if before[1] ~= before[2] then error("weights would begin differently") end
 if after[1] == after[2] then error("the ranks drop the same") end
+capl.manual_seed(4)
+local again = world:gather(text(capl.rand(3)))
+if again[1] ~= again[2] then error("the weights of a second training would begin differently") end
 capl.deterministic(true)
 local net = nn.Linear(1, 1)
 local opt = optim.SGD(net:parameters(), {lr = 1})
