@@ -7,10 +7,9 @@
 local ffi = require "ffi"
 local capl = require "capl"
 
-ffi.cdef [[
-  typedef struct { uint64_t calls, launches, waits, allocations, frees, live_bytes, graph_launches; } shim_counts;
-  void shim_counts_get(shim_counts *out);
-]]
+-- The shim's own declaration, so that it never writes behind what was declared here.
+local header = assert(io.open("tests/cuda/shim/include/shim.h")):read("*a")
+ffi.cdef(assert(header:match("typedef struct {[^}]*} shim_counts;")) .. " void shim_counts_get(shim_counts *out);")
 local shim = ffi.load(os.getenv("CAPL_BACKEND_PATH") .. "/libcuda_shim.so")
 local counts = ffi.new("shim_counts")
 
