@@ -106,7 +106,8 @@ def killed():
 
 
 def stopped():
-    words = [CAPL, "sweep", "small.lua", "--grid", "steps=3000,3001", "--out=T"]
+    # One at a time: a second one that is stopped before it can save would begin anew, in a folder of its own.
+    words = [CAPL, "sweep", "small.lua", "--grid", "steps=3000,3001", "--jobs=1", "--out=T"]
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
         started = time.monotonic()
         while not glob.glob("T/trial-*/metrics.jsonl") and time.monotonic() - started < 30:
