@@ -223,6 +223,7 @@ static void ranks_that_make_different_calls_are_told_both(void **state)
   waits(&s, 2, "all_reduce", 41, 2500000, 1);
   expect(&s, 0, 75, "the ranks do not exchange the same: rank 0 (host a, process 100) is in all_reduce 41 of 5.0 MB, rank 2 (host b, "
                     "process 102) in all_reduce 41 of 2.5 MB");
+  end(&s);
   begin(&s);
   waits(&s, 0, "all_reduce", 41, 400, 2);
   waits(&s, 1, "all_reduce", 41, 400, 2);
