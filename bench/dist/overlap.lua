@@ -3,7 +3,7 @@
 -- report behind it tells the share of the exchange that the backward pass has hidden. Weak scaling is images a second of two
 -- ranks to twice those of one: capl --ranks=2 bench/dist/overlap.lua and --ranks=1, in turn, with OMP_NUM_THREADS=1.
 -- SPDX-License-Identifier: Apache-2.0
-local p = capl.params{batch = 4, steps = 6}
+local p = capl.params{batch = 16, steps = 6}
 local world = capl.distributed()
 local function block(a, b, pool)
   return nn.Sequential{nn.Conv2d(a, b, 3, {padding = 1}), nn.BatchNorm2d(b), nn.ReLU(), pool and nn.MaxPool2d(2) or nn.Identity()}

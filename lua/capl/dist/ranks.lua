@@ -65,7 +65,9 @@ local function percent(x) return ("%.0f %%"):format(100 * x) end
 --- "rank 1 (host b, cuda:1): 812 images/s, waits 1 % for data and 4 % for other ranks, 71 % of its exchanges hidden, peak memory 5120 MB"
 function ranks.line(r)
   local parts = {}
-  if r.images_per_s then
+  if r.images_per_s == 0 then -- nothing came from a loader
+    parts[1] = r.waited_for_ranks and ("waits %s for other ranks"):format(percent(r.waited_for_ranks))
+  elseif r.images_per_s then
     parts[1] = ("%.0f images/s"):format(r.images_per_s)
     parts[2] = ("waits %s for data"):format(percent(r.waited_for_data))
     if r.waited_for_ranks then parts[2] = ("%s and %s for other ranks"):format(parts[2], percent(r.waited_for_ranks)) end
