@@ -67,19 +67,6 @@ describe("what ranks agree on", function()
     assert.is_true(results[1][100] > results[1][1])
   end)
 
-  it("is the worst and the best rank's memory, and the sum of what all do", function()
-    local results = on_ranks(3, function(world)
-      local agreement = agree.new(world, ticking(0, 1))
-      return (agreement:step{memory = ({30, 50, 20})[world.rank + 1], images = 10, over = world.rank == 2 or nil})
-    end)
-    for r = 1, 3 do
-      assert.same({most = 50, most_rank = 1, least = 20, least_rank = 2}, results[r].memory)
-      assert.equal(30, results[r].images)
-      assert.is_true(results[r].over)
-      assert.is_nil(results[r].stop)
-    end
-  end)
-
   it("costs one exchange in a quarter of a second, however fast the steps are", function()
     local _, exchanges = on_ranks(2, function(world)
       local steps = 0

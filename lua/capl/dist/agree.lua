@@ -27,35 +27,10 @@ end
 --- Rank 0's.
 function rules.main(all) return all[1] or nil end
 
---- Whether any says so.
-function rules.any(all) return rules.first(all) and true or nil end
-
-function rules.sum(all)
-  local sum
-  for _, vote in ipairs(all) do sum = vote and (sum or 0) + vote or sum end
-  return sum
-end
-
---- {most, most_rank, least, least_rank}
-function rules.range(all)
-  local range
-  for i, vote in ipairs(all) do
-    if vote then
-      range = range or {most = vote, most_rank = i - 1, least = vote, least_rank = i - 1}
-      if vote > range.most then range.most, range.most_rank = vote, i - 1 end
-      if vote < range.least then range.least, range.least_rank = vote, i - 1 end
-    end
-  end
-  return range
-end
-
 --- What can be voted on.
 local votes_known = {
   stop = "first", -- the signal that a rank was asked to end by
-  over = "any", -- a rank's own reason to end: its time, its data
   seconds = "main", -- the clock
-  memory = "range", -- bytes in use
-  images = "sum", -- per second
 }
 
 local Agreement = {}
@@ -92,7 +67,7 @@ local function exchange(self, votes)
   local mine, now = {}, self.clock()
   for key, vote in pairs(votes) do
     if not votes_known[key] then
-      check.fail("agree.step", ("there is no vote '%s'"):format(key), "give stop, over, memory or images")
+      check.fail("agree.step", ("there is no vote '%s'"):format(key), "give stop")
     end
     mine[key] = vote
   end
@@ -103,8 +78,8 @@ local function exchange(self, votes)
   if self.world.rank == 0 then self.last = now end
 end
 
---- The end of a step, on every rank. votes: {stop, over, memory, images}, or a function that gives them, called only when they
---- are asked for. -> {stop, over, seconds, memory, images} as all ranks have agreed on last; whether that was just now
+--- The end of a step, on every rank. votes: {stop = signal}, or a function that gives them, called only when they are asked for.
+--- -> {stop, seconds} as all ranks have agreed on last; whether that was just now
 function Agreement:step(votes)
   self.steps = self.steps + 1
   if self.steps < self.due then return self.decisions, false end
