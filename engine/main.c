@@ -18,74 +18,19 @@
 #include "base/names.h"
 #include "bind/worker.h"
 #include "capl/capl.h"
+#include "commands.h"
 #include "header.h"
 #include "launch/launch.h"
 #include "launch/ranks.h"
 #include "launch/supervise.h"
 
 
-/* ---- commands -------------------------------------------------------------------------------- */
-
-enum { OR_RUN = 2, OR_DIST };
-enum { STARTS_RANKS = 1, PLANS_RANKS }; /* of check, which tells what they would do */
-
-typedef struct {
-  const char *name, *usage, *help;
-  int recipe; /* its first word is a recipe; OR_RUN: or a run's folder, OR_DIST: or "dist", which stay among its words */
-  int ranks;  /* what it does with --ranks */
-} command;
-
-/* Each has a module lua/capl/cli/NAME.lua, which states its options. */
-static const command commands[] = {
-  {"run", "capl RECIPE [--key=value…]", "trains: runs a recipe, a whole experiment in one file; --help lists its settings", true, STARTS_RANKS},
-  {"check", "capl check RECIPE [--key=value…]",
-   "shows the layers, parameters and memory of a recipe, and its mistakes, without computing anything", true, PLANS_RANKS},
-  {"predict", "capl predict MODEL IMAGE… [--json]",
-   "reads PNG and JPEG files, folders of them or a list on standard input (-) with a trained model: path, text, confidence", false, 0},
-  {"eval", "capl eval MODEL --data=SOURCE [--label=PATTERN] [--errors=FILE] [--json]",
-   "reads labelled PNG and JPEG files with a trained model and counts what it gets right", false, 0},
-  {"verify", "capl verify MODEL [--json]", "checks that a model says here what it said when it was saved", false, 0},
-  {"generate", "capl generate --out=DIR [--preset=P] [--n=N] [--seed=S] [--charset=C] [--length=T]",
-   "writes captcha images as PNG files named by their text", false, 0},
-  {"data", "capl data stat|check|pack SOURCE [--val=SOURCE] [--charset=C] [--label=RULE] [--out=DIR]",
-   "what is in a folder, a list or an LMDB database of images; what is wrong with it; packs it to LMDB", false, 0},
-  {"bench", "capl bench RECIPE [--steps=N] [--ab KEY=A,B] [--ops] [--augment] [--json] [--fixed] [--key=value…]",
-   "measures how fast the training steps of a recipe are; --ab compares settings, turn by turn; `capl bench dist --ranks=N`: how fast "
-   "ranks exchange, and with --simulate what that makes of a step on many", OR_DIST, STARTS_RANKS},
-  {"sweep", "capl sweep RECIPE --grid KEY=A,B,C … [--random=N | --halving=N] [--metric=M] [--key=value…] | capl sweep --resume FOLDER",
-   "trains a recipe with other settings again and again, side by side, and says which are best on the val images", false, 0},
-  {"lr", "capl lr RECIPE [--min_lr=A] [--max_lr=B] [--steps=N] [--out=FILE] [--json] [--key=value…]",
-   "raises the learning rate of a recipe from step to step, draws the losses and suggests a rate", true, 0},
-  {"preview", "capl preview RECIPE [--epoch=N] [--out=FILE] [--samples=N] [--key=value…]",
-   "draws training images of a recipe as its augmentation leaves them, with labels, masks, points and boxes, stage by stage", true, 0},
-  {"report", "capl report RUN|SWEEP [--out=FILE]",
-   "writes the page of a run or a sweep from the files in its folder, also of one that was killed or is running", false, 0},
-  {"runs", "capl runs [FOLDER] [--sort=KEY] [--json]", "lists the runs in runs/ or FOLDER: state, steps, time, best figure", false, 0},
-  {"diff", "capl diff RUN RUN [--out=FILE] [--json]",
-   "compares two runs: settings, data, model, curves, and whether their figures differ by more than chance", false, 0},
-  {"monitor", "capl monitor [RUN] [--every=SECONDS] [--count=N] [--json]",
-   "shows power, load, memory, temperature and clocks of GPUs and processors as they are, and how runs are going", false, 0},
-  {"doctor", "capl doctor RECIPE|RUN [--json] [--key=value…]",
-   "looks for what keeps a recipe from learning, or went wrong in a run, and says what to write", OR_RUN, 0},
-  {"info", "capl info [MODEL] [--json]",
-   "what this program finds on this machine: processors, devices, variables that change what it does; or what a model is", false, 0},
-  {"ops", "capl ops [NAME]", "the table of operations by backend and type, or the page of one", false, 0},
-  {"eval-code", "capl -e CODE", "runs one line of Lua, such as 'print(capl.randn({2, 3}))'", false, 0},
-  {"repl", "capl", "a prompt for Lua; ?nn.Conv2d there explains a name", false, 0},
-};
-enum { N_COMMANDS = sizeof commands / sizeof *commands };
-
-static const command *command_find(const char *name)
-{
-  for (int i = 0; i < N_COMMANDS; i++)
-    if (strcmp(commands[i].name, name) == 0) return &commands[i];
-  return NULL;
-}
-
 static int print_help(void)
 {
+  int n;
+  const capl_command *commands = capl_commands(&n);
   printf("capl %s: trains captcha recognisers\n\n", capl_version());
-  for (int i = 0; i < N_COMMANDS; i++) printf("  %s\n      %s\n", commands[i].usage, commands[i].help);
+  for (int i = 0; i < n; i++) printf("  %s\n      %s\n", commands[i].usage, commands[i].help);
   printf("\nBegin with:    capl recipes/captcha.lua --max_time=1m\n"
          "Your captchas: capl recipes/folder.lua --data=DIR\n"
          "Before the command: -v shows tracebacks; --minutes=N replaces the recipe's own time limit (0 = none).\n"
@@ -117,7 +62,7 @@ static int print_error(void)
 static int unknown_command(const char *word)
 {
   capl_suggestion s = {.wanted = word};
-  for (int i = 0; i < N_COMMANDS; i++) capl_suggest(&s, commands[i].name);
+  capl_commands_suggest(&s);
   if (s.nearest) return usage_error("there is no command or recipe '%s'; did you mean '%s'?", word, s.nearest);
   return usage_error("there is no command or recipe '%s'", word);
 }
@@ -146,6 +91,12 @@ static int read_globals(int argc, char **argv, options *o)
     char *end;
     if (strcmp(argv[i], "-v") == 0) {
       o->l.job.verbose = true;
+    } else if (strcmp(argv[i], "-i") == 0) {
+      o->l.job.interactive = true;
+    } else if (strcmp(argv[i], "--trust") == 0) {
+      o->l.job.trusted = true;
+    } else if (strcmp(argv[i], "--allow") == 0) {
+      o->l.job.allowed = true;
     } else if (strncmp(argv[i], "--minutes=", 10) == 0) {
       o->minutes = strtod(argv[i] + 10, &end);
       if (*end || end == argv[i] + 10 || !(o->minutes >= 0))
@@ -154,7 +105,7 @@ static int read_globals(int argc, char **argv, options *o)
       o->ranks = argv[i];
     } else {
       capl_suggestion s = {.wanted = argv[i]};
-      static const char *const known[] = {"-e", "-v", "--minutes=", "--ranks=", "--help", "--version"};
+      static const char *const known[] = {"-e", "-i", "-v", "--minutes=", "--ranks=", "--trust", "--allow", "--help", "--version"};
       for (size_t k = 0; k < sizeof known / sizeof *known; k++) capl_suggest(&s, known[k]);
       return usage_error("unknown option '%s'%s%s%s", argv[i], s.nearest ? "; did you mean '" : "",
                          s.nearest ? s.nearest : "", s.nearest ? "'?" : ""), -1;
@@ -182,26 +133,26 @@ static bool is_folder(const char *path)
 }
 
 /* Whether a command's first word is no recipe. */
-static bool stands_alone(const command *c, const char *word)
+static bool stands_alone(const capl_command *c, const char *word)
 {
-  return (c->recipe == OR_RUN && is_folder(word)) || (c->recipe == OR_DIST && strcmp(word, "dist") == 0);
+  return (c->recipe == RECIPE_OR_RUN && is_folder(word)) || (c->recipe == RECIPE_OR_DIST && strcmp(word, "dist") == 0);
 }
 
 /* Settles command, recipe and further words. Returns 0, or the exit status after saying what is wrong. */
 static int read_command(int argc, char **argv, int i, options *o)
 {
-  const command *c;
+  const capl_command *c;
   if (i == argc) {
-    c = command_find("repl");
+    c = capl_command_find("repl");
   } else if (strcmp(argv[i], "-e") == 0) {
     if (i + 1 == argc) return usage_error("-e needs a line of Lua after it");
-    c = command_find("eval-code");
+    c = capl_command_find("eval-code");
     i++;
-  } else if ((c = command_find(argv[i]))) {
+  } else if ((c = capl_command_find(argv[i]))) {
     i++;
   } else {
     if (!is_recipe(argv[i])) return unknown_command(argv[i]);
-    c = command_find("run");
+    c = capl_command_find("run");
   }
   bool help = i < argc && (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0);
   if (c->recipe && !help && !(i < argc && stands_alone(c, argv[i]))) {
@@ -248,7 +199,7 @@ static bool is_alone(const capl_job *job)
 static int read_ranks(options *o)
 {
   launch *l = &o->l;
-  const command *c = command_find(l->job.command);
+  const capl_command *c = capl_command_find(l->job.command);
   l->asked = RANKS_UNSAID;
   if (!o->ranks && !c->recipe) return 0;
   bring_ranks(o);
@@ -261,8 +212,8 @@ static int read_ranks(options *o)
     else snprintf(o->ranks_word, sizeof o->ranks_word, "--ranks=%d", l->asked);
     l->job.ranks_word = o->ranks_word;
   }
-  l->plans = c->ranks == PLANS_RANKS;
-  l->starts = c->ranks == STARTS_RANKS && !is_alone(&l->job);
+  l->plans = c->ranks == RANKS_PLANS;
+  l->starts = c->ranks == RANKS_STARTS && !is_alone(&l->job);
   return 0;
 }
 

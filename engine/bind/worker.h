@@ -18,6 +18,9 @@ typedef struct {
   int argc;            /* the command's further words */
   char **argv;
   bool verbose;        /* tracebacks with errors */
+  bool interactive;    /* -i: a prompt when the recipe has ended or failed */
+  bool trusted;        /* --trust: no sandbox */
+  bool allowed;        /* --allow: what the header says it needs is granted unasked */
   capl_header header;  /* all zero without a recipe */
   const char *ranks_word;  /* --ranks=N as it was said, NULL = it was not */
   int ranks;               /* processes of this job, or those it would have: check */
