@@ -1,0 +1,110 @@
+/* policy.c -- the list of what a recipe may use, and the answer to a path that is not on it.
+** SPDX-License-Identifier: Apache-2.0
+*/
+#define _GNU_SOURCE
+#include "sandbox/policy.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_GRANTS = 512, SHOWN = 400 };
+
+static struct {
+  struct {
+    char *path;
+    int rights;
+  } grants[MOST_GRANTS];
+  int count;
+  bool closed;
+  capl_limits limits;
+} policy;
+
+/* ---- granting -------------------------------------------------------------------------------- */
+
+capl_status capl_policy_grant(const char *path, int rights)
+{
+  char real[CAPL_POLICY_PATH];
+  if (policy.closed) return CAPL_FAIL(CAPL_ESTATE, "%s: nothing can be allowed to a recipe that runs", path);
+  CAPL_TRY(capl_policy_resolve(path, real));
+  for (int i = 0; i < policy.count; i++)
+    if (strcmp(policy.grants[i].path, real) == 0) return policy.grants[i].rights |= rights, CAPL_OK;
+  if (policy.count == MOST_GRANTS) return CAPL_FAIL(CAPL_EVALUE, "%s: more than %d files and folders for one recipe", path, MOST_GRANTS);
+  char *kept = strdup(real);
+  if (!kept) return CAPL_FAIL(CAPL_ENOMEM, "%s: no memory to note that it is allowed", path);
+  policy.grants[policy.count].path = kept;
+  policy.grants[policy.count++].rights = rights;
+  return CAPL_OK;
+}
+
+void capl_policy_close(void) { policy.closed = true; }
+bool capl_policy_is_closed(void) { return policy.closed; }
+
+void capl_policy_set_limits(const capl_limits *limits)
+{
+  if (!policy.closed) policy.limits = *limits;
+}
+
+const capl_limits *capl_policy_limits(void) { return &policy.limits; }
+
+void capl_policy_each(void (*f)(void *user, const char *path, int rights), void *user)
+{
+  for (int i = 0; i < policy.count; i++) f(user, policy.grants[i].path, policy.grants[i].rights);
+}
+
+/* ---- checking -------------------------------------------------------------------------------- */
+
+static bool is_below(const char *path, const char *folder)
+{
+  size_t n = strlen(folder);
+  if (strcmp(folder, "/") == 0) return true;
+  return strncmp(path, folder, n) == 0 && (path[n] == '/' || !path[n]);
+}
+
+static int rights_to(const char *real)
+{
+  int rights = 0;
+  for (int i = 0; i < policy.count; i++)
+    if (is_below(real, policy.grants[i].path)) rights |= policy.grants[i].rights;
+  return rights;
+}
+
+/* "a, b, c" of what may be read or written; what does not fit is counted. */
+static void list_allowed(int right, char *to, size_t room)
+{
+  size_t used = 0;
+  int left = 0;
+  to[0] = '\0';
+  for (int i = 0; i < policy.count; i++) {
+    const char *path = policy.grants[i].path;
+    if (!(policy.grants[i].rights & right)) continue;
+    if (left > 0 || used + strlen(path) + 24 > room) left++;
+    else used += (size_t)snprintf(to + used, room - used, "%s%s", used ? ", " : "", path);
+  }
+  if (left > 0) snprintf(to + used, room - used, "%s%d more", used ? " and " : "", left);
+  if (!*to) snprintf(to, room, "nothing");
+}
+
+static capl_status refuse(const char *path, const char *real, int wanted)
+{
+  char allowed[SHOWN];
+  bool writes = wanted & CAPL_MAY_WRITE, leads = strcmp(path, real) != 0;
+  list_allowed(writes ? CAPL_MAY_WRITE : CAPL_MAY_READ, allowed, sizeof allowed);
+  CAPL_FAIL(CAPL_EIO, "this recipe may not %s %.300s%s%.300s%s", writes ? "write" : "read", path, leads ? " (that is " : "",
+            leads ? real : "", leads ? ")" : "");
+  capl_error_context("it may %s: %s", writes ? "write" : "read", allowed);
+  if (writes) capl_error_hint("write into the run's folder; --out=FILE on the command line names another place where a command "
+                              "has it; --trust before the command runs your own recipe without the sandbox");
+  else capl_error_hint("name the folder on the command line, as in --data=DIR, or in the recipe's header: --- needs: read=FOLDER; "
+                       "--trust before the command runs your own recipe without the sandbox");
+  return CAPL_EIO;
+}
+
+capl_status capl_policy_check(const char *path, int rights)
+{
+  char real[CAPL_POLICY_PATH];
+  if (!policy.closed) return CAPL_OK;
+  CAPL_TRY(capl_policy_resolve(path, real));
+  int missing = rights & ~rights_to(real);
+  return missing ? refuse(path, real, missing) : CAPL_OK;
+}

@@ -1,0 +1,56 @@
+/* policy.h -- what files this process may use, and how much of the machine: the recipe's side of the sandbox.
+**
+** One policy per process. At first everything is allowed: the prompt, -e and commands that load no recipe are the user's
+** own. A worker that is about to load a recipe grants folders and files, then closes the policy: from then on only what was
+** granted. Every path that a recipe hands over is checked against it (bind_check_path); the system's wall
+** (wall.h) is raised from the same list.
+**
+** Grants and checks are for the thread that runs Lua.
+** SPDX-License-Identifier: Apache-2.0
+*/
+#ifndef CAPL_SANDBOX_POLICY_H
+#define CAPL_SANDBOX_POLICY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "capl/error.h"
+
+enum { CAPL_MAY_READ = 1, CAPL_MAY_WRITE = 2 };
+enum { CAPL_POLICY_PATH = 4096 };
+
+/* Limits on what a recipe takes; 0 = none. */
+typedef struct {
+  uint64_t lua_bytes;    /* Lua's heap: what it collects for, then an error; twice of it ends the process */
+  uint64_t tensor_bytes; /* tensors of the cpu device */
+  double seconds;        /* the run is stopped after these */
+  uint64_t output_bytes; /* written to files */
+} capl_limits;
+
+/* What holds for a recipe that asks for nothing. tensor_bytes: what is free on this machine or in its control group. */
+enum { CAPL_LIMIT_DAYS = 7, CAPL_LIMIT_LUA_GB = 2, CAPL_LIMIT_OUTPUT_GB = 20 };
+
+/* Adds a file or a folder with all below it. Links are followed now: what counts is where they lead. Of what does not exist
+** yet its place is granted. EVALUE: too many; ESTATE: the policy is closed. */
+CAPL_API capl_status capl_policy_grant(const char *path, int rights);
+
+/* From here on only what was granted. There is no way back. */
+CAPL_API void capl_policy_close(void);
+CAPL_API bool capl_policy_is_closed(void);
+
+/* CAPL_OK, or EIO: what was wanted, what is allowed, and what to write. */
+CAPL_API capl_status capl_policy_check(const char *path, int rights);
+
+/* Set before the policy is closed; all zero until then. */
+CAPL_API void capl_policy_set_limits(const capl_limits *limits);
+CAPL_API const capl_limits *capl_policy_limits(void);
+
+/* Calls f with every grant, for the system's wall and for tests. */
+CAPL_API void capl_policy_each(void (*f)(void *user, const char *path, int rights), void *user);
+
+/* Where path leads: absolute, without links, "." and ".."; what does not exist is kept as it is said.
+** EVALUE: too long; EIO: more links than anybody follows. to: CAPL_POLICY_PATH bytes. */
+CAPL_API capl_status capl_policy_resolve(const char *path, char *to);
+
+#endif
