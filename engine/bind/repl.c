@@ -24,7 +24,7 @@ enum { HISTORY_LINES = 5000, PATH_LENGTH = 4096 };
 
 typedef struct {
   lua_State *L;
-  bool verbose;
+  capl_repl_options o;
   char *text; /* what was typed since the last complete piece */
   int errors;
 } repl;
@@ -34,7 +34,7 @@ static repl *current; /* the one prompt of this process, for the callbacks of li
 static void show_error(repl *r)
 {
   fflush(stdout);
-  fprintf(stderr, "%s\n", capl_bind_error_text(r->L, -1, r->verbose));
+  fprintf(stderr, "%s\n", capl_bind_error_text(r->L, -1, r->o.verbose));
   r->errors++;
 }
 
@@ -47,7 +47,7 @@ static void forget_text(repl *r)
 /* Runs the function on top of the stack. */
 static void run_piece(repl *r)
 {
-  if (capl_bind_call_module(r->L, "repl", "run", 1, 0) != 0) show_error(r);
+  if (capl_bind_call_module(r->L, r->o.module, "run", 1, 0) != 0) show_error(r);
   fflush(stdout);
 }
 
@@ -60,7 +60,7 @@ static bool take_line(repl *r, const char *line)
   r->text = longer;
   lua_settop(r->L, 0);
   lua_pushstring(r->L, r->text);
-  if (capl_bind_call_module(r->L, "repl", "compile", 1, 1) != 0) {
+  if (capl_bind_call_module(r->L, r->o.module, "compile", 1, 1) != 0) {
     show_error(r);
     return true;
   }
@@ -107,7 +107,7 @@ static unsigned char complete(EditLine *editor, int key)
   while (word > info->buffer && is_word(word[-1])) word--;
   lua_settop(L, 0);
   lua_pushlstring(L, word, (size_t)(info->cursor - word));
-  if (capl_bind_call_module(L, "repl", "complete", 1, 2) != 0) return CC_REFRESH_BEEP;
+  if (capl_bind_call_module(L, current->o.module, "complete", 1, 2) != 0) return CC_REFRESH_BEEP;
   const char *insert = lua_tostring(L, -2), *list = lua_tostring(L, -1);
   unsigned char answer = CC_REFRESH_BEEP;
   if (insert && *insert) {
@@ -213,7 +213,7 @@ static int run_terminal(repl *r)
   if (*path) history(history_list, &event, H_LOAD, path);
   EditLine *editor = open_editor(history_list);
   if (editor) {
-    printf("capl: ?name explains, TAB completes, Ctrl-D leaves\n");
+    printf("%s\n", r->o.greeting);
     read_lines(r, editor, history_list, path);
     el_end(editor);
   }
@@ -222,9 +222,11 @@ static int run_terminal(repl *r)
   return editor ? 0 : 1;
 }
 
-int capl_repl_run(lua_State *L, bool verbose)
+int capl_repl_run(lua_State *L, const capl_repl_options *options)
 {
-  repl r = {.L = L, .verbose = verbose};
+  repl r = {.L = L, .o = *options};
+  if (!r.o.module) r.o.module = "repl";
+  if (!r.o.greeting) r.o.greeting = "capl: ?name explains, TAB completes, Ctrl-D leaves";
   current = &r;
   int status = isatty(STDIN_FILENO) ? run_terminal(&r) : run_pipe(&r);
   forget_text(&r);

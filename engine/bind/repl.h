@@ -7,9 +7,15 @@
 #include <lua.h>
 #include <stdbool.h>
 
+typedef struct {
+  bool verbose;         /* tracebacks with errors */
+  const char *module;   /* of Lua, which says what lines mean: compile, run and complete of repl.c; NULL = "repl" */
+  const char *greeting; /* first line on a terminal; NULL = the usual one */
+} capl_repl_options;
+
 /* Reads and runs lines until the end of input; returns the exit status. Piped input gets no prompt, and its first
 ** error does not stop it but makes the status 1. */
-int capl_repl_run(lua_State *L, bool verbose);
+int capl_repl_run(lua_State *L, const capl_repl_options *options);
 
 /* While waiting at the prompt, Ctrl-C ends the line and not the process (worker.c). */
 void capl_worker_prompt(bool waiting);

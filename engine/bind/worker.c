@@ -332,7 +332,7 @@ int capl_worker_run(const capl_job *job)
   add_sys(L);
   take_signals(L, job->ranks);
   bool prompt = strcmp(job->command, "repl") == 0;
-  int status = prompt ? capl_repl_run(L, job->verbose) : run_command(L, job);
+  int status = prompt ? capl_repl_run(L, &(capl_repl_options){.verbose = job->verbose}) : run_command(L, job);
   capl_world_leave(status);
   capl_interrupt_remove(); /* a signal that comes while the state is closed has nothing left to stop */
   capl_state_close(L);
