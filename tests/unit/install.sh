@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs capl below the build folder, moves it, builds c_example.c against it with pkg-config, runs it, uninstalls; the
 # same below DESTDIR.
-# Arguments: build folder. Environment: CC, CFLAGS, CAPL_SOURCE_DIR.
+# Arguments: build folder. Environment: CC, CAPL_SOURCE_DIR.
 # SPDX-License-Identifier: Apache-2.0
 set -euo pipefail
 
@@ -25,7 +25,7 @@ cmake --install "$build" --prefix "$prefix" >/dev/null
 mkdir "$moved"
 cp -a "$prefix" "$moved/capl"
 export PKG_CONFIG_PATH=$moved/capl/lib/pkgconfig
-read -ra flags <<<"$(pkg-config --cflags --libs capl) ${CFLAGS:-}"
+read -ra flags <<<"$(pkg-config --cflags --libs capl)"
 "${CC:-cc}" -std=c11 -Wall -Wextra -Werror "$CAPL_SOURCE_DIR/tests/unit/c_example.c" "${flags[@]}" \
   -Wl,-rpath,"$moved/capl/lib" -o "$moved/c_example"
 LD_LIBRARY_PATH='' "$moved/c_example"
