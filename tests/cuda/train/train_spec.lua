@@ -1,5 +1,5 @@
 -- Whole trainings on cuda follow those on ref: the losses of 20 steps, then weights, running statistics and predictions.
--- CAPL_TRAIN_FULL=1: captcha_cnn in its full size, for two steps (minutes), under SGD: with one image per step many a gradient
+-- CAPL_TRAIN_FULL=1: captcha_cnn in its full size, for one step (a minute), under SGD: with one image per step many a gradient
 -- is next to nothing, and Adam makes full steps of its rounding.
 -- SPDX-License-Identifier: Apache-2.0
 local capl = require "capl"
@@ -7,7 +7,7 @@ local capl = require "capl"
 local nn, optim = capl.nn, capl.optim
 
 local FULL = os.getenv("CAPL_TRAIN_FULL") ~= nil
-local FIRST, STEPS, BATCH = FULL and 2 or 5, FULL and 2 or 20, FULL and 1 or 4
+local FIRST, STEPS, BATCH = FULL and 1 or 5, FULL and 1 or 20, FULL and 1 or 4
 local HEIGHT, WIDTH = FULL and 60 or 16, FULL and 160 or 32
 local TIGHT, LOOSE = 1e-4, 1e-3 -- what FIRST steps, what STEPS may differ, as a share of the value
 
