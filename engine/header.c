@@ -5,17 +5,15 @@
 #include "header.h"
 
 #include <ctype.h>
-#include <errno.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "base/names.h"
-
-enum { RECIPE_BYTES = 16 << 20 }; /* far more than anybody writes; a data file given by mistake has more */
+#include "capl/capl.h"
+#include "recipe_file.h"
 
 /* ---- one line -------------------------------------------------------------------------------- */
 
@@ -69,23 +67,85 @@ static capl_status need_minutes(const reader *r, const char *value)
   return CAPL_OK;
 }
 
-/* What a recipe may say it needs. ORDER needs */
-static const char *const need_names[] = {"ranks", "read", "minutes", NULL};
-static capl_status (*const need_set[])(const reader *r, const char *value) = {need_ranks, need_read, need_minutes};
+/* A recipe for a later program: what is here cannot know what it says. */
+static capl_status too_new(const reader *r, const char *what, const char *version)
+{
+  CAPL_FAIL(CAPL_EUNSUPPORTED, "%s:%d: the recipe needs %s %s or newer, this is capl %s", r->path, r->line, what, version,
+            capl_version());
+  capl_error_hint("update capl: in its checkout git pull and scripts/build, else fetch the newest release; capl --version tells what "
+                  "is installed");
+  return CAPL_EUNSUPPORTED;
+}
+
+enum { VERSION_PARTS = 3 };
+
+/* "0.9" -> {0, 9, 0}; false = no version. */
+static bool version_parts(const char *text, long part[VERSION_PARTS])
+{
+  for (int i = 0; i < VERSION_PARTS; i++) {
+    char *end;
+    if (!isdigit((unsigned char)*text)) return false;
+    part[i] = strtol(text, &end, 10);
+    if (end - text > 6) return false;
+    text = end;
+    if (*text == '.' && i + 1 < VERSION_PARTS) text++;
+    else break;
+  }
+  return *text == '\0';
+}
+
+static capl_status need_program(const reader *r, const char *value)
+{
+  long wanted[VERSION_PARTS] = {0}, here[VERSION_PARTS] = {0};
+  if (!version_parts(value, wanted))
+    return CAPL_FAIL(CAPL_EVALUE, "%s:%d: version is that of a program, such as %s, not '%s'", r->path, r->line, capl_version(), value);
+  strcpy(r->header->program, value);
+  version_parts(capl_version(), here);
+  for (int i = 0; i < VERSION_PARTS; i++)
+    if (wanted[i] != here[i]) return wanted[i] > here[i] ? too_new(r, "capl", value) : CAPL_OK;
+  return CAPL_OK;
+}
+
+/* What a recipe may say it needs. */
+static const struct {
+  const char *name;
+  capl_status (*set)(const reader *r, const char *value);
+} needs[] = {{"ranks", need_ranks}, {"read", need_read}, {"minutes", need_minutes}, {"version", need_program}};
+enum { N_NEEDS = sizeof needs / sizeof *needs };
+
+static capl_status unknown_need(const reader *r, const char *name)
+{
+  const char *names[N_NEEDS + 1] = {NULL};
+  for (int i = 0; i < N_NEEDS; i++) names[i] = needs[i].name;
+  return unknown_key(r, "need", name, names);
+}
+
+/* The version comes first: an older program does not know what else a newer one may need. */
+static capl_status check_program(const reader *r, const char *text)
+{
+  char value[24];
+  for (const char *at = text; (at = strstr(at, "version=")); at++) {
+    if (at > text && !isblank((unsigned char)at[-1])) continue;
+    snprintf(value, sizeof value, "%.*s", (int)strcspn(at + 8, " \t"), at + 8);
+    return need_program(r, value);
+  }
+  return CAPL_OK;
+}
 
 static capl_status read_needs(reader *r, char *text)
 {
-  bool seen[3] = {false};
+  CAPL_TRY(check_program(r, text));
+  bool seen[N_NEEDS] = {false};
   for (char *save = NULL, *item = strtok_r(text, " \t", &save); item; item = strtok_r(NULL, " \t", &save)) {
     char *value = strchr(item, '=');
     if (value) *value++ = '\0';
     int i = 0;
-    while (need_names[i] && strcmp(need_names[i], item) != 0) i++;
-    if (!need_names[i]) return unknown_key(r, "need", item, need_names);
+    while (i < N_NEEDS && strcmp(needs[i].name, item) != 0) i++;
+    if (i == N_NEEDS) return unknown_need(r, item);
     if (!value) return CAPL_FAIL(CAPL_EVALUE, "%s:%d: '%s' has no value; write %s=…", r->path, r->line, item, item);
     if (seen[i]) return CAPL_FAIL(CAPL_EVALUE, "%s:%d: '%s' is given twice", r->path, r->line, item);
     seen[i] = true;
-    CAPL_TRY(need_set[i](r, value));
+    CAPL_TRY(needs[i].set(r, value));
   }
   return CAPL_OK;
 }
@@ -97,9 +157,7 @@ static capl_status read_version(reader *r, const char *text)
   if (!*text || *end || version < 1)
     return CAPL_FAIL(CAPL_EVALUE, "%s:%d: the version is a whole number, not '%s'; this program reads version %d",
                      r->path, r->line, text, CAPL_RECIPE_VERSION);
-  if (version > CAPL_RECIPE_VERSION)
-    return CAPL_FAIL(CAPL_EVALUE, "%s:%d: the recipe is written for version %ld, this program reads version %d",
-                     r->path, r->line, version, CAPL_RECIPE_VERSION);
+  if (version > CAPL_RECIPE_VERSION) return too_new(r, "a capl that reads recipes of version", text);
   r->header->version = (int)version;
   return CAPL_OK;
 }
@@ -141,45 +199,29 @@ static bool in_header(const char *line, int number)
   return !*line || strncmp(line, "--", 2) == 0;
 }
 
-static capl_status read_lines(FILE *file, reader *r)
+static capl_status read_lines(const char *text, size_t size, reader *r)
 {
-  char *line = NULL;
-  size_t size = 0;
   capl_status status = CAPL_OK;
-  while (status == CAPL_OK && getline(&line, &size, file) >= 0) {
-    bool marked = r->line == 0 && strncmp(line, "\xef\xbb\xbf", 3) == 0; /* some editors begin UTF-8 so */
-    if (!in_header(line + 3 * marked, ++r->line)) break;
-    status = read_line(r, line + 3 * marked);
+  if (size >= 3 && strncmp(text, "\xef\xbb\xbf", 3) == 0) text += 3, size -= 3; /* some editors begin UTF-8 so */
+  while (size > 0 && status == CAPL_OK) {
+    const char *end = memchr(text, '\n', size);
+    size_t n = end ? (size_t)(end - text) + 1 : size;
+    char *line = strndup(text, n);
+    if (!line) return CAPL_FAIL(CAPL_ENOMEM, "no memory for a line of %s", r->path);
+    bool more = in_header(line, ++r->line);
+    if (more) status = read_line(r, line);
+    free(line);
+    if (!more) break;
+    text += n, size -= n;
   }
-  free(line);
   return status;
 }
 
-/* A recipe is read twice and as a whole: pipes and devices cannot be one. Asked before the file is opened, which
-** a pipe would answer only when somebody writes. */
-static capl_status need_text_file(const char *path)
-{
-  struct stat info;
-  if (stat(path, &info) != 0) return CAPL_FAIL(CAPL_EIO, "cannot read recipe %s: %s", path, strerror(errno));
-  if (S_ISDIR(info.st_mode)) return CAPL_FAIL(CAPL_EIO, "cannot read recipe %s: it is a folder", path);
-  if (!S_ISREG(info.st_mode))
-    return CAPL_FAIL(CAPL_EIO, "cannot read recipe %s: it is a pipe or a device, not a file", path);
-  if (info.st_size > RECIPE_BYTES)
-    return CAPL_FAIL(CAPL_EIO, "cannot read recipe %s: it has %lld bytes, a recipe is a text of at most %d", path,
-                     (long long)info.st_size, RECIPE_BYTES);
-  return CAPL_OK;
-}
-
-capl_status capl_header_read(const char *path, capl_header *header)
+capl_status capl_header_parse(const char *path, const char *text, size_t size, capl_header *header)
 {
   *header = (capl_header){.ranks = 1};
-  CAPL_TRY(need_text_file(path));
-  FILE *file = fopen(path, "r");
-  if (!file) return CAPL_FAIL(CAPL_EIO, "cannot read recipe %s: %s", path, strerror(errno));
   reader r = {.path = path, .header = header};
-  capl_status status = read_lines(file, &r);
-  fclose(file);
-  CAPL_TRY(status);
+  CAPL_TRY(read_lines(text, size, &r));
   if (!r.seen_capl) {
     CAPL_FAIL(CAPL_EFORMAT, "%s: this recipe has no header", path);
     capl_error_hint("put these two lines on top of it:\n  --- capl: %d\n  --- needs: minutes=30", CAPL_RECIPE_VERSION);

@@ -10,6 +10,8 @@
 #ifndef CAPL_HEADER_H
 #define CAPL_HEADER_H
 
+#include <stddef.h>
+
 #include "capl/error.h"
 
 enum { CAPL_RECIPE_VERSION = 1, CAPL_HEADER_TEXT = 256 };
@@ -19,9 +21,11 @@ typedef struct {
   int ranks;                    /* processes; 0 = one per GPU, or one on a machine without */
   double minutes;               /* the run is stopped after this long; 0 = no limit */
   char read[CAPL_HEADER_TEXT];  /* folders it reads, separated by commas; may be empty */
+  char program[24];             /* the oldest capl that can run it, such as 0.9; may be empty */
 } capl_header;
 
-/* Reads path's header. EIO if the file cannot be read; EFORMAT or EVALUE naming the line otherwise. */
-capl_status capl_header_read(const char *path, capl_header *header);
+/* Reads the header of a recipe's text. EFORMAT, EVALUE or, where this program is too old for it, EUNSUPPORTED, naming the
+** line of path. */
+capl_status capl_header_parse(const char *path, const char *text, size_t size, capl_header *header);
 
 #endif

@@ -23,7 +23,7 @@
 #include "launch/launch.h"
 #include "launch/ranks.h"
 #include "launch/supervise.h"
-
+#include "recipe_file.h"
 
 static int print_help(void)
 {
@@ -54,7 +54,11 @@ static int print_error(void)
 {
   const capl_error *e = capl_error_last();
   fprintf(stderr, "%s\n", e->message);
-  if (*e->context) fprintf(stderr, "  %s\n", e->context);
+  for (const char *line = e->context; *line; line += strspn(line, "\n")) {
+    int n = (int)strcspn(line, "\n");
+    fprintf(stderr, "  %.*s\n", n, line);
+    line += n;
+  }
   if (*e->hint) fprintf(stderr, "  hint: %s\n", e->hint);
   return EXIT_ERROR;
 }
@@ -80,7 +84,7 @@ typedef struct {
 static bool is_recipe(const char *word)
 {
   size_t n = strlen(word);
-  return strchr(word, '/') || (n > 4 && strcmp(word + n - 4, ".lua") == 0) || access(word, F_OK) == 0;
+  return strchr(word, '/') || capl_recipe_is_pinned(word) || (n > 4 && strcmp(word + n - 4, ".lua") == 0) || access(word, F_OK) == 0;
 }
 
 /* Reads the words before the command. Returns their number, or -1 after saying what is wrong. */
@@ -217,6 +221,14 @@ static int read_ranks(options *o)
   return 0;
 }
 
+/* From here on the recipe is these bytes, whatever becomes of the file. */
+static capl_status read_recipe(capl_job *job)
+{
+  CAPL_TRY(capl_recipe_file_read(job->recipe, &job->file));
+  job->recipe = job->file.path;
+  return capl_header_parse(job->recipe, job->file.text, job->file.size, &job->header);
+}
+
 /* A file opened later must not become standard output because that was closed: `capl … >&-`. What stands in for
 ** a closed stream fails as that would. */
 static void hold_standard_streams(void)
@@ -249,7 +261,7 @@ int main(int argc, char **argv)
   if (!wrong) wrong = read_ranks(&o);
   if (wrong) return wrong;
   launch *l = &o.l;
-  if (l->job.recipe && capl_header_read(l->job.recipe, &l->job.header) != CAPL_OK) return print_error();
+  if (l->job.recipe && read_recipe(&l->job) != CAPL_OK) return print_error();
   if (o.minutes >= 0) l->job.header.minutes = o.minutes;
   l->seconds = l->job.header.minutes * 60;
   l->flush = flush_output;

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
-#include "bind.h"
+#include "bind/l_bind.h"
 #include "capl/backend.h"
 #include "capl/dist.h"
 #include "profile.h"
@@ -204,6 +204,34 @@ static int sys_try_load(lua_State *L)
   return 2;
 }
 
+/* Fields of a recipe's file in the table on top. word: what other processes are given, so that they run the same bytes. */
+static void set_recipe_file(lua_State *L, const capl_recipe_file *file)
+{
+  lua_pushstring(L, file->path);
+  lua_setfield(L, -2, "recipe");
+  lua_pushlstring(L, file->text, file->size);
+  lua_setfield(L, -2, "text");
+  lua_pushstring(L, file->sha256);
+  lua_setfield(L, -2, "sha256");
+  lua_pushboolean(L, file->pinned);
+  lua_setfield(L, -2, "pinned");
+  lua_pushfstring(L, "%s#sha256=%s", file->path, file->sha256);
+  lua_setfield(L, -2, "word");
+}
+
+/* sys.recipe(word) -> {recipe = path, text, sha256, pinned, word} of FILE or FILE#sha256=HEX, for commands that start others
+** with it, and the needs its header states */
+static int sys_recipe(lua_State *L)
+{
+  capl_recipe_file file;
+  capl_header header;
+  bind_check(L, capl_recipe_file_read(luaL_checkstring(L, 1), &file), NULL);
+  bind_check(L, capl_header_parse(file.path, file.text, file.size, &header), NULL);
+  lua_newtable(L);
+  set_recipe_file(L, &file);
+  return 1;
+}
+
 /* sys.environment() -> the table of a recipe's globals */
 static int sys_environment(lua_State *L)
 {
@@ -236,6 +264,7 @@ static void push_job(lua_State *L, const capl_job *job)
   }
   lua_pushboolean(L, job->verbose);
   lua_setfield(L, -2, "verbose");
+  if (job->file.text) set_recipe_file(L, &job->file);
   lua_pushnumber(L, job->header.minutes);
   lua_setfield(L, -2, "minutes");
   lua_pushinteger(L, job->ranks);
@@ -255,6 +284,7 @@ static void add_sys(lua_State *L)
     {"unwind", sys_unwind},       {"guard", sys_guard},         {"load", sys_load},
     {"protect", sys_protect},     {"stop", sys_stop},           {"hold", sys_hold},
     {"saving", sys_saving},       {"signal", sys_signal},       {"try_load", sys_try_load},
+    {"recipe", sys_recipe},
     {"environment", sys_environment}, {"metatable", sys_metatable}, {NULL, NULL}};
   capl_bind_core(L);
   lua_getfield(L, -1, "sys");

@@ -8,6 +8,7 @@
 #include <stdbool.h>
 
 #include "header.h"
+#include "recipe_file.h"
 
 typedef struct {
   const char *program; /* as it was called, for hints that name a next command */
@@ -15,6 +16,7 @@ typedef struct {
   const char *usage;   /* of the command, for its --help */
   const char *help;
   const char *recipe;  /* path, NULL for commands without one */
+  capl_recipe_file file; /* its text, which is what runs */
   int argc;            /* the command's further words */
   char **argv;
   bool verbose;        /* tracebacks with errors */

@@ -63,7 +63,7 @@ local function order(arm, what)
 end
 
 local function start(job, o, arm, words)
-  local args = {"bench", job.recipe, ("--steps=%d"):format(o.steps), ("--warmup=%d"):format(o.warmup)}
+  local args = {"bench", job.word, ("--steps=%d"):format(o.steps), ("--warmup=%d"):format(o.warmup)}
   if o.fixed then args[#args + 1] = "--fixed" end
   args[#args + 1] = "--"
   for _, list in ipairs{words, arm.words} do

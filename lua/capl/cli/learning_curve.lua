@@ -62,7 +62,8 @@ local function plan_of(job, shares, words)
   local trials = {}
   for i, share in ipairs(shares) do trials[i] = {share} end
   return {
-    recipe = job.recipe, program = job.program, version = core.version(), started = core.sys.date(), args = words, keys = {"fraction"},
+    recipe = job.recipe, sha256 = job.sha256,
+    program = job.program, version = core.version(), started = core.sys.date(), args = words, keys = {"fraction"},
     kind = "grid", trials = trials, sweep_seed = 1, metric = "val_exact", goal = "max", at = "best", jobs = 1,
     threads = threads_of(job.ranks_word), processors = core.sys.cpus(), device = (core.device()), rungs = {{trials = #trials}},
     grid_1 = "fraction=" .. table.concat(shares, ","),
@@ -101,7 +102,7 @@ function learning_curve.run(job, shares, words)
   local plan = plan_of(job, shares, words)
   local folder = folders.new("runs/" .. job.recipe:match("([^/]+)$"):gsub("%.lua$", "") .. "-learning_curve")
   folder:save_plan(plan)
-  folder:write("recipe.lua", core.sys.read(job.recipe) or "")
+  folder:write("recipe.lua", job.text)
   say(("%s: %d runs, one after the other, with %s of the training images"):format(folder.path, #shares, table.concat(shares, ", ")))
   local runs = sweep.new(plan, folder)
   runs.report = report

@@ -193,7 +193,7 @@ end
 -- ---- a recipe whose GPUs are not here ----
 
 -- Whether the recipe has a preset of that name.
-local function has_preset(job, name) return (core.sys.read(job.recipe) or ""):find("%f[%w_]" .. name .. "%s*=%s*{") ~= nil end
+local function has_preset(job, name) return job.text:find("%f[%w_]" .. name .. "%s*=%s*{") ~= nil end
 
 -- Settings that say how large a run is, or where: a trial has its own.
 local size = {preset = true, batch = true, steps = true, epochs = true, samples = true, accumulate = true, device = true, precision = true}

@@ -177,7 +177,8 @@ local function make_plan(job, o, args, axes)
   for i, axis in ipairs(axes) do keys[i] = axis.key end
   local jobs, threads = share_out(o, #trials)
   local plan = {
-    recipe = job.recipe, program = job.program, version = core.version(), started = core.sys.date(), args = args, keys = keys,
+    recipe = job.recipe, sha256 = job.sha256,
+    program = job.program, version = core.version(), started = core.sys.date(), args = args, keys = keys,
     kind = o.halving and "halving" or o.random and "random" or "grid", trials = trials, sweep_seed = o.sweep_seed,
     metric = o.metric, goal = metric.goal(o.metric), at = o.at, jobs = jobs, threads = threads, processors = core.sys.cpus(),
     asked = o.halving or o.random, memory = bytes_of(o.memory), device = device_of(args), carry = o.carry or nil,
@@ -247,13 +248,11 @@ end
 local function begin(job, o, grids, args)
   local axes = space.read_all(grids)
   if #axes == 0 then fail("there is no --grid, so nothing changes from trial to trial", "write --grid KEY=A,B,C") end
-  local text, why = core.sys.read(job.recipe)
-  if not text then core.error{code = "io", message = why} end
   local plan = make_plan(job, o, args, axes)
   if o.dry then return print_commands(plan) end
   local folder = folders.new(o.out or "runs/sweep-" .. name_of(job.recipe), o.out ~= nil)
   check_trials(job, plan, axes, folder)
-  folder:write("recipe.lua", text)
+  folder:write("recipe.lua", job.text)
   folder:save_plan(plan)
   describe(plan, folder)
   return sweep.new(plan, folder):run()
@@ -297,7 +296,7 @@ local function main(job)
     fail(words[2] and ("'%s' is no option; write --key=value"):format(words[2]) or "no recipe is named; usage: " .. job.usage)
   end
   check_options(o)
-  job.recipe = words[1]
+  for key, value in pairs(core.sys.recipe(words[1])) do job[key] = value end
   return begin(job, o, grids, args)
 end
 

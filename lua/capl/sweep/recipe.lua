@@ -98,7 +98,7 @@ function recipe.check_trials(job, lists, log_of)
     local count = 0
     for _ in pairs(running) do count = count + 1 end
     if next_one <= #lists and count < most and not failed then
-      local args = {"check", job.recipe, "--json"}
+      local args = {"check", job.word, "--json"}
       for _, word in ipairs(lists[next_one]) do args[#args + 1] = word end
       local process, why = core.sys.spawn{args = args, log = log_of(next_one), env = {"CAPL_THREADS=1"}}
       if not process then core.error{code = "io", message = why} end

@@ -27,7 +27,8 @@ end
 
 --- What Pool:start takes. resumed: the folder holds a checkpoint to go on from
 function trial.job(plan, entry, folder, resumed)
-  local args = {plan.recipe, resumed and "--resume=" .. folder or nil}
+  local recipe = plan.sha256 and plan.recipe .. "#sha256=" .. plan.sha256 or plan.recipe -- all trials run the same text
+  local args = {recipe, resumed and "--resume=" .. folder or nil}
   for _, word in ipairs(trial.words(plan, entry.values, entry.budget)) do args[#args + 1] = word end
   return {
     args = args, resumed = resumed, folder = folder, log = folder .. ".log", entry = entry,
