@@ -16,7 +16,7 @@ local json = require "run.json"
 local machine = require "cli.bench_machine"
 local options = require "cli.options"
 local products = require "run.products"
-local recipe = require "cli.recipe"
+local recipe = require "cli.execute"
 local run = require "run"
 
 local spec = {

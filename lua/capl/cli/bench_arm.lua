@@ -9,7 +9,7 @@ local core = ...
 local json = require "run.json"
 local machine = require "cli.bench_machine"
 local products = require "run.products"
-local recipe = require "cli.recipe"
+local recipe = require "cli.execute"
 local run = require "run"
 
 local TICK = 0.005 -- seconds between two looks for an order

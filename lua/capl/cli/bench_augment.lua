@@ -6,7 +6,7 @@
 local core = ...
 
 local json = require "run.json"
-local recipe = require "cli.recipe"
+local recipe = require "cli.execute"
 local show = require "augment.show"
 
 local bench_augment = {}

@@ -8,7 +8,7 @@ local core = ...
 
 local cost = require "run.cost"
 local json = require "run.json"
-local recipe = require "cli.recipe"
+local recipe = require "cli.execute"
 local run = require "run"
 
 local bench_logging = {}

@@ -7,7 +7,7 @@ local check_files = require "cli.check_files"
 local hooks = require "hooks"
 local json = require "run.json"
 local plan = require "cli.plan"
-local recipe = require "cli.recipe"
+local recipe = require "cli.execute"
 local run = require "run"
 
 --- 24576 -> "24.0 KiB"

@@ -9,7 +9,7 @@ local json = require "run.json"
 local lr_find = require "train.lr_find"
 local lr_range = require "train.lr_range"
 local options = require "cli.options"
-local recipe = require "cli.recipe"
+local recipe = require "cli.execute"
 local run = require "run"
 local snapshot = require "train.snapshot"
 

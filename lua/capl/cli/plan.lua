@@ -9,7 +9,7 @@ local cost = require "dist.cost"
 local grouped = require "grouped"
 local hooks = require "hooks"
 local progress = require "run.progress"
-local recipe = require "cli.recipe"
+local recipe = require "cli.execute"
 local run = require "run"
 local shell = require "run.shell"
 

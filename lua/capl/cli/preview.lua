@@ -8,7 +8,7 @@ local core = ...
 local capl = require "init"
 local options = require "cli.options"
 local plot = require "plot"
-local recipe = require "cli.recipe"
+local recipe = require "cli.execute"
 local run = require "run"
 local show = require "augment.show"
 

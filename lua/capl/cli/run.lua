@@ -8,7 +8,7 @@ local machine = require "run.machine"
 local options = require "cli.options"
 local ranks = require "dist.ranks"
 local output = require "run.output"
-local recipe = require "cli.recipe"
+local recipe = require "cli.execute"
 local run = require "run"
 
 local function without_help(args)

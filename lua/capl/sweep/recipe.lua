@@ -4,7 +4,7 @@ local core = ...
 
 local metric = require "sweep.metric"
 local run = require "run"
-local execute = require("cli.recipe").execute
+local execute = require("cli.execute").execute
 
 local recipe = {}
 

@@ -1,4 +1,4 @@
--- recipe.lua: loads a recipe's text and runs it; shared by run, check and bench.
+-- execute.lua: loads a recipe's text and runs it; shared by run, check, bench and the like.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
