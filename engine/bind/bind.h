@@ -31,6 +31,8 @@ void capl_bind_core(lua_State *L);
 void capl_bind_require(lua_State *L, const char *module);
 /* Pushes the recipe environment, made at first use. Raises Lua errors likewise. */
 void capl_bind_environment(lua_State *L);
+/* Where `require` of recipes looks: the folder of the recipe's file. Unless said: the working folder. */
+void capl_bind_recipe_folder(lua_State *L, const char *recipe);
 /* Loads text (never bytecode) as a function in the recipe environment and pushes it. name: "@recipe.lua" for
 ** a file, "=-e" for others. Returns 0, or pushes the error instead. */
 int capl_bind_load(lua_State *L, const char *text, size_t len, const char *name);

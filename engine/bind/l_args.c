@@ -56,6 +56,14 @@ const char *bind_check_string(lua_State *L, int i)
   return s;
 }
 
+const char *bind_check_path(lua_State *L, int i, int rights)
+{
+  const char *path = bind_check_string(L, i);
+  if (!*path) bind_arg_error(L, i, "a path expected, got an empty text");
+  bind_check(L, capl_policy_check(path, rights), NULL);
+  return path;
+}
+
 void bind_check_table(lua_State *L, int i)
 {
   if (!lua_istable(L, i)) bind_type_error(L, i, "table");

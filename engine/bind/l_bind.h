@@ -13,6 +13,7 @@
 
 #include "bind/bind.h"
 #include "capl/capl.h"
+#include "sandbox/policy.h"
 
 /* ---- tensor handles (l_tensor.c) ------------------------------------------------------------- */
 
@@ -84,6 +85,9 @@ int64_t bind_check_int(lua_State *L, int i);
 double bind_check_number(lua_State *L, int i);
 bool bind_check_bool(lua_State *L, int i);
 const char *bind_check_string(lua_State *L, int i);
+/* A string that is the path of a file or folder: every path that Lua hands over comes through here, and may be used for
+** rights (CAPL_MAY_READ, CAPL_MAY_WRITE) by the policy of the sandbox, or raises what is allowed. */
+const char *bind_check_path(lua_State *L, int i, int rights);
 void bind_check_table(lua_State *L, int i);
 bool bind_is_callable(lua_State *L, int i); /* functions, and tables like modules */
 void bind_check_function(lua_State *L, int i);
@@ -118,6 +122,17 @@ static inline void bind_check(lua_State *L, capl_status status, const char *op)
 {
   if (status != CAPL_OK) bind_raise(L, op);
 }
+
+/* ---- environments (l_environment.c, l_require.c) ---------------------------------------------- */
+
+/* Makes the library's environment, and pushes it. */
+void bind_open_environments(lua_State *L);
+void bind_push_library(lua_State *L);
+/* Gives it the pairs and next of lua/capl/pairs.lua, once core is there. */
+void bind_set_iterators(lua_State *L);
+/* The library's require: of its own modules (l_state.c). And the recipe's: of files beside it. */
+int bind_library_require(lua_State *L);
+int bind_recipe_require(lua_State *L);
 
 /* ---- parts of the core table ----------------------------------------------------------------- */
 

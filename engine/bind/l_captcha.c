@@ -255,7 +255,7 @@ static int captcha_draw(lua_State *L)
 static int captcha_save(lua_State *L)
 {
   const capl_captcha *gen = data_check_box(L, 1, CAPTCHA_TYPE);
-  const char *dir = bind_check_string(L, 2);
+  const char *dir = bind_check_path(L, 2, CAPL_MAY_WRITE);
   int64_t n = bind_check_int(L, 3), seed = bind_check_int(L, 4);
   int64_t threads = lua_isnoneornil(L, 5) ? 0 : bind_check_int(L, 5);
   bool database = !lua_isnoneornil(L, 6) && !strcmp(bind_check_string(L, 6), "lmdb");

@@ -133,6 +133,15 @@ const char *data_option_string(lua_State *L, int i, const char *key)
   return s;
 }
 
+const char *data_option_path(lua_State *L, int i, const char *key, int rights)
+{
+  if (!data_option_string(L, i, key)) return NULL;
+  bind_option(L, i, key);
+  const char *path = bind_check_path(L, -1, rights);
+  lua_pop(L, 1);
+  return path;
+}
+
 int data_option_word(lua_State *L, int i, const char *key, const char *const *words, int otherwise)
 {
   const char *s = data_option_string(L, i, key);
@@ -182,7 +191,7 @@ void data_push_owned(lua_State *L, capl_tensor **t)
 /* data.png_read(path[, channels]) -> (1,C,H,W) u8 */
 static int data_png_read(lua_State *L)
 {
-  const char *path = bind_check_string(L, 1);
+  const char *path = bind_check_path(L, 1, CAPL_MAY_READ);
   int64_t channels = lua_isnoneornil(L, 2) ? 0 : bind_check_int(L, 2);
   __attribute__((cleanup(capl_image_fini))) capl_image image = {0};
   OWNED *t = NULL;
@@ -198,7 +207,7 @@ static int data_png_read(lua_State *L)
 /* data.png_write(path, image): image (C,H,W) or (1,C,H,W), u8 levels 0..255, C 1 or 3 */
 static int data_png_write(lua_State *L)
 {
-  const char *path = bind_check_string(L, 1);
+  const char *path = bind_check_path(L, 1, CAPL_MAY_WRITE);
   capl_tensor *t = bind_on_host(L, 2);
   int lead = t->ndim - 3;
   if (t->dtype != CAPL_U8 || lead < 0 || lead > 1 || (lead == 1 && t->size[0] != 1)) {

@@ -22,6 +22,8 @@ double data_option_whole(lua_State *L, int i, const char *key, double otherwise,
 bool data_option_bool(lua_State *L, int i, const char *key, bool otherwise);
 const char *data_option_string(lua_State *L, int i,
                                const char *key); /* borrowed from the table; NULL = not given */
+/* Likewise, a path that may be used so. */
+const char *data_option_path(lua_State *L, int i, const char *key, int rights);
 /* Raises for an option of the table at i: "data.loader: batch is in 1..1048576, got 0". */
 int data_option_error(lua_State *L, int i, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 /* Position of the given word in words (ended by NULL). */

@@ -50,7 +50,7 @@ static capl_folder_options image_options(lua_State *L, int i)
 static int data_folder_source(lua_State *L)
 {
   static const char *const names[] = {IMAGE_OPTIONS, NULL};
-  const char *dir = bind_check_string(L, 1);
+  const char *dir = bind_check_path(L, 1, CAPL_MAY_READ);
   bind_check_options(L, 2, names);
   capl_folder_options o = image_options(L, 2);
   void **box = data_new_box(L, SOURCE_TYPE);
@@ -93,11 +93,11 @@ static int data_list_source(lua_State *L)
 {
   static const char *const names[] = {IMAGE_OPTIONS, "root", "format", "path", "label", "separator", NULL};
   static const char *const formats[] = {"auto", "tsv", "jsonl", "csv", NULL};
-  const char *file = bind_check_string(L, 1);
+  const char *file = bind_check_path(L, 1, CAPL_MAY_READ);
   bind_check_options(L, 2, names);
   capl_list_options o = {.images = image_options(L, 2),
                          .format = (capl_list_format)data_option_word(L, 2, "format", formats, CAPL_LIST_AUTO),
-                         .root = data_option_string(L, 2, "root"),
+                         .root = data_option_path(L, 2, "root", CAPL_MAY_READ),
                          .path_key = data_option_string(L, 2, "path"),
                          .label_key = data_option_string(L, 2, "label"),
                          .separator = option_separator(L, 2)};
@@ -110,7 +110,7 @@ static int data_list_source(lua_State *L)
 static int data_lmdb_source(lua_State *L)
 {
   static const char *const names[] = {IMAGE_OPTIONS, NULL};
-  const char *path = bind_check_string(L, 1);
+  const char *path = bind_check_path(L, 1, CAPL_MAY_READ);
   bind_check_options(L, 2, names);
   capl_lmdb_options o = {.images = image_options(L, 2), .stop = capl_interrupt_pending};
   void **box = data_new_box(L, SOURCE_TYPE);
@@ -122,7 +122,7 @@ static int data_lmdb_source(lua_State *L)
 static int source_pack(lua_State *L)
 {
   capl_source *source = data_check_box(L, 1, SOURCE_TYPE);
-  bind_check(L, capl_lmdb_pack(source, bind_check_string(L, 2), capl_interrupt_pending), NULL);
+  bind_check(L, capl_lmdb_pack(source, bind_check_path(L, 2, CAPL_MAY_WRITE), capl_interrupt_pending), NULL);
   return 0;
 }
 
@@ -283,7 +283,7 @@ static int scan_release(lua_State *L)
 /* data.image_read(path[, channels]) -> (1,C,H,W) u8 of a PNG or JPEG file */
 static int data_image_read(lua_State *L)
 {
-  const char *path = bind_check_string(L, 1);
+  const char *path = bind_check_path(L, 1, CAPL_MAY_READ);
   int64_t channels = lua_isnoneornil(L, 2) ? 0 : bind_check_int(L, 2);
   __attribute__((cleanup(capl_image_fini))) capl_image image = {0};
   OWNED *t = NULL;

@@ -50,7 +50,7 @@ void bind_push_named(lua_State *L, capl_named_tensor *list, int n)
 /* safetensors_save(path, {name = tensor}) */
 static int core_safetensors_save(lua_State *L)
 {
-  const char *path = bind_check_string(L, 1);
+  const char *path = bind_check_path(L, 1, CAPL_MAY_WRITE);
   int n;
   capl_named_tensor *list = bind_check_named(L, 2, &n);
   bind_check(L, capl_safetensors_save(path, list, n), NULL);
@@ -60,7 +60,7 @@ static int core_safetensors_save(lua_State *L)
 /* safetensors_load(path[, device]) -> {name = tensor} */
 static int core_safetensors_load(lua_State *L)
 {
-  const char *path = bind_check_string(L, 1);
+  const char *path = bind_check_path(L, 1, CAPL_MAY_READ);
   capl_device *device = bind_opt_device(L, 2);
   capl_named_tensor *list;
   int n;
@@ -152,7 +152,7 @@ static int core_model_save(lua_State *L)
 /* model_load(path[, device]) -> graph, meta json */
 static int core_model_load(lua_State *L)
 {
-  const char *path = bind_check_string(L, 1);
+  const char *path = bind_check_path(L, 1, CAPL_MAY_READ);
   capl_device *device = bind_opt_device(L, 2);
   capl_graph **g = push_graph(L);
   char *meta = NULL;

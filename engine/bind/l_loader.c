@@ -71,7 +71,7 @@ static int data_loader(lua_State *L)
       .norm = (capl_norm)data_option_word(L, 2, "norm", norms, 0),
       .max_bad = fmax(data_option_number(L, 2, "max_bad", 0.01, 0, 1), DBL_MIN), /* 0 means what is usual */
       .pin = (capl_pin)data_option_word(L, 2, "pin", pins, 0),
-      .cache_dir = data_option_string(L, 2, "cache_dir"),
+      .cache_dir = data_option_path(L, 2, "cache_dir", CAPL_MAY_READ | CAPL_MAY_WRITE),
       .cache = (capl_cache)data_option_word(L, 2, "cache", caches, 0)};
   use_device(L, &o);
   option_channels(L, 2, "mean", capl_source_channels(source), o.mean, 0);

@@ -35,7 +35,7 @@ static void set_flag(lua_State *L, const char *key, bool value)
 static int core_model_open(lua_State *L)
 {
   static const char *const names[] = {"device", "precision", "plain", NULL};
-  const char *path = bind_check_string(L, 1);
+  const char *path = bind_check_path(L, 1, CAPL_MAY_READ);
   bind_check_options(L, 2, names);
   capl_model_options o = {.device = data_option_string(L, 2, "device"),
                           .precision = data_option_string(L, 2, "precision"),
@@ -251,7 +251,7 @@ static int check_golden(lua_State *L, int i, capl_golden *golden)
 /* model_save(path, graph, meta json[, {images u8 (N,C,H,W), …}, {output (N,...), …}]): a pair of them for each width */
 int bind_model_save(lua_State *L, const capl_graph *graph)
 {
-  const char *path = bind_check_string(L, 1), *meta = bind_check_string(L, 3);
+  const char *path = bind_check_path(L, 1, CAPL_MAY_WRITE), *meta = bind_check_string(L, 3);
   capl_golden golden[CAPL_GOLDEN_MAX];
   if (lua_isnoneornil(L, 4)) return bind_check(L, capl_model_save(path, graph, meta, NULL), NULL), 0;
   bind_check_table(L, 4);

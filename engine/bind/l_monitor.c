@@ -62,7 +62,7 @@ static int open_monitor(lua_State *L)
   monitor_options o = {.every = luaL_checknumber(L, 1), .hot_c = luaL_optnumber(L, 4, 0)};
   bool process = !lua_isboolean(L, 3);
   pid_t pid = process ? (pid_t)luaL_optinteger(L, 3, 0) : 0;
-  const char *root = luaL_optstring(L, 5, "");
+  const char *root = lua_isnoneornil(L, 5) || lua_objlen(L, 5) == 0 ? "" : bind_check_path(L, 5, CAPL_MAY_READ);
   monitor_box *box = lua_newuserdata(L, sizeof *box);
   box->m = NULL;
   luaL_getmetatable(L, MONITOR_TYPE);

@@ -21,6 +21,7 @@
 
 #include "base/memory.h"
 #include "base/text.h"
+#include "bind/l_bind.h"
 #include "sys.h"
 
 #define PROCESS_TYPE "capl.process"
@@ -174,7 +175,7 @@ static int sys_spawn(lua_State *L)
   luaL_getmetatable(L, PROCESS_TYPE);
   lua_setmetatable(L, -2);
   lua_getfield(L, 1, "log");
-  start s = {.log = luaL_checkstring(L, -1)};
+  start s = {.log = bind_check_path(L, -1, CAPL_MAY_WRITE)};
   s.argv = words_of(L, 1, "args", "capl");
   s.envp = environment_of(L, 1);
   read_cpus(L, 1, &s);

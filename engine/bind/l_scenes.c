@@ -74,7 +74,7 @@ static int data_faces_source(lua_State *L)
 static int data_scene_save(lua_State *L)
 {
   capl_source *source = data_check_box(L, 1, SOURCE_TYPE);
-  const char *dir = bind_check_string(L, 2);
+  const char *dir = bind_check_path(L, 2, CAPL_MAY_WRITE);
   int64_t n = bind_check_int(L, 3), threads = lua_isnoneornil(L, 4) ? 0 : bind_check_int(L, 4);
   if (n < 0 || n > INT32_MAX) return bind_arg_error(L, 3, "0 to 2^31-1 pictures, got %lld", (long long)n);
   if (threads < 0 || threads > 1024) return bind_arg_error(L, 4, "0 to 1024 threads, got %lld", (long long)threads);
@@ -87,7 +87,7 @@ static int data_scene_compare(lua_State *L)
 {
   capl_source *source = data_check_box(L, 1, SOURCE_TYPE);
   int64_t n = bind_check_int(L, 2), threads = lua_isnoneornil(L, 3) ? 0 : bind_check_int(L, 3);
-  const char *dir = lua_isnoneornil(L, 4) ? NULL : bind_check_string(L, 4);
+  const char *dir = lua_isnoneornil(L, 4) ? NULL : bind_check_path(L, 4, CAPL_MAY_READ);
   char sha256[65];
   if (n < 0 || n > INT32_MAX) return bind_arg_error(L, 2, "0 to 2^31-1 pictures, got %lld", (long long)n);
   if (threads < 0 || threads > 1024) return bind_arg_error(L, 3, "0 to 1024 threads, got %lld", (long long)threads);

@@ -131,7 +131,7 @@ static int data_csv_read(lua_State *L)
 {
   __attribute__((cleanup(release_csv))) csv file = {0};
   bool more = true;
-  bind_check(L, csv_open(&file, bind_check_string(L, 1), (csv_style){0}), NULL);
+  bind_check(L, csv_open(&file, bind_check_path(L, 1, CAPL_MAY_READ), (csv_style){0}), NULL);
   bind_check(L, csv_header(&file), NULL);
   lua_newtable(L);
   int into = lua_gettop(L);

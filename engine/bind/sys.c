@@ -25,16 +25,8 @@
 
 #include "base/text.h"
 #include "base/thread.h"
+#include "bind/l_bind.h"
 #include "capl/backend.h"
-
-/* A path without a NUL inside, which the system would cut short silently. */
-static const char *check_path(lua_State *L, int arg)
-{
-  size_t n;
-  const char *path = luaL_checklstring(L, arg, &n);
-  luaL_argcheck(L, strlen(path) == n && n > 0, arg, "not a path");
-  return path;
-}
 
 static int fail(lua_State *L, const char *verb, const char *path)
 {
@@ -213,7 +205,7 @@ static int sys_time(lua_State *L)
 static int sys_kind(lua_State *L)
 {
   struct stat info;
-  if (stat(check_path(L, 1), &info) != 0) return 0;
+  if (stat(bind_check_path(L, 1, CAPL_MAY_READ), &info) != 0) return 0;
   lua_pushstring(L, S_ISDIR(info.st_mode) ? "folder" : "file");
   return 1;
 }
@@ -223,7 +215,7 @@ static int sys_stamp(lua_State *L)
 {
   struct stat info;
   char text[96];
-  if (stat(check_path(L, 1), &info) != 0) return 0;
+  if (stat(bind_check_path(L, 1, CAPL_MAY_READ), &info) != 0) return 0;
   snprintf(text, sizeof text, "%lld.%09ld %lld %llu", (long long)info.st_mtim.tv_sec, info.st_mtim.tv_nsec,
            (long long)info.st_size, (unsigned long long)info.st_ino);
   lua_pushstring(L, text);
@@ -233,7 +225,7 @@ static int sys_stamp(lua_State *L)
 /* mkdir(path) -> true: makes the folder and those above it */
 static int sys_mkdir(lua_State *L)
 {
-  const char *path = check_path(L, 1);
+  const char *path = bind_check_path(L, 1, CAPL_MAY_WRITE);
   char part[4096];
   if (strlen(path) >= sizeof part) return errno = ENAMETOOLONG, fail(L, "make folder", path);
   for (size_t i = 1, n = strlen(path); i <= n; i++) {
@@ -252,7 +244,7 @@ static int sys_mkdir(lua_State *L)
 /* mkdir_new(path) -> true; false when something of that name is there already */
 static int sys_mkdir_new(lua_State *L)
 {
-  const char *path = check_path(L, 1);
+  const char *path = bind_check_path(L, 1, CAPL_MAY_WRITE);
   bool made = mkdir(path, 0777) == 0;
   if (!made && errno != EEXIST) return fail(L, "make folder", path);
   lua_pushboolean(L, made);
@@ -307,7 +299,7 @@ static int read_fail(lua_State *L, const char *path, const struct stat *info)
 static int sys_lock(lua_State *L)
 {
   static int held = -1;
-  const char *path = check_path(L, 1);
+  const char *path = bind_check_path(L, 1, CAPL_MAY_READ);
   if (held >= 0) close(held);
   held = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   lua_pushboolean(L, held < 0 || flock(held, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK);
@@ -318,7 +310,7 @@ static int sys_lock(lua_State *L)
 static int sys_read(lua_State *L)
 {
   struct stat info = {0};
-  const char *path = check_path(L, 1);
+  const char *path = bind_check_path(L, 1, CAPL_MAY_READ);
   double last = luaL_optnumber(L, 2, 0);
   int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe must not hold us up */
   if (fd < 0) return fail(L, "read", path);
@@ -335,7 +327,7 @@ static int sys_read(lua_State *L)
 static int sys_write(lua_State *L)
 {
   size_t n;
-  const char *path = check_path(L, 1), *text = luaL_checklstring(L, 2, &n);
+  const char *path = bind_check_path(L, 1, CAPL_MAY_WRITE), *text = luaL_checklstring(L, 2, &n);
   char temporary[4096];
   if (snprintf(temporary, sizeof temporary, "%s.%d.tmp", path, (int)getpid()) >= (int)sizeof temporary)
     return errno = ENAMETOOLONG, fail(L, "write", path);
@@ -356,7 +348,7 @@ static int sys_write(lua_State *L)
 static int sys_append(lua_State *L)
 {
   size_t n;
-  const char *path = check_path(L, 1), *text = luaL_checklstring(L, 2, &n);
+  const char *path = bind_check_path(L, 1, CAPL_MAY_WRITE), *text = luaL_checklstring(L, 2, &n);
   bool sync = lua_toboolean(L, 3);
   struct stat info;
   int file = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK, 0666); /* nobody may read the pipe it is */
@@ -375,7 +367,7 @@ static int sys_append(lua_State *L)
 /* cut(path, bytes) -> true: shortens the file to its first bytes; nil and a sentence when it has fewer */
 static int sys_cut(lua_State *L)
 {
-  const char *path = check_path(L, 1);
+  const char *path = bind_check_path(L, 1, CAPL_MAY_WRITE);
   double bytes = luaL_checknumber(L, 2);
   struct stat info;
   if (stat(path, &info) != 0) return fail(L, "shorten", path);
@@ -393,7 +385,7 @@ static int sys_cut(lua_State *L)
 static int sys_size(lua_State *L)
 {
   struct stat info;
-  if (stat(check_path(L, 1), &info) != 0) return 0;
+  if (stat(bind_check_path(L, 1, CAPL_MAY_READ), &info) != 0) return 0;
   lua_pushnumber(L, (double)info.st_size);
   return 1;
 }
@@ -401,7 +393,7 @@ static int sys_size(lua_State *L)
 /* list(path) -> names in the folder, sorted bytewise, without . and .. */
 static int sys_list(lua_State *L)
 {
-  const char *path = check_path(L, 1);
+  const char *path = bind_check_path(L, 1, CAPL_MAY_READ);
   struct dirent **names;
   int n = scandir(path, &names, NULL, alphasort);
   if (n < 0) return fail(L, "list folder", path);
@@ -421,7 +413,7 @@ static int sys_list(lua_State *L)
 /* remove(path) -> true: a file or an empty folder */
 static int sys_remove(lua_State *L)
 {
-  const char *path = check_path(L, 1);
+  const char *path = bind_check_path(L, 1, CAPL_MAY_WRITE);
   if (remove(path) != 0) return fail(L, "remove", path);
   lua_pushboolean(L, true);
   return 1;

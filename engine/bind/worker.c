@@ -360,6 +360,7 @@ int capl_worker_run(const capl_job *job)
   capl_log_set(print_note, NULL);
   capl_world_on_lost(say_lost, end_lost);
   add_sys(L);
+  capl_bind_recipe_folder(L, job->recipe);
   take_signals(L, job->ranks);
   bool prompt = strcmp(job->command, "repl") == 0;
   int status = prompt ? capl_repl_run(L, &(capl_repl_options){.verbose = job->verbose}) : run_command(L, job);

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/text.h"
+#include "sandbox/policy.h"
 
 static const size_t SIZE_LIMIT = (size_t)1 << 31;
 
@@ -94,8 +95,9 @@ capl_status csv_open(csv *t, const char *path, csv_style style)
 {
   *t = (csv){0};
   int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* does not wait for who may write to a pipe */
-  if (file < 0) return CAPL_FAIL(CAPL_EIO, "%s: cannot be opened: %s", path, capl_errno_text(errno));
-  capl_status status = read_file(t, path, file, style);
+  capl_status status = capl_policy_opened(file, path);
+  if (file < 0) return status ? status : CAPL_FAIL(CAPL_EIO, "%s: cannot be opened: %s", path, capl_errno_text(errno));
+  if (status == CAPL_OK) status = read_file(t, path, file, style);
   close(file);
   return status;
 }

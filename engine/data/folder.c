@@ -16,6 +16,7 @@
 #include "base/text.h"
 #include "data/image.h"
 #include "data/image_set.h"
+#include "sandbox/policy.h"
 
 enum { DEPTH_MAX = 32, NAME_ROOM = 4096 };
 
@@ -109,8 +110,8 @@ static capl_status list(folder_source *f, const char *below, int depth)
     return CAPL_FAIL(CAPL_EIO, "%s/%s: the path is too long", where, below);
   }
   DIR *dir = opendir(path);
-  if (!dir) return cannot_list(path);
-  capl_status status = CAPL_OK;
+  capl_status status = capl_policy_opened(dir ? dirfd(dir) : -1, path);
+  if (!dir) return status ? status : cannot_list(path);
   struct dirent *entry;
   while (status == CAPL_OK && (entry = readdir(dir))) {
     if (entry->d_name[0] != '.') status = list_entry(f, dir, below, entry, depth);

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/text.h"
+#include "sandbox/policy.h"
 
 static const char *const places[] = {
   "/usr/share/fonts/truetype/noto",       "/usr/share/fonts/truetype/dejavu", "/usr/share/fonts/truetype/liberation",
@@ -56,6 +57,13 @@ static const char *variable(const char *name)
   return value && *value ? value : NULL;
 }
 
+/* A copy of the path of a font that was found. */
+static capl_status take_font(const char *found, char **path)
+{
+  CAPL_TRY(capl_policy_check(found, CAPL_MAY_READ));
+  return copy_path(found, path);
+}
+
 static bool lies_in(const char *place, const char *name, char *path, size_t size)
 {
   int length = snprintf(path, size, "%s/%s", place, name);
@@ -66,9 +74,9 @@ static capl_status find_in_places(const char *name, char **path)
 {
   char candidate[4096];
   const char *own = variable("CAPL_FONTS");
-  if (own && lies_in(own, name, candidate, sizeof candidate)) return copy_path(candidate, path);
+  if (own && lies_in(own, name, candidate, sizeof candidate)) return take_font(candidate, path);
   for (int i = 0; i < N_PLACES; i++) {
-    if (lies_in(places[i], name, candidate, sizeof candidate)) return copy_path(candidate, path);
+    if (lies_in(places[i], name, candidate, sizeof candidate)) return take_font(candidate, path);
   }
   return CAPL_FAIL(CAPL_EIO, "cannot find the captcha font %s: it is neither in the working folder nor among the fonts installed "
                    "in /usr/share/fonts", name);
@@ -86,7 +94,8 @@ capl_status capl_font_find(const char *name, const char *usual, char **path)
 {
   const char *other = name == usual ? taken_place_of(name) : NULL;
   if (other) name = other;
-  if (access(name, R_OK) == 0) return copy_path(name, path);
+  if (strchr(name, '/')) CAPL_TRY(capl_policy_check(name, CAPL_MAY_READ)); /* before anything tells whether it exists */
+  if (access(name, R_OK) == 0) return take_font(name, path);
   capl_status status;
   if (strchr(name, '/')) {
     status = CAPL_FAIL(CAPL_EIO, "cannot open the captcha font %s: %s", name, capl_errno_text(errno));

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/text.h"
+#include "sandbox/policy.h"
 
 static const double megapixels_max = 64;
 
@@ -248,8 +249,9 @@ capl_status file_bytes_read(const char *path, file_bytes *file)
 {
   *file = (file_bytes){0};
   int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a FIFO must not hang us */
-  if (fd < 0) return read_error(path);
-  capl_status status = slurp(fd, path, file);
+  capl_status status = capl_policy_opened(fd, path);
+  if (fd < 0) return status ? status : read_error(path);
+  if (status == CAPL_OK) status = slurp(fd, path, file);
   close(fd);
   if (status == CAPL_OK) return status;
   free(file->at);

@@ -19,6 +19,7 @@
 #include "data/csv.h"
 #include "data/image.h"
 #include "data/image_set.h"
+#include "sandbox/policy.h"
 
 enum { PATH_ROOM = 4096 };
 
@@ -230,7 +231,7 @@ capl_status list_lines_parse(const void *bytes, size_t size, const char *name, c
 static void read_head(const char *file, char head[1024])
 {
   int fd = open(file, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  ssize_t n = fd < 0 ? 0 : read(fd, head, 1023);
+  ssize_t n = fd < 0 || capl_policy_opened(fd, file) != CAPL_OK ? 0 : read(fd, head, 1023);
   head[n > 0 ? n : 0] = '\0';
   if (fd >= 0) close(fd);
 }

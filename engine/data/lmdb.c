@@ -22,6 +22,7 @@
 #include "base/library.h"
 #include "base/text.h"
 #include "data/image_set.h"
+#include "sandbox/policy.h"
 
 enum { SILENCE_MS = 60000, SLICE_MS = 100, CHUNK = 1 << 18, PATH_ROOM = 4096 };
 
@@ -61,9 +62,10 @@ static capl_status check_file(const char *where)
     capl_error_hint("data.folder reads folders of image files, data.list those that a list names");
     return CAPL_EFORMAT;
   }
-  if (fd < 0) return CAPL_FAIL(CAPL_EIO, "%s: cannot be opened: %s", path, capl_errno_text(errno));
+  capl_status status = capl_policy_opened(fd, path);
+  if (fd < 0) return status ? status : CAPL_FAIL(CAPL_EIO, "%s: cannot be opened: %s", path, capl_errno_text(errno));
   bool file = fstat(fd, &st) == 0 && S_ISREG(st.st_mode);
-  capl_status status = file ? check_head(where, fd) : no_database(where, "data.mdb is no file");
+  if (status == CAPL_OK) status = file ? check_head(where, fd) : no_database(where, "data.mdb is no file");
   close(fd);
   return status;
 }

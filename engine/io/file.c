@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/text.h"
+#include "sandbox/policy.h"
 
 static capl_status io_fail(const char *what, const char *path)
 {
@@ -52,8 +53,9 @@ capl_status file_read(const char *path, size_t limit, char **data, size_t *len)
 {
   *data = NULL;
   int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a FIFO must not hang us */
-  if (fd < 0) return io_fail("open", path);
-  capl_status status = read_open(fd, path, limit, data, len);
+  capl_status status = capl_policy_opened(fd, path);
+  if (fd < 0) return status ? status : io_fail("open", path);
+  if (status == CAPL_OK) status = read_open(fd, path, limit, data, len);
   close(fd);
   return status;
 }

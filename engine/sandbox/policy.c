@@ -4,9 +4,11 @@
 #define _GNU_SOURCE
 #include "sandbox/policy.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { MOST_GRANTS = 512, SHOWN = 400 };
 
@@ -98,6 +100,22 @@ static capl_status refuse(const char *path, const char *real, int wanted)
   else capl_error_hint("name the folder on the command line, as in --data=DIR, or in the recipe's header: --- needs: read=FOLDER; "
                        "--trust before the command runs your own recipe without the sandbox");
   return CAPL_EIO;
+}
+
+capl_status capl_policy_opened(int fd, const char *path)
+{
+  char name[40], real[CAPL_POLICY_PATH];
+  int cause = errno;
+  if (!policy.closed) return CAPL_OK;
+  if (fd < 0) { /* who is not let in learns why */
+    capl_status status = cause == EACCES ? capl_policy_check(path, CAPL_MAY_READ) : CAPL_OK;
+    return errno = cause, status;
+  }
+  snprintf(name, sizeof name, "/proc/self/fd/%d", fd);
+  ssize_t n = readlink(name, real, sizeof real);
+  if (n <= 0 || n == sizeof real) return capl_policy_check(path, CAPL_MAY_READ);
+  real[n] = '\0';
+  return rights_to(real) & CAPL_MAY_READ ? CAPL_OK : refuse(path, real, CAPL_MAY_READ);
 }
 
 capl_status capl_policy_check(const char *path, int rights)

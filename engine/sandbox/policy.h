@@ -42,6 +42,11 @@ CAPL_API bool capl_policy_is_closed(void);
 /* CAPL_OK, or EIO: what was wanted, what is allowed, and what to write. */
 CAPL_API capl_status capl_policy_check(const char *path, int rights);
 
+/* What open() has just given for path, errno and all: CAPL_OK, or EIO when it lies, by whatever link, where the policy does not
+** allow to read. Then nothing must be taken from it. For readers, of any thread, whose paths stand in files, or below a
+** folder that was checked. */
+CAPL_API capl_status capl_policy_opened(int fd, const char *path);
+
 /* Set before the policy is closed; all zero until then. */
 CAPL_API void capl_policy_set_limits(const capl_limits *limits);
 CAPL_API const capl_limits *capl_policy_limits(void);

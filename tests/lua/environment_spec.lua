@@ -20,7 +20,7 @@ describe("the recipe environment", function()
   end)
 
   it("has no way out", function()
-    local out = run([[for _, name in ipairs{"io", "os", "debug", "package", "jit", "ffi", "dofile", "loadfile", "require",
+    local out = run([[for _, name in ipairs{"io", "os", "debug", "package", "jit", "ffi", "dofile", "loadfile",
       "getfenv", "setfenv", "newproxy", "module", "gcinfo"} do if rawget(_G, name) ~= nil then print(name) end end
       print(string.dump, ("").dump, getmetatable(""), getmetatable(capl.zeros(1)), getmetatable(nn))]])
     assert.equal("nil\tnil\tnil\tnil\tfalse\n", out)
@@ -32,6 +32,15 @@ describe("the recipe environment", function()
     local out = run(('print(load("%s")) print(load("return 1 + 1")()) print(load("return io")())'):format(escaped))
     assert.truthy(out:find("^nil\t.*attempt to load"), out)
     assert.truthy(out:find("\n2\nnil\n$"), out)
+  end)
+
+  it("loads what a reader gives, as a whole", function()
+    local out = run([[local i, pieces = 0, {"return ", "", "4"}
+      print(load(function() i = i + 1 return pieces[i] end)) i = 0
+      pieces = {"return ", "40 + 2"} print(load(function() i = i + 1 return pieces[i] end)())
+      i = 0 pieces = {"\27", "LJ\2\8"} print((load(function() i = i + 1 return pieces[i] end)))
+      print(pcall(load, function() return 5 end))]])
+    assert.truthy(out:find("^nil\t.*\n42\nnil\nfalse\t.*the reader must return texts, got a number\n$"), out)
   end)
 
   it("keeps library tables as they are", function()
@@ -57,5 +66,66 @@ describe("the recipe environment", function()
     local out = run([[print(collectgarbage(), collectgarbage("count") > 0) print(pcall(collectgarbage, "stop"))]])
     assert.truthy(out:find("^0\ttrue\nfalse\t"), out)
     assert.truthy(out:find("'collect' or 'count' expected, got 'stop'", 1, true), out)
+  end)
+end)
+
+describe("require in recipes", function()
+  local folder
+
+  local function write(name, text)
+    local file = assert(io.open(folder .. "/" .. name, "w"))
+    file:write(text)
+    file:close()
+  end
+
+  -- The recipe's output and status.
+  local function recipe(text)
+    write("recipe.lua", "--- capl: 1\n" .. text)
+    local pipe = assert(io.popen(("cd %s && %s recipe.lua 2>&1; echo status=$?"):format(folder, capl_bin)))
+    local out = pipe:read("*a")
+    pipe:close()
+    return out:match("^(.*)status=(%d+)\n$")
+  end
+
+  setup(function()
+    folder = os.tmpname()
+    os.remove(folder)
+    assert(os.execute("mkdir -p " .. folder .. "/parts/deep") == 0)
+  end)
+  teardown(function() os.execute("rm -rf " .. folder) end)
+
+  it("reads text files beside the recipe and below, once", function()
+    write("net.lua", "count = (count or 0) + 1 return {name = ..., n = count}")
+    write("parts/deep/init.lua", "return 'deep'")
+    write("parts/none.lua", "")
+    local out = recipe([[print(require("net").name, require("net").n, require "parts.deep", require "parts.none", io, require "capl" == capl)
+      print(rawequal(require "net", require "net"))]])
+    assert.truthy(out:find("^net\t1\tdeep\ttrue\tnil\ttrue\ntrue\n"), out)
+  end)
+
+  it("names file and line of what is wrong in them", function()
+    write("broken.lua", "local x = \n\n= 2")
+    write("fails.lua", "\nerror('no luck')")
+    write("circle.lua", "return require 'circle'")
+    assert.truthy(recipe("require 'broken'"):find("broken.lua:3: unexpected symbol near '='", 1, true))
+    assert.truthy(recipe("require 'fails'"):find("fails.lua:2: no luck", 1, true))
+    assert.truthy(recipe("require 'circle'"):find("circle.lua:1: require: module 'circle' requires itself", 1, true))
+    local out, status = recipe("\nrequire 'nowhere'")
+    assert.truthy(out:find("recipe.lua:3: require: there is no module 'nowhere': neither nowhere.lua nor nowhere/init.lua is in this folder", 1, true), out)
+    assert.equal("1", status)
+  end)
+
+  it("finds nothing outside, neither by name nor by link, and no bytecode", function()
+    for _, name in ipairs{"..secret", "../secret", "/etc/passwd", "a..b", "", "a.", ".a", "net\\0.x", ("a"):rep(300), "ffi/x"} do
+      local out = recipe(('require "%s"'):format(name))
+      assert.truthy(out:find("is no name of a module", 1, true), out)
+    end
+    os.execute(("ln -sf /etc/passwd %s/link.lua; ln -sfn /etc %s/way"):format(folder, folder))
+    assert.truthy(recipe("require 'link'"):find("cannot read link.lua: a link in it leads out of the recipe's folder", 1, true))
+    assert.truthy(recipe("require 'way.passwd'"):find("leads out of the recipe's folder", 1, true))
+    write("code.lua", string.dump(function() return 1 end))
+    assert.truthy(recipe("require 'code'"):find("attempt to load chunk with wrong mode", 1, true))
+    os.execute(("rm -f %s/pipe.lua; mkfifo %s/pipe.lua"):format(folder, folder))
+    assert.truthy(recipe("require 'pipe'"):find("cannot read pipe.lua: it is no file", 1, true))
   end)
 end)
