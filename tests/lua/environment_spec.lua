@@ -36,11 +36,11 @@ describe("the recipe environment", function()
 
   it("loads what a reader gives, as a whole", function()
     local out = run([[local i, pieces = 0, {"return ", "", "4"}
-      print(load(function() i = i + 1 return pieces[i] end)) i = 0
+      print(select("#", load(function() i = i + 1 return pieces[i] end)())) i = 0
       pieces = {"return ", "40 + 2"} print(load(function() i = i + 1 return pieces[i] end)())
       i = 0 pieces = {"\27", "LJ\2\8"} print((load(function() i = i + 1 return pieces[i] end)))
       print(pcall(load, function() return 5 end))]])
-    assert.truthy(out:find("^nil\t.*\n42\nnil\nfalse\t.*the reader must return texts, got a number\n$"), out)
+    assert.truthy(out:find("^0\n42\nnil\nfalse\t.*the reader must return texts, got a number\n$"), out)
   end)
 
   it("keeps library tables as they are", function()
@@ -98,7 +98,8 @@ describe("require in recipes", function()
     write("net.lua", "count = (count or 0) + 1 return {name = ..., n = count}")
     write("parts/deep/init.lua", "return 'deep'")
     write("parts/none.lua", "")
-    local out = recipe([[print(require("net").name, require("net").n, require "parts.deep", require "parts.none", io, require "capl" == capl)
+    local out = recipe([[print(require("net").name, require("net").n, require "parts.deep",
+        require "parts.none", io, require "capl" == capl)
       print(rawequal(require "net", require "net"))]])
     assert.truthy(out:find("^net\t1\tdeep\ttrue\tnil\ttrue\ntrue\n"), out)
   end)
@@ -106,17 +107,18 @@ describe("require in recipes", function()
   it("names file and line of what is wrong in them", function()
     write("broken.lua", "local x = \n\n= 2")
     write("fails.lua", "\nerror('no luck')")
-    write("circle.lua", "return require 'circle'")
+    write("circle.lua", "local x = require 'circle' return x")
     assert.truthy(recipe("require 'broken'"):find("broken.lua:3: unexpected symbol near '='", 1, true))
     assert.truthy(recipe("require 'fails'"):find("fails.lua:2: no luck", 1, true))
     assert.truthy(recipe("require 'circle'"):find("circle.lua:1: require: module 'circle' requires itself", 1, true))
     local out, status = recipe("\nrequire 'nowhere'")
-    assert.truthy(out:find("recipe.lua:3: require: there is no module 'nowhere': neither nowhere.lua nor nowhere/init.lua is in this folder", 1, true), out)
+    assert.truthy(out:find("recipe.lua:3: require: there is no module 'nowhere': neither nowhere.lua nor nowhere/init.lua " ..
+      "is in this folder", 1, true), out)
     assert.equal("1", status)
   end)
 
   it("finds nothing outside, neither by name nor by link, and no bytecode", function()
-    for _, name in ipairs{"..secret", "../secret", "/etc/passwd", "a..b", "", "a.", ".a", "net\\0.x", ("a"):rep(300), "ffi/x"} do
+    for _, name in ipairs{"..secret", "../secret", "/etc/passwd", "a..b", "", "a.", ".a", ("a"):rep(300), "ffi/x"} do
       local out = recipe(('require "%s"'):format(name))
       assert.truthy(out:find("is no name of a module", 1, true), out)
     end
