@@ -198,6 +198,23 @@ static bool is_alone(const capl_job *job)
   return has_word(job, "--help") || has_word(job, "-h");
 }
 
+/* -i may stand before the run or among its words. Returns 0, or the exit status after saying what is wrong. */
+static int read_interactive(options *o)
+{
+  capl_job *job = &o->l.job;
+  bool run = strcmp(job->command, "run") == 0;
+  int kept = 0;
+  for (int i = 0; i < job->argc; i++) {
+    if (run && strcmp(job->argv[i], "-i") == 0) job->interactive = true;
+    else job->argv[kept++] = job->argv[i];
+  }
+  job->argc = kept;
+  if (job->interactive && !run && strcmp(job->command, "repl") != 0)
+    return usage_error("-i gives a prompt after a run; '%s' is none: capl -i RECIPE", job->command);
+  if (has_word(job, "--help") || has_word(job, "-h")) job->interactive = false;
+  return 0;
+}
+
 /* Takes --ranks from the words of a recipe's command; `bench dist --simulate` reads it itself. Returns 0, or the exit status
 ** after saying what is wrong. */
 static int read_ranks(options *o)
@@ -259,6 +276,7 @@ int main(int argc, char **argv)
   if (first < 0) return EXIT_USAGE;
   int wrong = read_command(argc, argv, first, &o);
   if (!wrong) wrong = read_ranks(&o);
+  if (!wrong) wrong = read_interactive(&o);
   if (wrong) return wrong;
   launch *l = &o.l;
   if (l->job.recipe && read_recipe(&l->job) != CAPL_OK) return print_error();

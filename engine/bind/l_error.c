@@ -14,6 +14,7 @@
 
 #include "base/names.h"
 #include "base/text.h"
+#include "bind/frames.h"
 
 #define ERROR_TYPE "capl.error"
 #define DESCRIBE_KEY "capl.describe_path"
@@ -364,7 +365,9 @@ static void normalize(lua_State *L)
 
 static int on_error(lua_State *L)
 {
+  bind_frames_note(L);
   normalize(L);
+  bind_frames_rename(L);
   lua_getfield(L, -1, "traceback");
   bool known = lua_isstring(L, -1); /* raised again by an outer call: the first one was where it happened */
   lua_pop(L, 1);

@@ -5,6 +5,7 @@
 ** tensor that neither is an argument nor comes from one. Numbers become constants (lua/capl/tensor.lua tells of them).
 ** SPDX-License-Identifier: Apache-2.0
 */
+#include "bind/frames.h"
 #include "bind/l_bind.h"
 
 #include <stdio.h>
@@ -183,7 +184,7 @@ static int core_fuse_trace(lua_State *L)
   bool recorded = capl_grad_set_enabled(false), paused = capl_observe_pause(true);
   lua_pushcfunction(L, traced);
   lua_insert(L, 1);
-  int failed = lua_pcall(L, n + 1, 1, 0);
+  int failed = bind_pcall(L, n + 1, 1);
   capl_grad_set_enabled(recorded);
   capl_observe_pause(paused);
   forget_all();

@@ -1,6 +1,7 @@
 /* l_gradient.c -- a gradient rule written in Lua, for layers whose ranks compute together: core.with_gradient.
 ** SPDX-License-Identifier: Apache-2.0
 */
+#include "bind/frames.h"
 #include "bind/l_bind.h"
 
 #include <stdlib.h>
@@ -54,7 +55,7 @@ static capl_status call_rule(void *user, capl_tensor *const *dy, int n_dy, capl_
     if (dy[k]) bind_push_tensor(L, capl_tensor_ref(dy[k]));
     else lua_pushnil(L);
   }
-  capl_status status = lua_pcall(L, n_dy, n_dx, 0) ? take_error(L) : take_gradients(L, top + 1, dx, n_dx);
+  capl_status status = bind_pcall(L, n_dy, n_dx) ? take_error(L) : take_gradients(L, top + 1, dx, n_dx);
   lua_settop(L, top);
   bind_scope_end(scope);
   for (int k = 0; status != CAPL_OK && k < n_dx; k++) capl_tensor_unref(dx[k]), dx[k] = NULL;

@@ -1,6 +1,7 @@
 /* l_misc.c -- settings and figures of the process: device, seed, memory, counters, clock, profiler.
 ** SPDX-License-Identifier: Apache-2.0
 */
+#include "bind/frames.h"
 #include "bind/l_bind.h"
 
 #include <stdio.h>
@@ -368,7 +369,7 @@ static int with_events(lua_State *L, bool timed)
     capl_profile_set(on_profile, &log);
   else
     capl_observe_set(on_call, &log);
-  int status = lua_pcall(L, lua_gettop(L) - 1, LUA_MULTRET, 0);
+  int status = bind_pcall(L, lua_gettop(L) - 1, LUA_MULTRET);
   if (timed)
     capl_profile_set(NULL, NULL);
   else

@@ -2,6 +2,7 @@
 ** pass, which calls it again.
 ** SPDX-License-Identifier: Apache-2.0
 */
+#include "bind/frames.h"
 #include "bind/l_bind.h"
 
 #include <stdlib.h>
@@ -115,7 +116,7 @@ static capl_status call_now(void *user, capl_tensor *const *in, int n_in, capl_t
   if (!bind_scope_begin(&scope)) return CAPL_FAIL(CAPL_ESTATE, "checkpoints and scopes are nested too deep");
   uint64_t streams = bind_current.streams;
   bind_current.streams = c->streams;
-  int failed = lua_pcall(L, push_call(L, c, in), LUA_MULTRET, 0);
+  int failed = bind_pcall(L, push_call(L, c, in), LUA_MULTRET);
   bind_current.streams = streams;
   capl_status status;
   if (failed)
@@ -157,7 +158,7 @@ static int run_first(lua_State *L, int n_args, bool *wanted)
 {
   bool outer = capl_grad_note(true);
   capl_grad_set_enabled(false);
-  int status = lua_pcall(L, n_args + 2, LUA_MULTRET, 0);
+  int status = bind_pcall(L, n_args + 2, LUA_MULTRET);
   capl_grad_set_enabled(true);
   *wanted = capl_grad_note(false);
   (void)outer;

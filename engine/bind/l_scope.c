@@ -1,6 +1,7 @@
 /* l_scope.c -- capl.scope, capl.no_grad, capl.autocast: run a function, put things back whatever happens.
 ** SPDX-License-Identifier: Apache-2.0
 */
+#include "bind/frames.h"
 #include "bind/l_bind.h"
 
 enum { MAX_SCOPES = 64, MAX_RESULT_DEPTH = 8 };
@@ -61,7 +62,7 @@ static int core_scope(lua_State *L)
   if (depth == MAX_SCOPES - 1)
     return bind_fail(L, CAPL_ESTATE, "scope", NULL, "scopes are nested %d deep", depth);
   int mine = ++depth;
-  int status = lua_pcall(L, lua_gettop(L) - 1, LUA_MULTRET, 0);
+  int status = bind_pcall(L, lua_gettop(L) - 1, LUA_MULTRET);
   depth = mine - 1;
   for (int i = 1; status == 0 && i <= lua_gettop(L); i++) keep_results(L, i, 0);
   scope_end(mine);
@@ -73,7 +74,7 @@ static int core_no_grad(lua_State *L)
 {
   bind_check_function(L, 1);
   bool former = capl_grad_set_enabled(false);
-  int status = lua_pcall(L, lua_gettop(L) - 1, LUA_MULTRET, 0);
+  int status = bind_pcall(L, lua_gettop(L) - 1, LUA_MULTRET);
   capl_grad_set_enabled(former);
   return status ? lua_error(L) : lua_gettop(L);
 }
@@ -98,7 +99,7 @@ static int core_autocast(lua_State *L)
   tf32_now = tf32;
   capl_dtype former = capl_autocast_set(low);
   nested++;
-  int status = lua_pcall(L, lua_gettop(L) - 3, LUA_MULTRET, 0);
+  int status = bind_pcall(L, lua_gettop(L) - 3, LUA_MULTRET);
   nested--;
   capl_autocast_set(former);
   if (nested > 0) set_tf32(L, tf32_now = outer);

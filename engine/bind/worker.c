@@ -17,6 +17,7 @@
 #include "bind/l_bind.h"
 #include "capl/backend.h"
 #include "capl/dist.h"
+#include "frames.h"
 #include "profile.h"
 #include "repl.h"
 #include "sys.h"
@@ -193,12 +194,16 @@ static int sys_load(lua_State *L)
   return 1;
 }
 
-/* sys.try_load(text, name) -> the same, or nil and the message. */
+/* sys.try_load(text, name[, environment]) -> the same, or nil and the message. environment: a table instead of a recipe's. */
 static int sys_try_load(lua_State *L)
 {
   size_t n;
   const char *text = luaL_checklstring(L, 1, &n);
-  if (capl_bind_load(L, text, n, luaL_checkstring(L, 2)) == 0) return 1;
+  bool own = lua_istable(L, 3);
+  if (capl_bind_load(L, text, n, luaL_checkstring(L, 2)) == 0) {
+    if (own) lua_pushvalue(L, 3), lua_setfenv(L, -2);
+    return 1;
+  }
   lua_pushnil(L);
   capl_bind_error_text(L, -2, false);
   return 2;
@@ -265,6 +270,8 @@ static void push_job(lua_State *L, const capl_job *job)
   lua_pushboolean(L, job->verbose);
   lua_setfield(L, -2, "verbose");
   if (job->file.text) set_recipe_file(L, &job->file);
+  lua_pushboolean(L, job->interactive);
+  lua_setfield(L, -2, "interactive");
   lua_pushnumber(L, job->header.minutes);
   lua_setfield(L, -2, "minutes");
   lua_pushinteger(L, job->ranks);
@@ -289,6 +296,7 @@ static void add_sys(lua_State *L)
   capl_bind_core(L);
   lua_getfield(L, -1, "sys");
   luaL_setfuncs(L, functions, 0);
+  capl_frames_add(L);
   capl_profile_push(L);
   lua_setfield(L, -2, "profile");
   lua_pop(L, 2);
@@ -341,6 +349,20 @@ static int run_command(lua_State *L, const capl_job *job)
   return (int)lua_tointeger(L, -1);
 }
 
+/* -i: the prompt after a run, in the same state and behind the same walls. Only Ctrl-C leads to it, no other signal. */
+static int look_around(lua_State *L, const capl_job *job, int status)
+{
+  if (stop_signal && stop_signal != SIGINT) return status;
+  stop_signal = 0;
+  holding = 0;
+  lua_settop(L, 0);
+  const char *greeting = NULL;
+  if (capl_bind_call_module(L, "repl.frames", "of_ended", 0, 1) == 0) greeting = lua_tostring(L, -1);
+  lua_pushvalue(L, -1);
+  lua_setfield(L, LUA_REGISTRYINDEX, "capl.greeting"); /* the prompt clears the stack */
+  return capl_repl_run(L, &(capl_repl_options){.verbose = job->verbose, .greeting = greeting});
+}
+
 /* The engine's notes, such as an op that falls to the slow reference. */
 static void print_note(void *user, const char *line)
 {
@@ -364,6 +386,7 @@ int capl_worker_run(const capl_job *job)
   take_signals(L, job->ranks);
   bool prompt = strcmp(job->command, "repl") == 0;
   int status = prompt ? capl_repl_run(L, &(capl_repl_options){.verbose = job->verbose}) : run_command(L, job);
+  if (job->interactive && !prompt) status = look_around(L, job, status);
   capl_world_leave(status);
   capl_interrupt_remove(); /* a signal that comes while the state is closed has nothing left to stop */
   capl_state_close(L);

@@ -250,12 +250,20 @@ static capl_status settle(const launch *l, const capl_place *place, ranks_decisi
   return CAPL_OK;
 }
 
+static int say_alone(const launch *l, int ranks)
+{
+  fprintf(stderr, "capl: -i is for a run in one process, and this one has %d\n  hint: %s\n", ranks,
+          l->asked == RANKS_UNSAID ? "--ranks=1 does it in one" : "without --ranks it has one; 'capl attach' looks into several");
+  return EXIT_USAGE;
+}
+
 int launch_job(launch *l, int argc, char **argv)
 {
   capl_place place;
   ranks_decision d;
   if ((l->starts || l->plans) && capl_place_detect(&place) != CAPL_OK) return say_error();
   if (settle(l, &place, &d) != CAPL_OK) return say_error();
+  if (l->job.interactive && d.how != LAUNCH_ALONE && d.how != LAUNCH_PLAN) return say_alone(l, d.ranks);
   l->job.ranks = l->plans && l->asked == RANKS_UNSAID ? 0 : d.ranks;
   if (d.how == LAUNCH_PLAN && l->starts) l->job.plan_reason = d.why;
   if (l->plans || d.how == LAUNCH_ALONE || d.how == LAUNCH_PLAN) return launch_alone(l);

@@ -28,7 +28,9 @@ function recipe.execute(job, opts)
   opts.ranks_word = job.ranks_word
   run.start(opts)
   join_ranks(opts.args)
-  local whole = core.sys.guard(core.sys.load(text, "@" .. job.recipe))
+  local chunk = core.sys.load(text, "@" .. job.recipe)
+  if job.interactive then core.sys.frames_keep(chunk) end
+  local whole = core.sys.guard(chunk)
   if core.dist.joined() then core.dist.step(core.dist.STEPS_OVER) end
   return whole
 end

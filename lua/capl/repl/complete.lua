@@ -2,6 +2,8 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
+local scope = require "repl.scope"
+
 local complete = {}
 
 local keywords = {}
@@ -33,9 +35,9 @@ local function field(value, name)
 end
 
 local function owner_of(path)
-  local value = core.sys.environment()
+  local value
   for name in path:gmatch("[^.:]+") do
-    value = field(value, name)
+    if value == nil then value = scope.get(name) else value = field(value, name) end
     if value == nil then return nil end
   end
   return value
@@ -51,6 +53,7 @@ local function candidates(word)
   else
     last = word
     for name, kind in pairs(keywords) do names[name] = kind end
+    scope.each(function(name, value) names[name] = type(value) end)
   end
   behind(owner, function(t)
     for key, value in next, t do

@@ -3,6 +3,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
+local scope = require "repl.scope"
 local show = require "repl.show"
 
 local repl = {}
@@ -25,9 +26,9 @@ function repl.compile(text)
   end
   if not text:match("%S") then return function() end end
   local quiet = text:match(";%s*$")
-  local expression = not quiet and core.sys.try_load("return " .. text, "=prompt")
+  local expression = not quiet and core.sys.try_load("return " .. text, "=prompt", scope.environment())
   if expression then return expression end
-  local statement, message = core.sys.try_load(text, "=prompt")
+  local statement, message = core.sys.try_load(text, "=prompt", scope.environment())
   if statement then return statement end
   if is_incomplete(message) then return "more" end
   core.error{code = "lua", message = message}
