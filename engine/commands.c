@@ -10,7 +10,7 @@ static const capl_command commands[] = {
   /* ---- train ---- */
   {.name = "run", .group = "train", .usage = "capl RECIPE [--key=value…]", .takes = "recipe", .recipe = RECIPE_NEEDED, .ranks = RANKS_STARTS,
    .help = "trains: runs a recipe, a whole experiment in one file; --help lists its settings"},
-  {.name = "sweep", .group = "train", .takes = "recipe",
+  {.name = "sweep", .group = "train", .takes = "recipe", .recipe = RECIPE_STAYS,
    .usage = "capl sweep RECIPE --grid KEY=A,B,C … [--random=N | --halving=N] [--metric=M] [--key=value…] | "
             "capl sweep --resume FOLDER",
    .help = "trains a recipe with other settings again and again, side by side, and says which are best on the val images"},
@@ -65,10 +65,31 @@ static const capl_command commands[] = {
            "is"},
   {.name = "ops", .group = "program", .usage = "capl ops [NAME]", .takes = "op",
    .help = "the table of operations by backend and type, or the page of one"},
+  {.name = "version", .group = "program", .usage = "capl version [--json]", .help = "version, build and libraries of this program"},
+  {.name = "help", .group = "program", .usage = "capl help [COMMAND|exit]", .takes = "command",
+   .help = "lists the commands, or tells of one: what it does, its options, examples"},
   {.name = "eval-code", .group = "program", .usage = "capl -e CODE",
    .help = "runs one line of Lua, such as 'print(capl.randn({2, 3}))'"},
   {.name = "repl", .group = "program", .usage = "capl", .help = "a prompt for Lua; ?nn.Conv2d there explains a name"},
 };
+
+static const capl_global globals[] = {
+  {"-e", NULL, "runs the next word as a line of Lua"},
+  {"-i", NULL, "a prompt when the recipe has ended or failed, with its variables"},
+  {"-v", NULL, "shows tracebacks with errors"},
+  {"--minutes", "N", "replaces the recipe's own time limit; 0: none"},
+  {"--ranks", "N", "processes that train together, also behind the recipe; gpus: one for each GPU here"},
+  {"--allow", NULL, "grants without asking what the recipe's header says it needs"},
+  {"--trust", NULL, "runs the recipe without a sandbox"},
+  {"--help", NULL, "lists the commands; behind a command its options, behind a recipe its settings"},
+  {"--version", NULL, "prints the version; with --json also build and libraries"},
+};
+
+const capl_global *capl_globals(int *n)
+{
+  *n = sizeof globals / sizeof *globals;
+  return globals;
+}
 
 enum { COUNT = sizeof commands / sizeof *commands };
 

@@ -15,6 +15,7 @@ typedef enum {
   RECIPE_NEEDED,
   RECIPE_OR_RUN,  /* or the folder of a run, which stays among the words */
   RECIPE_OR_DIST, /* or the word "dist", which stays */
+  RECIPE_STAYS,   /* brought to the front of the words if there is one; its header is not read here */
 } command_recipe;
 
 /* What it does with --ranks=N. */
@@ -31,7 +32,16 @@ typedef struct {
   command_ranks ranks;
 } capl_command;
 
-/* All of them, *n in number. */
+/* An option of capl itself, which stands before the command. */
+typedef struct {
+  const char *name;
+  const char *value; /* what stands behind =, or NULL */
+  const char *help;
+} capl_global;
+
+const capl_global *capl_globals(int *n);
+
+/* All commands, *n in number. */
 const capl_command *capl_commands(int *n);
 
 /* NULL = there is none of that name. */

@@ -4,6 +4,7 @@
 #include "base/names.h"
 
 #include <ctype.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
 
@@ -22,22 +23,24 @@ static int replace_cost(char a, char b)
   return tolower((unsigned char)a) == tolower((unsigned char)b) ? 1 : 2;
 }
 
+/* Whether b has a's two letters the other way round: one slip of the fingers. */
+static bool is_swapped(const char *a, const char *b) { return a[0] == b[1] && a[1] == b[0] && a[0] != a[1]; }
+
 int capl_name_distance(const char *a, const char *b)
 {
   size_t la = strlen(a), lb = strlen(b);
   if (la > LONGEST || lb > LONGEST) return strcmp(a, b) ? 2 * LONGEST : 0;
-  int row[LONGEST + 1];
-  for (size_t j = 0; j <= lb; j++) row[j] = (int)j * 2;
+  int rows[3][LONGEST + 1]; /* costs of the first i letters, of i - 1 and of i - 2 */
+  for (size_t j = 0; j <= lb; j++) rows[0][j] = (int)j * 2;
   for (size_t i = 1; i <= la; i++) {
-    int diagonal = row[0];
+    int *row = rows[i % 3], *former = rows[(i + 2) % 3], *before = rows[(i + 1) % 3];
     row[0] = (int)i * 2;
     for (size_t j = 1; j <= lb; j++) {
-      int above = row[j];
-      row[j] = min3(above + 2, row[j - 1] + 2, diagonal + replace_cost(a[i - 1], b[j - 1]));
-      diagonal = above;
+      row[j] = min3(former[j] + 2, row[j - 1] + 2, former[j - 1] + replace_cost(a[i - 1], b[j - 1]));
+      if (i > 1 && j > 1 && is_swapped(a + i - 2, b + j - 2) && before[j - 2] + 2 < row[j]) row[j] = before[j - 2] + 2;
     }
   }
-  return row[lb];
+  return rows[la % 3][lb];
 }
 
 void capl_suggest(capl_suggestion *s, const char *candidate)

@@ -19,6 +19,7 @@
 #include "capl/dist.h"
 #include "frames.h"
 #include "profile.h"
+#include "program.h"
 #include "repl.h"
 #include "sys.h"
 
@@ -297,6 +298,7 @@ static void add_sys(lua_State *L)
   lua_getfield(L, -1, "sys");
   luaL_setfuncs(L, functions, 0);
   capl_frames_add(L);
+  capl_program_add(L);
   capl_profile_push(L);
   lua_setfield(L, -2, "profile");
   lua_pop(L, 2);
@@ -384,7 +386,7 @@ int capl_worker_run(const capl_job *job)
   add_sys(L);
   capl_bind_recipe_folder(L, job->recipe);
   take_signals(L, job->ranks);
-  bool prompt = strcmp(job->command, "repl") == 0;
+  bool prompt = strcmp(job->command, "repl") == 0 && job->argc == 0;
   int status = prompt ? capl_repl_run(L, &(capl_repl_options){.verbose = job->verbose}) : run_command(L, job);
   if (job->interactive && !prompt) status = look_around(L, job, status);
   capl_world_leave(status);

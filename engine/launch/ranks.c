@@ -13,6 +13,8 @@
 
 /* ---- words of the command line ---------------------------------------------------------------- */
 
+static const char no_value[] = "--ranks needs a value: --ranks=2, or --ranks=gpus";
+
 static capl_status read_ranks(const char *text, int *ranks)
 {
   char *end, shown[64];
@@ -29,10 +31,11 @@ capl_status ranks_take(int *argc, char **argv, int *ranks)
 {
   int kept = 0, found = 0;
   for (int i = 0; i < *argc; i++) {
-    if (strcmp(argv[i], "--ranks") == 0) return CAPL_FAIL(CAPL_EVALUE, "--ranks needs a value: --ranks=2, or --ranks=gpus");
-    if (strncmp(argv[i], "--ranks=", 8) == 0) {
+    bool two_words = strcmp(argv[i], "--ranks") == 0;
+    if (two_words || strncmp(argv[i], "--ranks=", 8) == 0) {
       if (found++) return CAPL_FAIL(CAPL_EVALUE, "--ranks is given twice");
-      CAPL_TRY(read_ranks(argv[i] + 8, ranks));
+      if (two_words && (i + 1 == *argc || argv[i + 1][0] == '-')) return CAPL_FAIL(CAPL_EVALUE, no_value);
+      CAPL_TRY(read_ranks(two_words ? argv[++i] : argv[i] + 8, ranks));
     } else {
       argv[kept++] = argv[i];
     }

@@ -12,7 +12,7 @@ from program import ROOT, capl, check, in_empty_folder, recipe
 
 def help_and_version():
     status, out, _ = capl("--help")
-    check(status == 0 and "capl check RECIPE" in out, "--help lists the commands", out)
+    check(status == 0 and "\n  check  " in out and all(len(line) <= 80 for line in out.splitlines()), "--help lists the commands", out)
     status, out, _ = capl("--version")
     check(status == 0 and re.fullmatch(r"capl \d+\.\d+\.\d+\n", out), "--version", out)
     for command in ("check", "bench", "preview", "info", "ops", "generate", "eval"):

@@ -22,6 +22,9 @@ static void edits_count_two_and_letter_case_one(void **state)
   assert_int_equal(capl_name_distance("relu", "rely"), 2);
   assert_int_equal(capl_name_distance("", "abc"), 6);
   assert_int_equal(capl_name_distance("kitten", "sitting"), 6);
+  assert_int_equal(capl_name_distance("chekc", "check"), 2);
+  assert_int_equal(capl_name_distance("ab", "ba"), 2);
+  assert_int_equal(capl_name_distance("rnus", "run"), 4);
 }
 
 static void a_slip_of_the_pen_finds_its_name(void **state)
@@ -32,6 +35,8 @@ static void a_slip_of_the_pen_finds_its_name(void **state)
   assert_string_equal(nearest("Batch", names), "batch");
   assert_string_equal(nearest("precison", names), "precision");
   assert_string_equal(nearest("LR", names), "lr");
+  assert_string_equal(nearest("rl", names), "lr");
+  assert_string_equal(nearest("bacth", names), "batch");
 }
 
 static void nonsense_finds_nothing(void **state)

@@ -1,17 +1,18 @@
--- cli: finds the module of a command and runs it; every command is lua/capl/cli/NAME.lua.
+-- cli: finds the module of a command and runs it; every command is a row in engine/commands.c and a file lua/capl/cli/NAME.lua.
 --
--- A command's module has options (see options.lua; nil when its words go elsewhere) and main(job) -> exit status; and
--- options_of(job), where they depend on its words.
+-- A command's module has main(job) -> exit status, and what its page is made of (page.lua): options (see options.lua; nil when its
+-- words go elsewhere), options_of(job) where they depend on its words, examples = {{"capl NAME …", "what it does"}, …}.
 -- job: command, usage, help, recipe, args = the words behind the command, verbose, minutes, read.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
-local options = require "cli.options"
+local page = require "cli.page"
 
 local cli = {}
 
-local function wants_help(args)
-  for _, word in ipairs(args) do
+local function wants_help(job)
+  for _, word in ipairs(job.args) do
+    if word == "--" then return false end
     if word == "--help" or word == "-h" then return true end
   end
   return false
@@ -20,8 +21,9 @@ end
 --- Runs the job; returns the exit status.
 function cli.main(job)
   local command = require("cli." .. job.command:gsub("-", "_"))
-  if not job.recipe and job.command ~= "eval-code" and wants_help(job.args) then
-    core.sys.out(options.help(job, command.options_of and command.options_of(job) or command.options or {}))
+  local has_settings = job.recipe and job.command == "run" -- whose own page it is then
+  if not has_settings and job.command ~= "help" and wants_help(job) then
+    core.sys.out(page.text(page.of(job.command, job)))
     return 0
   end
   return command.main(job) or 0

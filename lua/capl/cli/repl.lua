@@ -1,3 +1,9 @@
 -- repl.lua: the prompt's page for `capl repl --help`; the prompt itself is engine/bind/repl.c.
 -- SPDX-License-Identifier: Apache-2.0
-return {main = function() return 0 end}
+local core = ...
+
+local function main(job)
+  core.error{code = "value", message = ("the prompt takes no words, '%s' is one"):format(job.args[1]), hint = "'capl -e CODE' runs a line"}
+end
+
+return {main = main}

@@ -83,6 +83,7 @@ local function from_text(key, default, text)
     if not number or number ~= number then fail(("--%s is a number, not '%s'"):format(key, text)) end
     return number
   end
+  if default == "auto" and (text == "true" or text == "false") then return text == "true" end
   if default == "auto" then return tonumber(text) or text end
   return text
 end
@@ -141,32 +142,56 @@ local function preset_names(presets)
 end
 
 --- dashes: "--" for flags, else ""; before: what leads the message.
-local function unknown_key(key, keys, dashes, before)
+local function unknown_key(key, keys, dashes, before, hint)
   local names = {unpack(keys)}
   if dashes ~= "" then names[#names + 1] = "ranks" end -- which capl takes out of the words before
   local near = core.nearest(key, names)
+  local negated = not near and dashes ~= "" and options.without_no(key)
+  near = negated and core.nearest(negated, keys) and "no-" .. core.nearest(negated, keys) or near
   fail(("%sunknown setting %s%s%s"):format(before or "", dashes, key, near and "; did you mean " .. dashes .. near .. "?" or ""),
-    run.recipe and "'capl " .. run.recipe .. " --help' lists the settings" or nil)
+    hint or run.recipe and "'capl " .. run.recipe .. " --help' lists the settings" or nil)
+end
+
+-- Options of capl itself, which stand before the recipe.
+local function global_hint(key)
+  for _, global in ipairs(core.sys.globals and core.sys.globals() or {}) do
+    if global.name == "--" .. key or global.name == key then
+      return "options of capl itself stand before the recipe: capl " .. global.name .. " RECIPE"
+    end
+  end
+end
+
+local function stray_word(word)
+  fail(("'%s' is no setting; write --key=value"):format(word), global_hint(word))
+end
+
+--- The setting that a flag names and its text: --learning-curve is learning_curve, --no-augment is augment=false.
+local function read_flag(word, definition, keys)
+  local key, text = options.split(word)
+  if not key then stray_word(word) end
+  local own = definition[key] ~= nil and key or key:gsub("-", "_")
+  local negated = options.without_no(own)
+  if not negated or definition[negated] == nil then
+    if definition[own] == nil and own ~= "preset" or own == "presets" then unknown_key(key, keys, "--", nil, global_hint(key)) end
+    return own, text
+  end
+  if definition[own] ~= nil then
+    fail(("--%s may be the setting %s, or %s=false; write --%s=…, or --%s=false"):format(key, own, negated, own, negated))
+  end
+  if text ~= true then fail(("--%s says no already; write --%s=%s"):format(key, negated, text)) end
+  return negated, "false"
 end
 
 --- The flags: {key = text or true}; --preset apart.
 local function read_flags(words, definition, keys)
   local flags, preset = {}, nil
   for _, word in ipairs(words) do
-    local key, text = options.split(word)
-    if key and definition[key] == nil then key = key:gsub("-", "_") end -- --learning-curve is --learning_curve
-    if not key then
-      fail(("'%s' is no setting; write --key=value"):format(word),
-        word == "-v" and "options of capl itself stand before the recipe: capl -v RECIPE" or nil)
-    end
-    if key == "preset" and definition.preset == nil then
-      preset = text
-    elseif definition[key] == nil or key == "presets" then
-      unknown_key(key, keys, "--")
-    else
-      flags[key] = text
+    if word ~= "--" then
+      local key, text = read_flag(word, definition, keys)
+      options.once(flags, key, text)
     end
   end
+  if definition.preset == nil then flags.preset, preset = nil, flags.preset end
   return flags, preset
 end
 

@@ -1,0 +1,26 @@
+-- version.lua: `capl --version` and `capl version`: which program this is.
+-- SPDX-License-Identifier: Apache-2.0
+local core = ...
+
+local json = require "run.json"
+local options = require "cli.options"
+
+local spec = {{name = "json", type = "flag", default = false, doc = "one JSON object"}}
+
+local function all()
+  local built = core.sys.built()
+  local cpu = core.device_info("cpu")
+  local libraries = {built.luajit, unpack(built.libraries)}
+  if cpu and cpu.description then table.insert(libraries, 1, (cpu.description:match("^[^,]+"))) end
+  return {version = core.version(), recipe_version = built.recipe_version, compiler = built.compiler, build = built.type,
+    libraries = libraries}
+end
+
+local function main(job)
+  local o, words = options.read(job.args, spec, {command = "version"})
+  if words[1] then core.error{code = "value", message = "capl version takes no words, '" .. words[1] .. "' is one"} end
+  if o.json then return core.sys.out(json.encode(all()) .. "\n") end
+  core.sys.out(("capl %s\n"):format(core.version()))
+end
+
+return {main = main, options = spec, examples = {{"capl version --json", "also the compiler and the libraries"}}}
