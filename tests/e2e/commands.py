@@ -99,7 +99,7 @@ def code():
     check(status == 0 and err == note, "falling to the reference is said, once", err)
     status, out, err = capl("-e", "error('no')")
     check(status == 1 and "no" in err, "an error gives status 1", out + err)
-    names = "io os debug package ffi jit require dofile loadfile getfenv setfenv newproxy"
+    names = "io os debug package ffi jit dofile loadfile getfenv setfenv newproxy"
     status, out, err = capl("-e", f"for w in ('{names}'):gmatch('%a+') do if _G[w] then print(w) end end")
     check(status == 0 and out == "", "what a recipe cannot see", out + err)
 
