@@ -133,7 +133,7 @@ local later = {
   params = {"params", "params"}, choice = {"params", "choice"},
   replicate = {"dist.parallel", "replicate"},
   capture = {"capture"}, distributed = {"dist", "distributed"}, text_meter = {"meter.text", "of_charset"},
-  progress = {"run.progress", "new"}, final = {"run", "final"},
+  expect = {"recipe.expect", "add"}, progress = {"run.progress", "new"}, final = {"run", "final"},
   checkpoint = {"recompute", "checkpoint"}, run_folder = {"run", "folder"}, save_model = {"run.modelfile", "save"},
 }
 

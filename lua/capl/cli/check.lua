@@ -4,6 +4,7 @@
 local core = ...
 
 local check_files = require "cli.check_files"
+local expect = require "recipe.expect"
 local hooks = require "hooks"
 local json = require "run.json"
 local plan = require "cli.plan"
@@ -34,7 +35,8 @@ local function print_json(path)
   local roles = {}
   for i, entry in ipairs(run.loaders) do roles[i] = entry.role end
   core.sys.out(json.encode{recipe = path, roles = roles, figures = run.figures, peak_bytes = core.memory("meta").peak,
-    batch = run.image_shape and run.image_shape[1], parameters = hooks.model and hooks.model:parameter_count()} .. "\n")
+    batch = run.image_shape and run.image_shape[1], expected = expect.said(),
+    parameters = hooks.model and hooks.model:parameter_count()} .. "\n")
 end
 
 -- The recipe's own words, and whether --json was one.
@@ -74,6 +76,7 @@ local function main(job)
   if as_json then return print_json(job.recipe) end
   print_summary()
   for _, line in ipairs(check_files(run.loaders)) do core.sys.out(line .. "\n") end
+  for _, line in ipairs(expect.lines()) do core.sys.out(line .. "\n") end
   core.sys.out(job.recipe .. ": ok\n")
 end
 

@@ -3,6 +3,7 @@
 local core = ...
 
 local ending = require "report.ending"
+local expect = require "recipe.expect"
 local learning_curve = require "cli.learning_curve"
 local machine = require "run.machine"
 local options = require "cli.options"
@@ -32,9 +33,11 @@ local function whole_run(job, words)
   choose_output(words)
   run.on("step", machine.step)
   run.on("step", ranks.step)
+  run.on("step", expect.check)
   run.on("epoch", ranks.epoch)
   run.on("finish", machine.done)
   run.on("finish", ranks.done)
+  run.on("finish", expect.done)
   run.on("finish", ending.done)
   local how, err = core.sys.protect(function()
     recipe.execute(job, {mode = "run", args = words})

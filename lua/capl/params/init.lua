@@ -243,6 +243,7 @@ end
 local function resolve(definition, keys, named)
   local flags, preset = read_flags(run.take_args(), definition, keys)
   local from_preset = read_preset(preset, definition.presets, definition, keys)
+  run.preset = preset
   local former = resume.begin(flags.resume and flag_value("resume", false, flags.resume))
   local function lookup(key)
     local value, origin = definition[key], named[key] ~= nil and "recipe" or "default"

@@ -4,6 +4,7 @@
 local core = ...
 
 local agreed = require "run.agreed"
+local expect = require "recipe.expect"
 local features = require "run.features"
 local html = require "report.html"
 local json = require "run.json"
@@ -41,7 +42,7 @@ local function complete_result(ended)
   out.ended, out.steps = out.ended or ended, out.steps or run.steps
   out.features = out.features or features.counts()
   out.monitor = out.monitor or machine.totals()
-  out.ranks = run.ranks
+  out.ranks, out.expected = run.ranks, expect.result()
   out.next, out.final, out.process = out.next or run.next_command(), run.final_values, process.this()
   local written, why = core.sys.write(path, json.encode(out, true) .. "\n")
   if not written then core.error{code = "io", message = why} end

@@ -105,6 +105,22 @@ local function error_html(r)
     {where = where and where .. ": ", message = value.text(r.error, "message"), hint = value.text(r.error, "hint")})
 end
 
+-- What the recipe says it reaches, and whether this run did.
+local function expected_html(r)
+  local e, lines = value.table(r.result, "expected"), {}
+  local text, why = value.text(e, "expected"), value.text(e, "not_judged")
+  if not text then return "" end
+  lines[1] = html.fill("<p>The recipe expects {text}{why}.</p>", {text = text, why = why and "; not judged, as that is " .. why})
+  for i, v in ipairs(value.table(e, "verdicts")) do
+    local measured = value.number(v, "measured")
+    local figure = value.text(v, "figure") or ""
+    lines[#lines + 1] = i <= 20 and html.fill('<p class="quiet">{what}: <strong>{verdict}</strong>{measured}</p>',
+      {what = value.text(v, "what"), verdict = value.text(v, "verdict"), measured = measured and ", " .. (figure == "seconds"
+        and html.seconds(measured) or shown(figure, measured))}) or nil
+  end
+  return table.concat(lines)
+end
+
 --- What came out.
 function facts.outcome(r)
   local out = {}
@@ -112,7 +128,7 @@ function facts.outcome(r)
   if figures then figure_tiles(figures, role, out) end
   run_tiles(r, out)
   if #out == 0 and not r.error then return nil end
-  return error_html(r) .. '<dl class="tiles">' .. table.concat(out) .. "</dl>" .. facts.next_html(r)
+  return error_html(r) .. '<dl class="tiles">' .. table.concat(out) .. "</dl>" .. expected_html(r) .. facts.next_html(r)
 end
 
 --- The first losses beside what they should be.

@@ -41,6 +41,9 @@ local run = {
   in_force = nil, -- {loop, optimizers}: what train.fit uses, for settings.json
   before_batch = nil, -- function(): called before the recipe gets its first batches
   ranks = nil, -- figures of each rank of a world, at the end: dist/ranks.lua
+  began = 0, -- core.clock() then
+  preset = nil, -- name of the one that was chosen
+  measured = nil, -- figures that are not in the last line: {loss = on the val images}
   scratch = false, -- the run's folder goes when the run ends: a dry run
 }
 
@@ -57,6 +60,7 @@ end
 --- Begins a run. opts: mode, recipe, text, args, help, quiet
 function run.start(opts)
   for key, value in pairs(opts) do run[key] = value end
+  run.began = core.clock()
   features.counting = true
   products.begin()
   table.insert(hooks.on_gradients, run.gradients_ready)
@@ -186,6 +190,7 @@ local function save_settings()
   local out = {recipe = run.recipe, started = core.sys.date(), version = core.version(), settings = {},
     command = run.command(run.args),
     loop = run.in_force and run.in_force.loop, optimizers = run.in_force and run.in_force.optimizers,
+    expected = require("recipe.expect").said(),
     data = facts.data(run.loaders), model = facts.model(), machine = facts.machine(), process = process.this()}
   for _, s in ipairs(run.settings) do
     out.settings[s.key] = {value = s.value, origin = s.origin, why = s.why}

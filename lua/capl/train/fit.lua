@@ -110,6 +110,7 @@ function Fit:evaluate()
   local e = self:at()
   e.figures, e.meter, e.loss = meter:result(), meter, meter.loss
   self.val, self.val_step, self.val_meter = e.figures, self.step, meter
+  run.measured = {loss = e.loss}
   self.record:evaluation(e, e.figures, e.loss)
   self.parts:tell("evaluated", e)
   self.parts:tell("after_evaluation", e)

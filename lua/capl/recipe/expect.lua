@@ -1,0 +1,158 @@
+-- expect.lua: capl.expect: a recipe states what it reaches, and its run says at its end whether that was so.
+--
+-- A run does not fail for a claim that it missed; `capl test` does (cli/test.lua).
+-- SPDX-License-Identifier: Apache-2.0
+local core = ...
+
+local claim = require "recipe.claim"
+local output = require "run.output"
+local run = require "run"
+
+local expect = {}
+
+local claims = {} -- {claim, said = the table as the recipe wrote it}
+local judged -- of the claim that this run is about
+
+-- Settings that change neither what is computed nor what is claimed.
+local neutral = {
+  device = true, seed = true, workers = true, quiet = true, json = true, deterministic = true, autotune = true, capture = true,
+  monitor_every = true, watchdog = true, precision = true, prefetch = true, files = true,
+}
+-- Those that name somebody's own files: right where a claim says in words which data it is about.
+local of_data = {data = true, test_data = true, label = true, charset = true, length = true, val = true, test = true}
+
+-- ---- stating ----
+
+--- capl.expect{exact = 0.96, within = "10 min"}: what the recipe reaches with its own settings. The run says at its end whether
+-- that was so; `capl test RECIPE` proves it; `capl recipe info` and `capl check` show it. Several of them may be about several
+-- settings.
+-- in   exact, chars, merged: shares that are reached at least; loss (on the val images) and steps: at most;
+--      at_least = {miou = 0.8}, at_most = {mae = 2.5}: other figures; within = "10 min", "90 s": the whole run;
+--      on = "cpu" or "cuda", hardware = "two AVX-512 cores": where that was measured; data = "8,000 captchas of …": of what, where
+--      the user names the files; given = {preset = "long"}: settings that it is about
+-- errs value: unknown key, a share above 1, a time that is none, two claims about the same settings; state: after the first step
+-- eg   capl.expect{exact = 0.96, chars = 0.99, within = "10 min"}
+function expect.add(table_given)
+  if run.steps > 0 then
+    core.error{code = "state", message = "capl.expect after the first step: what is expected is said before", path = false}
+  end
+  local c = claim.read(table_given)
+  for _, other in ipairs(claims) do
+    if run.mode ~= "none" and claim.same_given(other.claim, c) then
+      claim.fail("capl.expect was called twice for the same settings" .. (next(c.given) and ": " .. claim.given_text(c.given) or ""),
+        "put all that is expected into one table, or say which settings each is about: given = {preset = \"long\"}")
+    end
+  end
+  if run.mode ~= "none" then claims[#claims + 1] = {claim = c, said = table_given} end
+end
+
+--- A line for each claim of the recipe, in order.
+function expect.lines()
+  local out = {}
+  for i, entry in ipairs(claims) do out[i] = "expected: " .. claim.text(entry.claim) end
+  return out
+end
+
+--- What settings.json and `capl check --json` keep: the tables as they were written; nil without any.
+function expect.said()
+  local out = {}
+  for i, entry in ipairs(claims) do out[i] = entry.said end
+  return out[1] and out or nil
+end
+
+-- ---- which claim is it ----
+
+local function as_given(key, wanted)
+  local value = run.setting(key)
+  if value == nil and key == "preset" then value = run.preset end
+  return tostring(value) == tostring(wanted)
+end
+
+-- Settings that were chosen for this run and that the claim is not about; nil when there are none.
+local function foreign(c)
+  local names = {}
+  for _, s in ipairs(run.settings) do
+    local of_preset = s.origin:match("^preset") and c.given.preset ~= run.preset
+    local chosen = s.origin == "flag" or s.origin == "as before" or of_preset
+    local known = neutral[s.key] or c.given[s.key] ~= nil or (c.data and of_data[s.key])
+    if chosen and not known and not s.usual then names[#names + 1] = ("%s = %s"):format(s.key, tostring(s.value)) end
+  end
+  return names[1] and table.concat(names, ", ")
+end
+
+local function device_kind() return (core.device()):match("^%a+") end
+
+-- Why a claim is not about this run; nil when it is.
+local function elsewhere(c)
+  for key, wanted in pairs(c.given) do
+    if not as_given(key, wanted) then return ("of a run with %s"):format(claim.given_text(c.given)) end
+  end
+  local other = foreign(c)
+  if other then return ("of the recipe's own settings, and this run has %s"):format(other) end
+  if c.on and c.on ~= device_kind() then return ("of a run on %s, and this one is on %s"):format(c.on, device_kind()) end
+end
+
+-- The claim this run is about, the one of the most settings first; else the first one and why it is not.
+local function choose()
+  local best, count, first_why
+  for _, entry in ipairs(claims) do
+    local why, n = elsewhere(entry.claim), 0
+    for _ in pairs(entry.claim.given) do n = n + 1 end
+    first_why = first_why or why
+    if not why and (not best or n > count) then best, count = entry.claim, n end
+  end
+  if best then return best end
+  return claims[1].claim, first_why
+end
+
+--- A claim about settings that the recipe has not is a mistake; told at the first step, before hours are spent.
+function expect.check()
+  if run.steps > 1 then return end
+  for _, entry in ipairs(claims) do
+    for key in pairs(entry.claim.given) do
+      local names = {}
+      for i, s in ipairs(run.settings) do names[i] = s.key end
+      if key ~= "preset" and run.setting(key) == nil then
+        local near = core.nearest(key, names)
+        claim.fail(("capl.expect: given: this recipe has no setting %s%s"):format(key, near and "; did you mean " .. near .. "?" or ""))
+      end
+    end
+  end
+end
+
+-- ---- the end of the run ----
+
+-- All that was measured: the last line's figures, those of train.fit, loss and steps.
+local function figures()
+  local out = {}
+  for _, from in ipairs{run.measured or {}, run.final_values or {}} do
+    for key, value in pairs(from) do
+      if type(value) == "number" then out[key] = value end
+    end
+  end
+  out.steps = run.steps
+  return out
+end
+
+--- The verdict of this run for result.json; nil without a claim.
+function expect.result() return judged end
+
+--- Judges the run and says so; a listener of "finish".
+function expect.done()
+  if not claims[1] or run.mode ~= "run" or run.scratch then return end
+  local c, why = choose()
+  if why then
+    judged = {expected = claim.text(c), not_judged = why}
+    run.print(("expected: %s\nexpected: not judged, as that is %s"):format(claim.text(c), why))
+  else
+    local found = claim.judge(c, figures(), core.clock() - run.began - (run.held_seconds or 0))
+    judged = {expected = claim.text(c), given = next(c.given) and c.given or nil, met = found.met, verdicts = found.verdicts}
+    for _, line in ipairs(found.lines) do run.print("expected: " .. line) end
+  end
+  output.object{expected = judged}
+end
+
+--- Forgets all claims; for tests.
+function expect.reset() claims, judged = {}, nil end
+
+return expect
