@@ -361,6 +361,7 @@ static void normalize(lua_State *L)
   if (!placed) locate(L, true);
   hint_near_name(L, text);
   hint_exhausted(L, text);
+  bind_blame(L, text);
 }
 
 static int on_error(lua_State *L)

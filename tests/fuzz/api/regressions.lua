@@ -1,0 +1,2 @@
+-- regressions.lua: calls that once went wrong, one statement per line; replayed before any random call.
+-- SPDX-License-Identifier: Apache-2.0
