@@ -1,0 +1,201 @@
+/* wall.c -- Landlock: the files of the policy and what the engine itself reads, for every thread of this process.
+** SPDX-License-Identifier: Apache-2.0
+*/
+#define _GNU_SOURCE
+#include "sandbox/wall.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <glob.h>
+#include <link.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/text.h"
+#include "sandbox/calls.h"
+#include "sandbox/policy.h"
+
+/* ---- what the kernel speaks: newer than some headers ------------------------------------------ */
+
+enum { CREATE_RULESET = 444, ADD_RULE = 445, RESTRICT_SELF = 446, RULE_PATH = 1, ASK_VERSION = 1, ASK_ERRATA = 2 };
+
+typedef struct {
+  uint64_t files, net, scoped;
+} ruleset;
+
+typedef struct {
+  uint64_t allowed;
+  int32_t parent;
+} __attribute__((packed)) path_rule;
+
+/* Rights to files, in the order of Landlock's bits. */
+enum {
+  EXECUTE = 1 << 0, WRITE_FILE = 1 << 1, READ_FILE = 1 << 2, READ_DIR = 1 << 3, REMOVE_DIR = 1 << 4, REMOVE_FILE = 1 << 5,
+  MAKE_CHAR = 1 << 6, MAKE_DIR = 1 << 7, MAKE_REG = 1 << 8, MAKE_SOCK = 1 << 9, MAKE_FIFO = 1 << 10, MAKE_BLOCK = 1 << 11,
+  MAKE_SYM = 1 << 12, REFER = 1 << 13, TRUNCATE = 1 << 14, IOCTL_DEV = 1 << 15,
+  FIRST_RIGHTS = (1 << 13) - 1,
+  OF_A_FILE = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | IOCTL_DEV,
+  READ = READ_FILE | READ_DIR,
+  WRITE = WRITE_FILE | TRUNCATE | MAKE_REG | MAKE_DIR | REMOVE_FILE | REMOVE_DIR | REFER,
+  DEVICE = READ_FILE | WRITE_FILE | IOCTL_DEV,
+};
+enum { NET_TCP = 3, SCOPE_ABSTRACT = 1, SCOPE_SIGNAL = 2, SAME_PROCESS_FIXED = 1 << 1 };
+
+static capl_wall state = {.why = "nothing is confined"};
+static int rules = -1; /* descriptor, while the wall is raised */
+
+static int version(void)
+{
+  long v = syscall(CREATE_RULESET, NULL, 0, ASK_VERSION);
+  return v > 0 ? (int)v : 0;
+}
+
+static uint64_t rights_of(int abi)
+{
+  uint64_t rights = FIRST_RIGHTS;
+  if (abi >= 2) rights |= REFER;
+  if (abi >= 3) rights |= TRUNCATE;
+  if (abi >= 5) rights |= IOCTL_DEV;
+  return rights;
+}
+
+/* ---- the rules --------------------------------------------------------------------------------- */
+
+/* What libraries, drivers, the monitor and the drawing of reports read; never a recipe's own code, which asks the policy. */
+static const struct {
+  const char *path;
+  int rights;
+} system_files[] = {
+  {"/usr/lib", READ}, {"/lib", READ}, {"/usr/lib64", READ}, {"/lib64", READ}, {"/usr/local/lib", READ}, {"/usr/local/cuda", READ},
+  {"/etc/ld.so.cache", READ}, {"/etc/localtime", READ}, {"/usr/share/zoneinfo", READ}, {"/usr/share/locale", READ},
+  {"/usr/share/fonts", READ}, {"/usr/local/share/fonts", READ}, {"/usr/share/fontconfig", READ}, {"/etc/fonts", READ},
+  {"/var/cache/fontconfig", READ}, {"/usr/share/terminfo", READ}, {"/etc/terminfo", READ},
+  {"/proc/self", READ}, {"/proc/meminfo", READ}, {"/proc/stat", READ}, {"/proc/loadavg", READ}, {"/proc/cpuinfo", READ},
+  {"/proc/devices", READ}, {"/proc/driver/nvidia", READ}, {"/proc/sys/vm", READ},
+  {"/sys/devices", READ}, {"/sys/class", READ}, {"/sys/bus/pci", READ}, {"/sys/fs/cgroup", READ}, {"/sys/module/nvidia", READ},
+  {"/sys/module/nvidia_uvm", READ}, {"/sys/kernel/mm", READ},
+  {"/dev/null", DEVICE}, {"/dev/zero", DEVICE}, {"/dev/full", DEVICE}, {"/dev/urandom", READ_FILE}, {"/dev/random", READ_FILE},
+};
+static const char *const devices[] = {"/dev/nvidia*", "/dev/nvidia-caps/*"};
+
+/* What is not there cannot be used, so it needs no rule. */
+static void allow(const char *path, uint64_t rights)
+{
+  struct stat st;
+  int fd = open(path, O_PATH | O_CLOEXEC);
+  if (fd < 0) return;
+  rights &= rights_of(state.files);
+  if (fstat(fd, &st) == 0 && !S_ISDIR(st.st_mode)) rights &= OF_A_FILE;
+  path_rule rule = {.allowed = rights, .parent = fd};
+  syscall(ADD_RULE, rules, RULE_PATH, &rule, 0); /* one that fails allows less */
+  close(fd);
+}
+
+static void allow_grant(void *user, const char *path, int rights)
+{
+  (void)user;
+  allow(path, (rights & CAPL_MAY_READ ? READ : 0) | (rights & CAPL_MAY_WRITE ? WRITE : 0));
+}
+
+static void allow_devices(void)
+{
+  for (size_t i = 0; i < sizeof devices / sizeof *devices; i++) {
+    glob_t found;
+    if (glob(devices[i], GLOB_NOSORT, NULL, &found) == 0)
+      for (size_t k = 0; k < found.gl_pathc; k++) allow(found.gl_pathv[k], DEVICE);
+    globfree(&found);
+  }
+}
+
+/* A library that is loaded may load others that lie beside it, when they are first used. A folder of everything is none. */
+static int allow_library(struct dl_phdr_info *info, size_t size, void *user)
+{
+  char folder[CAPL_POLICY_PATH], *last = user;
+  (void)size;
+  if (!info->dlpi_name || info->dlpi_name[0] != '/' || !realpath(info->dlpi_name, folder)) return 0;
+  *strrchr(folder, '/') = '\0';
+  const char *home = getenv("HOME");
+  if (!*folder || strcmp(folder, last) == 0 || (home && strcmp(folder, home) == 0)) return 0;
+  strcpy(last, folder);
+  allow(folder, READ);
+  return 0;
+}
+
+static void allow_all(void)
+{
+  char last[CAPL_POLICY_PATH] = "";
+  for (size_t i = 0; i < sizeof system_files / sizeof *system_files; i++) allow(system_files[i].path, (uint64_t)system_files[i].rights);
+  allow_devices();
+  dl_iterate_phdr(allow_library, last);
+  capl_policy_each(allow_grant, NULL);
+}
+
+/* ---- raising it -------------------------------------------------------------------------------- */
+
+static bool restrict_this_thread(void)
+{
+  return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && syscall(RESTRICT_SELF, rules, 0) == 0;
+}
+
+/* A thread is a domain of its own, so signals are scoped only where the kernel knows that threads of a process may send
+** them to each other all the same. The filter of calls keeps them in, too. */
+static uint64_t scopes_of(int abi)
+{
+  if (abi < 6) return 0;
+  long fixed = syscall(CREATE_RULESET, NULL, 0, ASK_ERRATA);
+  return SCOPE_ABSTRACT | (fixed > 0 && (fixed & SAME_PROCESS_FIXED) ? SCOPE_SIGNAL : 0);
+}
+
+static capl_status guard_files(void)
+{
+  int abi = state.files;
+  ruleset wanted = {rights_of(abi), abi >= 4 ? NET_TCP : 0, scopes_of(abi)};
+  size_t size = abi >= 6 ? sizeof wanted : abi >= 4 ? 2 * sizeof(uint64_t) : sizeof(uint64_t);
+  rules = (int)syscall(CREATE_RULESET, &wanted, size, 0);
+  if (rules < 0) return CAPL_FAIL(CAPL_EINTERNAL, "no Landlock ruleset: %s", capl_errno_text(errno));
+  allow_all();
+  capl_status status = calls_on_other_threads(restrict_this_thread);
+  if (status == CAPL_OK && !restrict_this_thread()) status = CAPL_FAIL(CAPL_EIO, "Landlock: %s", capl_errno_text(errno));
+  close(rules);
+  return status;
+}
+
+capl_wall capl_wall_possible(void)
+{
+  const char *wish = getenv("CAPL_SANDBOX_WALL"); /* for tests: 0, files or calls stand for kernels with less */
+  capl_wall w = {.files = version()};
+  w.calls = calls_can_filter(w.why, sizeof w.why);
+  if (!w.files) snprintf(w.why, sizeof w.why, "this kernel has no Landlock: it is older than 5.13, or started without it");
+  if (!wish || strcmp(wish, "1") == 0) return w;
+  if (strcmp(wish, "files") != 0) w.files = 0;
+  if (strcmp(wish, "calls") != 0) w.calls = false;
+  snprintf(w.why, sizeof w.why, "CAPL_SANDBOX_WALL is %.20s", wish);
+  return w;
+}
+
+/* The process may have confined some of its threads: it must end. */
+static capl_status half_way(void)
+{
+  char why[sizeof capl_error_last()->message];
+  snprintf(why, sizeof why, "%s", capl_error_last()->message);
+  CAPL_FAIL(CAPL_EINTERNAL, "the sandbox cannot be raised: %.900s", why);
+  capl_error_hint("--trust before the command runs your own recipe without it");
+  return CAPL_EINTERNAL;
+}
+
+capl_status capl_wall_raise(void)
+{
+  if (!capl_policy_is_closed()) return CAPL_FAIL(CAPL_ESTATE, "a wall without a closed policy would keep nothing out");
+  state = capl_wall_possible();
+  if (state.files && guard_files() != CAPL_OK) return half_way();
+  if (state.calls && calls_filter() != CAPL_OK) return half_way();
+  return CAPL_OK;
+}
+
+const capl_wall *capl_wall_state(void) { return &state; }
