@@ -13,6 +13,23 @@
 
 bind_settings bind_current = {.seed = 42};
 
+/* core.defined(function) -> module of the library and line where it begins; nil for functions of C and of recipes */
+static int core_defined(lua_State *L)
+{
+  lua_Debug ar;
+  if (!lua_isfunction(L, 1)) return 0;
+  lua_pushvalue(L, 1);
+  if (!lua_getinfo(L, ">S", &ar) || strncmp(ar.source, "@capl:", 6) != 0) return 0;
+  size_t n = strlen(ar.source + 6);
+  const char *file = ar.source + 6;
+  if (n > 4 && !strcmp(file + n - 4, ".lua")) n -= 4;
+  if (n > 5 && !strncmp(file + n - 5, "/init", 5)) n -= 5;
+  lua_pushlstring(L, file, n);
+  luaL_gsub(L, lua_tostring(L, -1), "/", ".");
+  lua_pushinteger(L, ar.linedefined);
+  return 2;
+}
+
 /* ---- devices --------------------------------------------------------------------------------- */
 
 /* The CPU backend's libraries take some milliseconds to load, so the default is opened at first use. */
@@ -406,6 +423,7 @@ static int core_label(lua_State *L)
 void bind_open_misc(lua_State *L)
 {
   static const luaL_Reg functions[] = {{"device", core_device},
+                                       {"defined", core_defined},
                                        {"device_info", core_device_info},
                                        {"profiling", core_profiling},
                                        {"mark", core_mark},

@@ -128,14 +128,7 @@ capl.is_error = core.is_error
 
 -- ---- parts that are loaded when first used ----
 
-local later = {
-  data = {"data"}, augment = {"augment"}, plot = {"plot"}, text = {"text"}, train = {"train"}, io = {"io"},
-  params = {"params", "params"}, choice = {"params", "choice"},
-  replicate = {"dist.parallel", "replicate"},
-  capture = {"capture"}, distributed = {"dist", "distributed"}, text_meter = {"meter.text", "of_charset"},
-  expect = {"recipe.expect", "add"}, progress = {"run.progress", "new"}, final = {"run", "final"},
-  checkpoint = {"recompute", "checkpoint"}, run_folder = {"run", "folder"}, save_model = {"run.modelfile", "save"},
-}
+local later = require "later"
 
 return setmetatable(capl, {
   __index = function(_, key)
