@@ -68,6 +68,8 @@ static const capl_command commands[] = {
   {.name = "version", .group = "program", .usage = "capl version [--json]", .help = "version, build and libraries of this program"},
   {.name = "help", .group = "program", .usage = "capl help [COMMAND|exit]", .takes = "command",
    .help = "lists the commands, or tells of one: what it does, its options, examples"},
+  {.name = "docs", .group = "program", .usage = "capl docs [NAME] [--json] [--write=DIR]", .takes = "name",
+   .help = "explains a name of recipes as ?name does at the prompt; --write makes pages of all of them"},
   {.name = "eval-code", .group = "program", .usage = "capl -e CODE",
    .help = "runs one line of Lua, such as 'print(capl.randn({2, 3}))'"},
   {.name = "repl", .group = "program", .usage = "capl", .help = "a prompt for Lua; ?nn.Conv2d there explains a name"},

@@ -9,6 +9,7 @@ local hooks = require "hooks"
 local precision = require "precision"
 local tensor = require "tensor"
 
+--- capl.version: the version as text, such as "0.1.0"; capl.op: all operations, see docs/ops.md.
 local capl = {version = core.version(), op = core.op, nn = require "nn", optim = require "optim"}
 
 -- ---- tensors ----
@@ -23,7 +24,8 @@ capl.zeros, capl.ones, capl.empty, capl.rand, capl.randn = core.zeros, core.ones
 capl.full = core.full
 --- capl.arange(stop) = 0 … stop-1; capl.arange(start, stop[, step][, options]). i64 for whole numbers
 capl.arange = core.arange
---- capl.is_tensor(value)
+--- capl.is_tensor(value): whether it is one.
+-- eg   capl.is_tensor(3)  --> false
 capl.is_tensor = core.is_tensor
 for name, fn in pairs(tensor) do capl[name] = fn end
 

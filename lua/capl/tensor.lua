@@ -118,7 +118,7 @@ end
 --- x:expand(size, …): view with dims of size 1 repeated; -1 keeps a size.
 function methods.expand(x, ...) return op.expand(x, {size = sizes("expand", ...)}) end
 
---- x:expand_as(y)
+--- x:expand_as(y): x:expand to the sizes of y.
 function methods.expand_as(x, y) return op.expand(x, {size = check.arg(1, "expand_as", "tensor", y).shape}) end
 
 --- x:contiguous(): row-major in memory; x itself if it is already.
@@ -148,6 +148,9 @@ function methods.to(x, what)
   return to_one(x, check.arg(1, "to", "string", what))
 end
 
+--- x:float(), x:half(), x:bfloat16(), x:double(), x:int(), x:long(), x:byte(), x:bool(): x as f32, f16, bf16, f64, i32, i64, u8,
+-- bool; x itself if it is that already. Part of the graph.
+-- eg   capl.tensor{1.5}:int():item()  --> 1
 for name, dtype in pairs{float = "f32", half = "f16", bfloat16 = "bf16", double = "f64", int = "i32", long = "i64",
   byte = "u8", bool = "bool"} do
   methods[name] = function(x) return x.dtype == dtype and x or op.cast(x, {dtype = dtype}) end
@@ -202,30 +205,44 @@ local function pow(a, b)
   return op.pow(a, {exponent = b})
 end
 
+--- x:add(y), x:sub(y), x:mul(y), x:div(y), x:pow(number): element by element; y is a tensor whose sizes broadcast with x's, or a
+-- number. The same as x + y, x - y, x * y, x / y, x ^ 2, which take a number on the left, too.
+-- errs shape: sizes that do not broadcast; value: neither tensor nor number
+-- eg   (capl.tensor{1, 2} * 3 + 1):tolist()[2]  --> 7
 methods.add, methods.sub, methods.mul, methods.div, methods.pow = add, sub, mul, div, pow
 meta.__add, meta.__sub, meta.__mul, meta.__div, meta.__pow = add, sub, mul, div, pow
 
---- -x
+--- x:neg(): the same as -x.
+-- eg   capl.tensor{2}:neg():item()  --> -2
 function methods.neg(x) return op.affine(x, {scale = -1}) end
 meta.__unm = methods.neg
 
--- Written in place, outside the graph: for parameters, inside capl.no_grad.
+--- x:add_(y), x:sub_(y), x:mul_(y), x:div_(y): the same written into x, outside the graph; x itself. For parameters: they take y's
+-- values whatever backward() thinks of it.
+-- eg   capl.ones(2):add_(2):get(1)  --> 3
 for name, fn in pairs{add_ = add, sub_ = sub, mul_ = mul, div_ = div} do
   methods[name] = function(x, y) return x:copy_(core.no_grad(fn, x, y)) end
 end
 
+--- x:relu(), x:sigmoid(), x:tanh(), x:exp(), x:log(), x:sqrt(), x:abs(), x:sign(), x:erf(), x:sin(), x:cos(), x:silu(),
+-- x:hardsigmoid(), x:hardswish(), x:log_sigmoid(): of each element.
+-- errs dtype: x is not floating
+-- eg   capl.tensor{-1, 4}:relu():sqrt():tolist()[2]  --> 2
 for _, name in ipairs{"relu", "sigmoid", "tanh", "exp", "log", "sqrt", "abs", "sign", "erf", "sin", "cos", "silu",
   "hardsigmoid", "hardswish", "log_sigmoid"} do
   methods[name] = function(x) return op[name](x) end
 end
 
---- x:leaky_relu([negative_slope]), x:elu([alpha]), x:softplus([beta[, threshold]]), x:gelu([approximate]): as in capl.op.
+--- x:leaky_relu([negative_slope]), x:elu([alpha]), x:softplus([beta[, threshold]]), x:gelu([approximate]): of each element, with the
+-- defaults of the layers: 0.01, 1, 1 and 20, "none".
 function methods.leaky_relu(x, slope) return op.leaky_relu(x, {negative_slope = slope}) end
 function methods.elu(x, alpha) return op.elu(x, {alpha = alpha}) end
 function methods.softplus(x, beta, threshold) return op.softplus(x, {beta = beta, threshold = threshold}) end
 function methods.gelu(x, approximate) return op.gelu(x, {approximate = approximate}) end
 
---- x:maximum(y), x:minimum(y): elementwise, with a tensor or a number.
+--- x:maximum(y), x:minimum(y), x:eq(y), x:ne(y), x:lt(y), x:le(y), x:gt(y), x:ge(y): element by element, with a tensor that
+-- broadcasts or a number; comparisons give bool. (Lua's own == compares handles, < raises an error.)
+-- eg   capl.tensor{1, 5}:gt(2):tolist()[2]  --> 1
 for _, name in ipairs{"maximum", "minimum", "eq", "ne", "lt", "le", "gt", "ge"} do
   methods[name] = function(x, y)
     operand(name, y)
@@ -255,7 +272,7 @@ function methods.matmul(x, y)
   return out
 end
 
---- x:mm(y), x:bmm(y): matmul of two 2-d, two 3-d tensors.
+--- x:mm(y), x:bmm(y): other names of x:matmul(y), for two 2-d and two 3-d tensors.
 methods.mm, methods.bmm = methods.matmul, methods.matmul
 
 -- ---- reductions ----
@@ -279,13 +296,17 @@ local function reduction(fname, run)
   end
 end
 
---- x:sum([dims][, keepdim])
+--- x:sum([dims][, keepdim]): sum over all elements; over one dim or a list of them, which go, or with true or {keepdim = true}
+-- stay with size 1. Sums of 16-bit types are kept in f32.
+-- eg   capl.tensor{{1, 2}, {3, 4}}:sum(1):tolist()[2]  --> 6
 methods.sum = reduction("sum", op.sum)
---- x:mean([dims][, keepdim]) of floats
+--- x:mean([dims][, keepdim]): mean over all elements, or over dims as x:sum takes them.
+-- errs dtype: x is not floating
+-- eg   capl.tensor{1, 2, 6}:mean():item()  --> 3
 methods.mean = reduction("mean", op.mean)
---- x:amax([dims][, keepdim])
+--- x:amax([dims][, keepdim]): the largest element, over dims as x:sum takes them; gradients go to the first of equal ones.
 methods.amax = reduction("amax", op.amax)
---- x:amin([dims][, keepdim])
+--- x:amin([dims][, keepdim]): the smallest element, over dims as x:sum takes them.
 methods.amin = reduction("amin", function(x, attrs) return -op.amax(-x, attrs) end)
 
 --- x:argmax([dim][, keepdim]): place of the largest, counted from 0 as class labels are; first of ties. i32
@@ -368,7 +389,7 @@ function tensor.eye(n, opts)
   return i:view(n, 1):eq(i:view(1, n)):to(o.dtype)
 end
 
---- capl.full_like(x, value)
+--- capl.full_like(x, value): value in the shape, dtype and device of x.
 function tensor.full_like(x, value)
   check.arg(1, "full_like", "tensor", x)
   return core.full(x.shape, check.arg(2, "full_like", "number", value), {dtype = x.dtype, device = x.device})

@@ -34,7 +34,7 @@ function Source:text(i) return self.box:text(i) end
 --- Raises, naming the first file, when a text needs more time steps for CTC than a net gives: a number, or function(width of
 --- the batch in px) -> number. Generated texts are not looked at.
 function Source:check_steps(steps) warnings.check_steps(self, steps) end
---- Size of the images in px.
+--- source:width(), source:height(): size of the images in px, of the widest where they differ.
 function Source:width() return self.box:width() end
 function Source:height() return self.box:height() end
 
@@ -52,7 +52,8 @@ data.captcha, data.save_captchas, data.verify_captchas = drawn.captcha, drawn.sa
 local pictures = scenes.new(source)
 --- Slider captchas and faces, with what is in them. See lua/capl/data/scenes.lua.
 data.slider, data.faces, data.save_scenes = pictures.slider, pictures.faces, pictures.save_scenes
---- Their lists of names, and the pairs of face classes that change places in a mirror.
+--- Names of what they draw: shapes of slider gaps, and what they are easily taken for; classes of faces, and the pairs of these
+-- that change places in a mirror.
 data.slider_shapes, data.slider_confusions = core.data.slider_shapes, core.data.slider_confusions
 data.face_classes, data.face_swaps = core.data.face_classes, core.data.face_swaps
 
@@ -69,15 +70,19 @@ data.split = split.new(source)
 --- Serves a source in batches, made ahead by threads. See lua/capl/data/loader.lua.
 function data.loader(opts) return Loader.new(opts) end
 
---- Names of the generator's styles.
+--- data.presets(): list of the names of the generator's styles, for data.captcha{preset = …}.
+-- eg   data.presets()[1]  --> lepture
 data.presets = core.data.presets
---- List of {name, kind, doc, presets = {name, …}}: what only some styles can be asked for.
+--- data.style_options(): list of {name, kind, doc, presets = {name, …}}: what only some styles can be asked for.
 data.style_options = core.data.style_options
---- One PNG or JPEG file as a tensor (1,C,H,W) u8.
+--- data.image_read(path[, channels]): one PNG or JPEG file as a tensor (1,C,H,W) u8.
+-- errs io: no such file; format: no image, or a broken one
 data.image_read = core.data.image_read
---- One PNG file as a tensor (1,C,H,W) u8.
+--- data.png_read(path[, channels]): one PNG file as a tensor (1,C,H,W) u8.
+-- errs io: no such file; format: no PNG, or a broken one
 data.png_read = core.data.png_read
---- Writes a tensor (C,H,W) or (1,C,H,W) u8 as a PNG file.
+--- data.png_write(path, image): writes a tensor (C,H,W) or (1,C,H,W) u8 as a PNG file.
+-- errs dtype, shape: not such a tensor; io: it cannot be written
 data.png_write = core.data.png_write
 
 return data

@@ -35,6 +35,9 @@ local function names_of(lines, at)
   local left = line:match("^%s*([%w_., ]+)%s=%s") or line:match("^%s*local ([%w_, ]+)%s=%s")
   if left then add_words(names, left:gsub("^local ", ""), "%f[%w_]([%w_]+)%f[^%w_.]") end
   if line:match("^%s*for .* in ") then add_loop(names, lines, at) end
+  local nextline = lines[at + 1] or "" -- a list that goes on
+  left = left and nextline:match("^([%w_., ]+,[%w_., ]+)%s=%s")
+  if left then add_words(names, left, "%f[%w_]([%w_]+)%f[^%w_.]") end
   return names
 end
 
@@ -78,9 +81,10 @@ function blocks.of(module)
 end
 
 --- The docstring of a name in a module: the one above its definition, else one whose first words name it.
-function blocks.named(module, name)
+-- in   only: "names" or "head": only the one or the other
+function blocks.named(module, name, only)
   local list = blocks.of(module).list
-  for _, kind in ipairs{"names", "head"} do
+  for _, kind in ipairs(only and {only} or {"names", "head"}) do
     for _, block in ipairs(list) do
       if block[kind][name] then return block end
     end

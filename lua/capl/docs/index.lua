@@ -20,11 +20,11 @@ local function with_more(block, name)
   local file = block.text:match("See lua/capl/([%w_/]+)%.lua")
   if not file then return block end
   local module = file:gsub("/", ".")
-  local more = blocks.named(module, name) or blocks.named(module, "new")
+  local more = blocks.named(module, name, "names") or blocks.named(module, "new", "names")
   for _, other in ipairs(not more and blocks.of(module).list or {}) do
     if blocks.of(module).lines[other.last + 1]:match("^%s*return function") then more = other end
   end
-  return more or block
+  return more or blocks.named(module, name, "head") or block
 end
 
 local function in_modules(modules, name)
@@ -35,18 +35,24 @@ local function in_modules(modules, name)
 end
 
 local function of_class(value, name)
+  if rawget(value, "runs") then return blocks.of_function(value.runs) end -- a loss as a module
   local module = members.home(value)
-  return module and (blocks.named(module, name) or blocks.named(module, rawget(value, "__name") or name)), module
+  if not module then return nil end
+  local own = rawget(value, "__name") or name
+  return blocks.named(module, own, "names") or blocks.named(module, name, "names") or blocks.named(module, "new", "names")
+    or blocks.named(module, name), module
 end
 
--- The docstring of a member of a library, and the module it is defined in.
-local function of_value(place, name, value)
+-- The docstring of a member of a library, the module it is defined in, and the line if it is known.
+local of_value
+function of_value(place, name, value)
   local block, module, line
   if type(value) == "function" then block, module, line = blocks.of_function(value, name) end
-  if members.kind(value) == "class" then block, module = of_class(value, name) end
-  if block and block.text:match("See lua/capl/") then block, module = with_more(block, name), nil end
+  if type(value) == "table" then block, module = of_class(value, name) end
+  if block and block.text:match("See lua/capl/") then block, module, line = with_more(block, name), nil, nil end
   if not block and module and module ~= place.module then block = blocks.named(module, name) end
   block = block or in_modules({place.module, unpack(place.also or {})}, name)
+  if not block and place.field and name:match("_$") then return of_value(place, name:sub(1, -2), value) end -- nn.init.zeros_
   block = block and with_more(block, name)
   return block, module or (block and block.module), line
 end
@@ -77,16 +83,39 @@ end
 
 local function file_of(module) return module and "lua/capl/" .. module:gsub("%.", "/") .. (core.source(module .. ".init") and "/init" or "") .. ".lua" end
 
-local function read_record(record, place, block, module, line)
+-- Optimisers know their options themselves.
+local function options_of(record, module, value)
+  local read = record.parts
+  local words = table.concat(parts.with(read, "opts"), " ")
+  if words == "" then words = table.concat(parts.with(read, "in"), " ") end
+  local spec = type(value) == "table" and rawget(value, "spec")
+  if spec then return options.of_spec(spec, words) end
+  return options.of(record.name, module, words, record.kind == "class")
+end
+
+-- The name of a loss function in nn, the shorter one of two.
+local function name_of_loss(fn)
+  local names = {}
+  for name, value in next, require "nn" do
+    if value == fn then names[#names + 1] = name end
+  end
+  table.sort(names, function(a, b) return #a < #b end)
+  return "nn." .. tostring(names[1])
+end
+
+local function read_record(record, place, block, module, line, value)
   local read = parts.read(block.text)
   local lines = blocks.of(block.module).lines
   local code = line and blocks.of(module).lines[line] or lines[block.last + 1]
   record.parts = read
-  record.signature = parts.signature(record.name, read, code, record.kind == "method" and (place.says or place.name) or nil)
+  local runs = type(value) == "table" and rawget(value, "runs")
+  if runs then read.text = ("The loss %s as a module: %s{…}(…), with the same options.\n"):format(name_of_loss(runs), record.name) .. read.text end
+  record.signature = runs and record.name .. "{…}" or place.name == "optim" and type(value) == "table" and record.name .. "(params, {…})"
+    or parts.signature(record.name, read, code, record.kind == "method" and (place.says or place.name) or nil)
   record.text = parts.words(read, record.name)
   record.summary = parts.summary(record.text)
-  local words = table.concat(parts.with(read, "opts"), " ")
-  record.options = options.of(record.name, module, words ~= "" and words or table.concat(parts.with(read, "in"), " "), record.kind == "class")
+  record.options = options_of(record, module, value)
+  if record.kind == "class" and record.signature == record.name then record.signature = record.name .. options.call(record.options) end
   record.examples = parts.with(read, "eg")
   record.example = record.examples[1]
   record.see = see_of(block.text)
@@ -105,7 +134,7 @@ local function member_record(place, name)
   local value = members.value(place, name)
   record.kind = members.kind(value)
   local block, module, line = of_value(place, name, value)
-  return block and read_record(record, place, block, module, line) or record
+  return block and read_record(record, place, block, module, line, value) or record
 end
 
 -- What stands on top of a file, without its first word and the licence.

@@ -9,7 +9,10 @@ local members = {}
 
 --- Table of a library; of an object: nil where only its file tells its methods.
 function members.table_of(place)
-  if place.methods then return place.methods end
+  if place.methods then
+    require "init" -- which adds those that are written in Lua
+    return place.methods
+  end
   if not place.about or place.class then return nil end
   local value = require(place.module)
   return place.field and value[place.field] or value
@@ -88,9 +91,9 @@ function members.value(place, name)
   return value
 end
 
---- The module in whose file a class is made, by one of its own functions.
+--- The module in whose file a class or another table with functions is made.
 function members.home(class)
-  for _, name in ipairs{"init", "forward", "extra", "update"} do
+  for _, name in ipairs{"init", "forward", "extra", "update", "new"} do
     local module = core.defined(rawget(class, name))
     if module then return module end
   end

@@ -19,7 +19,7 @@
 
 --- x.is_leaf: whether x was made by no op that is part of a graph: parameters and data are leaves.
 
---- x:item(): the value of a tensor with one element as a number or a boolean. Waits for a GPU to have computed it.
+--- x:item(): the value of a tensor with one element as a number (bool: 1 or 0). Waits for a GPU to have computed it.
 -- errs shape: more than one element
 -- eg   capl.tensor{4}:item()  --> 4
 

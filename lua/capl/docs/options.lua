@@ -82,6 +82,35 @@ local function read_words(text)
   return out
 end
 
+-- 0.01 as it is, lists as they are written.
+local function written(value)
+  if type(value) ~= "table" then return type(value) == "string" and ('"%s"'):format(value) or tostring(value) end
+  local out = {}
+  for i, v in ipairs(value) do out[i] = written(v) end
+  return "{" .. table.concat(out, ", ") .. "}"
+end
+
+--- "(a, b, {c = 1})": a call with these options, for classes whose docstring shows none.
+function options.call(list)
+  local needed, named = {}, {}
+  for _, option in ipairs(list) do
+    local to = option.required and needed or named
+    to[#to + 1] = option.required and option.name or option.name .. (option.default and " = " .. option.default or "")
+  end
+  if #named > 0 then needed[#needed + 1] = "{" .. table.concat(named, ", ") .. "}" end
+  return "(" .. table.concat(needed, ", ") .. ")"
+end
+
+--- The same from the list of a class that keeps it.
+function options.of_spec(spec, words)
+  local out = {}
+  for i, entry in ipairs(spec) do
+    out[i] = {name = entry[1], types = {unpack(entry, 2)}, required = entry.required,
+      default = entry.default ~= nil and written(entry.default) or nil, text = meaning(words, entry[1])}
+  end
+  return out
+end
+
 --- The options of a function: list of {name, types, default (as it is written), required, text}.
 -- in   name; module of its file, nil: unknown; words: the opts part of its docstring; class: whether it is one
 function options.of(name, module, words, class)

@@ -20,7 +20,7 @@ local function wrap(text, first, indent)
   return table.concat(lines, "\n")
 end
 
-local titles = {["in"] = "in", out = "out", opts = "options", init = "init", errs = "errors", from = "source"}
+local titles = {["in"] = "in", out = "out", opts = "options", init = "init", errs = "errors", paper = "source"}
 
 local function add_parts(lines, parts)
   for _, part in ipairs(parts) do

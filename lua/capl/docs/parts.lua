@@ -1,8 +1,8 @@
--- parts.lua: a docstring taken apart: what it is called as, its words, and the labelled parts in, out, opts, init, errs, eg.
+-- parts.lua: a docstring taken apart: what it is called as, its words, and the labelled parts in, out, opts, init, errs, paper, eg.
 -- SPDX-License-Identifier: Apache-2.0
 local parts = {}
 
-local labels = {["in"] = true, out = true, opts = true, init = true, errs = true, eg = true, from = true}
+local labels = {["in"] = true, out = true, opts = true, init = true, errs = true, eg = true, paper = true}
 
 local function trim(text) return (text:gsub("^%s+", ""):gsub("%s+$", "")) end
 
@@ -12,7 +12,7 @@ function parts.read(text)
   local at
   for line in (text .. "\n"):gmatch("(.-)\n") do
     local label, rest = line:match("^(%l+)%s+(.*)$")
-    if label and labels[label] and (label ~= "in" or line:match("^in%s%s+") or at) and (label ~= "from" or line:match("^from%s%s")) then
+    if label and labels[label] and (label ~= "in" or line:match("^in%s%s+") or at) then
       at = {label = label, lines = {rest}}
       out[#out + 1] = at
     elseif at then
@@ -59,10 +59,20 @@ local function written_call(text, name)
   end
 end
 
+local takes_table = {opts = true, given = true, o = true, options = true}
+
 -- Parameters in a line of code: "function Module:train(on)" -> "on".
 local function parameters(line)
   local list = (line or ""):match("function%s*[%w_.:]*%s*(%b())")
   return list and list:sub(2, -2):gsub("%.%.%.", "…")
+end
+
+-- A call of the name anywhere in the words, or that of the name they begin with: "capl.zeros(size, …), and so ones, empty".
+local function text_call(text, last)
+  local own = text:match("%f[%w_][%w_]+[:.]" .. escape(last) .. "(%b())")
+  local first, words = text:match("^[%w_.:]+(%b())([^\n]*)")
+  local named = first and words:match("%f[%w_]" .. escape(last) .. "%f[^%w_]")
+  return own and last .. own or named and last .. first
 end
 
 --- How a name is called: as its docstring writes it, else as its definition says. owner: "x" of a method of tensors.
@@ -72,8 +82,9 @@ function parts.signature(name, read, line, owner)
   local given = parameters(line)
   if not call and given then
     if owner and line:match("function [%w_]+%.") then given = given:gsub("^[%w_]+,?%s*", "") end -- methods.sum(x, dim)
-    call = last .. "(" .. given .. ")"
+    call = last .. (takes_table[given] and "{…}" or "(" .. given .. ")")
   end
+  if not call then call = text_call(read.text, last) end
   if not call then return name end
   local arguments = call:match("([%({].*)$")
   return (owner and owner .. ":" .. last or name) .. arguments

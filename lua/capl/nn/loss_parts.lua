@@ -45,6 +45,7 @@ end
 --- A module that holds the options of a loss function; name without "nn.".
 function parts.module(name, fn, spec)
   local class = classes.class(name, Module)
+  class.runs, class.spec = fn, spec -- for its docstring
   function class:init(...)
     if select("#", ...) > 0 and (type((...)) ~= "table" or core.is_tensor((...))) then
       check.fail("nn." .. name, "options are given by name")

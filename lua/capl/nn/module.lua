@@ -22,6 +22,8 @@ function Module:init(fields)
   for _, name in ipairs(names) do self[name] = fields[name] end
 end
 
+--- What a call of the module computes: model(x) is model:forward(x). Every class of your own has one.
+-- errs state: the class has none
 function Module:forward()
   core.error{code = "state", op = self.__name, message = "the class has no forward method"}
 end

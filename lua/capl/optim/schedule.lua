@@ -56,6 +56,7 @@ function Schedule:state()
   return out
 end
 
+--- Goes on where a state was taken.
 function Schedule:set_state(state)
   for key in pairs(self.memory or {}) do self.memory[key] = state[key] end
   if self.inner then self.inner:set_state(state.inner) end
