@@ -81,7 +81,9 @@ local function see_of(text)
   return out
 end
 
-local function file_of(module) return module and "lua/capl/" .. module:gsub("%.", "/") .. (core.source(module .. ".init") and "/init" or "") .. ".lua" end
+local function file_of(module)
+  return module and "lua/capl/" .. module:gsub("%.", "/") .. (core.source(module .. ".init") and "/init" or "") .. ".lua"
+end
 
 -- Optimisers know their options themselves.
 local function options_of(record, module, value)
@@ -109,7 +111,9 @@ local function read_record(record, place, block, module, line, value)
   local code = line and blocks.of(module).lines[line] or lines[block.last + 1]
   record.parts = read
   local runs = type(value) == "table" and rawget(value, "runs")
-  if runs then read.text = ("The loss %s as a module: %s{…}(…), with the same options.\n"):format(name_of_loss(runs), record.name) .. read.text end
+  if runs then
+    read.text = ("The loss %s as a module: %s{…}(…), with the same options.\n"):format(name_of_loss(runs), record.name) .. read.text
+  end
   record.signature = runs and record.name .. "{…}" or place.name == "optim" and type(value) == "table" and record.name .. "(params, {…})"
     or parts.signature(record.name, read, code, record.kind == "method" and (place.says or place.name) or nil)
   record.text = parts.words(read, record.name)
@@ -232,17 +236,22 @@ local function by_last(name)
   end
 end
 
+-- A library, or an object by its name or that of a variable: ?nn, ?loader, ?opt.
+local function by_place(name)
+  local place = places.find(name) or places.find("capl." .. name) or places.find(places.aliases[name] or "")
+  return place and place_record(place)
+end
+
 local kept = {}
 
 --- What is known of a name: {name, kind, signature, text, summary, options = {{name, types, default, required, text}, …},
 -- example, examples, see, file, parts, members}; nil when there is none of that name.
 function docs.of(name)
   if kept[name] then return kept[name] end
-  local plain = name:gsub("^%s+", ""):gsub("%s+$", ""):gsub("%(%)$", ""):gsub("^capl%.(%l+%.)", function(rest)
-    return places.find(rest:sub(1, -2)) and rest or nil
+  local plain = name:gsub("^%s+", ""):gsub("%s+$", ""):gsub("%(%)$", ""):gsub("^capl%.(%l+%f[.%z])", function(first)
+    return places.library(first) and first or nil
   end)
-  local place = places.find(plain) or places.find((plain:gsub("^capl%.", ""))) or places.find("capl." .. plain)
-  local record = place and place_record(place) or by_path(plain) or by_last(plain)
+  local record = by_place(plain) or by_path(plain) or by_last(plain)
   if record and record.text then kept[name] = record end
   return record
 end
@@ -277,7 +286,8 @@ end
 function docs.name_of(value)
   if core.is_tensor(value) then return "tensor" end
   for _, entry in ipairs(list_all()) do
-    local own = entry.place.methods and entry.place.methods[entry.key] or (not entry.place.modules and members.value(entry.place, entry.key))
+    local place = entry.place
+    local own = place.methods and place.methods[entry.key] or (not place.modules and members.value(place, entry.key)) or nil
     if own ~= nil and own == value and type(value) ~= "string" and type(value) ~= "boolean" then return entry.name end
   end
   for _, place in ipairs(places.libraries) do

@@ -32,7 +32,7 @@ local function find_list(text, name, class)
     end
   end
   local last = name:match("([%w_]+)$")
-  return text:match('Optimizer%.class%("' .. escape(last) .. '",%s*(%b{})') or text:match('elementwise%("' .. escape(last) .. '", "[%w_]+", (%b{})')
+  return text:match('elementwise%("' .. escape(last) .. '", "[%w_]+", (%b{})')
 end
 
 -- {"kernel_size", "whole", "table", default = 3} -> {name, types, default, required}

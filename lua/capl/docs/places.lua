@@ -29,7 +29,8 @@ places.objects = {
   {name = "optimizer", says = "opt", modules = {"optim.optimizer"}, class = "Optimizer", all = true, about = "what every optimiser can do"},
   {name = "loader", modules = {"data.loader"}, class = "Loader", all = true, about = "batches of a source: what data.loader gives"},
   {name = "source", modules = {"data"}, class = "Source", all = true, about = "samples: what data.captcha, data.folder … give"},
-  {name = "world", modules = {"dist.world"}, class = "World", all = true, about = "the ranks that train together: what capl.distributed gives"},
+  {name = "world", modules = {"dist.world"}, class = "World", all = true,
+    about = "the ranks that train together: what capl.distributed gives"},
   {name = "schedule", modules = {"augment.schedule"}, class = "Schedule", about = "a curriculum: what augment.schedule gives",
     only = "at history report state set_state draw"},
   {name = "rate", modules = {"optim.schedule"}, class = "Schedule", about = "rates of a run: what the functions of optim.schedule give",
@@ -61,6 +62,13 @@ places.properties = {"shape", "dtype", "device", "ndim", "grad", "requires_grad"
 
 --- Whether a name of a table is for everybody: what begins with _ is not.
 function places.is_public(name) return type(name) == "string" and not name:match("^_") end
+
+--- The library of a name; nil: none.
+function places.library(name)
+  for _, place in ipairs(places.libraries) do
+    if place.name == name then return place end
+  end
+end
 
 --- The library or object of a name; nil: none.
 function places.find(name)
