@@ -53,11 +53,35 @@ def commands(page):
     return found
 
 
+def anchors(path):
+    """The places that a link may name, as GitHub makes them of headings."""
+    with open(path, encoding="utf-8") as file:
+        headings = re.findall(r"(?m)^#+ (.*)$", re.sub(r"(?ms)^```.*?^```", "", file.read()))
+    return {re.sub(r"[^\w\- ]", "", re.sub(r"\[(.*?)\]\(.*?\)", r"\1", h).replace("\\", "")).lower().replace(" ", "-") for h in headings}
+
+
 def links():
-    for page in PAGES + MORE:
-        for target in re.findall(r"\]\(([^)#]+)\)", read(page)):
-            if not re.match(r"https?:", target) and not os.path.exists(os.path.join(ROOT, os.path.dirname(page), target)):
+    docs = [os.path.relpath(os.path.join(folder, name), ROOT) for folder, _, names in os.walk(os.path.join(ROOT, "docs"))
+            for name in names if name.endswith(".md")]
+    known, seen = {}, 0
+    for page in PAGES + docs:
+        for target, place in re.findall(r"\]\(([^)#\s]*)(?:#([^)\s]+))?\)", re.sub(r"(?ms)^```.*?^```", "", read(page))):
+            if re.match(r"https?:", target):
+                continue
+            path = os.path.normpath(os.path.join(ROOT, os.path.dirname(page), target)) if target else os.path.join(ROOT, page)
+            if not os.path.exists(path):
                 fail(f"{page}: there is no {target}")
+            if place and path.endswith(".md"):
+                if path not in known:
+                    known[path] = anchors(path)
+                if place not in known[path]:
+                    fail(f"{page}: {target} has no heading {place}")
+            seen += 1
+    print(f"ok {seen} links of {len(docs)} pages lead somewhere")
+    for page in docs:
+        if read(page).count("\n") > 1200:
+            fail(f"{page} is longer than 1200 lines")
+    for page in PAGES + MORE:
         if page in PAGES and len(read(page).split("\n")) > LINES:
             fail(f"{page} is longer than {LINES} lines")
         for path in re.findall(r"`((?:docs|scripts|recipes|tests|bench|engine)/[\w./-]+)`", read(page)):

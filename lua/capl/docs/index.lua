@@ -109,7 +109,7 @@ local function read_record(record, place, block, module, line, value)
   local read = parts.read(block.text)
   local lines = blocks.of(block.module).lines
   local code = line and blocks.of(module).lines[line] or lines[block.last + 1]
-  record.parts = read
+  record.parts, record.block = read, block.module .. " " .. block.first
   local runs = type(value) == "table" and rawget(value, "runs")
   if runs then
     read.text = ("The loss %s as a module: %s{…}(…), with the same options.\n"):format(name_of_loss(runs), record.name) .. read.text

@@ -53,7 +53,7 @@ places.objects = {
 
 --- What else an object may be called at the prompt: "x:sum", "model:parameters", "opt:step".
 places.aliases = {
-  x = "tensor", t = "tensor", model = "module", net = "module", Module = "module", ["nn.Module"] = "module", opt = "optimizer",
+  x = "tensor", t = "tensor", model = "module", net = "module", Module = "module", opt = "optimizer",
   Optimizer = "optimizer", train = "loader", val = "loader", batches = "loader", Loader = "loader", capl = "capl", meter = "text_meter",
 }
 
