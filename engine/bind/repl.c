@@ -1,7 +1,8 @@
 /* repl.c -- the prompt: lines from libedit or a pipe, meaning from lua/capl/repl.
 **
-** lua/capl/repl answers three questions: compile(text) -> "more" | nil | function or false, message;
-** run(function) prints what it returns; complete(word) -> text to insert, list to show.
+** lua/capl/repl answers three questions: compile(text, line) -> "more" or a function, line: the number of the text's first line
+** in what is piped, 0 on a terminal; run(function) prints what it returns; complete(text) -> text to insert, list to show,
+** text: all of the statement up to the cursor.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #define _GNU_SOURCE
@@ -9,23 +10,24 @@
 
 #include <ctype.h>
 #include <errno.h>
-#include <histedit.h>
+#include <limits.h>
 #include <locale.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
+#include <wchar.h>
 
 #include "bind.h"
-
-enum { HISTORY_LINES = 5000, PATH_LENGTH = 4096 };
+#include "history.h"
 
 typedef struct {
   lua_State *L;
   capl_repl_options o;
   char *text; /* what was typed since the last complete piece */
+  int line;   /* of a pipe: the number of its first line; 0 on a terminal */
   int errors;
 } repl;
 
@@ -60,7 +62,8 @@ static bool take_line(repl *r, const char *line)
   r->text = longer;
   lua_settop(r->L, 0);
   lua_pushstring(r->L, r->text);
-  if (capl_bind_call_module(r->L, r->o.module, "compile", 1, 1) != 0) {
+  lua_pushinteger(r->L, r->line);
+  if (capl_bind_call_module(r->L, r->o.module, "compile", 2, 1) != 0) {
     show_error(r);
     return true;
   }
@@ -75,12 +78,14 @@ static int run_pipe(repl *r)
 {
   char *line = NULL;
   size_t size = 0;
-  while (!capl_worker_stopped() && getline(&line, &size, stdin) >= 0)
+  for (int number = 1; !capl_worker_stopped() && getline(&line, &size, stdin) >= 0; number++) {
+    if (!r->text) r->line = number;
     if (take_line(r, line)) forget_text(r);
+  }
   free(line);
   if (capl_worker_stopped()) return 128 + capl_worker_stopped();
   if (r->text) {
-    fprintf(stderr, "the input ends in the middle of a statement\n");
+    fprintf(stderr, "the input ends in the middle of the statement that begins in line %d\n", r->line);
     r->errors++;
     forget_text(r);
   }
@@ -96,17 +101,21 @@ static char *prompt(EditLine *editor)
   return current->text ? further : first;
 }
 
-static bool is_word(char c) { return isalnum((unsigned char)c) || c == '_' || c == '.' || c == ':'; }
+/* Pushes the statement so far, up to the cursor. */
+static void push_typed(lua_State *L, EditLine *editor)
+{
+  const LineInfo *info = el_line(editor);
+  lua_pushstring(L, current->text ? current->text : "");
+  lua_pushlstring(L, info->buffer, (size_t)(info->cursor - info->buffer));
+  lua_concat(L, 2);
+}
 
 static unsigned char complete(EditLine *editor, int key)
 {
   (void)key;
   lua_State *L = current->L;
-  const LineInfo *info = el_line(editor);
-  const char *word = info->cursor;
-  while (word > info->buffer && is_word(word[-1])) word--;
   lua_settop(L, 0);
-  lua_pushlstring(L, word, (size_t)(info->cursor - word));
+  push_typed(L, editor);
   if (capl_bind_call_module(L, current->o.module, "complete", 1, 2) != 0) return CC_REFRESH_BEEP;
   const char *insert = lua_tostring(L, -2), *list = lua_tostring(L, -1);
   unsigned char answer = CC_REFRESH_BEEP;
@@ -121,54 +130,60 @@ static unsigned char complete(EditLine *editor, int key)
   return answer;
 }
 
-/* $CAPL_HISTORY, else capl/history below $XDG_STATE_HOME or ~/.local/state; "" for none. */
-static void history_path(char path[PATH_LENGTH])
+/* ---- what is typed ---------------------------------------------------------------------------- */
+
+static volatile sig_atomic_t resized;
+
+static void on_resize(int signal)
 {
-  const char *own = getenv("CAPL_HISTORY"), *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
-  char folder[PATH_LENGTH - 16] = "";
-  path[0] = '\0';
-  if (own) {
-    snprintf(path, PATH_LENGTH, "%s", own);
-    return;
-  }
-  if (state && *state)
-    snprintf(folder, sizeof folder, "%s/capl", state);
-  else if (home && *home)
-    snprintf(folder, sizeof folder, "%s/.local/state/capl", home);
-  if (!*folder) return;
-  for (char *p = folder + 1; *p; p++) {
-    if (*p != '/') continue;
-    *p = '\0';
-    mkdir(folder, 0700);
-    *p = '/';
-  }
-  if (mkdir(folder, 0700) == 0 || errno == EEXIST) snprintf(path, PATH_LENGTH, "%s/history", folder);
+  (void)signal;
+  resized = 1;
 }
 
-static void remember(History *history_list, const char *path, const char *text)
+/* Waits for a key. poll ends for every signal, also for those after which a read goes on: that of a window's new size needs no
+** more than this, so nothing else that reads is disturbed by it. Returns false after Ctrl-C. */
+static bool wait_for_key(EditLine *editor)
 {
-  HistEvent event;
-  char *line = strdup(text);
-  if (!line) return;
-  size_t n = strlen(line);
-  while (n > 0 && isspace((unsigned char)line[n - 1])) line[--n] = '\0';
-  for (char *p = line; *p; p++)
-    if (*p == '\n') *p = ' ';
-  if (n > 0) {
-    history(history_list, &event, H_ENTER, line);
-    if (*path) history(history_list, &event, H_SAVE, path);
+  struct pollfd p = {STDIN_FILENO, POLLIN, 0};
+  while (poll(&p, 1, -1) < 0) {
+    if (errno != EINTR) return true; /* the read that comes next says what is wrong */
+    if (!resized) return false;
+    resized = 0;
+    el_resize(editor);
+    printf("\r\033[J");
+    el_set(editor, EL_REFRESH, NULL);
   }
-  free(line);
+  return true;
 }
 
-static EditLine *open_editor(History *history_list)
+/* For libedit: one character. 1, 0 at the end of input, -1 with errno. */
+static int get_key(EditLine *editor, wchar_t *key)
+{
+  char bytes[MB_LEN_MAX + 1];
+  mbstate_t fresh = {0};
+  for (size_t n = 0; n < sizeof bytes; n++) {
+    if (n == 0 && !wait_for_key(editor)) return errno = EINTR, -1;
+    ssize_t got = read(STDIN_FILENO, bytes + n, 1);
+    if (got <= 0) return (int)got;
+    mbstate_t state = fresh;
+    size_t length = mbrtowc(key, bytes, n + 1, &state);
+    if (length == (size_t)-2) continue; /* more bytes belong to it */
+    if (length == (size_t)-1) *key = L'?';
+    return 1;
+  }
+  *key = L'?';
+  return 1;
+}
+
+static EditLine *open_editor(const capl_history *h)
 {
   EditLine *editor = el_init("capl", stdin, stdout, stderr);
   if (!editor) return NULL;
   el_set(editor, EL_PROMPT, prompt);
   el_set(editor, EL_EDITOR, "emacs");
   el_set(editor, EL_SIGNAL, 0);
-  el_set(editor, EL_HIST, history, history_list);
+  el_set(editor, EL_HIST, history, h->list);
+  el_set(editor, EL_GETCFN, get_key);
   el_set(editor, EL_ADDFN, "capl-complete", "complete a name", complete);
   el_set(editor, EL_BIND, "\t", "capl-complete", NULL);
   el_set(editor, EL_BIND, "^R", "em-inc-search-prev", NULL);
@@ -176,7 +191,7 @@ static EditLine *open_editor(History *history_list)
   return editor;
 }
 
-static void read_lines(repl *r, EditLine *editor, History *history_list, const char *path)
+static void read_lines(repl *r, EditLine *editor, capl_history *h)
 {
   for (;;) {
     int n = 0;
@@ -194,30 +209,35 @@ static void read_lines(repl *r, EditLine *editor, History *history_list, const c
     if (!line || n == 0) break;
     if (!take_line(r, line)) continue;
     if (capl_worker_stopped() == SIGTERM) break;
-    remember(history_list, path, r->text);
+    capl_history_add(h, r->text);
     forget_text(r);
+    if (resized) el_resize(editor); /* while something ran */
+    resized = 0;
   }
   printf("\n");
 }
 
+/* Lines have what the terminal sends while one is being waited for; what runs in between is not disturbed: SA_RESTART. */
+static void watch_size(bool on)
+{
+  struct sigaction action = {.sa_handler = on ? on_resize : SIG_DFL, .sa_flags = CAPL_INTERRUPT_FLAGS | SA_RESTART};
+  sigaction(SIGWINCH, &action, NULL);
+}
+
 static int run_terminal(repl *r)
 {
-  HistEvent event;
-  char path[PATH_LENGTH];
+  capl_history h;
   setlocale(LC_CTYPE, "");
-  history_path(path);
-  History *history_list = history_init();
-  if (!history_list) return 1;
-  history(history_list, &event, H_SETSIZE, HISTORY_LINES);
-  history(history_list, &event, H_SETUNIQUE, 1);
-  if (*path) history(history_list, &event, H_LOAD, path);
-  EditLine *editor = open_editor(history_list);
+  if (!capl_history_open(&h)) return 1;
+  EditLine *editor = open_editor(&h);
   if (editor) {
+    watch_size(true);
     printf("%s\n", r->o.greeting);
-    read_lines(r, editor, history_list, path);
+    read_lines(r, editor, &h);
     el_end(editor);
+    watch_size(false);
   }
-  history_end(history_list);
+  capl_history_close(&h);
   if (capl_worker_stopped()) return 128 + capl_worker_stopped();
   return editor ? 0 : 1;
 }

@@ -20,6 +20,7 @@
 #include "frames.h"
 #include "profile.h"
 #include "program.h"
+#include "prompt.h"
 #include "repl.h"
 #include "sys.h"
 
@@ -301,6 +302,8 @@ static void add_sys(lua_State *L)
   capl_program_add(L);
   capl_profile_push(L);
   lua_setfield(L, -2, "profile");
+  capl_prompt_push(L);
+  lua_setfield(L, -2, "prompt");
   lua_pop(L, 2);
 }
 

@@ -20,7 +20,7 @@ def ask(child, line, answer, what):
 
 def terminal():
     history = os.path.abspath("history")
-    env = dict(os.environ, CAPL_HISTORY=history, TERM="xterm")
+    env = dict(os.environ, CAPL_HISTORY=history, TERM="xterm", NO_COLOR="1")
     child = pexpect.spawn(CAPL, [], timeout=30, encoding="utf-8", env=env, dimensions=(40, 120))
     child.expect_exact("capl> ")
     ask(child, "1 + 2", "3", "expressions print")

@@ -1,12 +1,15 @@
 -- repl: what a line at the prompt means: expression or statement, ?name, printing of values, TAB.
--- engine/bind/repl.c reads the lines.
+-- engine/bind/repl.c reads the lines; show.lua prints, complete.lua answers TAB, globals.lua has the prompt's own names.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
 local scope = require "repl.scope"
-local show = require "repl.show"
+local session = require "repl.session"
+local term = require "repl.term"
 
 local repl = {}
+
+local SLOW = 0.5 -- seconds from which on a line's time is told
 
 local incomplete = {"'<eof>'", "unfinished long string", "unfinished long comment"}
 
@@ -17,37 +20,80 @@ local function is_incomplete(message)
   return false
 end
 
---- What text means.
--- out  "more" when the statement is unfinished; else a function for run(). Other syntax errors are raised.
-function repl.compile(text)
-  local name = text:match("^%s*%?%s*([%w_.:]*)%s*$")
-  if name then
-    return function() core.sys.out(require("repl.help").page(name) .. "\n") end
+local function page(name)
+  return function()
+    local doc = require("repl.globals").doc(name) or require("repl.help").page(name)
+    core.sys.out(doc .. "\n")
   end
+end
+
+-- What is no Lua, but meant for the prompt: ?name; and what other prompts have.
+local function command(text)
+  local name = text:match("^%s*%?%s*([%w_.:]*)%s*$") or text:match("^%s*([%a_][%w_.:]*)%s*%?%s*$")
+  if name then return page(name) end
   if not text:match("%S") then return function() end end
-  local quiet = text:match(";%s*$")
-  local expression = not quiet and core.sys.try_load("return " .. text, "=prompt", scope.environment())
-  if expression then return expression end
-  local statement, message = core.sys.try_load(text, "=prompt", scope.environment())
-  if statement then return statement end
+  if text:match("^%s*%$") then
+    core.error{code = "value", message = "there is no shell behind $ here", hint = "Ctrl-Z leaves for the shell, `fg` comes back"}
+  end
+end
+
+-- A final ; keeps a line from printing; its value is _ all the same.
+local function quietly(fn)
+  local function keep(...)
+    if select("#", ...) > 0 then session.keep(select("#", ...), ...) end
+  end
+  return function() keep(fn()) end
+end
+
+--- What text means.
+-- in   text, line = the number of its first line in what is piped; 0 or nil = on a terminal
+-- out  "more" when the statement is unfinished; else a function for run(). Other syntax errors are raised.
+function repl.compile(text, line)
+  session.begin()
+  local meant = command(text)
+  if meant then return meant end
+  text = text:gsub("^(%s*)=", "%1", 1)
+  local piped = line and line > 0
+  local name, above = piped and "=stdin" or "=prompt", piped and ("\n"):rep(line - 1) or ""
+  local silenced, is_quiet = text:gsub(";%s*$", "")
+  local expression = core.sys.try_load(above .. "return " .. silenced, name, scope.environment())
+  if expression then return is_quiet > 0 and quietly(expression) or expression end
+  local statement, message = core.sys.try_load(above .. text, name, scope.environment())
+  if statement then
+    require("repl.strict").note_locals(text)
+    return statement
+  end
   if is_incomplete(message) then return "more" end
   core.error{code = "lua", message = message}
 end
 
-local function print_values(n, ...)
-  for i = 1, n do core.sys.out(show.value((select(i, ...))) .. "\n") end
-  if n > 0 then core.sys.environment()._ = (...) end
+local function time_text(seconds)
+  if seconds < 60 then return ("%.2f s"):format(seconds) end
+  return ("%d min %02.0f s"):format(math.floor(seconds / 60), seconds % 60)
 end
 
---- Runs a compiled line and prints what it returns; the first value is then called _.
+local function print_values(n, ...)
+  for i = 1, n do core.sys.draw(require("repl.show").value((select(i, ...))) .. "\n") end
+  if n > 0 then session.keep(n, ...) end
+end
+
+--- Runs a compiled line and prints what it returns; the first value is then called _. On a terminal the time of slow ones is
+-- told.
 function repl.run(fn)
-  local function count(...) return print_values(select("#", ...), ...) end
+  local start = core.clock()
+  local function count(...)
+    local seconds = core.clock() - start
+    print_values(select("#", ...), ...)
+    if seconds >= SLOW and core.sys.isatty(1) then core.sys.draw(term.paint("dim", time_text(seconds)) .. "\n") end
+  end
   count(fn())
 end
 
---- What TAB does after word: text to insert (may be ""), and a list to show when there are several ways to go on.
-function repl.complete(word)
-  return require("repl.complete").word(word)
+--- What TAB does behind text, all of the statement up to the cursor: text to insert (may be ""), and a list to show when there are
+-- several ways to go on.
+function repl.complete(text)
+  session.begin()
+  return require("repl.complete").text(text)
 end
 
 return repl
