@@ -72,7 +72,7 @@ def pipe():
     for name, page in zip(names, out.split("----\n")):
         check(page.startswith(name) and len(page.split("\n")) > 2, f"?{name} has a page of its own", page)
     status, out, err = capl(text="for i = 1, 2 do\n")
-    check(status == 1 and "middle of a statement" in err, "an unfinished statement is an error", out + err)
+    check(status == 1 and "middle of the statement that begins in line 1" in err, "an unfinished statement is an error", out + err)
 
 
 def main():
