@@ -46,6 +46,9 @@ void bind_scope_add(capl_handle *h);
 /* Opens a scope, false when they are nested too deep; and closes it: handles made meanwhile are released. */
 bool bind_scope_begin(int *mine);
 void bind_scope_end(int mine);
+/* What is made from now on belongs to no scope that is open; until bind_scope_return with what this gave. */
+int bind_scope_leave_all(void);
+void bind_scope_return(int former);
 
 /* ---- settings of the process (l_misc.c) ------------------------------------------------------ */
 

@@ -264,11 +264,20 @@ static int core_counters(lua_State *L)
   return 1;
 }
 
-/* core.clock() -> seconds from some fixed moment, monotonic */
+static double held_seconds;
+
+/* core.clock() -> seconds from some fixed moment, monotonic; without those for which the run was held */
 static int core_clock(lua_State *L)
 {
-  lua_pushnumber(L, seconds_now());
+  lua_pushnumber(L, seconds_now() - held_seconds);
   return 1;
+}
+
+/* core.clock_held(seconds): the run was held for so long, which does not count. */
+static int core_clock_held(lua_State *L)
+{
+  held_seconds += bind_check_number(L, 1);
+  return 0;
 }
 
 /* core.cpu_clock() -> processor seconds of this process, all threads */
@@ -439,7 +448,7 @@ void bind_open_misc(lua_State *L)
                                        {"memory_limit", core_memory_limit},
                                        {"memory_trim", core_memory_trim},
                                        {"counters", core_counters},
-                                       {"clock", core_clock},
+                                       {"clock", core_clock}, {"clock_held", core_clock_held},
                                        {"cpu_clock", core_cpu_clock},
                                        {"thread_clock", core_thread_clock},
                                        {"version", core_version},

@@ -8,11 +8,20 @@ enum { MAX_SCOPES = 64, MAX_RESULT_DEPTH = 8 };
 
 /* heads[d] starts the list of handles made in scope d and not kept; scopes nest, 0 = none open. */
 static capl_handle heads[MAX_SCOPES];
-static int depth;
+static int depth, base; /* base: those up to it wait, bind_scope_leave_all */
+
+int bind_scope_leave_all(void)
+{
+  int former = base;
+  base = depth;
+  return former;
+}
+
+void bind_scope_return(int former) { base = former; }
 
 void bind_scope_add(capl_handle *h)
 {
-  if (depth == 0) return;
+  if (depth == base) return;
   capl_handle *head = &heads[depth];
   h->previous = head;
   h->next = head->next;

@@ -72,13 +72,15 @@ static bool take_line(repl *r, const char *line)
   return true;
 }
 
+static bool is_over(const repl *r) { return r->o.over && *r->o.over; }
+
 /* ---- piped ----------------------------------------------------------------------------------- */
 
 static int run_pipe(repl *r)
 {
   char *line = NULL;
   size_t size = 0;
-  for (int number = 1; !capl_worker_stopped() && getline(&line, &size, stdin) >= 0; number++) {
+  for (int number = 1; !capl_worker_stopped() && !is_over(r) && getline(&line, &size, stdin) >= 0; number++) {
     if (!r->text) r->line = number;
     if (take_line(r, line)) forget_text(r);
   }
@@ -208,6 +210,7 @@ static void read_lines(repl *r, EditLine *editor, capl_history *h)
     }
     if (!line || n == 0) break;
     if (!take_line(r, line)) continue;
+    if (is_over(r)) return;
     if (capl_worker_stopped() == SIGTERM) break;
     capl_history_add(h, r->text);
     forget_text(r);

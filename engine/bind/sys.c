@@ -74,8 +74,18 @@ static int sys_bar(lua_State *L)
 }
 
 /* A rank prints into a pipe, also where its lines end on a terminal: what started it says so, with the width. */
+static int columns_elsewhere;
+
+int capl_sys_columns(int columns)
+{
+  int former = columns_elsewhere;
+  columns_elsewhere = columns;
+  return former;
+}
+
 static int bar_columns(void)
 {
+  if (columns_elsewhere > 0) return columns_elsewhere;
   const char *columns = getenv("CAPL_BAR");
   return columns ? atoi(columns) : 0;
 }

@@ -15,6 +15,9 @@ void capl_sys_add_processes(lua_State *L);
 /* Takes a progress bar off the terminal; called before anything else is printed. */
 void capl_sys_bar_clear(void);
 
+/* Output goes to a terminal elsewhere, so many columns wide; 0: it does not. -> what was said before */
+int capl_sys_columns(int columns);
+
 /* Leaves the bar where it is and begins a new line; for a signal handler that ends the process. */
 void capl_sys_bar_leave(void);
 

@@ -13,6 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "attach.h"
 #include "base/log.h"
 #include "bind/l_bind.h"
 #include "capl/backend.h"
@@ -300,6 +301,7 @@ static void add_sys(lua_State *L)
   luaL_setfuncs(L, functions, 0);
   capl_frames_add(L);
   capl_program_add(L);
+  capl_attach_add(L);
   capl_profile_push(L);
   lua_setfield(L, -2, "profile");
   capl_prompt_push(L);
@@ -390,6 +392,7 @@ int capl_worker_run(const capl_job *job)
   capl_bind_recipe_folder(L, job->recipe);
   take_signals(L, job->ranks);
   bool prompt = strcmp(job->command, "repl") == 0 && job->argc == 0;
+  if (strcmp(job->command, "run") == 0 && job->rank == 0) capl_attach_open();
   int status = prompt ? capl_repl_run(L, &(capl_repl_options){.verbose = job->verbose}) : run_command(L, job);
   if (job->interactive && !prompt) status = look_around(L, job, status);
   capl_world_leave(status);

@@ -21,6 +21,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "door.h"
 #include "output.h"
 
 /* Seconds: from asking to telling, while it saves, from a failure until the others are told (mpirun does that itself, and
@@ -249,6 +250,7 @@ static void reap(watcher *w)
     if (m->pid <= 0 || m->gone || waitpid(m->pid, &status, WNOHANG) != m->pid) continue;
     note_failure(w, status_of(w, i, status));
     m->gone = true;
+    door_remove(m->pid);
     w->alive--;
   }
 }

@@ -1,0 +1,333 @@
+/* visitor.c -- the run's side of its door: the thread that waits there, and the one visitor it lets in.
+**
+** The thread is the only one that reads from the visitor. It hands one request at a time to the thread that runs Lua, and knows
+** alone when the visitor asks to stop a line, or is gone. What a line prints goes through two pipes and a thread of its own,
+** so that a visitor who dies cannot leave the run in a write.
+** SPDX-License-Identifier: Apache-2.0
+*/
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "door.h"
+
+static struct {
+  int listener;
+  pthread_mutex_t lock;
+  char *description;   /* what '?' gets */
+  void (*interrupt)(void);
+  atomic_bool wanted;  /* a visitor waits, or is inside */
+  atomic_bool running; /* a line of it runs */
+  int fd;              /* of the visitor, -1 = none; the thread closes it, when left says so or nobody is inside */
+  bool inside, left;   /* under lock, like what follows */
+  door_frame hello, request;
+  bool full, gone;     /* a request is there; the visitor is not */
+  int arrived, changed; /* events: for the thread of Lua that a request is there; for this one that something has changed */
+} door = {.listener = -1, .lock = PTHREAD_MUTEX_INITIALIZER, .fd = -1};
+
+static void ring(int event)
+{
+  eventfd_write(event, 1);
+}
+
+static void hush(int event)
+{
+  eventfd_t count;
+  eventfd_read(event, &count);
+}
+
+static bool start_thread(pthread_t *thread, void *(*f)(void *), void *user)
+{
+  sigset_t all, former;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &former);
+  bool started = pthread_create(thread, NULL, f, user) == 0;
+  pthread_sigmask(SIG_SETMASK, &former, NULL);
+  return started;
+}
+
+/* ---- the thread at the door ------------------------------------------------------------------ */
+
+static void forget(door_frame *frame)
+{
+  free(frame->text);
+  *frame = (door_frame){0};
+}
+
+static bool is_same_user(int fd)
+{
+  struct ucred peer;
+  socklen_t n = sizeof peer;
+  return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &n) == 0 && (peer.uid == geteuid() || peer.uid == 0);
+}
+
+static void refuse(int fd, const char *why)
+{
+  door_send(fd, 'b', why, strlen(why));
+  close(fd);
+}
+
+static void tell_who(int fd)
+{
+  pthread_mutex_lock(&door.lock);
+  const char *text = door.description ? door.description : "{}";
+  door_send(fd, '?', text, strlen(text));
+  pthread_mutex_unlock(&door.lock);
+  close(fd);
+}
+
+/* Somebody has come. A first frame that does not arrive soon is none: nobody may keep the door. */
+static void welcome(void)
+{
+  door_frame frame;
+  struct timeval soon = {.tv_sec = 2}, never = {0};
+  int fd = accept4(door.listener, NULL, NULL, SOCK_CLOEXEC);
+  if (fd < 0) return;
+  setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &soon, sizeof soon);
+  setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &soon, sizeof soon);
+  if (!is_same_user(fd) || !door_receive(fd, &frame)) return (void)close(fd);
+  if (frame.kind != 'h') {
+    if (frame.kind == '?') tell_who(fd);
+    else close(fd);
+    return forget(&frame);
+  }
+  if (door.fd >= 0) return forget(&frame), refuse(fd, "somebody is attached to this run already");
+  setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &never, sizeof never);
+  setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &never, sizeof never);
+  pthread_mutex_lock(&door.lock);
+  door.fd = fd;
+  door.hello = frame;
+  door.gone = door.full = door.left = door.inside = false;
+  pthread_mutex_unlock(&door.lock);
+  atomic_store(&door.wanted, true);
+}
+
+/* A frame of the visitor, or its end. */
+static void listen_to_visitor(void)
+{
+  door_frame frame;
+  bool heard = door_receive(door.fd, &frame), stop = !heard;
+  pthread_mutex_lock(&door.lock);
+  if (heard && frame.kind == 'i') {
+    stop = true;
+    forget(&frame);
+  } else if (heard && !door.full) {
+    door.request = frame;
+    door.full = true;
+  } else if (heard) { /* more than one at a time: not our visitor's manners */
+    forget(&frame);
+    heard = false;
+  }
+  if (!heard) door.gone = true;
+  pthread_mutex_unlock(&door.lock);
+  if (stop && atomic_load(&door.running)) door.interrupt();
+  ring(door.arrived);
+}
+
+/* Lets a visitor go who is gone and not inside, or whom the run has let go. */
+static void see_off(void)
+{
+  pthread_mutex_lock(&door.lock);
+  if (door.fd >= 0 && (door.left || (door.gone && !door.inside))) {
+    close(door.fd);
+    door.fd = -1;
+    forget(&door.hello);
+    forget(&door.request);
+    atomic_store(&door.wanted, false);
+  }
+  pthread_mutex_unlock(&door.lock);
+}
+
+static void *stand_at_door(void *user)
+{
+  (void)user;
+  for (;;) {
+    struct pollfd p[] = {{.fd = door.listener, .events = POLLIN}, {.fd = door.changed, .events = POLLIN},
+                         {.fd = door.fd >= 0 && !door.gone ? door.fd : -1, .events = POLLIN}};
+    if (poll(p, 3, -1) <= 0) continue;
+    if (p[1].revents) hush(door.changed);
+    if (p[2].revents) listen_to_visitor();
+    see_off();
+    if (p[0].revents) welcome();
+  }
+  return NULL;
+}
+
+/* ---- opening --------------------------------------------------------------------------------- */
+
+static int listen_at(const char *path)
+{
+  struct sockaddr_un address = {.sun_family = AF_UNIX};
+  memcpy(address.sun_path, path, DOOR_PATH);
+  unlink(path); /* of a process that had this number before */
+  int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (fd >= 0 && bind(fd, (struct sockaddr *)&address, sizeof address) == 0 && listen(fd, 8) == 0) return fd;
+  if (fd >= 0) close(fd);
+  return -1;
+}
+
+bool door_open(void (*interrupt)(void))
+{
+  char path[DOOR_PATH];
+  pthread_t thread;
+  if (!door_path(0, getpid(), true, path) && !door_path(1, getpid(), true, path)) return false;
+  door.interrupt = interrupt;
+  door.arrived = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  door.changed = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  door.listener = listen_at(path);
+  if (door.arrived < 0 || door.changed < 0 || door.listener < 0 || !start_thread(&thread, stand_at_door, NULL)) return false;
+  return pthread_detach(thread), true;
+}
+
+void door_describe(const char *json)
+{
+  pthread_mutex_lock(&door.lock);
+  free(door.description);
+  door.description = strdup(json);
+  pthread_mutex_unlock(&door.lock);
+}
+
+bool door_is_wanted(void) { return atomic_load_explicit(&door.wanted, memory_order_relaxed); }
+
+/* ---- the visit ------------------------------------------------------------------------------- */
+
+const char *door_enter(void)
+{
+  pthread_mutex_lock(&door.lock);
+  bool there = door.fd >= 0 && !door.gone && !door.left && atomic_load(&door.wanted);
+  if (there) door.inside = true;
+  pthread_mutex_unlock(&door.lock);
+  return there ? door.hello.text : NULL;
+}
+
+void door_next(door_frame *frame)
+{
+  *frame = (door_frame){0};
+  for (;;) {
+    pthread_mutex_lock(&door.lock);
+    bool full = door.full, gone = door.gone;
+    if (full) *frame = door.request, door.request = (door_frame){0}, door.full = false;
+    pthread_mutex_unlock(&door.lock);
+    if (full || gone) return;
+    struct pollfd p = {.fd = door.arrived, .events = POLLIN};
+    if (poll(&p, 1, -1) < 0 && errno == EINTR) return (void)(frame->kind = 'i');
+    hush(door.arrived);
+  }
+}
+
+bool door_answer(char kind, const char *text, size_t length) { return door_send(door.fd, kind, text, length); }
+
+void door_leave(const char *why)
+{
+  door_send(door.fd, 'g', why, strlen(why));
+  pthread_mutex_lock(&door.lock);
+  door.left = true;
+  door.inside = false;
+  pthread_mutex_unlock(&door.lock);
+  atomic_store(&door.wanted, false);
+  ring(door.changed);
+}
+
+/* ---- what a line prints ---------------------------------------------------------------------- */
+
+static struct {
+  int from[2]; /* pipes of standard output and error: what this process has written */
+  int kept[2]; /* what those were before */
+  int stop;    /* event: the line is done */
+  bool dead;   /* nobody reads it */
+  pthread_t thread;
+} pump;
+
+/* Hands on what is in a pipe. */
+static void hand_on(int i)
+{
+  char text[16384];
+  for (ssize_t n; (n = read(pump.from[i], text, sizeof text)) > 0;)
+    if (!pump.dead && !door_send(door.fd, i == 0 ? 'o' : 'e', text, (size_t)n)) pump.dead = true;
+}
+
+/* A child that somebody starts may keep the pipes: their end is not waited for, only what was in them when the line was done. */
+static void *carry(void *user)
+{
+  (void)user;
+  for (bool done = false; !done;) {
+    struct pollfd p[] = {{.fd = pump.from[0], .events = POLLIN}, {.fd = pump.from[1], .events = POLLIN},
+                         {.fd = pump.stop, .events = POLLIN}};
+    if (poll(p, 3, -1) < 0) continue;
+    done = p[2].revents != 0;
+    hand_on(0);
+    hand_on(1);
+  }
+  return NULL;
+}
+
+static bool redirect(int i)
+{
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) return false;
+  fcntl(ends[0], F_SETFL, O_NONBLOCK);
+  pump.from[i] = ends[0];
+  pump.kept[i] = fcntl(STDOUT_FILENO + i, F_DUPFD_CLOEXEC, 3);
+  bool done = pump.kept[i] >= 0 && dup2(ends[1], STDOUT_FILENO + i) >= 0;
+  close(ends[1]);
+  return done;
+}
+
+static void put_back(int i)
+{
+  if (pump.kept[i] >= 0) dup2(pump.kept[i], STDOUT_FILENO + i), close(pump.kept[i]);
+  pump.kept[i] = -1;
+}
+
+static void close_pipes(void)
+{
+  for (int i = 0; i < 2; i++) {
+    put_back(i);
+    if (pump.from[i] >= 0) close(pump.from[i]);
+  }
+  if (pump.stop >= 0) close(pump.stop);
+}
+
+static bool begin_pump(void)
+{
+  pump.from[0] = pump.from[1] = pump.kept[0] = pump.kept[1] = -1;
+  pump.dead = false;
+  pump.stop = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  if (pump.stop >= 0 && redirect(0) && redirect(1) && start_thread(&pump.thread, carry, NULL)) return true;
+  close_pipes();
+  return false;
+}
+
+bool door_print_there(bool on)
+{
+  fflush(stdout);
+  fflush(stderr);
+  if (on) {
+    if (!begin_pump()) return false;
+    atomic_store(&door.running, true);
+    pthread_mutex_lock(&door.lock);
+    bool gone = door.gone;
+    pthread_mutex_unlock(&door.lock);
+    if (gone) door.interrupt(); /* it went before anybody could be told */
+    return true;
+  }
+  atomic_store(&door.running, false);
+  put_back(0);
+  put_back(1);
+  ring(pump.stop);
+  pthread_join(pump.thread, NULL);
+  close_pipes();
+  return true;
+}
