@@ -36,6 +36,9 @@ static const capl_command commands[] = {
   /* ---- runs ---- */
   {.name = "runs", .group = "runs", .usage = "capl runs [FOLDER] [--sort=KEY] [--json]", .takes = "folder",
    .help = "lists the runs in runs/ or FOLDER: state, steps, time, best figure"},
+  {.name = "attach", .group = "runs", .usage = "capl attach [RUN|PROCESS]", .takes = "run",
+   .help = "stops a run at the end of its step and gives a prompt inside it: look at tensors, change the rate, train a step, go on; "
+           "alone: lists the runs to attach to"},
   {.name = "monitor", .group = "runs", .usage = "capl monitor [RUN] [--every=SECONDS] [--count=N] [--json]", .takes = "run",
    .help = "shows power, load, memory, temperature and clocks of GPUs and processors as they are, and how runs are going"},
   {.name = "report", .group = "runs", .usage = "capl report RUN|SWEEP [--out=FILE]", .takes = "run",

@@ -52,6 +52,9 @@ static int door_describe_as(lua_State *L) { return door_describe(luaL_checkstrin
 /* door_wanted() -> whether somebody waits to be let in */
 static int door_wanted(lua_State *L) { return lua_pushboolean(L, door_is_wanted()), 1; }
 
+/* door_hurried() -> whether the visitor wants to have what it waits for now */
+static int door_hurried(lua_State *L) { return lua_pushboolean(L, door_is_hurried()), 1; }
+
 /* door_enter() -> the visitor's hello; nil: it has gone again */
 static int door_let_in(lua_State *L) { return lua_pushstring(L, door_enter()), 1; }
 
@@ -237,7 +240,7 @@ static int visit_prompt(lua_State *L)
 void capl_attach_add(lua_State *L)
 {
   static const luaL_Reg functions[] = {
-    {"door_describe", door_describe_as}, {"door_wanted", door_wanted}, {"door_enter", door_let_in}, {"door_next", door_take},
+    {"door_describe", door_describe_as}, {"door_wanted", door_wanted}, {"door_hurried", door_hurried}, {"door_enter", door_let_in}, {"door_next", door_take},
     {"door_answer", door_say}, {"door_run", door_run}, {"door_leave", door_see_off}, {"visit_runs", visit_runs},
     {"visit_begin", visit_begin}, {"visit_send", visit_send}, {"visit_receive", visit_receive}, {"visit_prompt", visit_prompt},
     {NULL, NULL}};

@@ -50,6 +50,8 @@ bool door_path(int which, pid_t pid, bool make, char path[DOOR_PATH]);
 void door_describe(const char *json);
 /* Whether somebody waits to be let in: one relaxed load. */
 bool door_is_wanted(void);
+/* Whether it has asked, between two of its frames, that what it waits for should end, or has gone; until this is asked. */
+bool door_is_hurried(void);
 /* Lets the visitor in. -> its hello, NULL: it has gone again. Borrowed until door_leave. */
 const char *door_enter(void);
 /* Waits for the next frame of the visitor; kind 0: it has gone; EINTR of a signal: kind 'i'. */

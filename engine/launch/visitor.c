@@ -30,6 +30,7 @@ static struct {
   void (*interrupt)(void);
   atomic_bool wanted;  /* a visitor waits, or is inside */
   atomic_bool running; /* a line of it runs */
+  atomic_bool hurried; /* it wanted to stop something while none ran, or is gone */
   int fd;              /* of the visitor, -1 = none; the thread closes it, when left says so or nobody is inside */
   bool inside, left;   /* under lock, like what follows */
   door_frame hello, request;
@@ -110,6 +111,7 @@ static void welcome(void)
   door.fd = fd;
   door.hello = frame;
   door.gone = door.full = door.left = door.inside = false;
+  atomic_store(&door.hurried, false);
   pthread_mutex_unlock(&door.lock);
   atomic_store(&door.wanted, true);
 }
@@ -133,6 +135,7 @@ static void listen_to_visitor(void)
   if (!heard) door.gone = true;
   pthread_mutex_unlock(&door.lock);
   if (stop && atomic_load(&door.running)) door.interrupt();
+  else if (stop) atomic_store(&door.hurried, true);
   ring(door.arrived);
 }
 
@@ -200,6 +203,8 @@ void door_describe(const char *json)
 }
 
 bool door_is_wanted(void) { return atomic_load_explicit(&door.wanted, memory_order_relaxed); }
+
+bool door_is_hurried(void) { return atomic_exchange_explicit(&door.hurried, false, memory_order_relaxed); }
 
 /* ---- the visit ------------------------------------------------------------------------------- */
 

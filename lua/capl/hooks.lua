@@ -16,6 +16,7 @@ local hooks = {
   planned = nil, -- {kind, precision, gigabytes, name} of devices that are not here: what a plan on meta takes them for
   parallel = nil, -- dist.parallel in a world of more than one rank: averages gradients
   reduced = nil, -- true while gradients of a step were averaged over the ranks by somebody else
+  checkpoint = nil, -- the train.Checkpoint of a loop of one's own
   again = nil, -- while a step is being captured: list of {fn, a, b} that its replays have to do in Lua
 }
 

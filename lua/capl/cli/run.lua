@@ -2,6 +2,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
+local attach = require "run.attach"
 local ending = require "report.ending"
 local expect = require "recipe.expect"
 local learning_curve = require "cli.learning_curve"
@@ -33,6 +34,7 @@ local function whole_run(job, words)
   choose_output(words)
   run.on("step", machine.step)
   run.on("step", ranks.step)
+  run.on("step", attach.step)
   run.on("step", expect.check)
   run.on("epoch", ranks.epoch)
   run.on("finish", machine.done)
@@ -43,6 +45,7 @@ local function whole_run(job, words)
     recipe.execute(job, {mode = "run", args = words})
     run.finish()
   end)
+  attach.close(how == "done" and "the run has ended" or how == "error" and "an error has ended the run" or "the run was stopped")
   if how == "error" then ending.failed(err) error(err, 0) end
   if how == "stopped" then ending.stopped() core.sys.stop() end
 end

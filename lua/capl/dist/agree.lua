@@ -31,6 +31,7 @@ function rules.main(all) return all[1] or nil end
 local votes_known = {
   stop = "first", -- the signal that a rank was asked to end by
   seconds = "main", -- the clock
+  visit = "main", -- somebody wants to attach
 }
 
 local Agreement = {}

@@ -12,6 +12,7 @@ local agreed = {
 
 local seconds -- rank 0's clock as of the last exchange
 local stop -- the signal that all ranks end with
+local visit -- whether somebody wants to attach, as of the last exchange
 local parted = false -- this rank goes its own way to its end: nobody is asked any more
 
 local function several()
@@ -116,8 +117,11 @@ end
 
 local function votes()
   local _, signal = asked(agreed.holding or 0)
-  return {stop = signal}
+  return {stop = signal, visit = agreed.wants_visit and agreed.wants_visit()}
 end
+
+--- Whether rank 0 has said at this step that somebody wants to look at the run.
+function agreed.visited() return agreed.has_met and visit or false end
 
 --- Whether there was an exchange at the end of this step, so that another one costs nothing much.
 function agreed.met() return agreed.has_met end
@@ -127,7 +131,7 @@ function agreed.step()
   if not agreed.world() then return end
   local decisions
   decisions, agreed.has_met = require("dist.agree").step(votes)
-  if agreed.has_met then seconds, stop = decisions.seconds, stop or decisions.stop end
+  if agreed.has_met then seconds, stop, visit = decisions.seconds, stop or decisions.stop, decisions.visit end
 end
 
 -- Lets a stop that others were asked for be this process's own.

@@ -197,6 +197,7 @@ local function save_settings()
   end
   must(core.sys.write(run.folder() .. "/settings.json", json.encode(out, true) .. "\n"))
   must(core.sys.write(run.folder() .. "/recipe.lua", run.text or ""))
+  require("run.attach").describe()
 end
 
 -- ---- explicit or auto ----

@@ -6,10 +6,12 @@
 local core = ...
 
 local agreed = require "run.agreed"
+local attach = require "run.attach"
 local check = require "check"
 local exact = require "train.exact"
 local folder = require "train.folder"
 local hooks = require "hooks"
+local loops = require "run.loops"
 local rates = require "train.rates"
 local resume = require "run.resume"
 local run = require "run"
@@ -217,6 +219,8 @@ end
 function Checkpoint:after_step()
   if not self.data then self:facts() end -- as the data are now: a file that goes away later is another matter
   self.step = self.step + 1
+  hooks.checkpoint = self
+  attach.point(loops.own)
   self:between_steps()
 end
 

@@ -133,6 +133,11 @@ function Fit:evaluate_if_due()
   end
 end
 
+-- A run that was stopped between two steps ends with an evaluation like any other.
+function Fit:evaluate_stopped()
+  if self.val_step ~= self.step then self:evaluate_if_due() end
+end
+
 -- ---- steps ----
 
 --- Raises for a loss that is no number.
@@ -146,7 +151,7 @@ function Fit:one_step(batch)
   self.whole = false
   self.parts:tell("before_step", batch)
   local loss, images = self.make_step:run(batch), batch.together or batch.count * ranks_of(self.o.train) -- of all ranks
-  self.step, self.images, self.lr = self.step + 1, self.images + images, self.optimizer.lr
+  self.step, self.images, self.lr, self.loss = self.step + 1, self.images + images, self.optimizer.lr, loss
   local position = self.span:advance(self.step)
   self.optimizer:set_position(position)
   local shown = self.progress:step(batch.count, loss, self.lr, position, batch.together)
@@ -163,6 +168,7 @@ function Fit:one_epoch()
     self:evaluate_if_due()
     if self:over() then return end
     self.parts:tell("between_steps")
+    if self:over() then return self:evaluate_stopped() end
     hold(HOLD)
   end
   if self.step == before and not self.resumed then

@@ -57,6 +57,7 @@ local list = {
   require "train.parts.replicas",
   require "train.parts.scaling",
   require "train.parts.override",
+  require "train.parts.attach", -- behind override, which writes its rates down, and before what saves
   require "train.parts.checkpoint", -- last: it saves what the others have made of a step
   require "train.parts.dry_run", -- after all that write files
 }

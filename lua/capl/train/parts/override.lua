@@ -168,6 +168,15 @@ end
 
 function Override:after_step() settle(self) end
 
+--- Changes the rates as the file would: value, or "recipe" for its own again.
+function Override:set_lr(value)
+  local changes = {}
+  for key, old in pairs(self.now) do changes[key] = old end
+  changes.lr, changes.lr_scale, changes.stop, changes.save = nil, nil, nil, nil
+  if value ~= "recipe" then changes.lr = value end
+  wish(self, changes)
+end
+
 --- Whether somebody asked for a checkpoint since the last call.
 function Override:take_save()
   local wanted = self.save_wanted

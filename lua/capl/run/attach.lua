@@ -1,0 +1,294 @@
+-- attach.lua: `capl attach`: lets a person into a run between two of its steps: a prompt inside it, then it goes on.
+--
+-- A run is held at a point between two steps (of train.fit, of a loop with train.Checkpoint, else behind opt:step). Lines of
+-- the visitor run here. What all ranks have to do (train on, another rate, save) is an order: the line waits as a coroutine,
+-- the order is carried out by every rank at the same step, and the line goes on with what came of it. Time for which a run
+-- is held does not count.
+-- SPDX-License-Identifier: Apache-2.0
+local core = ...
+
+local agreed = require "run.agreed"
+local check = require "check"
+local hooks = require "hooks"
+local json = require "run.json"
+local loops = require "run.loops"
+local run = require "run"
+
+local attach = {
+  held = 0, -- seconds in all
+}
+
+local sys = core.sys
+local visit -- the session of the visitor who is inside, nil = nobody; on rank 0
+local left -- steps until the run is held again, nil = it is not; on every rank
+local at_work = false -- the run is held now
+
+-- ---- orders ----
+
+local ORDER = {} -- marks what a line yields
+
+-- What a line may ask for; each rank does it. loop: of run.loops
+local deeds = {
+  lr = function(loop, order) loop:set_lr(order.value) end,
+  save = function(loop) return loop:save() end,
+  steps = function(_, order) left = order.value end,
+  stop = function() end, -- when nobody is inside any more
+  go = function() end,
+}
+
+-- Whether the run trains on after an order.
+local goes_on = {steps = true, go = true, stop = true}
+
+local function order(what, value)
+  local back = coroutine.yield({mark = ORDER, what = what, value = value})
+  if back.error then core.error(back.error) end
+  return back.value
+end
+
+-- ---- what a visitor can say ----
+
+local words = {}
+
+function words.lr(value)
+  if value == nil then return visit.loop:lr() end
+  if value ~= "recipe" and not (type(value) == "number" and value >= 0 and value < math.huge) then
+    check.fail("lr", ('a number from 0 on expected, or "recipe" for the recipe\'s own, got %s'):format(tostring(value)))
+  end
+  order("lr", value)
+  return visit.loop:lr()
+end
+
+function words.step(n)
+  n = n == nil and 1 or n
+  if type(n) ~= "number" or n < 1 or n % 1 ~= 0 or n > 1e9 then
+    check.fail("step", ("a number of steps from 1 on expected, got %s"):format(tostring(n)))
+  end
+  order("steps", n)
+  return visit.loss
+end
+
+function words.save() return order("save") end
+function words.go() visit.over = {what = "go"} end
+function words.stop() visit.over = {what = "stop"} end
+
+-- ---- a visit ----
+
+local Visit = {}
+Visit.__index = Visit
+
+local told_by_visitor = {TERM = true, COLORTERM = true, NO_COLOR = true, LANG = true, LC_ALL = true, LC_CTYPE = true,
+  KITTY_WINDOW_ID = true, TERM_PROGRAM = true}
+
+-- fn(…) with the visitor's terminal in place of the run's -> what door_run gives
+function Visit:with_terminal(fn, ...)
+  local former = {getenv = sys.getenv, isatty = sys.isatty}
+  local hello = self.hello
+  sys.getenv = function(name)
+    if told_by_visitor[name] then return hello[name] end
+    return former.getenv(name)
+  end
+  sys.isatty = function(fd)
+    if fd == 1 or fd == 2 then return hello.columns > 0 end
+    return false
+  end
+  local results = {sys.door_run(hello.columns, fn, ...)}
+  for name, own in pairs(former) do sys[name] = own end
+  return unpack(results, 1, 4)
+end
+
+function Visit:done(text)
+  self.line = nil
+  sys.door_answer("d", text or "")
+end
+
+-- The text of anything raised, as the program would print it.
+function Visit:fail(err)
+  local _, text = sys.door_run(0, error, err, 0)
+  self:done(text)
+end
+
+-- Lets the line go on. -> an order, when it ends in one
+function Visit:resume(...)
+  local ok, fine, result = self:with_terminal(coroutine.resume, self.line, ...)
+  if not ok then return self:done(fine) end
+  if not fine then return self:fail(result) end
+  if coroutine.status(self.line) ~= "suspended" then
+    self:done()
+    return self.over
+  end
+  if type(result) == "table" and result.mark == ORDER then return result end
+  self:fail("attempt to yield from the prompt")
+end
+
+-- A statement of the visitor, which may not be whole yet.
+function Visit:take(text)
+  local repl = require "repl"
+  local ok, compiled = self:with_terminal(repl.compile, text)
+  if not ok then return self:done(compiled) end
+  if type(compiled) ~= "function" then
+    if compiled == "more" then sys.door_answer("m", "") else self:done() end
+    return nil
+  end
+  self.line = coroutine.create(repl.run)
+  return self:resume(compiled)
+end
+
+function Visit:complete(text)
+  local ok, insert, list = self:with_terminal(require("repl").complete, text)
+  sys.door_answer("t", json.encode{insert = ok and insert or "", list = ok and list or nil})
+end
+
+-- Leaves. -> the last order
+function Visit:leave(what, why)
+  require("repl.frames").leave()
+  sys.door_leave(why)
+  visit = nil
+  return {what = what}
+end
+
+local goodbyes = {go = "the run goes on", stop = "the run ends"}
+
+-- Serves until the run has something to do. -> an order
+function Visit:serve()
+  require("repl.frames").of_waiting()
+  if self.line then
+    self.loss = self.loop:loss() -- here, where the recipe's functions are in sight
+    local wish = self:resume(self.back)
+    if wish then return wish.mark and wish or self:leave(wish.what, goodbyes[wish.what]) end
+  end
+  while true do
+    local wish
+    local kind, text = sys.door_next()
+    if kind == "line" then wish = self:take(text)
+    elseif kind == "complete" then self:complete(text)
+    elseif kind == "stop" then return self:leave("go", "the run was asked to end")
+    else return self:leave("go", goodbyes.go) end
+    if wish then return wish.mark and wish or self:leave(wish.what, goodbyes[wish.what]) end
+  end
+end
+
+local function sound_hello(text)
+  local fine, hello = pcall(core.json_decode, text)
+  if not fine or type(hello) ~= "table" then hello = {} end
+  hello.columns = type(hello.columns) == "number" and hello.columns or 0
+  return hello
+end
+
+-- Lets somebody in. -> the visit; nil: who was there has gone
+local function open(loop)
+  local hello = sys.door_enter()
+  if not hello then return nil end
+  local self = setmetatable({hello = sound_hello(hello), loop = loop}, Visit)
+  local scope = require "repl.scope"
+  for name, fn in pairs(words) do scope.own[name] = fn end
+  sys.door_answer("h", ("%s (process %d) is held at %s"):format(run.path or run.recipe, require("run.process").this().pid, loop:line()))
+  if agreed.world() then
+    sys.door_answer("e", ("note: %d ranks: lr, step, save and stop act on all; what else you change is changed on rank 0 alone\n"):format(
+      agreed.size()))
+  end
+  return self
+end
+
+-- ---- holding ----
+
+local function serve(loop)
+  visit = visit or open(loop)
+  if not visit then return {what = "go"} end
+  visit.loop = loop
+  return visit:serve()
+end
+
+-- What rank 0's visitor wants now, on every rank.
+local function next_order(loop)
+  local wish
+  agreed.by_main("somebody is attached to it", function() wish = serve(loop) end)
+  return agreed.of_main(function() return wish and {what = wish.what, value = wish.value} end)
+end
+
+local function carry_out(loop, wish)
+  local fine, result = pcall(deeds[wish.what], loop, wish)
+  if not visit then
+    if not fine then error(result, 0) end
+    return
+  end
+  visit.back = {value = result}
+  if not fine then
+    visit.back = {error = {code = core.is_error(result) and result.code or "state", path = false,
+      message = tostring(core.is_error(result) and result.message or result), hint = core.is_error(result) and result.hint or nil}}
+  end
+end
+
+local function hold(loop)
+  local began = core.clock()
+  local seed, streams = core.rng()
+  local wish = next_order(loop)
+  carry_out(loop, wish)
+  while not goes_on[wish.what] do
+    wish = next_order(loop)
+    carry_out(loop, wish)
+  end
+  local now_seed = core.rng()
+  if now_seed == seed then core.rng(seed, streams) end -- who looks draws no numbers of the run
+  local seconds = core.clock() - began
+  core.clock_held(seconds)
+  attach.held = attach.held + seconds
+  return wish, seconds
+end
+
+local function hold_now(loop)
+  at_work, left = true, nil
+  local asked = sys.hold and sys.hold(0) -- signals come at once
+  local wish = {what = "go"}
+  local seconds = 0
+  if not asked then wish, seconds = hold(loop) end
+  at_work = false
+  attach.since = (attach.since or 0) + seconds
+  if wish.what ~= "steps" then
+    loop:tell_held(attach.since)
+    attach.since = nil
+  end
+  if wish.what == "stop" then loop:stop() end
+end
+
+-- Whether the run is to be held here.
+local function is_due()
+  if agreed.world() then
+    if left then left = left - 1 end
+    return left == 0 or agreed.visited()
+  end
+  if not left then return sys.door_wanted() end
+  left = left - 1
+  return left == 0 or sys.door_hurried()
+end
+
+--- A point between two steps of a loop; see run/loops.lua.
+function attach.point(loop)
+  if at_work or not sys.door_wanted or not is_due() then return end -- a Lua that loaded the library has no door
+  hold_now(loop)
+end
+
+agreed.wants_visit = function()
+  if not sys.door_wanted then return nil end
+  if left then return sys.door_hurried() or nil end
+  return sys.door_wanted() or nil
+end
+
+-- ---- loops of one's own ----
+
+--- The end of a step at opt:step, where nobody knows a better point.
+function attach.step()
+  if loops.fits == 0 and not hooks.checkpoint then hooks.before_launch(attach.point, loops.own) end
+end
+
+--- What those hear who ask which runs there are.
+function attach.describe()
+  if not sys.door_describe then return end
+  sys.door_describe(json.encode{recipe = run.recipe, folder = run.path, started = sys.date(), here = sys.getenv("PWD")})
+end
+
+--- The run is over: whoever is inside is told.
+function attach.close(why)
+  if visit then visit:leave("go", why) end
+end
+
+return attach

@@ -1,0 +1,97 @@
+-- loops.lua: training loops as somebody who is attached sees them: where they are, their rates, saving, stopping.
+--
+-- A loop has line() -> text, loss() -> number or nil, lr(), set_lr(value or "recipe"), save() -> path, stop(), tell_held(seconds).
+-- That of train.fit is in train/parts/attach.lua; here are those of recipes that write their own.
+-- SPDX-License-Identifier: Apache-2.0
+local core = ...
+
+local hooks = require "hooks"
+local run = require "run"
+
+local loops = {
+  fits = 0, -- train.fit at work
+}
+
+-- ---- rates ----
+
+-- Optimisers of a list, with those of optim.join taken apart.
+local function apart(list)
+  local out = {}
+  for _, opt in ipairs(list) do
+    for _, each in ipairs(opt.optimizers or {opt}) do out[#out + 1] = each end
+  end
+  return out
+end
+
+--- The rate of all groups of optimisers: a number where they are one, else a list.
+function loops.lr_of(list)
+  local rates, differ = {}, false
+  for _, opt in ipairs(apart(list)) do
+    for _, group in ipairs(opt.groups) do
+      rates[#rates + 1] = opt:lr_of(group)
+      differ = differ or rates[#rates] ~= rates[1]
+    end
+  end
+  return differ and rates or rates[1]
+end
+
+--- A number as progress lines show it.
+function loops.rate_text(rate)
+  if type(rate) ~= "table" then return ("%.3g"):format(rate or 0) end
+  local parts = {}
+  for i, each in ipairs(rate) do parts[i] = ("%.3g"):format(each) end
+  return table.concat(parts, ", ")
+end
+
+local Own = {}
+Own.__index = Own
+
+local given = setmetatable({}, {__mode = "k"}) -- rates of groups as the recipe has set them
+
+function Own:lr() return loops.lr_of(run.optimizers) end -- luacheck: no self
+
+function Own:set_lr(value) -- luacheck: no self
+  for _, opt in ipairs(apart(run.optimizers)) do
+    for k, group in ipairs(opt.groups) do
+      if given[group] == nil then given[group] = group.lr end
+      opt:set_lr(value == "recipe" and given[group] or value / (opt.lr_factor or 1), k)
+    end
+  end
+  run.print(("override, step %d: lr = %s (attach)"):format(run.steps, value))
+end
+
+-- ---- where it is ----
+
+-- A scalar that the recipe calls loss.
+function Own:loss() -- luacheck: no self
+  local raw = core.sys.frames_live()
+  for _, frame in ipairs(raw) do
+    local found, value = core.sys.frames_get(raw.thread, frame.depth, "loss")
+    if found and type(value) == "number" then return value end
+    if found and core.is_tensor(value) and not value:is_released() and value:numel() == 1 then return value:item() end
+  end
+end
+
+function Own:line()
+  local loss = self:loss()
+  return ("step %d%s, lr %s"):format(run.steps, loss and (", loss %.4f"):format(loss) or "", loops.rate_text(self:lr()))
+end
+
+function Own:tell_held(seconds) -- luacheck: no self
+  run.print(("held %.0f s by attach, at step %d"):format(seconds, run.steps))
+end
+
+-- ---- the rest ----
+
+function Own:save() -- luacheck: no self
+  if hooks.checkpoint then return hooks.checkpoint:save() end
+  core.error{code = "state", path = false, message = "this loop has no train.Checkpoint, so nobody knows what to save",
+    hint = 'capl.save("weights.safetensors", model:state_dict()) saves weights'}
+end
+
+-- As after Ctrl-C: what saves then saves now.
+function Own:stop() core.sys.signal(2) end -- luacheck: no self
+
+loops.own = setmetatable({}, Own)
+
+return loops

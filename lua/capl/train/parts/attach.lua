@@ -1,0 +1,66 @@
+-- attach.lua: a person's prompt between two steps of train.fit: `capl attach`; run/attach.lua does the rest.
+-- SPDX-License-Identifier: Apache-2.0
+local agreed = require "run.agreed"
+local attach = require "run.attach"
+local loops = require "run.loops"
+local run = require "run"
+
+local Attach = {}
+Attach.__index = Attach
+
+local function new(fit)
+  if run.mode ~= "run" then return nil end
+  return setmetatable({fit = fit}, Attach)
+end
+
+function Attach:begin() -- luacheck: no self
+  loops.fits = loops.fits + 1
+end
+
+function Attach:close() -- luacheck: no self
+  loops.fits = math.max(loops.fits - 1, 0)
+end
+
+function Attach:between_steps() attach.point(self) end
+
+function Attach:finish(result) result.held_seconds = self.seconds end
+
+Attach.stopped = Attach.finish
+
+-- ---- as run/loops.lua says ----
+
+function Attach:loss() return self.fit.loss and self.fit.loss:item() end
+
+function Attach:lr() return loops.lr_of{self.fit.optimizer} end
+
+function Attach:line()
+  local fit = self.fit
+  local steps = fit.span.steps and ("/%d"):format(fit.span.steps) or ""
+  local val = fit.progress.note and ", " .. fit.progress.note or ""
+  return ("step %d%s, loss %.4f, lr %s%s"):format(fit.step, steps, self:loss(), loops.rate_text(self:lr()), val)
+end
+
+function Attach:set_lr(value)
+  local override = self.fit.parts:get("override")
+  if override then override:set_lr(value) else loops.own:set_lr(value) end
+end
+
+--- The newest of the run's checkpoints, made now.
+function Attach:save()
+  local part = self.fit.parts:get("checkpoint")
+  if part then return part:save_now() end
+  agreed.by_main("saving the model", function() self.fit:save_model("attach.capl") end)
+  return self.fit:path("attach.capl")
+end
+
+function Attach:stop() self.fit:stop("stopped", "stopped by attach") end
+
+function Attach:tell_held(seconds)
+  local text = ("held %.0f s by attach"):format(seconds)
+  self.seconds = (self.seconds or 0) + seconds
+  run.print(("%s, at step %d"):format(text, self.fit.step))
+  self.fit.record:event(self.fit:at(), text)
+  agreed.hold(60)
+end
+
+return {name = "attach", new = new}
