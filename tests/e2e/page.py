@@ -115,7 +115,8 @@ class Page:
         text = "".join(f"{line}\nprint('{MARK}')\n" for _, line, _ in (step for _, step in asked))
         done = subprocess.run([CAPL], input=text, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60,
                               env={**os.environ, "COLUMNS": "100"}, check=False)
-        given = [part.strip("\n").split("\n") for part in done.stdout.split(MARK + "\n")]
+        plain = re.sub(r"(?m)^(?:stdin|prompt):\d+: ", "", done.stdout)  # where in the input a line stands
+        given = [part.strip("\n").split("\n") for part in plain.split(MARK + "\n")]
         check(len(given) == len(asked) + 1, f"{self.name}: every line at the prompt is answered", done.stdout[-800:])
         for (block, step), answer in zip(asked, given):
             self.fresh.setdefault(block.at, []).append((step[1], answer))
