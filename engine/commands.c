@@ -7,6 +7,12 @@
 
 /* Each has a module lua/capl/cli/NAME.lua, with _ for -. */
 static const capl_command commands[] = {
+  /* ---- begin ---- */
+  {.name = "new", .group = "begin", .usage = "capl new NAME [--data=SOURCE] [--from=RECIPE]", .takes = "name",
+   .help = "writes NAME.lua, a recipe to begin with: for drawn captchas, for your own, or a copy"},
+  {.name = "list", .group = "begin", .usage = "capl list [NAME] [--json]", .takes = "shipped",
+   .help = "lists the recipes that come with capl: what each is for and what it reaches"},
+
   /* ---- train ---- */
   {.name = "run", .group = "train", .usage = "capl RECIPE [--key=value…]", .takes = "recipe", .recipe = RECIPE_NEEDED, .ranks = RANKS_STARTS,
    .help = "trains: runs a recipe, a whole experiment in one file; --help lists its settings"},

@@ -1,0 +1,191 @@
+-- starter.lua: the recipes that `capl new` writes: one for drawn captchas, one for a folder of images.
+--
+-- Each is a whole experiment that runs as it is, with one network, one optimiser and few settings: to be read and changed.
+-- @NAME@ is the recipe's name, @FILE@ its file, @DATA@ the images, @CHECK@ the version of the recipe language.
+-- SPDX-License-Identifier: Apache-2.0
+local starter = {}
+
+local head = [[
+--- capl: @VERSION@
+--- needs: minutes=60@READ@
+]]
+
+local settings_end = [[
+  seed = 42, -- the same seed gives the same run
+  presets = { -- capl @FILE@ --preset=try
+    try = {max_time = "20s"},
+  },
+}
+capl.manual_seed(p.seed)
+]]
+
+local blocks = [[
+
+-- ---- network ----
+
+-- A convolution; stride 2 halves the image.
+local function block(inputs, outputs, stride)
+  return nn.Sequential {
+    nn.Conv2d(inputs, outputs, 3, {stride = stride, padding = 1, bias = false}),
+    nn.BatchNorm2d(outputs),
+    nn.ReLU(),
+  }
+end
+]]
+
+local optimizer = [[
+
+-- ---- optimizer ----
+
+-- The rate rises for some steps and falls to 0 along a cosine: total = "run" is however long the run will be.
+local rate = optim.schedule.warmup_cosine {lr = p.lr, warmup = 50, total = "run"}
+local opt = optim.AdamW(model:parameters(), {lr = rate, weight_decay = 0.01})
+
+-- ---- training ----
+
+-- Evaluates, keeps the best weights, writes runs/@NAME@ with best.capl, its figures and report.html. A loop of your own is as
+-- good: docs/training.md shows one.
+train.fit {
+  model = model, train = images, val = val, test = test, optimizer = opt,
+  precision = p.precision, max_time = p.max_time,
+  loss = function(output, batch)
+]]
+
+starter.drawn = head .. [[
+-- @NAME@: reads captchas of 4 characters, which the generator draws while it trains.
+--
+-- data      drawn, never the same image twice; no files needed. Your own captchas: capl new mine --data=DIR
+-- network   six convolutions and a large linear layer, one classifier for each position of the text
+-- expected  (write here what you have seen, and on which machine)
+-- run       capl @FILE@ [--max_time=5m]
+
+-- Each setting is an option: capl @FILE@ --lr=0.002. The comments are what capl @FILE@ --help prints.
+local p = capl.params {
+  max_time = "2m", -- such as 90s or 2h: training ends then
+  batch = 64, -- images per step
+  lr = 2e-3, -- highest learning rate
+  style = "lepture", -- of the generator: capl generate --help lists them
+  charset = "0-9A-Z", -- what the captchas are made of
+  length = 4, -- characters per captcha
+  dropout = 0.2, -- before the classifier
+  precision = "auto", -- fp32, bf16, on a GPU also fp16 and tf32, or auto: the fastest here
+]] .. settings_end .. [[
+
+-- ---- data ----
+
+-- count images that are always the same; without a count new ones at every step
+local function captchas(seed, count)
+  return data.captcha {
+    preset = p.style, charset = p.charset, length = p.length, width = 160, height = 60,
+    seed = seed, count = count, fixed = count ~= nil,
+  }
+end
+
+local function loader(role, source, batch)
+  return data.loader {source = source, role = role, batch = batch, normalize = "standardize"}
+end
+
+local images = loader("train", captchas(p.seed), p.batch)
+local val = loader("val", captchas(p.seed + 1, 500), 100) -- draws the curve, chooses the best weights
+local test = loader("test", captchas(p.seed + 2, 2000), 100) -- looked at once, for the last figure
+local K = #images.charset -- classes: 0-9A-Z are 36
+]] .. blocks .. [[
+
+local model = nn.Sequential {
+  block(1, 16, 2), -- 30x80
+  block(16, 32, 2), -- 15x40
+  block(32, 32, 1),
+  block(32, 64, 2), -- 8x20
+  block(64, 64, 1),
+  block(64, 128, 2), -- 4x10
+  nn.Flatten(),
+  nn.Dropout(p.dropout),
+  nn.Linear(128 * 4 * 10, p.length * K),
+  nn.Unflatten(2, {p.length, K}), -- (N, length, K): a row of scores for each character
+}
+capl.model(model, {output = "text", charset = images.charset, length = p.length})
+]] .. optimizer .. [[
+    return nn.cross_entropy(output:view(-1, K), batch.target:view(-1))
+  end,
+}
+]]
+
+starter.folder = head .. [[
+-- @NAME@: learns to read the captchas in @DATA@.
+--
+-- data      images whose names hold their text (A1B2_17.png), a list of files or a database. How names hold texts, the
+--           characters, lengths and sizes are found and printed: capl data stat @WORD@ shows them, too
+-- network   five convolutions, one column of features per 4 px, a bidirectional LSTM, CTC: texts of any length
+-- expected  (write here what you have seen, and on which machine)
+-- run       capl @FILE@ [--max_time=9m]
+
+-- Each setting is an option: capl @FILE@ --lr=0.002. The comments are what capl @FILE@ --help prints.
+local p = capl.params {
+  data = @DATA_TEXT@, -- folder, list or database of captchas
+  label = "auto", -- Lua pattern whose capture in a file's name is its text; auto: found among the usual ones
+  max_time = "5m", -- such as 90s or 2h: training ends then
+  batch = 32, -- images per step
+  lr = 2e-3, -- highest learning rate
+  augment = "captcha", -- how training images are distorted; none: not at all
+  precision = "auto", -- fp32, bf16, on a GPU also fp16 and tf32, or auto: the fastest here
+]] .. settings_end .. [[
+
+-- ---- data ----
+
+local found = data.explore(p.data, {label = p.label}) -- prints what there is
+local all = data.open(p.data, {
+  label = found.label, charset = "auto", length = "auto", channels = found.suggested.channels,
+  height = found.suggested.height, widths = found.suggested.widths,
+})
+local parts = {}
+parts.train, parts.val, parts.test = data.split(all, {val = 0.1, test = 0.1}) -- which share no image
+
+local function loader(role, batch)
+  return data.loader {
+    source = parts[role], role = role, batch = batch, normalize = "standardize",
+    augment = role == "train" and p.augment ~= "none" and p.augment or nil,
+  }
+end
+
+local images, val, test = loader("train", p.batch), loader("val", 100), loader("test", 100)
+local K = #images.charset + 1 -- classes; the last one is CTC's blank
+]] .. blocks .. [[
+
+local Crnn = nn.class("Crnn")
+
+function Crnn:init(channels, height)
+  self.features = nn.Sequential {
+    block(channels, 32, 2), -- half the height, half the width
+    block(32, 48, 2), -- a quarter
+    block(48, 96, {2, 1}), -- from here on only the height
+    block(96, 128, {2, 1}),
+  }
+  for _ = 1, 4 do height = math.floor((height + 1) / 2) end
+  self.columns = nn.Sequential { -- one row: what a column holds
+    nn.Conv2d(128, 160, {height, 1}, {bias = false}), nn.BatchNorm2d(160), nn.ReLU(),
+  }
+  self.sequence = nn.LSTM(160, 128, {bidirectional = true, batch_first = true})
+  self.read = nn.Linear(256, K)
+end
+
+function Crnn:forward(x)
+  x = self.columns(self.features(x)) -- (N,C,1,T)
+  x = self.sequence(x:squeeze(3):transpose(2, 3)) -- (N,T,256)
+  return self.read(x) -- (N,T,K)
+end
+
+local model = Crnn(found.suggested.channels, all:height())
+capl.model(model, {output = "text", charset = images.charset, decoding = "ctc"})
+]] .. optimizer .. [[
+    local log_probs = output:transpose(1, 2):log_softmax(-1) -- (T,N,K)
+    return nn.ctc_loss(log_probs, batch.target, output:size(2), batch.target_length, {blank = K - 1})
+  end,
+}
+]]
+
+--- The text of a starter. words: {NAME, FILE, VERSION, DATA, …} for @NAME@ and its like
+function starter.text(kind, words)
+  return (starter[kind]:gsub("@(%u[%u_]*)@", function(key) return words[key] or "" end))
+end
+
+return starter
