@@ -4,7 +4,8 @@ local docs = require "params.docs"
 
 local about = {}
 
---- Parts of a recipe's text: {purpose = its first sentence or two, parts = {{name, text}}, needs = "minutes=30 …" or nil, page = all lines}.
+--- What a recipe's text says: {purpose = its first sentences, parts = {{name, text}}, needs = "minutes=30 …" or nil, page = all
+-- lines}.
 function about.of(text)
   local page = docs.page(text)
   local purpose, parts, current = {}, {}, nil

@@ -22,14 +22,16 @@ local run = require "run"
 local spec = {
   {name = "steps", type = "number", doc = "steps that are measured (20; with --augment 100; with --ab 10 in each round)"},
   {name = "warmup", type = "number", doc = "steps before them (5; with --augment 10)"},
-  {name = "ab", type = "text", doc = "KEY=A,B: compares the recipe with these values of a setting, in turn; several: all combinations"},
+  {name = "ab", type = "text", value = "KEY=A,B", many = true,
+    doc = "KEY=A,B: compares the recipe with these values of a setting, in turn; several: all combinations"},
   {name = "rounds", type = "number", default = 10, doc = "with --ab: turns of each"},
   {name = "augment", type = "flag", default = false, doc = "only the making of training batches: by 16, 8, 4, 1 threads and the device"},
   {name = "ops", type = "flag", default = false, doc = "time, bytes and share of the floor by operation and layer"},
   {name = "logging", type = "flag", default = false, doc = "what telling and writing cost a step, in a whole run of the recipe"},
   {name = "json", type = "flag", default = false, doc = "one JSON object instead of the table"},
   {name = "fixed", type = "flag", default = false, doc = "the same batch in every step: leaves out the cost of data"},
-  {name = "precision", type = "text", doc = "the recipe's own setting, as every other --key=value"},
+  {name = "precision", type = "text", value = "TYPE", open = true, choices = {"auto", "fp32", "bf16", "fp16", "tf32"},
+    doc = "the recipe's own setting, as every other --key=value"},
   {name = "batch", type = "number", doc = "likewise; settings that are named like options of bench stand behind a word of their own: --"},
 }
 
@@ -92,38 +94,10 @@ local function print_figures(f)
   core.sys.out("  " .. hardware_text(f.hardware) .. "\n")
 end
 
--- The words without those of --ab, of which there may be several, each in one word or in two; and those.
-local function split_ab(words)
-  local asked, others, i = {}, {}, 1
-  while i <= #words do
-    if words[i] == "--ab" and words[i + 1] and words[i + 1]:sub(1, 2) ~= "--" then
-      asked[#asked + 1], i = words[i + 1], i + 1
-    elseif words[i]:match("^%-%-ab=") then
-      asked[#asked + 1] = words[i]:match("^%-%-ab=(.*)$")
-    else
-      others[#others + 1] = words[i]
-    end
-    i = i + 1
-  end
-  return asked, others
-end
-
--- Words behind "--" are the recipe's own, also those that bench has by the same name.
-local function split_own(words)
-  local mine, own, passed = {}, {}, false
-  for _, word in ipairs(words) do
-    local list = passed and own or mine
-    if word == "--" and not passed then passed = true else list[#list + 1] = word end
-  end
-  return mine, own
-end
-
 local function main(job)
   if not job.recipe then return require("cli.bench_dist").run(job) end
-  local mine, own = split_own(job.args)
-  local asked, given = split_ab(mine)
-  local o, words, rest = options.read(given, spec, {command = "bench", rest = true})
-  for _, word in ipairs(own) do rest[#rest + 1] = word end
+  local o, words, rest = options.read(job.args, spec, {command = "bench", rest = true})
+  local asked = o.ab or {}
   if words[1] then core.error{code = "value", message = ("'%s' is no option; write --key=value"):format(words[1])} end
   o.steps, o.warmup = o.steps or o.augment and 100 or asked[1] and 10 or 20, o.warmup or o.augment and 10 or 5
   if o.steps < 1 or o.warmup < 1 then core.error{code = "value", message = "--steps and --warmup are at least 1"} end

@@ -13,7 +13,8 @@ local SIZES = {4, 1024, 65536, 1e6, 8e6, 20e6, 76.3e6} -- bytes; the last: gradi
 local LEAST, MOST, BUDGET = 5, 200, 0.2 -- rounds of a size, and the seconds they should take in all
 
 local own = {
-  {name = "device", type = "text", doc = "auto, cpu, cuda: where the tensors are (auto)"},
+  {name = "device", type = "text", value = "DEVICE", open = true, choices = {"auto", "cpu", "cuda"},
+    doc = "auto, cpu, cuda: where the tensors are (auto)"},
   {name = "json", type = "flag", default = false, doc = "one JSON object instead of the table"},
   {name = "simulate", type = "flag", default = false, doc = "what a training step would cost on 1, 2, 4 … ranks; nothing is trained"},
 }

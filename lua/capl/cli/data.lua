@@ -10,13 +10,15 @@ local files = require "data.files"
 local options = require "cli.options"
 
 local spec = {
-  {name = "val", type = "text", doc = "check: a second set, which shares no image with the first"},
-  {name = "out", type = "text", doc = "pack: folder of the LMDB database to write"},
-  {name = "charset", type = "text", doc = "check: characters that labels may have, ranges allowed"},
+  {name = "val", type = "text", value = "SOURCE", doc = "check: a second set, which shares no image with the first"},
+  {name = "out", type = "text", value = "DIR", doc = "pack: folder of the LMDB database to write"},
+  {name = "charset", type = "text", value = "CHARS", doc = "check: characters that labels may have, ranges allowed"},
   {name = "length", type = "number", from = 1, to = 32, doc = "check: characters that labels have at most (32)"},
-  {name = "label", type = "text", doc = "folders: Lua pattern whose capture in a file's name is its text, folder, auto or none (^(.-)_)"},
+  {name = "label", type = "text", value = "RULE",
+    doc = "folders: Lua pattern whose capture in a file's name is its text, folder, auto or none (^(.-)_)"},
   {name = "show", type = "number", from = 0, default = 5, doc = "check: examples of each kind that are shown"},
-  {name = "threads", type = "number", from = 1, to = 256, default = core.sys.cpus(), doc = "that read files"},
+  {name = "threads", type = "number", from = 1, to = 256, default = core.sys.cpus(), default_doc = "one per processor",
+    doc = "that read files"},
 }
 
 local function fail(message, hint) core.error{code = "value", message = message, hint = hint} end

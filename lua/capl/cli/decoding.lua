@@ -8,12 +8,12 @@ local BEAM = 16
 
 --- For a command's list of options.
 decoding.options = {
-  {name = "decode", type = "text",
+  {name = "decode", type = "text", value = "WAY", open = true, choices = {"greedy", "beam"},
     doc = "of CTC models: greedy, or beam: the most probable text instead of the most probable path (greedy)"},
   {name = "beam", type = "number", from = 1, to = 4096,
     doc = ("texts that a beam search goes on with; it implies --decode=beam (%d)"):format(BEAM)},
-  {name = "chars", type = "text", doc = "only these characters of the charset, such as 0-9"},
-  {name = "length", type = "text", doc = "of CTC models: only texts of so many characters, 4 or 4-6"},
+  {name = "chars", type = "text", value = "CHARS", doc = "only these characters of the charset, such as 0-9"},
+  {name = "length", type = "text", value = "N..M", doc = "of CTC models: only texts of so many characters, 4 or 4-6"},
 }
 
 local function fail(message) core.error{code = "value", message = message} end

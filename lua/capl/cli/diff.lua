@@ -13,7 +13,8 @@ local screen = require "report.screen"
 local value = require "report.value"
 
 local spec = {
-  {name = "out", type = "text", doc = "file for the picture of the curves (diff-A-B.png beside the first run); none for no picture"},
+  {name = "out", type = "text", value = "FILE",
+    doc = "file for the picture of the curves (diff-A-B.png beside the first run); none for no picture"},
   {name = "json", type = "flag", default = false, doc = "one JSON object instead of lines"},
 }
 

@@ -7,7 +7,7 @@ local json = require "run.json"
 local options = require "cli.options"
 
 local spec = {
-  {name = "write", type = "text", doc = "writes a page for each library and kind of object into this folder"},
+  {name = "write", type = "text", value = "DIR", doc = "writes a page for each library and kind of object into this folder"},
   {name = "json", type = "flag", default = false, doc = "all names, or the one that is given, as a JSON list, for editors"},
 }
 

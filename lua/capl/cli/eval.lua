@@ -12,12 +12,16 @@ local evaluation = require "train.evaluation"
 local text_meter = require "meter.text"
 
 local spec = decoding.add_to {
-  {name = "data", type = "text", required = true, doc = "folder of PNG and JPEG files, searched below too; a list or an LMDB database"},
-  {name = "label", type = "text", doc = "of folders: Lua pattern whose capture in a file name is the text, or auto (^(.-)_; CTC: auto)"},
-  {name = "errors", type = "text", doc = "file for a list of the wrong ones: path, truth, text, confidence"},
-  {name = "out", type = "text", doc = "folder for evaluation.json, samples.png and confusion.png"},
-  {name = "device", type = "text", default = "cpu", doc = "cpu, cuda, cuda:1 or auto: a GPU where there is one that works"},
-  {name = "precision", type = "text", default = "auto", doc = "auto, fp32 or bf16"},
+  {name = "data", type = "text", value = "SOURCE", required = true,
+    doc = "folder of PNG and JPEG files, searched below too; a list or an LMDB database"},
+  {name = "label", type = "text", value = "PATTERN",
+    doc = "of folders: Lua pattern whose capture in a file name is the text, or auto (^(.-)_; CTC: auto)"},
+  {name = "errors", type = "text", value = "FILE", doc = "file for a list of the wrong ones: path, truth, text, confidence"},
+  {name = "out", type = "text", value = "DIR", doc = "folder for evaluation.json, samples.png and confusion.png"},
+  {name = "device", type = "text", value = "DEVICE", open = true, choices = {"cpu", "cuda", "auto"}, default = "cpu",
+    doc = "cpu, cuda, cuda:1 or auto: a GPU where there is one that works"},
+  {name = "precision", type = "text", value = "TYPE", open = true, choices = {"auto", "fp32", "bf16"}, default = "auto",
+    doc = "auto, fp32 or bf16"},
   {name = "json", type = "flag", default = false, doc = "one JSON object instead of lines"},
 }
 

@@ -8,25 +8,27 @@ local options = require "cli.options"
 local scenes = require "cli.generate_scenes"
 
 local spec = {
-  {name = "out", type = "text", doc = "folder for the images; made when it is missing; of pm25 a CSV file"},
-  {name = "verify", type = "text", doc = "folder of images that are drawn again and compared, by its manifest.json"},
-  {name = "format", type = "text", default = "png", doc = "png: a folder of files named by their text; lmdb: a database"},
-  {name = "preset", type = "text", default = "lepture", doc = "style of the images"},
+  {name = "out", type = "text", value = "DIR", doc = "folder for the images; made when it is missing; of pm25 a CSV file"},
+  {name = "verify", type = "text", value = "DIR", doc = "folder of images that are drawn again and compared, by its manifest.json"},
+  {name = "format", type = "text", value = "FORMAT", open = true, choices = {"png", "lmdb"}, default = "png",
+    doc = "png: a folder of files named by their text; lmdb: a database"},
+  {name = "preset", type = "text", value = "STYLE", default = "lepture", doc = "style of the images"},
   {name = "n", type = "number", from = 1, to = 2 ^ 32 - 1, default = 1000, doc = "images"},
   {name = "seed", type = "number", from = 0, to = 2 ^ 53, default = 1, doc = "the same seed gives the same images"},
-  {name = "charset", type = "text", doc = "characters, ranges allowed; else the preset's"},
-  {name = "length", type = "text", doc = "characters per image, 6 or 4..8; else the preset's"},
+  {name = "charset", type = "text", value = "CHARS", doc = "characters, ranges allowed; else the preset's"},
+  {name = "length", type = "text", value = "N..M", doc = "characters per image, 6 or 4..8; else the preset's"},
   {name = "width", type = "number", doc = "px; else the preset's, of texts of several lengths in proportion to each"},
   {name = "height", type = "number", doc = "px; else the preset's"},
-  {name = "font", type = "text", doc = "TrueType file, or several with commas between; else the preset's"},
+  {name = "font", type = "text", value = "FILE", doc = "TrueType file, or several with commas between; else the preset's"},
   {name = "days", type = "number", doc = "of the preset pm25, a table of days (3653)"},
-  {name = "workers", type = "number", from = 0, to = 1024, default = core.sys.cpus(), doc = "threads"},
+  {name = "workers", type = "number", from = 0, to = 1024, default = core.sys.cpus(), default_doc = "one per processor", doc = "threads"},
 }
 
 -- What only some presets have.
 local styles = data.style_options()
 for _, option in ipairs(styles) do
-  spec[#spec + 1] = {name = option.name, type = "text", doc = ("%s; for %s"):format(option.doc, table.concat(option.presets, ", "))}
+  spec[#spec + 1] = {name = option.name, type = "text", value = "VALUE",
+    doc = ("%s; for %s"):format(option.doc, table.concat(option.presets, ", "))}
 end
 
 --- "6" -> {6, 6}; "4..8" -> {4, 8}

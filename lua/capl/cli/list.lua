@@ -87,7 +87,8 @@ end
 local function print_one(word, recipe, as_json)
   if not recipe then
     local _, near = list.find(word)
-    core.error{code = "value", message = ("no recipe '%s' comes with the program%s"):format(word, near and "; did you mean '" .. near .. "'?" or ""),
+    core.error{code = "value",
+      message = ("no recipe '%s' comes with the program%s"):format(word, near and "; did you mean '" .. near .. "'?" or ""),
       hint = "'capl list' names them"}
   end
   if as_json then return core.sys.out(json.encode(as_object(recipe)) .. "\n") end

@@ -17,7 +17,7 @@ local spec = {
   {name = "min_lr", type = "number", default = 1e-6, doc = "the first rate"},
   {name = "max_lr", type = "number", default = 10, doc = "the last one"},
   {name = "steps", type = "number", default = 100, doc = "steps from one to the other"},
-  {name = "out", type = "text", default = "lr.png", doc = "picture of the losses"},
+  {name = "out", type = "text", value = "FILE", default = "lr.png", doc = "picture of the losses"},
   {name = "json", type = "flag", default = false, doc = "one JSON object instead of lines"},
 }
 

@@ -9,7 +9,8 @@ local starter = require "cli.starter"
 
 local spec = {
   {name = "data", type = "text", value = "SOURCE", doc = "folder of your captchas, a list of files or a database; else they are drawn"},
-  {name = "from", type = "text", value = "RECIPE", doc = "a recipe that is copied, such as captcha (capl list) or a file, instead of the short one"},
+  {name = "from", type = "text", value = "RECIPE",
+    doc = "a recipe that is copied, such as captcha (capl list) or a file, instead of the short one"},
 }
 
 local function fail(message, hint) core.error{code = "value", message = message, hint = hint} end
@@ -23,7 +24,9 @@ local function check_name(word)
   if not name:match("^[%w_][%w_%-]*$") then
     fail(("'%s' is no name for a recipe: letters, digits, _ and -"):format(word), "a name such as my_captchas")
   end
-  if page.find(name) then fail(("'%s' is a command of capl; 'capl %s' would not run your recipe"):format(name, name), "give it another name") end
+  if page.find(name) then
+    fail(("'%s' is a command of capl; 'capl %s' would not run your recipe"):format(name, name), "give it another name")
+  end
   return name
 end
 
@@ -69,7 +72,8 @@ local function source_text(word)
   end
   local found, near = list.find(word)
   if found then return found.text, found.path end
-  fail(("there is no recipe '%s'%s"):format(word, near and "; did you mean '" .. near .. "'?" or ""), "'capl list' names those that come with capl")
+  fail(("there is no recipe '%s'%s"):format(word, near and "; did you mean '" .. near .. "'?" or ""),
+    "'capl list' names those that come with capl")
 end
 
 -- The default of its setting data, where it has one.
@@ -78,7 +82,9 @@ local function with_data(text, path, from)
   if n == 0 then fail(("%s has no setting 'data', so it cannot learn from %s"):format(from, path), "take another: capl list") end
   if read_need(path) == "" then return changed end
   local needs
-  changed, needs = changed:gsub("(\n%-%-%- needs:[^\n]*)", function(line) return line:find(" read=") and line or line .. read_need(path) end, 1)
+  changed, needs = changed:gsub("(\n%-%-%- needs:[^\n]*)", function(line)
+    return line:find(" read=") and line or line .. read_need(path)
+  end, 1)
   return needs > 0 and changed or changed:gsub("^(%-%-%- capl:[^\n]*\n)", "%1--- needs:" .. read_need(path) .. "\n", 1)
 end
 

@@ -39,12 +39,12 @@ function page.option_doc(option)
     end
   end
   if default == nil or default == false or type(default) == "table" then return doc end
-  return ("%s (%s)"):format(doc, tostring(default))
+  return ("%s (%s)"):format(doc, option.default_doc or tostring(default))
 end
 
 local function usages(text)
   local out = {}
-  for form in (text .. " | "):gmatch("(.-) | ") do out[#out + 1] = form end
+  for form in text:gsub(" | capl", "\ncapl"):gmatch("[^\n]+") do out[#out + 1] = form end
   return out
 end
 

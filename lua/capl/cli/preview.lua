@@ -13,7 +13,7 @@ local run = require "run"
 local show = require "augment.show"
 
 local spec = {
-  {name = "out", type = "text", default = "preview.png", doc = "PNG file that is written"},
+  {name = "out", type = "text", value = "FILE", default = "preview.png", doc = "PNG file that is written"},
   {name = "epoch", type = "number", doc = "what this epoch begins with, in place of all stages"},
   {name = "samples", type = "number", default = 4, doc = "samples, a row for each"},
   {name = "columns", type = "number", default = 6, doc = "pictures of a sample; the first one is without augmentation"},

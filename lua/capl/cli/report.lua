@@ -7,7 +7,7 @@ local options = require "cli.options"
 local report = require "report"
 
 local spec = {
-  {name = "out", type = "text", doc = "file to write instead of report.html in the run's folder"},
+  {name = "out", type = "text", value = "FILE", doc = "file to write instead of report.html in the run's folder"},
 }
 
 local function main(job)

@@ -14,7 +14,8 @@ local value = require "report.value"
 local sorts = {"started", "name", "state", "steps", "best", "time"}
 
 local spec = {
-  {name = "sort", type = "text", default = "started", doc = "started (newest first), name, state, steps, best or time"},
+  {name = "sort", type = "text", value = "KEY", open = true, choices = sorts, default = "started",
+    doc = "started (newest first), name, state, steps, best or time"},
   {name = "json", type = "flag", default = false, doc = "a JSON list instead of a table"},
 }
 

@@ -37,9 +37,17 @@ local optimizer = [[
 
 -- ---- optimizer ----
 
--- The rate rises for some steps and falls to 0 along a cosine: total = "run" is however long the run will be.
-local rate = optim.schedule.warmup_cosine {lr = p.lr, warmup = 50, total = "run"}
-local opt = optim.AdamW(model:parameters(), {lr = rate, weight_decay = 0.01})
+-- Muon for matrices and convolutions, AdamW for biases and batch norm. Rates rise for some steps and fall to 0 along a cosine;
+-- total = "run" is however long the run will be.
+local matrices, others = {}, {}
+for _, parameter in model:named_parameters() do
+  table.insert(#parameter.shape == 1 and others or matrices, parameter)
+end
+local function rate(lr) return optim.schedule.warmup_cosine {lr = lr, warmup = 50, total = "run"} end
+local opt = optim.join {
+  optim.Muon(matrices, {lr = rate(p.lr), momentum = 0.9, weight_decay = p.weight_decay}),
+  optim.AdamW(others, {lr = rate(p.lr / 4)}),
+}
 
 -- ---- training ----
 
@@ -59,11 +67,12 @@ starter.drawn = head .. [[
 -- expected  (write here what you have seen, and on which machine)
 -- run       capl @FILE@ [--max_time=5m]
 
--- Each setting is an option: capl @FILE@ --lr=0.002. The comments are what capl @FILE@ --help prints.
+-- Each setting is an option: capl @FILE@ --lr=0.01. The comments are what capl @FILE@ --help prints.
 local p = capl.params {
   max_time = "2m", -- such as 90s or 2h: training ends then
   batch = 64, -- images per step
-  lr = 2e-3, -- highest learning rate
+  lr = 0.02, -- highest learning rate
+  weight_decay = 0.1, -- how strongly weights are pulled to 0
   style = "lepture", -- of the generator: capl generate --help lists them
   charset = "0-9A-Z", -- what the captchas are made of
   length = 4, -- characters per captcha
@@ -119,14 +128,15 @@ starter.folder = head .. [[
 -- expected  (write here what you have seen, and on which machine)
 -- run       capl @FILE@ [--max_time=9m]
 
--- Each setting is an option: capl @FILE@ --lr=0.002. The comments are what capl @FILE@ --help prints.
+-- Each setting is an option: capl @FILE@ --lr=0.01. The comments are what capl @FILE@ --help prints.
 local p = capl.params {
   data = @DATA_TEXT@, -- folder, list or database of captchas
   label = "auto", -- Lua pattern whose capture in a file's name is its text; auto: found among the usual ones
   max_time = "5m", -- such as 90s or 2h: training ends then
   batch = 32, -- images per step
-  lr = 2e-3, -- highest learning rate
-  augment = "captcha", -- how training images are distorted; none: not at all
+  lr = 0.02, -- highest learning rate
+  weight_decay = 0.1, -- how strongly weights are pulled to 0
+  augment = true, -- false: training images as they are
   precision = "auto", -- fp32, bf16, on a GPU also fp16 and tf32, or auto: the fastest here
 ]] .. settings_end .. [[
 
@@ -140,10 +150,13 @@ local all = data.open(p.data, {
 local parts = {}
 parts.train, parts.val, parts.test = data.split(all, {val = 0.1, test = 0.1}) -- which share no image
 
+-- What makes each image a little different every time: degrees, and shares of its size. capl preview @FILE@ draws it.
+local distortions = {rotate = 2, scale = {0.95, 1.05}, translate_x = 0.02, translate_y = 0.03}
+
 local function loader(role, batch)
   return data.loader {
     source = parts[role], role = role, batch = batch, normalize = "standardize",
-    augment = role == "train" and p.augment ~= "none" and p.augment or nil,
+    augment = role == "train" and p.augment and distortions or nil,
   }
 end
 

@@ -13,23 +13,28 @@ local sweep = require "sweep"
 local trial = require "sweep.trial"
 
 local spec = {
-  {name = "grid", type = "text", doc = "KEY=A,B,C or KEY=LOW..HIGH[:log][:POINTS]; one for each setting that changes"},
+  {name = "grid", type = "text", value = "KEY=A,B", many = true,
+    doc = "KEY=A,B,C or KEY=LOW..HIGH[:log][:POINTS]; one for each setting that changes"},
   {name = "random", type = "number", from = 1, to = 10000, doc = "draw this many trials in place of every combination"},
   {name = "halving", type = "number", from = 2, to = 10000,
     doc = "draw this many, run them for a part of the time, and go on with the best"},
   {name = "factor", type = "number", from = 2, to = 100, default = 3,
     doc = "with --halving: one of this many goes on, with that many times more"},
-  {name = "budget", type = "text", doc = "with --halving: KEY=LEAST..MOST, what is short at first; samples, steps or epochs of the recipe"},
+  {name = "budget", type = "text", value = "KEY=A..B",
+    doc = "with --halving: KEY=LEAST..MOST, what is short at first; samples, steps or epochs of the recipe"},
   {name = "carry", type = "flag", default = false,
     doc = "with --halving: trials go on from their checkpoints, not from the beginning; schedules over the run begin again"},
-  {name = "metric", type = "text", default = "val_exact", doc = "figure of the val images that decides"},
-  {name = "at", type = "text", default = "best", doc = "which evaluation of a run counts: best or last"},
-  {name = "jobs", type = "text", default = "auto", doc = "trials at the same time; auto: as many as cores and memory allow"},
-  {name = "threads", type = "text", default = "auto", doc = "compute threads of each trial; auto: the cores divided by the jobs"},
-  {name = "memory", type = "text", default = "auto", doc = "that all trials together may take, such as 8GB; auto: what is free"},
+  {name = "metric", type = "text", value = "FIGURE", default = "val_exact", doc = "figure of the val images that decides"},
+  {name = "at", type = "text", value = "WHICH", open = true, choices = {"best", "last"}, default = "best",
+    doc = "which evaluation of a run counts: best or last"},
+  {name = "jobs", type = "text", value = "N", default = "auto", doc = "trials at the same time; auto: as many as cores and memory allow"},
+  {name = "threads", type = "text", value = "N", default = "auto",
+    doc = "compute threads of each trial; auto: the cores divided by the jobs"},
+  {name = "memory", type = "text", value = "SIZE", default = "auto",
+    doc = "that all trials together may take, such as 8GB; auto: what is free"},
   {name = "sweep_seed", type = "number", from = 0, default = 1, doc = "of what --random and --halving draw"},
-  {name = "out", type = "text", doc = "folder of the sweep (runs/sweep-NAME)"},
-  {name = "resume", type = "text", doc = "folder of a sweep that was stopped: what has ended is not run again"},
+  {name = "out", type = "text", value = "DIR", doc = "folder of the sweep (runs/sweep-NAME)"},
+  {name = "resume", type = "text", value = "DIR", doc = "folder of a sweep that was stopped: what has ended is not run again"},
   {name = "dry", type = "flag", default = false, doc = "prints the commands of the trials and runs none"},
   {name = "retry", type = "flag", default = false, doc = "with --resume: runs failed trials again, too"},
 }
@@ -37,24 +42,6 @@ local spec = {
 local function fail(message, hint) core.error{code = "value", message = message, hint = hint} end
 
 -- ---- words ----
-
-local takes_value = {}
-for _, option in ipairs(spec) do takes_value["--" .. option.name] = option.type ~= "flag" end
-
--- "--grid lr=1,2" is "--grid=lr=1,2"; grids come apart, as there are several.
-local function split_words(words)
-  local grids, rest, i = {}, {}, 1
-  while i <= #words do
-    local word = words[i]
-    if takes_value[word] and words[i + 1] and words[i + 1]:sub(1, 2) ~= "--" then
-      word, i = word .. "=" .. words[i + 1], i + 1
-    end
-    local grid = word:match("^%-%-grid=(.*)$")
-    if grid then grids[#grids + 1] = grid else rest[#rest + 1] = word end
-    i = i + 1
-  end
-  return grids, rest
-end
 
 local function count_of(name, text, most)
   if text == "auto" then return nil end
@@ -289,8 +276,8 @@ local function resume(job, o, words, grids, args)
 end
 
 local function main(job)
-  local grids, rest = split_words(job.args)
-  local o, words, args = options.read(rest, spec, {command = "sweep", rest = true})
+  local o, words, args = options.read(job.args, spec, {command = "sweep", rest = true})
+  local grids = o.grid or {}
   if o.resume then return resume(job, o, words, grids, args) end
   if #words ~= 1 then
     fail(words[2] and ("'%s' is no option; write --key=value"):format(words[2]) or "no recipe is named; usage: " .. job.usage)

@@ -6,7 +6,8 @@ local json = require "run.json"
 local options = require "cli.options"
 
 local spec = {
-  {name = "device", type = "text", default = "cpu", doc = "cpu, cuda, cuda:1 or auto: a GPU where there is one that works"},
+  {name = "device", type = "text", value = "DEVICE", open = true, choices = {"cpu", "cuda", "auto"}, default = "cpu",
+    doc = "cpu, cuda, cuda:1 or auto: a GPU where there is one that works"},
   {name = "json", type = "flag", default = false, doc = "one JSON object instead of lines"},
 }
 

@@ -1,0 +1,136 @@
+-- manual.lua: the same pages for man (roff) and for docs/commands.md (Markdown): all commands, options of capl, exit codes.
+-- SPDX-License-Identifier: Apache-2.0
+local core = ...
+
+local exits = require "cli.exits"
+local page = require "cli.page"
+
+local manual = {}
+
+local function sorted_pages()
+  local out = {}
+  for i, row in ipairs(core.sys.commands()) do out[i] = page.of(row.name) end
+  return out
+end
+
+local function title_of(p) return p.name == "run" and "RECIPE" or p.name == "repl" and "(nothing)" or p.word end
+
+local words = {
+  line = {
+    "An option may be written --key=value or --key value; a flag --flag, --no-flag or --flag=false. A - in a name is a _.",
+    "A value that begins with two dashes is written with =. An option that is given twice is an error. Words behind -- are no options;",
+    "of a command that runs a recipe they are settings of the recipe.",
+  },
+  recipe = {
+    "A recipe is found wherever it stands among the words: capl run --lr 0.1 mine.lua. A recipe that comes with capl may be named",
+    "without its folder: capl captcha. Where two words could be the recipe, capl says so and wants --key=value.",
+  },
+}
+
+local function text_of(lines) return table.concat(lines, " ") end
+
+-- Variables that users set; `capl info` shows these and others with what they are now.
+local variables = {
+  {"CAPL_DEVICE", "device that auto means: cpu, cuda, cuda:1"},
+  {"CAPL_THREADS", "compute threads; else OMP_NUM_THREADS, else one per processor"},
+  {"CAPL_MEMORY_LIMIT", "bytes that tensors may take on the processors' side"},
+  {"CAPL_RECIPES", "folder of the recipes that come with capl, in place of that beside the program"},
+}
+
+local files = {
+  {"runs/NAME/", "what a run leaves: best.capl, checkpoints, metrics.jsonl, report.html"},
+  {"$XDG_CACHE_HOME/capl", "plans of GPUs, the history of the prompt"},
+}
+
+-- ---- roff ----
+
+-- A text as roff prints it: backslashes, leading dots and dashes mean something else there.
+local function roff(text)
+  text = text:gsub("\\", "\\e"):gsub("%-", "\\-"):gsub("…", "..."):gsub("^([.'])", "\\&%1"):gsub("\n([.'])", "\n\\&%1")
+  return text
+end
+
+local function roff_pairs(out, rows)
+  for _, row in ipairs(rows) do
+    out[#out + 1] = ".TP\n.B " .. roff(row[1]) .. "\n" .. roff(row[2])
+  end
+end
+
+local function roff_command(out, p)
+  out[#out + 1] = ".SS " .. roff(title_of(p))
+  for i, usage in ipairs(p.usage) do out[#out + 1] = (i > 1 and ".br\n" or "") .. ".B " .. roff(usage) end
+  out[#out + 1] = ".PP\n" .. roff(p.help) .. "."
+  local rows = {}
+  for i, option in ipairs(p.options) do rows[i] = {page.option_name(option), page.option_doc(option)} end
+  roff_pairs(out, rows)
+  for _, example in ipairs(p.examples) do
+    out[#out + 1] = (".PP\n%s:\n.PP\n.RS 4\n.EX\n%s\n.EE\n.RE"):format(roff(example[2]), roff(example[1]))
+  end
+end
+
+--- capl.1
+function manual.roff()
+  local out = {
+    (".\\\" Made by `capl man`.\n.TH CAPL 1 \"\" \"capl %s\" \"User Commands\""):format(core.version()),
+    ".SH NAME\ncapl \\- trains captcha recognisers",
+    ".SH SYNOPSIS\n.B capl\n[options]\n.I RECIPE\n[\\-\\-key=value ...]\n.br\n.B capl\n[options]\n.I COMMAND\n[words]\n.br\n.B capl",
+    ".SH DESCRIPTION\n" .. roff("capl runs recipes: experiments in one Lua file each, which say what is learnt from what, and how. Without words it is "
+      .. "a prompt for Lua."),
+    ".PP\n" .. roff(text_of(words.recipe)), ".PP\n" .. roff(text_of(words.line)), ".SH OPTIONS\nThey stand before the command.",
+  }
+  local globals = {}
+  for i, global in ipairs(core.sys.globals()) do globals[i] = {global.name .. (global.value and "=" .. global.value or ""), global.help} end
+  roff_pairs(out, globals)
+  out[#out + 1] = ".SH COMMANDS"
+  for _, p in ipairs(sorted_pages()) do roff_command(out, p) end
+  out[#out + 1] = ".SH EXIT STATUS"
+  roff_pairs(out, exits)
+  out[#out + 1] = ".SH ENVIRONMENT\n" .. roff("capl info lists all of them.")
+  roff_pairs(out, variables)
+  out[#out + 1] = ".SH FILES"
+  roff_pairs(out, files)
+  return table.concat(out, "\n") .. "\n"
+end
+
+-- ---- Markdown ----
+
+local function cell(text) return (text:gsub("|", "\\|"):gsub("<", "&lt;")) end
+
+local function table_of(out, head, rows)
+  out[#out + 1] = ("| %s | |\n|---|---|"):format(head)
+  for _, row in ipairs(rows) do out[#out + 1] = ("| `%s` | %s |"):format(row[1]:gsub("|", "\\|"), cell(row[2])) end
+end
+
+local function command_md(out, p)
+  out[#out + 1] = ("\n### %s\n"):format(title_of(p))
+  for _, usage in ipairs(p.usage) do out[#out + 1] = "    " .. usage end
+  out[#out + 1] = "\n" .. cell(p.help) .. ".\n"
+  local rows = {}
+  for i, option in ipairs(p.options) do rows[i] = {page.option_name(option), page.option_doc(option)} end
+  if #rows > 0 then table_of(out, "option", rows) end
+  for _, example in ipairs(p.examples) do out[#out + 1] = ("\n%s:\n\n    %s"):format(cell(example[2]), example[1]) end
+end
+
+--- docs/commands.md
+function manual.markdown()
+  local out = {"# Commands\n", "Made by `scripts/docs` from `capl man --markdown`: of the list in [engine/commands.c](../engine/commands.c) and the options in",
+    "[lua/capl/cli](../lua/capl/cli). `capl help COMMAND` prints the same, `man capl` too where capl is installed.\n",
+    "    capl [options] RECIPE [--key=value…]", "    capl [options] COMMAND [words]", "    capl\n", "## Words\n"}
+  for _, line in ipairs(words.recipe) do out[#out + 1] = line end
+  for _, line in ipairs(words.line) do out[#out + 1] = line end
+  out[#out + 1] = "\n## Options of capl itself\n\nThey stand before the command.\n"
+  local globals = {}
+  for i, global in ipairs(core.sys.globals()) do globals[i] = {global.name .. (global.value and "=" .. global.value or ""), global.help} end
+  table_of(out, "option", globals)
+  local group
+  for _, p in ipairs(sorted_pages()) do
+    if p.group ~= group then out[#out + 1] = ("\n## %s"):format(p.group:gsub("^%l", string.upper)) end
+    group = p.group
+    command_md(out, p)
+  end
+  out[#out + 1] = "\n## Exit codes\n"
+  table_of(out, "code", exits)
+  return table.concat(out, "\n") .. "\n"
+end
+
+return manual
