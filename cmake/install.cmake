@@ -1,7 +1,7 @@
 # What `cmake --install` puts where; included last by the top CMakeLists.txt.
 #
 #   bin/capl   lib/libcapl.so   lib/capl/{libcapl_{cpu,cuda,mpi,report,proto}.so,capl-lmdb}   include/capl/   lib/pkgconfig/capl.pc
-#   share/capl/recipes/         share/doc/capl/
+#   share/capl/recipes/         share/doc/capl/   share/man/man1/capl.1.gz   share/{bash-completion/completions,zsh/site-functions}/
 #
 # The tree can be moved: programs find libraries, and the pkg-config file its prefix, relative to themselves.
 # SPDX-License-Identifier: Apache-2.0
@@ -26,6 +26,23 @@ install(DIRECTORY include/capl DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(DIRECTORY recipes DESTINATION ${CMAKE_INSTALL_DATADIR}/capl OPTIONAL FILES_MATCHING PATTERN "*.lua")
 install(FILES README.md README.zh-CN.md LICENSE DESTINATION ${docdir})
 install(DIRECTORY docs DESTINATION ${docdir})
+
+# The program itself writes its manual page and what shells complete; not when it was built for another machine.
+if(TARGET capl AND NOT CMAKE_CROSSCOMPILING AND NOT CAPL_SANITIZE)
+  find_program(GZIP gzip REQUIRED)
+  set(shell ${CMAKE_BINARY_DIR}/shell)
+  file(MAKE_DIRECTORY ${shell})
+  add_custom_command(OUTPUT ${shell}/capl.1.gz ${shell}/capl ${shell}/_capl
+    COMMAND $<TARGET_FILE:capl> man > ${shell}/capl.1
+    COMMAND ${GZIP} -9 -n -f ${shell}/capl.1
+    COMMAND $<TARGET_FILE:capl> completion bash > ${shell}/capl
+    COMMAND $<TARGET_FILE:capl> completion zsh > ${shell}/_capl
+    DEPENDS capl COMMENT "Writing the manual page and completions" VERBATIM)
+  add_custom_target(capl_shell ALL DEPENDS ${shell}/capl.1.gz ${shell}/capl ${shell}/_capl)
+  install(FILES ${shell}/capl.1.gz DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+  install(FILES ${shell}/capl DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
+  install(FILES ${shell}/_capl DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions)
+endif()
 
 # capl.pc lies in <libdir>/pkgconfig; ${pcfiledir} leads back to the prefix.
 file(RELATIVE_PATH CAPL_PC_TO_PREFIX /p/${CMAKE_INSTALL_LIBDIR}/pkgconfig /p)

@@ -31,7 +31,9 @@ read -ra flags <<<"$(pkg-config --cflags --libs capl)"
 LD_LIBRARY_PATH='' "$moved/c_example"
 [[ $(pkg-config --modversion capl) == $(sed -n 's/^project(capl VERSION \([0-9.]*\).*/\1/p' "$CAPL_SOURCE_DIR/CMakeLists.txt") ]]
 
-for file in bin/capl lib/capl/libcapl_cpu.so lib/capl/libcapl_report.so lib/capl/libcapl_proto.so lib/capl/capl-lmdb include/capl/ops.def share/capl/recipes/captcha.lua share/doc/capl/LICENSE; do
+for file in bin/capl lib/capl/libcapl_cpu.so lib/capl/libcapl_report.so lib/capl/libcapl_proto.so lib/capl/capl-lmdb include/capl/ops.def share/capl/recipes/captcha.lua share/doc/capl/LICENSE share/man/man1/capl.1.gz \
+  share/bash-completion/completions/capl share/zsh/site-functions/_capl; do
+  [[ $file == share/[mbz]* && ! -e $build/shell ]] && continue # which a build with sanitizers leaves out
   [[ -e $moved/capl/$file ]] || fail "not installed: $file"
 done
 # An empty entry in a run path is the current folder: nobody's library should be loaded from there.
@@ -49,6 +51,7 @@ for command in "$installed" "$moved/bin/capl" "$build/capl"; do
   (cd / && "$command" -e 'print(1 + 1)') | grep -qx 2 || fail "$command does not run in /"
 done
 (cd "$moved/away" && PATH=$moved/bin:$PATH capl info) | grep -q '^  cpu  *oneDNN' || fail "capl through PATH finds no cpu backend"
+(cd "$moved/away" && "$moved/bin/capl" captcha --help) | grep -qF "capl $recipe" || fail "an installed capl does not know its recipes"
 (cd "$moved/away" && OMP_NUM_THREADS=1 "$installed" "$recipe" --samples=32 --batch=16 --test=4 --files=2 --warmup=1) >"$moved/run.txt" ||
   { cat "$moved/run.txt" >&2; fail "the installed recipe does not run"; }
 grep -q '^final exact=' "$moved/run.txt" || fail "the installed recipe has no result"

@@ -134,4 +134,8 @@ local function options_of(job)
   return job.args[1] == "dist" and require("cli.bench_dist").options or spec
 end
 
-return {main = main, options = spec, options_of = options_of}
+return {main = main, options = spec, options_of = options_of, examples = {
+  {"capl bench mine.lua --ops", "how long a step takes, and which operations of it"},
+  {"capl bench mine.lua --ab precision=fp32,bf16", "which of two settings is faster"},
+  {"capl bench dist --ranks=4 --simulate", "what many processes would gain"},
+}}

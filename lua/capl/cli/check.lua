@@ -80,4 +80,7 @@ local function main(job)
   core.sys.out(job.recipe .. ": ok\n")
 end
 
-return {main = main}
+return {main = main, examples = {
+  {"capl check mine.lua --batch=256", "the layers, and the memory that such batches need"},
+  {"capl check a100_ddp --ranks=8", "what eight GPUs would make of it"},
+}}

@@ -107,4 +107,8 @@ local function main(job)
   return run(words[2], o)
 end
 
-return {main = main, options = spec}
+return {main = main, options = spec, examples = {
+  {"capl data stat captchas", "sizes, lengths, characters, formats"},
+  {"capl data check captchas --val=others", "broken files, wrong names, copies within and between two sets"},
+  {"capl data pack captchas --out=captchas.lmdb", "one database instead of many files"},
+}}

@@ -174,4 +174,6 @@ local function main(job)
   if path then say("picture: " .. path) end
 end
 
-return {main = function(job) main(job) end, options = spec}
+return {main = function(job) main(job) end, options = spec, examples = {
+  {"capl diff runs/mine runs/mine-2", "what was set otherwise, and whether it mattered"},
+}}

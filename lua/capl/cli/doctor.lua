@@ -123,4 +123,7 @@ local function main(job)
   return n.error > 0 and 1 or 0
 end
 
-return {main = main, options = spec}
+return {main = main, options = spec, examples = {
+  {"capl doctor mine.lua", "looks at the recipe, its data and first steps"},
+  {"capl doctor runs/mine", "looks at what a run has left"},
+}}

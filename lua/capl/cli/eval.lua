@@ -139,4 +139,6 @@ local function main(job)
   if o.json then core.sys.out(json.encode(r, true) .. "\n") else print_lines(path, o, meter, r) end
 end
 
-return {main = main, options = spec}
+return {main = main, options = spec, examples = {
+  {"capl eval runs/mine/best.capl --data=captchas --errors=wrong.tsv", "how many it reads right, and a list of the others"},
+}}

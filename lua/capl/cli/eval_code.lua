@@ -11,4 +11,6 @@ local function main(job)
   core.sys.guard(core.sys.load(code, "=-e"))
 end
 
-return {main = main}
+return {main = main, examples = {
+  {"capl -e 'print(capl.randn({2, 3}))'", "two rows of three random numbers"},
+}}

@@ -114,4 +114,7 @@ local function main(job)
     o.n, o.preset, o.seed, o.out, o.n / seconds))
 end
 
-return {main = main, options = spec}
+return {main = main, options = spec, examples = {
+  {"capl generate --out=captchas --n=500 --preset=mixed --length=4..6", "a folder of 500 files such as A1B2_17.png"},
+  {"capl generate --verify=captchas", "whether nobody has touched them"},
+}}

@@ -36,11 +36,7 @@ end
 
 local function add_globals(lines)
   heading(lines, "options, before the command")
-  local rows = {}
-  for i, global in ipairs(core.sys.globals()) do
-    rows[i] = {global.name .. (global.value and "=" .. global.value or ""), global.help}
-  end
-  page.pairs(lines, rows, COLUMN + 2)
+  page.pairs(lines, page.globals(), COLUMN + 2)
 end
 
 --- The list of commands.

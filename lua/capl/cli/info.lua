@@ -70,4 +70,6 @@ local function main(job)
   core.sys.out(table.concat(lines, "\n") .. "\n")
 end
 
-return {main = main, options = spec}
+return {main = main, options = spec, examples = {
+  {"capl info runs/mine/best.capl", "what a model reads, from which images, how well"},
+}}

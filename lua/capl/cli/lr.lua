@@ -102,4 +102,6 @@ local function main(job)
   return result.suggestion and 0 or 1
 end
 
-return {main = main, options = spec}
+return {main = main, options = spec, examples = {
+  {"capl lr mine.lua --steps=200", "writes lr.png and says which rate to write"},
+}}

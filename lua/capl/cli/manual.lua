@@ -16,6 +16,8 @@ end
 local function title_of(p) return p.name == "run" and "RECIPE" or p.name == "repl" and "(nothing)" or p.word end
 
 local words = {
+  what = {"capl runs recipes: experiments in one Lua file each, which say what is learnt from what, and how. Without words it is a prompt",
+    "for Lua."},
   line = {
     "An option may be written --key=value or --key value; a flag --flag, --no-flag or --flag=false. A - in a name is a _.",
     "A value that begins with two dashes is written with =. An option that is given twice is an error. Words behind -- are no options;",
@@ -74,13 +76,10 @@ function manual.roff()
     (".\\\" Made by `capl man`.\n.TH CAPL 1 \"\" \"capl %s\" \"User Commands\""):format(core.version()),
     ".SH NAME\ncapl \\- trains captcha recognisers",
     ".SH SYNOPSIS\n.B capl\n[options]\n.I RECIPE\n[\\-\\-key=value ...]\n.br\n.B capl\n[options]\n.I COMMAND\n[words]\n.br\n.B capl",
-    ".SH DESCRIPTION\n" .. roff("capl runs recipes: experiments in one Lua file each, which say what is learnt from what, and how. Without words it is "
-      .. "a prompt for Lua."),
+    ".SH DESCRIPTION\n" .. roff(text_of(words.what)),
     ".PP\n" .. roff(text_of(words.recipe)), ".PP\n" .. roff(text_of(words.line)), ".SH OPTIONS\nThey stand before the command.",
   }
-  local globals = {}
-  for i, global in ipairs(core.sys.globals()) do globals[i] = {global.name .. (global.value and "=" .. global.value or ""), global.help} end
-  roff_pairs(out, globals)
+  roff_pairs(out, page.globals())
   out[#out + 1] = ".SH COMMANDS"
   for _, p in ipairs(sorted_pages()) do roff_command(out, p) end
   out[#out + 1] = ".SH EXIT STATUS"
@@ -113,15 +112,14 @@ end
 
 --- docs/commands.md
 function manual.markdown()
-  local out = {"# Commands\n", "Made by `scripts/docs` from `capl man --markdown`: of the list in [engine/commands.c](../engine/commands.c) and the options in",
+  local out = {"# Commands\n",
+    "Made by `scripts/docs` from `capl man --markdown`: of the list in [engine/commands.c](../engine/commands.c) and the options in",
     "[lua/capl/cli](../lua/capl/cli). `capl help COMMAND` prints the same, `man capl` too where capl is installed.\n",
     "    capl [options] RECIPE [--key=value…]", "    capl [options] COMMAND [words]", "    capl\n", "## Words\n"}
   for _, line in ipairs(words.recipe) do out[#out + 1] = line end
   for _, line in ipairs(words.line) do out[#out + 1] = line end
   out[#out + 1] = "\n## Options of capl itself\n\nThey stand before the command.\n"
-  local globals = {}
-  for i, global in ipairs(core.sys.globals()) do globals[i] = {global.name .. (global.value and "=" .. global.value or ""), global.help} end
-  table_of(out, "option", globals)
+  table_of(out, "option", page.globals())
   local group
   for _, p in ipairs(sorted_pages()) do
     if p.group ~= group then out[#out + 1] = ("\n## %s"):format(p.group:gsub("^%l", string.upper)) end

@@ -229,4 +229,6 @@ local function main(job)
   return 0 -- Ctrl-C is how one ends it
 end
 
-return {main = main, options = spec}
+return {main = main, options = spec, examples = {
+  {"capl monitor runs/mine --every=5", "one run and the machine, every five seconds"},
+}}

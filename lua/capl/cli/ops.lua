@@ -64,4 +64,8 @@ function ops.main(job)
   if name then core.sys.out(ops.page(name) .. "\n") else print_table() end
 end
 
+ops.examples = {
+  {"capl ops conv2d", "inputs, options and gradients of one operation"},
+}
+
 return ops

@@ -21,6 +21,13 @@ function page.word(name)
   return name == "eval-code" and "-e" or name == "repl" and "" or name
 end
 
+--- The options of capl itself: {{"--minutes=N", meaning}}.
+function page.globals()
+  local out = {}
+  for i, global in ipairs(core.sys.globals()) do out[i] = {global.name .. (global.value and "=" .. global.value or ""), global.help} end
+  return out
+end
+
 local default_value = {number = "N", text = "TEXT"}
 
 --- "--out=FILE"

@@ -69,4 +69,7 @@ local function main(job)
   return 1
 end
 
-return {main = main, options = spec}
+return {main = main, options = spec, examples = {
+  {"capl predict runs/mine/best.capl images/*.png", "a line for each image: path, text, confidence"},
+  {"find . -name '*.png' | capl predict runs/mine/best.capl - --json", "a list on standard input, an object for each image"},
+}}

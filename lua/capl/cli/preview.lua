@@ -160,4 +160,6 @@ local function main(job)
   core.sys.out(("%s: %d stage%s of %s\n"):format(o.out, #list, #list == 1 and "" or "s", job.recipe))
 end
 
-return {main = main, options = spec}
+return {main = main, options = spec, examples = {
+  {"capl preview mine.lua --samples=6", "six images, each in six ways: preview.png"},
+}}

@@ -6,4 +6,6 @@ local function main(job)
   core.error{code = "value", message = ("the prompt takes no words, '%s' is one"):format(job.args[1]), hint = "'capl -e CODE' runs a line"}
 end
 
-return {main = main}
+return {main = main, examples = {
+  {"capl", "the prompt; Ctrl-D leaves it"},
+}}

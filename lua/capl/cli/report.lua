@@ -19,4 +19,6 @@ local function main(job)
   core.sys.out(("%s (%s)\n"):format(path, html.bytes(bytes)))
 end
 
-return {main = main, options = spec}
+return {main = main, options = spec, examples = {
+  {"capl report runs/mine", "writes runs/mine/report.html anew"},
+}}

@@ -60,4 +60,8 @@ local function main(job)
   if ended then core.sys.out(job.recipe .. " has no capl.params, and so no settings\n") end
 end
 
-return {main = main}
+return {main = main, examples = {
+  {"capl captcha --max_time=1m", "one minute of the recipe captcha.lua"},
+  {"capl mine.lua --resume --max_time 10m", "goes on where the last run of it ended"},
+  {"capl mine.lua --ranks=gpus", "one process for each GPU of this machine"},
+}}

@@ -162,4 +162,6 @@ local function main(job)
   end
 end
 
-return {main = function(job) main(job) end, options = spec}
+return {main = function(job) main(job) end, options = spec, examples = {
+  {"capl runs --sort=best", "the best run first"},
+}}

@@ -287,4 +287,7 @@ local function main(job)
   return begin(job, o, grids, args)
 end
 
-return {main = main, options = spec}
+return {main = main, options = spec, examples = {
+  {"capl sweep mine.lua --grid lr=0.01,0.02 --grid batch=32,64 --max_time=2m", "four runs, side by side where cores allow"},
+  {"capl sweep mine.lua --grid lr=0.001..0.1:log --random=8 --seed=1", "eight rates drawn from a range"},
+}}

@@ -45,4 +45,6 @@ local function main(job)
   return ok and 0 or 1
 end
 
-return {main = main, options = spec}
+return {main = main, options = spec, examples = {
+  {"capl verify runs/mine/best.capl", "after a model was copied to another machine"},
+}}
