@@ -48,6 +48,9 @@ const char *capl_bind_error_text(lua_State *L, int index, bool verbose);
 /* Its code: "shape", "interrupt", …; "lua" for errors of Lua itself. Borrowed while the error lives. */
 const char *capl_bind_error_code(lua_State *L, int index);
 
+/* Holds L to the limits of the policy (sandbox/policy.h), once that is closed and capl_interrupt_install was called. */
+void capl_bind_limit(lua_State *L);
+
 /* ---- Ctrl-C (interrupt.c) -------------------------------------------------------------------- */
 
 /* Makes JIT-compiled loops of L stoppable. One state per process. Call it after fork, on the thread that runs L: from then
@@ -60,6 +63,9 @@ void capl_interrupt_remove(void);
 /* Async-signal-safe: stops L at its next instruction or op with an "interrupt" error that no pcall of the
 ** recipe can hold. In force until capl_bind_call returns. */
 void capl_interrupt_request(void);
+/* Likewise, from Lua's own thread, for a reason: where Lua is stopped, stands(L) says whether it still holds, with its error on
+** record; if not, Lua goes on. It must not call Lua. */
+void capl_interrupt_because(bool (*stands)(lua_State *L));
 bool capl_interrupt_pending(void);
 void capl_interrupt_clear(void);
 

@@ -19,13 +19,23 @@
 
 static lua_State *installed;
 static volatile sig_atomic_t requested;
+static volatile sig_atomic_t by_signal; /* somebody wants the end, whatever else stands or falls */
+static bool (*stands)(lua_State *L);
+
+/* Who asks may find that there is no reason any more. */
+static bool still_wanted(lua_State *L)
+{
+  if (stands && stands(L)) return true;
+  stands = NULL;
+  if (by_signal) return CAPL_FAIL(CAPL_EINTERRUPT, "interrupted"), true;
+  capl_interrupt_clear();
+  return false;
+}
 
 static void stop_here(lua_State *L, lua_Debug *ar)
 {
   (void)ar;
-  if (!requested) return;
-  CAPL_FAIL(CAPL_EINTERRUPT, "interrupted");
-  bind_raise(L, NULL);
+  if (requested && still_wanted(L)) bind_raise(L, NULL);
 }
 
 static void set_hook(lua_State *L)
@@ -68,7 +78,7 @@ void capl_interrupt_install(lua_State *L)
 {
   signal(SIGPROF, SIG_IGN); /* what LuaJIT's profiler puts back when it ends: a late tick must not end the process */
   installed = L;
-  requested = 0;
+  requested = by_signal = 0;
   luaJIT_profile_start(L, "li10", on_tick, NULL);
   tick_every(0);
   make_stack();
@@ -79,13 +89,13 @@ void capl_interrupt_remove(void)
 {
   lua_State *L = installed;
   installed = NULL; /* first: from here on a signal finds nothing to stop */
-  requested = 0;
+  requested = by_signal = 0;
   if (!L) return;
   tick_every(0);
   luaJIT_profile_stop(L);
 }
 
-void capl_interrupt_request(void)
+static void request(void)
 {
   if (!installed) return;
   requested = 1;
@@ -94,12 +104,25 @@ void capl_interrupt_request(void)
   tick_every(10000);
 }
 
+void capl_interrupt_request(void)
+{
+  by_signal = 1;
+  request();
+}
+
+void capl_interrupt_because(bool (*reason)(lua_State *L))
+{
+  stands = reason;
+  request();
+}
+
 bool capl_interrupt_pending(void) { return requested != 0; }
 
 void capl_interrupt_clear(void)
 {
   if (!installed || !requested) return;
-  requested = 0;
+  requested = by_signal = 0;
+  stands = NULL;
   tick_every(0);
   lua_sethook(installed, NULL, 0, 0);
 }

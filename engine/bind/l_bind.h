@@ -128,6 +128,15 @@ static inline void bind_check(lua_State *L, capl_status status, const char *op)
   if (status != CAPL_OK) bind_raise(L, op);
 }
 
+/* ---- limits (limits.c) ----------------------------------------------------------------------- */
+
+/* So many bytes were printed or written; beyond the policy's limit Lua is stopped. */
+void bind_count_output(size_t bytes);
+/* The most bytes of tensors that the policy leaves a device; 0 = as many as there are. */
+uint64_t bind_tensor_limit(const capl_device *device);
+/* Before the state is closed. */
+void bind_unlimit(lua_State *L);
+
 /* ---- environments (l_environment.c, l_require.c) ---------------------------------------------- */
 
 /* Makes the library's environment, and pushes it. */

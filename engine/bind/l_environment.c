@@ -37,6 +37,7 @@ static int safe_print(lua_State *L)
       s = lua_pushfstring(L, "%s: %p", luaL_typename(L, i), lua_topointer(L, i)), len = strlen(s);
     if (!s) return bind_fail(L, CAPL_EVALUE, "print", NULL, "__tostring must return a string");
     if (i > 1) putchar('\t');
+    bind_count_output(len + 1);
     for (size_t j = 0; j < len; j++) {
       unsigned char c = (unsigned char)s[j];
       if ((c < 32 && c != '\n' && c != '\t') || c == 127)

@@ -242,8 +242,11 @@ static int core_memory_reset_peak(lua_State *L)
 static int core_memory_limit(lua_State *L)
 {
   int64_t bytes = bind_check_int(L, 1);
+  capl_device *device = bind_opt_device(L, 2);
+  int64_t most = (int64_t)bind_tensor_limit(device);
   if (bytes < 0) return bind_arg_error(L, 1, "bytes from 0 on, got %lld", (long long)bytes);
-  capl_memory_limit_set(bind_opt_device(L, 2), (size_t)bytes);
+  if (most && bytes > most) return bind_arg_error(L, 1, "at most %lld bytes are this recipe's, got %lld", (long long)most, (long long)bytes);
+  capl_memory_limit_set(device, (size_t)(bytes || !most ? bytes : most));
   return 0;
 }
 

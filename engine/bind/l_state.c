@@ -290,6 +290,7 @@ capl_status capl_state_new(const capl_state_options *options, lua_State **out)
 void capl_state_close(lua_State *L)
 {
   if (bind_current.L) bind_current.L = NULL;
+  bind_unlimit(L);
   lua_close(L);
 }
 

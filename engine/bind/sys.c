@@ -104,6 +104,7 @@ static int put_raw(lua_State *L, FILE *file)
   size_t n;
   const char *text = luaL_checklstring(L, -1, &n);
   capl_sys_bar_clear();
+  bind_count_output(n);
   fwrite(text, 1, n, file);
   fflush(file);
   return 0;
@@ -338,6 +339,7 @@ static int sys_write(lua_State *L)
 {
   size_t n;
   const char *path = bind_check_path(L, 1, CAPL_MAY_WRITE), *text = luaL_checklstring(L, 2, &n);
+  bind_count_output(n);
   char temporary[4096];
   if (snprintf(temporary, sizeof temporary, "%s.%d.tmp", path, (int)getpid()) >= (int)sizeof temporary)
     return errno = ENAMETOOLONG, fail(L, "write", path);
@@ -359,6 +361,7 @@ static int sys_append(lua_State *L)
 {
   size_t n;
   const char *path = bind_check_path(L, 1, CAPL_MAY_WRITE), *text = luaL_checklstring(L, 2, &n);
+  bind_count_output(n);
   bool sync = lua_toboolean(L, 3);
   struct stat info;
   int file = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK, 0666); /* nobody may read the pipe it is */

@@ -17,6 +17,7 @@
 #include "base/text.h"
 #include "data/lmdb_stream.h"
 #include "data/source.h"
+#include "sandbox/policy.h"
 
 enum { PATH_ROOM = 4096, PAGE = 4096 };
 static const size_t COMMIT_BYTES = 32 << 20; /* of a transaction: its pages lie in memory until then */
@@ -88,6 +89,7 @@ static capl_status reserve(capl_lmdb_writer *w, size_t bytes)
 static capl_status put(capl_lmdb_writer *w, const char *key, const void *bytes, size_t size)
 {
   MDB_val k = {strlen(key), (void *)key}, value = {size, (void *)bytes};
+  CAPL_TRY(capl_policy_wrote(k.mv_size + value.mv_size));
   LMDB_TRY(w, mdb_put(w->txn, w->records, &k, &value, 0));
   return CAPL_OK;
 }

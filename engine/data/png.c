@@ -15,6 +15,7 @@
 
 #include "base/text.h"
 #include "data/image.h"
+#include "sandbox/policy.h"
 
 /* ---- libpng's callbacks ---------------------------------------------------------------------- */
 
@@ -218,6 +219,7 @@ capl_status capl_png_write(const char *path, const uint8_t *pixels, int width, i
   FILE *file = fopen(temporary, "wbe");
   if (!file) return write_error(path);
   capl_status status = encode(file, path, pixels, width, height, channels);
+  if (status == CAPL_OK) status = capl_policy_wrote((uint64_t)ftell(file));
   if (fclose(file) != 0 && status == CAPL_OK) status = write_error(path);
   if (status == CAPL_OK && rename(temporary, path) != 0) status = write_error(path);
   if (status != CAPL_OK) unlink(temporary);

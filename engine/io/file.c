@@ -88,6 +88,7 @@ capl_status file_append(file_writer *w, const void *data, size_t len)
     ssize_t n = write(w->fd, piece, len - done < PIECE || !w->digest ? len - done : PIECE);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return io_fail("write", w->temporary);
+    CAPL_TRY(capl_policy_wrote((uint64_t)n));
     hash_piece(w, piece, (size_t)n);
     done += (size_t)n;
   }

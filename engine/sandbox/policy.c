@@ -5,6 +5,7 @@
 #include "sandbox/policy.h"
 
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -48,6 +49,24 @@ void capl_policy_set_limits(const capl_limits *limits)
 }
 
 const capl_limits *capl_policy_limits(void) { return &policy.limits; }
+
+static atomic_uint_fast64_t written;
+
+bool capl_policy_output_over(void)
+{
+  uint64_t limit = policy.limits.output_bytes;
+  return policy.closed && limit && atomic_load_explicit(&written, memory_order_relaxed) > limit;
+}
+
+capl_status capl_policy_wrote(uint64_t bytes)
+{
+  if (!policy.closed) return CAPL_OK;
+  atomic_fetch_add_explicit(&written, bytes, memory_order_relaxed);
+  if (!capl_policy_output_over()) return CAPL_OK;
+  CAPL_FAIL(CAPL_EIO, "the recipe has printed and written more than %.3g MB", (double)policy.limits.output_bytes / 1e6);
+  capl_error_hint("--- needs: output=SIZE in the recipe's header asks for more");
+  return CAPL_EIO;
+}
 
 void capl_policy_each(void (*f)(void *user, const char *path, int rights), void *user)
 {

@@ -51,6 +51,10 @@ CAPL_API capl_status capl_policy_opened(int fd, const char *path);
 CAPL_API void capl_policy_set_limits(const capl_limits *limits);
 CAPL_API const capl_limits *capl_policy_limits(void);
 
+/* Counts what is printed and written, by any thread; EIO when it is more than the limit of a closed policy. */
+CAPL_API capl_status capl_policy_wrote(uint64_t bytes);
+CAPL_API bool capl_policy_output_over(void);
+
 /* Calls f with every grant, for the system's wall and for tests. */
 CAPL_API void capl_policy_each(void (*f)(void *user, const char *path, int rights), void *user);
 
