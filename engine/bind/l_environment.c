@@ -95,22 +95,13 @@ static int safe_load(lua_State *L)
   return 1;
 }
 
-/* getmetatable of tables alone, honouring __metatable: those of strings and tensors are ours */
-static int safe_getmetatable(lua_State *L)
-{
-  if (!lua_istable(L, 1) || !lua_getmetatable(L, 1)) return lua_pushnil(L), 1;
-  lua_getfield(L, -1, "__metatable");
-  if (lua_isnil(L, -1)) lua_pop(L, 1);
-  return 1;
-}
-
 /* rawset for tables that do not protect themselves: it would write past what makes library tables and settings
 ** read-only */
 static int safe_rawset(lua_State *L)
 {
   bind_check_table(L, 1);
   luaL_checkany(L, 3);
-  if (luaL_getmetafield(L, 1, "__metatable"))
+  if (luaL_getmetafield(L, 1, "__metatable") && !lua_istable(L, -1)) /* a table: an object of a class, whose fields are free */
     return bind_fail(L, CAPL_EVALUE, "rawset", NULL, "the table is read-only: its metatable is protected");
   bool number = lua_type(L, 2) == LUA_TNUMBER;
   if (lua_isnil(L, 2) || (number && lua_tonumber(L, 2) != lua_tonumber(L, 2)))
@@ -190,28 +181,6 @@ static void push_harmless(lua_State *L)
   }
 }
 
-static int refuse_write(lua_State *L)
-{
-  const char *hint = "keep your own values in local variables or tables of your own";
-  return bind_fail(L, CAPL_EVALUE, NULL, hint, "library tables are read-only: '%s' cannot be set",
-                   lua_type(L, 2) == LUA_TSTRING ? lua_tostring(L, 2) : luaL_typename(L, 2));
-}
-
-/* Replaces the table on top by an empty one that reads from it and refuses writes. */
-static void make_readonly(lua_State *L)
-{
-  lua_newtable(L);
-  lua_newtable(L);
-  lua_pushvalue(L, -3);
-  lua_setfield(L, -2, "__index");
-  lua_pushcfunction(L, refuse_write);
-  lua_setfield(L, -2, "__newindex");
-  lua_pushboolean(L, 0);
-  lua_setfield(L, -2, "__metatable");
-  lua_setmetatable(L, -2);
-  lua_remove(L, -2);
-}
-
 void bind_push_library(lua_State *L) { lua_getfield(L, LUA_REGISTRYINDEX, LIBRARY); }
 
 void bind_open_environments(lua_State *L)
@@ -238,7 +207,34 @@ static void set_iterators(lua_State *L)
   lua_pop(L, 2);
 }
 
-/* Sets env.key to a read-only view of module's value, when the library has that module. */
+/* The library's own setmetatable, which keeps its classes to itself: lua/capl/seal.lua. */
+static void set_metatables(lua_State *L)
+{
+  capl_bind_require(L, "seal");
+  lua_getfield(L, -1, "setmetatable");
+  lua_setfield(L, -3, "setmetatable");
+  lua_pop(L, 1);
+}
+
+void bind_set_iterators(lua_State *L)
+{
+  bind_push_library(L);
+  set_iterators(L);
+  set_metatables(L);
+  lua_pop(L, 1);
+}
+
+/* Calls a function of lua/capl/seal.lua with the value on top, which its result replaces. */
+static void seal_with(lua_State *L, const char *function)
+{
+  capl_bind_require(L, "seal");
+  lua_getfield(L, -1, function);
+  lua_replace(L, -2);
+  lua_insert(L, -2);
+  lua_call(L, 1, 1);
+}
+
+/* Sets env.key to the library's value of that name, which recipes may read. */
 static void set_library(lua_State *L, const char *key)
 {
   capl_bind_require(L, "init");
@@ -246,14 +242,28 @@ static void set_library(lua_State *L, const char *key)
     lua_getfield(L, -1, key);
     lua_remove(L, -2);
   }
-  if (lua_istable(L, -1)) make_readonly(L);
+  if (lua_istable(L, -1)) seal_with(L, "public");
   lua_setfield(L, -2, key);
 }
 
-void bind_set_iterators(lua_State *L)
+/* The functions of recipes that know sealed tables, in place of Lua's: into the environment on top, and its table library. */
+static void set_seal_functions(lua_State *L)
 {
-  bind_push_library(L);
-  set_iterators(L);
+  static const char *const in_table[] = {"insert", "remove", "sort", NULL};
+  static const char *const global[] = {"setmetatable", "getmetatable", "rawget", NULL};
+  capl_bind_require(L, "seal");
+  lua_getfield(L, -1, "functions");
+  lua_replace(L, -2);
+  for (int i = 0; global[i]; i++) lua_getfield(L, -1, global[i]), lua_setfield(L, -3, global[i]);
+  lua_getfield(L, -2, "table");
+  for (int i = 0; in_table[i]; i++) lua_getfield(L, -2, in_table[i]), lua_setfield(L, -2, in_table[i]);
+  lua_pop(L, 2);
+}
+
+static void begin_sealing(lua_State *L)
+{
+  lua_pushnil(L);
+  seal_with(L, "begin");
   lua_pop(L, 1);
 }
 
@@ -264,7 +274,6 @@ void capl_bind_environment(lua_State *L)
                                  {"loadstring", safe_load},
                                  {"require", bind_recipe_require},
                                  {"xpcall", safe_xpcall},
-                                 {"getmetatable", safe_getmetatable},
                                  {"rawset", safe_rawset},
                                  {"collectgarbage", safe_collectgarbage},
                                  {NULL, NULL}};
@@ -274,9 +283,11 @@ void capl_bind_environment(lua_State *L)
   lua_pop(L, 1);
   push_harmless(L);
   set_iterators(L);
+  set_seal_functions(L);
+  begin_sealing(L);
   for (int i = 0; libraries[i]; i++) {
     lua_getfield(L, -1, libraries[i]);
-    make_readonly(L);
+    seal_with(L, "public");
     lua_setfield(L, -2, libraries[i]);
   }
   luaL_setfuncs(L, own, 0);

@@ -130,6 +130,15 @@ static int core_source(lua_State *L)
   return 1;
 }
 
+/* core.set_metatable(table, metatable) -> table: also over one that is protected */
+static int core_set_metatable(lua_State *L)
+{
+  bind_check_table(L, 1);
+  lua_settop(L, 2);
+  lua_setmetatable(L, 1);
+  return 1;
+}
+
 /* core.modules() -> names of all embedded modules */
 static int core_modules(lua_State *L)
 {
@@ -149,7 +158,7 @@ static int core_modules(lua_State *L)
 static void open_core(lua_State *L)
 {
   static const luaL_Reg own[] = {
-      {"has_module", core_has_module}, {"source", core_source}, {"modules", core_modules}, {NULL, NULL}};
+      {"set_metatable", core_set_metatable}, {"has_module", core_has_module}, {"source", core_source}, {"modules", core_modules}, {NULL, NULL}};
   lua_newtable(L);
   luaL_setfuncs(L, own, 0);
   bind_open_errors(L);

@@ -7,6 +7,7 @@ local core = ...
 local check = require "check"
 local hooks = require "hooks"
 local precision = require "precision"
+local seal = require "seal"
 local tensor = require "tensor"
 
 --- capl.version: the version as text, such as "0.1.0"; capl.op: all operations, see docs/ops.md.
@@ -132,14 +133,17 @@ capl.is_error = core.is_error
 
 local later = require "later"
 
+local loaded = {}
+
 return setmetatable(capl, {
   __index = function(_, key)
+    if loaded[key] ~= nil then return loaded[key] end
     local where = later[key]
     if where and core.has_module(where[1]) then
       local value = require(where[1])
       if where[2] then value = value[where[2]] end
-      rawset(capl, key, value)
-      return value
+      loaded[key] = seal.late(value)
+      return loaded[key]
     end
     local names = {}
     for name in pairs(capl) do names[#names + 1] = name end

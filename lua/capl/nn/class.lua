@@ -25,9 +25,9 @@ local function class(name, parent)
     if type(parent) ~= "table" or not parent.__module then check.arg(2, "class", "class", parent) end
     for _, key in ipairs(inherited) do new[key] = rawget(parent, key) end
   end
-  new.__index = parent and rawget(parent, "__index") ~= parent and parent.__index or new
-  if type(new.__index) == "function" then
-    local lookup = new.__index
+  local lookup = parent and rawget(parent, "__index")
+  new.__index = new
+  if type(lookup) == "function" then
     new.__index = function(self, key)
       local value = new[key]
       if value ~= nil then return value end

@@ -2,6 +2,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 local classes = require "nn.class"
 local parameter = require "nn.parameter"
+local seal = require "seal"
 
 local nn = {
   Module = require "nn.module",
@@ -34,6 +35,6 @@ end
 nn.binary_cross_entropy_with_logits = nn.bce_with_logits
 
 --- nn.class(name[, parent]) -> a class of modules; parent: nn.Module unless said.
-function nn.class(name, parent) return classes.class(name, parent or nn.Module) end
+function nn.class(name, parent) return seal.leave_open(classes.class(name, parent or nn.Module)) end
 
 return nn

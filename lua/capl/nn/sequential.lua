@@ -7,6 +7,7 @@ local core = ...
 
 local check = require "check"
 local classes = require "nn.class"
+local seal = require "seal"
 local settings = require "nn.settings"
 local Module = require "nn.module"
 local BatchNorm = require "nn.batchnorm"
@@ -71,7 +72,7 @@ end
 -- Layers of ours neither keep their input nor their output.
 local function is_pure(layer)
   local class = getmetatable(layer)
-  if class ~= Sequential then return rawget(class, "pure") or false end
+  if class ~= Sequential then return seal.own(class, "pure") or false end
   if layer._pure == nil then
     local pure = true
     for _, child in ipairs(layer._layers) do pure = pure and is_pure(child) end
