@@ -199,6 +199,7 @@ static void read_lines(repl *r, EditLine *editor, capl_history *h)
     int n = 0;
     errno = 0;
     capl_worker_prompt(true);
+    el_set(editor, EL_PREP_TERM, 1); /* before the prompt shows, not after: keys that come in between keep their meaning */
     const char *line = el_gets(editor, &n);
     int cause = errno;
     capl_worker_prompt(false);

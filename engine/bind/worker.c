@@ -31,6 +31,7 @@ static pthread_t lua_thread;
 static volatile sig_atomic_t stop_signal; /* first SIGINT, SIGTERM or SIGHUP since the last call began, 0 = none */
 static struct timespec stop_since;
 static volatile sig_atomic_t at_prompt;
+static volatile sig_atomic_t has_prompt, warned; /* by stop_at_once, since the last line was read */
 
 /* While signals are held, the first one waits for the next call of sys.hold, where the program is between two steps and can
 ** be saved. What takes longer than that between two calls is stopped at once, as without. */
@@ -56,6 +57,19 @@ static int meant(int signal)
   return signal == SIGUSR1 ? SIGINT : signal == SIGUSR2 ? SIGTERM : signal;
 }
 
+/* At a prompt somebody has a session to lose: there the second Ctrl-C only says so. */
+static void stop_at_once(int signal)
+{
+  static const char text[] = "\ncapl: one operation is still at work, which cannot be stopped halfway; Ctrl-C once more ends capl\n";
+  if (signal == SIGINT && has_prompt && !warned) {
+    warned = 1;
+    clock_gettime(CLOCK_MONOTONIC, &stop_since);
+    if (write(STDERR_FILENO, text, sizeof text - 1) >= 0) return;
+  }
+  capl_sys_bar_leave();
+  _exit(128 + signal);
+}
+
 /* The first signal unwinds Lua; a second one leaves at once, for code that never returns to Lua. The supervisor may
 ** pass on a signal that the process group got as well, so two within 0.2 s count as one. */
 static void on_signal(int signal)
@@ -70,7 +84,7 @@ static void on_signal(int signal)
     return; /* the line editor's read has been interrupted, that is all */
   }
   if (stop_signal) {
-    if (seconds_since(&stop_since) > 0.2) capl_sys_bar_leave(), _exit(128 + signal);
+    if (seconds_since(&stop_since) > 0.2) stop_at_once(signal);
     return;
   }
   clock_gettime(CLOCK_MONOTONIC, &stop_since);
@@ -103,6 +117,8 @@ static void take_signals(lua_State *L, int ranks)
 
 void capl_worker_prompt(bool waiting)
 {
+  has_prompt = 1;
+  warned = 0;
   at_prompt = waiting;
   stop_signal = 0;
 }

@@ -34,7 +34,7 @@ opts  columns: images side by side; labels: list of texts; scale: {black, white}
 eg    show(data.captcha{count = 8})]]}
 
 globals.plot = {fn = function(...) return require("repl.chart").draw(...) end, doc = [[
-plot(series[, {height, width, log, title}]): draws lines in the terminal. plot.line and so on, of recipes, write PNG files.
+plot(series[, {height, width, log, title}]): draws lines in the terminal. plot.lines and so on, of recipes, write PNG files.
 in    a list of numbers or a tensor (N); {name = list, …} for several; {x = list, y = list}; the folder of a run, or its path and a
       list of its figures: plot("runs/a", {"train_loss"}). NaN leaves a gap
 opts  log: the height by powers of ten; height, width: rows and columns

@@ -11,13 +11,19 @@ local repl = {}
 
 local SLOW = 0.5 -- seconds from which on a line's time is told
 
-local incomplete = {"'<eof>'", "unfinished long string", "unfinished long comment"}
+local incomplete = {"near '<eof>'", "unfinished long string", "unfinished long comment"}
 
 local function is_incomplete(message)
   for _, sign in ipairs(incomplete) do
     if message:find(sign, 1, true) then return true end
   end
   return false
+end
+
+-- Whether a statement cannot even begin as text does: then it was meant as a value.
+local function fails_at_once(message, text)
+  local sign = message:match("unexpected symbol near '(.*)'$")
+  return sign ~= nil and text:match("^%s*(.*)$"):sub(1, #sign) == sign
 end
 
 local function page(name)
@@ -56,13 +62,14 @@ function repl.compile(text, line)
   local piped = line and line > 0
   local name, above = piped and "=stdin" or "=prompt", piped and ("\n"):rep(line - 1) or ""
   local silenced, is_quiet = text:gsub(";%s*$", "")
-  local expression = core.sys.try_load(above .. "return " .. silenced, name, scope.environment())
+  local expression, as_value = core.sys.try_load(above .. "return " .. silenced, name, scope.environment())
   if expression then return is_quiet > 0 and quietly(expression) or expression end
   local statement, message = core.sys.try_load(above .. text, name, scope.environment())
   if statement then
     require("repl.strict").note_locals(text)
     return statement
   end
+  if fails_at_once(message, text) then message = as_value end
   if is_incomplete(message) then return "more" end
   core.error{code = "lua", message = message}
 end

@@ -23,6 +23,7 @@ local function next_behind(value)
   local meta = core.sys.metatable(value)
   if type(meta) ~= "table" then return nil end
   local behind = rawget(meta, "__index")
+  if type(behind) == "function" and rawget(meta, "__module") then return meta end -- a class of modules, whose fields are its methods
   return type(behind) == "table" and behind or nil
 end
 
@@ -80,7 +81,13 @@ function names.at(path)
   local value
   for name in path:gmatch("[^.:]+") do
     local index = name:match("^%[(%d+)%]$")
-    if value == nil then value = names.global(name) else value = names.field(value, index and tonumber(index) or name) end
+    if value == nil then
+      value = names.global(name)
+    elseif index and core.is_module(value) then
+      value = value:children()[tonumber(index)]
+    else
+      value = names.field(value, index and tonumber(index) or name)
+    end
     if value == nil then return nil end
   end
   return value
@@ -136,19 +143,35 @@ end
 
 -- ---- texts ----
 
---- names in columns that fill the terminal's width, sorted downwards
-function names.columns(list, width)
-  local widest = 1
-  for _, name in ipairs(list) do widest = math.max(widest, term.width(name) + 2) end
-  local across = math.max(1, math.floor((width + 1) / widest))
-  local down = math.ceil(#list / across)
-  local lines = {}
-  for row = 1, down do
-    local parts = {}
-    for i = row, #list, down do parts[#parts + 1] = list[i] .. (i + down <= #list and (" "):rep(widest - term.width(list[i])) or "") end
-    lines[row] = table.concat(parts)
+-- Widths of the columns when list is written in so many lines, and what they take with two spaces between them.
+local function widths_of(list, lines)
+  local widths, all = {}, -2
+  for i, name in ipairs(list) do
+    local column = math.ceil(i / lines)
+    widths[column] = math.max(widths[column] or 0, term.width(name))
   end
-  return table.concat(lines, "\n")
+  for _, width in ipairs(widths) do all = all + width + 2 end
+  return widths, all
+end
+
+--- names in columns that fill the terminal's width, sorted downwards, as `ls` has them
+function names.columns(list, width)
+  local lines = 1
+  local widths, all = widths_of(list, lines)
+  while all > width and lines < #list do
+    lines = lines + 1
+    widths, all = widths_of(list, lines)
+  end
+  local out = {}
+  for row = 1, lines do
+    local parts = {}
+    for i = row, #list, lines do
+      local last = i + lines > #list
+      parts[#parts + 1] = last and list[i] or list[i] .. (" "):rep(widths[math.ceil(i / lines)] - term.width(list[i]) + 2)
+    end
+    out[row] = table.concat(parts)
+  end
+  return table.concat(out, "\n")
 end
 
 --- What the prompt prints for a table of the library: the names in it.

@@ -105,10 +105,10 @@ local function list_length(t)
   return n
 end
 
-local function key_text(key, state)
+local function key_text(key)
   if type(key) == "string" and key:match("^[%a_][%w_]*$") and not keywords[key] then return key end
-  local text = type(key) == "table" and "{…}" or (inline(key, 60, state) or "…")
-  return "[" .. text .. "]"
+  local role, text = word_of(key, 60)
+  return "[" .. (role and text or "{" .. term.dots() .. "}") .. "]"
 end
 
 local function inline_table(t, room, state)
@@ -134,7 +134,7 @@ local function inline_table(t, room, state)
   end
   if fits then
     for _, key in ipairs(other_keys(t, n)) do
-      fits = add(key_text(key, state) .. " = ", rawget(t, key))
+      fits = add(key_text(key) .. " = ", rawget(t, key))
       if not fits then break end
     end
   end
@@ -182,7 +182,7 @@ local function write_fields(t, n, indent, state, lines)
   local keys, names, widest = other_keys(t, n), {}, 0
   local shown = math.min(#keys, state.items)
   for i = 1, shown do
-    names[i] = key_text(keys[i], state)
+    names[i] = key_text(keys[i])
     if term.width(names[i]) <= KEY_MOST then widest = math.max(widest, term.width(names[i])) end
   end
   for i = 1, shown do

@@ -68,7 +68,7 @@ function show_module.text(module)
     local painted = whole and term.paint("dim", line[1]) .. term.paint(i == 1 and "head" or "kind", text:sub(#line[1] + 1)) or text
     out[i] = count == "" and painted or painted .. gap .. term.paint("number", count)
   end
-  out[#out + 1] = term.paint("dim", ("%s parameters, %s"):format(grouped(total), state_of(module)))
+  out[#out + 1] = term.paint("dim", term.cut(("%s parameters, %s"):format(grouped(total), state_of(module)), columns))
   return table.concat(out, "\n")
 end
 
