@@ -68,6 +68,14 @@ static const capl_command commands[] = {
    .takes = "stat|check|pack source",
    .help = "what is in a folder, a list or an LMDB database of images; what is wrong with it; packs it to LMDB"},
 
+  /* ---- share ---- */
+  {.name = "recipe", .group = "share", .takes = "info|pack|verify recipe",
+   .usage = "capl recipe info FILE [--json] | capl recipe pack FILE [--data=SOURCE] [--weights=MODEL] [--out=FILE] | "
+            "capl recipe verify MANIFEST|FILE [--data=SOURCE] [--weights=MODEL] [--without=data,weights] [--json]",
+   .help = "what a recipe is, without running it; writes a manifest of all that belongs to it; checks that all of that is here"},
+  {.name = "test", .group = "share", .usage = "capl test RECIPE [--seeds=N] [--out=FILE] [--json] [--key=value…]", .takes = "recipe",
+   .help = "runs a recipe with its own settings and says whether it reaches what its capl.expect claims"},
+
   /* ---- the program ---- */
   {.name = "info", .group = "program", .usage = "capl info [MODEL] [--json]", .takes = "model",
    .help = "what this program finds on this machine: processors, devices, variables that change what it does; or what a model "

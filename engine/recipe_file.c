@@ -15,15 +15,22 @@
 #include <unistd.h>
 
 enum { RECIPE_BYTES = 16 << 20, DIGITS = 64 }; /* far more than anybody writes; a data file given by mistake has more */
-static const char MARK[] = "#sha256=";
+static const char MARK[] = "#sha256=", OWN_MARK[] = "#bytes=";
 
 /* ---- the word -------------------------------------------------------------------------------- */
 
-bool capl_recipe_is_pinned(const char *word) { return strstr(word, MARK) != NULL; }
+/* Where the path ends, NULL = at the end of the word. */
+static const char *find_mark(const char *word)
+{
+  const char *mark = strstr(word, MARK);
+  return mark ? mark : strstr(word, OWN_MARK);
+}
+
+bool capl_recipe_is_pinned(const char *word) { return find_mark(word) != NULL; }
 
 const char *capl_recipe_path(const char *word)
 {
-  const char *mark = strstr(word, MARK);
+  const char *mark = find_mark(word);
   return mark ? strndup(word, (size_t)(mark - word)) : word;
 }
 
@@ -41,12 +48,12 @@ static capl_status check_digits(const char *word, const char *digits)
 
 static capl_status check_hash(const char *word, capl_recipe_file *file)
 {
-  const char *mark = strstr(word, MARK);
+  const char *mark = find_mark(word);
   if (!mark) return CAPL_OK;
-  const char *digits = mark + sizeof MARK - 1;
+  const char *digits = strchr(mark, '=') + 1;
   CAPL_TRY(check_digits(word, digits));
-  file->pinned = strcasecmp(digits, file->sha256) == 0;
-  if (file->pinned) return CAPL_OK;
+  file->pinned = strncmp(mark, MARK, sizeof MARK - 1) == 0;
+  if (strcasecmp(digits, file->sha256) == 0) return CAPL_OK;
   CAPL_FAIL(CAPL_EVALUE, "%s is not the recipe that was asked for; nothing of it was run", file->path);
   capl_error_context("asked for  sha256 %s\nthe file   sha256 %s", digits, file->sha256);
   capl_error_hint("ask whoever gave you the hash for the file it is of, or read this one before you run it without the hash");

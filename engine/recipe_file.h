@@ -1,7 +1,8 @@
 /* recipe_file.h -- a recipe's text, read once: what is checked, asked about and run are the same bytes.
 **
 ** A recipe is named by its path, or by path and hash: FILE#sha256=HEX. Then a file of any other bytes is refused. Only
-** all 64 digits will do: a part of them could be met by another text that somebody has searched for.
+** all 64 digits will do: a part of them could be met by another text that somebody has searched for. FILE#bytes=HEX is for the
+** program's own children, which must run what their parent has read; it asks nothing of the files beside the recipe.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #ifndef CAPL_RECIPE_FILE_H
@@ -17,7 +18,7 @@ typedef struct {
   const char *text;  /* size bytes and a 0; likewise. NULL = not read */
   size_t size;
   char sha256[65];
-  bool pinned;       /* the hash was given, and it is this one */
+  bool pinned;       /* #sha256= was given, and it is this one */
 } capl_recipe_file;
 
 /* Whether a word of the command line names a hash. */

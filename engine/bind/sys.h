@@ -12,6 +12,10 @@ int capl_sys_push(lua_State *L);
 /* Adds processes and what they share (l_process.c) to the table on the stack. */
 void capl_sys_add_processes(lua_State *L);
 
+/* Adds hashes of files (l_hash.c), and what files a recipe has used (l_used.c). */
+void capl_sys_add_hashes(lua_State *L);
+void capl_sys_add_used(lua_State *L);
+
 /* Takes a progress bar off the terminal; called before anything else is printed. */
 void capl_sys_bar_clear(void);
 

@@ -239,7 +239,7 @@ static void set_recipe_file(lua_State *L, const capl_recipe_file *file)
   lua_setfield(L, -2, "sha256");
   lua_pushboolean(L, file->pinned);
   lua_setfield(L, -2, "pinned");
-  lua_pushfstring(L, "%s#sha256=%s", file->path, file->sha256);
+  lua_pushfstring(L, file->pinned ? "%s#sha256=%s" : "%s#bytes=%s", file->path, file->sha256);
   lua_setfield(L, -2, "word");
 }
 
@@ -289,6 +289,10 @@ static void push_job(lua_State *L, const capl_job *job)
   lua_pushboolean(L, job->verbose);
   lua_setfield(L, -2, "verbose");
   if (job->file.text) set_recipe_file(L, &job->file);
+  lua_pushboolean(L, job->trusted);
+  lua_setfield(L, -2, "trusted");
+  lua_pushboolean(L, job->allowed);
+  lua_setfield(L, -2, "allowed");
   lua_pushboolean(L, job->interactive);
   lua_setfield(L, -2, "interactive");
   lua_pushnumber(L, job->header.minutes);
@@ -406,6 +410,7 @@ int capl_worker_run(const capl_job *job)
   capl_world_on_lost(say_lost, end_lost);
   add_sys(L);
   capl_bind_recipe_folder(L, job->recipe);
+  if (job->file.pinned) capl_bind_pin(L, job->file.text, job->file.size);
   take_signals(L, job->ranks);
   bool prompt = strcmp(job->command, "repl") == 0 && job->argc == 0;
   if (strcmp(job->command, "run") == 0 && job->rank == 0) capl_attach_open();

@@ -327,6 +327,16 @@ CAPL_API double capl_share_of(const void *bytes, size_t size);
 enum { CAPL_SOURCE_HASH_TEXT = 17 };
 CAPL_API capl_status capl_source_hash(capl_source *source, char hash[CAPL_SOURCE_HASH_TEXT]);
 
+/* SHA-256 of names, texts and bytes of all files, in their order: the same for copies of a set on any machine. */
+typedef struct {
+  uint32_t files;
+  uint64_t bytes;
+  char sha256[65];
+} capl_content;
+
+/* Reads every file. stop: asked between them, may be NULL. ESTATE: samples that are no files, or stopped; EIO. */
+CAPL_API capl_status capl_source_content(capl_source *source, bool (*stop)(void), capl_content *content);
+
 /* ---- looking at files ---- */
 
 typedef struct {

@@ -5,6 +5,7 @@ local core = ...
 
 local check_files = require "cli.check_files"
 local expect = require "recipe.expect"
+local facts = require "run.facts"
 local hooks = require "hooks"
 local json = require "run.json"
 local plan = require "cli.plan"
@@ -32,10 +33,16 @@ end
 
 -- One JSON object in place of the table: what a program may want to know before it runs the recipe.
 local function print_json(path)
-  local roles = {}
+  local roles, modules, read = {}, {}, {}
+  local of_modules, of_files = core.sys.used()
+  for file in pairs(of_modules) do modules[#modules + 1] = file end
+  for file in pairs(of_files) do read[#read + 1] = file end
+  table.sort(modules)
+  table.sort(read)
   for i, entry in ipairs(run.loaders) do roles[i] = entry.role end
   core.sys.out(json.encode{recipe = path, roles = roles, figures = run.figures, peak_bytes = core.memory("meta").peak,
-    batch = run.image_shape and run.image_shape[1], expected = expect.said(),
+    batch = run.image_shape and run.image_shape[1], expected = expect.said(), modules = modules, read = read,
+    data = facts.data(run.loaders),
     parameters = hooks.model and hooks.model:parameter_count()} .. "\n")
 end
 

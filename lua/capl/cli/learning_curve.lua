@@ -62,7 +62,7 @@ local function plan_of(job, shares, words)
   local trials = {}
   for i, share in ipairs(shares) do trials[i] = {share} end
   return {
-    recipe = job.recipe, sha256 = job.sha256,
+    recipe = job.recipe, word = job.word,
     program = job.program, version = core.version(), started = core.sys.date(), args = words, keys = {"fraction"},
     kind = "grid", trials = trials, sweep_seed = 1, metric = "val_exact", goal = "max", at = "best", jobs = 1,
     threads = threads_of(job.ranks_word), processors = core.sys.cpus(), device = (core.device()), rungs = {{trials = #trials}},

@@ -164,7 +164,7 @@ local function make_plan(job, o, args, axes)
   for i, axis in ipairs(axes) do keys[i] = axis.key end
   local jobs, threads = share_out(o, #trials)
   local plan = {
-    recipe = job.recipe, sha256 = job.sha256,
+    recipe = job.recipe, word = job.word,
     program = job.program, version = core.version(), started = core.sys.date(), args = args, keys = keys,
     kind = o.halving and "halving" or o.random and "random" or "grid", trials = trials, sweep_seed = o.sweep_seed,
     metric = o.metric, goal = metric.goal(o.metric), at = o.at, jobs = jobs, threads = threads, processors = core.sys.cpus(),

@@ -87,9 +87,11 @@ function captcha.new(source)
     local o = check.options("data.captcha", opts, list(look, {"count", "fixed", "seed", "channels"}))
     if o.count ~= nil then check_count("data.captcha", o.count) end
     local gen = generator("data.captcha", o)
-    return source(core.data.captcha_source(gen, {
+    local made = source(core.data.captcha_source(gen, {
       seed = o.seed, channels = o.channels, count = o.count, fixed = o.fixed, widths = read_widths("data.captcha", o.widths, gen),
     }))
+    made.generator = {preset = o.preset or "lepture", seed = o.seed or 42, count = o.count, charset = gen:charset(), fixed = o.fixed}
+    return made
   end
 
   --- Writes n captchas as PNG files TEXT_INDEX.png, or as an LMDB database.

@@ -27,7 +27,7 @@ end
 
 --- What Pool:start takes. resumed: the folder holds a checkpoint to go on from
 function trial.job(plan, entry, folder, resumed)
-  local recipe = plan.sha256 and plan.recipe .. "#sha256=" .. plan.sha256 or plan.recipe -- all trials run the same text
+  local recipe = plan.word or plan.recipe -- all trials run the same text
   local args = {recipe, resumed and "--resume=" .. folder or nil}
   for _, word in ipairs(trial.words(plan, entry.values, entry.budget)) do args[#args + 1] = word end
   return {
