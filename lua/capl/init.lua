@@ -10,7 +10,6 @@ local precision = require "precision"
 local seal = require "seal"
 local tensor = require "tensor"
 
---- capl.version: the version as text, such as "0.1.0"; capl.op: all operations, see docs/ops.md.
 local capl = {version = core.version(), op = core.op, nn = require "nn", optim = require "optim"}
 
 -- ---- tensors ----

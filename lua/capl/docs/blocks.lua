@@ -45,7 +45,7 @@ end
 local function head_of(text)
   local line, names = text:match("[^\n]*"), {}
   local head = line:match("^(.-):%s") or line:match("^(.-)%s%->") or line
-  add_words(names, head:gsub("%b()", ""):gsub("%b[]", ""), "[%a_][%w_]*")
+  add_words(names, head:gsub("%b()", ""):gsub("%b[]", ""):gsub("%b{}", ""), "[%a_][%w_]*")
   return names
 end
 
@@ -53,7 +53,6 @@ end
 local function read_block(module, lines, first)
   local last, out = first, {}
   while lines[last] and lines[last]:match("^%s*%-%-") do
-    if last > first and lines[last]:match("^%s*%-%-%-%s") then break end -- two docstrings without a line between them
     out[#out + 1] = (lines[last]:gsub("^%s*%-%-%-? ?", ""))
     last = last + 1
   end

@@ -290,8 +290,12 @@ function docs.name_of(value)
     local own = place.methods and place.methods[entry.key] or (not place.modules and members.value(place, entry.key)) or nil
     if own ~= nil and own == value and type(value) ~= "string" and type(value) ~= "boolean" then return entry.name end
   end
+  for name, op in next, core.op do
+    if op == value then return "capl.op." .. name end
+  end
+  local seen = core.sys.environment() -- libraries as recipes see them
   for _, place in ipairs(places.libraries) do
-    if members.table_of(place) == value then return place.name end
+    if members.table_of(place) == value or (value ~= nil and rawget(seen, place.name) == value) then return place.name end
   end
   if type(value) == "table" and value.__module then return docs.of("nn." .. value.__name) and "nn." .. value.__name or "module" end
 end

@@ -1,6 +1,11 @@
 -- native.lua: docstrings of what C gives tensors: methods and properties without a definition in Lua.
 -- SPDX-License-Identifier: Apache-2.0
 
+--- capl.version: the version of the program, as text.
+
+--- capl.op: all operations by name, as layers and tensors use them: capl.op.conv2d(x, weight, bias, {stride = 2}).
+-- eg   capl.op.add(capl.ones(1), capl.ones(1)):item()  --> 2
+
 --- x.shape: list of the sizes, a new one each time.
 -- eg   #capl.zeros(2, 3).shape  --> 2
 

@@ -96,7 +96,7 @@ function parts.words(read, name)
   local text = read.text
   local rest = text:match("^[%w_.:]*" .. last .. "%b():%s+(.*)$") or text:match("^[%w_.:]*" .. last .. "%b{}:%s+(.*)$")
     or text:match("^[%w_.:]*" .. last .. ":%s+(.*)$")
-  return rest or text
+  return rest and (rest:gsub("^%l%l", function(two) return two:sub(1, 1):upper() .. two:sub(2) end):gsub("^a ", "A ")) or text
 end
 
 --- The first sentence of the words.

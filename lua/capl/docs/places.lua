@@ -8,7 +8,7 @@ local places = {}
 -- in which docstrings of its names stand beside those where they are defined.
 places.libraries = {
   {name = "nn", module = "nn", about = "layers, losses, and classes for networks of your own"},
-  {name = "capl", module = "init", also = {"tensor"}, about = "tensors, settings, the run"},
+  {name = "capl", module = "init", also = {"tensor", "docs.native"}, about = "tensors, settings, the run"},
   {name = "optim", module = "optim", also = {"optim.algorithms"}, about = "optimisers"},
   {name = "data", module = "data", about = "where batches come from: generated captchas, files, tensors, and the loader"},
   {name = "train", module = "train", about = "the ready-made loop, and its parts for loops of your own"},
