@@ -19,10 +19,13 @@ local capl = {version = core.version(), op = core.op, nn = require "nn", optim =
 capl.tensor = core.tensor
 --- capl.zeros(size, …[, {dtype, device, requires_grad}]), and so ones, empty, rand (0 to 1), randn (standard normal).
 -- rand and randn take {seed = n, stream = {a, b, c}} too: the numbers of that stream, whenever they are drawn.
+-- eg   capl.ones(2, 3, {dtype = "i32"}):sum():item()  --> 6
 capl.zeros, capl.ones, capl.empty, capl.rand, capl.randn = core.zeros, core.ones, core.empty, core.rand, core.randn
 --- capl.full({size, …}, value[, options])
+-- eg   capl.full({2, 2}, 7):get(2, 2)  --> 7
 capl.full = core.full
 --- capl.arange(stop) = 0 … stop-1; capl.arange(start, stop[, step][, options]). i64 for whole numbers
+-- eg   capl.arange(2, 10, 4):tolist()[2]  --> 6
 capl.arange = core.arange
 --- capl.is_tensor(value): whether it is one.
 -- eg   capl.is_tensor(3)  --> false
@@ -36,6 +39,7 @@ for name, fn in pairs(tensor) do capl[name] = fn end
 function capl.device(name) return (core.device(name)) end
 
 --- capl.devices() -> list of {name, available, description or why}
+-- eg   capl.devices()[1].name  --> cpu
 function capl.devices()
   local out = {}
   for i, name in ipairs{"cpu", "cuda", "ref", "meta"} do
@@ -67,8 +71,10 @@ capl.precision = precision.read
 capl.autocast = precision.autocast
 
 --- capl.no_grad(fn, …) -> fn's results, computed without keeping a graph
+-- eg   capl.no_grad(function() return nn.Linear(2, 1)(capl.ones(1, 2)) end).requires_grad  --> false
 capl.no_grad = core.no_grad
 --- capl.scope(fn, …) -> fn's results; every other tensor made meanwhile is released at once, unless :keep()ed
+-- eg   capl.scope(function() local a = capl.ones(1000); return a:sum() end):item()  --> 1000
 capl.scope = core.scope
 
 --- capl.fuse(fn) -> a function of up to 7 tensors that gives what fn gives, gradients included, in one pass over memory:
@@ -89,6 +95,7 @@ end
 
 --- capl.memory([device]) -> {live, peak, cached (free, kept for reuse), captured (free, of captured steps), limit (0 = none),
 -- allocations, reuses} in bytes; on a GPU card_free and card_total too, as the driver says: other programs count
+-- eg   capl.memory("cpu").live >= 0  --> true
 capl.memory = core.memory
 --- capl.memory_reset_peak([device]): peak counts from what is in use now.
 capl.memory_reset_peak = core.memory_reset_peak
@@ -97,6 +104,7 @@ capl.memory_limit = core.memory_limit
 --- capl.counters() -> how often each feature was in force: bf16_kernels, fp32_kernels, fused_ops, ref_fallbacks …
 capl.counters = core.counters
 --- capl.clock() -> seconds, for differences
+-- eg   capl.clock() > 0  --> true
 capl.clock = core.clock
 
 --- capl.profile(fn, …) -> list of kernel runs {op, label, backend, seconds, bytes, macs, dtype, shape}, fn's results.
@@ -108,6 +116,7 @@ function capl.profile(fn, ...)
 end
 
 --- capl.ops() -> list of {name, ins, outs, attrs, doc, amp, fused, differentiable, view, has}
+-- eg   #capl.ops() > 100  --> true
 capl.ops = core.ops
 
 -- ---- the run ----
@@ -126,6 +135,7 @@ end
 --- capl.error{code, op, message, hint}: raises an error that names recipe line and layer.
 capl.error = core.error
 --- capl.is_error(value) -> whether it is one of capl's error tables
+-- eg   capl.is_error("boom")  --> false
 capl.is_error = core.is_error
 
 -- ---- parts that are loaded when first used ----

@@ -42,6 +42,7 @@ end
 -- in   "bf16", "fp16", "fp32", "tf32" (f32 whose products are rounded on the way in; GPUs from compute capability 8.0),
 --      "auto" (the fastest that trains well here), or {cpu = …, cuda = …}
 -- errs value: unknown name; unsupported: one that this device does not have
+-- eg   capl.precision("bf16")  --> bf16
 function precision.read(given)
   local kind = core.device():match("^%a+")
   if type(given) == "table" then given = given[kind] or "auto" end
@@ -60,6 +61,7 @@ end
 
 --- capl.autocast(precision, fn, …) -> fn's results: matrix products and convolutions in 16 bit, sums in f32. With "tf32"
 -- they stay f32 and GPUs round their factors to TF32; without, they never do.
+-- eg   capl.autocast("bf16", function() return nn.Linear(2, 3)(capl.ones(1, 2)) end).dtype  --> bf16
 function precision.autocast(given, fn, ...)
   check.arg(2, "autocast", "function", fn)
   local low, _, name = precision.read(given)

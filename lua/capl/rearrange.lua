@@ -30,6 +30,7 @@ local function parts_of(x, lengths, dim)
 end
 
 --- x:split(length[, dim]) -> list of views of that length along dim (1), the last one shorter; x:split({lengths}[, dim])
+-- eg   #capl.arange(5):split(2)  --> 3
 function methods.split(x, length, dim)
   dim = check.dim(2, "split", dim or 1, x.ndim)
   local total, lengths, sum = x.shape[dim], {}, 0
@@ -44,6 +45,7 @@ function methods.split(x, length, dim)
 end
 
 --- x:chunk(n[, dim]) -> list of at most n views of equal length along dim (1), the last one shorter
+-- eg   #capl.arange(6):chunk(3)  --> 3
 function methods.chunk(x, n, dim)
   dim = check.dim(2, "chunk", dim or 1, x.ndim)
   from(1, "chunk", n, 1)
@@ -51,6 +53,7 @@ function methods.chunk(x, n, dim)
 end
 
 --- x:unbind([dim]) -> list of views without dim (1), one for each of its indices
+-- eg   #capl.zeros(2, 3):unbind()  --> 2
 function methods.unbind(x, dim)
   dim = check.dim(1, "unbind", dim or 1, x.ndim)
   local out = {}
@@ -81,6 +84,7 @@ end
 
 --- x:gather(dim, index): for dim 2 of a matrix, y[i][j] = x[i][index[i][j]]; index i32 or i64, values from 0 on.
 -- errs shape: index has other dims than x, or is longer in another dim; value: out of range (on a GPU: NaN)
+-- eg   capl.tensor{{5, 6}}:gather(2, capl.tensor({{1}}, {dtype = "i64"})):item()  --> 6
 function methods.gather(x, dim, index)
   dim = check.dim(1, "gather", dim, x.ndim)
   return (op.gather(x, index_of(x, 2, "gather", index), {dim = dim}))
@@ -119,6 +123,7 @@ function methods.one_hot(x, count)
 end
 
 --- x:masked_fill(mask, value): value where mask (bool, broadcast) holds, x elsewhere.
+-- eg   capl.tensor{1, 5}:masked_fill(capl.tensor{1, 5}:gt(2), 0):sum():item()  --> 1
 function methods.masked_fill(x, mask, value)
   check.arg(1, "masked_fill", "tensor", mask)
   check.arg(2, "masked_fill", "number", value)
@@ -149,6 +154,7 @@ function methods.flip(x, ...)
 end
 
 --- x:roll(shift[, dim]): moved by shift along dim (1); what leaves at one end comes in at the other.
+-- eg   capl.tensor{1, 2, 3}:roll(1):get(1)  --> 3
 function methods.roll(x, shift, dim)
   dim = check.dim(2, "roll", dim or 1, x.ndim)
   local n = x.shape[dim]
@@ -293,6 +299,7 @@ function methods.topk(x, k, dim, options)
 end
 
 --- x:norm([p[, dims[, keepdim]]]): (sum of |x|^p)^(1/p), p = 2 unless said; math.huge: the largest.
+-- eg   capl.tensor{3, 4}:norm():item()  --> 5
 function methods.norm(x, p, dims, keepdim)
   p = p == nil and 2 or check.arg(1, "norm", "number", p)
   if p == math.huge then return x:abs():amax(dims, keepdim) end
@@ -315,8 +322,10 @@ local function triangle(fname, compare)
 end
 
 --- x:triu([k]): zeros below diagonal k (0) of the last two dims.
+-- eg   capl.ones(3, 3):triu(1):sum():item()  --> 3
 triangle("triu", "ge")
 --- x:tril([k]): zeros above diagonal k (0) of the last two dims.
+-- eg   capl.ones(3, 3):tril():sum():item()  --> 6
 triangle("tril", "le")
 
 --- x:clip(lo, hi): the same as clamp.

@@ -59,6 +59,7 @@ end
 --- nn.Checkpoint(module[, {segments}]) -> the same module, whose forward pass keeps its inputs only and is run again in the
 -- backward pass. Names of parameters stay as they are.
 -- opts segments: a Sequential in so many parts, of which the last one is kept; without, the module as a whole
+-- paper T. Chen and others: Training deep nets with sublinear memory cost, 2016
 -- eg   nn.Checkpoint(nn.Sequential{nn.Linear(2, 4), nn.ReLU()})(capl.zeros(3, 2)):size(2)  --> 4
 function recompute.Checkpoint(module, opts)
   if not classes.is_module(module) then check.arg(1, "Checkpoint", "module", module) end

@@ -12,6 +12,7 @@ local is_tensor = core.is_tensor
 -- ---- shape ----
 
 --- x:size() -> {…}; x:size(dim) -> number
+-- eg   capl.zeros(2, 3):size(-1)  --> 3
 function methods.size(x, dim)
   local shape = x.shape
   if dim == nil then return shape end
@@ -19,6 +20,7 @@ function methods.size(x, dim)
 end
 
 --- x:dim() -> number of dims
+-- eg   capl.zeros(2, 3):dim()  --> 2
 function methods.dim(x) return x.ndim end
 
 -- Sizes as numbers or one table.
@@ -30,12 +32,15 @@ end
 
 --- x:reshape(size, …): same elements in logical order; one size may be -1. A view where strides allow.
 -- errs shape: another number of elements
+-- eg   capl.arange(6):reshape(2, -1):size(2)  --> 3
 function methods.reshape(x, ...) return op.reshape(x, {size = sizes("reshape", ...)}) end
 
 --- x:view(size, …): the same as reshape.
+-- eg   capl.arange(6):view(3, 2):get(2, 1)  --> 2
 function methods.view(x, ...) return op.reshape(x, {size = sizes("view", ...)}) end
 
 --- x:flatten([first[, last]]): dims first..last become one; all without arguments.
+-- eg   capl.zeros(2, 3, 4):flatten(2):size(2)  --> 12
 function methods.flatten(x, first, last)
   local shape = x.shape
   if #shape == 0 then return op.reshape(x, {size = {1}}) end
@@ -55,9 +60,11 @@ function methods.flatten(x, first, last)
 end
 
 --- x:permute(dim, …): view with the dims in the given order.
+-- eg   capl.zeros(2, 3, 4):permute(3, 1, 2):size(1)  --> 4
 function methods.permute(x, ...) return op.permute(x, {dims = sizes("permute", ...)}) end
 
 --- x:transpose(a, b): view with two dims exchanged.
+-- eg   capl.zeros(2, 3, 4):transpose(1, 3):size(1)  --> 4
 function methods.transpose(x, a, b)
   local n, dims = x.ndim, {}
   a, b = check.dim(1, "transpose", a, n), check.dim(2, "transpose", b, n)
@@ -67,6 +74,7 @@ function methods.transpose(x, a, b)
 end
 
 --- x:t(): transpose of a 2-d tensor.
+-- eg   capl.zeros(2, 3):t():size(1)  --> 3
 function methods.t(x)
   if x.ndim ~= 2 then
     core.error{code = "shape", op = "t", message = ("x has %d dims, t() needs 2"):format(x.ndim), hint = "use transpose(a, b)"}
@@ -75,6 +83,7 @@ function methods.t(x)
 end
 
 --- x:narrow(dim, start, length): view of length elements from start on.
+-- eg   capl.arange(5):narrow(1, 2, 3):tolist()[1]  --> 1
 function methods.narrow(x, dim, start, length)
   dim = check.dim(1, "narrow", dim, x.ndim)
   check.arg(2, "narrow", "whole", start)
@@ -83,6 +92,7 @@ function methods.narrow(x, dim, start, length)
 end
 
 --- x:select(dim, index): view without dim, at index.
+-- eg   capl.tensor{{1, 2}, {3, 4}}:select(1, 2):get(1)  --> 3
 function methods.select(x, dim, index)
   local shape = x.shape
   dim = check.dim(1, "select", dim, #shape)
@@ -98,6 +108,7 @@ function methods.select(x, dim, index)
 end
 
 --- x:unsqueeze(dim): a dim of size 1 before dim; -1 = at the end.
+-- eg   capl.zeros(3):unsqueeze(1):size(1)  --> 1
 function methods.unsqueeze(x, dim)
   local shape = x.shape
   dim = check.dim(1, "unsqueeze", dim, #shape + 1)
@@ -106,6 +117,7 @@ function methods.unsqueeze(x, dim)
 end
 
 --- x:squeeze([dim]): without the dims of size 1, or without that one.
+-- eg   capl.zeros(1, 3, 1):squeeze():dim()  --> 1
 function methods.squeeze(x, dim)
   local shape, out = x.shape, {}
   if dim ~= nil then dim = check.dim(1, "squeeze", dim, #shape) end
@@ -116,6 +128,7 @@ function methods.squeeze(x, dim)
 end
 
 --- x:expand(size, …): view with dims of size 1 repeated; -1 keeps a size.
+-- eg   capl.ones(1, 3):expand(2, -1):size(1)  --> 2
 function methods.expand(x, ...) return op.expand(x, {size = sizes("expand", ...)}) end
 
 --- x:expand_as(y): x:expand to the sizes of y.
@@ -128,6 +141,7 @@ function methods.contiguous(x)
 end
 
 --- x:clone(): a copy, part of the graph.
+-- eg   capl.ones(2):clone():add_(1):get(1)  --> 2
 function methods.clone(x) return op.cast(x, {dtype = x.dtype}) end
 
 -- ---- dtype and device ----
@@ -139,6 +153,7 @@ local function to_one(x, what)
 end
 
 --- x:to("bf16"), x:to("cpu"), x:to{dtype = …, device = …}. Casts are part of the graph; a copy to another device is not.
+-- eg   capl.ones(2):to("i32").dtype  --> i32
 function methods.to(x, what)
   if type(what) == "table" then
     local o = check.options("to", {{"dtype", "string"}, {"device", "string"}}, what)
@@ -235,6 +250,7 @@ end
 
 --- x:leaky_relu([negative_slope]), x:elu([alpha]), x:softplus([beta[, threshold]]), x:gelu([approximate]): of each element, with the
 -- defaults of the layers: 0.01, 1, 1 and 20, "none".
+-- eg   capl.tensor{-1}:leaky_relu(0.5):item()  --> -0.5
 function methods.leaky_relu(x, slope) return op.leaky_relu(x, {negative_slope = slope}) end
 function methods.elu(x, alpha) return op.elu(x, {alpha = alpha}) end
 function methods.softplus(x, beta, threshold) return op.softplus(x, {beta = beta, threshold = threshold}) end
@@ -251,6 +267,7 @@ for _, name in ipairs{"maximum", "minimum", "eq", "ne", "lt", "le", "gt", "ge"} 
 end
 
 --- x:clamp(lo, hi); either may be nil.
+-- eg   capl.tensor{5}:clamp(0, 1):item()  --> 1
 function methods.clamp(x, lo, hi)
   if lo ~= nil then check.arg(1, "clamp", "number", lo) end
   if hi ~= nil then check.arg(2, "clamp", "number", hi) end
@@ -261,6 +278,7 @@ function methods.clamp(x, lo, hi)
 end
 
 --- x:matmul(y): (…,M,K) times (…,K,N); vectors as in PyTorch.
+-- eg   capl.ones(2, 3):matmul(capl.ones(3, 4)):get(1, 1)  --> 3
 function methods.matmul(x, y)
   check.arg(1, "matmul", "tensor", y)
   local a, b = x.ndim, y.ndim
@@ -305,23 +323,27 @@ methods.sum = reduction("sum", op.sum)
 -- eg   capl.tensor{1, 2, 6}:mean():item()  --> 3
 methods.mean = reduction("mean", op.mean)
 --- x:amax([dims][, keepdim]): the largest element, over dims as x:sum takes them; gradients go to the first of equal ones.
+-- eg   capl.tensor{{1, 2}, {3, 0}}:amax(2):tolist()[2]  --> 3
 methods.amax = reduction("amax", op.amax)
 --- x:amin([dims][, keepdim]): the smallest element, over dims as x:sum takes them.
 methods.amin = reduction("amin", function(x, attrs) return -op.amax(-x, attrs) end)
 
 --- x:argmax([dim][, keepdim]): place of the largest, counted from 0 as class labels are; first of ties. i32
+-- eg   capl.tensor{3, 9, 5}:argmax():item()  --> 1
 function methods.argmax(x, dim, keep)
   if dim == nil then x, dim = x:reshape(-1), 1 end
   return op.argmax(x, {dim = check.dim(1, "argmax", dim, x.ndim), keepdim = keepdim_of("argmax", 2, keep)})
 end
 
 --- x:max() -> largest element; x:max(dim[, keepdim]) -> values, places counted from 0
+-- eg   capl.tensor{3, 9, 5}:max():item()  --> 9
 function methods.max(x, dim, keep)
   if dim == nil then return x:amax() end
   return x:amax(dim, keep), x:argmax(dim, keep)
 end
 
 --- x:var([dims][, {keepdim, unbiased}]): mean squared distance from the mean; unbiased (n-1) unless told otherwise.
+-- eg   capl.tensor{1, 3}:var():item()  --> 2
 function methods.var(x, dims, opts)
   if type(dims) == "table" and dims[1] == nil then dims, opts = nil, dims end
   local o = check.options("var", {{"keepdim", "boolean", default = false}, {"unbiased", "boolean", default = true}}, opts)
@@ -332,9 +354,11 @@ function methods.var(x, dims, opts)
 end
 
 --- x:std(…): square root of x:var(…)
+-- eg   capl.tensor{1, 3}:std({unbiased = false}):item()  --> 1
 function methods.std(x, ...) return x:var(...):sqrt() end
 
 --- x:softmax([dim]), x:log_softmax([dim]): dim = last unless said.
+-- eg   capl.zeros(4):softmax():get(1)  --> 0.25
 function methods.softmax(x, dim) return op.softmax(x, {dim = check.dim(1, "softmax", dim or -1, x.ndim)}) end
 function methods.log_softmax(x, dim) return op.log_softmax(x, {dim = check.dim(1, "log_softmax", dim or -1, x.ndim)}) end
 
@@ -352,9 +376,11 @@ local function tensor_list(fname, list)
 end
 
 --- capl.cat({x, …}[, dim]): joined along dim (1).
+-- eg   capl.cat({capl.ones(2, 3), capl.zeros(4, 3)}):size(1)  --> 6
 function tensor.cat(list, dim) return op.concat(tensor_list("cat", list), {dim = dim or 1}) end
 
 --- capl.stack({x, …}[, dim]): joined along a new dim (1).
+-- eg   capl.stack{capl.ones(3), capl.zeros(3)}:size(1)  --> 2
 function tensor.stack(list, dim)
   local out = {}
   for i, x in ipairs(tensor_list("stack", list)) do out[i] = x:unsqueeze(dim or 1) end
@@ -362,6 +388,7 @@ function tensor.stack(list, dim)
 end
 
 --- capl.where(condition, a, b): a where condition holds, else b; a and b may be numbers.
+-- eg   capl.where(capl.tensor{1, -1}:gt(0), 7, 0):tolist()[1]  --> 7
 function tensor.where(condition, a, b)
   check.arg(1, "where", "tensor", condition)
   local like = is_tensor(a) and a or is_tensor(b) and b
@@ -373,6 +400,7 @@ function tensor.where(condition, a, b)
 end
 
 --- capl.zeros_like(x[, options]), ones_like, empty_like, rand_like, randn_like: shape, dtype and device of x.
+-- eg   capl.ones_like(capl.zeros(2, 3)):numel()  --> 6
 for _, name in ipairs{"zeros", "ones", "empty", "rand", "randn"} do
   tensor[name .. "_like"] = function(x, opts)
     check.arg(1, name .. "_like", "tensor", x)
@@ -383,6 +411,7 @@ for _, name in ipairs{"zeros", "ones", "empty", "rand", "randn"} do
 end
 
 --- capl.eye(n[, {dtype, device}]): the n x n identity matrix, f32 unless said.
+-- eg   capl.eye(3):sum():item()  --> 3
 function tensor.eye(n, opts)
   local o = check.options("eye", {{"dtype", "string", default = "f32"}, {"device", "string"}}, opts)
   local i = core.arange(0, check.arg(1, "eye", "number", n), 1, {dtype = "f32", device = o.device})
@@ -390,6 +419,7 @@ function tensor.eye(n, opts)
 end
 
 --- capl.full_like(x, value): value in the shape, dtype and device of x.
+-- eg   capl.full_like(capl.zeros(3), 7):get(3)  --> 7
 function tensor.full_like(x, value)
   check.arg(1, "full_like", "tensor", x)
   return core.full(x.shape, check.arg(2, "full_like", "number", value), {dtype = x.dtype, device = x.device})

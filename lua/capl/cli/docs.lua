@@ -14,7 +14,7 @@ local spec = {
 -- What is known of a name without what only the prompt's page needs.
 local function plain(record)
   return {name = record.name, kind = record.kind, signature = record.signature, text = record.text, summary = record.summary,
-    options = record.options, examples = record.examples, see = record.see, file = record.file}
+    options = record.options, examples = record.examples, see = record.see, file = record.file, line = record.line}
 end
 
 local function print_json(name)

@@ -83,6 +83,7 @@ function captcha.new(source)
   --       "gd-security" has size, lines, dots, background, ink, line_ink and style = "default", "rect", "circle",
   --       "ellipse", "ec", "box", "blank" or "any". data.style_options() lists them all
   -- errs value: unknown preset, an option out of range or one that the preset does not have; io: no font
+  -- eg   data.captcha({charset = "0-9", length = 2, count = 5, fixed = true}):count()  --> 5
   function data.captcha(opts)
     local o = check.options("data.captcha", opts, list(look, {"count", "fixed", "seed", "channels"}))
     if o.count ~= nil then check_count("data.captcha", o.count) end

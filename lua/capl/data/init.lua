@@ -26,6 +26,7 @@ local function source(box, bad)
 end
 
 --- Number of samples per epoch.
+-- eg   data.captcha({charset = "0-9", count = 5}):count()  --> 5
 function Source:count() return self.box:count() end
 --- Path of sample i (from 0) below the folder, as its list has it, or its record's name; nil for generated images.
 function Source:name(i) return self.box:name(i) end
@@ -35,6 +36,7 @@ function Source:text(i) return self.box:text(i) end
 --- the batch in px) -> number. Generated texts are not looked at.
 function Source:check_steps(steps) warnings.check_steps(self, steps) end
 --- source:width(), source:height(): size of the images in px, of the widest where they differ.
+-- eg   data.captcha({count = 1}):width()  --> 160
 function Source:width() return self.box:width() end
 function Source:height() return self.box:height() end
 

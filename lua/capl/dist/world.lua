@@ -113,6 +113,7 @@ function World:traffic()
 end
 
 --- Images of a step over all ranks, where each takes n.
+-- eg   capl.distributed():batch(64)  --> 64
 function World:batch(n) return n * self.size end
 
 --- capl.replicate(model): the same weights on every rank, and the size of the pieces its gradients travel in.

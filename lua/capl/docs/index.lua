@@ -11,6 +11,8 @@ local options = require "docs.options"
 local parts = require "docs.parts"
 local places = require "docs.places"
 
+local own = require("seal").own
+
 local docs = {}
 
 -- ---- the docstring of a value ----
@@ -35,11 +37,11 @@ local function in_modules(modules, name)
 end
 
 local function of_class(value, name)
-  if rawget(value, "runs") then return blocks.of_function(value.runs) end -- a loss as a module
+  if own(value, "runs") then return blocks.of_function(value.runs) end -- a loss as a module
   local module = members.home(value)
   if not module then return nil end
-  local own = rawget(value, "__name") or name
-  return blocks.named(module, own, "names") or blocks.named(module, name, "names") or blocks.named(module, "new", "names")
+  local called = own(value, "__name") or name
+  return blocks.named(module, called, "names") or blocks.named(module, name, "names") or blocks.named(module, "new", "names")
     or blocks.named(module, name), module
 end
 
@@ -90,7 +92,7 @@ local function options_of(record, module, value)
   local read = record.parts
   local words = table.concat(parts.with(read, "opts"), " ")
   if words == "" then words = table.concat(parts.with(read, "in"), " ") end
-  local spec = type(value) == "table" and rawget(value, "spec")
+  local spec = type(value) == "table" and own(value, "spec")
   if spec then return options.of_spec(spec, words) end
   return options.of(record.name, module, words, record.kind == "class")
 end
@@ -98,7 +100,7 @@ end
 -- The name of a loss function in nn, the shorter one of two.
 local function name_of_loss(fn)
   local names = {}
-  for name, value in next, require "nn" do
+  for name, value in next, members.contents(require "nn") do
     if value == fn then names[#names + 1] = name end
   end
   table.sort(names, function(a, b) return #a < #b end)
@@ -109,8 +111,8 @@ local function read_record(record, place, block, module, line, value)
   local read = parts.read(block.text)
   local lines = blocks.of(block.module).lines
   local code = line and blocks.of(module).lines[line] or lines[block.last + 1]
-  record.parts, record.block = read, block.module .. " " .. block.first
-  local runs = type(value) == "table" and rawget(value, "runs")
+  record.parts, record.block, record.line = read, block.module .. " " .. block.first, block.first
+  local runs = type(value) == "table" and own(value, "runs")
   if runs then
     read.text = ("The loss %s as a module: %s{…}(…), with the same options.\n"):format(name_of_loss(runs), record.name) .. read.text
   end
@@ -175,7 +177,7 @@ local function list_all()
   for _, list in ipairs{places.libraries, places.objects} do
     for _, place in ipairs(list) do
       for _, key in ipairs(members.of(place)) do
-        if not places.find(place.name == "capl" and key or place.name .. "." .. key) and not places.find("capl." .. key) then
+        if not places.library(place.name == "capl" and key or place.name .. "." .. key) and not places.library("capl." .. key) then
           all[#all + 1] = {name = members.written(place, key), place = place, key = key}
         end
       end
@@ -290,12 +292,12 @@ function docs.name_of(value)
     local own = place.methods and place.methods[entry.key] or (not place.modules and members.value(place, entry.key)) or nil
     if own ~= nil and own == value and type(value) ~= "string" and type(value) ~= "boolean" then return entry.name end
   end
-  for name, op in next, core.op do
+  for name, op in next, members.contents(core.op) do
     if op == value then return "capl.op." .. name end
   end
   local seen = core.sys.environment() -- libraries as recipes see them
   for _, place in ipairs(places.libraries) do
-    if members.table_of(place) == value or (value ~= nil and rawget(seen, place.name) == value) then return place.name end
+    if members.table_of(place) == value or (value ~= nil and own(seen, place.name) == value) then return place.name end
   end
   if type(value) == "table" and value.__module then return docs.of("nn." .. value.__name) and "nn." .. value.__name or "module" end
 end

@@ -4,8 +4,16 @@ local core = ...
 
 local blocks = require "docs.blocks"
 local places = require "docs.places"
+local seal = require "seal"
+
+local own = seal.own
 
 local members = {}
+
+--- The entries of a table, also of one that is sealed against recipes.
+local function contents(t) return seal.contents[t] or t end
+
+members.contents = contents
 
 --- Table of a library; of an object: nil where only its file tells its methods.
 function members.table_of(place)
@@ -18,7 +26,7 @@ function members.table_of(place)
   return place.field and value[place.field] or value
 end
 
-local function is_class(value) return type(value) == "table" and rawget(value, "__module") == true end
+local function is_class(value) return type(value) == "table" and own(value, "__module") == true end
 
 local function is_callable(value)
   if type(value) == "function" or is_class(value) then return true end
@@ -58,12 +66,12 @@ local function methods_of(place)
 end
 
 local function keys_of(place, out)
-  for name in next, members.table_of(place) do
+  for name in next, contents(members.table_of(place)) do
     if places.is_public(name) then out[#out + 1] = name end
   end
   if place.name == "capl" then
     for name in pairs(require "later") do
-      if rawget(members.table_of(place), name) == nil then out[#out + 1] = name end
+      if own(members.table_of(place), name) == nil then out[#out + 1] = name end
     end
   end
   if place.name == "tensor" then
@@ -83,7 +91,7 @@ end
 function members.value(place, name)
   local owner = not place.class and members.table_of(place)
   if not owner then return nil end
-  local value = rawget(owner, name)
+  local value = own(owner, name)
   local later = value == nil and place.name == "capl" and require("later")[name]
   if not later then return value end
   value = require(later[1])
@@ -94,7 +102,7 @@ end
 --- The module in whose file a class or another table with functions is made.
 function members.home(class)
   for _, name in ipairs{"init", "forward", "extra", "update", "new"} do
-    local module = core.defined(rawget(class, name))
+    local module = core.defined(own(class, name))
     if module then return module end
   end
 end

@@ -13,6 +13,7 @@
 -- eg   capl.arange(3).dtype  --> i64
 
 --- x.device: name of the device that holds the values: "cpu", "cuda:0", "ref", "meta".
+-- eg   capl.zeros(1, {device = "ref"}).device  --> ref
 
 --- x.ndim: number of dims.
 -- eg   capl.zeros(2, 3).ndim  --> 2
@@ -21,8 +22,10 @@
 -- require one get it.
 
 --- x.requires_grad: whether gradients are computed for x.
+-- eg   nn.Linear(1, 1).weight.requires_grad  --> true
 
 --- x.is_leaf: whether x was made by no op that is part of a graph: parameters and data are leaves.
+-- eg   (nn.Linear(1, 1).weight * 2).is_leaf  --> false
 
 --- x:item(): the value of a tensor with one element as a number (bool: 1 or 0). Waits for a GPU to have computed it.
 -- errs shape: more than one element
@@ -42,6 +45,7 @@
 -- eg   capl.zeros(2, 3):numel()  --> 6
 
 --- x:stride(): list of the steps in memory between neighbours, in elements, dim by dim; x:stride(dim): one of them.
+-- eg   capl.zeros(2, 3):stride(1)  --> 3
 
 --- x:is_contiguous(): whether the values lie in memory row by row, without gaps.
 -- eg   capl.zeros(2, 3):t():is_contiguous()  --> false
@@ -52,9 +56,11 @@
 -- eg   (function() local w = capl.tensor({3}, {requires_grad = true}); (w * w):sum():backward(); return w.grad:item() end)()  --> 6
 
 --- x:detach(): the same values, outside the graph; shares x's memory.
+-- eg   nn.Linear(1, 1).weight:detach().requires_grad  --> false
 
 --- x:requires_grad_([on]): gradients are wanted for x, a leaf, or not; x itself.
 -- errs state: x is no leaf; dtype: x is not floating
+-- eg   capl.zeros(2):requires_grad_().requires_grad  --> true
 
 --- x:zero_grad(): forgets x.grad; its memory is free at once. (There is no setting to fill it with zeros instead.)
 
@@ -62,10 +68,12 @@
 -- eg   capl.zeros(2):fill_(7):get(1)  --> 7
 
 --- x:zero_(): writes zeros into all elements, outside the graph; x itself.
+-- eg   capl.ones(2):zero_():sum():item()  --> 0
 
 --- x:copy_(y): takes the values of y, a tensor of the same shape or one that broadcasts to it, of any dtype and device, outside the
 -- graph; x itself.
 -- errs shape: y does not broadcast to x's shape
+-- eg   capl.zeros(2):copy_(capl.tensor{3, 4}):get(2)  --> 4
 
 --- x:free(): gives the memory up now, not when Lua's collector finds that nobody uses x. Other tensors that share it keep it.
 

@@ -29,30 +29,45 @@ local function elementwise(name, op_name, spec)
 end
 
 --- y = max(x, 0)
+-- eg   nn.ReLU()(capl.tensor{-2, 3}):sum():item()  --> 3
 elementwise("ReLU", "relu")
 --- y = 1 / (1 + exp(-x))
+-- eg   nn.Sigmoid()(capl.tensor{0}):item()  --> 0.5
 elementwise("Sigmoid", "sigmoid")
 --- y = tanh(x)
+-- eg   nn.Tanh()(capl.tensor{0}):item()  --> 0
 elementwise("Tanh", "tanh")
 --- y = x * sigmoid(x), also called swish
+-- paper S. Elfwing, E. Uchibe, K. Doya: Sigmoid-weighted linear units, 2018
+-- eg   nn.SiLU()(capl.tensor{0}):item()  --> 0
 elementwise("SiLU", "silu")
 --- y = x * share of a normal distribution below x
 -- opts nn.GELU{approximate = "none"|"tanh"}
+-- paper D. Hendrycks, K. Gimpel: Gaussian error linear units, 2016
+-- eg   nn.GELU()(capl.tensor{0}):item()  --> 0
 elementwise("GELU", "gelu", {{"approximate", "string", default = "none"}})
 --- y = log(1 + exp(beta * x)) / beta; x itself where beta * x is above threshold
 -- opts nn.Softplus{beta = 1, threshold = 20}
+-- eg   nn.Softplus()(capl.tensor{0}):item()  --> 0.69314718
 elementwise("Softplus", "softplus", {{"beta", "number", default = 1}, {"threshold", "number", default = 20}})
 --- y = x for x > 0, else negative_slope * x
 -- opts nn.LeakyReLU(negative_slope = 0.01)
+-- eg   nn.LeakyReLU(0.1)(capl.tensor{-10}):item()  --> -1
 elementwise("LeakyReLU", "leaky_relu", {{"negative_slope", "number", default = 0.01}})
 --- y = x for x > 0, else alpha * (exp(x) - 1)
 -- opts nn.ELU(alpha = 1)
+-- paper D.-A. Clevert, T. Unterthiner, S. Hochreiter: Exponential linear units, 2016
+-- eg   nn.ELU()(capl.tensor{2}):item()  --> 2
 elementwise("ELU", "elu", {{"alpha", "number", default = 1}})
 --- y = (x + 3) / 6, kept in 0..1
+-- eg   nn.Hardsigmoid()(capl.tensor{3}):item()  --> 1
 elementwise("Hardsigmoid", "hardsigmoid")
 --- y = x * hardsigmoid(x)
+-- paper A. Howard and others: Searching for MobileNetV3, 2019
+-- eg   nn.Hardswish()(capl.tensor{3}):item()  --> 3
 elementwise("Hardswish", "hardswish")
 --- y = log(sigmoid(x))
+-- eg   nn.LogSigmoid()(capl.tensor{0}):item()  --> -0.69314718
 elementwise("LogSigmoid", "log_sigmoid")
 
 -- A class without options that runs fn(x).
@@ -65,14 +80,20 @@ local function composed(name, fn)
 end
 
 --- y = x, kept in 0..6
+-- eg   nn.ReLU6()(capl.tensor{9}):item()  --> 6
 composed("ReLU6", function(x) return x:clamp(0, 6) end)
 --- y = x * tanh(softplus(x))
+-- paper D. Misra: Mish, 2020
+-- eg   nn.Mish()(capl.tensor{0}):item()  --> 0
 composed("Mish", function(x) return x * x:softplus():tanh() end)
 --- y = 1.0507 * (x for x > 0, else 1.6733 * (exp(x) - 1)): keeps mean 0 and variance 1 through layers
+-- paper G. Klambauer and others: Self-normalizing neural networks, 2017
+-- eg   nn.SELU()(capl.tensor{0}):item()  --> 0
 composed("SELU", function(x) return x:elu(1.6732632423543772) * 1.0507009873554805 end)
 
 --- y = x, kept in min_val..max_val
 -- opts nn.Hardtanh(min_val = -1, max_val = 1)
+-- eg   nn.Hardtanh()(capl.tensor{5}):item()  --> 1
 activation.Hardtanh = classes.class("Hardtanh", Module)
 activation.Hardtanh.pure = true
 
@@ -89,6 +110,7 @@ function activation.Hardtanh:extra() return ("%g to %g"):format(self.min_val, se
 
 --- y = x for x > 0, else weight * x with a weight that is learnt, one or one per channel (dim 2)
 -- opts nn.PReLU(num_parameters = 1, {init = 0.25})
+-- paper K. He and others: Delving deep into rectifiers, 2015
 -- eg   nn.PReLU()(capl.tensor({-4, 2})):tolist()[1]  --> -1
 activation.PReLU = classes.class("PReLU", Module)
 activation.PReLU.pure = true
@@ -132,11 +154,14 @@ local function over_dim(name, op_name)
 end
 
 --- Shares that sum to 1 along dim (the last).
+-- eg   nn.Softmax()(capl.zeros(1, 4)):get(1, 1)  --> 0.25
 over_dim("Softmax", "softmax")
 --- Logarithm of softmax along dim (the last).
+-- eg   nn.LogSoftmax()(capl.zeros(1, 4)):get(1, 1)  --> -1.38629436
 over_dim("LogSoftmax", "log_softmax")
 
 --- y = x
+-- eg   nn.Identity()(capl.tensor{5}):item()  --> 5
 activation.Identity = classes.class("Identity", Module)
 activation.Identity.pure = true
 function activation.Identity:forward(x) return x end -- luacheck: no self
@@ -159,6 +184,8 @@ end
 
 --- Training: zeroes each element with probability p and scales the rest by 1/(1-p). Evaluation: y = x.
 -- opts nn.Dropout(p = 0.5); the mask follows from capl.manual_seed and the number of calls so far
+-- paper N. Srivastava and others: Dropout, 2014
+-- eg   nn.Dropout(0.5):eval()(capl.ones(4)):sum():item()  --> 4
 activation.Dropout = classes.class("Dropout", Module)
 activation.Dropout.pure = true
 

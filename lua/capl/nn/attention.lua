@@ -123,6 +123,7 @@ local forward_spec = {
 --      layer), or added to the scores; is_causal = false; need_weights = false
 -- init in_proj_weight xavier uniform; biases 0; out_proj.weight as nn.Linear
 -- errs value: num_heads does not divide embed_dim; shape
+-- paper A. Vaswani and others: Attention is all you need, 2017
 -- eg   nn.MultiheadAttention(8, 2, {batch_first = true})(capl.zeros(3, 5, 8)):size(2)  --> 5
 local MultiheadAttention = classes.class("MultiheadAttention", Module)
 attention.MultiheadAttention = MultiheadAttention
@@ -264,6 +265,7 @@ local encoder_spec = {
 -- opts nn.TransformerEncoderLayer(d_model, nhead, dim_feedforward = 2048, {dropout = 0.1, activation = "relu"|"gelu",
 --      layer_norm_eps = 1e-5, batch_first = false, norm_first = false}); of a call: src_mask, src_key_padding_mask (true =
 --      does not take part), is_causal = false
+-- paper A. Vaswani and others: Attention is all you need, 2017
 -- eg   nn.TransformerEncoderLayer(8, 2, 16)(capl.zeros(5, 3, 8)):size(1)  --> 5
 local TransformerEncoderLayer = classes.class("TransformerEncoderLayer", Module)
 attention.TransformerEncoderLayer = TransformerEncoderLayer

@@ -59,6 +59,7 @@ function BatchNorm:extra() return tostring(self.num_features) end
 -- opts nn.BatchNorm2d(num_features, {eps = 1e-5, momentum = 0.1})
 -- init weight 1, bias 0, running mean 0, running variance 1
 -- errs shape: x has other than num_features channels
+-- paper S. Ioffe, C. Szegedy: Batch normalization, 2015
 -- eg   nn.BatchNorm2d(3)(capl.zeros(2, 3, 4, 4)):size(2)  --> 3
 local BatchNorm2d = classes.class("BatchNorm2d", BatchNorm)
 BatchNorm2d.pure = true

@@ -38,6 +38,7 @@ local function class(name, parent)
 end
 
 --- Whether value is a module (an instance, not a class).
+-- eg   nn.is_module(nn.ReLU())  --> true
 local function is_module(value)
   if type(value) ~= "table" then return false end
   local meta = getmetatable(value)

@@ -33,6 +33,7 @@ end
 -- out  scalar f32; with reduction "none" one per sample. Second: infeasible (N) u8, not 0 where no path spells the text
 -- opts blank = 0 (its class), reduction = "mean" (each loss by its text's length)|"sum"|"none", zero_infinity = true
 -- errs shape; value, naming the sample: a length or label out of range, a label that is the blank
+-- paper A. Graves and others: Connectionist temporal classification, 2006
 -- eg   nn.ctc_loss(capl.zeros(2, 1, 2):log_softmax(-1), capl.tensor({{1}}, {dtype = "i32"}), 2, 1):item()  --> 0.28768208622932
 function ctc.ctc_loss(log_probs, targets, input_lengths, target_lengths, opts)
   check.arg(1, "ctc_loss", "tensor", log_probs)

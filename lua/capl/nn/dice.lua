@@ -72,6 +72,7 @@ end
 -- opts smooth = 1, weight (K: a mean is by the weights), ignore_index = -100 (a mask has none below 0), from_logits = true
 --      (false: they are probabilities already), per_image = false (true: areas are those of an image, not of the batch),
 --      reduction = "mean"|"sum"|"none"
+-- paper F. Milletari, N. Navab, S.-A. Ahmadi: V-Net, 2016
 -- eg   nn.dice_loss(capl.zeros(1, 2, 2, 2), capl.zeros(1, 2, 2, {dtype = "i32"}), {smooth = 0}):item()  --> 0.6666666667
 function dice.dice_loss(logits, labels, opts)
   parts.tensors("dice_loss", logits, labels)

@@ -21,6 +21,7 @@ end
 -- out  y (index's shape, D)
 -- opts padding_idx: the row that gets no gradient
 -- errs value: an index is outside 0..V-1 (on a GPU its row becomes NaN); dtype: index is no i32 or i64
+-- eg   nn.embedding(capl.tensor({1}, {dtype = "i32"}), capl.tensor{{1, 2}, {3, 4}}):get(1, 2)  --> 4
 function embedding.embedding(index, weight, options)
   check.arg(1, "embedding", "tensor", index)
   check.arg(2, "embedding", "tensor", weight)

@@ -66,6 +66,7 @@ end
 --      or a list
 -- init weight 1, bias 0
 -- errs shape: x does not end with normalized_shape
+-- paper J. L. Ba, J. R. Kiros, G. E. Hinton: Layer normalization, 2016
 -- eg   nn.LayerNorm(8)(capl.zeros(5, 8)):size(2)  --> 8
 local LayerNorm = class("LayerNorm")
 LayerNorm.extra = shape_text
@@ -84,6 +85,7 @@ end
 
 --- Root mean square normalisation: y = x / sqrt(mean of x^2 + eps) * weight over the last dims.
 -- opts nn.RMSNorm(normalized_shape, {eps = 1.19e-7, elementwise_affine = true})
+-- paper B. Zhang, R. Sennrich: Root mean square layer normalization, 2019
 -- eg   nn.RMSNorm(8)(capl.ones(5, 8)):size(2)  --> 8
 local RMSNorm = class("RMSNorm")
 RMSNorm.extra = shape_text
@@ -124,6 +126,7 @@ local group_spec = {
 -- opts nn.GroupNorm(num_groups, num_channels, {eps = 1e-5, affine = true}); num_groups divides num_channels
 -- init weight 1, bias 0
 -- errs shape: x has other than num_channels channels
+-- paper Y. Wu, K. He: Group normalization, 2018
 -- eg   nn.GroupNorm(2, 4)(capl.zeros(1, 4, 3, 3)):size(2)  --> 4
 local GroupNorm = class("GroupNorm")
 
@@ -159,6 +162,7 @@ local instance_spec = {
 --- Instance normalisation: per image and channel; the same in training and evaluation.
 -- in   x (N, num_features, H, W)
 -- opts nn.InstanceNorm2d(num_features, {eps = 1e-5, affine = false}); running statistics are not kept
+-- paper D. Ulyanov, A. Vedaldi, V. Lempitsky: Instance normalization, 2016
 -- eg   nn.InstanceNorm2d(4)(capl.zeros(1, 4, 3, 3)):size(2)  --> 4
 local InstanceNorm2d = class("InstanceNorm2d")
 

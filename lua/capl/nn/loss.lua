@@ -100,6 +100,7 @@ local bce_spec = {{"weight", "tensor"}, {"pos_weight", "tensor"}, parts.reductio
 --- Binary cross-entropy of logits against targets in 0..1, mean over all elements.
 -- in   x, target (…) alike
 -- opts weight (of the elements, broadcast), pos_weight (of targets 1, broadcast), reduction = "mean"|"sum"|"none"
+-- eg   nn.bce_with_logits(capl.zeros(2), capl.ones(2)):item()  --> 0.69314718
 function loss.bce_with_logits(x, target, opts)
   two_tensors("bce_with_logits", x, target)
   local o = check.options("bce_with_logits", bce_spec, opts)
@@ -119,6 +120,7 @@ end
 --- Binary cross-entropy of probabilities; bce_with_logits is more exact, and nothing is learnt where p is 0 or 1.
 -- in   p (…) in 0..1; target alike
 -- opts weight (broadcast), reduction = "mean"|"sum"|"none"
+-- eg   nn.binary_cross_entropy(capl.full({2}, 0.5), capl.ones(2)):item()  --> 0.69314718
 function loss.binary_cross_entropy(p, target, opts)
   two_tensors("binary_cross_entropy", p, target)
   local o = check.options("binary_cross_entropy", {{"weight", "tensor"}, parts.reduction}, opts)
@@ -133,6 +135,7 @@ end
 --- Multi-label soft margin: binary cross-entropy of logits, mean over the K classes, then over N.
 -- in   x, target (N, K)
 -- opts reduction = "mean"|"sum"|"none"
+-- eg   nn.multilabel_soft_margin(capl.zeros(1, 3), capl.ones(1, 3)):item()  --> 0.69314718
 function loss.multilabel_soft_margin(x, target, opts)
   two_tensors("multilabel_soft_margin", x, target)
   local o = check.options("multilabel_soft_margin", {parts.reduction}, opts)
@@ -144,6 +147,7 @@ local sigmoid_focal_spec = {{"alpha", "number", default = 0.25}, {"gamma", "numb
 --- Focal loss of logits against targets in 0..1: bce_with_logits times (1 - p)^gamma, so that what is easy counts little.
 -- in   x, target (…) alike
 -- opts alpha = 0.25 (weight of targets 1, with 1 - alpha for 0; below 0: none), gamma = 2, reduction = "mean"|"sum"|"none"
+-- paper T.-Y. Lin and others: Focal loss for dense object detection, 2017
 -- eg   nn.sigmoid_focal_loss(capl.zeros(4), capl.ones(4)):item()  --> 0.0433216988
 function loss.sigmoid_focal_loss(x, target, opts)
   two_tensors("sigmoid_focal_loss", x, target)
@@ -160,6 +164,7 @@ local focal_spec = {
 -- in   logits (N, K) or (N, K, …); labels (N) or (N, …) i32|i64|u8
 -- opts gamma = 2, weight (K: the alpha of each class), ignore_index = -100, reduction = "mean" (over the labels that
 --      count, whatever they weigh)|"sum"|"none"
+-- paper T.-Y. Lin and others: Focal loss for dense object detection, 2017
 -- eg   nn.focal_loss(capl.zeros(1, 2), capl.tensor({0}, {dtype = "i32"})):item()  --> 0.1732867951
 function loss.focal_loss(logits, labels, opts)
   two_tensors("focal_loss", logits, labels)

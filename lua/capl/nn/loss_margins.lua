@@ -32,6 +32,7 @@ local margin_spec = {{"margin", "number", default = 0}, parts.reduction}
 --- 1 - cosine where target is 1; how far the cosine is above margin where it is -1.
 -- in   a, b (N, D) or (D); target (N) or none: 1 | -1
 -- opts margin = 0, reduction = "mean"|"sum"|"none"
+-- eg   nn.cosine_embedding(capl.ones(1, 3), capl.ones(1, 3), capl.ones(1)):item() < 1e-6  --> true
 function loss.cosine_embedding_loss(a, b, target, opts)
   parts.tensors("cosine_embedding_loss", a, b, target)
   local o = check.options("cosine_embedding_loss", margin_spec, opts)
@@ -47,6 +48,7 @@ local hinge_spec = {{"margin", "number", default = 1}, parts.reduction}
 --- x, a distance, where target is 1; how far it is below margin where it is -1.
 -- in   x, target (…) alike; target 1 | -1
 -- opts margin = 1, reduction = "mean"|"sum"|"none"
+-- eg   nn.hinge_embedding(capl.tensor{0.25}, capl.tensor{-1}):item()  --> 0.75
 function loss.hinge_embedding_loss(x, target, opts)
   parts.tensors("hinge_embedding_loss", x, target)
   local o = check.options("hinge_embedding_loss", hinge_spec, opts)
@@ -59,6 +61,7 @@ end
 --- log(1 + exp(-target * x))
 -- in   x, target (…) alike; target 1 | -1
 -- opts reduction = "mean"|"sum"|"none"
+-- eg   nn.soft_margin(capl.zeros(2), capl.ones(2)):item()  --> 0.69314718
 function loss.soft_margin_loss(x, target, opts)
   parts.tensors("soft_margin_loss", x, target)
   local o = check.options("soft_margin_loss", {parts.reduction}, opts)
@@ -71,6 +74,7 @@ local multi_spec = {{"p", "whole", default = 1}, {"margin", "number", default = 
 --- How far each other class's score is above the label's less margin, mean over the classes.
 -- in   x (N, K); labels (N) i32|i64
 -- opts p = 1|2 (power), margin = 1, weight (K), reduction = "mean"|"sum"|"none"
+-- eg   nn.multi_margin(capl.tensor{{2, 0}}, capl.tensor({0}, {dtype = "i32"})):item()  --> 0
 function loss.multi_margin_loss(x, labels, opts)
   parts.tensors("multi_margin_loss", x, labels)
   local o = check.options("multi_margin_loss", multi_spec, opts)
@@ -91,6 +95,7 @@ end
 --- How far a is below b plus margin where target is 1, and the other way round where it is -1.
 -- in   a, b, target (…) alike; target 1 | -1
 -- opts margin = 0, reduction = "mean"|"sum"|"none"
+-- eg   nn.margin_ranking(capl.tensor{1}, capl.tensor{3}, capl.tensor{1}):item()  --> 2
 function loss.margin_ranking_loss(a, b, target, opts)
   parts.tensors("margin_ranking_loss", a, b, target)
   local o = check.options("margin_ranking_loss", margin_spec, opts)
@@ -112,6 +117,8 @@ end
 -- in   anchor, positive, negative (N, D) alike
 -- opts margin = 1, p = 2 (of the norm), eps = 1e-6, swap = false (true: the negative's distance to the positive if smaller),
 --      reduction = "mean"|"sum"|"none"
+-- paper F. Schroff, D. Kalenichenko, J. Philbin: FaceNet, 2015
+-- eg   nn.triplet_margin(capl.zeros(1, 2), capl.zeros(1, 2), capl.tensor{{3, 4}}):item() < 1e-5  --> true
 function loss.triplet_margin_loss(anchor, positive, negative, opts)
   parts.tensors("triplet_margin_loss", anchor, positive, negative)
   local o = check.options("triplet_margin_loss", triplet_spec, opts)

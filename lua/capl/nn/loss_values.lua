@@ -12,6 +12,7 @@ local reduction_spec = {parts.reduction}
 --- Mean squared error.
 -- in   x, target (…) alike
 -- opts reduction = "mean"|"sum"|"none"
+-- eg   nn.mse(capl.tensor{1, 3}, capl.tensor{1, 1}):item()  --> 2
 function loss.mse(x, target, opts)
   parts.tensors("mse", x, target)
   local o = check.options("mse", reduction_spec, opts)
@@ -49,6 +50,8 @@ local huber_spec = {{"delta", "number", default = 1}, parts.reduction}
 --- Squared error, growing straight on where it is above delta: d^2 / 2, else delta (d - delta / 2).
 -- in   x, target (…) alike
 -- opts delta = 1, reduction = "mean"|"sum"|"none"
+-- paper P. J. Huber: Robust estimation of a location parameter, 1964
+-- eg   nn.huber(capl.tensor{3}, capl.tensor{0}):item()  --> 2.5
 function loss.huber_loss(x, target, opts)
   parts.tensors("huber_loss", x, target)
   local o = check.options("huber_loss", huber_spec, opts)
@@ -61,6 +64,7 @@ local kl_spec = {{"log_target", "boolean", default = false}, parts.reduction}
 --- Kullback-Leibler divergence of target from x: target * (log(target) - x).
 -- in   x (N, …) log-probabilities; target alike, probabilities (logarithms of them with log_target)
 -- opts reduction = "mean" (over all elements)|"batchmean" (the sum by N, the divergence itself)|"sum"|"none", log_target = false
+-- eg   nn.kl_div(capl.zeros(1, 2), capl.full({1, 2}, 1), {reduction = "sum"}):item()  --> 0
 function loss.kl_div(x, target, opts)
   parts.tensors("kl_div", x, target)
   local o = check.options("kl_div", kl_spec, opts)
@@ -76,6 +80,7 @@ local gaussian_spec = {{"full", "boolean", default = false}, {"eps", "number", d
 --- Negative log-likelihood of target under normal distributions: (log(var) + (x - target)^2 / var) / 2.
 -- in   x, target (…) alike; var: of x's shape, or with 1 in its last dim; at least eps is taken
 -- opts full = false (true adds the constant log(2 pi) / 2), eps = 1e-6, reduction = "mean"|"sum"|"none"
+-- eg   nn.gaussian_nll(capl.ones(1), capl.ones(1), capl.ones(1)):item()  --> 0
 function loss.gaussian_nll_loss(x, target, var, opts)
   parts.tensors("gaussian_nll_loss", x, target, var)
   local o = check.options("gaussian_nll_loss", gaussian_spec, opts)
@@ -93,6 +98,7 @@ local poisson_spec = {{"log_input", "boolean", default = true}, {"full", "boolea
 -- in   x, target (…) alike
 -- opts log_input = true (x is the logarithm of the rate), full = false (true adds Stirling's term for target > 1), eps = 1e-8,
 --      reduction = "mean"|"sum"|"none"
+-- eg   nn.poisson_nll(capl.zeros(1), capl.zeros(1)):item()  --> 1
 function loss.poisson_nll_loss(x, target, opts)
   parts.tensors("poisson_nll_loss", x, target)
   local o = check.options("poisson_nll_loss", poisson_spec, opts)

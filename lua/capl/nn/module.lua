@@ -119,6 +119,7 @@ function Module:named_children()
 end
 
 --- List of the direct children.
+-- eg   #nn.Sequential{nn.ReLU(), nn.ReLU()}:children()  --> 2
 function Module:children()
   local out = {}
   each(self, "module", function(_, child) out[#out + 1] = child end)
@@ -129,6 +130,7 @@ end
 function Module:named_parameters() return iterate(collect(self, "parameter")) end
 
 --- List of all parameters, for an optimiser.
+-- eg   #nn.Linear(2, 3):parameters()  --> 2
 function Module:parameters()
   local out = {}
   for i, entry in ipairs(collect(self, "parameter")) do out[i] = entry[2] end
@@ -139,6 +141,7 @@ end
 function Module:named_buffers() return iterate(collect(self, "buffer")) end
 
 --- Number of trainable values.
+-- eg   nn.Linear(2, 3):parameter_count()  --> 9
 function Module:parameter_count()
   local n = 0
   for _, p in ipairs(self:parameters()) do n = n + p:numel() end
@@ -148,6 +151,7 @@ end
 -- ---- modes ----
 
 --- Training behaviour on (or off) for the module and all below it: dropout, batch statistics.
+-- eg   nn.Dropout():eval():train().training  --> true
 function Module:train(on)
   if on == nil then on = true end
   for _, entry in ipairs(walk(self, "", {}, {})) do entry[2].training = check.arg(1, "train", "boolean", on) end
@@ -155,6 +159,7 @@ function Module:train(on)
 end
 
 --- Evaluation behaviour: the same as train(false).
+-- eg   nn.Dropout():eval().training  --> false
 function Module:eval() return self:train(false) end
 
 --- Calls fn(module) for all modules below, then for this one.
@@ -171,6 +176,7 @@ function Module:zero_grad()
 end
 
 --- Gradients wanted (or not) for all parameters: requires_grad_(false) freezes the module.
+-- eg   nn.Linear(2, 3):requires_grad_(false).weight.requires_grad  --> false
 function Module:requires_grad_(on)
   for _, p in ipairs(self:parameters()) do p:requires_grad_(on == nil or on) end
   return self
@@ -189,6 +195,7 @@ end
 local floats = {f32 = true, f16 = true, bf16 = true, f64 = true}
 
 --- Moves the model to a device ("cpu") or its floating tensors to a dtype ("f64"); batch norm stays above 16 bits.
+-- eg   nn.Linear(2, 3):to("f64").weight.dtype  --> f64
 function Module:to(what)
   check.arg(1, "to", "string", what)
   local dtype, low = core.is_dtype(what), what:match("16$") or what == "half"
@@ -215,6 +222,7 @@ local function state_entries(self)
 end
 
 --- Table name -> tensor of all parameters and buffers, sharing memory with the model, outside the graph.
+-- eg   nn.Linear(2, 3):state_dict().weight:size(1)  --> 3
 function Module:state_dict()
   local out = {}
   for _, entry in ipairs(state_entries(self)) do out[entry[1]] = entry[2]:detach() end
@@ -284,6 +292,7 @@ end
 function Module:extra() return "" end
 
 --- "Conv2d(1 -> 64, 3x3)"
+-- eg   nn.Linear(2, 3):describe()  --> Linear(2 -> 3)
 function Module:describe()
   local extra = self:extra()
   return extra == "" and self.__name or ("%s(%s)"):format(self.__name, extra)

@@ -119,8 +119,10 @@ local function pool(name, op_name)
 end
 
 --- Largest value of each window of a sequence (N, C, L): nn.MaxPool1d(kernel_size[, stride[, padding]], {ceil_mode}).
+-- eg   nn.MaxPool1d(2)(capl.ones(1, 3, 8)):size(3)  --> 4
 pool("MaxPool1d", "max_pool2d")
 --- Mean of each window of a sequence; options as nn.MaxPool1d, and count_include_pad = true.
+-- eg   nn.AvgPool1d(2)(capl.ones(1, 3, 8)):size(3)  --> 4
 pool("AvgPool1d", "avg_pool2d")
 
 return one_dim

@@ -7,6 +7,7 @@ local check = require "check"
 local parameter = {}
 
 --- Marks a tensor as a parameter: assigned to a module's field, it will be trained.
+-- eg   nn.Parameter(capl.zeros(2)).requires_grad  --> true
 function parameter.Parameter(tensor)
   return check.arg(1, "Parameter", "tensor", tensor):detach():requires_grad_():keep()
 end
@@ -63,24 +64,29 @@ local function kaiming_std(fname, tensor, opts)
 end
 
 --- Uniform in lo..hi (0..1).
+-- eg   nn.init.uniform(capl.zeros(100), 2, 3):amin():item() >= 2  --> true
 function init.uniform(tensor, lo, hi) return core.fill_random(note(tensor, "uniform"), "uniform", lo or 0, hi or 1) end
 
 --- Normal with mean (0) and standard deviation (1).
 function init.normal(tensor, mean, std) return core.fill_random(note(tensor, "normal"), "normal", mean or 0, std or 1) end
 
 --- Uniform with variance gain^2 / fan. opts: a = 0, mode = "fan_in"|"fan_out", nonlinearity = "leaky_relu"
+-- paper K. He and others: Delving deep into rectifiers, 2015
 function init.kaiming_uniform(tensor, opts)
   local bound = math.sqrt(3) * kaiming_std("kaiming_uniform", tensor, opts)
   return core.fill_random(note(tensor, "kaiming_uniform"), "uniform", -bound, bound)
 end
 
 --- Normal with variance gain^2 / fan; options as kaiming_uniform.
+-- eg   nn.init.kaiming_normal(capl.zeros(8, 4), {nonlinearity = "relu"}):size(1)  --> 8
 function init.kaiming_normal(tensor, opts)
   local std = kaiming_std("kaiming_normal", tensor, opts)
   return core.fill_random(note(tensor, "kaiming_normal"), "normal", 0, std)
 end
 
 --- Uniform with variance 2 gain^2 / (fan_in + fan_out).
+-- paper X. Glorot, Y. Bengio: Understanding the difficulty of training deep feedforward neural networks, 2010
+-- eg   nn.init.xavier_uniform(capl.zeros(8, 4)):abs():max():item() <= math.sqrt(0.5)  --> true
 function init.xavier_uniform(tensor, gain)
   local fan_in, fan_out = fans("xavier_uniform", tensor)
   local bound = (gain or 1) * math.sqrt(6 / (fan_in + fan_out))
@@ -135,6 +141,8 @@ local function orthonormal(rows)
 end
 
 --- Rows (of the tensor as a matrix (I, O * …); columns where there are more rows) of length gain and at right angles.
+-- paper A. M. Saxe, J. L. McClelland, S. Ganguli: Exact solutions to the nonlinear dynamics of learning in deep linear
+--      networks, 2014
 function init.orthogonal(tensor, gain)
   fans("orthogonal", tensor)
   return core.no_grad(function()
@@ -149,6 +157,7 @@ function init.orthogonal(tensor, gain)
 end
 
 --- Ones on the diagonal of a matrix, zeros elsewhere.
+-- eg   nn.init.eye(capl.zeros(2, 3)):sum():item()  --> 2
 function init.eye(tensor)
   fans("eye", tensor)
   if tensor.ndim ~= 2 then check.bad(1, "eye", ("a tensor of 2 dims expected, got %d"):format(tensor.ndim)) end
@@ -163,17 +172,20 @@ function init.eye(tensor)
 end
 
 --- All values equal.
+-- eg   nn.init.constant(capl.zeros(2), 3):get(1)  --> 3
 function init.constant(tensor, value) return core.no_grad(tensor.fill_, note(tensor, "constant"), value) end
 function init.zeros(tensor) return init.constant(tensor, 0) end
 function init.ones(tensor) return init.constant(tensor, 1) end
 
 --- The factor of a nonlinearity in the methods above: nn.init.calculate_gain("leaky_relu"[, slope]).
+-- eg   nn.init.calculate_gain("relu")  --> 1.41421356
 function init.calculate_gain(nonlinearity, a)
   return gain_of("calculate_gain", nonlinearity, a or (nonlinearity == "leaky_relu" and 0.01 or 0))
 end
 
 --- PyTorch's names, which end with _ as they write in place, are the same: uniform_, normal_, kaiming_uniform_, kaiming_normal_,
 -- xavier_uniform_, xavier_normal_, trunc_normal_, orthogonal_, eye_, constant_, zeros_, ones_.
+-- eg   nn.init.ones(capl.zeros(3)):sum():item()  --> 3
 for _, name in ipairs{"uniform", "normal", "kaiming_uniform", "kaiming_normal", "xavier_uniform", "xavier_normal", "trunc_normal",
   "orthogonal", "eye", "constant", "zeros", "ones"} do
   init[name .. "_"] = init[name]

@@ -10,6 +10,7 @@ local classes = require "nn.class"
 -- out  y (N, C*r*r, H/r, W/r), in PyTorch's order of channels
 -- opts nn.PixelUnshuffle(r)
 -- errs shape: H or W not divisible by r
+-- paper W. Shi and others: Real-time single image and video super-resolution using an efficient sub-pixel network, 2016
 -- eg   nn.PixelUnshuffle(4)(capl.zeros(1, 1, 60, 160)):size(2)  --> 16
 local PixelUnshuffle = classes.class("PixelUnshuffle", require "nn.module")
 PixelUnshuffle.pure = true

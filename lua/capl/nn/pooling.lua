@@ -62,6 +62,7 @@ end
 
 --- Mean of each window; shapes as nn.MaxPool2d.
 -- opts nn.AvgPool2d(kernel_size[, stride[, padding]], {ceil_mode = false, count_include_pad = true})
+-- eg   nn.AvgPool2d(2)(capl.full({1, 1, 4, 4}, 3)):mean():item()  --> 3
 pooling.AvgPool2d = classes.class("AvgPool2d", Module)
 pooling.AvgPool2d.pure = true
 pooling.AvgPool2d.extra = window_text
@@ -116,8 +117,10 @@ end
 
 --- Mean over windows chosen so that the output is output_size: nn.AdaptiveAvgPool2d(1) or {height, width},
 -- where "keep" leaves the size of x: {1, "keep"} makes a row.
+-- eg   nn.AdaptiveAvgPool2d(1)(capl.ones(2, 3, 8, 6)):size(3)  --> 1
 adaptive("AdaptiveAvgPool2d", "adaptive_avg_pool2d")
 --- Largest value over such windows.
+-- eg   nn.AdaptiveMaxPool2d({2, 3})(capl.ones(1, 1, 8, 6)):size(4)  --> 3
 adaptive("AdaptiveMaxPool2d", "adaptive_max_pool2d")
 
 return pooling

@@ -345,10 +345,12 @@ local recurrent = {}
 --      false}); dropout: between the layers, while training
 -- init all parameters: uniform within 1/sqrt(hidden_size), as PyTorch; gates in the order i, f, g, o
 -- errs shape: x or a state of other sizes; value: a length beyond T
+-- paper S. Hochreiter, J. Schmidhuber: Long short-term memory, 1997
 -- eg   nn.LSTM(8, 16, {bidirectional = true})(capl.zeros(5, 2, 8)):size(3)  --> 32
 recurrent.LSTM = layer_class(LSTM_KIND)
 
 --- Gated recurrent units over sequences; like nn.LSTM, but a state is one tensor h. Gates in the order r, z, n.
+-- paper K. Cho and others: Learning phrase representations using RNN encoder-decoder, 2014
 -- eg   nn.GRU(8, 16, {batch_first = true})(capl.zeros(2, 5, 8)):size(3)  --> 16
 recurrent.GRU = layer_class(GRU_KIND)
 

@@ -99,6 +99,7 @@ function Sequential:forward(x, ...)
 end
 
 --- A list of modules whose order and names count, without a forward of its own.
+-- eg   #nn.ModuleList{nn.Linear(2, 2), nn.Linear(2, 2)}:children()  --> 2
 local ModuleList = classes.class("ModuleList", Sequential)
 
 function ModuleList:forward()

@@ -52,11 +52,15 @@ end
 
 --- Adam.
 -- opts lr = 1e-3, betas = {0.9, 0.999}, eps = 1e-8, weight_decay = 0 (added to the gradient), clip_norm = 0 (off)
+-- paper D. P. Kingma, J. Ba: Adam: a method for stochastic optimization, 2015
+-- eg   optim.Adam(nn.Linear(2, 1):parameters()).lr  --> 0.001
 optim.Adam = Optimizer.class("Adam", adam_spec(0))
 optim.Adam.update, optim.Adam.state_names = adam_update(false), adam_states
 
 --- Adam with weight decay applied to the weights themselves.
 -- opts lr = 1e-3, betas = {0.9, 0.999}, eps = 1e-8, weight_decay = 0.01, clip_norm = 0 (off)
+-- paper I. Loshchilov, F. Hutter: Decoupled weight decay regularization, 2019
+-- eg   optim.AdamW(nn.Linear(2, 1):parameters(), {lr = 0.1, weight_decay = 0.05}).lr  --> 0.1
 optim.AdamW = Optimizer.class("AdamW", adam_spec(0.01))
 optim.AdamW.update, optim.AdamW.state_names = adam_update(true), adam_states
 
@@ -64,6 +68,9 @@ optim.AdamW.update, optim.AdamW.state_names = adam_update(true), adam_states
 
 --- RMSprop.
 -- opts lr = 0.01, alpha = 0.99, eps = 1e-8, weight_decay = 0, momentum = 0, centered = false, clip_norm = 0 (off)
+-- paper T. Tieleman, G. Hinton: Lecture 6.5, Coursera: Neural networks for machine learning, 2012; centered: A. Graves,
+--      Generating sequences with recurrent neural networks, 2013
+-- eg   optim.RMSprop(nn.Linear(2, 1):parameters()).lr  --> 0.01
 optim.RMSprop = Optimizer.class("RMSprop", {
   {"lr", "number", "table", default = 0.01}, {"alpha", "number", default = 0.99}, {"eps", "number", default = 1e-8},
   {"weight_decay", "number", default = 0}, {"momentum", "number", default = 0}, {"centered", "boolean", default = false},

@@ -42,6 +42,8 @@ end
 --      nesterov = true, ns_steps = 5 (iterations of the orthogonalisation), weight_decay = 0.1 (decoupled),
 --      clip_norm = 0 (off)
 -- errs value: a parameter with one dimension
+-- paper K. Jordan and others: Muon: an optimizer for hidden layers in neural networks, 2024
+-- eg   optim.Muon({nn.Linear(4, 4).weight}, {lr = 0.02}).lr  --> 0.02
 local Muon = Optimizer.class("Muon", {
   {"lr", "number", "table", default = 1e-3}, {"momentum", "number", default = 0.95},
   {"nesterov", "boolean", default = true}, {"ns_steps", "whole", default = 5}, {"weight_decay", "number", default = 0.1},

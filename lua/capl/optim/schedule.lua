@@ -84,6 +84,7 @@ Schedule.__tostring = function(self)
 end
 
 --- Whether value is a schedule.
+-- eg   optim.schedule.is(0.1)  --> false
 function schedule.is(value) return type(value) == "table" and getmetatable(value) == Schedule end
 
 local function positive(op, o, ...)
@@ -94,6 +95,7 @@ end
 
 --- The same rate always.
 -- opts lr
+-- eg   optim.schedule.constant{lr = 0.1}:lr(5)  --> 0.1
 function schedule.constant(opts)
   local o = check.options("schedule.constant", {{"lr", "number", required = true}}, opts)
   return new("constant", o, function() return o.lr end)
@@ -140,6 +142,7 @@ local function cosine_between(from, to, share) return to + (from - to) * (1 + ma
 
 --- Half a cosine from lr to eta_min over T_max steps.
 -- opts lr, T_max (steps, or "run"), eta_min = 0
+-- eg   optim.schedule.cosine{lr = 1, T_max = 10}:lr(5)  --> 0.5
 function schedule.cosine(opts)
   local o = check.options("schedule.cosine", {{"lr", "number", required = true}, {"T_max", "number", "string", required = true},
     {"eta_min", "number", default = 0}}, opts)
@@ -159,6 +162,7 @@ end
 
 --- Half a cosine from lr to eta_min again and again (SGDR): T_0 steps, then T_0 * T_mult, …
 -- opts lr, T_0 (steps of the first period; it is no warm-up), T_mult = 1, eta_min = 0
+-- paper I. Loshchilov, F. Hutter: SGDR: stochastic gradient descent with warm restarts, 2017
 -- eg   optim.schedule.cosine_restart{lr = 1, T_0 = 10, T_mult = 2}:lr(20)  --> 0.5
 function schedule.cosine_restart(opts)
   local o = check.options("schedule.cosine_restart", {{"lr", "number", required = true}, {"T_0", "whole", required = true},
@@ -179,6 +183,7 @@ end
 --- Linear warm-up, then half a cosine that reaches eta_min at step total and stays there.
 -- opts lr, warmup (steps), total (steps, or "run": warm-up then ends after a quarter of the run at the latest), eta_min = 0
 -- Warm-up: lr * (step + 1) / warmup; over the "run", lr * 4 * position when that is more.
+-- eg   optim.schedule.warmup_cosine{lr = 1, warmup = 4, total = 20}:lr(3)  --> 1
 function schedule.warmup_cosine(opts)
   local o = check.options("schedule.warmup_cosine", {{"lr", "number", required = true}, {"warmup", "number", required = true},
     {"total", "number", "string", required = true}, {"eta_min", "number", default = 0}}, opts)
@@ -198,6 +203,7 @@ end
 -- opts lr, warmup (steps), total (steps, or "run": warm-up then ends after a quarter of the run at the latest), decay = 0.25
 --      (share of all steps that goes down), eta_min = 0
 -- Hu et al., "MiniCPM", 2024 (warmup-stable-decay). train.fit{settle = …} begins its last stretch when val says so.
+-- paper S. Hu and others: MiniCPM, 2024
 -- eg   optim.schedule.warmup_stable_decay{lr = 1, warmup = 10, total = 100, decay = 0.5}:lr(75)  --> 0.5
 function schedule.warmup_stable_decay(opts)
   local op = "schedule.warmup_stable_decay"
@@ -236,6 +242,7 @@ end
 --- Up to max_lr and down again, once over the whole run.
 -- opts max_lr, total_steps (or "run"), pct_start = 0.3 (share of the way up), anneal_strategy = "cos"|"linear", div_factor = 25
 --      (first rate = max_lr / div_factor), final_div_factor = 1e4 (last = first / that), three_phase = false
+-- paper L. N. Smith, N. Topin: Super-convergence, 2018
 function schedule.one_cycle(opts)
   local o = check.options("schedule.one_cycle", one_cycle_spec, opts)
   check_length("schedule.one_cycle", o, "total_steps")

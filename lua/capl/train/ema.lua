@@ -20,6 +20,7 @@ local OP = "train.EMA"
 -- out  an object: update() after each step; applied(fn) calls fn with the averages in the model; apply() and restore()
 --      do the two halves of it; state(), set_state(tree); updates = how many there were
 -- errs value: no model, decay outside 0..1; state: apply() twice
+-- paper B. T. Polyak, A. B. Juditsky: Acceleration of stochastic approximation by averaging, 1992
 -- eg   capl.train.EMA(nn.Linear(2, 1), {decay = 0.9}).updates  --> 0
 local EMA = {}
 EMA.__index = EMA

@@ -98,6 +98,7 @@ end
 --      of the rate of the lowest loss; the lower of the two is suggested), steepest, tenth, lr, loss, smooth, stopped,
 --      factor = suggestion / the highest rate the optimiser would have had, peak = that rate, text}
 -- errs value: unknown options; rates that are no range
+-- paper L. N. Smith: Cyclical learning rates for training neural networks, 2017
 local function lr_find(opts)
   local o = check.options(OP, spec, opts)
   local range = lr_range.new{min_lr = o.min_lr, max_lr = o.max_lr, steps = o.steps, diverge = o.diverge}
