@@ -67,6 +67,30 @@ static capl_status need_minutes(const reader *r, const char *value)
   return CAPL_OK;
 }
 
+/* "8GB", "500 MB" without the blank -> bytes; 0 = it is no such text. */
+static double bytes_of(const char *value)
+{
+  static const struct {
+    const char *unit;
+    double bytes;
+  } units[] = {{"MB", 1e6}, {"GB", 1e9}, {"TB", 1e12}, {"M", 1e6}, {"G", 1e9}, {"T", 1e12}};
+  char *end;
+  double number = isdigit((unsigned char)*value) ? strtod(value, &end) : 0;
+  for (size_t i = 0; number > 0 && i < sizeof units / sizeof *units; i++)
+    if (strcmp(end, units[i].unit) == 0 && number * units[i].bytes <= 1e18) return number * units[i].bytes;
+  return 0;
+}
+
+static capl_status need_bytes(const reader *r, const char *name, const char *value, double *out)
+{
+  *out = bytes_of(value);
+  if (*out >= 1e6) return CAPL_OK;
+  return CAPL_FAIL(CAPL_EVALUE, "%s:%d: %s is an amount such as 500MB, 8GB or 1TB, not '%s'", r->path, r->line, name, value);
+}
+
+static capl_status need_memory(const reader *r, const char *value) { return need_bytes(r, "memory", value, &r->header->memory); }
+static capl_status need_output(const reader *r, const char *value) { return need_bytes(r, "output", value, &r->header->output); }
+
 /* A recipe for a later program: what is here cannot know what it says. */
 static capl_status too_new(const reader *r, const char *what, const char *version)
 {
@@ -110,7 +134,8 @@ static capl_status need_program(const reader *r, const char *value)
 static const struct {
   const char *name;
   capl_status (*set)(const reader *r, const char *value);
-} needs[] = {{"ranks", need_ranks}, {"read", need_read}, {"minutes", need_minutes}, {"version", need_program}};
+} needs[] = {{"ranks", need_ranks}, {"read", need_read}, {"minutes", need_minutes}, {"memory", need_memory},
+           {"output", need_output}, {"version", need_program}};
 enum { N_NEEDS = sizeof needs / sizeof *needs };
 
 static capl_status unknown_need(const reader *r, const char *name)

@@ -1,7 +1,7 @@
 /* header.h -- the lines on top of a recipe that say which language it speaks and what it needs.
 **
 **   --- capl: 1
-**   --- needs: ranks=gpus read=captchas minutes=30
+**   --- needs: ranks=gpus read=captchas minutes=30 memory=8GB output=50GB
 **
 ** The supervisor reads them as text, before any Lua runs, from the leading block of comment lines.
 ** `capl:` is required; `needs:` is optional, and so is each of its keys.
@@ -19,7 +19,8 @@ enum { CAPL_RECIPE_VERSION = 1, CAPL_HEADER_TEXT = 256 };
 typedef struct {
   int version;                  /* of the recipe language */
   int ranks;                    /* processes; 0 = one per GPU, or one on a machine without */
-  double minutes;               /* the run is stopped after this long; 0 = no limit */
+  double minutes;               /* the run is stopped after this long; 0 = it does not say */
+  double memory, output;        /* bytes of Lua and tensors, bytes it writes; 0 = it does not say */
   char read[CAPL_HEADER_TEXT];  /* folders it reads, separated by commas; may be empty */
   char program[24];             /* the oldest capl that can run it, such as 0.9; may be empty */
 } capl_header;

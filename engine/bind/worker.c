@@ -18,6 +18,7 @@
 #include "bind/l_bind.h"
 #include "capl/backend.h"
 #include "capl/dist.h"
+#include "confine.h"
 #include "frames.h"
 #include "profile.h"
 #include "program.h"
@@ -319,6 +320,7 @@ static void add_sys(lua_State *L)
   capl_bind_core(L);
   lua_getfield(L, -1, "sys");
   luaL_setfuncs(L, functions, 0);
+  capl_confine_add(L);
   capl_frames_add(L);
   capl_program_add(L);
   capl_attach_add(L);
@@ -401,6 +403,7 @@ static void print_note(void *user, const char *line)
 int capl_worker_run(const capl_job *job)
 {
   lua_State *L = NULL;
+  capl_confine_begin(job);
   if (limit_memory() != CAPL_OK || capl_state_new(NULL, &L) != CAPL_OK) {
     fprintf(stderr, "capl: %s\n", capl_error_last()->message);
     return 1;

@@ -10,8 +10,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,10 +21,9 @@
 #include "base/text.h"
 #include "data/image_set.h"
 #include "sandbox/policy.h"
+#include "sandbox/spawner.h"
 
 enum { SILENCE_MS = 60000, SLICE_MS = 100, CHUNK = 1 << 18, PATH_ROOM = 4096 };
-
-extern char **environ;
 
 /* ---- is it one at all ------------------------------------------------------------------------ */
 
@@ -72,30 +69,7 @@ static capl_status check_file(const char *where)
 
 /* ---- the child ------------------------------------------------------------------------------- */
 
-/* Its standard output is the pipe, the others lead nowhere; it gets none of our files and none of our signal masks. */
-static int spawn(const char *program, const char *where, int out, pid_t *pid)
-{
-  posix_spawn_file_actions_t files;
-  posix_spawnattr_t attributes;
-  sigset_t none, all;
-  sigemptyset(&none);
-  sigfillset(&all);
-  posix_spawn_file_actions_init(&files);
-  posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-  posix_spawn_file_actions_addopen(&files, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
-  posix_spawn_file_actions_adddup2(&files, out, STDOUT_FILENO);
-  posix_spawnattr_init(&attributes);
-  posix_spawnattr_setsigmask(&attributes, &none);
-  posix_spawnattr_setsigdefault(&attributes, &all);
-  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-  char *argv[] = {(char *)"capl-lmdb", (char *)where, NULL};
-  int failed = posix_spawn(pid, program, &files, &attributes, argv, environ);
-  posix_spawnattr_destroy(&attributes);
-  posix_spawn_file_actions_destroy(&files);
-  return failed;
-}
-
-static capl_status start(const char *where, int *from, pid_t *pid)
+static capl_status start(const char *where, int *from, spawned *child)
 {
   char program[PATH_ROOM];
   int ends[2];
@@ -105,12 +79,11 @@ static capl_status start(const char *where, int *from, pid_t *pid)
     return CAPL_EUNSUPPORTED;
   }
   if (pipe2(ends, O_CLOEXEC) != 0) return CAPL_FAIL(CAPL_EIO, "%s: no pipe: %s", where, capl_errno_text(errno));
-  int failed = spawn(program, where, ends[1], pid);
+  capl_status status = spawner_start(program, where, ends[1], child);
   close(ends[1]);
   *from = ends[0];
-  if (!failed) return CAPL_OK;
-  close(ends[0]);
-  return CAPL_FAIL(CAPL_EIO, "%s: %s cannot be started: %s", where, program, capl_errno_text(failed));
+  if (status != CAPL_OK) close(ends[0]);
+  return status;
 }
 
 /* ---- listening ------------------------------------------------------------------------------- */
@@ -153,7 +126,8 @@ static capl_status listen_to(lmdb_stream *s, int from, int silence_ms, bool (*st
 static capl_status cut_off(const lmdb_stream *s, int how)
 {
   char cause[64];
-  if (WIFSIGNALED(how)) snprintf(cause, sizeof cause, "ended by signal %d (%s)", WTERMSIG(how), strsignal(WTERMSIG(how)));
+  if (how == -1) snprintf(cause, sizeof cause, "ended");
+  else if (WIFSIGNALED(how)) snprintf(cause, sizeof cause, "ended by signal %d (%s)", WTERMSIG(how), strsignal(WTERMSIG(how)));
   else snprintf(cause, sizeof cause, "ended with status %d", WEXITSTATUS(how));
   CAPL_FAIL(CAPL_EFORMAT, "%s: the reader of LMDB files %s at record %u: the file is damaged or cut short", s->where, cause, s->count + 1);
   capl_error_hint("copy it anew; 'mdb_dump -n' of lmdb-utils may save what is left of it");
@@ -162,14 +136,13 @@ static capl_status cut_off(const lmdb_stream *s, int how)
 
 capl_status lmdb_receive(lmdb_stream *s, int silence_ms, bool (*stop)(void))
 {
-  int from, how = 0;
-  pid_t pid;
+  int from;
+  spawned child;
   CAPL_TRY(check_file(s->where));
-  CAPL_TRY(start(s->where, &from, &pid));
+  CAPL_TRY(start(s->where, &from, &child));
   capl_status status = listen_to(s, from, silence_ms, stop);
   close(from);
-  if (status != CAPL_OK) kill(pid, SIGKILL);
-  while (waitpid(pid, &how, 0) < 0 && errno == EINTR) continue;
+  int how = spawner_end(&child, status != CAPL_OK);
   return status == CAPL_OK && !s->ended ? cut_off(s, how) : status;
 }
 

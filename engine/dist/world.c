@@ -136,6 +136,63 @@ capl_status capl_world_join(const capl_world_options *options, capl_world **out)
 
 capl_world *capl_world_get(void) { return joined; }
 
+/* ---- warming up --------------------------------------------------------------------------------- */
+
+enum { WARM_BYTES = 1 << 18 }; /* more than libraries send in one go, so that they settle how they send much */
+
+static capl_status wait_for(const world_library *l, capl_status queued, const int64_t *ticket)
+{
+  CAPL_TRY(queued);
+  return l->table->wait(l->state, *ticket);
+}
+
+/* Every pair once: in round s the ranks meet whose sum is s, and none waits for one that waits for another. */
+static capl_status warm_pairs(capl_world *w, const world_library *l, char *send, char *recv)
+{
+  int64_t ticket;
+  for (int s = 0; s < w->place.size; s++) {
+    int peer = (s - w->place.rank + w->place.size) % w->place.size;
+    if (peer == w->place.rank) continue;
+    CAPL_TRY(wait_for(l, l->table->exchange(l->state, peer, send, recv, WARM_BYTES, &ticket), &ticket));
+  }
+  return CAPL_OK;
+}
+
+static capl_status warm(capl_world *w, const world_library *l, char *a, char *b)
+{
+  size_t n = WARM_BYTES / sizeof(float), part = WARM_BYTES / (size_t)w->place.size / 16 * 16;
+  int64_t ticket;
+  CAPL_TRY(warm_pairs(w, l, a, b));
+  CAPL_TRY(wait_for(l, l->table->all_reduce(l->state, a, n, CAPL_F32, CAPL_REDUCE_SUM, &ticket), &ticket));
+  CAPL_TRY(wait_for(l, l->table->broadcast(l->state, a, WARM_BYTES, 0, &ticket), &ticket));
+  if (part == 0) return CAPL_OK;
+  CAPL_TRY(wait_for(l, l->table->all_gather(l->state, a, b, part, &ticket), &ticket));
+  return wait_for(l, l->table->reduce_scatter(l->state, b, a, part / sizeof(float), CAPL_F32, CAPL_REDUCE_SUM, &ticket), &ticket);
+}
+
+static capl_status warm_library(capl_world *w, const world_library *l, capl_device *device)
+{
+  capl_tensor *a = NULL, *b = NULL;
+  int64_t n = WARM_BYTES / (int64_t)sizeof(float);
+  CAPL_TRY(capl_tensor_new(device, CAPL_F32, 1, &n, CAPL_ROW, &a));
+  capl_status status = capl_tensor_new(device, CAPL_F32, 1, &n, CAPL_ROW, &b);
+  if (status == CAPL_OK && device->backend->host_memory) memset(capl_tensor_data(a), 0, WARM_BYTES), memset(capl_tensor_data(b), 0, WARM_BYTES);
+  if (status == CAPL_OK) status = warm(w, l, capl_tensor_data(a), capl_tensor_data(b));
+  capl_tensor_unref(a);
+  capl_tensor_unref(b);
+  return status;
+}
+
+capl_status capl_world_warm(capl_world *w)
+{
+  capl_device *host;
+  if (!w->collectives.table || w->place.size < 2) return CAPL_OK;
+  CAPL_TRY(warm_library(w, &w->collectives, w->device));
+  if (!w->mpi.table || w->mpi.table == w->collectives.table) return CAPL_OK;
+  CAPL_TRY(capl_device_open("ref", &host));
+  return warm_library(w, &w->mpi, host);
+}
+
 /* ---- leaving ------------------------------------------------------------------------------------ */
 
 /* MPI ends by an agreement of all ranks: who ends with an error does not wait for the others to be done too. */

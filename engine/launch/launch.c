@@ -20,9 +20,12 @@
 #include <unistd.h>
 
 #include "base/thread.h"
+#include "allow.h"
 #include "gpus.h"
+#include "grants.h"
 #include "mpirun.h"
 #include "ranks.h"
+#include "sandbox/spawner.h"
 #include "supervise.h"
 
 static int say_error(void)
@@ -97,11 +100,22 @@ static void announce_terminal(void)
   set_number("CAPL_BAR", known ? size.ws_col : 80);
 }
 
+/* What a crew of workers needs: who confines them starts for them what they may not start. */
+static crew crew_of(const launch *l, crew c)
+{
+  int requests = l->job.confined ? capl_spawner_open() : -1;
+  if (requests < 0) return c;
+  c.request = capl_spawner_serve;
+  c.requests = requests;
+  return c;
+}
+
 /* ---- one process ------------------------------------------------------------------------------ */
 
 static int run_worker(void *user, int index)
 {
   launch *l = user;
+  capl_spawner_enter();
   if (l->job.saving) l->job.saving += index;
   if (l->job.ranks > 1) setvbuf(stdout, NULL, _IOLBF, 0); /* a pipe, whose lines are shown as they come */
   return l->flush(capl_worker_run(&l->job));
@@ -110,8 +124,9 @@ static int run_worker(void *user, int index)
 static int launch_alone(launch *l)
 {
   l->job.saving = new_flags(1);
-  return supervise(&(crew){.count = 1, .run = run_worker, .user = l, .ranks = 1, .output = OUTPUT_OWN, .limit = l->seconds,
-                           .saving = l->job.saving});
+  crew c = crew_of(l, (crew){.count = 1, .run = run_worker, .user = l, .ranks = 1, .output = OUTPUT_OWN, .limit = l->seconds,
+                             .saving = l->job.saving});
+  return supervise(&c);
 }
 
 /* ---- ranks forked here ------------------------------------------------------------------------- */
@@ -176,8 +191,9 @@ static int launch_forked(launch *l, int ranks)
   share_processors(ranks, false);
   announce_terminal();
   l->job.saving = new_flags(ranks);
-  int status = supervise(&(crew){.count = ranks, .run = run_forked, .started = close_star, .user = &f, .ranks = ranks, .output = OUTPUT_TAGGED,
-                                 .limit = l->seconds, .saving = l->job.saving});
+  crew c = crew_of(l, (crew){.count = ranks, .run = run_forked, .started = close_star, .user = &f, .ranks = ranks,
+                             .output = OUTPUT_TAGGED, .limit = l->seconds, .saving = l->job.saving});
+  int status = supervise(&c);
   free(f.star);
   return status;
 }
@@ -234,9 +250,10 @@ static int launch_rank(launch *l, const capl_place *place)
   if (getenv("CAPL_PROGRAM")) l->job.program = getenv("CAPL_PROGRAM");
   l->job.saving = new_flags(1);
   crew_output output = ours ? OUTPUT_FRAMES : place->rank > 0 ? OUTPUT_TAGGED : OUTPUT_OWN;
-  return supervise(&(crew){.count = 1, .run = run_rank, .user = l, .first = place->rank, .ranks = place->size,
-                           .host = place->local_size < place->size ? place->host : NULL, .output = output, .apart = true,
-                           .spoken_for = ours || place->rank > 0, .limit = ours ? 0 : l->seconds, .saving = l->job.saving});
+  crew c = crew_of(l, (crew){.count = 1, .run = run_rank, .user = l, .first = place->rank, .ranks = place->size,
+                             .host = place->local_size < place->size ? place->host : NULL, .output = output, .apart = true,
+                             .spoken_for = ours || place->rank > 0, .limit = ours ? 0 : l->seconds, .saving = l->job.saving});
+  return supervise(&c);
 }
 
 /* ---- which of them ----------------------------------------------------------------------------- */
@@ -257,17 +274,26 @@ static int say_alone(const launch *l, int ranks)
   return EXIT_USAGE;
 }
 
-int launch_job(launch *l, int argc, char **argv)
+static int start_job(launch *l, int argc, char **argv)
 {
   capl_place place;
   ranks_decision d;
   if ((l->starts || l->plans) && capl_place_detect(&place) != CAPL_OK) return say_error();
   if (settle(l, &place, &d) != CAPL_OK) return say_error();
   if (l->job.interactive && d.how != LAUNCH_ALONE && d.how != LAUNCH_PLAN) return say_alone(l, d.ranks);
+  int wrong = allow_settle(&l->job, d.how == LAUNCH_RANK && place.rank > 0);
+  if (wrong) return wrong;
   l->job.ranks = l->plans && l->asked == RANKS_UNSAID ? 0 : d.ranks;
   if (d.how == LAUNCH_PLAN && l->starts) l->job.plan_reason = d.why;
   if (l->plans || d.how == LAUNCH_ALONE || d.how == LAUNCH_PLAN) return launch_alone(l);
   if (d.how == LAUNCH_FORK) return launch_forked(l, d.ranks);
   if (d.how == LAUNCH_MPIRUN) return launch_mpirun(l, d.ranks, argc, argv);
   return launch_rank(l, &place);
+}
+
+int launch_job(launch *l, int argc, char **argv)
+{
+  int status = start_job(l, argc, argv);
+  grants_tidy();
+  return status;
 }

@@ -138,7 +138,7 @@ output *output_new(const crew *c)
   *o = (output){.c = c, .status = -1, .n_sources = 2 * c->count};
   o->n_streams = 2 * (c->output == OUTPUT_MPIRUN ? c->ranks : c->count);
   o->sources = calloc((size_t)o->n_sources, sizeof *o->sources);
-  o->polled = calloc((size_t)o->n_sources + 1, sizeof *o->polled);
+  o->polled = calloc((size_t)o->n_sources + 2, sizeof *o->polled);
   o->polled_source = calloc((size_t)o->n_sources, sizeof *o->polled_source);
   o->streams = calloc((size_t)o->n_streams, sizeof *o->streams);
   o->saving = calloc((size_t)c->ranks, 1);

@@ -20,7 +20,7 @@ bool output_open(output *o, int index);
 void output_enter(output *o, int index);
 void output_started(output *o, int index);
 
-/* What to wait for: so many descriptors, with room for one more behind them. */
+/* What to wait for: so many descriptors, with room for two more behind them. */
 struct pollfd *output_polled(output *o);
 int output_count(const output *o);
 /* Reads what has come, after a poll. */

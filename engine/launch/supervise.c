@@ -300,12 +300,14 @@ static double keep_time(watcher *w)
 static void wait_for_something(watcher *w, double seconds)
 {
   struct pollfd *p = output_polled(w->out);
-  struct pollfd alone;
+  struct pollfd alone[2];
   int n = output_count(w->out);
-  if (!p) p = &alone;
+  if (!p) p = alone;
   p[n] = (struct pollfd){.fd = w->signals, .events = POLLIN};
-  if (poll(p, (nfds_t)n + 1, (int)(seconds * 1000) + 1) > 0) {
+  p[n + 1] = (struct pollfd){.fd = w->c->request ? w->c->requests : -1, .events = POLLIN};
+  if (poll(p, (nfds_t)n + 2, (int)(seconds * 1000) + 1) > 0) {
     if (p[n].revents) read_signals(w);
+    if (p[n + 1].revents & POLLIN) w->c->request(w->c->requests);
     output_read(w->out);
   }
   if (w->c->saving && w->c->spoken_for) output_state(w->out, is_saving(w));

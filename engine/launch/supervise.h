@@ -33,6 +33,8 @@ typedef struct {
   bool spoken_for;    /* another process tells the user of signals and limits */
   double limit;       /* seconds, 0 = none */
   double pace;         /* how much sooner than usual its end goes on, 0 = as usual; for tests */
+  void (*request)(int fd); /* called when a process asks for something at descriptor requests; NULL = none does */
+  int requests;
   atomic_bool *saving; /* one per process: it was asked to end and saves; NULL = nobody knows */
 } crew;
 

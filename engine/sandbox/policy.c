@@ -90,6 +90,8 @@ static int rights_to(const char *real)
   return rights;
 }
 
+bool capl_policy_would_allow(const char *real, int rights) { return (rights & ~rights_to(real)) == 0; }
+
 /* "a, b, c" of what may be read or written; what does not fit is counted. */
 static void list_allowed(int right, char *to, size_t room)
 {
@@ -98,7 +100,7 @@ static void list_allowed(int right, char *to, size_t room)
   to[0] = '\0';
   for (int i = 0; i < policy.count; i++) {
     const char *path = policy.grants[i].path;
-    if (!(policy.grants[i].rights & right)) continue;
+    if (!(policy.grants[i].rights & right) || policy.grants[i].rights & CAPL_MAY_QUIETLY) continue;
     if (left > 0 || used + strlen(path) + 24 > room) left++;
     else used += (size_t)snprintf(to + used, room - used, "%s%s", used ? ", " : "", path);
   }

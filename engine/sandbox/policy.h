@@ -17,7 +17,9 @@
 
 #include "capl/error.h"
 
-enum { CAPL_MAY_READ = 1, CAPL_MAY_WRITE = 2 };
+/* For the system's wall alone: BESIDE, of a file: temporary files may be made beside it, from which it is renamed; REMOVE: what
+** lies in a folder. QUIETLY: messages do not count it up. */
+enum { CAPL_MAY_READ = 1, CAPL_MAY_WRITE = 2, CAPL_MAY_BESIDE = 4, CAPL_MAY_REMOVE = 8, CAPL_MAY_QUIETLY = 16 };
 enum { CAPL_POLICY_PATH = 4096 };
 
 /* Limits on what a recipe takes; 0 = none. */
@@ -54,6 +56,9 @@ CAPL_API const capl_limits *capl_policy_limits(void);
 /* Counts what is printed and written, by any thread; EIO when it is more than the limit of a closed policy. */
 CAPL_API capl_status capl_policy_wrote(uint64_t bytes);
 CAPL_API bool capl_policy_output_over(void);
+
+/* Whether a resolved path is granted, closed or not. */
+CAPL_API bool capl_policy_would_allow(const char *real, int rights);
 
 /* Calls f with every grant, for the system's wall and for tests. */
 CAPL_API void capl_policy_each(void (*f)(void *user, const char *path, int rights), void *user);

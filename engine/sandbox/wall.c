@@ -75,7 +75,7 @@ static const struct {
   {"/usr/lib", READ}, {"/lib", READ}, {"/usr/lib64", READ}, {"/lib64", READ}, {"/usr/local/lib", READ}, {"/usr/local/cuda", READ},
   {"/etc/ld.so.cache", READ}, {"/etc/localtime", READ}, {"/usr/share/zoneinfo", READ}, {"/usr/share/locale", READ},
   {"/usr/share/fonts", READ}, {"/usr/local/share/fonts", READ}, {"/usr/share/fontconfig", READ}, {"/etc/fonts", READ},
-  {"/var/cache/fontconfig", READ}, {"/usr/share/terminfo", READ}, {"/etc/terminfo", READ},
+  {"/var/cache/fontconfig", READ}, {"/usr/share/openmpi", READ}, {"/usr/share/terminfo", READ}, {"/etc/terminfo", READ},
   {"/proc/self", READ}, {"/proc/meminfo", READ}, {"/proc/stat", READ}, {"/proc/loadavg", READ}, {"/proc/cpuinfo", READ},
   {"/proc/devices", READ}, {"/proc/driver/nvidia", READ}, {"/proc/sys/vm", READ},
   {"/sys/devices", READ}, {"/sys/class", READ}, {"/sys/bus/pci", READ}, {"/sys/fs/cgroup", READ}, {"/sys/module/nvidia", READ},
@@ -99,8 +99,14 @@ static void allow(const char *path, uint64_t rights)
 
 static void allow_grant(void *user, const char *path, int rights)
 {
+  char folder[CAPL_POLICY_PATH];
   (void)user;
-  allow(path, (rights & CAPL_MAY_READ ? READ : 0) | (rights & CAPL_MAY_WRITE ? WRITE : 0));
+  allow(path, (uint64_t)((rights & CAPL_MAY_READ ? READ : 0) | (rights & CAPL_MAY_WRITE ? WRITE : 0) |
+                        (rights & CAPL_MAY_REMOVE ? REMOVE_FILE : 0)));
+  if (!(rights & CAPL_MAY_BESIDE)) return;
+  snprintf(folder, sizeof folder, "%s", path);
+  *strrchr(folder, '/') = '\0';
+  allow(*folder ? folder : "/", WRITE);
 }
 
 static void allow_devices(void)

@@ -52,6 +52,9 @@ typedef struct {
 /* Joins the ranks this process was started with: star, collectives, heartbeats. Once per process; every rank calls it.
 ** EUNSUPPORTED with the line that installs what is missing; EIO when another rank cannot be reached. */
 CAPL_API capl_status capl_world_join(const capl_world_options *options, capl_world **out);
+/* Makes every connection that collectives will use, which libraries otherwise put off: behind the wall of a sandbox none can
+** be made. Every rank calls it, before the first collective. */
+CAPL_API capl_status capl_world_warm(capl_world *world);
 /* The world joined before, or NULL. */
 CAPL_API capl_world *capl_world_get(void);
 /* Leaves in order: the other ranks know that this one has done its work. status: exit status it is about to end with. */

@@ -21,7 +21,7 @@ local kept = {}
 for step = 1, p.steps do
   local loss = (model(capl.ones({4, 8})) - 1):pow(2):mean()
   opt:backward_step(loss)
-  if step == 20 and p.mark ~= "none" then capl.io.save(p.mark, {x = capl.ones(1)}) end
+  if step == 20 and p.mark ~= "none" then capl.io.save("runs/" .. p.mark, {x = capl.ones(1)}) end
   if step == 20 and p.mode == "same" then error("all of us fail") end
   if step == 20 and world.rank == 1 then
     if p.mode == "loop" then while true do end end
@@ -78,7 +78,7 @@ def begin_and_see(name, *flags, ranks=2):
 
 def seen(job, name):
     until = time.monotonic() + 30
-    while not os.path.exists(name):
+    while not os.path.exists("runs/" + name):
         if job.poll() is not None or time.monotonic() > until:
             check(False, "the ranks come to step 20", finish(job, 1))
         time.sleep(0.02)

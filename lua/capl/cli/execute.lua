@@ -19,6 +19,18 @@ local function join_ranks(words)
   require("dist.preflight").listen()
 end
 
+-- A GPU's driver is opened before the walls stand, behind which it may start no program. What is wrong with the device is
+-- told where the settings are read.
+local function open_driver(words)
+  if dist.size() > 1 or core.sys.kind("/dev/nvidiactl") == nil then return end
+  local name
+  for _, word in ipairs(words or {}) do
+    local key, value = options.split(word)
+    if key == "device" and type(value) == "string" then name = value end
+  end
+  pcall(function() if (core.device()) ~= "meta" and name and name ~= "auto" then core.device(name) end end)
+end
+
 --- Runs the job's recipe. opts: what run.start takes besides path and text.
 -- out  true when it ran to its end, false when sys.unwind ended it
 -- errs any error of the recipe
@@ -28,6 +40,8 @@ function recipe.execute(job, opts)
   opts.ranks_word = job.ranks_word
   run.start(opts)
   join_ranks(opts.args)
+  open_driver(opts.args)
+  core.sys.confine()
   local chunk = core.sys.load(text, "@" .. job.recipe)
   if job.interactive then core.sys.frames_keep(chunk) end
   local whole = core.sys.guard(chunk)

@@ -9,9 +9,10 @@ local process = {}
 local DYING = 0.4 -- seconds that a process may take to end
 
 -- The 22nd field of /proc/PID/stat, ticks after the boot; names of programs may hold blanks and brackets. One that has ended,
--- and that nobody has asked how, is gone.
+-- and that nobody has asked how, is gone. In the sandbox others cannot be seen: there the lock of a folder alone tells.
 local function started(pid)
-  local stat = core.sys.read(("/proc/%s/stat"):format(pid)) or ""
+  local seen, stat = pcall(core.sys.read, ("/proc/%s/stat"):format(pid))
+  if not seen or not stat then return nil end
   local number, rest = stat:match("^(%d+) .*%) (.*)$")
   if not number or rest:match("^[ZX]") then return nil end
   local field = 0

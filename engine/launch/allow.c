@@ -1,0 +1,181 @@
+/* allow.c -- asks whether a recipe may have what its header says it needs, and keeps the answer.
+**
+** Kept in $XDG_STATE_HOME/capl/allowed: a line for each text that was allowed something, its SHA-256 and what that was.
+** SPDX-License-Identifier: Apache-2.0
+*/
+#define _GNU_SOURCE
+#include "allow.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/text.h"
+#include "grants.h"
+#include "supervise.h"
+
+enum { NEEDS = 2048, FILE_NAME = 4096, MOST = 1 << 18 };
+
+/* ---- what was allowed before ------------------------------------------------------------------- */
+
+static bool state_file(char *path)
+{
+  const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
+  bool named = state && *state == '/';
+  if (!named && !(home && *home == '/')) return false;
+  return snprintf(path, FILE_NAME - 32, "%s%s/capl/allowed", named ? state : home, named ? "" : "/.local/state") < FILE_NAME - 32;
+}
+
+/* The kept lines; freed by the caller. Of a file that is somebody else's nothing is believed. */
+static char *read_kept(const char *path)
+{
+  struct stat st;
+  int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+  if (fd < 0) return NULL;
+  char *text = malloc(MOST + 1);
+  ssize_t n = text && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_uid == geteuid() ? read(fd, text, MOST) : -1;
+  close(fd);
+  if (n < 0) return free(text), NULL;
+  text[n] = '\0';
+  return text;
+}
+
+static void make_line(char *line, const capl_job *job, const char *needs)
+{
+  snprintf(line, NEEDS + 80, "%s %s\n", job->file.sha256, needs);
+}
+
+static bool is_kept(const char *text, const char *line)
+{
+  const char *at = text ? strstr(text, line) : NULL;
+  return at && (at == text || at[-1] == '\n');
+}
+
+static bool was_allowed(const capl_job *job, const char *needs)
+{
+  char path[FILE_NAME], line[NEEDS + 80];
+  if (!state_file(path)) return false;
+  make_line(line, job, needs);
+  char *text = read_kept(path);
+  bool found = is_kept(text, line);
+  free(text);
+  return found;
+}
+
+static void make_folder_of(char *path)
+{
+  for (char *slash = path; (slash = strchr(slash + 1, '/'));) {
+    *slash = '\0';
+    mkdir(path, 0700);
+    *slash = '/';
+  }
+}
+
+/* Whole or not at all. */
+static bool write_kept(const char *path, const char *text, const char *line)
+{
+  char temporary[FILE_NAME];
+  snprintf(temporary, sizeof temporary, "%.4000s.%ld", path, (long)getpid());
+  unlink(temporary);
+  int fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+  if (fd < 0) return false;
+  size_t n = text ? strlen(text) : 0, m = strlen(line);
+  bool written = (n == 0 || write(fd, text, n) == (ssize_t)n) && write(fd, line, m) == (ssize_t)m && fsync(fd) == 0;
+  close(fd);
+  if (written && rename(temporary, path) == 0) return true;
+  unlink(temporary);
+  return false;
+}
+
+static void keep(const capl_job *job, const char *needs)
+{
+  char path[FILE_NAME], line[NEEDS + 80];
+  if (!state_file(path)) return;
+  make_folder_of(path);
+  make_line(line, job, needs);
+  char *text = read_kept(path);
+  if (!is_kept(text, line) && !write_kept(path, text, line))
+    fprintf(stderr, "capl: the answer cannot be kept in %s: %s\n", path, capl_errno_text(errno));
+  free(text);
+}
+
+/* ---- asking ------------------------------------------------------------------------------------ */
+
+static bool asks_here(void) { return isatty(STDIN_FILENO) && isatty(STDERR_FILENO); }
+
+/* The first letter of a line of the terminal. */
+static bool answers_yes(void)
+{
+  char first = '\0', c = '\0';
+  for (ssize_t n; (n = read(STDIN_FILENO, &c, 1)) == 1 && c != '\n';)
+    if (!first && c != ' ') first = c;
+  return first == 'y' || first == 'Y';
+}
+
+static bool ask(const capl_job *job, const char *name, const char *needs)
+{
+  fprintf(stderr, "Allow it, now and whenever this very text is run? [y/N] ");
+  fflush(stderr);
+  if (!answers_yes()) return fprintf(stderr, "capl: %s was not allowed what it needs; nothing was run\n", name), false;
+  keep(job, needs);
+  return true;
+}
+
+static int refuse(const char *program, const char *name, const char *needs)
+{
+  fprintf(stderr,
+          "capl: %s needs more than a recipe gets unasked: %s\n"
+          "  hint: %s --allow %s allows it; on a terminal capl asks. A folder named on the command line, as in --data=DIR, is "
+          "allowed anyway; %s --trust %s runs it without the sandbox\n",
+          name, needs, program, name, program, name);
+  return EXIT_ERROR;
+}
+
+static int say_error(bool quiet)
+{
+  const capl_error *e = capl_error_last();
+  if (!quiet) fprintf(stderr, "capl: %s\n", e->message);
+  if (!quiet && *e->hint) fprintf(stderr, "  hint: %s\n", e->hint);
+  return EXIT_ERROR;
+}
+
+/* Help says what a recipe is before anybody allows it anything. */
+static bool wants_help(const capl_job *job)
+{
+  for (int i = 0; i < job->argc; i++)
+    if (strcmp(job->argv[i], "--help") == 0 || strcmp(job->argv[i], "-h") == 0) return true;
+  return false;
+}
+
+static int settle_needs(capl_job *job, bool quiet)
+{
+  const char *said = getenv("CAPL_SANDBOX");
+  char needs[NEEDS], name[512];
+  if (wants_help(job) || !grants_exceed(job, needs, sizeof needs)) return 0;
+  bool told = said && strcmp(said, "allow") == 0;
+  capl_text_show(name, sizeof name, job->recipe, false);
+  if (!told && !quiet) fprintf(stderr, "capl: %s needs: %s\n", name, needs);
+  if (!told && !job->allowed && !was_allowed(job, needs)) {
+    if (!asks_here()) return quiet ? EXIT_ERROR : refuse(job->program, name, needs);
+    if (!ask(job, name, needs)) return EXIT_ERROR;
+  }
+  job->allowed = true;
+  return grants_give(job, true) == CAPL_OK ? 0 : say_error(quiet);
+}
+
+int allow_settle(capl_job *job, bool quiet)
+{
+  job->confined = grants_wanted(job);
+  if (job->confined) {
+    if (grants_give(job, false) != CAPL_OK) return say_error(quiet);
+    int wrong = settle_needs(job, quiet);
+    if (wrong) return wrong;
+  }
+  if (job->trusted) setenv("CAPL_SANDBOX", "trust", 1);
+  else if (job->allowed) setenv("CAPL_SANDBOX", "allow", 1);
+  return 0;
+}
