@@ -6,9 +6,11 @@
 #define _GNU_SOURCE
 #include "confine.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <lauxlib.h>
 #include <luajit.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -76,11 +78,36 @@ static void choose_cache(void)
   setenv("CUDA_CACHE_PATH", cache, 1);
 }
 
+/* `--data=/dev/fd/63` is the user's own word for a file that a shell has opened. */
+static bool is_named(const capl_job *job, int fd)
+{
+  char number[16];
+  snprintf(number, sizeof number, "/fd/%d", fd);
+  for (int i = 0; i < job->argc; i++) {
+    const char *at = strstr(job->argv[i], number);
+    if (at && !(at[strlen(number)] >= '0' && at[strlen(number)] <= '9')) return true;
+  }
+  return false;
+}
+
+/* What whoever started this program had open is nothing to a recipe: all that capl opens itself is closed by exec, so what is
+** not has come through one. */
+static void close_inherited(const capl_job *job)
+{
+  DIR *list = opendir("/proc/self/fd");
+  for (struct dirent *e; list && (e = readdir(list));) {
+    int fd = atoi(e->d_name), flags = fcntl(fd, F_GETFD);
+    if (fd > STDERR_FILENO && flags >= 0 && !(flags & FD_CLOEXEC) && !is_named(job, fd)) close(fd);
+  }
+  if (list) closedir(list);
+}
+
 void capl_confine_begin(const capl_job *job)
 {
   confined = job->confined;
   if (!confined) return;
   capl_environment_clean();
+  close_inherited(job);
   choose_transport();
   choose_cache();
   set_limits();

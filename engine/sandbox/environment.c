@@ -61,19 +61,23 @@ static bool find_area(char **begin, char **end)
   return true;
 }
 
+static void forget(char *entry)
+{
+  if (!capl_environment_keeps(entry)) explicit_bzero(entry, strlen(entry));
+}
+
 void capl_environment_clean(void)
 {
   size_t count = 0, kept = 0;
   char *begin, *end;
   while (environ && environ[count]) count++;
-  char **copy = calloc(count + 1, sizeof *copy);
-  if (!copy) return;
-  for (size_t i = 0; i < count; i++)
-    if (capl_environment_keeps(environ[i]) && (copy[kept] = strdup(environ[i]))) kept++;
-  if (find_area(&begin, &end)) {
-    for (size_t i = 0; i < count; i++) /* those that were set later lie elsewhere */
-      if (!capl_environment_keeps(environ[i]) && (environ[i] < begin || environ[i] >= end)) explicit_bzero(environ[i], strlen(environ[i]));
-    explicit_bzero(begin, (size_t)(end - begin));
+  char **left = calloc(count + 1, sizeof *left);
+  if (!left) return;
+  for (size_t i = 0; i < count; i++) {
+    if (capl_environment_keeps(environ[i])) left[kept++] = environ[i];
+    else forget(environ[i]);
   }
-  environ = copy;
+  environ = left;
+  if (!find_area(&begin, &end)) return;
+  for (char *entry = begin; entry < end; entry += strlen(entry) + 1) forget(entry); /* also what was taken out before */
 }
