@@ -16,6 +16,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "bind/bind.h"
 #include "bind/l_bind.h"
 #include "capl/dist.h"
 #include "sandbox/environment.h"
@@ -142,6 +143,7 @@ static int sys_confine(lua_State *L)
   give_own_figures();
   capl_policy_close();
   bind_check(L, capl_wall_raise(), NULL);
+  capl_bind_limit(L);
   const capl_wall *w = capl_wall_state();
   if (!w->files || !w->calls) luaJIT_setmode(L, 0, LUAJIT_MODE_ENGINE | LUAJIT_MODE_OFF | LUAJIT_MODE_FLUSH);
   return 0;
