@@ -398,6 +398,7 @@ int capl_bind_call(lua_State *L, int nargs, int nresults)
 static int core_error(lua_State *L)
 {
   bind_check_table(L, 1);
+  if (!field_text(L, 1, "message")) return bind_fail(L, CAPL_EVALUE, "capl.error", NULL, "message is missing: a text that says what is wrong");
   lua_settop(L, 1);
   lua_getfield(L, 1, "path");
   bool path = !lua_isboolean(L, -1);

@@ -41,7 +41,7 @@ int capl_loader_stages(const capl_loader *l)
 
 void capl_loader_since(const capl_loader *l, uint64_t *since)
 {
-  memcpy(since, l->stages.since, (size_t)l->stages.n * sizeof *since);
+  if (l->stages.n) memcpy(since, l->stages.since, (size_t)l->stages.n * sizeof *since);
 }
 
 /* Batches made ahead may be of a stage that is taken back: they are dropped. */

@@ -1,2 +1,5 @@
 -- regressions.lua: calls that once went wrong, one statement per line; replayed before any random call.
 -- SPDX-License-Identifier: Apache-2.0
+v1 = data.loader{source = data.tensors{image = capl.zeros({6, 1, 4, 4}, {dtype = 'u8'}), target = capl.zeros({6}, {dtype = 'i32'})}, role = 'val', batch = 4}
+v2 = v1:since()
+capl.error{op = "x"}

@@ -41,31 +41,41 @@ end
 local hooks = {"H.raising", "H.raising_table", "H.raising_nil", "H.yielding", "H.releasing", "H.collecting", "H.nothing", "H.number", "H.text",
   "H.again", "H.at(2, H.raising)", "H.at(2, H.yielding)", "H.at(2, H.releasing)", "H.at(3, H.nothing)", "H.hostile", "H.endless"}
 local function hook() return pick(hooks) end
+local function rarely(text, otherwise) return chance(0.25) and text() or otherwise end
 
 local function layer()
-  return pick{"nn.Linear(4, 4)", "nn.ReLU()", "nn.Dropout(0.5)", "nn.LayerNorm(4)", "nn.BatchNorm1d(4)", "nn.Identity()", values.slot(),
-    ("(function() local C = nn.class('C') C.forward = %s return C() end)()"):format(hook())}
+  return pick{"nn.Linear(4, 4)", "nn.ReLU()", "nn.Dropout(0.5)", "nn.LayerNorm(4)", "nn.BatchNorm1d(4)", "nn.Identity()", rarely(values.slot, "nn.Tanh()"),
+    ("(function() local C = nn.class('C') C.forward = %s return C() end)()"):format(rarely(hook, "H.same"))}
 end
 
 local function net() return ("nn.Sequential{nn.Linear(4, 4), %s, %s, nn.Linear(4, 2)}"):format(layer(), layer()) end
 
 local function optimizer(model)
-  return ("optim.%s(%s:parameters(), {lr = %s})"):format(pick{"SGD", "Adam", "AdamW", "RMSprop", "Muon", "Adagrad"}, model,
+  return ("optim.%s(%s:parameters(), {lr = %s})"):format(pick{"SGD", "Adam", "AdamW", "RMSprop", "Muon"}, model,
     chance(0.8) and "0.1" or values.any(1))
 end
 
 local function loader(role)
-  return ("data.loader{source = data.tensors{image = capl.zeros({6, 4}, {dtype = 'f32'}), target = capl.zeros({6}, {dtype = 'i32'})}, role = '%s', "
-    .. "batch = 2, workers = %d}"):format(role, upto(3) - 1)
+  return ("data.loader{source = data.tensors{input = capl.randn({6, 4}), value = capl.zeros({6, 2})}, role = '%s', batch = 2, workers = %d}"):format(role,
+    upto(3) - 1)
 end
 
-local function loss() return pick{"nn.cross_entropy", "function(y) return y:mean() end", "nn.mse", hook()} end
+local function loss() return rarely(hook, pick{"function(y, b) return nn.mse(y, b.value) end", "function(y) return y:mean() end"}) end
+
+-- Options of train.fit, with a good value or none for each.
+local fit_options = {
+  {"precision", "'fp32'"}, {"clip_norm", "1"}, {"ema", "0.9"}, {"early_stop", "{metric = 'loss', patience = 1}"}, {"eval_every", "1"}, {"save_every", "1"},
+  {"on_step"}, {"on_evaluation"}, {"merge"}, {"meter", "'regression'"}, {"input", "function(b) return b.input end"}, {"capture", "false"}, {"shards", "1"},
+  {"freeze", "{names = '0'}"}, {"anomaly", "true"}, {"lr", "'find'"}, {"best", "{metric = 'loss'}"}, {"accumulate", "2"}, {"stop_at"}, {"resume"}, {"init_from"},
+}
 
 local function fit()
-  local keys = {"loss", "meter", "input", "merge", "on_step", "on_evaluation", "on_epoch", "precision", "ema", "clip_norm", "save", "metric", "stop"}
   local more = {}
-  for i = 1, upto(4) - 1 do more[i] = ("%s = %s"):format(pick(keys), chance(0.6) and hook() or values.any(1)) end
-  return ("local m = %s v1 = train.fit{model = m, train = %s, val = %s, optimizer = %s, loss = %s, steps = 3, %s}"):format(net(), loader("train"),
+  for i = 1, upto(4) - 1 do
+    local option = pick(fit_options)
+    more[i] = ("%s = %s"):format(option[1], option[2] and chance(0.5) and option[2] or chance(0.5) and hook() or values.any(1))
+  end
+  return ("local m = %s v1 = train.fit{model = m, train = %s, val = %s, optimizer = %s, loss = %s, steps = 3, meter = 'regression', %s}"):format(net(), loader("train"),
     loader("val"), optimizer("m"), loss(), table.concat(more, ", "))
 end
 

@@ -100,11 +100,12 @@ local function example() return target() .. statements.changed(pick(fuzz.docs.ex
 
 --- The text of one statement.
 function statements.one()
-  local kind = weighted{28, "example", 24, "direct", 30, "method", 8, "operator", 10, "scene"}
+  local kind = weighted{24, "example", 20, "direct", 26, "method", 7, "operator", 10, "scene", 20, "op"}
   if kind == "example" then return example() end
   if kind == "direct" then return direct() end
   if kind == "method" then return method() end
   if kind == "operator" then return operator() end
+  if kind == "op" then return fuzz.op_calls.one() end
   return fuzz.scenes.one()
 end
 
