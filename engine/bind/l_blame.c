@@ -2,7 +2,8 @@
 **
 ** Library functions check what they are given, but not all of them everything: "capl:nn/module.lua:72: attempt to index local
 ** 'self' (a nil value)" tells its reader nothing. The recipe made a call, whose name and values are still on the stack when
-** the error is raised. What Lua said is kept as the context.
+** the error is raised. What Lua said is kept as the context, where it
+** was said is in the traceback.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #include "bind/l_bind.h"
@@ -91,11 +92,16 @@ static void push_message(lua_State *L, const call *c, const char *const *names, 
   lua_pushnil(L);
 }
 
+/* Beginnings of what Lua and its own functions complain of. */
+static const char *const complaints[] = {": attempt to ", ": bad argument #", ": table index is ", ": 'for' ", "' must be a ", ": invalid ",
+                                         ": wrong number ", NULL};
+
 static bool is_lua_error(const char *text)
 {
-  return strncmp(text, "capl:", 5) == 0 && (strstr(text, ": attempt to ") || strstr(text, ": bad argument #") ||
-                                           strstr(text, ": table index is ") || strstr(text, "' must be a ") ||
-                                           strstr(text, ": invalid "));
+  if (strncmp(text, "capl:", 5) != 0) return false;
+  for (const char *const *c = complaints; *c; c++)
+    if (strstr(text, *c)) return true;
+  return false;
 }
 
 void bind_blame(lua_State *L, const char *text)
@@ -108,7 +114,8 @@ void bind_blame(lua_State *L, const char *text)
   push_message(L, &c, names, n, text);
   lua_setfield(L, error, "hint");
   lua_setfield(L, error, "message");
-  lua_pushstring(L, text);
+  const char *said = strstr(text, ": ");
+  lua_pushfstring(L, "in the library: %s", said ? said + 2 : text);
   lua_setfield(L, error, "context");
   lua_pushliteral(L, "value");
   lua_setfield(L, error, "code");

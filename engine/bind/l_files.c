@@ -151,6 +151,7 @@ static int source_bad_labels(lua_State *L)
   int bad = 0;
   lua_newtable(L);
   for (uint32_t i = 0; i < capl_source_count(source); i++) {
+    if (i % 65536 == 0 && capl_interrupt_pending()) break;
     if (capl_source_check_label(source, i) == CAPL_OK) continue;
     lua_pushnumber(L, i);
     lua_rawseti(L, -2, ++bad);

@@ -187,7 +187,8 @@ static int tensor_len(lua_State *L)
 
 static int tensor_gc(lua_State *L)
 {
-  bind_handle_release(lua_touserdata(L, 1));
+  capl_handle *h = bind_to_handle(L, 1);
+  if (h) bind_handle_release(h);
   return 0;
 }
 

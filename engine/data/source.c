@@ -116,7 +116,8 @@ capl_status capl_source_check_label(const capl_source *source, uint32_t i)
 void capl_source_characters(const capl_source *source, char characters[256])
 {
   bool seen[256] = {false};
-  for (uint32_t i = 0; i < source->count; i++) {
+  uint32_t n = source->ops->text ? source->count : 0; /* what is drawn has no end of samples, and no labels to look at */
+  for (uint32_t i = 0; i < n; i++) {
     const char *text = capl_source_text(source, i);
     for (; text && *text; text++) seen[(unsigned char)*text] = true;
   }
@@ -140,6 +141,7 @@ capl_status capl_source_set_charset(capl_source *source, const char *charset, in
 capl_status capl_source_fit_length(capl_source *source)
 {
   int lo = 0, hi = 0;
+  if (!source->ops->text) return CAPL_OK;
   for (uint32_t i = 0; i < source->count; i++) {
     const char *text = capl_source_text(source, i);
     if (!text || capl_source_check_label(source, i) != CAPL_OK) continue;

@@ -60,9 +60,19 @@ static int fuzz_say(lua_State *L)
   return 0;
 }
 
+static void limit_tensors(void)
+{
+  static const char *const devices[] = {"cpu", "ref"};
+  for (size_t i = 0; i < sizeof devices / sizeof *devices; i++) {
+    capl_device *device;
+    if (capl_device_open(devices[i], &device) == CAPL_OK) capl_memory_limit_set(device, TENSOR_BYTES);
+  }
+}
+
 /* try(f, …) -> true and its first result; or false, the error's text, its code, its text with traceback, the error itself */
 static int fuzz_try(lua_State *L)
 {
+  limit_tensors();
   asked = 0;
   set_timer(CALL_SECONDS);
   int failed = capl_bind_call(L, lua_gettop(L) - 1, 1);
@@ -163,13 +173,8 @@ static int run_driver(lua_State *L)
   return 0;
 }
 
-static void limit_memory(void)
+static void limit_files(void)
 {
-  static const char *const devices[] = {"cpu", "ref"};
-  for (size_t i = 0; i < sizeof devices / sizeof *devices; i++) {
-    capl_device *device;
-    if (capl_device_open(devices[i], &device) == CAPL_OK) capl_memory_limit_set(device, TENSOR_BYTES);
-  }
   setrlimit(RLIMIT_FSIZE, &(struct rlimit){64 << 20, 64 << 20});
   signal(SIGXFSZ, SIG_IGN);
 }
@@ -180,7 +185,7 @@ int main(int argc, char **argv)
   if (argc < 3) return fprintf(stderr, "usage: fuzz_api LOG DRIVER.lua WORD...\n"), 2;
   log_fd = open(argv[1], O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
   if (log_fd < 0) return perror(argv[1]), 2;
-  limit_memory();
+  limit_files();
   if (capl_state_new(NULL, &L) != CAPL_OK) return fprintf(stderr, "%s\n", capl_error_last()->message), 2;
   capl_interrupt_install(L);
   sigaction(SIGVTALRM, &(struct sigaction){.sa_handler = on_time, .sa_flags = CAPL_INTERRUPT_FLAGS}, NULL);

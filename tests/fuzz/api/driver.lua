@@ -2,7 +2,7 @@
 --
 --   fuzz_api LOG driver.lua random SEED CALLS       fuzz_api LOG driver.lua replay FILE
 --
--- Lines of the log: S a statement, before it runs; F kind, place, text of a finding; D the end. Each is one line.
+-- Lines of the log: S a statement, before it runs; F kind, place, text of a finding; C how many had no error; D the end.
 -- SPDX-License-Identifier: Apache-2.0
 local fuzz = ...
 
@@ -17,19 +17,31 @@ local function finding(kind, place, text)
   fuzz.say(("F %s\t%s\t%s"):format(kind, one_line(place):sub(1, 200), one_line(text):sub(1, 2000)))
 end
 
--- Calls that came through, and which functions: what the fuzzer reaches.
-local through, reached = 0, {}
-local function count(text)
-  through = through + 1
-  for name in text:gmatch("[%w_.:]+%f[({]") do reached[name] = true end
+-- A collector that never rests: what C code does not hold is gone at once.
+local GREEDY = "--greedy"
+local function greedy()
+  collectgarbage("setpause", 0)
+  collectgarbage("setstepmul", 200)
 end
 
+-- Settings of the process that would make all later calls fail alike.
+local AFRESH = "capl.device('cpu') capl.deterministic(false) capl.fuse(true)"
+
+local through = 0 -- calls without an error
+
 local function run(text)
+  if text == GREEDY then
+    fuzz.say("S " .. text)
+    return greedy()
+  end
   local fn = fuzz.load(text, "=call")
   if type(fn) ~= "function" then return end
   fuzz.say("S " .. text:gsub("\n", " "))
   local ok, message, code, verbose = fuzz.try(fn)
-  if ok then return count(text) end
+  if ok then
+    through = through + 1
+    return
+  end
   local kind, place = judge.error(message, code)
   if kind then finding(kind, place, verbose) end
 end
@@ -43,13 +55,14 @@ end
 local function lines_of(path)
   local out = {}
   for line in fuzz.read(path):gmatch("[^\n]+") do
-    if not line:match("^%-%-") then out[#out + 1] = line end
+    if line == GREEDY or not line:match("^%-%-") then out[#out + 1] = line end
   end
   return out
 end
 
 local function random(seed, calls)
   fuzz.docs = fuzz.names.docs()
+  for _, code in ipairs(lines_of(fuzz.folder .. "/examples.lua")) do table.insert(fuzz.docs.examples, code) end
   fuzz.paths = fuzz.names.paths(fuzz.env)
   fuzz.values = fuzz.import "values"
   fuzz.scenes = fuzz.import "scenes"
@@ -58,9 +71,12 @@ local function random(seed, calls)
   fuzz.cases = fuzz.op_calls.cases(fuzz.ops)
   fuzz.statements = fuzz.import "statements"
   fuzz.random.seed(seed)
-  if fuzz[4] == "names" then for _, p in ipairs(fuzz.paths) do fuzz.say("P "..p) end end
   for _, text in ipairs(fuzz.scenes.objects(fuzz.values.slots - 6)) do run(text) end
-  for _ = 1, calls do run(fuzz.statements.one()) end
+  if seed % 4 == 1 then run(GREEDY) end
+  for i = 1, calls do
+    if i % 25 == 0 then run(AFRESH) end
+    run(fuzz.statements.one())
+  end
 end
 
 local mode = fuzz[1]
@@ -70,9 +86,6 @@ if mode == "random" then
 else
   for _, text in ipairs(lines_of(fuzz[2])) do run(text) end
 end
-local n = 0
-for _ in next, reached do n = n + 1 end
-fuzz.say(("C %d %d"):format(through, n))
-if fuzz[4] == "names" then for k in next, reached do fuzz.say("N "..k) end end
+fuzz.say("C " .. through)
 collectgarbage()
 fuzz.say("D")

@@ -27,7 +27,7 @@ SHRINKS = 120  # runs that making a finding shorter may take
 def environment():
     values = dict(os.environ, LC_ALL="C.UTF-8", HOME="/nowhere", XDG_CACHE_HOME="cache")
     values.setdefault("ASAN_OPTIONS", "detect_stack_use_after_return=0:detect_leaks=0")
-    values["ASAN_OPTIONS"] += ":allocator_may_return_null=1:handle_abort=1"
+    values["ASAN_OPTIONS"] += ":allocator_may_return_null=1:handle_abort=1:max_allocation_size_mb=2000"
     values.setdefault("UBSAN_OPTIONS", "halt_on_error=1:print_stacktrace=1")
     return values
 
@@ -40,6 +40,7 @@ class Result:
         lines = log.split("\n")
         self.calls = [line[2:] for line in lines if line.startswith("S ")]
         self.hung = "H" in lines
+        self.through = sum(int(line[2:]) for line in lines if line.startswith("C "))
         # One kernel with more work than a call may take is no hang: what it computes is limited by memory alone.
         self.slow = self.hung and ("/backend/" in errors or "dnnl" in errors)
         self.findings, last = [], ""
@@ -121,11 +122,12 @@ def shrink(program, result, deadline):
 class Report:
     def __init__(self, program, found):
         self.program, self.found, self.crashes, self.findings = program, found, {}, {}
-        self.calls = self.slow = 0
+        self.calls = self.slow = self.through = 0
 
     def add(self, result, name, shrinking=30):
         self.calls += len(result.calls)
         self.slow += result.slow
+        self.through += result.through
         for kind, place, text, call in result.findings:
             entry = self.findings.setdefault((kind, place), [0, text, call])
             entry[0] += 1
@@ -151,7 +153,7 @@ class Report:
     def end(self, most=60):
         for (kind, place), (count, text, call) in sorted(self.findings.items(), key=lambda item: -item[1][0])[:most]:
             print(f"FINDING {kind}: {place} ({count} times)\n  {call[:400]}\n    " + text.replace("\\n", "\n    ")[:900])
-        print(f"api: {self.calls} calls, {self.slow} ended by a kernel with too much to do, {len(self.crashes)} crashes, "
+        print(f"api: {self.calls} calls, {self.through} of them without an error, {self.slow} ended by a kernel with too much to do, {len(self.crashes)} crashes, "
               f"{len(self.findings)} findings")
         return 1 if self.crashes or self.findings else 0
 

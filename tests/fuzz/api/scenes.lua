@@ -143,7 +143,39 @@ local function tape()
   }
 end
 
+-- ---- steps that are done twice, recorded or fused ---------------------------------------------------
+
+local function body()
+  return pick{
+    "return x * 2", "x:free() return x * 2", "collectgarbage() return x:exp()", "n = n + 1 return n % 2 == 0 and x:exp() or x:abs()", "return nil",
+    "n = n + 1 if n == 2 then error('mine') end return x * 2", "n = n + 1 if n == 2 then coroutine.yield() end return x * 2", "return x, x",
+    "n = n + 1 return capl.scope(function() return x * n end)", "n = n + 1 return capl.ones(n, 2) * x:sum()", "kept = x * 2 return kept",
+    "if kept then kept:sum():backward() end kept = x * 2 return kept", "return (x * 2):detach()", "return x:to('f64')", "return x:to('ref')", "return {x * 2}",
+    "local y = x * 2 y:sum():backward() return y", "return capl.checkpoint(function(z) return z:exp() end, x)", "return capl.no_grad(function() return x * 2 end)",
+    "return capl.fuse(function(z) return z * 2 end)(x)", "return capl.autocast('bf16', function() return x:mm(x:t()) end)", "x:requires_grad_(false) return x * 2",
+    "return capl.capture(function(z) return z + 1 end)(x)", "return nn.Dropout(0.5)(x)", "return x:view(-1):clone()", "x:fill_(1) return x", "return x",
+    "return coroutine.wrap(function() return x * 2 end)()", "return select(2, pcall(function() return x * 2 end))",
+  }
+end
+
+local function twice()
+  local given = pick{"capl.randn(2, 3):requires_grad_()", "capl.randn(2, 3)", "capl.randn(3, 3):requires_grad_():exp()", values.tensor()}
+  local wrapped = pick{"capl.checkpoint(f, x)", "capl.fuse(f)(x)", "capl.capture(f)(x)", "capl.scope(f, x)", "capl.profile(f, x)", "capl.no_grad(f, x)",
+    "(function() local g = capl.capture(f) g(x) g(x) g(x) return g(x) end)()", "(function() local g = capl.fuse(f) g(x) return g(x) end)()"}
+  local after = pick{"", "y:sum():backward()", "x:free() y:sum():backward()", "y:sum():backward() y:sum():backward()", "kept:sum():backward()", "collectgarbage()"}
+  return ("local n, kept = 0 local x = %s local function f(x) %s end local y = %s v%d, v%d = y, kept %s"):format(given, body(), wrapped,
+    upto(values.slots), upto(values.slots), after)
+end
+
+-- Memory ends somewhere within.
+local function limited(scene)
+  return ("capl.memory_limit(capl.memory().live + %d) %s"):format(upto(64) * 256, scene())
+end
+
 --- The text of one scene.
-function scenes.one() return pick{fit, step, taking_functions, taking_functions, coroutine_scene, tape, tape, tape}() end
+function scenes.one()
+  local scene = pick{fit, step, step, taking_functions, taking_functions, coroutine_scene, tape, tape, twice, twice, twice}
+  return chance(0.15) and limited(scene) or scene()
+end
 
 return scenes
