@@ -36,6 +36,7 @@ local p = capl.params {
   seed = 42,
 }
 capl.manual_seed(p.seed)
+capl.expect {exact = 0.95, within = "8 min", on = "cpu", data = "8,000 captchas: capl generate --out=captchas --n=8000"}
 local world = capl.distributed() -- one rank speaks for all
 if p.data == "" then error("--data=DIR is missing: a folder of PNG files named by their text, such as A1B2_17.png") end
 

@@ -21,6 +21,7 @@ local variables = {
   {"CAPL_FONTS", "fonts named without a path are looked for where Debian installs them; else in this folder first"},
   {"CAPL_FONT", "captchas are drawn with Debian's Noto Mono; else the path of a TrueType file"},
   {"CAPL_RUN_FOLDER", "a run makes a folder below runs; else its files go here: what capl sweep sets for its trials"},
+  {"CAPL_TEST", "claims about images that the user names are not judged; else they are: what capl test sets for its runs"},
   {"CAPL_SWEEP", "train.fit reads its test images; else it leaves them alone: what capl sweep sets for its trials"},
   {"CAPL_LUA_PATH", "the Lua library inside the program; else the folder of another, for work on capl"},
 }

@@ -141,6 +141,7 @@ function expect.result() return judged end
 function expect.done()
   if not claims[1] or run.mode ~= "run" or run.scratch then return end
   local c, why = choose()
+  if c.data and not core.sys.getenv("CAPL_TEST") then return end -- somebody's own images: the claim is not about these
   if why then
     judged = {expected = claim.text(c), not_judged = why}
     run.print(("expected: %s\nexpected: not judged, as that is %s"):format(claim.text(c), why))

@@ -156,7 +156,7 @@ function proof.run(plan, seed, number, shown)
   end
   if seed then args[#args + 1] = ("--seed=%d"):format(seed) end
   local began, log = core.clock(), folder .. ".log"
-  local process, why = core.sys.spawn{args = args, log = log, env = {"CAPL_RUN_FOLDER=" .. folder, "NO_COLOR=1"}}
+  local process, why = core.sys.spawn{args = args, log = log, env = {"CAPL_RUN_FOLDER=" .. folder, "CAPL_TEST=1", "NO_COLOR=1"}}
   if not process then fail(why, nil, "io") end
   local status = wait(process, log, title, shown)
   local seconds = core.clock() - began
