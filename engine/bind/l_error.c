@@ -378,14 +378,22 @@ static int on_error(lua_State *L)
   return 1;
 }
 
+static int raise_record(lua_State *L) { return bind_raise(L, NULL); }
+
 int capl_bind_call(lua_State *L, int nargs, int nresults)
 {
   int base = lua_gettop(L) - nargs;
   lua_pushcfunction(L, on_error);
   lua_insert(L, base);
   int status = lua_pcall(L, nargs, nresults, base);
+  bool interrupted = status == LUA_ERRERR && capl_interrupt_told(L); /* it came once more while on_error was at work */
   capl_interrupt_clear();
   lua_remove(L, base);
+  if (interrupted) {
+    lua_pop(L, 1);
+    lua_pushcfunction(L, raise_record);
+    status = lua_pcall(L, 0, 1, 0);
+  }
   if (status != 0) normalize(L); /* Lua out of memory, or an error in the handler: a plain string */
   return status;
 }

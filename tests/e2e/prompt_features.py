@@ -13,6 +13,10 @@ def has(text, *wanted, what):
     check(all(word in text for word in wanted), what, text)
 
 
+def shows(p, keys, *wanted, what):
+    has(p.typed(keys, *wanted), *wanted, what=what)
+
+
 def values(p):
     text = p.ask("capl.arange(12, {dtype = 'f32'}):reshape(3, 4)")
     has(text, "tensor (3,4) f32 cpu", "min 0  max 11  mean 5.5  std 3.606", "   0   1   2   3\n   4   5   6   7\n   8   9  10  11",
@@ -84,35 +88,35 @@ def lines(p):
 
 
 def tab(p):
-    has(p.typed("capl.arang\t"), "capl.arange(", what="TAB completes fields of the library")
+    shows(p, "capl.arang\t", "capl.arange(", what="TAB completes fields of the library")
     p.clear()
-    has(p.typed("x:requires_gr\t"), "x:requires_grad_(", what="methods of tensors")
+    shows(p, "x:requires_gr\t", "x:requires_grad_(", what="methods of tensors")
     p.clear()
-    has(p.typed("x.requires_g\t"), "x.requires_grad", what="properties of tensors")
+    shows(p, "x.requires_g\t", "x.requires_grad", what="properties of tensors")
     p.clear()
     p.ask("net = nn.Sequential{nn.Linear(2, 3)}")
-    has(p.typed("net:named_par\t"), "net:named_parameters(", what="methods of modules")
+    shows(p, "net:named_par\t", "net:named_parameters(", what="methods of modules")
     p.clear()
-    has(p.typed("net[1]:named_par\t"), "net[1]:named_parameters(", what="members behind an index")
+    shows(p, "net[1]:named_par\t", "net[1]:named_parameters(", what="members behind an index")
     p.clear()
-    has(p.typed("data.loader{shuf\t"), "shuffle = ", what="options inside a call")
+    shows(p, "data.loader{shuf\t", "shuffle = ", what="options inside a call")
     p.clear()
-    has(p.typed("nn.Conv2d(1, 2, 3, {strid\t"), "stride = ", what="options behind other arguments")
+    shows(p, "nn.Conv2d(1, 2, 3, {strid\t", "stride = ", what="options behind other arguments")
     p.clear()
     with open("picture one.png", "w", encoding="utf-8"):
         pass
     os.mkdir("folder")
     with open("folder/inner.txt", "w", encoding="utf-8"):
         pass
-    has(p.typed('show("pic\t'), 'show("picture one.png"', what="names of files inside strings")
+    shows(p, 'show("pic\t', 'show("picture one.png"', what="names of files inside strings")
     p.clear()
-    has(p.typed('print("fol\tinn\t'), 'print("folder/inner.txt"', what="names of folders and what is in them")
+    shows(p, 'print("fol\tinn\t', 'print("folder/inner.txt"', what="names of folders and what is in them")
     p.clear()
-    has(p.typed("wh\t\t"), "while", "who", what="two TABs list what fits")
+    shows(p, "wh\t\t", "while", "who", what="two TABs list what fits")
     p.clear()
-    has(p.typed("undefined_thing.x\t"), "undefined_thing.x", what="TAB behind an unknown name does nothing")
+    shows(p, "undefined_thing.x\t", "undefined_thing.x\x07", what="TAB behind an unknown name does nothing")
     p.clear()
-    has(p.typed("?nn.Conv1\t"), "?nn.Conv1d", what="names behind ?")
+    shows(p, "?nn.Conv1\t", "?nn.Conv1d", what="names behind ?")
     p.clear()
 
 
@@ -132,7 +136,7 @@ def keys(p):
     p.clear()
     has(p.ask("8"), "8", what="and a statement of several lines")
     p.child.setwinsize(20, 50)
-    p.typed("1 +", 0.2)
+    p.typed("1 +", "1 +")
     p.child.send(" 1\r")
     p.wait()
     text = p.ask("capl.arange(3000, {dtype = 'f32'}):reshape(30, 100)")
@@ -161,13 +165,13 @@ def history():
     p.wait()
     has(p.ask("last"), "2", what="an entry of several lines comes back as one")
     p.ask("first = 0")
-    p.typed("\x12first = 1")
+    p.typed("\x12first = 1", seconds=0.3)
     p.child.send("\r")
     p.wait()
     has(p.ask("first"), "1", what="Ctrl-R searches")
     p.leave()
     from_start = Prompt()
-    shown = from_start.typed("\x1b[A" * 30, 0.3)
+    shown = from_start.typed("\x1b[A" * 30, seconds=0.3)
     check(shown.count("first = 1") <= 2, "doubles are dropped", shown)
     from_start.clear()
     from_start.leave()

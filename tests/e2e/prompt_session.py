@@ -41,14 +41,18 @@ class Prompt:
     def ask(self, line):
         return plain(self.raw(line)).strip("\n")
 
-    def typed(self, keys, pause=0.15):
-        """Types keys, looks at what the screen has after a moment."""
+    def typed(self, keys, *wanted, seconds=3):
+        """Types keys and looks at the screen until it shows what is wanted, or the time is over."""
         self.child.send(keys)
-        time.sleep(pause)
-        try:
-            return plain(self.child.read_nonblocking(100000, 0.05))
-        except pexpect.TIMEOUT:
-            return ""
+        text, end = "", time.monotonic() + seconds
+        while time.monotonic() < end:
+            try:
+                text += self.child.read_nonblocking(100000, 0.05)
+            except pexpect.TIMEOUT:
+                pass
+            if wanted and all(word in plain(text) for word in wanted):
+                break
+        return plain(text)
 
     def clear(self):
         """Gives up the line."""

@@ -104,7 +104,8 @@ end
 local function read(what, second, third)
   if type(what) == "string" then
     local is_names = type(second) == "table" and type(rawget(second, 1)) == "string"
-    return of_run(what, is_names and second or nil), is_names and third or second
+    if is_names then return of_run(what, second), third end
+    return of_run(what), second
   end
   if core.is_tensor(what) then return {series("", what)}, second end
   if type(what) ~= "table" then fail(("cannot draw a %s"):format(core.typename(what))) end

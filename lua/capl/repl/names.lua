@@ -8,6 +8,8 @@ local scope = require "repl.scope"
 local session = require "repl.session"
 local term = require "repl.term"
 
+local contents = require("seal").contents -- of tables that are read-only for recipes
+
 local names = {}
 
 local DEEPEST = 12
@@ -23,7 +25,10 @@ local function next_behind(value)
   local meta = core.sys.metatable(value)
   if type(meta) ~= "table" then return nil end
   local behind = rawget(meta, "__index")
-  if type(behind) == "function" and rawget(meta, "__module") then return meta end -- a class of modules, whose fields are its methods
+  if type(behind) == "function" then -- an object whose class looks in more places: what is known is the class (seal.lua)
+    local class = rawget(meta, "__metatable")
+    return type(class) == "table" and class or rawget(meta, "__module") and meta or nil
+  end
   return type(behind) == "table" and behind or nil
 end
 
@@ -138,7 +143,7 @@ function names.is_library(value)
   for _, name in ipairs(libraries) do
     if rawequal(rawget(environment, name), value) then return true end
   end
-  return false
+  return contents[value] ~= nil
 end
 
 -- ---- texts ----
