@@ -14,9 +14,11 @@
 #include <locale.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 #include <wchar.h>
 
@@ -136,6 +138,15 @@ static unsigned char complete(EditLine *editor, int key)
 
 static volatile sig_atomic_t resized;
 
+/* Ctrl-C waits here until a key is waited for, so that none is lost while names are completed, say. */
+static int woken = -1;
+
+void capl_repl_wake(void)
+{
+  static const uint64_t one = 1;
+  if (woken >= 0 && write(woken, &one, sizeof one) < 0) return; /* it is full of them already */
+}
+
 static void on_resize(int signal)
 {
   (void)signal;
@@ -146,16 +157,17 @@ static void on_resize(int signal)
 ** more than this, so nothing else that reads is disturbed by it. Returns false after Ctrl-C. */
 static bool wait_for_key(EditLine *editor)
 {
-  struct pollfd p = {STDIN_FILENO, POLLIN, 0};
-  while (poll(&p, 1, -1) < 0) {
+  struct pollfd p[] = {{STDIN_FILENO, POLLIN, 0}, {woken, POLLIN, 0}};
+  while (poll(p, 2, -1) < 0) {
     if (errno != EINTR) return true; /* the read that comes next says what is wrong */
-    if (!resized) return false;
+    if (!resized) continue;
     resized = 0;
     el_resize(editor);
     printf("\r\033[J");
     el_set(editor, EL_REFRESH, NULL);
   }
-  return true;
+  uint64_t count;
+  return !(p[1].revents & POLLIN) || read(woken, &count, sizeof count) < 0;
 }
 
 /* For libedit: one character. 1, 0 at the end of input, -1 with errno. */
@@ -236,10 +248,13 @@ static int run_terminal(repl *r)
   EditLine *editor = open_editor(&h);
   if (editor) {
     watch_size(true);
+    woken = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     printf("%s\n", r->o.greeting);
     read_lines(r, editor, &h);
     el_end(editor);
     watch_size(false);
+    if (woken >= 0) close(woken);
+    woken = -1;
   }
   capl_history_close(&h);
   if (capl_worker_stopped()) return 128 + capl_worker_stopped();

@@ -18,6 +18,9 @@ typedef struct {
 ** error does not stop it but makes the status 1. */
 int capl_repl_run(lua_State *L, const capl_repl_options *options);
 
+/* Async-signal-safe: ends the line that is being typed. */
+void capl_repl_wake(void);
+
 /* While waiting at the prompt, Ctrl-C ends the line and not the process (worker.c). */
 void capl_worker_prompt(bool waiting);
 /* SIGINT or SIGTERM when one has ended what ran last, else 0. */

@@ -82,7 +82,8 @@ static void on_signal(int signal)
   signal = meant(signal);
   if (at_prompt) {
     if (signal != SIGINT) _exit(128 + signal);
-    return; /* the line editor's read has been interrupted, that is all */
+    capl_repl_wake();
+    return;
   }
   if (stop_signal) {
     if (seconds_since(&stop_since) > 0.2) stop_at_once(signal);
