@@ -245,7 +245,6 @@ function complete.at(words, at)
   elseif former and former_value == true and not former.flag and at > from and current:sub(1, 2) ~= "--" then
     values(answer, former, "")
   elseif current:sub(1, 1) == "-" then
-    if option then option.given = nil end
     add_options(answer, current, known_options)
   else
     plain_word(answer, row, #plain + 1)

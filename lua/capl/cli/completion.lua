@@ -89,7 +89,7 @@ _capl()
     elif [[ ${ends[1]} == / ]]; then
       _files -/
     else
-      pattern="*(${(j:|:)ends})"
+      pattern="*${(j: *:)ends}"
       _files -g "$pattern"
     fi
   fi

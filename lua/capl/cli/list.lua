@@ -66,8 +66,8 @@ local function print_all(recipes)
     if expected(of) then paragraph(lines, "", "expected: " .. expected(of)) end
     lines[#lines + 1] = ""
   end
-  lines[#lines + 1] = "capl NAME runs one, capl NAME --help lists its settings, capl list NAME tells more,"
-  lines[#lines + 1] = "capl new mine --from=NAME copies it, to be changed."
+  lines[#lines + 1] = "capl NAME runs one, capl NAME --help lists its settings, capl list NAME tells"
+  lines[#lines + 1] = "more, capl new mine --from=NAME copies it, to be changed."
   core.sys.out(table.concat(lines, "\n") .. "\n")
 end
 
