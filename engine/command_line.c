@@ -160,9 +160,8 @@ enum { NONE = -1, AMBIGUOUS = -2 };
 
 static int ambiguous(char *const *argv, const int *two)
 {
-  usage_error("'%s' or '%s' may be the recipe: '%s=%s' and recipe %s, or recipe %s and '%s=%s'?\n  write --key=value to tell",
-              argv[two[0]], argv[two[1]], argv[two[0] - 1], argv[two[0]], argv[two[1]], argv[two[0]], argv[two[1] - 1],
-              argv[two[1]]);
+  usage_error("which word is the recipe? Either %s, with '%s=%s', or %s, with '%s=%s'\n  write the one that is a value behind =",
+              argv[two[0]], argv[two[1] - 1], argv[two[1]], argv[two[1]], argv[two[0] - 1], argv[two[0]]);
   return AMBIGUOUS;
 }
 

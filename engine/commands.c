@@ -74,6 +74,7 @@ static const capl_command commands[] = {
             "capl recipe verify MANIFEST|FILE [--data=SOURCE] [--weights=MODEL] [--without=data,weights] [--json]",
    .help = "what a recipe is, without running it; writes a manifest of all that belongs to it; checks that all of that is here"},
   {.name = "test", .group = "share", .usage = "capl test RECIPE [--seeds=N] [--out=FILE] [--json] [--key=value…]", .takes = "recipe",
+   .recipe = RECIPE_STAYS,
    .help = "runs a recipe with its own settings and says whether it reaches what its capl.expect claims"},
 
   /* ---- the program ---- */
