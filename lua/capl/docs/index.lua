@@ -289,8 +289,8 @@ function docs.name_of(value)
   if core.is_tensor(value) then return "tensor" end
   for _, entry in ipairs(list_all()) do
     local place = entry.place
-    local own = place.methods and place.methods[entry.key] or (not place.modules and members.value(place, entry.key)) or nil
-    if own ~= nil and own == value and type(value) ~= "string" and type(value) ~= "boolean" then return entry.name end
+    local held = place.methods and place.methods[entry.key] or (not place.modules and members.value(place, entry.key)) or nil
+    if held ~= nil and held == value and type(value) ~= "string" and type(value) ~= "boolean" then return entry.name end
   end
   for name, op in next, members.contents(core.op) do
     if op == value then return "capl.op." .. name end
