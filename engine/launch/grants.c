@@ -128,6 +128,13 @@ static capl_status give_fonts(void)
   return CAPL_OK;
 }
 
+/* The library's own text, where somebody works on it: its modules are loaded when they are first used. */
+static capl_status give_library(void)
+{
+  const char *own = getenv("CAPL_LUA_PATH");
+  return own && *own ? capl_policy_grant(own, CAPL_MAY_READ | CAPL_MAY_QUIETLY) : CAPL_OK;
+}
+
 /* The folder of all runs. A run makes it; behind the wall it has to be there. */
 static capl_status give_runs(const capl_job *job)
 {
@@ -326,6 +333,7 @@ capl_status grants_give(const capl_job *job, bool header)
   CAPL_TRY(give_runs(job));
   CAPL_TRY(give_words(job));
   CAPL_TRY(give_fonts());
+  CAPL_TRY(give_library());
   CAPL_TRY(give_machine());
   CAPL_TRY(give_cache(job->recipe));
   CAPL_TRY(give_temporary());
