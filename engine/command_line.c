@@ -218,7 +218,7 @@ static int read_recipe_words(const capl_command *command, int argc, char **argv,
   bool help = has_word(argc, argv, is_help);
   if (at == AMBIGUOUS) return EXIT_USAGE;
   c->help = help && (at == NONE || !is(command->name, "run"));
-  if (at == NONE && !help && command->recipe != RECIPE_STAYS) return usage_error("usage: %s", command->usage);
+  if (at == NONE && !help && command->recipe != RECIPE_STAYS) return usage_error("no recipe is named; usage: %s", command->usage);
   if (at >= 0 && stands_alone(command, argv[at])) add_word(job, argv[at]);
   else if (at >= 0) job->recipe = argv[at];
   return join_words(job, argc, argv, at) ? 0 : usage_error("no memory for the words of the command");

@@ -14,7 +14,7 @@ static const capl_command commands[] = {
    .help = "lists the recipes that come with capl: what each is for and what it reaches"},
 
   /* ---- train ---- */
-  {.name = "run", .group = "train", .usage = "capl RECIPE [--key=value…]", .takes = "recipe", .recipe = RECIPE_NEEDED, .ranks = RANKS_STARTS,
+  {.name = "run", .group = "train", .usage = "capl RECIPE [--key=value…] | capl run RECIPE [--key=value…]", .takes = "recipe", .recipe = RECIPE_NEEDED, .ranks = RANKS_STARTS,
    .help = "trains: runs a recipe, a whole experiment in one file; --help lists its settings"},
   {.name = "sweep", .group = "train", .takes = "recipe", .recipe = RECIPE_STAYS,
    .usage = "capl sweep RECIPE --grid KEY=A,B,C … [--random=N | --halving=N] [--metric=M] [--key=value…] | "
