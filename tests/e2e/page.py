@@ -114,7 +114,7 @@ class Page:
         """All lines at the prompt of the page, in one session."""
         text = "".join(f"{line}\nprint('{MARK}')\n" for _, line, _ in (step for _, step in asked))
         done = subprocess.run([CAPL], input=text, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60,
-                              env={**os.environ, "COLUMNS": "100"}, check=False)
+                              env={**os.environ, "COLUMNS": "100", "LC_ALL": "C.UTF-8"}, check=False)
         plain = re.sub(r"(?m)^(?:stdin|prompt):\d+: ", "", done.stdout)  # where in the input a line stands
         given = [part.strip("\n").split("\n") for part in plain.split(MARK + "\n")]
         check(len(given) == len(asked) + 1, f"{self.name}: every line at the prompt is answered", done.stdout[-800:])

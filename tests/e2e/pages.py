@@ -20,7 +20,7 @@ TUTORIAL = [
 ]
 
 
-PAGES = {"tutorial.md": TUTORIAL, "from-pytorch.md": [], "from-torch7.md": [], "sandbox.md": []}
+PAGES = {"tutorial.md": TUTORIAL, "prompt.md": [], "from-pytorch.md": [], "from-torch7.md": [], "sandbox.md": []}
 
 
 def main():

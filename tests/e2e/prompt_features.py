@@ -4,6 +4,9 @@ SPDX-License-Identifier: Apache-2.0
 """
 import os
 import stat
+import time
+
+import pexpect
 
 from program import check, in_empty_folder
 from prompt_session import Prompt, plain
@@ -198,6 +201,24 @@ def colours():
     p.leave()
 
 
+def stuck():
+    """A pattern that backtracks for ages sits in C, where nothing can stop it."""
+    p = Prompt()
+    p.child.sendline("('a'):rep(3000):find(('.-'):rep(14) .. 'b')")
+    p.child.expect_exact("\r\n")
+    time.sleep(0.5)  # until it is in there
+    p.child.sendintr()
+    time.sleep(0.4)
+    p.child.sendintr()
+    p.child.expect_exact("one operation is still at work")
+    time.sleep(0.4)
+    check(p.child.isalive(), "a second Ctrl-C only says what is going on", "")
+    p.child.sendintr()
+    p.child.expect(pexpect.EOF)
+    p.child.close()
+    check(p.child.exitstatus == 130, "a third one ends the program", str(p.child.exitstatus))
+
+
 def main():
     p = Prompt()
     values(p)
@@ -208,6 +229,7 @@ def main():
     os.remove("history")
     history()
     colours()
+    stuck()
 
 
 in_empty_folder(main)

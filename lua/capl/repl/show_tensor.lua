@@ -38,7 +38,8 @@ end
 
 local function short(value)
   if value % 1 == 0 and math.abs(value) < 1e7 then return ("%d"):format(value) end
-  return ("%.4g"):format(value)
+  local size = math.abs(value)
+  return (size >= 1e4 and size < 1e7 and "%.1f" or "%.4g"):format(value)
 end
 
 -- "min -1.2  max 3.1  mean 0.02  std 0.99  2 nan"; "" where there is nothing to tell
