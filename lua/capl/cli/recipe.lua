@@ -11,6 +11,7 @@ local claim = require "recipe.claim"
 local json = require "run.json"
 local manifest = require "recipe.manifest"
 local options = require "cli.options"
+local shell = require "run.shell"
 
 local spec = {
   {name = "json", type = "flag", default = false, doc = "info, verify: one JSON object instead of lines"},
@@ -103,7 +104,7 @@ local function print_info(a, found, proof)
   print_field("file", {("%s bytes, %s lines; nothing of it was run"):format(grouped(a.bytes), grouped(a.lines))})
   print_field("needs", {about.needs_text(a.needs)})
   print_field("expected", claims_lines(a))
-  print_field("proved", {proof and proof_line(proof) or "not on record; capl test " .. a.path .. " proves it"})
+  print_field("proved", {proof and proof_line(proof) or "not on record; " .. shell.command{"capl", "test", a.path} .. " proves it"})
   print_field("requires", modules_lines(a))
   print_field("manifest", manifest_lines(found))
   print_field("sha256", {a.sha256})
@@ -147,7 +148,7 @@ function jobs.pack(job, word, o, words)
     m.data and #m.data .. " set" .. (#m.data > 1 and "s" or "") .. " of images" or "no images",
     m.weights and #m.weights .. " model" .. (#m.weights > 1 and "s" or "") or "no weights"))
   out("give away the recipe, the files named in it, and this one; whoever gets them checks with")
-  out("  capl recipe verify " .. (path:match("[^/]+$")))
+  out("  " .. shell.command{"capl", "recipe", "verify", (path:match("[^/]+$"))})
 end
 
 -- ---- verify ----
@@ -167,7 +168,7 @@ local function manifest_path(word)
   local a = about.read(word)
   local path = manifest.path_of(a)
   if core.sys.kind(path) == nil then
-    fail(("%s has no manifest: %s is not there"):format(a.path, path), "capl recipe pack " .. a.path .. " writes it")
+    fail(("%s has no manifest: %s is not there"):format(a.path, path), shell.command{"capl", "recipe", "pack", a.path} .. " writes it")
   end
   return path
 end

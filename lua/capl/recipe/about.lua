@@ -4,6 +4,7 @@ local core = ...
 
 local claim = require "recipe.claim"
 local docs = require "params.docs"
+local shell = require "run.shell"
 local tokens = require "recipe.tokens"
 
 local about = {}
@@ -136,6 +137,9 @@ function about.unnamed(a)
 end
 
 --- The line to give to others.
-function about.share_line(a) return ("capl run %s#sha256=%s"):format(a.name, a.sha256) end
+function about.share_line(a)
+  local word = ("%s#sha256=%s"):format(a.name, a.sha256)
+  return "capl run " .. (shell.word(a.name) == a.name and word or shell.word(word))
+end
 
 return about

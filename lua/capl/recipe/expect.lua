@@ -146,7 +146,7 @@ function expect.done()
     judged = {expected = claim.text(c), not_judged = why}
     run.print(("expected: %s\nexpected: not judged, as that is %s"):format(claim.text(c), why))
   else
-    local found = claim.judge(c, figures(), core.clock() - run.began - (run.held_seconds or 0))
+    local found = claim.judge(c, figures(), core.clock() - run.began)
     judged = {expected = claim.text(c), given = next(c.given) and c.given or nil, met = found.met, verdicts = found.verdicts}
     for _, line in ipairs(found.lines) do run.print("expected: " .. line) end
   end

@@ -138,6 +138,14 @@ local function figures_of(folder, result)
   return out
 end
 
+-- What the run itself has counted, without the time that somebody held it; else what passed here.
+local function seconds_of(expected, passed)
+  for _, v in ipairs(expected.verdicts) do
+    if v.figure == "seconds" and type(v.measured) == "number" then return v.measured end
+  end
+  return passed
+end
+
 local function failed(plan, title, status, log)
   local why = status == 130 and "was interrupted" or status == 124 and "was out of its minutes" or ("ended with status %d"):format(status)
   fail(("%s %s:\n%s"):format(title, why, trial.last_words(log)), ("all that it printed is in %s"):format(log))
@@ -168,6 +176,7 @@ function proof.run(plan, seed, number, shown)
     fail(("%s: the run claimed nothing, so nothing is proved"):format(plan.a.path), "capl.expect{…} has to be called before its first step")
   end
   local own = type(settings.settings) == "table" and type(settings.settings.seed) == "table" and settings.settings.seed.value
+  seconds = seconds_of(expected, seconds)
   return {seed = seed or own or nil, figures = figures_of(folder, result), seconds = seconds, folder = folder, settings = settings,
     images_per_s = type(result.final) == "table" and result.final.images_per_s or nil, given = expected.given}
 end

@@ -18,10 +18,14 @@ local function first(list, count, out)
   for i = 1, math.min(count, #list) do out[#out + 1] = list[i] end
 end
 
+-- Whether a loader changes its images, anew each time: of what the run has seen, nothing is left to read again.
+local function changes(loader) return loader.low ~= nil and (loader.low.augment or loader.low.stages) ~= nil end
+
 -- Samples to compare; {} where texts are not read by a decoding that a file has.
 local function chosen(meter)
   local out = {}
   if not meter or meter.kind ~= "text" or meter.decode or not meter.loader or not meter.again then return out end
+  if changes(meter.loader) then return out end
   local samples = meter:samples()
   first(samples.right, EACH, out)
   first(samples.wrong, 2 * EACH - #out, out)
