@@ -5,11 +5,19 @@
 #define CAPL_BIND_ATTACH_H
 
 #include <lua.h>
+#include <stdbool.h>
 
-/* Adds door_… (the run's side) and visit_… (the terminal's) to the table on the stack. */
+/* Adds gate_… (the run's side) and visit_… (the terminal's) to the table on the stack. */
 void capl_attach_add(lua_State *L);
 
-/* Opens this process's door, before the walls stand that would forbid it. */
+struct crew_hold;
+
+/* Where the supervisor sees that this process is held by somebody at a prompt, so that the time does not count; NULL = nowhere. */
+void capl_attach_hold(struct crew_hold *place);
+/* It is held from now on, or no longer. */
+void capl_attach_held(bool on);
+
+/* Opens this process's gate, before the walls stand that would forbid it. */
 void capl_attach_open(void);
 
 #endif

@@ -22,7 +22,8 @@ static bool keeping;
 
 static bool is_of_recipe(const lua_Debug *ar)
 {
-  return *ar->what != 'C' && strncmp(ar->source, "@capl:", 6) != 0 && strcmp(ar->source, "=prompt") != 0;
+  return *ar->what != 'C' && strncmp(ar->source, "@capl:", 6) != 0 && strcmp(ar->source, "=prompt") != 0 &&
+         strcmp(ar->source, "=stdin") != 0;
 }
 
 /* Sets where, name and line of the frame table on top. */
@@ -202,9 +203,11 @@ static int frames_keep(lua_State *L)
   return 0;
 }
 
-/* frames_kept() -> list of {where, name, names, values, n}, the innermost first, with error and interrupt; nil: none */
+/* frames_kept() -> list of {where, name, names, values, n}, the innermost first, with error and interrupt; nil: none. No more are
+** kept from now on. */
 static int frames_kept(lua_State *L)
 {
+  keeping = false;
   lua_getfield(L, LUA_REGISTRYINDEX, KEPT);
   return 1;
 }

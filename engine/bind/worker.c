@@ -385,6 +385,7 @@ static int look_around(lua_State *L, const capl_job *job, int status)
   if (stop_signal && stop_signal != SIGINT) return status;
   stop_signal = 0;
   holding = 0;
+  capl_attach_held(true);
   lua_settop(L, 0);
   const char *greeting = NULL;
   if (capl_bind_call_module(L, "repl.frames", "of_ended", 0, 1) == 0) greeting = lua_tostring(L, -1);
@@ -410,6 +411,7 @@ int capl_worker_run(const capl_job *job)
     return 1;
   }
   saving = job->saving;
+  capl_attach_hold(job->hold);
   capl_log_set(print_note, NULL);
   capl_world_on_lost(say_lost, end_lost);
   add_sys(L);

@@ -43,6 +43,12 @@ static atomic_bool *new_flags(int n)
   return page == MAP_FAILED ? NULL : page;
 }
 
+static crew_hold *new_hold(void)
+{
+  void *page = mmap(NULL, sizeof(crew_hold), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  return page == MAP_FAILED ? NULL : page;
+}
+
 static void set_number(const char *name, int n)
 {
   char digits[16];
@@ -124,8 +130,9 @@ static int run_worker(void *user, int index)
 static int launch_alone(launch *l)
 {
   l->job.saving = new_flags(1);
+  l->job.hold = new_hold();
   crew c = crew_of(l, (crew){.count = 1, .run = run_worker, .user = l, .ranks = 1, .output = OUTPUT_OWN, .limit = l->seconds,
-                             .saving = l->job.saving});
+                             .hold = l->job.hold, .saving = l->job.saving});
   return supervise(&c);
 }
 
@@ -191,8 +198,9 @@ static int launch_forked(launch *l, int ranks)
   share_processors(ranks, false);
   announce_terminal();
   l->job.saving = new_flags(ranks);
+  l->job.hold = new_hold();
   crew c = crew_of(l, (crew){.count = ranks, .run = run_forked, .started = close_star, .user = &f, .ranks = ranks,
-                             .output = OUTPUT_TAGGED, .limit = l->seconds, .saving = l->job.saving});
+                             .output = OUTPUT_TAGGED, .limit = l->seconds, .hold = l->job.hold, .saving = l->job.saving});
   int status = supervise(&c);
   free(f.star);
   return status;

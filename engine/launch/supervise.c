@@ -21,7 +21,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "door.h"
+#include "gate.h"
 #include "output.h"
 
 /* Seconds: from asking to telling, while it saves, from a failure until the others are told (mpirun does that itself, and
@@ -250,7 +250,7 @@ static void reap(watcher *w)
     if (m->pid <= 0 || m->gone || waitpid(m->pid, &status, WNOHANG) != m->pid) continue;
     note_failure(w, status_of(w, i, status));
     m->gone = true;
-    door_remove(m->pid);
+    gate_remove(m->pid);
     w->alive--;
   }
 }
@@ -283,10 +283,21 @@ static double sooner(double a, double at, double now)
   return at > 0 && rest < a ? (rest > 0.001 ? rest : 0.001) : a;
 }
 
+/* Seconds that do not count against the limit. */
+static double held(const watcher *w)
+{
+  struct timespec now;
+  if (!w->c->hold) return 0;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  long long since = atomic_load(&w->c->hold->since_ms), ms = atomic_load(&w->c->hold->before_ms);
+  if (since > 0) ms += 1000LL * now.tv_sec + now.tv_nsec / 1000000 - since;
+  return 1e-3 * (double)ms;
+}
+
 /* Does what is due -> seconds until something may be due again. */
 static double keep_time(watcher *w)
 {
-  double now = elapsed(w), limit = w->c->limit, rest = 3600;
+  double now = elapsed(w), limit = w->c->limit > 0 ? w->c->limit + held(w) : 0, rest = 3600;
   if (limit > 0 && now >= limit && !w->over) time_is_over(w);
   if (w->notice > 0 && now >= w->notice) tell_saving(w);
   if (w->next > 0 && now >= w->next) take_step(w);

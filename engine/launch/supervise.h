@@ -14,6 +14,12 @@
 
 enum { EXIT_ERROR = 1, EXIT_USAGE = 2, EXIT_LOST = 75, EXIT_TIME = 124 };
 
+/* Time that a process does not count: it is held by a person at a prompt. Written by it, read by its supervisor. */
+typedef struct crew_hold {
+  atomic_llong before_ms; /* of all times that are over */
+  atomic_llong since_ms;  /* on the monotonic clock, when this one began; 0 = it is not held */
+} crew_hold;
+
 typedef enum {
   OUTPUT_OWN,    /* they print themselves */
   OUTPUT_TAGGED, /* what they print goes through this process, as lines by rank */
@@ -35,6 +41,7 @@ typedef struct {
   double pace;         /* how much sooner than usual its end goes on, 0 = as usual; for tests */
   void (*request)(int fd); /* called when a process asks for something at descriptor requests; NULL = none does */
   int requests;
+  crew_hold *hold;     /* of the process that the limit is for; NULL = it is never held */
   atomic_bool *saving; /* one per process: it was asked to end and saves; NULL = nobody knows */
 } crew;
 

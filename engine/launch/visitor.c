@@ -1,4 +1,4 @@
-/* visitor.c -- the run's side of its door: the thread that waits there, and the one visitor it lets in.
+/* visitor.c -- the run's side of its gate: the thread that waits there, and the one visitor it lets in.
 **
 ** The thread is the only one that reads from the visitor. It hands one request at a time to the thread that runs Lua, and knows
 ** alone when the visitor asks to stop a line, or is gone. What a line prints goes through two pipes and a thread of its own,
@@ -21,7 +21,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "door.h"
+#include "gate.h"
 
 static struct {
   int listener;
@@ -33,10 +33,10 @@ static struct {
   atomic_bool hurried; /* it wanted to stop something while none ran, or is gone */
   int fd;              /* of the visitor, -1 = none; the thread closes it, when left says so or nobody is inside */
   bool inside, left;   /* under lock, like what follows */
-  door_frame hello, request;
+  gate_frame hello, request;
   bool full, gone;     /* a request is there; the visitor is not */
   int arrived, changed; /* events: for the thread of Lua that a request is there; for this one that something has changed */
-} door = {.listener = -1, .lock = PTHREAD_MUTEX_INITIALIZER, .fd = -1};
+} gate = {.listener = -1, .lock = PTHREAD_MUTEX_INITIALIZER, .fd = -1};
 
 static void ring(int event)
 {
@@ -59,12 +59,12 @@ static bool start_thread(pthread_t *thread, void *(*f)(void *), void *user)
   return started;
 }
 
-/* ---- the thread at the door ------------------------------------------------------------------ */
+/* ---- the thread at the gate ------------------------------------------------------------------ */
 
-static void forget(door_frame *frame)
+static void forget(gate_frame *frame)
 {
   free(frame->text);
-  *frame = (door_frame){0};
+  *frame = (gate_frame){0};
 }
 
 static bool is_same_user(int fd)
@@ -76,91 +76,92 @@ static bool is_same_user(int fd)
 
 static void refuse(int fd, const char *why)
 {
-  door_send(fd, 'b', why, strlen(why));
+  gate_send(fd, 'b', why, strlen(why));
   close(fd);
 }
 
 static void tell_who(int fd)
 {
-  pthread_mutex_lock(&door.lock);
-  const char *text = door.description ? door.description : "{}";
-  door_send(fd, '?', text, strlen(text));
-  pthread_mutex_unlock(&door.lock);
+  pthread_mutex_lock(&gate.lock);
+  const char *text = gate.description ? gate.description : "{}";
+  gate_send(fd, '?', text, strlen(text));
+  pthread_mutex_unlock(&gate.lock);
   close(fd);
 }
 
-/* Somebody has come. A first frame that does not arrive soon is none: nobody may keep the door. */
+/* Somebody has come. A first frame that does not arrive soon is none: nobody may keep the gate. */
 static void welcome(void)
 {
-  door_frame frame;
+  gate_frame frame;
   struct timeval soon = {.tv_sec = 2}, never = {0};
-  int fd = accept4(door.listener, NULL, NULL, SOCK_CLOEXEC);
+  int fd = accept4(gate.listener, NULL, NULL, SOCK_CLOEXEC);
   if (fd < 0) return;
   setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &soon, sizeof soon);
   setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &soon, sizeof soon);
-  if (!is_same_user(fd) || !door_receive(fd, &frame)) return (void)close(fd);
+  if (!is_same_user(fd) || !gate_receive(fd, &frame)) return (void)close(fd);
   if (frame.kind != 'h') {
     if (frame.kind == '?') tell_who(fd);
     else close(fd);
     return forget(&frame);
   }
-  if (door.fd >= 0) return forget(&frame), refuse(fd, "somebody is attached to this run already");
+  if (gate.fd >= 0) return forget(&frame), refuse(fd, "somebody is attached to this run already");
   setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &never, sizeof never);
   setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &never, sizeof never);
-  pthread_mutex_lock(&door.lock);
-  door.fd = fd;
-  door.hello = frame;
-  door.gone = door.full = door.left = door.inside = false;
-  atomic_store(&door.hurried, false);
-  pthread_mutex_unlock(&door.lock);
-  atomic_store(&door.wanted, true);
+  pthread_mutex_lock(&gate.lock);
+  gate.fd = fd;
+  gate.hello = frame;
+  gate.gone = gate.full = gate.left = gate.inside = false;
+  atomic_store(&gate.hurried, false);
+  pthread_mutex_unlock(&gate.lock);
+  atomic_store(&gate.wanted, true);
 }
 
 /* A frame of the visitor, or its end. */
 static void listen_to_visitor(void)
 {
-  door_frame frame;
-  bool heard = door_receive(door.fd, &frame), stop = !heard;
-  pthread_mutex_lock(&door.lock);
+  gate_frame frame;
+  bool heard = gate_receive(gate.fd, &frame), stop = !heard;
+  pthread_mutex_lock(&gate.lock);
   if (heard && frame.kind == 'i') {
     stop = true;
     forget(&frame);
-  } else if (heard && !door.full) {
-    door.request = frame;
-    door.full = true;
+  } else if (heard && !gate.full) {
+    stop = frame.kind == 'q';
+    gate.request = frame;
+    gate.full = true;
   } else if (heard) { /* more than one at a time: not our visitor's manners */
     forget(&frame);
     heard = false;
   }
-  if (!heard) door.gone = true;
-  pthread_mutex_unlock(&door.lock);
-  if (stop && atomic_load(&door.running)) door.interrupt();
-  else if (stop) atomic_store(&door.hurried, true);
-  ring(door.arrived);
+  if (!heard) gate.gone = true;
+  pthread_mutex_unlock(&gate.lock);
+  if (stop && atomic_load(&gate.running)) gate.interrupt();
+  else if (stop) atomic_store(&gate.hurried, true);
+  ring(gate.arrived);
 }
 
 /* Lets a visitor go who is gone and not inside, or whom the run has let go. */
 static void see_off(void)
 {
-  pthread_mutex_lock(&door.lock);
-  if (door.fd >= 0 && (door.left || (door.gone && !door.inside))) {
-    close(door.fd);
-    door.fd = -1;
-    forget(&door.hello);
-    forget(&door.request);
-    atomic_store(&door.wanted, false);
+  pthread_mutex_lock(&gate.lock);
+  if (gate.fd >= 0 && (gate.left || (gate.gone && !gate.inside))) {
+    close(gate.fd);
+    gate.fd = -1;
+    forget(&gate.hello);
+    forget(&gate.request);
+    atomic_store(&gate.wanted, false);
   }
-  pthread_mutex_unlock(&door.lock);
+  pthread_mutex_unlock(&gate.lock);
 }
 
 static void *stand_at_door(void *user)
 {
   (void)user;
   for (;;) {
-    struct pollfd p[] = {{.fd = door.listener, .events = POLLIN}, {.fd = door.changed, .events = POLLIN},
-                         {.fd = door.fd >= 0 && !door.gone ? door.fd : -1, .events = POLLIN}};
+    struct pollfd p[] = {{.fd = gate.listener, .events = POLLIN}, {.fd = gate.changed, .events = POLLIN},
+                         {.fd = gate.fd >= 0 && !gate.gone ? gate.fd : -1, .events = POLLIN}};
     if (poll(p, 3, -1) <= 0) continue;
-    if (p[1].revents) hush(door.changed);
+    if (p[1].revents) hush(gate.changed);
     if (p[2].revents) listen_to_visitor();
     see_off();
     if (p[0].revents) welcome();
@@ -173,7 +174,7 @@ static void *stand_at_door(void *user)
 static int listen_at(const char *path)
 {
   struct sockaddr_un address = {.sun_family = AF_UNIX};
-  memcpy(address.sun_path, path, DOOR_PATH);
+  memcpy(address.sun_path, path, GATE_PATH);
   unlink(path); /* of a process that had this number before */
   int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
   if (fd >= 0 && bind(fd, (struct sockaddr *)&address, sizeof address) == 0 && listen(fd, 8) == 0) return fd;
@@ -181,68 +182,68 @@ static int listen_at(const char *path)
   return -1;
 }
 
-bool door_open(void (*interrupt)(void))
+bool gate_open(void (*interrupt)(void))
 {
-  char path[DOOR_PATH];
+  char path[GATE_PATH];
   pthread_t thread;
-  if (!door_path(0, getpid(), true, path) && !door_path(1, getpid(), true, path)) return false;
-  door.interrupt = interrupt;
-  door.arrived = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-  door.changed = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-  door.listener = listen_at(path);
-  if (door.arrived < 0 || door.changed < 0 || door.listener < 0 || !start_thread(&thread, stand_at_door, NULL)) return false;
+  if (!gate_path(0, getpid(), true, path) && !gate_path(1, getpid(), true, path)) return false;
+  gate.interrupt = interrupt;
+  gate.arrived = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  gate.changed = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  gate.listener = listen_at(path);
+  if (gate.arrived < 0 || gate.changed < 0 || gate.listener < 0 || !start_thread(&thread, stand_at_door, NULL)) return false;
   return pthread_detach(thread), true;
 }
 
-void door_describe(const char *json)
+void gate_describe(const char *json)
 {
-  pthread_mutex_lock(&door.lock);
-  free(door.description);
-  door.description = strdup(json);
-  pthread_mutex_unlock(&door.lock);
+  pthread_mutex_lock(&gate.lock);
+  free(gate.description);
+  gate.description = strdup(json);
+  pthread_mutex_unlock(&gate.lock);
 }
 
-bool door_is_wanted(void) { return atomic_load_explicit(&door.wanted, memory_order_relaxed); }
+bool gate_is_wanted(void) { return atomic_load_explicit(&gate.wanted, memory_order_relaxed); }
 
-bool door_is_hurried(void) { return atomic_exchange_explicit(&door.hurried, false, memory_order_relaxed); }
+bool gate_is_hurried(void) { return atomic_exchange_explicit(&gate.hurried, false, memory_order_relaxed); }
 
 /* ---- the visit ------------------------------------------------------------------------------- */
 
-const char *door_enter(void)
+const char *gate_enter(void)
 {
-  pthread_mutex_lock(&door.lock);
-  bool there = door.fd >= 0 && !door.gone && !door.left && atomic_load(&door.wanted);
-  if (there) door.inside = true;
-  pthread_mutex_unlock(&door.lock);
-  return there ? door.hello.text : NULL;
+  pthread_mutex_lock(&gate.lock);
+  bool there = gate.fd >= 0 && !gate.gone && !gate.left && atomic_load(&gate.wanted);
+  if (there) gate.inside = true;
+  pthread_mutex_unlock(&gate.lock);
+  return there ? gate.hello.text : NULL;
 }
 
-void door_next(door_frame *frame)
+void gate_next(gate_frame *frame)
 {
-  *frame = (door_frame){0};
+  *frame = (gate_frame){0};
   for (;;) {
-    pthread_mutex_lock(&door.lock);
-    bool full = door.full, gone = door.gone;
-    if (full) *frame = door.request, door.request = (door_frame){0}, door.full = false;
-    pthread_mutex_unlock(&door.lock);
+    pthread_mutex_lock(&gate.lock);
+    bool full = gate.full, gone = gate.gone;
+    if (full) *frame = gate.request, gate.request = (gate_frame){0}, gate.full = false;
+    pthread_mutex_unlock(&gate.lock);
     if (full || gone) return;
-    struct pollfd p = {.fd = door.arrived, .events = POLLIN};
+    struct pollfd p = {.fd = gate.arrived, .events = POLLIN};
     if (poll(&p, 1, -1) < 0 && errno == EINTR) return (void)(frame->kind = 'i');
-    hush(door.arrived);
+    hush(gate.arrived);
   }
 }
 
-bool door_answer(char kind, const char *text, size_t length) { return door_send(door.fd, kind, text, length); }
+bool gate_answer(char kind, const char *text, size_t length) { return gate_send(gate.fd, kind, text, length); }
 
-void door_leave(const char *why)
+void gate_leave(const char *why)
 {
-  door_send(door.fd, 'g', why, strlen(why));
-  pthread_mutex_lock(&door.lock);
-  door.left = true;
-  door.inside = false;
-  pthread_mutex_unlock(&door.lock);
-  atomic_store(&door.wanted, false);
-  ring(door.changed);
+  gate_send(gate.fd, 'g', why, strlen(why));
+  pthread_mutex_lock(&gate.lock);
+  gate.left = true;
+  gate.inside = false;
+  pthread_mutex_unlock(&gate.lock);
+  atomic_store(&gate.wanted, false);
+  ring(gate.changed);
 }
 
 /* ---- what a line prints ---------------------------------------------------------------------- */
@@ -260,7 +261,7 @@ static void hand_on(int i)
 {
   char text[16384];
   for (ssize_t n; (n = read(pump.from[i], text, sizeof text)) > 0;)
-    if (!pump.dead && !door_send(door.fd, i == 0 ? 'o' : 'e', text, (size_t)n)) pump.dead = true;
+    if (!pump.dead && !gate_send(gate.fd, i == 0 ? 'o' : 'e', text, (size_t)n)) pump.dead = true;
 }
 
 /* A child that somebody starts may keep the pipes: their end is not waited for, only what was in them when the line was done. */
@@ -315,20 +316,20 @@ static bool begin_pump(void)
   return false;
 }
 
-bool door_print_there(bool on)
+bool gate_print_there(bool on)
 {
   fflush(stdout);
   fflush(stderr);
   if (on) {
     if (!begin_pump()) return false;
-    atomic_store(&door.running, true);
-    pthread_mutex_lock(&door.lock);
-    bool gone = door.gone;
-    pthread_mutex_unlock(&door.lock);
-    if (gone) door.interrupt(); /* it went before anybody could be told */
+    atomic_store(&gate.running, true);
+    pthread_mutex_lock(&gate.lock);
+    bool gone = gate.gone;
+    pthread_mutex_unlock(&gate.lock);
+    if (gone) gate.interrupt(); /* it went before anybody could be told */
     return true;
   }
-  atomic_store(&door.running, false);
+  atomic_store(&gate.running, false);
   put_back(0);
   put_back(1);
   ring(pump.stop);

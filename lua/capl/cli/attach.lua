@@ -104,7 +104,7 @@ end
 local told = {"TERM", "COLORTERM", "NO_COLOR", "LANG", "LC_ALL", "LC_CTYPE", "KITTY_WINDOW_ID", "TERM_PROGRAM"}
 
 local function hello()
-  local out = {columns = sys.isatty(1) and sys.columns() or 0}
+  local out = {utf8 = sys.prompt.utf8(), columns = sys.isatty(1) and sys.columns() or 0}
   for _, name in ipairs(told) do out[name] = sys.getenv(name) end
   return json.encode(out)
 end

@@ -65,6 +65,13 @@ function strict.note_locals(text)
   for name in (list or ""):gmatch("[%a_][%w_]*") do locals[name] = true end
 end
 
+--- Leaves the globals as recipes know them.
+function strict.stop()
+  local environment = core.sys.environment()
+  local meta = core.sys.metatable(environment)
+  if meta and meta.__index == on_read then setmetatable(environment, nil) end
+end
+
 --- Begins to look at the globals, unless they are looked at already by a recipe of its own.
 function strict.begin()
   local environment = core.sys.environment()

@@ -79,9 +79,10 @@ Visit.__index = Visit
 local told_by_visitor = {TERM = true, COLORTERM = true, NO_COLOR = true, LANG = true, LC_ALL = true, LC_CTYPE = true,
   KITTY_WINDOW_ID = true, TERM_PROGRAM = true}
 
--- fn(…) with the visitor's terminal in place of the run's -> what door_run gives
+-- fn(…) with the visitor's terminal in place of the run's -> what gate_run gives
 function Visit:with_terminal(fn, ...)
   local former = {getenv = sys.getenv, isatty = sys.isatty}
+  local utf8 = sys.prompt.utf8
   local hello = self.hello
   sys.getenv = function(name)
     if told_by_visitor[name] then return hello[name] end
@@ -91,19 +92,21 @@ function Visit:with_terminal(fn, ...)
     if fd == 1 or fd == 2 then return hello.columns > 0 end
     return false
   end
-  local results = {sys.door_run(hello.columns, fn, ...)}
+  sys.prompt.utf8 = function() return hello.utf8 == true end
+  local results = {sys.gate_run(hello.columns, fn, ...)}
   for name, own in pairs(former) do sys[name] = own end
+  sys.prompt.utf8 = utf8
   return unpack(results, 1, 4)
 end
 
 function Visit:done(text)
   self.line = nil
-  sys.door_answer("d", text or "")
+  sys.gate_answer("d", text or "")
 end
 
 -- The text of anything raised, as the program would print it.
 function Visit:fail(err)
-  local _, text = sys.door_run(0, error, err, 0)
+  local _, text = sys.gate_run(0, error, err, 0)
   self:done(text)
 end
 
@@ -126,7 +129,7 @@ function Visit:take(text)
   local ok, compiled = self:with_terminal(repl.compile, text)
   if not ok then return self:done(compiled) end
   if type(compiled) ~= "function" then
-    if compiled == "more" then sys.door_answer("m", "") else self:done() end
+    if compiled == "more" then sys.gate_answer("m", "") else self:done() end
     return nil
   end
   self.line = coroutine.create(repl.run)
@@ -135,13 +138,20 @@ end
 
 function Visit:complete(text)
   local ok, insert, list = self:with_terminal(require("repl").complete, text)
-  sys.door_answer("t", json.encode{insert = ok and insert or "", list = ok and list or nil})
+  sys.gate_answer("t", json.encode{insert = ok and insert or "", list = ok and list or nil})
+end
+
+-- What the prompt makes of globals is not for a run that trains.
+local function let_train(wish)
+  require("repl.strict").stop()
+  return wish
 end
 
 -- Leaves. -> the last order
 function Visit:leave(what, why)
   require("repl.frames").leave()
-  sys.door_leave(why)
+  require("repl.strict").stop()
+  sys.gate_leave(why)
   visit = nil
   return {what = what}
 end
@@ -151,19 +161,21 @@ local goodbyes = {go = "the run goes on", stop = "the run ends"}
 -- Serves until the run has something to do. -> an order
 function Visit:serve()
   require("repl.frames").of_waiting()
+  require("repl.strict").begin()
   if self.line then
+    if self.early then self.back = {error = {code = "interrupt", message = "interrupted", path = false}} end
     self.loss = self.loop:loss() -- here, where the recipe's functions are in sight
     local wish = self:resume(self.back)
-    if wish then return wish.mark and wish or self:leave(wish.what, goodbyes[wish.what]) end
+    if wish then return wish.mark and let_train(wish) or self:leave(wish.what, goodbyes[wish.what]) end
   end
   while true do
     local wish
-    local kind, text = sys.door_next()
+    local kind, text = sys.gate_next()
     if kind == "line" then wish = self:take(text)
     elseif kind == "complete" then self:complete(text)
     elseif kind == "stop" then return self:leave("go", "the run was asked to end")
     else return self:leave("go", goodbyes.go) end
-    if wish then return wish.mark and wish or self:leave(wish.what, goodbyes[wish.what]) end
+    if wish then return wish.mark and let_train(wish) or self:leave(wish.what, goodbyes[wish.what]) end
   end
 end
 
@@ -176,14 +188,14 @@ end
 
 -- Lets somebody in. -> the visit; nil: who was there has gone
 local function open(loop)
-  local hello = sys.door_enter()
+  local hello = sys.gate_enter()
   if not hello then return nil end
   local self = setmetatable({hello = sound_hello(hello), loop = loop}, Visit)
   local scope = require "repl.scope"
   for name, fn in pairs(words) do scope.own[name] = fn end
-  sys.door_answer("h", ("%s (process %d) is held at %s"):format(run.path or run.recipe, require("run.process").this().pid, loop:line()))
+  sys.gate_answer("h", ("%s (process %d) is held at %s"):format(run.path or run.recipe, require("run.process").this().pid, loop:line()))
   if agreed.world() then
-    sys.door_answer("e", ("note: %d ranks: lr, step, save and stop act on all; what else you change is changed on rank 0 alone\n"):format(
+    sys.gate_answer("e", ("note: %d ranks: lr, step, save and stop act on all; what else you change is changed on rank 0 alone\n"):format(
       agreed.size()))
   end
   return self
@@ -236,11 +248,16 @@ local function hold(loop)
 end
 
 local function hold_now(loop)
+  if visit then visit.early = left ~= nil and left > 0 end -- Ctrl-C has ended the steps that were asked for
   at_work, left = true, nil
   local asked = sys.hold and sys.hold(0) -- signals come at once
   local wish = {what = "go"}
   local seconds = 0
-  if not asked then wish, seconds = hold(loop) end
+  if not asked then
+    sys.gate_hold(true)
+    wish, seconds = hold(loop)
+    sys.gate_hold(false)
+  end
   at_work = false
   attach.since = (attach.since or 0) + seconds
   if wish.what ~= "steps" then
@@ -256,21 +273,21 @@ local function is_due()
     if left then left = left - 1 end
     return left == 0 or agreed.visited()
   end
-  if not left then return sys.door_wanted() end
+  if not left then return sys.gate_wanted() end
   left = left - 1
-  return left == 0 or sys.door_hurried()
+  return left == 0 or sys.gate_hurried()
 end
 
 --- A point between two steps of a loop; see run/loops.lua.
 function attach.point(loop)
-  if at_work or not sys.door_wanted or not is_due() then return end -- a Lua that loaded the library has no door
+  if at_work or not sys.gate_wanted or not is_due() then return end -- a Lua that loaded the library has no gate
   hold_now(loop)
 end
 
 agreed.wants_visit = function()
-  if not sys.door_wanted then return nil end
-  if left then return sys.door_hurried() or nil end
-  return sys.door_wanted() or nil
+  if not sys.gate_wanted then return nil end
+  if left then return sys.gate_hurried() or nil end
+  return sys.gate_wanted() or nil
 end
 
 -- ---- loops of one's own ----
@@ -281,9 +298,9 @@ function attach.step()
 end
 
 --- What those hear who ask which runs there are.
-function attach.describe()
-  if not sys.door_describe then return end
-  sys.door_describe(json.encode{recipe = run.recipe, folder = run.path, started = sys.date(), here = sys.getenv("PWD")})
+function attach.describe(recipe)
+  if not sys.gate_describe then return end
+  sys.gate_describe(json.encode{recipe = recipe or run.recipe, folder = run.path, started = sys.date(), here = sys.getenv("PWD")})
 end
 
 --- The run is over: whoever is inside is told.

@@ -1,4 +1,4 @@
-/* door.h -- the door of a run: a socket by which a person's terminal comes in, `capl attach`.
+/* gate.h -- the gate of a run: a socket by which a person's terminal comes in, `capl attach`.
 **
 ** A run's worker opens it before it loads the recipe: PID.sock in $XDG_RUNTIME_DIR/capl or /tmp/capl-UID, which is the user's
 ** alone. A thread waits there and does nothing until somebody comes. It takes the visitor's frames, refuses a second visitor,
@@ -10,56 +10,56 @@
 **   't' what completes a text, 'g' the visit is over (why), 'b' refused (why), '?' who it is (JSON)
 ** SPDX-License-Identifier: Apache-2.0
 */
-#ifndef CAPL_LAUNCH_DOOR_H
-#define CAPL_LAUNCH_DOOR_H
+#ifndef CAPL_LAUNCH_GATE_H
+#define CAPL_LAUNCH_GATE_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
 
-enum { DOOR_PATH = 100, DOOR_MOST = 1 << 20, DOOR_WHY = 200 };
+enum { GATE_PATH = 100, GATE_MOST = 1 << 20, GATE_WHY = 200 };
 
 typedef struct {
   char kind;
   size_t length;
   char *text; /* ends with a 0 that length does not count; free it */
-} door_frame;
+} gate_frame;
 
-/* The folders in which doors may be, 0 the first choice: a run and its visitor may have been started in different ways. make:
+/* The folders in which gates may be, 0 the first choice: a run and its visitor may have been started in different ways. make:
 ** makes it. false: why it cannot be trusted, or is not there. */
-enum { DOOR_FOLDERS = 2 };
-bool door_folder(int which, char path[DOOR_PATH], bool make, char why[DOOR_WHY]);
+enum { GATE_FOLDERS = 2 };
+bool gate_folder(int which, char path[GATE_PATH], bool make, char why[GATE_WHY]);
 /* Takes away what is left of the socket of a process that has ended. */
-void door_remove(pid_t pid);
+void gate_remove(pid_t pid);
 
 /* Sends a frame, waiting as long as it takes. false: nobody is there any more. */
-bool door_send(int fd, char kind, const char *text, size_t length);
+bool gate_send(int fd, char kind, const char *text, size_t length);
 /* Takes a frame that has begun to arrive. false: the other side is gone, or speaks otherwise. */
-bool door_receive(int fd, door_frame *frame);
-/* Connects to the door of a process of this user. -> descriptor, or -1 and why. */
-int door_connect(pid_t pid, char why[DOOR_WHY]);
+bool gate_receive(int fd, gate_frame *frame);
+/* Connects to the gate of a process of this user. -> descriptor, or -1 and why. */
+int gate_connect(pid_t pid, char why[GATE_WHY]);
 
 /* ---- the run's side, of which there is one in a process ---------------------------------------- */
 
-/* Opens the door and starts its thread. interrupt: called by that thread to stop the line that runs. A run without a door
+/* Opens the gate and starts its thread. interrupt: called by that thread to stop the line that runs. A run without a gate
 ** goes on: false. */
-bool door_open(void (*interrupt)(void));
-/* Its folder is trusted, and path is a socket's in it; for door_open. */
-bool door_path(int which, pid_t pid, bool make, char path[DOOR_PATH]);
+bool gate_open(void (*interrupt)(void));
+/* Its folder is trusted, and path is a socket's in it; for gate_open. */
+bool gate_path(int which, pid_t pid, bool make, char path[GATE_PATH]);
 /* What '?' gets. */
-void door_describe(const char *json);
+void gate_describe(const char *json);
 /* Whether somebody waits to be let in: one relaxed load. */
-bool door_is_wanted(void);
+bool gate_is_wanted(void);
 /* Whether it has asked, between two of its frames, that what it waits for should end, or has gone; until this is asked. */
-bool door_is_hurried(void);
-/* Lets the visitor in. -> its hello, NULL: it has gone again. Borrowed until door_leave. */
-const char *door_enter(void);
+bool gate_is_hurried(void);
+/* Lets the visitor in. -> its hello, NULL: it has gone again. Borrowed until gate_leave. */
+const char *gate_enter(void);
 /* Waits for the next frame of the visitor; kind 0: it has gone; EINTR of a signal: kind 'i'. */
-void door_next(door_frame *frame);
-bool door_answer(char kind, const char *text, size_t length);
+void gate_next(gate_frame *frame);
+bool gate_answer(char kind, const char *text, size_t length);
 /* What the process prints goes to the visitor until the next call; false: it cannot. The line in between may be stopped. */
-bool door_print_there(bool on);
+bool gate_print_there(bool on);
 /* Ends the visit; why: a line for the visitor. */
-void door_leave(const char *why);
+void gate_leave(const char *why);
 
 #endif
