@@ -17,6 +17,9 @@ void capl_attach_hold(struct crew_hold *place);
 /* It is held from now on, or no longer. */
 void capl_attach_held(bool on);
 
+/* Async-signal-safe: ends the line of a visitor, if one runs. */
+void capl_attach_stop_line(void);
+
 /* Opens this process's gate, before the walls stand that would forbid it. */
 void capl_attach_open(void);
 

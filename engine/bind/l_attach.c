@@ -32,10 +32,15 @@ static volatile sig_atomic_t line_runs;
 /* The line of a visitor is stopped by a signal of its own, to the thread that runs Lua: none that a run means anything by. */
 enum { STOP_LINE = SIGURG };
 
+void capl_attach_stop_line(void)
+{
+  if (line_runs) capl_interrupt_request();
+}
+
 static void on_stop_line(int signal)
 {
   (void)signal;
-  if (line_runs) capl_interrupt_request();
+  capl_attach_stop_line();
 }
 
 static void stop_line(void) { pthread_kill(lua_thread, STOP_LINE); }
@@ -254,7 +259,7 @@ static int visit_receive(lua_State *L)
 /* visit_prompt(greeting, verbose) -> exit status of a prompt whose lines are those of repl.remote */
 static int visit_prompt(lua_State *L)
 {
-  capl_repl_options o = {.module = "repl.remote", .greeting = luaL_checkstring(L, 1), .over = &visit_over,
+  capl_repl_options o = {.module = "repl.remote", .greeting = luaL_checkstring(L, 1), .over = &visit_over, .watch = visited,
                          .verbose = lua_toboolean(L, 2)};
   int status = capl_repl_run(L, &o);
   if (capl_worker_stopped() && visited >= 0) { /* nothing is waited for: the run sees that nobody is there */

@@ -157,8 +157,8 @@ static void on_resize(int signal)
 ** more than this, so nothing else that reads is disturbed by it. Returns false after Ctrl-C. */
 static bool wait_for_key(EditLine *editor)
 {
-  struct pollfd p[] = {{STDIN_FILENO, POLLIN, 0}, {woken, POLLIN, 0}};
-  while (poll(p, 2, -1) < 0) {
+  struct pollfd p[] = {{STDIN_FILENO, POLLIN, 0}, {woken, POLLIN, 0}, {current->o.watch > 0 ? current->o.watch : -1, POLLIN, 0}};
+  while (poll(p, 3, -1) < 0) {
     if (errno != EINTR) return true; /* the read that comes next says what is wrong */
     if (!resized) continue;
     resized = 0;
@@ -170,6 +170,13 @@ static bool wait_for_key(EditLine *editor)
   return !(p[1].revents & POLLIN) || read(woken, &count, sizeof count) < 0;
 }
 
+/* Whether there is something where a prompt watches beside its keys. */
+static bool is_called(const repl *r)
+{
+  struct pollfd p = {r->o.watch, POLLIN, 0};
+  return r->o.watch > 0 && poll(&p, 1, 0) > 0;
+}
+
 /* For libedit: one character. 1, 0 at the end of input, -1 with errno. */
 static int get_key(EditLine *editor, wchar_t *key)
 {
@@ -177,6 +184,7 @@ static int get_key(EditLine *editor, wchar_t *key)
   mbstate_t fresh = {0};
   for (size_t n = 0; n < sizeof bytes; n++) {
     if (n == 0 && !wait_for_key(editor)) return errno = EINTR, -1;
+    if (n == 0 && is_called(current)) return 0;
     ssize_t got = read(STDIN_FILENO, bytes + n, 1);
     if (got <= 0) return (int)got;
     mbstate_t state = fresh;
@@ -215,6 +223,7 @@ static void read_lines(repl *r, EditLine *editor, capl_history *h)
     const char *line = el_gets(editor, &n);
     int cause = errno;
     capl_worker_prompt(false);
+    if (!line && is_called(r)) break;
     if (!line && (n < 0 || cause == EINTR)) { /* Ctrl-C */
       printf("^C\n");
       forget_text(r);

@@ -10,6 +10,7 @@
 typedef struct {
   bool verbose;         /* tracebacks with errors */
   const char *module;   /* of Lua, which says what lines mean: compile, run and complete of repl.c; NULL = "repl" */
+  int watch;            /* descriptor: when something arrives there, no further key is waited for; 0 = none */
   const bool *over;     /* true: no further line is asked for; may be NULL */
   const char *greeting; /* first line on a terminal; NULL = the usual one */
 } capl_repl_options;

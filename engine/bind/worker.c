@@ -92,7 +92,7 @@ static void on_signal(int signal)
   clock_gettime(CLOCK_MONOTONIC, &stop_since);
   stop_signal = signal;
   if (holding && seconds_since(&held_since) < holding)
-    set_saving(true); /* a lock-free store */
+    set_saving(true), capl_attach_stop_line(); /* a lock-free store; what a visitor has typed is no step */
   else
     capl_interrupt_request();
 }

@@ -18,6 +18,8 @@ local attach = {
   held = 0, -- seconds in all
 }
 
+local HOLD = 7 * 86400 -- seconds that a signal may wait for the end of a visit, which it ends
+
 local sys = core.sys
 local visit -- the session of the visitor who is inside, nil = nobody; on rank 0
 local left -- steps until the run is held again, nil = it is not; on every rank
@@ -250,7 +252,7 @@ end
 local function hold_now(loop)
   if visit then visit.early = left ~= nil and left > 0 end -- Ctrl-C has ended the steps that were asked for
   at_work, left = true, nil
-  local asked = sys.hold and sys.hold(0) -- signals come at once
+  local asked = sys.hold(HOLD) -- a signal ends the line that runs, and then the visit; it is the loop's to save and end
   local wish = {what = "go"}
   local seconds = 0
   if not asked then
@@ -265,6 +267,7 @@ local function hold_now(loop)
     attach.since = nil
   end
   if wish.what == "stop" then loop:stop() end
+  return true
 end
 
 -- Whether the run is to be held here.
@@ -278,10 +281,10 @@ local function is_due()
   return left == 0 or sys.gate_hurried()
 end
 
---- A point between two steps of a loop; see run/loops.lua.
+--- A point between two steps of a loop; see run/loops.lua. -> whether it was held
 function attach.point(loop)
-  if at_work or not sys.gate_wanted or not is_due() then return end -- a Lua that loaded the library has no gate
-  hold_now(loop)
+  if at_work or not sys.gate_wanted or not is_due() then return false end -- a Lua that loaded the library has no gate
+  return hold_now(loop)
 end
 
 agreed.wants_visit = function()
@@ -292,9 +295,14 @@ end
 
 -- ---- loops of one's own ----
 
+-- Nobody else looks whether such a loop was asked to end meanwhile.
+local function own_point()
+  if attach.point(loops.own) and sys.hold(0) then sys.stop() end
+end
+
 --- The end of a step at opt:step, where nobody knows a better point.
 function attach.step()
-  if loops.fits == 0 and not hooks.checkpoint then hooks.before_launch(attach.point, loops.own) end
+  if loops.fits == 0 and not hooks.checkpoint then hooks.before_launch(own_point) end
 end
 
 --- What those hear who ask which runs there are.
