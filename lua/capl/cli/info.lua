@@ -6,7 +6,7 @@ local info_model = require "cli.info_model"
 local options = require "cli.options"
 
 local spec = {
-  {name = "json", type = "flag", default = false, doc = "of a model: one JSON object instead of lines"},
+  {name = "json", type = "flag", default = false, doc = "one JSON object instead of lines"},
 }
 
 local devices = {"cpu", "ref", "meta"}
@@ -23,6 +23,8 @@ local variables = {
   {"CAPL_RUN_FOLDER", "a run makes a folder below runs; else its files go here: what capl sweep sets for its trials"},
   {"CAPL_TEST", "claims about images that the user names are not judged; else they are: what capl test sets for its runs"},
   {"CAPL_SWEEP", "train.fit reads its test images; else it leaves them alone: what capl sweep sets for its trials"},
+  {"CAPL_SANDBOX", "recipes run in the sandbox; allow and trust do what --allow and --trust do, for what a script starts"},
+  {"CAPL_SANDBOX_WALL", "both walls of the system are raised; 0, files or calls leave some out, for tests of capl"},
   {"CAPL_LUA_PATH", "the Lua library inside the program; else the folder of another, for work on capl"},
 }
 
@@ -51,11 +53,27 @@ local function rank_lines(lines)
   if not text then lines[#lines + 1] = "            " .. hint end
 end
 
+-- What keeps a recipe in, and why something is missing.
+local function wall_lines(lines)
+  local w = core.sys.walls()
+  lines[#lines + 1] = "sandbox"
+  lines[#lines + 1] = "  files     " .. (w.files > 0 and ("guarded by Landlock, version %d"):format(w.files) or "not guarded by the system: " .. w.why)
+  lines[#lines + 1] = "  calls     " .. (w.calls and "filtered by seccomp" or "not filtered: " .. w.why)
+  lines[#lines + 1] = "  Lua       " .. (w.jit and "compiled, behind both" or "interpreted, in recipes that are not trusted: one of the walls is missing")
+end
+
+local function json_text()
+  local w = core.sys.walls()
+  local out = {version = core.version(), processors = core.sys.cpus(), sandbox = {landlock = w.files, seccomp = w.calls, jit = w.jit,
+    why = w.why ~= "" and w.why or nil}}
+  return require("run.json").encode(out, true) .. "\n"
+end
+
 local function main(job)
   local o, words = options.read(job.args, spec, {command = "info"})
   if words[2] then core.error{code = "value", message = "capl info takes one model; '" .. words[2] .. "' is another word"} end
   if words[1] then return info_model.tell(words[1], o.json) end
-  if o.json then core.error{code = "value", message = "--json tells of a model: capl info MODEL --json"} end
+  if o.json then return core.sys.out(json_text()) end
   local lines = {
     ("capl %s"):format(core.version()),
     ("  processors %d"):format(core.sys.cpus()), -- that this process may use
@@ -64,6 +82,7 @@ local function main(job)
   for _, name in ipairs(devices) do lines[#lines + 1] = device_line(name) end
   cuda_lines(lines)
   rank_lines(lines)
+  wall_lines(lines)
   lines[#lines + 1] = "environment"
   for _, one in ipairs(variables) do
     lines[#lines + 1] = ("  %-18s %s"):format(one[1], core.sys.getenv(one[1]) or "not set: " .. one[2])
