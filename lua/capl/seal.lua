@@ -12,7 +12,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
-local getmetatable, setmetatable, next, rawget, rawset, type = getmetatable, setmetatable, next, rawget, rawset, type
+local getmetatable, setmetatable, next, rawequal, rawget, rawset, type = getmetatable, setmetatable, next, rawequal, rawget, rawset, type
 local insert, remove, sort = table.insert, table.remove, table.sort
 
 local seal = {}
@@ -33,7 +33,7 @@ local function is_metamethod(key) return type(key) == "string" and key:sub(1, 2)
 local function empty(t, is_class)
   local behind, former = {}, getmetatable(t)
   for key, value in next, t do
-    if not is_class or key ~= "__index" then behind[key] = value end
+    if not is_class or not rawequal(value, t) then behind[key] = value end
   end
   for key in next, behind do
     if not is_class or not is_metamethod(key) then t[key] = nil end
@@ -86,6 +86,12 @@ function seal.own(t, key)
   return value
 end
 
+--- A metamethod of a class.
+function seal.metamethod(class, key)
+  local of_objects = metas[class]
+  return rawget(of_objects or class, key)
+end
+
 --- A class that is a recipe's own from now on.
 function seal.leave_open(class)
   open[class] = true
@@ -133,7 +139,7 @@ function seal.public(t)
   local class = is_class(t)
   if class and not metas[t] then prepare(t) end
   if not contents[t] then empty(t, class) end
-  if class and rawget(t, "__index") == contents[t] then t.__index = nil end
+  for key in next, t do t[key] = nil end
   local meta = getmetatable(t)
   meta.__newindex, meta.__metatable = refuse, false
   local behind = contents[t]
