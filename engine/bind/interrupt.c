@@ -124,6 +124,7 @@ void capl_interrupt_clear(void)
 {
   if (!installed || !requested) return;
   requested = by_signal = 0;
+  if (stands) stands(NULL);
   stands = NULL;
   tick_every(0);
   lua_sethook(installed, NULL, 0, 0);

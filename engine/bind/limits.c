@@ -23,7 +23,7 @@ static struct {
   lua_Alloc f; /* LuaJIT's own */
   void *ud;
   size_t used, soft, hard;
-  bool asked; /* a stop is asked for */
+  bool asked, told; /* a stop is asked for; it has begun */
   int refused;
 } heap;
 
@@ -41,13 +41,15 @@ static void heap_error(void)
   capl_error_hint("numbers in bulk belong into tensors; --- needs: memory=SIZE in the recipe's header asks for more");
 }
 
-/* At the stop: whether there is too much when all garbage has gone. */
+/* At the stop: whether there is too much when all garbage has gone. Once there was, the stop goes on to its end, though what it
+** leaves behind becomes garbage. */
 static bool heap_stands(lua_State *L)
 {
-  lua_gc(L, LUA_GCCOLLECT, 0);
-  heap.asked = heap.used > heap.soft - heap.soft / 8;
-  if (heap.asked) heap_error();
-  return heap.asked;
+  if (!L) return heap.asked = heap.told = false;
+  if (!heap.told) lua_gc(L, LUA_GCCOLLECT, 0);
+  heap.asked = heap.told = heap.told || heap.used > heap.soft - heap.soft / 8;
+  if (heap.told) heap_error();
+  return heap.told;
 }
 
 /* Beyond the second limit. Lua makes an error of it; the stop, which is asked for, follows. */

@@ -108,6 +108,7 @@ static void take_signals(lua_State *L, int ranks)
 {
   lua_thread = pthread_self();
   capl_interrupt_install(L);
+  capl_stack_guard();
   struct sigaction action = {.sa_handler = on_signal, .sa_flags = CAPL_INTERRUPT_FLAGS};
   /* no SA_RESTART: a read at the prompt must end */
   sigaction(SIGINT, &action, NULL);

@@ -92,7 +92,7 @@ m.__add = function(a, b) return a + b end
 pcall(function() return setmetatable({}, m) + 1 end)
 m.__index = function(t, k) return t[k] end
 pcall(function() return setmetatable({}, m).x end)
-m.__tostring = tostring
+m.__tostring = function(t) return tostring(t) .. "" end
 pcall(tostring, setmetatable({}, m))
 
 --- gsub within gsub within gsub
@@ -115,3 +115,7 @@ for i = 1, 1e9 do pcall(train.save, "runs/state", {x = capl.zeros(1e5)}) end
 -- limits: output
 local image = capl.rand(3, 200, 200):mul(255):to("u8")
 for i = 1, 1e9 do pcall(data.png_write, "runs/" .. i % 9 .. ".png", image) end
+
+--- tostring that is its own metamethod
+-- limits: time
+tostring(setmetatable({}, {__tostring = tostring}))
