@@ -24,8 +24,8 @@ SECRET = "SECRET-OF-THE-USER"
 
 # limit -> what the header asks for, the exit status, the words of the end
 LIMITS = {
-    "memory": ("memory=60MB", 1, ("own tables and texts take more than", )),
-    "tensors": ("memory=60MB", 1, ("out of memory", "memory limit", "at most 60000000 bytes", "bytes are this recipe's")),
+    "memory": ("memory=32MB", 1, ("own tables and texts take more than", )),
+    "tensors": ("memory=32MB", 1, ("out of memory", "memory limit", "bytes are this recipe's")),
     "time": ("minutes=0.004", 124, ("minutes", "time")),
     "output": ("output=1MB", 1, ("printed and written more than", )),
 }
