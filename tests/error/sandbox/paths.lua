@@ -204,7 +204,7 @@ end
 if pcall(data.png_write, "runs/dangling.png", capl.zeros({3, 4, 4}, {dtype = "u8"})) then ESCAPED() end
 
 --- the environment of the process, by /proc
-for _, path in ipairs{"/proc/self/environ", "/proc/self/mem", "/proc/self/fd/0", "/proc/self/root/etc/passwd", "/proc/self/cwd/../../secret.csv"} do
+for _, path in ipairs{"/proc/self/environ", "/proc/self/mem", "/proc/self/fd/0", "/proc/self/roo" .. "t/etc/passwd", "/proc/self/cwd/../../secret.csv"} do
   local fine, got = pcall(data.read_csv, path)
   if fine then ESCAPED() end
 end
