@@ -249,11 +249,14 @@ static int unknown_command(const char *word)
   return usage_error("there is no command or recipe '%s'", word);
 }
 
-/* A recipe that is not there, but comes with the program. */
+/* A recipe that is not there, but comes with the program; the hash it is asked for by stays with it. */
 static void take_shipped(command_line *c)
 {
-  const char *recipe = c->l.job.recipe;
-  if (recipe && access(recipe, F_OK) != 0 && shipped_find(recipe, c->shipped, sizeof c->shipped)) c->l.job.recipe = c->shipped;
+  const char *recipe = c->l.job.recipe, *path = recipe ? capl_recipe_path(recipe) : NULL;
+  if (!path || access(path, F_OK) == 0 || !shipped_find(path, c->shipped, sizeof c->shipped)) return;
+  size_t used = strlen(c->shipped);
+  snprintf(c->shipped + used, sizeof c->shipped - used, "%s", recipe + strlen(path));
+  c->l.job.recipe = c->shipped;
 }
 
 /* Settles command, recipe and further words. Returns 0, or the exit status after saying what is wrong. */

@@ -251,7 +251,8 @@ local function resolve(definition, keys, named)
     if was ~= nil then value, origin = was, "as before" end
     if from_preset[key] ~= nil then value, origin = from_preset[key], "preset " .. preset end
     if flags[key] ~= nil then value, origin = flag_value(key, definition[key], flags[key]), "flag" end
-    return {key = key, value = plain(key, value), origin = origin}
+    local own = plain(key, definition[key])
+    return {key = key, value = plain(key, value), origin = origin, same = plain(key, value) == own}
   end
   local by_key, settings = {}, {}
   for _, known in ipairs(every) do by_key[known.key] = lookup(known.key) end

@@ -107,12 +107,20 @@ local function modules_of(folder, list)
   return out, missing, computed
 end
 
+-- "captcha" -> the path of the recipe of that name that comes with the program, where no file is called so
+local function with_shipped(word)
+  local path, mark = word:match("^(.-)(#sha256=.*)$")
+  if core.sys.kind(path or word) then return word end
+  local shipped = require("cli.list").find(path or word)
+  return shipped and shipped.path .. (mark or "") or word
+end
+
 --- All that is known of a recipe without running it.
--- word  FILE or FILE#sha256=HEX
+-- word  FILE or FILE#sha256=HEX, or the name of a recipe that comes with the program
 -- out   {path, folder, name, text, sha256, bytes, lines, word, purpose, needs, claims, claims_computed, modules, missing, computed, list}
 -- errs  io, value, format: it cannot be read, is another one than asked for, or has no header
 function about.read(word)
-  local file = core.sys.recipe(word)
+  local file = core.sys.recipe(with_shipped(word))
   local out = {path = file.recipe, text = file.text, sha256 = file.sha256, bytes = #file.text, word = file.word, pinned = file.pinned}
   out.folder, out.name = about.split(out.path)
   local _, lines = out.text:gsub("\n", "")

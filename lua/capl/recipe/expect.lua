@@ -75,7 +75,7 @@ local function foreign(c)
     local of_preset = s.origin:match("^preset") and c.given.preset ~= run.preset
     local chosen = s.origin == "flag" or s.origin == "as before" or of_preset
     local known = neutral[s.key] or c.given[s.key] ~= nil or (c.data and of_data[s.key])
-    if chosen and not known and not s.usual then names[#names + 1] = ("%s = %s"):format(s.key, tostring(s.value)) end
+    if chosen and not known and not s.usual and not s.same then names[#names + 1] = ("%s = %s"):format(s.key, tostring(s.value)) end
   end
   return names[1] and table.concat(names, ", ")
 end
