@@ -181,8 +181,7 @@ static int find_recipe(const capl_command *command, int argc, char *const *argv)
 /* Whether a command's first word is no recipe. */
 static bool stands_alone(const capl_command *c, const char *word)
 {
-  return (c->recipe == RECIPE_OR_RUN && is_folder(word)) || (c->recipe == RECIPE_OR_DIST && is(word, "dist")) ||
-         c->recipe == RECIPE_STAYS;
+  return (c->recipe == RECIPE_OR_RUN && is_folder(word)) || (c->recipe == RECIPE_OR_DIST && is(word, "dist"));
 }
 
 /* ---- the command's words ----------------------------------------------------------------------- */
@@ -210,6 +209,16 @@ static bool join_words(capl_job *job, int argc, char **argv, int without)
   return true;
 }
 
+/* The word, or the path of a recipe that is not there but comes with the program; the hash it is asked for by stays with it. */
+static char *shipped_path(char *word, command_line *c)
+{
+  const char *path = capl_recipe_path(word);
+  if (!path || access(path, F_OK) == 0 || !shipped_find(path, c->shipped, sizeof c->shipped)) return word;
+  size_t used = strlen(c->shipped);
+  snprintf(c->shipped + used, sizeof c->shipped - used, "%s", word + strlen(path));
+  return c->shipped;
+}
+
 /* Splits the words into the recipe and the rest. Returns 0, or the exit status after saying what is wrong. */
 static int read_recipe_words(const capl_command *command, int argc, char **argv, command_line *c)
 {
@@ -219,8 +228,9 @@ static int read_recipe_words(const capl_command *command, int argc, char **argv,
   if (at == AMBIGUOUS) return EXIT_USAGE;
   c->help = help && (at == NONE || !is(command->name, "run"));
   if (at == NONE && !help && command->recipe != RECIPE_STAYS) return usage_error("no recipe is named; usage: %s", command->usage);
-  if (at >= 0 && stands_alone(command, argv[at])) add_word(job, argv[at]);
-  else if (at >= 0) job->recipe = argv[at];
+  if (at >= 0 && command->recipe == RECIPE_STAYS) add_word(job, shipped_path(argv[at], c));
+  else if (at >= 0 && stands_alone(command, argv[at])) add_word(job, argv[at]);
+  else if (at >= 0) job->recipe = shipped_path(argv[at], c);
   return join_words(job, argc, argv, at) ? 0 : usage_error("no memory for the words of the command");
 }
 
@@ -247,16 +257,6 @@ static int unknown_command(const char *word)
   shipped_suggest(&s);
   if (s.nearest) return usage_error("there is no command or recipe '%s'; did you mean '%s'?", word, s.nearest);
   return usage_error("there is no command or recipe '%s'", word);
-}
-
-/* A recipe that is not there, but comes with the program; the hash it is asked for by stays with it. */
-static void take_shipped(command_line *c)
-{
-  const char *recipe = c->l.job.recipe, *path = recipe ? capl_recipe_path(recipe) : NULL;
-  if (!path || access(path, F_OK) == 0 || !shipped_find(path, c->shipped, sizeof c->shipped)) return;
-  size_t used = strlen(c->shipped);
-  snprintf(c->shipped + used, sizeof c->shipped - used, "%s", recipe + strlen(path));
-  c->l.job.recipe = c->shipped;
 }
 
 /* Settles command, recipe and further words. Returns 0, or the exit status after saying what is wrong. */
@@ -342,6 +342,5 @@ int command_line_read(int argc, char **argv, command_line *c)
   int wrong = read_command(argc, argv, first, c);
   if (!wrong) wrong = read_ranks(c);
   if (!wrong) wrong = read_interactive(&c->l.job);
-  if (!wrong) take_shipped(c);
   return wrong;
 }

@@ -83,7 +83,7 @@ static const capl_command commands[] = {
            "is"},
   {.name = "ops", .group = "program", .usage = "capl ops [NAME]", .takes = "op",
    .help = "the table of operations by backend and type, or the page of one"},
-  {.name = "version", .group = "program", .usage = "capl version [--json]", .help = "version, build and libraries of this program"},
+  {.name = "version", .group = "program", .usage = "capl version [--json]", .help = "which capl this is; with --json also its build and libraries"},
   {.name = "help", .group = "program", .usage = "capl help [COMMAND|exit]", .takes = "command",
    .help = "lists the commands, or tells of one: what it does, its options, examples"},
   {.name = "docs", .group = "program", .usage = "capl docs [NAME] [--json] [--write=DIR]", .takes = "name",

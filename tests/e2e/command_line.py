@@ -135,6 +135,8 @@ def shipped():
     check(status == 0 and "--batch=64" in out, "a shipped recipe by its name", err)
     status, out, err = capl("recipes/captcha.lua", "--help")
     check(status == 0 and "--batch=64" in out, "and by the name it has in the tree", err)
+    status, out, err = capl("sweep", "--grid", "lr=0.01,0.02", "--max_time", "5s", "captcha", "--dry")
+    check(status == 0 and out.count("recipes/captcha.lua --max_time=5s --lr=0.0") == 2, "a sweep finds it among its words, too", out + err)
     open("captcha.lua", "w", encoding="utf-8").write(RECIPE)
     result = seen("captcha.lua")
     check(result.startswith("lr=0.1"), "a file of that name goes first", result)

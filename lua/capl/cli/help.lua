@@ -3,6 +3,7 @@
 local core = ...
 
 local exits = require "cli.exits"
+local list = require "cli.list"
 local options = require "cli.options"
 local page = require "cli.page"
 
@@ -59,23 +60,24 @@ function help.exit_codes()
   return table.concat(lines, "\n") .. "\n"
 end
 
+local function is_recipe(word) return word:find("%.lua$") or (core.sys.recipes() and list.find(word)) end
+
 -- The name in the list of what a user calls a command.
 local function name_of(word)
-  if word == "-e" then return "eval-code" end
   if page.find(word) then return word end
   local names = {"exit"}
   for _, row in ipairs(core.sys.commands()) do names[#names + 1] = row.name end
   local near = core.nearest(word, names)
   core.error{code = "value",
     message = ("there is no command '%s'%s"):format(word, near and "; did you mean '" .. near .. "'?" or ""),
-    hint = word:find("%.lua$") and ("'capl %s --help' lists the settings of a recipe"):format(word) or "'capl help' lists the commands"}
+    hint = is_recipe(word) and ("'capl %s --help' lists the settings of a recipe"):format(word) or "'capl help' lists the commands"}
 end
 
 -- The words without the --help by which this may have been called.
 local function plain_words(args)
   local words = {}
   for _, word in ipairs(args) do
-    if word ~= "--help" and word ~= "-h" then words[#words + 1] = word end
+    if word ~= "--help" and word ~= "-h" then words[#words + 1] = word == "-e" and "eval-code" or word end
   end
   return words
 end

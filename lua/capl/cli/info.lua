@@ -25,6 +25,7 @@ local variables = {
   {"CAPL_SWEEP", "train.fit reads its test images; else it leaves them alone: what capl sweep sets for its trials"},
   {"CAPL_SANDBOX", "recipes run in the sandbox; allow and trust do what --allow and --trust do, for what a script starts"},
   {"CAPL_SANDBOX_WALL", "both walls of the system are raised; 0, files or calls leave some out, for tests of capl"},
+  {"CAPL_RECIPES", "the recipes beside the program may be named without a folder; else those of this folder"},
   {"CAPL_LUA_PATH", "the Lua library inside the program; else the folder of another, for work on capl"},
 }
 
