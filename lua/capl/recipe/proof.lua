@@ -102,10 +102,10 @@ local function read_object(path)
   return fine and type(found) == "table" and found or {}
 end
 
--- The last whole line that a run has printed, for the bar.
+-- The last whole line that a run has printed, for the bar; it is a stranger's, so nothing that a terminal could obey is left.
 local function last_line(log)
   local text = core.sys.read(log, TAIL) or ""
-  return (text:match("([^\n]+)\n[^\n]*$") or ""):gsub("%s+", " "):gsub("%c", "")
+  return ((text:match("([^\n]+)\n[^\n]*$") or ""):gsub("%s+", " "):gsub("[^ -~]", "?"))
 end
 
 local function wait(process, log, title, shown)
