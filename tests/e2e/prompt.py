@@ -58,6 +58,8 @@ def terminal():
 def pipe():
     status, out, err = capl(text="1 + 1\nfor i = 1, 2 do\nprint(i)\nend\n")
     check(status == 0 and out == "2\n1\n2\n", "piped lines run without a prompt", out + err)
+    status, out, err = capl(text="x = 1\nfor i = 1, 2 do\n  x = x + nothing\nend\n")
+    check(status == 1 and "stdin:3:" in err and "'nothing' was never set" in err, "an error names the line of the input", out + err)
     status, out, err = capl(text="error('bad')\nprint('on')\n")
     check(status == 1 and out == "on\n" and "bad" in err, "an error shows in the status", out + err)
     for name, told in (("data.loader", "on_error"), ("data.split", "group"), ("data.series", "horizon"), ("data.tensors", "boxes"),

@@ -128,6 +128,7 @@ local function table_of_names()
   for key, value in next, environment do
     if type(value) == "function" and not called[value] and session.was_there(key, value) then called[value] = key end
   end
+  for name, value in pairs(scope.own) do called[value] = name end
   for key, value in next, core.tensor_methods do
     if not called[value] then called[value] = "tensor:" .. key end
   end

@@ -258,8 +258,11 @@ function show.value(value)
   return term.paint(role, text)
 end
 
---- One line about any value, of at most so many columns: for who().
+--- One line about any value, of at most so many columns: for who(). A list of variables runs nothing of theirs, so a text of
+-- their own is not asked for.
 function show.brief(value, columns)
+  local is_object = type(value) == "table" and has_own_text(value) and not classes.is_module(value)
+  if is_object then return term.paint("dim", "print it to see its own text") end
   local text = inline(value, columns, {columns = columns, open = {}, depth = 0})
   if text then return text end
   local role, long = word_of(value, columns)
