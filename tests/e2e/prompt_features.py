@@ -222,6 +222,7 @@ def stuck():
 
 
 def seconds_to_prompt():
+    """On the clock, and of processors (start and end)."""
     start = time.perf_counter()
     pid, fd = pty.fork()
     if pid == 0:
@@ -237,18 +238,23 @@ def seconds_to_prompt():
                 break
         except OSError:  # the other end is closed
             break
-    os.waitpid(pid, 0)
+    usage = os.wait4(pid, 0)[2]
     os.close(fd)
-    return took if b"capl> " in text else 10
+    if b"capl> " not in text:
+        check(False, "there is a prompt", text.decode(errors="replace"))
+    return took, usage.ru_utime + usage.ru_stime
 
 
 def start():
     with open("history", "w", encoding="utf-8") as file:
         file.write("_HiStOrY_V2_\n" + "".join(f"line = {i}\n" for i in range(5000)))
     times = []
-    while len(times) < 5 or (min(times) > 0.02 and len(times) < 60):  # others may have the processors just now
+    while len(times) < 5 or (min(times)[0] > 0.02 and len(times) < 20):
         times.append(seconds_to_prompt())
-    check(min(times) <= 0.02, f"from start to prompt it takes {min(times) * 1000:.1f} ms, with 5000 lines of history", str(times))
+    took, used = min(times)[0], min(used for _, used in times)
+    is_busy = os.getloadavg()[0] > os.cpu_count()  # others have the processors: what is used of them is counted
+    check(took <= 0.02 or (is_busy and used <= 0.02),
+          f"from start to prompt it takes {took * 1000:.1f} ms ({used * 1000:.1f} of a processor), with 5000 lines of history", str(times))
 
 
 def main():

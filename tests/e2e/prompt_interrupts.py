@@ -39,7 +39,7 @@ LOOPS = {
     "ops": "while true do keep = keep + 1 end",
     "scope": "capl.scope(function() while true do local y = keep * 2 end end)",
     "no_grad": "capl.no_grad(function() while true do local y = keep:sum() end end)",
-    "training": "while true do local loss = net(x):sum() opt:zero_grad() loss:backward() opt:step() end",
+    "training": "while true do local loss = (net(x) * net(x)):mean() opt:zero_grad() loss:backward() opt:step() end",
     "loader": "while true do for batch in loader:epoch(1) do local image = batch.image end end",
 }
 SETUP = """keep = capl.zeros(50)
