@@ -23,6 +23,17 @@ static const char *text_field(lua_State *L, const char *key)
   return text;
 }
 
+/* The file of the font, which may be read; NULL = the usual one. */
+static const char *font_field(lua_State *L)
+{
+  const char *font = text_field(L, "font");
+  if (!font || !*font) return NULL;
+  lua_getfield(L, -1, "font");
+  bind_check_path(L, -1, CAPL_MAY_READ);
+  lua_pop(L, 1);
+  return font;
+}
+
 static double number_field(lua_State *L, const char *key, double otherwise)
 {
   lua_getfield(L, -1, key);
@@ -130,7 +141,7 @@ static void read_chart(lua_State *L, report_chart *chart)
 {
   lua_pushvalue(L, 2);
   *chart = (report_chart){.title = text_field(L, "title"), .x_label = text_field(L, "x_label"), .log_x = flag_field(L, "log_x"),
-                          .font = text_field(L, "font"), .width = size_field(L, "width"), .height = size_field(L, "height")};
+                          .font = font_field(L), .width = size_field(L, "width"), .height = size_field(L, "height")};
   read_lines(L, chart);
   report_panel *panels = push_list(L, "panels", sizeof *panels, &chart->n_panels);
   chart->panels = panels;
@@ -249,7 +260,7 @@ static report_mark mark_field(lua_State *L)
 static void read_sheet(lua_State *L, report_sheet *sheet)
 {
   lua_pushvalue(L, 2);
-  *sheet = (report_sheet){.title = text_field(L, "title"), .font = text_field(L, "font"), .columns = size_field(L, "columns")};
+  *sheet = (report_sheet){.title = text_field(L, "title"), .font = font_field(L), .columns = size_field(L, "columns")};
   report_cell *cells = push_list(L, "cells", sizeof *cells, &sheet->n_cells);
   sheet->cells = cells;
   for (int i = 0; i < sheet->n_cells; i++) {
@@ -322,7 +333,7 @@ static void read_section(lua_State *L, report_section *section)
 static void read_gallery(lua_State *L, report_gallery *gallery)
 {
   lua_pushvalue(L, 2);
-  *gallery = (report_gallery){.title = text_field(L, "title"), .font = text_field(L, "font"), .first = text_field(L, "first"),
+  *gallery = (report_gallery){.title = text_field(L, "title"), .font = font_field(L), .first = text_field(L, "first"),
                               .rest = text_field(L, "rest"), .columns = size_field(L, "columns")};
   report_section *sections = push_list(L, "sections", sizeof *sections, &gallery->n_sections);
   gallery->sections = sections;
@@ -368,7 +379,7 @@ static void read_matrix(lua_State *L, report_matrix *matrix)
 {
   int64_t n;
   lua_pushvalue(L, 2);
-  *matrix = (report_matrix){.title = text_field(L, "title"), .font = text_field(L, "font"),
+  *matrix = (report_matrix){.title = text_field(L, "title"), .font = font_field(L),
                             .row_label = text_field(L, "row_label"), .column_label = text_field(L, "column_label")};
   read_labels(L, matrix);
   matrix->counts = read_values(L, "counts", &n);
@@ -417,7 +428,7 @@ static void read_trials(lua_State *L, report_trials *trials)
 {
   int64_t n;
   lua_pushvalue(L, 2);
-  *trials = (report_trials){.title = text_field(L, "title"), .font = text_field(L, "font"), .metric = text_field(L, "metric"),
+  *trials = (report_trials){.title = text_field(L, "title"), .font = font_field(L), .metric = text_field(L, "metric"),
                             .percent = flag_field(L, "percent"), .less = flag_field(L, "less"),
                             .chosen = (int)number_field(L, "chosen", 0)};
   trials->value = read_values(L, "values", &n);

@@ -2,13 +2,17 @@
 -- SPDX-License-Identifier: Apache-2.0
 
 --- data.folder reads another folder
+-- says: this recipe may not read
 for _, path in ipairs(OUTSIDE) do if pcall(data.folder, path, {label = "^(.-)%."}) then ESCAPED() end end
+data.folder(OUTSIDE[1])
 
 --- data.open reads another folder
 for _, path in ipairs(OUTSIDE) do if pcall(data.open, path) then ESCAPED() end end
 
 --- data.explore reads another folder
+-- says: this recipe may not read
 for _, path in ipairs(OUTSIDE) do if pcall(data.explore, path) then ESCAPED() end end
+data.explore(OUTSIDE[1])
 
 --- data.list reads a list outside
 -- says: this recipe may not read
@@ -49,8 +53,10 @@ for batch in data.loader{source = s, batch = 1}:epoch() do ESCAPED() end
 data.folder(INSIDE .. "/folder_link", {label = "^(.-)%.", charset = "a-z"})
 
 --- data.lmdb reads a database outside, also through a link
+-- says: this recipe may not read
 for _, path in ipairs(OUTSIDE) do if pcall(data.lmdb, path .. "/db") then ESCAPED() end end
 if pcall(data.lmdb, INSIDE .. "/db_link") then ESCAPED() end
+data.lmdb(INSIDE .. "/db_link")
 
 --- data.image_read reads an image outside
 for _, path in ipairs(OUTSIDE) do if pcall(data.image_read, path .. "/word.png") then ESCAPED() end end
@@ -71,9 +77,11 @@ for _, path in ipairs{"/etc/passwd", "/proc/1/environ", "/proc/self/../1/environ
 end
 
 --- the generator's font is any file
+-- says: this recipe may not read
 for _, path in ipairs(OUTSIDE) do
   if pcall(data.captcha, {preset = "lepture", font = path .. "/font.ttf"}) then ESCAPED() end
 end
+data.captcha{preset = "lepture", length = 4, font = OUTSIDE[1] .. "/font.ttf"}
 
 --- the generator's font goes up from the folders of fonts
 if pcall(data.captcha, {preset = "lepture", font = "../../../../etc/passwd"}) then ESCAPED() end
@@ -83,8 +91,15 @@ local function words(path) return (select(2, pcall(data.image_read, path)).messa
 if words(OUTSIDE[1] .. "/word.png") ~= words(OUTSIDE[1] .. "/nowhere.png") then ESCAPED() end
 
 --- data.save_captchas writes outside
+-- says: this recipe may not write
 for _, path in ipairs(OUTSIDE) do
-  if pcall(data.save_captchas, {out = path .. "/new", n = 2}) or pcall(data.save_captchas, path .. "/new", {n = 2}) then ESCAPED() end
+  if pcall(data.save_captchas, {dir = path .. "/new", count = 2}) then ESCAPED() end
+end
+data.save_captchas{dir = OUTSIDE[1] .. "/new", count = 2}
+
+--- data.save_scenes writes outside
+for _, path in ipairs(OUTSIDE) do
+  if pcall(data.save_scenes, {dir = path .. "/new", count = 2, source = data.slider{}}) then ESCAPED() end
 end
 
 --- data.png_write writes outside
@@ -106,10 +121,21 @@ for _, path in ipairs{"runs/../../new.png", "runs/./.././new.png", "runs//..//..
 end
 
 --- pictures are written outside
+-- says: this recipe may not write
+local series = {{series = {{y = {3, 2, 1.5}}}}}
 for _, path in ipairs(OUTSIDE) do
-  if pcall(plot.lines, {out = path .. "/p.png", path = path .. "/p.png", panels = {{lines = {{y = {1, 2}}}}}}) then ESCAPED() end
-  if pcall(plot.sheet, {out = path .. "/p.png", path = path .. "/p.png", images = {}}) then ESCAPED() end
+  if pcall(plot.lines, {path = path .. "/p.png", panels = series}) then ESCAPED() end
+  if pcall(plot.sheet, {path = path .. "/p.png", cells = {{image = capl.zeros({60, 160}, {dtype = "u8"})}}}) then ESCAPED() end
 end
+plot.lines{path = OUTSIDE[1] .. "/p.png", panels = series}
+
+--- a picture's font is any file
+-- says: this recipe may not read
+local series = {{series = {{y = {3, 2, 1.5}}}}}
+for _, path in ipairs(OUTSIDE) do
+  if pcall(plot.lines, {path = "runs/p.png", panels = series, font = path .. "/font.ttf"}) then ESCAPED() end
+end
+plot.lines{path = "runs/p.png", panels = series, font = OUTSIDE[1] .. "/font.ttf"}
 
 --- train.save writes outside
 for _, path in ipairs(OUTSIDE) do if pcall(train.save, path .. "/state", {a = 1}) then ESCAPED() end end
