@@ -160,7 +160,7 @@ class Page:
             recipe.close()
         if asked:
             self.session(asked)
-        if codes := self.cells():
+        if codes := self.cells() if self.name.startswith("from-") else None:
             self.table(codes, "".join(step[1] + "\n" for _, step in asked))
         if "--write" in sys.argv:
             self.write()
