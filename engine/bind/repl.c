@@ -224,6 +224,7 @@ static void read_lines(repl *r, EditLine *editor, capl_history *h)
     int cause = errno;
     capl_worker_prompt(false);
     if (!line && is_called(r)) break;
+    if (!line && cause != EINTR && !isatty(STDIN_FILENO)) break; /* the terminal is gone, and no signal has told */
     if (!line && (n < 0 || cause == EINTR)) { /* Ctrl-C */
       printf("^C\n");
       forget_text(r);

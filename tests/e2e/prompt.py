@@ -4,6 +4,8 @@ SPDX-License-Identifier: Apache-2.0
 """
 import os
 import re
+import select
+import signal
 import time
 
 import pexpect
@@ -55,6 +57,19 @@ def terminal():
     check("1\\040+\\0402" in text or "1 + 2" in text, "lines are remembered", text)
 
 
+def gone_terminal():
+    """A terminal that is closed under a program which was told to ignore that signal, as nohup does."""
+    env = dict(os.environ, CAPL_HISTORY="", TERM="xterm")
+    child = pexpect.spawn(CAPL, [], timeout=30, encoding="utf-8", env=env, ignore_sighup=True)
+    child.expect_exact("capl> ")
+    ended = os.pidfd_open(child.pid)
+    os.close(child.child_fd)
+    ready, _, _ = select.select([ended], [], [], 10)
+    if not ready:
+        os.kill(child.pid, signal.SIGKILL)
+    check(bool(ready), "a prompt ends when its terminal is gone", "it runs on")
+
+
 def pipe():
     status, out, err = capl(text="1 + 1\nfor i = 1, 2 do\nprint(i)\nend\n")
     check(status == 0 and out == "2\n1\n2\n", "piped lines run without a prompt", out + err)
@@ -79,6 +94,7 @@ def pipe():
 
 def main():
     terminal()
+    gone_terminal()
     pipe()
 
 
