@@ -106,7 +106,8 @@ static void push_copies(lua_State *L)
 
 /* ---- errors ---------------------------------------------------------------------------------- */
 
-/* Whether the error on top needs no copies: it has them, or holds memory that is about to be needed. */
+/* Whether the error on top needs no copies: it has them, or holds memory that is about to be needed, or comes after Ctrl-C, on
+** the way to the end. */
 static bool is_noted(lua_State *L)
 {
   int top = lua_gettop(L);
@@ -116,21 +117,31 @@ static bool is_noted(lua_State *L)
   if (lua_istable(L, -1)) {
     lua_getfield(L, -1, "interrupt");
     lua_getfield(L, -2, "error");
-    noted = lua_rawequal(L, -1, top) || (lua_toboolean(L, -2) && capl_interrupt_pending());
+    noted = lua_rawequal(L, -1, top) || lua_toboolean(L, -2);
   }
   lua_settop(L, top);
   return noted;
 }
 
-void bind_frames_note(lua_State *L)
+static void note(lua_State *L, bool interrupt)
 {
   if (!keeping || !lua_checkstack(L, 32) || is_noted(L)) return;
   push_copies(L);
+  if (lua_objlen(L, -1) == 0) return lua_pop(L, 1); /* of the library's own: there is nothing to see */
   lua_pushvalue(L, -2);
   lua_setfield(L, -2, "error");
-  lua_pushboolean(L, capl_interrupt_pending());
+  lua_pushboolean(L, interrupt);
   lua_setfield(L, -2, "interrupt");
   lua_setfield(L, LUA_REGISTRYINDEX, KEPT);
+}
+
+void bind_frames_note(lua_State *L) { note(L, capl_interrupt_pending()); }
+
+void bind_frames_stop(lua_State *L)
+{
+  lua_pushnil(L);
+  note(L, true);
+  lua_pop(L, 1);
 }
 
 void bind_frames_rename(lua_State *L)

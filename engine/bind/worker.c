@@ -203,6 +203,7 @@ static int sys_protect(lua_State *L)
 /* sys.stop(): goes on with the Ctrl-C that sys.protect has held. */
 static int sys_stop(lua_State *L)
 {
+  bind_frames_stop(L);
   capl_interrupt_request();
   return luaL_error(L, "stopped");
 }
