@@ -17,6 +17,7 @@ local Module = classes.class("Module")
 --- Without an init of its own a module takes its fields from a table.
 function Module:init(fields)
   local names = {}
+  if fields ~= nil then check.arg(1, self.__name, "table", fields) end
   for name in pairs(fields or {}) do names[#names + 1] = name end
   table.sort(names)
   for _, name in ipairs(names) do self[name] = fields[name] end
@@ -35,7 +36,18 @@ end
 
 -- ---- members ----
 
+-- The members of a module; a class has none, and anything else is no module.
+local function entries_of(self)
+  local entries = type(self) == "table" and rawget(self, "_entries")
+  if type(entries) == "table" then return entries end
+  local class = type(self) == "table" and self.__module
+  core.error{code = "value", path = false,
+    message = ("a module is wanted, got %s"):format(class and "the class nn." .. tostring(self.__name) or core.typename(self)),
+    hint = "call it on an object with a colon: nn.Linear(4, 2):parameters()"}
+end
+
 local function register(self, name, kind)
+  entries_of(self)
   if self._named[name] then return end
   self._named[name] = kind
   local entries = self._entries
@@ -58,20 +70,20 @@ end
 
 --- Registers a tensor that belongs to the state but is not trained, like running statistics.
 function Module:register_buffer(name, tensor)
-  register(self, name, "buffer")
+  register(self, check.arg(1, "register_buffer", "string", name), "buffer")
   rawset(self, name, check.arg(2, "register_buffer", "tensor", tensor):keep())
 end
 
 --- Registers a child under a name.
 function Module:add_module(name, child)
   if not is_module(child) then check.arg(2, "add_module", "module", child) end
-  register(self, name, "module")
+  register(self, check.arg(1, "add_module", "string", name), "module")
   rawset(self, name, child)
 end
 
 -- Calls visit(name, value) for the members of a kind that are set.
 local function each(self, kind, visit)
-  for _, entry in ipairs(self._entries) do
+  for _, entry in ipairs(entries_of(self)) do
     local value = rawget(self, entry.name)
     if entry.kind == kind and value ~= nil then visit(entry.name, value) end
   end

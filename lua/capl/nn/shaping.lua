@@ -87,7 +87,10 @@ function shaping.ModuleDict:init(modules)
     if type(name) == "string" then names[#names + 1] = name end
   end
   table.sort(names)
-  for _, pair in ipairs(modules) do self:add(pair[1], pair[2]) end
+  for i, pair in ipairs(modules) do
+    if type(pair) ~= "table" then check.fail("nn.ModuleDict", ("entry %d is {\"name\", layer}, got %s"):format(i, core.typename(pair))) end
+    self:add(pair[1], pair[2])
+  end
   for _, name in ipairs(names) do self:add(name, modules[name]) end
 end
 
