@@ -4,7 +4,7 @@ FILE.lua in this folder holds attempts: a line "--- SENTENCE", notes ("-- says: 
 the limit it must end by), then Lua. An attempt that succeeds calls ESCAPED(). Those of a file run in one process, each in a pcall
 with globals of its own; those with limits alone. Without the system's wall Lua is not compiled.
 
-    run.py [--one-wall] [FILE…]   --one-wall: not behind the system's wall, for sanitizers
+    run.py [--one-wall] [FILE…]   --one-wall: not behind the system's wall and no bombs, for sanitizers
 
 Fails when a marker or a secret is printed, a command to a terminal arrives, a file outside is read or changed, a process ends by a
 signal, or a limit is not what ends it. SPDX-License-Identifier: Apache-2.0
@@ -105,7 +105,6 @@ class Mode:
     def __init__(self, name, top):
         self.name = name
         self.env = dict(os.environ, SECRET=SECRET)
-        self.env.pop("CAPL_LUA_PATH", None) if "CAPL_KEEP_LUA_PATH" not in os.environ else None
         if name == "one wall":
             self.env["CAPL_SANDBOX_WALL"] = "0"
         self.top = top / name.replace(" ", "_")
@@ -118,9 +117,7 @@ class Mode:
         work = self.top / ("work_" + re.sub(r"\W+", "_", name))[:60]
         if not work.exists():
             subprocess.run(["cp", "-a", self.work, work], check=True)
-        recipes = self.top / "recipes"
         path = self.inside / f"{re.sub(r'[^a-z]+', '_', name)[:50]}.lua"
-        del recipes
         path.write_text(text)
         done = subprocess.run([CAPL, str(path)], cwd=work, env=self.env, capture_output=True, stdin=subprocess.DEVNULL, timeout=60)
         path.unlink()
@@ -178,7 +175,8 @@ def run_alone(mode, path, attempt):
 def main():
     one_wall = "--one-wall" in sys.argv
     chosen = [pathlib.Path(word) for word in sys.argv[1:] if word != "--one-wall"]
-    files = {path: read_attempts(path) for path in chosen or sorted(HERE.glob("*.lua"))}
+    every = [path for path in sorted(HERE.glob("*.lua")) if not (one_wall and path.stem == "bombs")]
+    files = {path: read_attempts(path) for path in chosen or every}
     with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(3) as pool:
         modes = [Mode(name, pathlib.Path(folder)) for name in (["one wall"] if one_wall else ["both walls", "one wall"])]
         jobs = []
