@@ -21,7 +21,7 @@ simulate.options = {
   {name = "latency", type = "number", doc = "us of a message between them (measured here where Open MPI is, else 10)"},
   {name = "network", type = "number", doc = "GB/s between hosts, of a whole host (25: one 200 Gbit/s adapter, assumed)"},
   {name = "network_latency", type = "number", doc = "us of a message between hosts (twice --latency, at least 5)"},
-  {name = "out", type = "text", doc = "picture of efficiency over ranks (dist.png)"},
+  {name = "out", type = "text", value = "FILE", doc = "picture of efficiency over ranks (dist.png)"},
 }
 
 -- ---- what is put in ----

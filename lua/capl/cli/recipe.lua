@@ -15,10 +15,12 @@ local shell = require "run.shell"
 
 local spec = {
   {name = "json", type = "flag", default = false, doc = "info, verify: one JSON object instead of lines"},
-  {name = "data", type = "text", doc = "pack, verify: the images it learns from: a folder, a list, a database; several with commas"},
-  {name = "weights", type = "text", doc = "pack, verify: models or files of weights that belong to it; several with commas"},
-  {name = "out", type = "text", doc = "pack: file to write (NAME.manifest.json beside the recipe)"},
-  {name = "without", type = "text", doc = "verify: data, weights, or both with a comma, which are not here"},
+  {name = "data", type = "text", value = "SOURCE",
+    doc = "pack, verify: the images it learns from: a folder, a list, a database; several with commas"},
+  {name = "weights", type = "text", value = "MODEL",
+    doc = "pack, verify: models or files of weights that belong to it; several with commas"},
+  {name = "out", type = "text", value = "FILE", doc = "pack: file to write (NAME.manifest.json beside the recipe)"},
+  {name = "without", type = "text", value = "PARTS", doc = "verify: data, weights, or both with a comma, which are not here"},
 }
 
 local function fail(message, hint) core.error{code = "value", message = message, hint = hint, path = false} end

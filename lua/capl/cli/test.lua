@@ -12,7 +12,7 @@ local proof = require "recipe.proof"
 
 local spec = {
   {name = "seeds", type = "number", from = 1, to = 1000, default = 1, doc = "runs, with the recipe's own seed, the next one, and so on"},
-  {name = "out", type = "text", doc = "file for the record (NAME.result.json beside the recipe)"},
+  {name = "out", type = "text", value = "FILE", doc = "file for the record (NAME.result.json beside the recipe)"},
   {name = "json", type = "flag", default = false, doc = "print the record instead of lines"},
 }
 
