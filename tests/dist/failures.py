@@ -42,7 +42,8 @@ world:print("all is well")
 
 
 def begin(*flags, ranks=2):
-    return start(CAPL, "job.lua", f"--ranks={ranks}", f"--watchdog={WATCHDOG}", *flags)
+    own = any(flag.startswith("--watchdog=") for flag in flags)
+    return start(CAPL, "job.lua", f"--ranks={ranks}", *([] if own else [f"--watchdog={WATCHDOG}"]), *flags)
 
 
 def processes():
