@@ -153,9 +153,8 @@ def memory_of_one_rank_runs_out():
 
 def a_rank_that_holds_the_watchdog_and_a_job_that_was_stopped_go_on():
     """With a watchdog of 2 s: rank 1 says that it is compiling for 3.5 s; and all ranks are stopped for as long."""
-    flags = ["--watchdog=2", "--steps=2000"]
-    holding = begin(*flags, "--mode=hold")
-    stopped, ranks = begin_and_see("five", *flags, "--steps=20000")
+    holding = begin("--watchdog=2", "--steps=2000", "--mode=hold")
+    stopped, ranks = begin_and_see("five", "--watchdog=2", "--steps=20000")
     everybody = ranks.values()
     for pid in everybody:
         os.kill(pid, signal.SIGSTOP)
