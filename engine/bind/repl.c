@@ -167,6 +167,7 @@ static bool wait_for_key(EditLine *editor)
     el_set(editor, EL_REFRESH, NULL);
   }
   uint64_t count;
+  errno = 0; /* a window of a new size is no Ctrl-C */
   return !(p[1].revents & POLLIN) || read(woken, &count, sizeof count) < 0;
 }
 

@@ -95,6 +95,8 @@ def lines(p):
 def tab(p):
     shows(p, "capl.arang\t", "capl.arange(", what="TAB completes fields of the library")
     p.clear()
+    shows(p, "capl.captur\t", "capl.capture(", what="also of what is loaded when first asked for")
+    p.clear()
     shows(p, "x:requires_gr\t", "x:requires_grad_(", what="methods of tensors")
     p.clear()
     shows(p, "x.requires_g\t", "x.requires_grad", what="properties of tensors")
@@ -146,8 +148,8 @@ def keys(p):
     p.wait()
     text = p.ask("capl.arange(3000, {dtype = 'f32'}):reshape(30, 100)")
     check(max(map(len, text.split("\n"))) <= 50, "a window that has become narrow is noticed", text)
-    text = p.ask("capl.zeros")
     p.child.setwinsize(40, 160)
+    p.typed("", seconds=0.2)  # and Ctrl-D, which comes next, still leaves
 
 
 def history():

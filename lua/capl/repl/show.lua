@@ -34,7 +34,7 @@ end
 local function number_text(value)
   if value ~= value then return "nan" end
   if value == math.huge or value == -math.huge then return value > 0 and "inf" or "-inf" end
-  if value % 1 == 0 and value > -2^53 and value < 2^53 then return ("%d"):format(value) end
+  if value % 1 == 0 and value >= -2^53 and value <= 2^53 then return ("%d"):format(value) end
   return ("%.14g"):format(value)
 end
 
