@@ -140,6 +140,7 @@ static volatile sig_atomic_t resized;
 
 /* Ctrl-C waits here until a key is waited for, so that none is lost while names are completed, say. */
 static int woken = -1;
+static bool given_up; /* the line, by Ctrl-C; else no line means the end of input, be it a terminal that is gone */
 
 void capl_repl_wake(void)
 {
@@ -167,7 +168,6 @@ static bool wait_for_key(EditLine *editor)
     el_set(editor, EL_REFRESH, NULL);
   }
   uint64_t count;
-  errno = 0; /* a window of a new size is no Ctrl-C */
   return !(p[1].revents & POLLIN) || read(woken, &count, sizeof count) < 0;
 }
 
@@ -184,7 +184,7 @@ static int get_key(EditLine *editor, wchar_t *key)
   char bytes[MB_LEN_MAX + 1];
   mbstate_t fresh = {0};
   for (size_t n = 0; n < sizeof bytes; n++) {
-    if (n == 0 && !wait_for_key(editor)) return errno = EINTR, -1;
+    if (n == 0 && !wait_for_key(editor)) return given_up = true, errno = EINTR, -1;
     if (n == 0 && is_called(current)) return 0;
     ssize_t got = read(STDIN_FILENO, bytes + n, 1);
     if (got <= 0) return (int)got;
@@ -218,15 +218,13 @@ static void read_lines(repl *r, EditLine *editor, capl_history *h)
 {
   for (;;) {
     int n = 0;
-    errno = 0;
+    given_up = false;
     capl_worker_prompt(true);
     el_set(editor, EL_PREP_TERM, 1); /* before the prompt shows, not after: keys that come in between keep their meaning */
     const char *line = el_gets(editor, &n);
-    int cause = errno;
     capl_worker_prompt(false);
     if (!line && is_called(r)) break;
-    if (!line && cause != EINTR && !isatty(STDIN_FILENO)) break; /* the terminal is gone, and no signal has told */
-    if (!line && (n < 0 || cause == EINTR)) { /* Ctrl-C */
+    if (!line && given_up) {
       printf("^C\n");
       forget_text(r);
       el_reset(editor);

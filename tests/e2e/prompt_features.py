@@ -5,6 +5,7 @@ SPDX-License-Identifier: Apache-2.0
 import os
 import pty
 import select
+import signal
 import stat
 import time
 
@@ -223,6 +224,24 @@ def stuck():
     check(p.child.exitstatus == 130, "a third one ends the program", str(p.child.exitstatus))
 
 
+def terminal_gone():
+    pid, fd = pty.fork()
+    if pid == 0:
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as nohup does
+        os.execve(CAPL, [CAPL], {**os.environ, "CAPL_HISTORY": "", "TERM": "xterm"})
+    text = b""
+    while b"capl> " not in text and select.select([fd], [], [], 10)[0]:
+        text += os.read(fd, 4096)
+    os.close(fd)
+    for _ in range(200):
+        if os.waitpid(pid, os.WNOHANG)[0]:
+            break
+        time.sleep(0.05)
+    else:
+        os.kill(pid, signal.SIGKILL)
+        check(False, "a prompt ends with its terminal", "")
+
+
 def seconds_to_prompt():
     """On the clock, and of processors (start and end)."""
     start = time.perf_counter()
@@ -271,6 +290,7 @@ def main():
     colours()
     stuck()
     start()
+    terminal_gone()
 
 
 in_empty_folder(main)
