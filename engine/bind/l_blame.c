@@ -21,15 +21,20 @@ typedef struct {
 
 static bool is_library(const lua_Debug *ar) { return strncmp(ar->source, "@capl:", 6) == 0; }
 
-/* The library's function that the innermost code of a recipe has called. */
+/* The library's function that the innermost code of a recipe has called. Where C code such as capl.no_grad has raised the error
+** again, that is all that is left of the call. */
 static bool find_call(lua_State *L, call *c)
 {
   lua_Debug ar;
   int frames = 0;
+  bool again = false;
   for (int level = 0; lua_getstack(L, level, &ar); level++) {
     lua_getinfo(L, "Sl", &ar);
-    if (strcmp(ar.what, "C") == 0) continue;
-    if (!is_library(&ar)) return frames > 0;
+    if (strcmp(ar.what, "C") == 0) {
+      if (level > 0 && frames == 0) *c = (call){.frame = ar, .level = level}, again = true;
+      continue;
+    }
+    if (!is_library(&ar)) return frames > 0 || again;
     *c = (call){.frame = ar, .level = level, .inner = frames++ == 0};
   }
   return false;
@@ -70,6 +75,10 @@ static void push_given(lua_State *L, const char *function, int first, int n, int
   char types[MOST * 16] = "nothing";
   for (int i = self, used = 0; i < n; i++)
     used += snprintf(types + used, sizeof types - (size_t)used, "%s%s", i > self ? ", " : "", bind_typename(L, first + i));
+  if (n == 0) {
+    lua_pushfstring(L, "'%s' cannot work with what it was given", function);
+    return;
+  }
   const char *object = self ? lua_pushfstring(L, " on this %s", bind_typename(L, first)) : "";
   lua_pushfstring(L, "'%s' cannot work%s with what it was given (%s)", function, object, types);
   if (self) lua_remove(L, -2);

@@ -4,3 +4,4 @@ v1 = data.loader{source = data.tensors{image = capl.zeros({6, 1, 4, 4}, {dtype =
 v2 = v1:since()
 capl.error{op = "x"}
 v1 = data.captcha{charset = '0-9', length = 3, count = 2^32 - 1, fixed = true} v1.box:fit_length() v1.box:characters() v1.box:bad_labels()
+v1 = train.RegressionMeter{} v1.add(1.5, {})
