@@ -51,7 +51,8 @@ for command in "$installed" "$moved/bin/capl" "$build/capl"; do
   (cd / && "$command" -e 'print(1 + 1)') | grep -qx 2 || fail "$command does not run in /"
 done
 (cd "$moved/away" && PATH=$moved/bin:$PATH capl info) | grep -q '^  cpu  *oneDNN' || fail "capl through PATH finds no cpu backend"
-(cd "$moved/away" && "$moved/bin/capl" captcha --help) | grep -qF "capl $recipe" || fail "an installed capl does not know its recipes"
+(cd "$moved/away" && "$moved/bin/capl" captcha --help) >"$moved/help.txt" # not into a pipe, which grep -q leaves in the middle
+grep -qF "capl $recipe" "$moved/help.txt" || fail "an installed capl does not know its recipes"
 (cd "$moved/away" && OMP_NUM_THREADS=1 "$installed" "$recipe" --samples=32 --batch=16 --test=4 --files=2 --warmup=1) >"$moved/run.txt" ||
   { cat "$moved/run.txt" >&2; fail "the installed recipe does not run"; }
 grep -q '^final exact=' "$moved/run.txt" || fail "the installed recipe has no result"
