@@ -135,12 +135,21 @@ static capl_status give_library(void)
   return own && *own ? capl_policy_grant(own, CAPL_MAY_READ | CAPL_MAY_QUIETLY) : CAPL_OK;
 }
 
+/* Whether the job leaves a run: capl run, and capl bench --logging, which measures a whole one. */
+static bool makes_run(const capl_job *job)
+{
+  if (strcmp(job->command, "run") == 0) return true;
+  for (int i = 0; strcmp(job->command, "bench") == 0 && i < job->argc; i++)
+    if (strcmp(job->argv[i], "--logging") == 0) return true;
+  return false;
+}
+
 /* The folder of all runs. A run makes it; behind the wall it has to be there. */
 static capl_status give_runs(const capl_job *job)
 {
   const char *given = getenv("CAPL_RUN_FOLDER"), *arm = getenv("CAPL_BENCH_ARM");
   char folder[CAPL_POLICY_PATH];
-  if (strcmp(job->command, "run") == 0 && !given && mkdir("runs", 0777) == 0) made_runs = true;
+  if (makes_run(job) && !given && mkdir("runs", 0777) == 0) made_runs = true;
   CAPL_TRY(capl_policy_grant("runs", READ_WRITE));
   if (given && *given) CAPL_TRY(capl_policy_grant(given, READ_WRITE | CAPL_MAY_BESIDE)); /* of a trial, which a sweep has chosen */
   if (!arm || !*arm) return CAPL_OK;

@@ -12,6 +12,7 @@ import time
 import pexpect
 
 from program import CAPL, capl, check, in_empty_folder
+from small import RECIPE
 
 READER = """--- capl: 1
 --- needs: read=%s
@@ -173,6 +174,12 @@ def lmdb_is_read_behind_the_wall():
     check(status == 1 and "nowhere" in err and "No such file" in err, "and a missing one is missing", out + err)
 
 
+def a_measured_run_has_a_folder():
+    put("shared/short.lua", RECIPE.replace('steps = "auto"', "steps = 2"))
+    status, out, err = capl("bench", "shared/short.lua", "--logging", "--json")
+    check(status == 0 and os.path.isdir("runs/short"), "capl bench --logging leaves its run in runs/, which was not there", out + err)
+
+
 def walls_as_this_kernel_has_them():
     put("shared/spy.lua", '--- capl: 1\nlocal ok, why = pcall(data.list, "/etc/passwd")\nprint(ok, why)\n')
     for wall in ("1", "0", "files", "calls"):
@@ -192,6 +199,7 @@ def main():
     a_home_is_not_given_away()
     the_worker_knows_little()
     lmdb_is_read_behind_the_wall()
+    a_measured_run_has_a_folder()
     walls_as_this_kernel_has_them()
 
 
