@@ -149,7 +149,7 @@ static int sys_confine(lua_State *L)
   return 0;
 }
 
-/* walls() -> {files = version of Landlock or 0, calls = whether system calls can be filtered, why = what is missing,
+/* walls() -> {files = version of Landlock or 0, calls = whether system calls can be filtered, why = what is missing, calls_why,
 ** raised = whether they stand in this process, jit = whether a recipe's Lua is compiled} */
 static int sys_walls(lua_State *L)
 {
@@ -162,6 +162,8 @@ static int sys_walls(lua_State *L)
   lua_setfield(L, -2, "calls");
   lua_pushstring(L, w.why);
   lua_setfield(L, -2, "why");
+  lua_pushstring(L, w.calls_why);
+  lua_setfield(L, -2, "calls_why");
   lua_pushboolean(L, raised);
   lua_setfield(L, -2, "raised");
   lua_pushboolean(L, w.files && w.calls);

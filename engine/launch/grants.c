@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -24,6 +25,7 @@ enum { READ_WRITE = CAPL_MAY_READ | CAPL_MAY_WRITE, BESIDES = 64 };
 static const double GB = 1e9, DAY = 86400;
 
 static bool made_runs; /* here, for this job */
+static char own_cache[CAPL_POLICY_PATH]; /* of the recipe */
 
 /* ---- paths ------------------------------------------------------------------------------------- */
 
@@ -171,6 +173,7 @@ static capl_status give_cache(const char *recipe)
   snprintf(path, sizeof path, "%s%s/capl/recipes/%016" PRIx64, named ? cache : home, named ? "" : "/.cache", hash);
   if (strlen(path) >= CAPL_POLICY_PATH) return CAPL_OK;
   make_folders(path);
+  strcpy(own_cache, path);
   setenv("CAPL_RECIPE_CACHE", path, 1);
   return capl_policy_grant(path, READ_WRITE | CAPL_MAY_QUIETLY);
 }
@@ -202,6 +205,21 @@ static capl_status give_value(const char *value, bool path)
   for (char *save = NULL, *part = strtok_r(list, ",;{}[]\"'", &save); part; part = strtok_r(NULL, ",;{}[]\"'", &save)) {
     part += strspn(part, " ");
     if (*part && access(part, F_OK) == 0) CAPL_TRY(capl_policy_grant(part, CAPL_MAY_READ));
+  }
+  return CAPL_OK;
+}
+
+/* A list of files that the user names is of a set that lies around it. Lines that lead elsewhere are the list's word, not
+** the user's. */
+static capl_status give_set_of(const char *list)
+{
+  static const char *const ends[] = {".txt", ".tsv", ".csv", ".jsonl", ".ndjson"};
+  char folder[CAPL_POLICY_PATH];
+  const char *end = strrchr(list, '.');
+  for (size_t i = 0; end && i < sizeof ends / sizeof *ends; i++) {
+    if (strcasecmp(end, ends[i]) != 0 || access(list, R_OK) != 0 || is_folder(list)) continue;
+    CAPL_TRY(folder_of(list, folder));
+    return is_too_wide(folder) ? CAPL_OK : capl_policy_grant(folder, CAPL_MAY_READ);
   }
   return CAPL_OK;
 }
@@ -242,6 +260,7 @@ static capl_status give_word(const char *key, size_t n, const char *value)
 {
   if (n == 3 && strncmp(key, "out", n) == 0) return give_output(value);
   if (n == 6 && strncmp(key, "resume", n) == 0) CAPL_TRY(give_resumed(value));
+  if (is_path(key, n)) CAPL_TRY(give_set_of(value));
   return give_value(value, is_path(key, n));
 }
 
@@ -352,5 +371,6 @@ capl_status grants_give(const capl_job *job, bool header)
 
 void grants_tidy(void)
 {
-  if (made_runs) rmdir("runs"); /* only an empty one goes */
+  if (made_runs) rmdir("runs"); /* only empty ones go */
+  if (*own_cache) rmdir(own_cache);
 }

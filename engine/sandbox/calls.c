@@ -232,7 +232,8 @@ bool calls_can_filter(char *why, size_t room)
   uint32_t kill = SECCOMP_RET_KILL_PROCESS;
   if (!ARCHITECTURE) return snprintf(why, room, "no list of system calls for this kind of processor"), false;
   if (syscall(SYS_seccomp, SECCOMP_GET_ACTION_AVAIL, 0, &kill) == 0) return true;
-  return snprintf(why, room, "this kernel filters no system calls: %s", capl_errno_text(errno)), false;
+  const char *text = errno == ENOSYS ? "this kernel filters no system calls" : "seccomp is forbidden here, as in some containers";
+  return snprintf(why, room, "%s", text), false;
 }
 
 capl_status calls_filter(void)

@@ -56,6 +56,14 @@ static int version(void)
   return v > 0 ? (int)v : 0;
 }
 
+/* Of the errno of a kernel that tells no version. A container's own filter answers in the kernel's place. */
+static const char *why_no_files(int error)
+{
+  if (error == ENOSYS) return "this kernel has no Landlock: it is older than 5.13, or built without it";
+  if (error == EOPNOTSUPP) return "this kernel was started without Landlock, which its parameter lsm= would name";
+  return "Landlock is forbidden here, as in containers with a filter that does not know it";
+}
+
 static uint64_t rights_of(int abi)
 {
   uint64_t rights = FIRST_RIGHTS;
@@ -176,12 +184,14 @@ capl_wall capl_wall_possible(void)
 {
   const char *wish = getenv("CAPL_SANDBOX_WALL"); /* for tests: 0, files or calls stand for kernels with less */
   capl_wall w = {.files = version()};
-  w.calls = calls_can_filter(w.why, sizeof w.why);
-  if (!w.files) snprintf(w.why, sizeof w.why, "this kernel has no Landlock: it is older than 5.13, or started without it");
+  if (!w.files) snprintf(w.why, sizeof w.why, "%s", why_no_files(errno));
+  w.calls = calls_can_filter(w.calls_why, sizeof w.calls_why);
+  if (w.files && !w.calls) snprintf(w.why, sizeof w.why, "%s", w.calls_why);
   if (!wish || strcmp(wish, "1") == 0) return w;
   if (strcmp(wish, "files") != 0) w.files = 0;
   if (strcmp(wish, "calls") != 0) w.calls = false;
   snprintf(w.why, sizeof w.why, "CAPL_SANDBOX_WALL is %.20s", wish);
+  if (!w.calls) memcpy(w.calls_why, w.why, sizeof w.why);
   return w;
 }
 

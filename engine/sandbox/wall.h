@@ -16,6 +16,7 @@ typedef struct {
   int files;     /* Landlock's version that guards files, 0 = they are not guarded */
   bool calls;    /* system calls are filtered */
   char why[160]; /* what is missing, and why; "" when both stand */
+  char calls_why[160]; /* why calls are not filtered */
 } capl_wall;
 
 /* Both walls as far as this kernel has them, from the closed policy. ESTATE: the policy is open. That a kernel lacks one is

@@ -2,8 +2,10 @@
 
 SPDX-License-Identifier: Apache-2.0
 """
+import glob
 import os
 import re
+import shutil
 import stat
 import subprocess
 import sys
@@ -98,6 +100,25 @@ def the_users_words_need_no_question():
     check(status == 1 and "may not read" not in err, "what the user names may be read", out + err)
     status, out, err = capl("shared/word.lua")
     check(status == 1 and "may not read" in err, "what nobody names may not", out + err)
+    a_list_is_of_the_images_around_it()
+
+
+def a_list_is_of_the_images_around_it():
+    for place in ("around", "home"):
+        put(f"{place}/near.csv", "path,label\none.png,ABCD\n")
+        shutil.copy(glob.glob("images/*.png")[0], f"{place}/one.png")
+    status, out, err = capl("shared/word.lua", "--data=around/near.csv")
+    check(status == 0 and "true" in out, "images around a list that the user names may be read", out + err)
+    for far, what in (("set/list.tsv", "what a list names elsewhere"), ("home/near.csv", "a home that a list lies in")):
+        status, out, err = capl("shared/word.lua", f"--data={far}")
+        check(status == 1 and "may not read" in err, f"{what} may not be read", out + err)
+    os.remove("home/near.csv")
+    os.remove("home/one.png")
+
+
+def no_empty_folder_is_left():
+    left = os.listdir("home/.cache/capl/recipes")
+    check(left == [], "a recipe that keeps nothing leaves no cache behind", left)
 
 
 def headers_that_say_nothing_sensible():
@@ -201,6 +222,7 @@ def main():
     lmdb_is_read_behind_the_wall()
     a_measured_run_has_a_folder()
     walls_as_this_kernel_has_them()
+    no_empty_folder_is_left()
 
 
 in_empty_folder(main)

@@ -61,7 +61,7 @@ local function wall_lines(lines)
   local files = w.files > 0 and ("guarded by Landlock, version %d"):format(w.files) or "not guarded by the system: " .. w.why
   local compiled = w.jit and "compiled, behind both" or "interpreted, in recipes that are not trusted: a wall is missing"
   lines[#lines + 1] = "  files     " .. files
-  lines[#lines + 1] = "  calls     " .. (w.calls and "filtered by seccomp" or "not filtered: " .. w.why)
+  lines[#lines + 1] = "  calls     " .. (w.calls and "filtered by seccomp" or "not filtered: " .. w.calls_why)
   lines[#lines + 1] = "  Lua       " .. compiled
 end
 
