@@ -95,7 +95,7 @@ static int gate_take(lua_State *L)
   } names[] = {{'l', "line"}, {'t', "complete"}, {'q', "leave"}, {'i', "stop"}};
   const char *name = "gone";
   gate_frame frame = {.kind = 'i'};
-  while (frame.kind == 'i' && !capl_worker_stopped()) gate_next(&frame); /* 'i': some signal */
+  while (frame.kind == 'i' && !capl_worker_stopped()) gate_next(&frame);
   for (size_t i = 0; i < sizeof names / sizeof *names; i++)
     if (names[i].kind == frame.kind) name = names[i].name;
   lua_pushstring(L, name);
@@ -157,7 +157,7 @@ static int visit_fail(lua_State *L, const char *why)
   return 2;
 }
 
-/* visit_runs() -> list of {pid =, text = JSON} of all runs of this user that have a gate and answer */
+/* visit_runs() -> list of {pid =, text = JSON} of all runs of this user that have a gate; no text: it does not answer */
 static int visit_runs(lua_State *L)
 {
   char path[GATE_PATH], why[GATE_WHY];
@@ -170,11 +170,11 @@ static int visit_runs(lua_State *L)
       int pid = atoi(entry->d_name), fd = pid > 0 ? gate_connect(pid, why) : -1;
       bool told = fd >= 0 && gate_send(fd, '?', "", 0) && gate_receive(fd, &frame) && frame.kind == '?';
       if (fd >= 0) close(fd);
-      if (told) {
+      if (fd >= 0) {
         lua_newtable(L);
         lua_pushinteger(L, pid);
         lua_setfield(L, -2, "pid");
-        lua_pushstring(L, frame.text);
+        lua_pushstring(L, told ? frame.text : NULL);
         lua_setfield(L, -2, "text");
         lua_rawseti(L, -2, ++n);
       }
@@ -194,6 +194,7 @@ static int visit_begin(lua_State *L)
   visited = gate_connect((pid_t)luaL_checkinteger(L, 1), why);
   if (visited < 0) return visit_fail(L, why);
   if (!gate_send(visited, 'h', hello, n)) return visit_fail(L, "it has gone");
+  gate_patience(visited, 0, 0);
   visit_over = false;
   lua_pushboolean(L, 1);
   return 1;

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -111,6 +112,13 @@ bool gate_receive(int fd, gate_frame *frame)
   return true;
 }
 
+void gate_patience(int fd, int receive_ms, int send_ms)
+{
+  struct timeval r = {receive_ms / 1000, receive_ms % 1000 * 1000}, s = {send_ms / 1000, send_ms % 1000 * 1000};
+  setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &r, sizeof r);
+  setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &s, sizeof s);
+}
+
 /* ---- the visitor's side ---------------------------------------------------------------------- */
 
 /* Whoever listens there may only be this user, or root. */
@@ -127,8 +135,10 @@ static int connect_to(const char *path, char why[GATE_WHY])
   memcpy(address.sun_path, path, GATE_PATH);
   int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
   if (fd < 0) return snprintf(why, GATE_WHY, "no socket: %s", capl_errno_text(errno)), -1;
+  gate_patience(fd, GATE_ANSWER_MS, GATE_ANSWER_MS); /* also for connect: a run that is stopped takes nobody from the queue */
   if (connect(fd, (struct sockaddr *)&address, sizeof address) == 0 && is_run_of_ours(fd)) return fd;
   if (errno == ECONNREFUSED) unlink(path); /* left by a process that was killed */
+  else if (errno == EAGAIN) snprintf(why, GATE_WHY, "it does not answer");
   else if (errno != ENOENT) snprintf(why, GATE_WHY, "%s: %s", path, capl_errno_text(errno));
   close(fd);
   return -1;

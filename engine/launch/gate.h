@@ -17,7 +17,7 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-enum { GATE_PATH = 100, GATE_MOST = 1 << 20, GATE_WHY = 200 };
+enum { GATE_PATH = 100, GATE_MOST = 1 << 20, GATE_WHY = 200, GATE_ANSWER_MS = 1000 };
 
 typedef struct {
   char kind;
@@ -36,7 +36,9 @@ void gate_remove(pid_t pid);
 bool gate_send(int fd, char kind, const char *text, size_t length);
 /* Takes a frame that has begun to arrive. false: the other side is gone, or speaks otherwise. */
 bool gate_receive(int fd, gate_frame *frame);
-/* Connects to the gate of a process of this user. -> descriptor, or -1 and why. */
+/* How long receiving and sending may take, each piece of it; 0: for ever. */
+void gate_patience(int fd, int receive_ms, int send_ms);
+/* Connects to the gate of a process of this user, with GATE_ANSWER_MS of patience. -> descriptor, or -1 and why. */
 int gate_connect(pid_t pid, char why[GATE_WHY]);
 
 /* ---- the run's side, of which there is one in a process ---------------------------------------- */
@@ -54,7 +56,7 @@ bool gate_is_wanted(void);
 bool gate_is_hurried(void);
 /* Lets the visitor in. -> its hello, NULL: it has gone again. Borrowed until gate_leave. */
 const char *gate_enter(void);
-/* Waits for the next frame of the visitor; kind 0: it has gone; EINTR of a signal: kind 'i'. */
+/* Waits for the next frame of the visitor; kind 0: it has gone; 'i': look for signals, and ask again. */
 void gate_next(gate_frame *frame);
 bool gate_answer(char kind, const char *text, size_t length);
 /* What the process prints goes to the visitor until the next call; false: it cannot. The line in between may be stopped. */

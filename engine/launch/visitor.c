@@ -89,15 +89,16 @@ static void tell_who(int fd)
   close(fd);
 }
 
-/* Somebody has come. A first frame that does not arrive soon is none: nobody may keep the gate. */
+enum { FRAME_MS = 1000, FRAME_MS_INSIDE = 200 }; /* to wait for a frame; while somebody is inside, who may want to stop a line */
+
+/* Somebody has come. A frame that does not arrive soon, or not whole, is none: nobody may keep the gate. What the run says may
+** take as long as the visitor likes. */
 static void welcome(void)
 {
   gate_frame frame;
-  struct timeval soon = {.tv_sec = 2}, never = {0};
   int fd = accept4(gate.listener, NULL, NULL, SOCK_CLOEXEC);
   if (fd < 0) return;
-  setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &soon, sizeof soon);
-  setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &soon, sizeof soon);
+  gate_patience(fd, gate.fd >= 0 ? FRAME_MS_INSIDE : FRAME_MS, FRAME_MS);
   if (!is_same_user(fd) || !gate_receive(fd, &frame)) return (void)close(fd);
   if (frame.kind != 'h') {
     if (frame.kind == '?') tell_who(fd);
@@ -105,15 +106,14 @@ static void welcome(void)
     return forget(&frame);
   }
   if (gate.fd >= 0) return forget(&frame), refuse(fd, "somebody is attached to this run already");
-  setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &never, sizeof never);
-  setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &never, sizeof never);
+  gate_patience(fd, FRAME_MS, 0);
   pthread_mutex_lock(&gate.lock);
   gate.fd = fd;
   gate.hello = frame;
   gate.gone = gate.full = gate.left = gate.inside = false;
   atomic_store(&gate.hurried, false);
-  pthread_mutex_unlock(&gate.lock);
   atomic_store(&gate.wanted, true);
+  pthread_mutex_unlock(&gate.lock);
 }
 
 /* A frame of the visitor, or its end. */
@@ -218,6 +218,8 @@ const char *gate_enter(void)
   return there ? gate.hello.text : NULL;
 }
 
+enum { LOOK_MS = 500 }; /* a signal may come between the caller's look for one and poll, which then does not end by it */
+
 void gate_next(gate_frame *frame)
 {
   *frame = (gate_frame){0};
@@ -228,7 +230,7 @@ void gate_next(gate_frame *frame)
     pthread_mutex_unlock(&gate.lock);
     if (full || gone) return;
     struct pollfd p = {.fd = gate.arrived, .events = POLLIN};
-    if (poll(&p, 1, -1) < 0 && errno == EINTR) return (void)(frame->kind = 'i');
+    if (poll(&p, 1, LOOK_MS) <= 0) return (void)(frame->kind = 'i');
     hush(gate.arrived);
   }
 }
@@ -241,8 +243,8 @@ void gate_leave(const char *why)
   pthread_mutex_lock(&gate.lock);
   gate.left = true;
   gate.inside = false;
+  atomic_store(&gate.wanted, false); /* under lock: the next visitor may be there as soon as this one is off */
   pthread_mutex_unlock(&gate.lock);
-  atomic_store(&gate.wanted, false);
   ring(gate.changed);
 }
 

@@ -4,6 +4,7 @@ SPDX-License-Identifier: Apache-2.0
 """
 import os
 import signal
+import socket
 import subprocess
 import time
 
@@ -139,6 +140,7 @@ def terminal():
     check(status == 0 and "0.25\n0\n" in out and "the run goes on" in out, "a visitor that dies lets the run go on", out + err)
     status, out, err = capl("attach", env=ENV)
     check(status == 0 and folder in out and "loop.lua" in out, "capl attach lists the runs", out + err)
+    manners(folder)
     run.send_signal(signal.SIGINT)
     out = finish(run, 130)
     check(os.listdir("capl") == [], "no socket is left", str(os.listdir("capl")))
@@ -146,7 +148,26 @@ def terminal():
         status, out, err = say(word, "")
         check(status == 1 and why in err and len(err.splitlines()) < 4, f"capl attach {word} says why not", out + err)
     status, out, err = capl("attach", env=ENV)
-    check(status == 0 and folder not in out, "and the list is without it", out + err)
+    check(status == 0 and f" {folder} " not in out, "and the list is without it", out + err)
+
+
+def manners(folder):
+    """Half a frame does not keep the gate, nor does a run that is stopped keep who asks."""
+    name = os.listdir("capl")[0]
+    with socket.socket(socket.AF_UNIX) as rude:
+        rude.connect("capl/" + name)
+        rude.sendall(b"\2\0\0\0h{}")
+        rude.recv(1)
+        rude.sendall(b"\7\0\0\0lpri")
+        status, out, err = say(folder, "")
+        end = time.monotonic() + 10
+        while status != 0 and time.monotonic() < end:
+            status, out, err = say(folder, "")
+        check(status == 0, "who ends in the middle of a frame is let go", out + err)
+    os.kill(int(name.split(".")[0]), signal.SIGSTOP)
+    status, out, err = capl("attach", env=ENV)
+    os.kill(int(name.split(".")[0]), signal.SIGCONT)
+    check(status == 0 and "does not answer" in out, "a run that is stopped is listed as one", out + err)
 
 
 def limits():

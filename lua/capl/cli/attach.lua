@@ -20,9 +20,9 @@ local function fail(message, hint) core.error{code = "value", message = message,
 local function all()
   local out = {}
   for _, entry in ipairs(sys.visit_runs()) do
-    local fine, told = pcall(core.json_decode, entry.text)
+    local fine, told = pcall(core.json_decode, entry.text or "{}")
     told = fine and type(told) == "table" and told or {}
-    told.pid = entry.pid
+    told.pid, told.silent = entry.pid, entry.text == nil
     out[#out + 1] = told
   end
   table.sort(out, function(a, b) return a.pid < b.pid end)
@@ -49,6 +49,7 @@ local function list()
   for i, told in ipairs(runs) do
     local started = type(told.started) == "string" and told.started:gsub("T", " "):gsub("Z$", "") or nil
     local place = told.folder and place_of(told) or "before its first step"
+    if told.silent then place = "does not answer: kill -CONT, if it is stopped" end
     rows[i + 1] = {("%d"):format(told.pid), place, text_of(told.recipe), text_of(started)}
   end
   for _, line in ipairs(screen.lines(rows, 4, {[1] = true})) do sys.out(line .. "\n") end
