@@ -134,7 +134,7 @@ static void give_own_figures(void)
   for (size_t i = 0; i < sizeof files / sizeof *files; i++) capl_policy_grant(files[i], CAPL_MAY_READ | CAPL_MAY_QUIETLY);
 }
 
-/* confine() -> the wall as a table, nil where the job is trusted. Compiled code only stands behind a whole wall: its compiler
+/* confine(): raises the walls, unless the job is trusted. Compiled code only stands behind a whole wall: its compiler
 ** is where a recipe would break out of Lua. */
 static int sys_confine(lua_State *L)
 {

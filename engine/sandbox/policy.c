@@ -63,7 +63,8 @@ capl_status capl_policy_wrote(uint64_t bytes)
   if (!policy.closed) return CAPL_OK;
   atomic_fetch_add_explicit(&written, bytes, memory_order_relaxed);
   if (!capl_policy_output_over()) return CAPL_OK;
-  CAPL_FAIL(CAPL_EIO, "the recipe has printed and written more than %.3g MB", (double)policy.limits.output_bytes / 1e6);
+  double limit = (double)policy.limits.output_bytes;
+  CAPL_FAIL(CAPL_EIO, "the recipe has printed and written more than %.3g %s", limit / (limit >= 1e9 ? 1e9 : 1e6), limit >= 1e9 ? "GB" : "MB");
   capl_error_hint("--- needs: output=SIZE in the recipe's header asks for more");
   return CAPL_EIO;
 }
@@ -75,7 +76,7 @@ void capl_policy_each(void (*f)(void *user, const char *path, int rights), void 
 
 /* ---- checking -------------------------------------------------------------------------------- */
 
-static bool is_below(const char *path, const char *folder)
+bool capl_policy_is_below(const char *path, const char *folder)
 {
   size_t n = strlen(folder);
   if (strcmp(folder, "/") == 0) return true;
@@ -86,7 +87,7 @@ static int rights_to(const char *real)
 {
   int rights = 0;
   for (int i = 0; i < policy.count; i++)
-    if (is_below(real, policy.grants[i].path)) rights |= policy.grants[i].rights;
+    if (capl_policy_is_below(real, policy.grants[i].path)) rights |= policy.grants[i].rights;
   return rights;
 }
 

@@ -63,6 +63,9 @@ CAPL_API bool capl_policy_would_allow(const char *real, int rights);
 /* Calls f with every grant, for the system's wall and for tests. */
 CAPL_API void capl_policy_each(void (*f)(void *user, const char *path, int rights), void *user);
 
+/* Whether a resolved path is a folder, or lies in it. */
+CAPL_API bool capl_policy_is_below(const char *path, const char *folder);
+
 /* Where path leads: absolute, without links, "." and ".."; what does not exist is kept as it is said.
 ** EVALUE: too long; EIO: more links than anybody follows. to: CAPL_POLICY_PATH bytes. */
 CAPL_API capl_status capl_policy_resolve(const char *path, char *to);

@@ -187,6 +187,18 @@ static void so_many_grants_that_not_all_can_be_shown_are_counted(void **state)
   _exit(0);
 }
 
+static void who_writes_too_much_is_told_how_much_that_is(void **state)
+{
+  (void)state;
+  IN_A_CHILD
+  capl_policy_set_limits(&(capl_limits){.output_bytes = 20000000000u});
+  CHECK(capl_policy_wrote(30000000000u) == CAPL_OK); /* the policy is open */
+  capl_policy_close();
+  CHECK(capl_policy_wrote(20000000000u) == CAPL_OK && capl_policy_wrote(1) == CAPL_EIO);
+  CHECK(strcmp(capl_error_last()->message, "the recipe has printed and written more than 20 GB") == 0);
+  _exit(0);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -198,6 +210,7 @@ int main(void)
     cmocka_unit_test(the_whole_system_can_be_granted_by_its_root),
     cmocka_unit_test(a_refusal_names_the_path_what_is_allowed_and_the_way_out),
     cmocka_unit_test(so_many_grants_that_not_all_can_be_shown_are_counted),
+    cmocka_unit_test(who_writes_too_much_is_told_how_much_that_is),
   };
   return cmocka_run_group_tests(tests, make_place, remove_place);
 }
