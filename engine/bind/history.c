@@ -15,32 +15,22 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/places.h"
+
 enum { ENTRIES = 5000, SPARE = 1000, MOST_BYTES = 16 << 20, LONGEST_PATH = 4096 };
 static const char head[] = "_HiStOrY_V2_\n";
 
 /* ---- the path -------------------------------------------------------------------------------- */
 
-static bool make_folders(char *path)
-{
-  for (char *p = path + 1; *p; p++) {
-    if (*p != '/') continue;
-    *p = '\0';
-    mkdir(path, 0700);
-    *p = '/';
-  }
-  return mkdir(path, 0700) == 0 || errno == EEXIST;
-}
-
 /* NULL = nowhere */
 static char *default_path(void)
 {
-  const char *own = getenv("CAPL_HISTORY"), *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
-  char folder[LONGEST_PATH] = "", *path = NULL;
+  const char *own = getenv("CAPL_HISTORY");
+  char path[LONGEST_PATH];
   if (own) return *own ? strdup(own) : NULL;
-  if (state && *state) snprintf(folder, sizeof folder, "%s/capl", state);
-  else if (home && *home) snprintf(folder, sizeof folder, "%s/.local/state/capl", home);
-  if (!*folder || !make_folders(folder) || asprintf(&path, "%s/history", folder) < 0) return NULL;
-  return path;
+  if (!capl_place("XDG_STATE_HOME", ".local/state", "history", path, sizeof path)) return NULL;
+  capl_place_make_above(path);
+  return strdup(path);
 }
 
 /* ---- entries as lines ------------------------------------------------------------------------ */

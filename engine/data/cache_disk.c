@@ -19,6 +19,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/places.h"
 #include "base/text.h"
 #include "data/cache.h"
 #include "data/mix.h"
@@ -197,25 +198,10 @@ static bool refuse(const char *path, const char *what, int error, char *why, siz
   return false;
 }
 
-/* Makes the folders of path, which exist as a rule. */
-static void make_folders(const char *path)
-{
-  char part[PATH_ROOM];
-  for (const char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
-    snprintf(part, sizeof part, "%.*s", (int)(slash - path), path);
-    mkdir(part, 0700);
-  }
-}
-
-/* The folder; a relative $XDG_CACHE_HOME is no place, says its specification. */
 static bool folder_of(const char *dir, char *path, char *why, size_t room)
 {
-  const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-  int n = -1;
-  if (dir) n = snprintf(path, PATH_ROOM, "%s", dir);
-  else if (cache && *cache == '/') n = snprintf(path, PATH_ROOM, "%s/capl/data", cache);
-  else if (home && *home == '/') n = snprintf(path, PATH_ROOM, "%s/.cache/capl/data", home);
-  if (n > 0 && n < PATH_ROOM - 64) return true;
+  enum { ROOM = PATH_ROOM - 64 }; /* the file's name follows */
+  if (dir ? snprintf(path, ROOM, "%s", dir) < ROOM : capl_place("XDG_CACHE_HOME", ".cache", "data", path, ROOM)) return true;
   snprintf(why, room, "neither cache_dir, $XDG_CACHE_HOME nor $HOME names a folder for it");
   return false;
 }
@@ -277,7 +263,7 @@ static bool make_new(disk_cache *c, char *why, size_t room)
   char temporary[PATH_ROOM + 32];
   bool named;
   snprintf(temporary, sizeof temporary, "%s.XXXXXX", c->path);
-  make_folders(c->path);
+  capl_place_make_above(c->path);
   c->fd = open_temporary(temporary, &named);
   if (c->fd < 0) return refuse(c->path, "cannot be made", errno, why, room);
   int error = make_whole(c);

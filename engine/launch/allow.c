@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/places.h"
 #include "base/text.h"
 #include "grants.h"
 #include "supervise.h"
@@ -24,10 +25,7 @@ enum { NEEDS = 2048, FILE_NAME = 4096, MOST = 1 << 18 };
 
 static bool state_file(char *path)
 {
-  const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
-  bool named = state && *state == '/';
-  if (!named && !(home && *home == '/')) return false;
-  return snprintf(path, FILE_NAME - 32, "%s%s/capl/allowed", named ? state : home, named ? "" : "/.local/state") < FILE_NAME - 32;
+  return capl_place("XDG_STATE_HOME", ".local/state", "allowed", path, FILE_NAME - 32);
 }
 
 /* The kept lines; freed by the caller. Of a file that is somebody else's nothing is believed. */
@@ -66,15 +64,6 @@ static bool was_allowed(const capl_job *job, const char *needs)
   return found;
 }
 
-static void make_folder_of(char *path)
-{
-  for (char *slash = path; (slash = strchr(slash + 1, '/'));) {
-    *slash = '\0';
-    mkdir(path, 0700);
-    *slash = '/';
-  }
-}
-
 /* Whole or not at all. */
 static bool write_kept(const char *path, const char *text, const char *line)
 {
@@ -95,7 +84,7 @@ static void keep(const capl_job *job, const char *needs)
 {
   char path[FILE_NAME], line[NEEDS + 80];
   if (!state_file(path)) return;
-  make_folder_of(path);
+  capl_place_make_above(path);
   make_line(line, job, needs);
   char *text = read_kept(path);
   if (!is_kept(text, line) && !write_kept(path, text, line))

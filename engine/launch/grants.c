@@ -18,6 +18,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/places.h"
 #include "base/text.h"
 #include "sandbox/policy.h"
 
@@ -35,20 +36,14 @@ static bool is_folder(const char *path)
   return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
-static bool is_within(const char *path, const char *folder)
-{
-  size_t n = strlen(folder);
-  return strcmp(folder, "/") == 0 || (strncmp(path, folder, n) == 0 && (path[n] == '/' || !path[n]));
-}
-
 /* Whether a resolved folder has the home of the user, or what everybody has put down for a while. */
 static bool is_too_wide(const char *real)
 {
   char other[CAPL_POLICY_PATH];
   const char *home = getenv("HOME"), *shared[] = {"/tmp", "/var/tmp", "/dev/shm"};
-  if (home && *home && capl_policy_resolve(home, other) == CAPL_OK && is_within(other, real)) return true;
+  if (home && *home && capl_policy_resolve(home, other) == CAPL_OK && capl_policy_is_below(other, real)) return true;
   for (size_t i = 0; i < sizeof shared / sizeof *shared; i++)
-    if (is_within(shared[i], real)) return true;
+    if (capl_policy_is_below(shared[i], real)) return true;
   return false;
 }
 
@@ -68,17 +63,6 @@ static const char *expanded(const char *path, char *room)
   if (strncmp(path, "~/", 2) != 0 || !home) return path;
   snprintf(room, CAPL_POLICY_PATH, "%s%s", home, path + 1);
   return room;
-}
-
-/* Makes a folder and those above it, for this user alone. */
-static void make_folders(char *path)
-{
-  for (char *slash = path; (slash = strchr(slash + 1, '/'));) {
-    *slash = '\0';
-    mkdir(path, 0700);
-    *slash = '/';
-  }
-  mkdir(path, 0700);
 }
 
 /* ---- what it gets unasked ---------------------------------------------------------------------- */
@@ -163,16 +147,14 @@ static capl_status give_runs(const capl_job *job)
 ** stays the same recipe while it is written. */
 static capl_status give_cache(const char *recipe)
 {
-  char real[CAPL_POLICY_PATH], path[2 * CAPL_POLICY_PATH];
-  const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+  char real[CAPL_POLICY_PATH], name[32], path[CAPL_POLICY_PATH];
   uint64_t hash = 14695981039346656037u;
   CAPL_TRY(capl_policy_resolve(recipe, real));
   for (const char *p = real; *p; p++) hash = (hash ^ (unsigned char)*p) * 1099511628211u;
-  bool named = cache && *cache == '/';
-  if (!named && !(home && *home == '/')) return CAPL_OK;
-  snprintf(path, sizeof path, "%s%s/capl/recipes/%016" PRIx64, named ? cache : home, named ? "" : "/.cache", hash);
-  if (strlen(path) >= CAPL_POLICY_PATH) return CAPL_OK;
-  make_folders(path);
+  snprintf(name, sizeof name, "recipes/%016" PRIx64, hash);
+  if (!capl_place("XDG_CACHE_HOME", ".cache", name, path, sizeof path)) return CAPL_OK;
+  capl_place_make_above(path);
+  mkdir(path, 0700);
   strcpy(own_cache, path);
   setenv("CAPL_RECIPE_CACHE", path, 1);
   return capl_policy_grant(path, READ_WRITE | CAPL_MAY_QUIETLY);

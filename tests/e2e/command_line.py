@@ -84,6 +84,7 @@ def manual():
     sections = [line[4:] for line in lines if line.startswith(".SH ")]
     wanted = ["NAME", "SYNOPSIS", "DESCRIPTION", "OPTIONS", "COMMANDS", "EXIT STATUS", "ENVIRONMENT", "FILES"]
     check(sections == wanted, "the sections of a manual page, in their order", str(sections))
+    check("STATE_HOME/capl\nthe history of the prompt" in roff, "it says where the prompt keeps its history", roff[-900:])
     known = {".TH", ".SH", ".SS", ".B", ".I", ".br", ".PP", ".TP", ".RS", ".RE", ".EX", ".EE", '.\\"'}
     odd = [line for line in lines if line[:1] == "." and line.split()[0] not in known]
     check(not odd and not [line for line in lines if line.startswith("'")], "no line is taken for a request by mistake", str(odd))

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/places.h"
 #include "base/text.h"
 
 enum { PATH_LEN = 4096, HEAD_LEN = 64, ENTRY_MAX = 64 << 20 };
@@ -35,36 +36,14 @@ static const uint64_t CHECKSUM_START = 0xCBF29CE484222325u;
 
 /* ---- places -------------------------------------------------------------------------------------------- */
 
-/* The folder; false where the environment names none. A relative $XDG_CACHE_HOME is no place, says its specification. */
-static bool folder_of(char *path)
-{
-  const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-  int n = -1;
-  if (cache && *cache == '/') n = snprintf(path, PATH_LEN, "%s/capl", cache);
-  else if (home && *home == '/') n = snprintf(path, PATH_LEN, "%s/.cache/capl", home);
-  return n > 0 && n < PATH_LEN - HEAD_LEN;
-}
-
 static bool path_of(const char *kind, const char *scope, const char *key, char *path)
 {
-  if (!folder_of(path)) return false;
+  if (!capl_place("XDG_CACHE_HOME", ".cache", "", path, PATH_LEN - HEAD_LEN)) return false;
   uint64_t name = checksum(CHECKSUM_START, scope, strlen(scope) + 1);
   name = checksum(name, key, strlen(key));
   size_t used = strlen(path);
   int n = snprintf(path + used, PATH_LEN - used, "/%s-%016" PRIx64, kind, name);
   return n > 0 && (size_t)n < PATH_LEN - used;
-}
-
-/* Makes the folders of path, which exist as a rule. */
-static void make_folders(const char *path)
-{
-  char part[PATH_LEN];
-  for (const char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
-    size_t len = (size_t)(slash - path);
-    memcpy(part, path, len);
-    part[len] = '\0';
-    mkdir(part, 0700);
-  }
 }
 
 /* One line about the file at path; its name may hold anything. */
@@ -195,7 +174,7 @@ void plan_cache_write(const char *kind, const char *scope, const char *key, cons
   if (!path_of(kind, scope, key, path)) return;
   if (replace(path, scope, key, value, len)) return;
   if (errno == ENOENT) {
-    make_folders(path);
+    capl_place_make_above(path);
     if (replace(path, scope, key, value, len)) return;
   }
   if (told) return;

@@ -1,0 +1,21 @@
+/* places.h -- the user's folders for what programs keep: caches, histories, answers.
+** SPDX-License-Identifier: Apache-2.0
+*/
+#ifndef CAPL_BASE_PLACES_H
+#define CAPL_BASE_PLACES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "capl/error.h"
+
+/* $variable/capl/name, as of "XDG_CACHE_HOME"; where the variable names no folder, $HOME/otherwise/capl/name, as of ".cache".
+** A relative path is no place, says the XDG specification. name "": the folder of capl itself. -> false: there is no place, or its
+** path has room or more bytes. */
+CAPL_API bool capl_place(const char *variable, const char *otherwise, const char *name, char *path, size_t room);
+
+/* Makes the folders in which path lies, for this user alone; most are there as a rule. What cannot be made is found out by whoever
+** uses it. */
+CAPL_API void capl_place_make_above(const char *path);
+
+#endif
