@@ -173,6 +173,7 @@ static void take_step(watcher *w)
   } else if (w->step < TELLING && w->c->ranks > 1 && !(w->broken && w->c->output == OUTPUT_MPIRUN)) {
     tell_to_end(w);
   } else {
+    if (w->asked && !w->over && w->c->ranks < 2 && !w->c->spoken_for) tell(w, "capl: the worker did not end by itself, and was killed");
     output_mute(w->out);
     signal_all(w, SIGKILL);
     go_to(w, KILLING, 0);
@@ -266,6 +267,8 @@ static void on_signal(watcher *w, const struct signalfd_siginfo *info)
   } else if (w->c->apart || info->ssi_code <= 0) {
     ask(w, n);
   }
+  /* Who asks by these is often not there to ask again: one that does not listen ends like one whose time is over. */
+  if ((n == SIGTERM || n == SIGHUP) && w->c->output != OUTPUT_MPIRUN && w->step < ASKED) go_to(w, ASKED, GRACE);
   if (!w->c->spoken_for && (n == SIGINT || n == SIGTERM)) w->notice = elapsed(w) + 1;
 }
 

@@ -212,6 +212,20 @@ static void signals_are_passed_on(void **state)
   assert_string_equal(t.text, "");
 }
 
+static void one_that_does_not_listen_to_a_signal_is_killed(void **state)
+{
+  (void)state;
+  crew c = ranks(1);
+  c.pace = 50;
+  start(&t, c, deaf);
+  wait_begun(1);
+  double told_at = now();
+  kill(t.pid, SIGTERM);
+  assert_int_equal(end(&t), 128 + SIGTERM);
+  assert_true(now() - told_at < 5);
+  assert_non_null(strstr(t.text, "did not end by itself"));
+}
+
 static void a_rank_that_saves_is_not_disturbed_by_those_that_have_ended(void **state)
 {
   (void)state;
@@ -263,6 +277,7 @@ int main(void)
     cmocka_unit_test(who_does_not_listen_is_killed),
     cmocka_unit_test(none_outlives_a_supervisor_that_is_killed),
     cmocka_unit_test(signals_are_passed_on),
+    cmocka_unit_test(one_that_does_not_listen_to_a_signal_is_killed),
     cmocka_unit_test(a_rank_that_saves_is_not_disturbed_by_those_that_have_ended),
     cmocka_unit_test(time_that_is_over_ends_all),
     cmocka_unit_test(lines_of_ranks_are_whole),
