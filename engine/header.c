@@ -234,7 +234,8 @@ static capl_status read_lines(const char *text, size_t size, reader *r)
     char *line = strndup(text, n);
     if (!line) return CAPL_FAIL(CAPL_ENOMEM, "no memory for a line of %s", r->path);
     bool more = in_header(line, ++r->line);
-    if (more) status = read_line(r, line);
+    if (more && memchr(text, '\0', n)) status = CAPL_FAIL(CAPL_EFORMAT, "%s:%d: there is a zero byte in the header", r->path, r->line);
+    else if (more) status = read_line(r, line);
     free(line);
     if (!more) break;
     text += n, size -= n;

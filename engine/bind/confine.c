@@ -16,6 +16,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "base/thread.h"
 #include "bind/bind.h"
 #include "bind/l_bind.h"
 #include "capl/dist.h"
@@ -35,11 +36,16 @@ static void limit(int what, rlim_t most)
   setrlimit(what, &(struct rlimit){most, most});
 }
 
-/* A core would be written by others, and has everything in it. */
+enum { SPARE_SECONDS = 600 };
+
+/* A core would be written by others, and has everything in it. The supervisor keeps the time; the processors' is kept here, too,
+** for a worker whose supervisor was killed and that does not listen any more. */
 static void set_limits(void)
 {
   uint64_t output = capl_policy_limits()->output_bytes;
+  double seconds = capl_policy_limits()->seconds;
   limit(RLIMIT_CORE, 0);
+  if (seconds > 0) limit(RLIMIT_CPU, (rlim_t)(SPARE_SECONDS + 2 * seconds * capl_cpu_count()));
   if (output > 0) limit(RLIMIT_FSIZE, (rlim_t)output);
 }
 
