@@ -30,14 +30,22 @@ int capl_text_char(const char *text)
   return n > 1 && (overlong || outside) ? 0 : n;
 }
 
+/* What turns the direction of a line or breaks it: U+061C, U+200E, U+200F, U+2028..U+202E, U+2066..U+2069. A path shown with one
+** of these reads as another. */
+static bool turns_the_line(const unsigned char *p)
+{
+  if (p[0] == 0xd8) return p[1] == 0x9c;
+  if (p[0] != 0xe2) return false;
+  return p[1] == 0x80 ? p[2] == 0x8e || p[2] == 0x8f || (p[2] >= 0xa8 && p[2] <= 0xae) : p[1] == 0x81 && p[2] >= 0xa6 && p[2] <= 0xa9;
+}
+
 /* 0x00..0x1f, 0x7f, and U+0080..U+009F, which terminals obey too. */
 static bool is_control(const unsigned char *p)
 {
-  return p[0] < 0x20 || p[0] == 0x7f || (p[0] == 0xc2 && p[1] < 0xa0);
+  return p[0] < 0x20 || p[0] == 0x7f || (p[0] == 0xc2 && p[1] < 0xa0) || turns_the_line(p);
 }
 
-/* What the character at p looks like in piece, its length in *n; returns the bytes it takes from p. */
-static int show_char(const char *p, bool lines, char piece[16], size_t *n)
+int capl_text_show_char(const char *p, bool lines, char piece[16], size_t *n)
 {
   int bytes = capl_text_char(p);
   if (bytes > 0 && (!is_control((const unsigned char *)p) || (lines && (*p == '\n' || *p == '\t')))) {
@@ -57,7 +65,7 @@ static size_t shown_length(const char *from, bool lines)
   char piece[16];
   size_t total = 0, n;
   while (*from) {
-    from += show_char(from, lines, piece, &n);
+    from += capl_text_show_char(from, lines, piece, &n);
     total += n;
   }
   return total;
@@ -71,7 +79,7 @@ void capl_text_show(char *to, size_t room, const char *from, bool lines)
   size_t half = fits ? total : (room - sizeof gap) / 2;
   char piece[16];
   while (*from) {
-    from += show_char(from, lines, piece, &n);
+    from += capl_text_show_char(from, lines, piece, &n);
     if (fits || at + n <= half || at >= total - half) {
       memcpy(to, piece, n);
       to += n;

@@ -14,9 +14,12 @@
 /* Bytes of the UTF-8 character at p, 1..4; 0 = no valid one. p: NUL-ended. */
 CAPL_API int capl_text_char(const char *p);
 
-/* Copies from to to: control characters and bytes that are no UTF-8 come out as \x1b, line breaks and tabs as \n and \t
+/* Copies from to to: control characters, those that turn a line's direction, and bytes that are no UTF-8 come out as \x1b, line breaks and tabs as \n and \t
 ** unless lines. What does not fit into room bytes (16 at least) is left out in the middle, where a … stands. */
 CAPL_API void capl_text_show(char *to, size_t room, const char *from, bool lines);
+
+/* The same for one character, also for a zero byte: it comes out in piece, its length in *n -> the bytes it takes from p. */
+CAPL_API int capl_text_show_char(const char *p, bool lines, char piece[16], size_t *n);
 
 /* The system's reason for errno value err, with what to do about it where that is known. Static, or the thread's. */
 CAPL_API const char *capl_errno_text(int err);

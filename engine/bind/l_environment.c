@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "bind/sys.h"
 
 #define LIBRARY "capl.library"
@@ -21,6 +22,7 @@
 static int safe_print(lua_State *L)
 {
   int n = lua_gettop(L);
+  char piece[16];
   capl_sys_bar_clear();
   for (int i = 1; i <= n; i++) {
     size_t len;
@@ -38,13 +40,7 @@ static int safe_print(lua_State *L)
     if (!s) return bind_fail(L, CAPL_EVALUE, "print", NULL, "__tostring must return a string");
     if (i > 1) putchar('\t');
     bind_count_output(len + 1);
-    for (size_t j = 0; j < len; j++) {
-      unsigned char c = (unsigned char)s[j];
-      if ((c < 32 && c != '\n' && c != '\t') || c == 127)
-        printf("\\x%02x", c);
-      else
-        putchar(c);
-    }
+    for (size_t j = 0, shown; j < len; fwrite(piece, 1, shown, stdout)) j += (size_t)capl_text_show_char(s + j, true, piece, &shown);
     lua_pop(L, 1);
   }
   putchar('\n');

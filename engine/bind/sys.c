@@ -110,15 +110,17 @@ static int put_raw(lua_State *L, FILE *file)
   return 0;
 }
 
-/* Names of files and labels may hold commands to a terminal; it gets to see them as \x1b. */
+/* Names of files and labels may hold commands to a terminal; it gets to see them as \x1b, and whoever reads what a recipe has
+** printed elsewhere does, too. */
 static int put(lua_State *L, FILE *file)
 {
   size_t n;
   const char *text = luaL_checklstring(L, 1, &n);
-  if ((isatty(fileno(file)) || bar_columns() > 0) && strlen(text) == n) {
+  if (isatty(fileno(file)) || bar_columns() > 0 || capl_policy_is_closed()) {
     char *shown = lua_newuserdata(L, 4 * n + 16);
-    capl_text_show(shown, 4 * n + 16, text, true);
-    lua_pushstring(L, shown);
+    size_t used = 0, piece;
+    for (size_t at = 0; at < n; used += piece) at += (size_t)capl_text_show_char(text + at, true, shown + used, &piece);
+    lua_pushlstring(L, shown, used);
   } else {
     lua_pushvalue(L, 1);
   }

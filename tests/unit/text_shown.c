@@ -31,6 +31,14 @@ static void control_characters_cannot_reach_the_terminal(void **state)
   assert_string_equal(shown("\xc2\x9b" "31m", false), "\\xc2\\x9b" "31m"); /* the one-character form of ESC [ */
 }
 
+static void a_path_cannot_be_turned_round_to_read_as_another(void **state)
+{
+  (void)state;
+  assert_string_equal(shown("/etc\xe2\x80\xaegpj.", false), "/etc\\xe2\\x80\\xaegpj.");
+  assert_string_equal(shown("\xe2\x81\xa6\xd8\x9c\xe2\x80\xa8", true), "\\xe2\\x81\\xa6\\xd8\\x9c\\xe2\\x80\\xa8");
+  assert_string_equal(shown("\xe2\x80\x93\xd8\xb9\xe2\x80\xa6", false), "\xe2\x80\x93\xd8\xb9\xe2\x80\xa6"); /* a dash, a letter, … */
+}
+
 static void bytes_that_are_no_utf8_are_spelled(void **state)
 {
   (void)state;
@@ -77,6 +85,7 @@ int main(void)
   const struct CMUnitTest tests[] = {
     cmocka_unit_test(names_in_any_script_stay_as_they_are),
     cmocka_unit_test(control_characters_cannot_reach_the_terminal),
+    cmocka_unit_test(a_path_cannot_be_turned_round_to_read_as_another),
     cmocka_unit_test(bytes_that_are_no_utf8_are_spelled),
     cmocka_unit_test(a_long_text_loses_its_middle),
     cmocka_unit_test(a_message_keeps_the_reason_behind_a_long_path),

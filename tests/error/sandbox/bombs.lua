@@ -110,6 +110,10 @@ while true do pcall(function() while true do print(("y"):rep(10000)) end end) en
 -- limits: output
 for i = 1, 1e9 do pcall(train.save, "runs/state", {x = capl.zeros(1e5)}) end
 
+--- many small files, each of which takes room
+-- limits: output
+for i = 1, 1e9 do pcall(train.save, "runs/" .. i, {}) end
+
 --- pictures without end
 -- limits: output
 local image = capl.rand(3, 200, 200):mul(255):to("u8")

@@ -138,7 +138,7 @@ def common_faults(text, status):
         yield "escaped"
     if SECRET in text:
         yield "read the secret"
-    if re.search(r"[\x00-\x08\x0b-\x1f\x7f]", text):
+    if re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", text):
         yield "sent a command to the terminal"
 
 

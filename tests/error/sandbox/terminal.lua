@@ -9,6 +9,7 @@ print("\27]52;c;ZXZpbA==\7") print("\r\27[2K\27[A") print("\8\8\8\127\0")
 print(setmetatable({}, {__tostring = function() return "\27[31m" end}))
 
 --- print of characters of eight bits that are commands
+-- says: \xc2\x9b
 print("\155\51\49m \194\155\51\49m")
 
 --- an error's text
@@ -56,3 +57,12 @@ if p then pcall(function() p(3, "\27[2J") end) pcall(function() p{total = 3, tit
 --- what is final
 pcall(capl.final, {["\27[2J"] = 1})
 pcall(capl.final, "\27[2J", 1)
+
+--- a name of a file that is a command, turns the line or breaks it
+for _, name in ipairs{"\27[2J", "a\nb", "\194\155", "\226\128\174gpj", "\255"} do
+  if pcall(train.save, "runs/" .. name, {a = 1}) then ESCAPED() end
+end
+
+--- print of what turns a line round
+-- says: \xe2\x80\xae
+print("/home/\226\128\174gpj.x")
