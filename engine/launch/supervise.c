@@ -267,8 +267,8 @@ static void on_signal(watcher *w, const struct signalfd_siginfo *info)
   } else if (w->c->apart || info->ssi_code <= 0) {
     ask(w, n);
   }
-  /* Who asks by these is often not there to ask again: one that does not listen ends like one whose time is over. */
-  if ((n == SIGTERM || n == SIGHUP) && w->c->output != OUTPUT_MPIRUN && w->step < ASKED) go_to(w, ASKED, GRACE);
+  /* Who asks by these is often not there to ask again: a step may take a while, but not for ever. */
+  if ((n == SIGTERM || n == SIGHUP) && w->c->output != OUTPUT_MPIRUN && w->step < ASKED) go_to(w, ASKED, ENDS_TOO);
   if (!w->c->spoken_for && (n == SIGINT || n == SIGTERM)) w->notice = elapsed(w) + 1;
 }
 
