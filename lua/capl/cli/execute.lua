@@ -8,13 +8,21 @@ local run = require "run"
 
 local recipe = {}
 
+-- The device that the words name, as the settings will: the last one counts.
+local function named_device(words)
+  local name
+  for _, word in ipairs(words or {}) do
+    local key, value = options.split(word)
+    if key == "device" and type(value) == "string" then name = value end
+  end
+  return name
+end
+
 -- Ranks are joined before the recipe says its first word, on the device that its settings will name.
 local function join_ranks(words)
   if dist.size() == 1 then return end
-  for _, word in ipairs(words or {}) do
-    local key, value = options.split(word)
-    if key == "device" and type(value) == "string" and (core.device()) ~= "meta" then core.device(value) end
-  end
+  local name = named_device(words)
+  if name and (core.device()) ~= "meta" then core.device(name) end
   if dist.join{recipe = run.recipe}.rank > 0 then require("dist.still").begin() end
   require("dist.preflight").listen()
 end
@@ -23,11 +31,7 @@ end
 -- told where the settings are read.
 local function open_driver(words)
   if dist.size() > 1 or core.sys.kind("/dev/nvidiactl") == nil then return end
-  local name
-  for _, word in ipairs(words or {}) do
-    local key, value = options.split(word)
-    if key == "device" and type(value) == "string" then name = value end
-  end
+  local name = named_device(words)
   pcall(function() if (core.device()) ~= "meta" and name and name ~= "auto" then core.device(name) end end)
 end
 

@@ -63,9 +63,7 @@ local function roff_command(out, p)
   out[#out + 1] = ".SS " .. roff(title_of(p))
   for i, usage in ipairs(p.usage) do out[#out + 1] = (i > 1 and ".br\n" or "") .. ".B " .. roff(usage) end
   out[#out + 1] = ".PP\n" .. roff(p.help) .. "."
-  local rows = {}
-  for i, option in ipairs(p.options) do rows[i] = {page.option_name(option), page.option_doc(option)} end
-  roff_pairs(out, rows)
+  roff_pairs(out, page.option_rows(p.options))
   for _, example in ipairs(p.examples) do
     out[#out + 1] = (".PP\n%s:\n.PP\n.RS 4\n.EX\n%s\n.EE\n.RE"):format(roff(example[2]), roff(example[1]))
   end
@@ -105,9 +103,7 @@ local function command_md(out, p)
   out[#out + 1] = ("\n### %s\n"):format(title_of(p))
   for _, usage in ipairs(p.usage) do out[#out + 1] = "    " .. usage end
   out[#out + 1] = "\n" .. cell(p.help) .. ".\n"
-  local rows = {}
-  for i, option in ipairs(p.options) do rows[i] = {page.option_name(option), page.option_doc(option)} end
-  if #rows > 0 then table_of(out, "option", rows) end
+  if #p.options > 0 then table_of(out, "option", page.option_rows(p.options)) end
   for _, example in ipairs(p.examples) do out[#out + 1] = ("\n%s:\n\n    %s"):format(cell(example[2]), example[1]) end
 end
 

@@ -49,6 +49,13 @@ function page.option_doc(option)
   return ("%s (%s)"):format(doc, option.default_doc or tostring(default))
 end
 
+--- Rows {"--out=FILE", meaning} of a command's options.
+function page.option_rows(options)
+  local rows = {}
+  for i, option in ipairs(options) do rows[i] = {page.option_name(option), page.option_doc(option)} end
+  return rows
+end
+
 local function usages(text)
   local out = {}
   for form in text:gsub(" | capl", "\ncapl"):gmatch("[^\n]+") do out[#out + 1] = form end
@@ -85,9 +92,7 @@ end
 local function add_options(lines, p)
   if #p.options == 0 then return end
   heading(lines, "options")
-  local rows = {}
-  for i, option in ipairs(p.options) do rows[i] = {page.option_name(option), page.option_doc(option)} end
-  page.pairs(lines, rows, COLUMN)
+  page.pairs(lines, page.option_rows(p.options), COLUMN)
 end
 
 local function add_recipe(lines, p)
