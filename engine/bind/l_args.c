@@ -5,6 +5,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 
 #include "base/names.h"
@@ -78,6 +79,18 @@ const char *bind_check_path(lua_State *L, int i, int rights)
   bind_check(L, capl_policy_check(path, rights), NULL);
   if (rights & CAPL_MAY_WRITE && capl_policy_is_closed()) check_made(L, i, path);
   if (rights & CAPL_MAY_READ) bind_used_path(L, path);
+  return path;
+}
+
+/* A report that a recipe has written itself would run its script where the user opens it. */
+const char *bind_check_product(lua_State *L, int i)
+{
+  static const char *const obeyed[] = {".html", ".htm", ".xhtml", ".xml", ".svg", ".js", ".lua", ".sh", ".py", ".json", ".jsonl", ".desktop"};
+  const char *path = bind_check_path(L, i, CAPL_MAY_WRITE);
+  size_t n = strlen(path);
+  for (size_t k = 0; capl_policy_is_closed() && k < sizeof obeyed / sizeof *obeyed; k++)
+    if (n >= strlen(obeyed[k]) && strcasecmp(path + n - strlen(obeyed[k]), obeyed[k]) == 0)
+      bind_arg_error(L, i, "a recipe cannot call what it saves %s: others would run it or believe it; such files are capl's own", obeyed[k]);
   return path;
 }
 

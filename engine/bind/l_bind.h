@@ -91,6 +91,7 @@ const char *bind_check_string(lua_State *L, int i);
 /* A string that is the path of a file or folder: every path that Lua hands over comes through here, and may be used for
 ** rights (CAPL_MAY_READ, CAPL_MAY_WRITE) by the policy of the sandbox, or raises what is allowed. */
 const char *bind_check_path(lua_State *L, int i, int rights);
+const char *bind_check_product(lua_State *L, int i); /* the same for a file that the recipe fills itself */
 void bind_check_table(lua_State *L, int i);
 bool bind_is_callable(lua_State *L, int i); /* functions, and tables like modules */
 void bind_check_function(lua_State *L, int i);

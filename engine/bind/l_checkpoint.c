@@ -10,7 +10,7 @@
 /* checkpoint_save(path, text, {name = tensor}) */
 static int core_checkpoint_save(lua_State *L)
 {
-  const char *path = bind_check_path(L, 1, CAPL_MAY_WRITE), *tree = bind_check_string(L, 2);
+  const char *path = bind_check_product(L, 1), *tree = bind_check_string(L, 2);
   int n;
   capl_named_tensor *list = bind_check_named(L, 3, &n);
   bind_check(L, checkpoint_save(path, tree, list, n), NULL);

@@ -207,7 +207,7 @@ static int data_png_read(lua_State *L)
 /* data.png_write(path, image): image (C,H,W) or (1,C,H,W), u8 levels 0..255, C 1 or 3 */
 static int data_png_write(lua_State *L)
 {
-  const char *path = bind_check_path(L, 1, CAPL_MAY_WRITE);
+  const char *path = bind_check_product(L, 1);
   capl_tensor *t = bind_on_host(L, 2);
   int lead = t->ndim - 3;
   if (t->dtype != CAPL_U8 || lead < 0 || lead > 1 || (lead == 1 && t->size[0] != 1)) {

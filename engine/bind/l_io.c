@@ -50,7 +50,7 @@ void bind_push_named(lua_State *L, capl_named_tensor *list, int n)
 /* safetensors_save(path, {name = tensor}) */
 static int core_safetensors_save(lua_State *L)
 {
-  const char *path = bind_check_path(L, 1, CAPL_MAY_WRITE);
+  const char *path = bind_check_product(L, 1);
   int n;
   capl_named_tensor *list = bind_check_named(L, 2, &n);
   bind_check(L, capl_safetensors_save(path, list, n), NULL);

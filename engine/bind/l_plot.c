@@ -457,7 +457,7 @@ static capl_status write_picture(const char *path, capl_status status, report_pi
 /* What all begin with: (path, table) -> the path; a table at 3 keeps alive what is read. */
 static const char *begin(lua_State *L, const char *name, const report_drawing **drawing)
 {
-  const char *path = bind_check_path(L, 1, CAPL_MAY_WRITE);
+  const char *path = bind_check_product(L, 1);
   bind_check_table(L, 2);
   lua_settop(L, 2);
   lua_newtable(L);

@@ -237,3 +237,10 @@ end
 
 --- a pipe in the folder does not hold anybody up
 if pcall(data.read_csv, INSIDE .. "/pipe.lua") or pcall(data.image_read, INSIDE .. "/pipe.lua") then ESCAPED() end
+
+--- a report with a script in it
+for _, name in ipairs{"runs/report.html", "runs/settings.JSON", "runs/x.svg"} do
+  if pcall(train.save, name, {a = "<script>alert(1)</script>"}) then ESCAPED() end
+  if pcall(capl.io.save, name, {["<script>"] = capl.zeros(1)}) then ESCAPED() end
+  if pcall(data.png_write, name, capl.zeros({3, 20, 60}, {dtype = "u8"})) then ESCAPED() end
+end
