@@ -94,10 +94,15 @@ static void push_message(lua_State *L, const call *c, const char *const *names, 
     lua_pushfstring(L, "call it with a colon: x:%s(…)", function);
     return;
   }
-  if (i >= self)
+  if (i >= self) {
     lua_pushfstring(L, "bad argument #%d to '%s' (%s cannot be a %s)", i + 1 - self, function, names[i], bind_typename(L, first + i));
-  else
+    if (i == 0 && lua_isnil(L, first) && strcmp(names[0], "x") == 0) {
+      lua_pushfstring(L, "call it with a colon: x:%s(…)", function);
+      return;
+    }
+  } else {
     push_given(L, function, first, n, self);
+  }
   lua_pushnil(L);
 }
 

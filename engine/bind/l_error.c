@@ -303,12 +303,39 @@ static void push_near_field(lua_State *L, const char *wanted)
   lua_pop(L, 1);
 }
 
+/* What other programs have by these names, and what there is instead. */
+static const char *there_is_instead(const char *name)
+{
+  static const struct { const char *name, *instead; } known[] = {
+    {"io", "there is no io: data.folder and data.list read images, capl.io tensors and models; print and train.Log write"},
+    {"os", "there is no os: capl.clock() counts seconds, capl.params takes what the command line says"},
+    {"torch", "what torch has is in capl, nn and optim: capl.randn, nn.Linear, optim.Adam; docs/from-pytorch.md"},
+    {"np", "what numpy has is in capl: capl.zeros, x:mean()"},
+    {"dofile", "require \"name\" runs name.lua from beside the recipe"},
+    {"loadfile", "require \"name\" runs name.lua from beside the recipe"},
+    {"package", "require \"name\" runs name.lua from beside the recipe, and no other place is looked in"},
+    {"jit", "recipes have no jit: docs/sandbox.md"},
+    {"ffi", "recipes have no ffi: docs/sandbox.md"},
+    {"debug", "recipes have no debug: errors show their stack; docs/sandbox.md"},
+    {"len", "#x is the length of a list or a text, x:size(1) of a tensor"},
+    {"range", "for i = 1, n do … end; capl.arange(n) is a tensor"},
+  };
+  for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+    if (strcmp(known[i].name, name) == 0) return known[i].instead;
+  return NULL;
+}
+
 /* Sets the hint of the error table on top when text complains of a global or field that does not exist. */
 static void hint_near_name(lua_State *L, const char *text)
 {
   char kind[8], name[64];
   const char *at = strstr(text, "attempt to ");
   if (!at || sscanf(at, "attempt to %*[a-z] %7[a-z] '%63[^']' (a nil value)", kind, name) != 2) return;
+  const char *instead = strcmp(kind, "global") == 0 ? there_is_instead(name) : NULL;
+  if (instead) {
+    set_text(L, "hint", instead);
+    return;
+  }
   if (strcmp(kind, "global") == 0) {
     capl_suggestion s = {.wanted = name};
     capl_bind_environment(L);

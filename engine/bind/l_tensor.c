@@ -133,6 +133,9 @@ enum { N_PROPERTIES = sizeof properties / sizeof *properties };
 
 static int unknown_member(lua_State *L, const char *name, int methods)
 {
+  const char *hint = strcmp(name, "cuda") == 0 || strcmp(name, "cpu") == 0 ? "x:to(\"cuda\"), x:to(\"cpu\")"
+                   : strcmp(name, "numpy") == 0                           ? "x:tolist() gives Lua's tables"
+                                                                          : NULL;
   capl_suggestion s = {.wanted = name};
   for (int i = 0; i < N_PROPERTIES; i++) capl_suggest(&s, properties[i].name);
   lua_pushnil(L);
@@ -140,9 +143,9 @@ static int unknown_member(lua_State *L, const char *name, int methods)
     if (lua_type(L, -2) == LUA_TSTRING) capl_suggest(&s, lua_tostring(L, -2));
     lua_pop(L, 1);
   }
-  if (s.nearest)
+  if (s.nearest && !hint)
     return bind_fail(L, CAPL_EVALUE, NULL, NULL, "a tensor has no '%s'; did you mean '%s'?", name, s.nearest);
-  return bind_fail(L, CAPL_EVALUE, NULL, NULL, "a tensor has no '%s'", name);
+  return bind_fail(L, CAPL_EVALUE, NULL, hint, "a tensor has no '%s'", name);
 }
 
 /* x.name: a method, else a property; x[i]: row i. Upvalue 1: the methods. */

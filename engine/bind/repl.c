@@ -1,6 +1,6 @@
 /* repl.c -- the prompt: lines from libedit or a pipe, meaning from lua/capl/repl.
 **
-** lua/capl/repl answers three questions: compile(text, line) -> "more" or a function, line: the number of the text's first line
+** lua/capl/repl answers three questions: compile(text, line) -> "more", "leave" or a function, line: the number of the text's first line
 ** in what is piped, 0 on a terminal; run(function) prints what it returns; complete(text) -> text to insert, list to show,
 ** text: all of the statement up to the cursor.
 ** SPDX-License-Identifier: Apache-2.0
@@ -31,6 +31,7 @@ typedef struct {
   char *text; /* what was typed since the last complete piece */
   int line;   /* of a pipe: the number of its first line; 0 on a terminal */
   int errors;
+  bool left; /* by a line that says so: exit, quit */
 } repl;
 
 static repl *current; /* the one prompt of this process, for the callbacks of libedit */
@@ -38,7 +39,10 @@ static repl *current; /* the one prompt of this process, for the callbacks of li
 static void show_error(repl *r)
 {
   fflush(stdout);
-  fprintf(stderr, "%s\n", capl_bind_error_text(r->L, -1, r->o.verbose));
+  const char *text = capl_bind_error_text(r->L, -1, r->o.verbose);
+  bool one_line = r->line == 0 && r->text && strchr(r->text, '\n') == r->text + strlen(r->text) - 1;
+  if (one_line && strncmp(text, "prompt:1: ", 10) == 0) text += 10; /* it stands right above */
+  fprintf(stderr, "%s\n", text);
   r->errors++;
 }
 
@@ -69,12 +73,12 @@ static bool take_line(repl *r, const char *line)
     show_error(r);
     return true;
   }
-  if (lua_type(r->L, -1) == LUA_TSTRING) return false; /* "more" */
+  if (lua_type(r->L, -1) == LUA_TSTRING) return r->left = strcmp(lua_tostring(r->L, -1), "leave") == 0;
   if (lua_isfunction(r->L, -1)) run_piece(r);
   return true;
 }
 
-static bool is_over(const repl *r) { return r->o.over && *r->o.over; }
+static bool is_over(const repl *r) { return r->left || (r->o.over && *r->o.over); }
 
 /* ---- piped ----------------------------------------------------------------------------------- */
 

@@ -117,8 +117,8 @@ static capl_status refuse(const char *path, const char *real, int wanted)
   CAPL_FAIL(CAPL_EIO, "this recipe may not %s %.300s%s%.300s%s", writes ? "write" : "read", path, leads ? " (that is " : "",
             leads ? real : "", leads ? ")" : "");
   capl_error_context("it may %s: %s", writes ? "write" : "read", allowed);
-  if (writes) capl_error_hint("write into the run's folder; --out=FILE on the command line names another place where a command "
-                              "has it; --trust before the command runs your own recipe without the sandbox");
+  if (writes) capl_error_hint("write into the run's folder, which capl.run_folder() names; --out=FILE on the command line names another "
+                              "place where a command has it; --trust before the command runs your own recipe without the sandbox");
   else capl_error_hint("name the folder on the command line, as in --data=DIR, or in the recipe's header: --- needs: read=FOLDER; "
                        "--trust before the command runs your own recipe without the sandbox");
   return CAPL_EIO;

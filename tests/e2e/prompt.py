@@ -75,6 +75,11 @@ def pipe():
     check(status == 0 and out == "2\n1\n2\n", "piped lines run without a prompt", out + err)
     status, out, err = capl(text="x = 1\nfor i = 1, 2 do\n  x = x + nothing\nend\n")
     check(status == 1 and "stdin:3:" in err and "'nothing' was never set" in err, "an error names the line of the input", out + err)
+    for word in ("exit", "quit()"):
+        status, out, err = capl(text=f"print('on')\n{word}\nprint('no more')\n")
+        check(status == 0 and out == "on\n", f"{word} leaves", out + err)
+    status, out, err = capl(text="\ncapl.ones(3):get(4)\n")
+    check("stdin:2: bad argument #1 to 'get'" in err, "an error in an expression names its line, too", out + err)
     status, out, err = capl(text="error('bad')\nprint('on')\n")
     check(status == 1 and out == "on\n" and "bad" in err, "an error shows in the status", out + err)
     for name, told in (("data.loader", "on_error"), ("data.split", "group"), ("data.series", "horizon"), ("data.tensors", "boxes"),

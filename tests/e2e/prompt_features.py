@@ -93,6 +93,21 @@ def lines(p):
     has(p.ask("s"), "one\ntwo", what="long strings go over lines")
 
 
+def habits(p):
+    """What people type who know other prompts."""
+    for line, wanted in (("import torch", "nothing is imported"), ("1 != 2", "not equal is ~="), ("a += 1", "x = x + 1"),
+                         ("2 ** 3", "x ^ 2"), ("a @ b", "a:matmul(b)"), ("def f(x): return x", "function f(x)"),
+                         ("for i in range(3): print(i)", "for i = 1, 10 do"), ("x[1:2]", "x:narrow("),
+                         ("torch.randn(2)", "capl.randn, nn.Linear"), ("os.time()", "capl.clock()"), ("len(3)", "#x is the length"),
+                         ("capl.ones(2).size()", "call it with a colon: x:size("), ("capl.ones(2):cuda()", 'x:to("cuda")'),
+                         ("?nn.conv2d", "did you mean nn.Conv2d?"), ("?conv", "nn.ConvTranspose2d"), ("help", "TAB")):
+        has(p.ask(line), wanted, what=f"{line}: what it is here")
+    text = p.ask("capl.ones(3):get(4)")
+    check(text.startswith("bad argument #1 to 'get'"), "an expression's error names the call, and no line of its only line", text)
+    has(p.ask("exit = 3"), what="exit can be a variable")
+    has(p.ask("exit"), "3", what="and then is one")
+
+
 def tab(p):
     shows(p, "capl.arang\t", "capl.arange(", what="TAB completes fields of the library")
     p.clear()
@@ -282,6 +297,7 @@ def main():
     p = Prompt()
     values(p)
     lines(p)
+    habits(p)
     tab(p)
     keys(p)
     check(p.leave() == 0, "Ctrl-D leaves", "")

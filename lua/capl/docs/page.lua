@@ -89,11 +89,24 @@ local function start()
   return table.concat(lines, "\n")
 end
 
+-- Of names that hold the word, the one that is the word in other letters: nn.conv2d -> nn.Conv2d before capl.op.conv2d.
+local function same_letters(name, word, found)
+  local same
+  for _, other in ipairs(found) do
+    if other:lower() == name:lower() then return other end
+    if #word > 1 and other:match("([%w_]+)$"):lower() == word:lower() then same = same or other end
+  end
+  return same
+end
+
 -- A name that does not exist: the nearest one, or those that contain the word.
 local function unknown(name)
-  local near = docs.near(name)
+  local word = name:match("([%w_]+)$") or name
+  local found = docs.search(word)
+  local same = same_letters(name, word, found)
+  if same then return ("nothing is called '%s'; did you mean %s?"):format(name, same) end
+  local near = (#found == 0 or #word < 3) and docs.near(name)
   if near then return ("nothing is called '%s'; did you mean %s?"):format(name, near) end
-  local found = docs.search(name:match("([%w_]+)$") or name)
   if #found == 0 then return ("nothing is called '%s'; ? alone lists the topics"):format(name) end
   return ("nothing is called '%s'; names that contain it:\n  %s"):format(name, table.concat(found, "\n  ", 1, math.min(#found, 20)))
 end

@@ -28,16 +28,20 @@ local function numbers(values, name)
     if values.ndim ~= 1 then fail(("a tensor with %d dims is no series"):format(values.ndim)) end
     return values:detach():tolist()
   end
-  if type(values) ~= "table" then fail(("%s is a %s, not a list"):format(name, core.typename(values))) end
+  if type(values) ~= "table" then fail(("%s is a %s, not a list"):format(name == "" and "the series" or name, core.typename(values))) end
   local out, last = {}, 0
   for key in next, values do
-    if type(key) ~= "number" or key < 1 or key % 1 ~= 0 or key > 1e7 then fail(("%s has an entry [%s]"):format(name, tostring(key))) end
+    if type(key) ~= "number" or key < 1 or key % 1 ~= 0 or key > 1e7 then
+      fail(("%s has an entry [%s]"):format(name == "" and "the series" or name, tostring(key)))
+    end
     last = math.max(last, key)
   end
   for i = 1, last do
     local value = values[i]
     if core.is_tensor(value) and value:numel() == 1 then value = value:item() end
-    if value ~= nil and type(value) ~= "number" then fail(("%s: value %d is a %s"):format(name, i, core.typename(value))) end
+    if value ~= nil and type(value) ~= "number" then
+      fail(("value %d of %s is a %s"):format(i, name == "" and "the series" or name, core.typename(value)))
+    end
     out[i] = value or 0 / 0
   end
   return out

@@ -33,11 +33,23 @@ local function page(name)
   end
 end
 
+-- Words that mean something by themselves, unless they are variables: help, who; exit, quit and their calls.
+local function word_alone(text)
+  local name, call = text:match("^%s*(%l+)%s*([%(%)]*)%s*;?%s*$")
+  if not name or rawget(core.sys.environment(), name) ~= nil then return nil end
+  if (name == "exit" or name == "quit") and (call == "" or call == "()") then return "leave" end
+  if call ~= "" then return nil end
+  if name == "help" then return page("") end
+  if name == "who" then return require("repl.globals").who.fn end
+end
+
 -- What is no Lua, but meant for the prompt: ?name; and what other prompts have.
 local function command(text)
   local name = text:match("^%s*%?%s*([%w_.:]*)%s*$") or text:match("^%s*([%a_][%w_.:]*)%s*%?%s*$")
   if name then return page(name) end
   if not text:match("%S") then return function() end end
+  local word = word_alone(text)
+  if word then return word end
   if text:match("^%s*%$") then
     core.error{code = "value", message = "there is no shell behind $ here", hint = "Ctrl-Z leaves for the shell, `fg` comes back"}
   end
@@ -51,9 +63,17 @@ local function quietly(fn)
   return function() keep(fn()) end
 end
 
+-- Compiled with a nil before its values, which keeps its last call from being a tail call: errors then name that call and its
+-- line, of which Lua would have forgotten both.
+local function without_first(_, ...) return ... end
+local function as_expression(fn)
+  return function() return without_first(fn()) end
+end
+
 --- What text means.
 -- in   text, line = the number of its first line in what is piped; 0 or nil = on a terminal
--- out  "more" when the statement is unfinished; else a function for run(). Other syntax errors are raised.
+-- out  "more" when the statement is unfinished, "leave" when it asks to leave the prompt; else a function for run(). Other
+--      syntax errors are raised, with what a line of Python would be here.
 function repl.compile(text, line)
   session.begin()
   local meant = command(text)
@@ -62,16 +82,21 @@ function repl.compile(text, line)
   local piped = line and line > 0
   local name, above = piped and "=stdin" or "=prompt", piped and ("\n"):rep(line - 1) or ""
   local silenced, is_quiet = text:gsub(";%s*$", "")
-  local expression, as_value = core.sys.try_load(above .. "return " .. silenced, name, scope.environment())
-  if expression then return is_quiet > 0 and quietly(expression) or expression end
+  local expression, as_value = core.sys.try_load(above .. "return nil, " .. silenced, name, scope.environment())
+  if expression then
+    expression = as_expression(expression)
+    return is_quiet > 0 and quietly(expression) or expression
+  end
   local statement, message = core.sys.try_load(above .. text, name, scope.environment())
   if statement then
     require("repl.strict").note_locals(text)
     return statement
   end
   if fails_at_once(message, text) then message = as_value end
-  if is_incomplete(message) then return "more" end
-  core.error{code = "lua", message = message}
+  local begun = is_incomplete(message)
+  local hint = require("repl.advice").on_syntax(text, begun)
+  if begun and not hint then return "more" end
+  core.error{code = "lua", message = message, hint = hint}
 end
 
 local function time_text(seconds)

@@ -131,6 +131,7 @@ function Visit:take(text)
   local ok, compiled = self:with_terminal(repl.compile, text)
   if not ok then return self:done(compiled) end
   if type(compiled) ~= "function" then
+    if compiled == "leave" then return {what = "go"} end
     if compiled == "more" then sys.gate_answer("m", "") else self:done() end
     return nil
   end
