@@ -40,6 +40,8 @@ def piped():
     status, out, err = say("last, shared\nmodel(capl.ones(1, 4)):size(2)\nwhere()\nlast = 3\nlast\n")
     check(status == 0 and "end\n7\n2\n" in out and "* 1  ends.lua:19  main chunk: p, model, last" in out and out.endswith("3\n"),
           "names of the main chunk are there after its end", out + err)
+    status, out, err = say("p\nexit\n", "--how=early")
+    check(status == 0 and out.endswith('{how = "early"}\n'), "the settings show what they are", out + err)
     status, out, err = say("model, last\n", "--how=early")
     check(status == 0 and "Linear(4 -> 2)" in out and "nil" in out, "after an early return, too", out + err)
     status, out, err = say("batch.image:size(2)\nwhere()\nframe(3)\nnumber\nframe(4)\n", "--how=badly")

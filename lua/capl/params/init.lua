@@ -276,8 +276,12 @@ end
 local function proxy(settings, keys)
   local by_key = {}
   for _, setting in ipairs(settings) do by_key[setting.key] = setting end
+  local own = {}
+  for key, setting in pairs(by_key) do own[key] = setting.value end
+  for _, known in ipairs(every) do own[known.key] = nil end
   return setmetatable({}, {
     __metatable = "params",
+    __settings = own, -- what the prompt shows of it: those that the recipe has written
     __index = function(_, key)
       local setting = by_key[key]
       if not setting then unknown_key(tostring(key), keys, "") end

@@ -244,8 +244,16 @@ end
 
 -- ---- anything ----
 
+-- What is shown for a value: for the settings of a recipe, which read as an empty table, their values.
+local function opened(value)
+  local meta = type(value) == "table" and core.sys.metatable(value)
+  local settings = type(meta) == "table" and rawget(meta, "__settings")
+  return type(settings) == "table" and settings or value
+end
+
 --- Text of any value, with colours where the terminal has them.
 function show.value(value)
+  value = opened(value)
   local kind = type(value)
   if kind == "string" then return term.plain(value) end
   if core.is_tensor(value) then return require("repl.show_tensor").text(value) end
@@ -261,6 +269,7 @@ end
 --- One line about any value, of at most so many columns: for who(). A list of variables runs nothing of theirs, so a text of
 -- their own is not asked for.
 function show.brief(value, columns)
+  value = opened(value)
   local is_object = type(value) == "table" and has_own_text(value) and not classes.is_module(value)
   if is_object then return term.paint("dim", "print it to see its own text") end
   local text = inline(value, columns, {columns = columns, open = {}, depth = 0})
