@@ -76,7 +76,6 @@ local p = capl.params {
   style = "lepture", -- of the generator: capl generate --help lists them
   charset = "0-9A-Z", -- what the captchas are made of
   length = 4, -- characters per captcha
-  dropout = 0.2, -- before the classifier
   precision = "auto", -- fp32, bf16, on a GPU also fp16 and tf32, or auto: the fastest here
 ]] .. settings_end .. [[
 
@@ -108,7 +107,6 @@ local model = nn.Sequential {
   block(64, 64, 1),
   block(64, 128, 2), -- 4x10
   nn.Flatten(),
-  nn.Dropout(p.dropout),
   nn.Linear(128 * 4 * 10, p.length * K),
   nn.Unflatten(2, {p.length, K}), -- (N, length, K): a row of scores for each character
 }
