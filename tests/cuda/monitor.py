@@ -36,7 +36,7 @@ def check(condition, what, seen=""):
 
 def capl(*words, faults=""):
     done = subprocess.run([CAPL, *words], capture_output=True, text=True, timeout=50, stdin=subprocess.DEVNULL, env={
-        **os.environ, "CAPL_BACKEND_PATH": SHIM, "CAPL_DEVICE": "cuda", "LD_LIBRARY_PATH": FAKE, "FAKE_NVML": faults,
+        **os.environ, "CAPL_BACKEND_PATH": SHIM, "CAPL_DEVICE": "cuda", "LD_LIBRARY_PATH": FAKE, "CAPL_FAKE_NVML": faults,
         "OMP_NUM_THREADS": "1"})
     check(done.returncode == 0, "capl " + " ".join(words), done.stdout + done.stderr)
     return done.stdout

@@ -109,7 +109,7 @@ def main():
 try:
     in_empty_folder(main)
 finally:
-    for each in NAMES:
+    for each in NAMES if shutil.which("ip") else ():
         subprocess.run("ip netns pids %s | xargs -r kill -9" % each, shell=True, stderr=subprocess.DEVNULL)
         ip("netns", "del", each, may_fail=True)
 sys.exit(0)

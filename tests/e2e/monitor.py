@@ -29,7 +29,7 @@ end
 
 
 def look(*words, faults="", library=FAKE):
-    status, out, err = capl("monitor", *words, "--json", "--every=0.05", env={"LD_LIBRARY_PATH": library, "FAKE_NVML": faults})
+    status, out, err = capl("monitor", *words, "--json", "--every=0.05", env={"LD_LIBRARY_PATH": library, "CAPL_FAKE_NVML": faults})
     check(status == 0, f"capl monitor {' '.join(words)} {faults}", out + err)
     return [json.loads(line) for line in out.splitlines()]
 
@@ -50,11 +50,11 @@ def gpus():
 
 
 def lines():
-    status, out, err = capl("monitor", "--count=1", env={"LD_LIBRARY_PATH": FAKE, "FAKE_NVML": "temperature=91"})
+    status, out, err = capl("monitor", "--count=1", env={"LD_LIBRARY_PATH": FAKE, "CAPL_FAKE_NVML": "temperature=91"})
     check(status == 0 and "GPU 1  Fake 200  power 250 of 700 W  busy 80 %  memory 5 of 8 MB  91 C  SM 1500 MHz" in out,
           "lines for people", out + err)
     check(re.search(r"CPU    busy \d+ %", out), "processors", out)
-    status, out, err = capl("monitor", "--count=1", env={"LD_LIBRARY_PATH": FAKE, "FAKE_NVML": "nvmlInit_v2:18"})
+    status, out, err = capl("monitor", "--count=1", env={"LD_LIBRARY_PATH": FAKE, "CAPL_FAKE_NVML": "nvmlInit_v2:18"})
     check(status == 0 and out.startswith("no GPU: NVIDIA's library and the loaded driver are of different versions"),
           "why there is no GPU", out + err)
 

@@ -37,7 +37,7 @@ static void a_library_that_does_not_start_is_told_with_its_reason(void **state)
 /* The library is started once per process, so each test has one of its own. */
 int main(void)
 {
-  const char *faults = getenv("FAKE_NVML");
+  const char *faults = getenv("CAPL_FAKE_NVML");
   const struct CMUnitTest old[] = {cmocka_unit_test(an_old_driver_tells_what_it_can)};
   const struct CMUnitTest broken[] = {cmocka_unit_test(a_library_that_does_not_start_is_told_with_its_reason)};
   return faults && strstr(faults, "nvmlInit") ? cmocka_run_group_tests(broken, NULL, NULL) : cmocka_run_group_tests(old, NULL, NULL);

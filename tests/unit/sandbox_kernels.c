@@ -48,6 +48,14 @@ static bool is_beyond(const uint64_t *ruleset, long fields)
   return beyond;
 }
 
+/* A rule is packed: it may lie anywhere. */
+static uint64_t rights_of_rule(const void *rule)
+{
+  uint64_t rights;
+  memcpy(&rights, rule, sizeof rights);
+  return rights;
+}
+
 __attribute__((visibility("default"))) long syscall(long number, ...)
 {
   static long (*real)(long, ...);
@@ -60,7 +68,7 @@ __attribute__((visibility("default"))) long syscall(long number, ...)
   if (plays && number == CREATE_RULESET && a[2] == VERSION) return plays;
   if (plays && number == CREATE_RULESET && a[2] == ERRATA) return refuse(EINVAL, false);
   if (plays && number == CREATE_RULESET && is_beyond((const uint64_t *)a[0], a[1] / 8)) return refuse(EINVAL, true);
-  if (plays && number == ADD_RULE && (*(const uint64_t *)a[2] & ~files_of(plays))) return refuse(EINVAL, true);
+  if (plays && number == ADD_RULE && (rights_of_rule((const void *)a[2]) & ~files_of(plays))) return refuse(EINVAL, true);
   return real(number, a[0], a[1], a[2], a[3], a[4], a[5]);
 }
 

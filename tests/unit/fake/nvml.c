@@ -1,7 +1,7 @@
 /* nvml.c -- a stand-in for NVIDIA's management library: two GPUs whose every figure and failure is set by tests.
 **
 ** Built twice: as a driver of today, and with OLD_DRIVER as one that lacks what came later. Programs are told by
-** FAKE_NVML="function:code[:calls before it fails],…", and power_w=, temperature=, … of GPU 1.
+** CAPL_FAKE_NVML="function:code[:calls before it fails],…", and power_w=, temperature=, … of GPU 1.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #include <stdio.h>
@@ -83,7 +83,7 @@ static void read_word(const char *word)
 __attribute__((constructor)) static void read_environment(void)
 {
   char text[512];
-  snprintf(text, sizeof text, "%s", getenv("FAKE_NVML") ? getenv("FAKE_NVML") : "");
+  snprintf(text, sizeof text, "%s", getenv("CAPL_FAKE_NVML") ? getenv("CAPL_FAKE_NVML") : "");
   fake_reset();
   for (char *rest = NULL, *word = strtok_r(text, ",", &rest); word; word = strtok_r(NULL, ",", &rest)) read_word(word);
 }
