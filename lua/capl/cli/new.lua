@@ -5,6 +5,7 @@ local core = ...
 local list = require "cli.list"
 local options = require "cli.options"
 local page = require "cli.page"
+local shell = require "run.shell"
 local starter = require "cli.starter"
 
 local spec = {
@@ -33,12 +34,6 @@ end
 -- ["a\"b"]: the text of a path as Lua writes it.
 local function quoted(text) return ("%q"):format(text):gsub("\\\n", "\\n") end
 
--- A word for a shell.
-local function shell_word(text)
-  if text:match("^[%w%._/~,=:+-]+$") then return text end
-  return "'" .. text:gsub("'", "'\\''") .. "'"
-end
-
 local function check_data(path)
   if core.sys.kind(path) then
     if path:find("%c") then fail("the name of the data holds a line break or the like, which no header can name", "rename it") end
@@ -58,7 +53,7 @@ end
 
 local function short_recipe(name, o)
   local words = {NAME = name, FILE = name .. ".lua", VERSION = tostring(core.sys.built().recipe_version), READ = read_need(o.data),
-    DATA = o.data, DATA_TEXT = o.data and quoted(o.data), WORD = o.data and shell_word(o.data)}
+    DATA = o.data, DATA_TEXT = o.data and quoted(o.data), WORD = o.data and shell.word(o.data)}
   return starter.text(o.data and "folder" or "drawn", words)
 end
 
