@@ -141,12 +141,20 @@ local function plain_words(words, n, known_options)
   return plain
 end
 
+-- Whether an option of capl itself has a value, which may be the next word.
+local function takes_value(word)
+  for _, global in ipairs(core.sys.globals()) do
+    if global.name == word then return global.value ~= nil end
+  end
+  return false
+end
+
 -- Behind the options of capl itself: the command's row and the place of its first word.
 local function find_command(words, at)
   local i = 1
   while i < at and words[i]:sub(1, 1) == "-" do
     if words[i] == "-e" then return page.find("eval-code"), i + 1 end
-    i = i + ((words[i] == "--minutes" or words[i] == "--ranks") and 2 or 1)
+    i = i + (takes_value(words[i]) and 2 or 1)
   end
   if i >= at then return nil, i end
   local row = page.find(words[i])
