@@ -130,12 +130,27 @@ static bool makes_run(const capl_job *job)
   return false;
 }
 
+/* What a recipe gets unasked is what its name says: a link may have come with the recipe, and lead into the user's home. */
+static capl_status no_link(const char *name)
+{
+  struct stat st;
+  char real[CAPL_POLICY_PATH], here[CAPL_POLICY_PATH];
+  if (lstat(name, &st) != 0 || !S_ISLNK(st.st_mode)) return CAPL_OK;
+  CAPL_TRY(capl_policy_resolve(name, real));
+  CAPL_TRY(capl_policy_resolve(".", here));
+  if (capl_policy_is_below(real, here) && strcmp(real, here) != 0) return CAPL_OK;
+  CAPL_FAIL(CAPL_EVALUE, "%s is a link that leads to %s: a recipe would write there", name, real);
+  capl_error_hint("take it away if you have not made it; run where %s is none, or trust the recipe: capl --trust …", name);
+  return CAPL_EVALUE;
+}
+
 /* The folder of all runs. A run makes it; behind the wall it has to be there. */
 static capl_status give_runs(const capl_job *job)
 {
   const char *given = getenv("CAPL_RUN_FOLDER"), *arm = getenv("CAPL_BENCH_ARM");
   char folder[CAPL_POLICY_PATH];
   if (makes_run(job) && !given && mkdir("runs", 0777) == 0) made_runs = true;
+  CAPL_TRY(no_link("runs"));
   CAPL_TRY(capl_policy_grant("runs", READ_WRITE));
   if (given && *given) CAPL_TRY(capl_policy_grant(given, READ_WRITE | CAPL_MAY_BESIDE)); /* of a trial, which a sweep has chosen */
   if (!arm || !*arm) return CAPL_OK;
@@ -261,9 +276,10 @@ static capl_status give_words(const capl_job *job)
     CAPL_TRY(give_word(word + 2, n, value ? value + 1 : job->argv[i + 1]));
     out = out || (n == 3 && strncmp(word + 2, "out", n) == 0);
   }
-  if (!out && strcmp(job->command, "preview") == 0) return give_output("preview.png");
-  if (!out && strcmp(job->command, "lr") == 0) return give_output("lr.png");
-  return CAPL_OK;
+  const char *name = strcmp(job->command, "preview") == 0 ? "preview.png" : strcmp(job->command, "lr") == 0 ? "lr.png" : NULL;
+  if (out || !name) return CAPL_OK;
+  CAPL_TRY(no_link(name));
+  return give_output(name);
 }
 
 /* ---- the header -------------------------------------------------------------------------------- */

@@ -201,6 +201,25 @@ def a_measured_run_has_a_folder():
     check(status == 0 and os.path.isdir("runs/short"), "capl bench --logging leaves its run in runs/, which was not there", out + err)
 
 
+def links_that_come_with_a_recipe():
+    """An archive may hold runs -> ~/.ssh beside its recipe."""
+    put("sent/r.lua", '--- capl: 1\nprint(pcall(train.save, "runs/x", {a = 1}))\n')
+    put("of_the_user/key", "1")
+    os.symlink("../of_the_user", "sent/runs")
+    os.symlink("../of_the_user/key", "sent/preview.png")
+    os.chdir("sent")
+    status, out, err = capl("r.lua")
+    check(status == 1 and "runs is a link that leads to" in err and os.listdir("../of_the_user") == ["key"], "runs is no way out", out + err)
+    os.remove("runs")
+    status, out, err = capl("preview", "r.lua")
+    check(status == 1 and "preview.png is a link" in err, "nor is preview.png", out + err)
+    os.mkdir("here")
+    os.symlink("here", "runs")
+    status, out, err = capl("r.lua")
+    check(status == 0 and out.startswith("true"), "a link within the folder is one's own", out + err)
+    os.chdir("..")
+
+
 def walls_as_this_kernel_has_them():
     put("shared/spy.lua", '--- capl: 1\nlocal ok, why = pcall(data.list, "/etc/passwd")\nprint(ok, why)\n')
     for wall in ("1", "0", "files", "calls"):
@@ -221,6 +240,7 @@ def main():
     the_worker_knows_little()
     lmdb_is_read_behind_the_wall()
     a_measured_run_has_a_folder()
+    links_that_come_with_a_recipe()
     walls_as_this_kernel_has_them()
     no_empty_folder_is_left()
 
