@@ -6,9 +6,9 @@
 ** Every call goes into the trace of the shim: streams, groups, captures and order are looked at by order.py.
 **
 **   CAPL_FAKE_NCCL=old      says it is version 2.10
-**                  fails    all_reduce fails at once
+**                  fails    the third all_reduce fails: joining and warming up have one each
 **                  late     the communicator is never made
-**                  breaks   the second all_reduce loses the communicator: CommGetAsyncError tells
+**                  breaks   the fourth all_reduce loses the communicator: CommGetAsyncError tells
 ** SPDX-License-Identifier: Apache-2.0
 */
 #include <math.h>
@@ -298,8 +298,8 @@ API nccl_result ncclReduceScatter(const void *in, void *out, size_t count, nccl_
 
 nccl_result ncclAllReduce(const void *in, void *out, size_t count, nccl_type type, nccl_op op, nccl_comm comm, cudaStream_t on)
 {
-  if (comm->sums++ > 0 && fake_is("fails")) return refuse(NCCL_SYSTEM_ERROR, "the stand-in was told to fail");
-  if (comm->sums > 2 && fake_is("breaks")) comm->trouble = NCCL_REMOTE_ERROR;
+  if (comm->sums++ > 1 && fake_is("fails")) return refuse(NCCL_SYSTEM_ERROR, "the stand-in was told to fail");
+  if (comm->sums > 3 && fake_is("breaks")) comm->trouble = NCCL_REMOTE_ERROR;
   if (op == NCCL_AVG && type < NCCL_FLOAT16) return refuse(NCCL_INVALID_ARGUMENT, "an average of whole numbers");
   return queue(on, &(job){{ALL_REDUCE, type, op, 0, count}, in, out, comm});
 }
