@@ -306,7 +306,7 @@ static void write_files(const char *folder, uint32_t n)
 {
   capl_captcha *gen;
   must(capl_captcha_new("lepture", NULL, &gen));
-  must(capl_captcha_save(gen, 1, n, folder, threads));
+  must(capl_captcha_save(gen, 1, n, folder, threads, NULL));
   capl_captcha_unref(gen);
 }
 

@@ -263,7 +263,8 @@ static int captcha_save(lua_State *L)
     return bind_arg_error(L, 3, "0 to 2^32-1 images, got %lld", (long long)n);
   if (threads < 0 || threads > 1024)
     return bind_arg_error(L, 5, "0 to 1024 threads, got %lld", (long long)threads);
-  bind_check(L, (database ? capl_captcha_pack : capl_captcha_save)(gen, (uint64_t)seed, (uint32_t)n, dir, (int)threads), NULL);
+  bind_check(L, (database ? capl_captcha_pack : capl_captcha_save)(gen, (uint64_t)seed, (uint32_t)n, dir, (int)threads, capl_interrupt_pending),
+             NULL);
   return 0;
 }
 
@@ -276,7 +277,7 @@ static int captcha_compare(lua_State *L)
   char sha256[CAPL_SHA256_TEXT];
   if (n < 0 || n > (int64_t)LIMIT_32) return bind_arg_error(L, 2, "0 to 2^32-1 images, got %lld", (long long)n);
   if (threads < 0 || threads > 1024) return bind_arg_error(L, 4, "0 to 1024 threads, got %lld", (long long)threads);
-  bind_check(L, capl_captcha_compare(gen, (uint64_t)seed, (uint32_t)n, kept, (int)threads, sha256), NULL);
+  bind_check(L, capl_captcha_compare(gen, (uint64_t)seed, (uint32_t)n, kept, (int)threads, capl_interrupt_pending, sha256), NULL);
   lua_pushstring(L, sha256);
   return 1;
 }

@@ -59,6 +59,15 @@ static void run_piece(repl *r)
   fflush(stdout);
 }
 
+/* What C ends texts with would hide what is behind it. */
+static bool has_zero(repl *r, const char *line, size_t n)
+{
+  if (!memchr(line, '\0', n)) return false;
+  fprintf(stderr, "stdin:%d: the line holds a zero byte: this is no text\n", r->line);
+  r->errors++;
+  return true;
+}
+
 /* Takes one more line. Returns whether the text so far is complete and has been dealt with. */
 static bool take_line(repl *r, const char *line)
 {
@@ -86,12 +95,14 @@ static int run_pipe(repl *r)
 {
   char *line = NULL;
   size_t size = 0;
-  for (int number = 1; !capl_worker_stopped() && !is_over(r) && getline(&line, &size, stdin) >= 0; number++) {
+  ssize_t n;
+  for (int number = 1; !capl_worker_stopped() && !is_over(r) && (n = getline(&line, &size, stdin)) >= 0; number++) {
     if (!r->text) r->line = number;
-    if (take_line(r, line)) forget_text(r);
+    if (has_zero(r, line, (size_t)n) || take_line(r, line)) forget_text(r);
   }
   free(line);
   if (capl_worker_stopped()) return 128 + capl_worker_stopped();
+  if (ferror(stdin)) fprintf(stderr, "standard input cannot be read\n"), r->errors++;
   if (r->text) {
     fprintf(stderr, "the input ends in the middle of the statement that begins in line %d\n", r->line);
     r->errors++;

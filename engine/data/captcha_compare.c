@@ -137,21 +137,21 @@ static capl_status find_samples(job *j, uint32_t n)
 
 /* ---- all of them ------------------------------------------------------------------------------- */
 
-static capl_status compare_all(job *j, uint32_t n, int threads)
+static capl_status compare_all(job *j, uint32_t n, int threads, bool (*stop)(void))
 {
   if (!j->digest || !j->sample) return CAPL_FAIL(CAPL_ENOMEM, "no memory for the hashes of %u images", n);
   if (j->kept) CAPL_TRY(find_samples(j, n));
-  return captcha_each(n, threads, 2 * j->bytes, draw_again, j);
+  return captcha_each(n, threads, 2 * j->bytes, stop, draw_again, j);
 }
 
 capl_status capl_captcha_compare(const capl_captcha *gen, uint64_t seed, uint32_t n, capl_source *kept, int threads,
-                                 char sha256[CAPL_SHA256_TEXT])
+                                 bool (*stop)(void), char sha256[CAPL_SHA256_TEXT])
 {
   job j = {.gen = gen, .seed = seed, .kept = kept};
   j.bytes = (size_t)capl_captcha_width(gen) * (size_t)capl_captcha_height(gen) * 3;
   j.digest = malloc((size_t)n * SHA256_DIGEST_LENGTH + 1);
   j.sample = malloc((size_t)n * sizeof *j.sample + 1);
-  capl_status status = compare_all(&j, n, threads);
+  capl_status status = compare_all(&j, n, threads, stop);
   if (status == CAPL_OK) SHA256Data(j.digest, (size_t)n * SHA256_DIGEST_LENGTH, sha256);
   free(j.digest);
   free(j.sample);

@@ -14,6 +14,7 @@ enum { THREADS_MAX = 256 };
 typedef struct {
   uint32_t n;
   size_t room;
+  bool (*stop)(void);
   captcha_job job;
   void *context;
   atomic_uint next;
@@ -47,7 +48,8 @@ static void *do_some(void *argument)
   for (;;) {
     uint32_t index = atomic_fetch_add(&w->next, 1);
     if (index >= w->n) break;
-    capl_status status = w->job(w->context, index, room);
+    bool stopped = w->stop && w->stop();
+    capl_status status = stopped ? CAPL_FAIL(CAPL_EINTERRUPT, "interrupted") : w->job(w->context, index, room);
     if (status == CAPL_OK) continue;
     record_failure(w, index, status);
     break;
@@ -66,13 +68,13 @@ static void run(work *w, int threads)
   for (int i = 0; i < started; i++) pthread_join(thread[i], NULL);
 }
 
-capl_status captcha_each(uint32_t n, int threads, size_t room, captcha_job job, void *context)
+capl_status captcha_each(uint32_t n, int threads, size_t room, bool (*stop)(void), captcha_job job, void *context)
 {
   if (n > INT32_MAX) return CAPL_FAIL(CAPL_EVALUE, "cannot draw %u images; at most %d", n, INT32_MAX);
   if (threads < 0 || threads > THREADS_MAX) {
     return CAPL_FAIL(CAPL_EVALUE, "threads is %d; it must be 0..%d", threads, THREADS_MAX);
   }
-  work w = {.n = n, .room = room, .job = job, .context = context};
+  work w = {.n = n, .room = room, .stop = stop, .job = job, .context = context};
   pthread_mutex_init(&w.lock, NULL);
   run(&w, threads);
   pthread_mutex_destroy(&w.lock);

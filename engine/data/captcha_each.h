@@ -4,6 +4,7 @@
 #ifndef CAPL_DATA_CAPTCHA_EACH_H
 #define CAPL_DATA_CAPTCHA_EACH_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -13,7 +14,8 @@
 typedef capl_status (*captcha_job)(void *context, uint32_t index, uint8_t *room);
 
 /* Jobs 0..n-1, begun in this order, by `threads` threads (0 = the calling one alone). After a failure no more begin; the
-** error is that of the lowest number that failed. EVALUE for too many threads or images; ENOMEM. */
-capl_status captcha_each(uint32_t n, int threads, size_t room, captcha_job job, void *context);
+** error is that of the lowest number that failed. stop: asked before each, may be NULL; true: EINTERRUPT. EVALUE for too
+** many threads or images; ENOMEM. */
+capl_status captcha_each(uint32_t n, int threads, size_t room, bool (*stop)(void), captcha_job job, void *context);
 
 #endif

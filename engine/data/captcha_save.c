@@ -44,13 +44,13 @@ static capl_status check_charset(const capl_captcha *gen)
   return CAPL_FAIL(CAPL_EVALUE, "charset %s holds '%c', which a file name cannot carry in its label", charset, *unfit);
 }
 
-capl_status capl_captcha_save(const capl_captcha *gen, uint64_t seed, uint32_t n, const char *dir, int threads)
+capl_status capl_captcha_save(const capl_captcha *gen, uint64_t seed, uint32_t n, const char *dir, int threads, bool (*stop)(void))
 {
   CAPL_TRY(check_charset(gen));
   CAPL_TRY(make_folder(dir));
   job j = {.gen = gen, .seed = seed, .dir = dir, .digits = snprintf(NULL, 0, "%u", n ? n - 1 : 0)};
   size_t bytes = (size_t)capl_captcha_width(gen) * (size_t)capl_captcha_height(gen) * 3;
-  return captcha_each(n, threads, bytes, save_one, &j);
+  return captcha_each(n, threads, bytes, stop, save_one, &j);
 }
 
 /* ---- as a database ----------------------------------------------------------------------------- */
@@ -87,17 +87,17 @@ static capl_status append_block(const block *b, uint32_t n, capl_lmdb_writer *wr
   return CAPL_OK;
 }
 
-static capl_status pack_block(block *b, uint32_t n, int threads, capl_lmdb_writer *writer)
+static capl_status pack_block(block *b, uint32_t n, int threads, bool (*stop)(void), capl_lmdb_writer *writer)
 {
   size_t bytes = (size_t)capl_captcha_width(b->gen) * (size_t)capl_captcha_height(b->gen) * 3;
   memset(b->record, 0, sizeof b->record);
-  capl_status status = captcha_each(n, threads, bytes, encode_one, b);
+  capl_status status = captcha_each(n, threads, bytes, stop, encode_one, b);
   if (status == CAPL_OK) status = append_block(b, n, writer);
   for (uint32_t i = 0; i < n; i++) free(b->record[i].bytes);
   return status;
 }
 
-capl_status capl_captcha_pack(const capl_captcha *gen, uint64_t seed, uint32_t n, const char *dir, int threads)
+capl_status capl_captcha_pack(const capl_captcha *gen, uint64_t seed, uint32_t n, const char *dir, int threads, bool (*stop)(void))
 {
   capl_lmdb_writer *writer;
   block *b = malloc(sizeof *b);
@@ -107,7 +107,7 @@ capl_status capl_captcha_pack(const capl_captcha *gen, uint64_t seed, uint32_t n
   capl_status status = capl_lmdb_create(dir, &writer);
   if (status == CAPL_OK) {
     for (b->first = 0; status == CAPL_OK && b->first < n; b->first += BLOCK) {
-      status = pack_block(b, n - b->first < BLOCK ? n - b->first : BLOCK, threads, writer);
+      status = pack_block(b, n - b->first < BLOCK ? n - b->first : BLOCK, threads, stop, writer);
     }
     if (status == CAPL_OK) status = capl_lmdb_commit(writer);
     capl_lmdb_free(writer);

@@ -136,12 +136,14 @@ CAPL_API const char *capl_captcha_font(const capl_captcha *gen, int i);
 
 /* Writes images 0..n-1 of seed as dir/TEXT_INDEX.png (RGB; index zero-padded) with `threads` threads
 ** (0 = the calling thread). dir is made if its parent exists. Each file appears whole or not at all.
+** stop: asked before each, may be NULL; true gives up with EINTERRUPT.
 ** EIO naming the file; EVALUE if the charset holds '/', '_' or '.', which file names cannot carry. */
 CAPL_API capl_status capl_captcha_save(const capl_captcha *gen, uint64_t seed, uint32_t n, const char *dir,
-                                       int threads);
+                                       int threads, bool (*stop)(void));
 
 /* The same as an LMDB database in dir, records in order of the index, texts as labels. As capl_lmdb_create and _append. */
-CAPL_API capl_status capl_captcha_pack(const capl_captcha *gen, uint64_t seed, uint32_t n, const char *dir, int threads);
+CAPL_API capl_status capl_captcha_pack(const capl_captcha *gen, uint64_t seed, uint32_t n, const char *dir, int threads,
+                                       bool (*stop)(void));
 /* Version of FreeType in use, as 2.12.1: with the font file, what images depend on beside their options. */
 CAPL_API const char *capl_freetype_version(void);
 
@@ -276,11 +278,11 @@ enum { CAPL_SHA256_TEXT = 65 }; /* 64 hexadecimal digits and the end */
 
 /* Draws images 0..n-1 of seed again with `threads` threads and hashes them: SHA-256 over the SHA-256 of each one's pixels
 ** (H*W*3) and text, in order. kept: what they are compared with, or NULL: a source of RGB images in order, or of files
-** named as capl_captcha_save names them.
+** named as capl_captcha_save names them. stop: as there.
 ** EVALUE naming the first image that differs, is missing or does not belong there; EIO, EFORMAT for one that cannot be
 ** read; ENOMEM. */
 CAPL_API capl_status capl_captcha_compare(const capl_captcha *gen, uint64_t seed, uint32_t n, capl_source *kept,
-                                          int threads, char sha256[CAPL_SHA256_TEXT]);
+                                          int threads, bool (*stop)(void), char sha256[CAPL_SHA256_TEXT]);
 CAPL_API capl_source *capl_source_ref(capl_source *source);
 CAPL_API void capl_source_unref(capl_source *source); /* NULL is fine */
 

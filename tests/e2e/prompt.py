@@ -6,6 +6,7 @@ import os
 import re
 import select
 import signal
+import subprocess
 import time
 
 import pexpect
@@ -93,6 +94,11 @@ def pipe():
     out = capl(text="".join(f"?{name}\nprint('----')\n" for name in names))[1]
     for name, page in zip(names, out.split("----\n")):
         check(page.startswith(name) and len(page.split("\n")) > 2, f"?{name} has a page of its own", page)
+    status, out, err = capl(text="print(1)\nprint(2) \0 print(3)\nprint(4)\n")
+    check(status == 1 and out == "1\n4\n" and "stdin:2:" in err and "zero byte" in err, "a zero byte hides nothing", out + err)
+    with open(os.devnull, "w", encoding="utf-8") as unreadable:
+        done = subprocess.run([CAPL], stdin=unreadable, capture_output=True, text=True, timeout=60, check=False)
+    check(done.returncode == 1 and "cannot be read" in done.stderr, "input that cannot be read is told", done.stdout + done.stderr)
     status, out, err = capl(text="for i = 1, 2 do\n")
     check(status == 1 and "middle of the statement that begins in line 1" in err, "an unfinished statement is an error", out + err)
 

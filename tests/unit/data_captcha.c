@@ -7,6 +7,7 @@
 #include <dirent.h>
 #include <math.h>
 #include <pthread.h>
+#include <stdatomic.h>
 
 enum { W = 160, H = 60, AREA = W * H };
 
@@ -294,7 +295,7 @@ static void saved_files_carry_label_and_pixels(void **state)
 {
   (void)state;
   capl_captcha *gen = make("lepture");
-  assert_ok(capl_captcha_save(gen, 11, 12, in_folder("saved"), 2));
+  assert_ok(capl_captcha_save(gen, 11, 12, in_folder("saved"), 2, NULL));
   static uint8_t rgb[3 * AREA];
   capl_image image = {0};
   for (uint32_t index = 0; index < 12; index++) {
@@ -314,7 +315,7 @@ static void saved_files_are_what_is_drawn_again(void **state)
 {
   (void)state;
   capl_captcha *gen = make("lepture");
-  assert_ok(capl_captcha_save(gen, 4, 9, in_folder("again"), 2));
+  assert_ok(capl_captcha_save(gen, 4, 9, in_folder("again"), 2, NULL));
   capl_folder_options options = {.channels = 3, .charset = "0-9A-Z", .length = 4};
   capl_source *kept;
   char alone[CAPL_SHA256_TEXT], compared[CAPL_SHA256_TEXT], other[CAPL_SHA256_TEXT];
@@ -324,15 +325,15 @@ static void saved_files_are_what_is_drawn_again(void **state)
     memcpy(text, capl_source_name(kept, i), 4);
     assert_ok(capl_source_set_label(kept, i, text));
   }
-  assert_ok(capl_captcha_compare(gen, 4, 9, NULL, 0, alone));
-  assert_ok(capl_captcha_compare(gen, 4, 9, kept, 3, compared));
+  assert_ok(capl_captcha_compare(gen, 4, 9, NULL, 0, NULL, alone));
+  assert_ok(capl_captcha_compare(gen, 4, 9, kept, 3, NULL, compared));
   assert_string_equal(alone, compared);
-  assert_ok(capl_captcha_compare(gen, 5, 9, NULL, 2, other));
+  assert_ok(capl_captcha_compare(gen, 5, 9, NULL, 2, NULL, other));
   assert_string_not_equal(alone, other);
-  assert_int_equal(capl_captcha_compare(gen, 5, 9, kept, 2, other), CAPL_EVALUE);
+  assert_int_equal(capl_captcha_compare(gen, 5, 9, kept, 2, NULL, other), CAPL_EVALUE);
   assert_memory_equal(capl_error_last()->message, "image 0, ", 9);
-  assert_fails(capl_captcha_compare(gen, 4, 10, kept, 2, other), CAPL_EVALUE, "image 9 is missing");
-  assert_int_equal(capl_captcha_compare(gen, 4, 8, kept, 2, other), CAPL_EVALUE);
+  assert_fails(capl_captcha_compare(gen, 4, 10, kept, 2, NULL, other), CAPL_EVALUE, "image 9 is missing");
+  assert_int_equal(capl_captcha_compare(gen, 4, 8, kept, 2, NULL, other), CAPL_EVALUE);
   assert_non_null(strstr(capl_error_last()->message, "_8.png is none of the 8 images, whose names are TEXT_INDEX.png"));
   capl_source_unref(kept);
   capl_captcha_unref(gen);
@@ -342,7 +343,7 @@ static void saving_leaves_no_temporary_files(void **state)
 {
   (void)state;
   capl_captcha *gen = make("lepture");
-  assert_ok(capl_captcha_save(gen, 1, 5, in_folder("clean"), 0));
+  assert_ok(capl_captcha_save(gen, 1, 5, in_folder("clean"), 0, NULL));
   DIR *dir = opendir(in_folder("clean"));
   int files = 0;
   for (struct dirent *e; (e = readdir(dir));) {
@@ -356,16 +357,32 @@ static void saving_leaves_no_temporary_files(void **state)
   capl_captcha_unref(gen);
 }
 
+static atomic_int asked;
+static bool stop_at_fourth(void) { return atomic_fetch_add(&asked, 1) >= 3; }
+
+static void drawing_many_can_be_stopped(void **state)
+{
+  (void)state;
+  char hash[CAPL_SHA256_TEXT];
+  capl_captcha *gen = make("lepture");
+  assert_fails(capl_captcha_save(gen, 1, 1000000, in_folder("stopped"), 2, stop_at_fourth), CAPL_EINTERRUPT, "interrupted");
+  asked = 0;
+  assert_fails(capl_captcha_pack(gen, 1, 1000000, in_folder("stopped-db"), 0, stop_at_fourth), CAPL_EINTERRUPT, "interrupted");
+  asked = 0;
+  assert_fails(capl_captcha_compare(gen, 1, 1000000, NULL, 2, stop_at_fourth, hash), CAPL_EINTERRUPT, "interrupted");
+  capl_captcha_unref(gen);
+}
+
 static void saving_names_what_it_cannot_do(void **state)
 {
   (void)state;
   capl_captcha *gen;
   assert_ok(capl_captcha_new("lepture", &(capl_captcha_options){.charset = "ab_"}, &gen));
-  assert_fails(capl_captcha_save(gen, 1, 5, folder, 0), CAPL_EVALUE,
+  assert_fails(capl_captcha_save(gen, 1, 5, folder, 0, NULL), CAPL_EVALUE,
                "charset ab_ holds '_', which a file name cannot carry in its label");
   capl_captcha_unref(gen);
   gen = make("lepture");
-  assert_fails(capl_captcha_save(gen, 1, 5, "/no/where", 0), CAPL_EIO,
+  assert_fails(capl_captcha_save(gen, 1, 5, "/no/where", 0, NULL), CAPL_EIO,
                "/no/where: cannot be made: No such file or directory");
   capl_captcha_unref(gen);
 }
@@ -390,6 +407,7 @@ int main(void)
     cmocka_unit_test(saved_files_carry_label_and_pixels),
     cmocka_unit_test(saved_files_are_what_is_drawn_again),
     cmocka_unit_test(saving_leaves_no_temporary_files),
+    cmocka_unit_test(drawing_many_can_be_stopped),
     cmocka_unit_test(saving_names_what_it_cannot_do),
   };
   return cmocka_run_group_tests(tests, make_folder, remove_folder);

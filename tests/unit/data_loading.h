@@ -17,7 +17,7 @@ static inline int make_captchas(void **state)
 {
   capl_captcha *gen;
   if (make_folder(state) != 0 || capl_captcha_new("lepture", NULL, &gen) != CAPL_OK) return -1;
-  capl_status status = capl_captcha_save(gen, 1, N_FILES, folder, 0);
+  capl_status status = capl_captcha_save(gen, 1, N_FILES, folder, 0, NULL);
   capl_captcha_unref(gen);
   return status == CAPL_OK ? 0 : -1;
 }

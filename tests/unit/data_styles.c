@@ -174,7 +174,7 @@ static void files_are_named_by_texts_of_their_own_length(void **state)
 {
   (void)state;
   capl_captcha *gen = make("gradient-curve", &(capl_captcha_options){.length = 2, .length_max = 5});
-  assert_ok(capl_captcha_save(gen, 5, 10, in_folder("lengths"), 2));
+  assert_ok(capl_captcha_save(gen, 5, 10, in_folder("lengths"), 2, NULL));
   capl_image read = {0};
   for (uint32_t index = 0; index < 10; index++) {
     int32_t labels[CAPL_LABEL_MAX];
