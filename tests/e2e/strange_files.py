@@ -127,6 +127,8 @@ def strange_names():
         command = out[out.index("next: ") + 6:].rsplit("IMAGE.png", 1)[0]
         done = subprocess.run(["bash", "-c", command.replace(" predict ", " verify ", 1)], capture_output=True, text=True, timeout=60)
         check(done.returncode == 0, "the next command can be pasted", command + done.stderr)
+    check(os.path.isdir("runs/red_[31m_"), "the folder of such a run has a plain name", str(os.listdir("runs")))
+    shutil.move("runs/red_[31m_", "runs/red\x1b[31m\n")
     seen = subprocess.run(["script", "-qc", f"'{CAPL}' runs 'runs/red\x1b[31m\n'", "/dev/null"], capture_output=True, text=True, timeout=60,
                           stdin=subprocess.DEVNULL)
     check("\x1b" not in seen.stdout and "red" in seen.stdout, "nothing that is shown on a terminal steers it", repr(seen.stdout))

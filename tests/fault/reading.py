@@ -32,7 +32,7 @@ def main():
         for below, why, expected in CASES:
             env = dict(os.environ, LD_PRELOAD=os.environ["CAPL_FAULT_LIBRARY"], CAPL_FAULT_CALL="open", CAPL_FAULT_AT="1",
                        CAPL_FAULT_BELOW=below, CAPL_FAULT_ERRNO=str(why))
-            done = subprocess.run([CAPL, RECIPE], env=env, capture_output=True, text=True, timeout=60)
+            done = subprocess.run([CAPL, "--trust", RECIPE], env=env, capture_output=True, text=True, timeout=60)
             if done.returncode != 1 or done.stderr != expected:
                 sys.exit(f"{below}, {os.strerror(why)}: exit {done.returncode}\n--- expected\n{expected}--- seen\n{done.stderr}")
 

@@ -23,14 +23,14 @@ REASON = {errno.ENOSPC: "the disk is full (No space left on device); free some s
 
 
 def run(call, at, count=None, since=False):
-    """One run of the recipe; at = 0: nothing fails. Returns the finished process."""
+    """One run of the recipe; at = 0: nothing fails. Returns the finished process. Trusted: preload.c writes what it counts."""
     env = dict(os.environ, LD_PRELOAD=PRELOAD, CAPL_FAULT_CALL=call, CAPL_FAULT_BELOW="runs/", CAPL_FAULT_AT=str(at),
                CAPL_FAULT_ERRNO=str(errno.ENOSPC), OMP_NUM_THREADS="1")
     if since:
         env["CAPL_FAULT_SINCE"] = "1"
     if count:
         env["CAPL_FAULT_COUNT"] = count
-    return subprocess.run([CAPL, RECIPE], env=env, capture_output=True, text=True, timeout=100, errors="replace")
+    return subprocess.run([CAPL, "--trust", RECIPE], env=env, capture_output=True, text=True, timeout=100, errors="replace")
 
 
 def calls_of(call):

@@ -157,14 +157,22 @@ end
 --- Name of the recipe without folder and ending.
 function run.name() return run.recipe and run.recipe:match("([^/]+)$"):gsub("%.lua$", "") or "prompt" end
 
+-- The same for a folder's name, which others will list in a terminal.
+local function plain_name()
+  local name = run.name():gsub("%c", "_")
+  if run.recipe and core.sys.prompt.plain(name) ~= name then name = name:gsub("[\128-\255]", "_") end
+  return name
+end
+
 -- Makes the folder. -> its path
 local function make_folder()
   local given = core.sys.getenv("CAPL_RUN_FOLDER") -- of a trial: the sweep that runs it has chosen the place
   local made, why = core.sys.mkdir(given or "runs")
   if not made then core.error{code = "io", message = why} end
-  local path = given or new_folder("runs/" .. run.name())
+  local base = "runs/" .. plain_name()
+  local path = given or new_folder(base)
   core.sys.lock(path) -- nobody else goes on with it while this process lives
-  if not given and path ~= "runs/" .. run.name() then run.print("files of this run: " .. path) end
+  if not given and path ~= base then run.print("files of this run: " .. path) end
   return path
 end
 
