@@ -127,18 +127,36 @@ static void allow_devices(void)
   }
 }
 
-/* A library that is loaded may load others that lie beside it, when they are first used. A folder of everything is none. */
+/* A folder of everything is none of libraries. */
+static bool is_of_libraries(const char *folder)
+{
+  const char *home = getenv("HOME");
+  return folder[0] == '/' && folder[1] && !(home && capl_policy_is_below(home, folder));
+}
+
+/* A library that is loaded may load others that lie beside it, when they are first used. */
 static int allow_library(struct dl_phdr_info *info, size_t size, void *user)
 {
   char folder[CAPL_POLICY_PATH], *last = user;
   (void)size;
   if (!info->dlpi_name || info->dlpi_name[0] != '/' || !realpath(info->dlpi_name, folder)) return 0;
   *strrchr(folder, '/') = '\0';
-  const char *home = getenv("HOME");
-  if (!*folder || strcmp(folder, last) == 0 || (home && strcmp(folder, home) == 0)) return 0;
+  if (strcmp(folder, last) == 0 || !is_of_libraries(folder)) return 0;
   strcpy(last, folder);
   allow(folder, READ);
   return 0;
+}
+
+/* Some are not loaded before something asks for them, as NVIDIA's compiler is, and lie where the user says. */
+static void allow_search_path(void)
+{
+  const char *from = getenv("LD_LIBRARY_PATH");
+  char folder[CAPL_POLICY_PATH], real[CAPL_POLICY_PATH];
+  for (size_t n; from && *from; from += n + (from[n] == ':')) {
+    n = strcspn(from, ":");
+    snprintf(folder, sizeof folder, "%.*s", (int)n, from);
+    if (folder[0] == '/' && realpath(folder, real) && is_of_libraries(real)) allow(real, READ);
+  }
 }
 
 static void allow_all(void)
@@ -147,6 +165,7 @@ static void allow_all(void)
   for (size_t i = 0; i < sizeof system_files / sizeof *system_files; i++) allow(system_files[i].path, (uint64_t)system_files[i].rights);
   allow_devices();
   dl_iterate_phdr(allow_library, last);
+  allow_search_path();
   capl_policy_each(allow_grant, NULL);
 }
 

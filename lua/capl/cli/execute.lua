@@ -27,10 +27,10 @@ local function join_ranks(words)
   require("dist.preflight").listen()
 end
 
--- A GPU's driver is opened before the walls stand, behind which it may start no program. What is wrong with the device is
--- told where the settings are read.
+-- A GPU's driver is opened before the walls stand, behind which it may start no program, and its libraries are loaded from
+-- wherever they lie. What is wrong with the device is told where the settings are read.
 local function open_driver(words)
-  if dist.size() > 1 or core.sys.kind("/dev/nvidiactl") == nil then return end
+  if dist.size() > 1 then return end
   local name = named_device(words)
   pcall(function() if (core.device()) ~= "meta" and name and name ~= "auto" then core.device(name) end end)
 end
