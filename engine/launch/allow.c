@@ -28,6 +28,16 @@ static bool state_file(char *path)
   return capl_place("XDG_STATE_HOME", ".local/state", "allowed", path, FILE_NAME - 32);
 }
 
+/* Only whole lines, and of very many the later half: what is forgotten is asked again. */
+static void keep_whole_lines(char *text, size_t n)
+{
+  while (n > 0 && text[n - 1] != '\n') n--;
+  text[n] = '\0';
+  if (n < MOST - NEEDS - 80) return;
+  const char *half = strchr(text + n / 2, '\n');
+  if (half) memmove(text, half + 1, strlen(half + 1) + 1);
+}
+
 /* The kept lines; freed by the caller. Of a file that is somebody else's nothing is believed. */
 static char *read_kept(const char *path)
 {
@@ -38,7 +48,7 @@ static char *read_kept(const char *path)
   ssize_t n = text && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_uid == geteuid() ? read(fd, text, MOST) : -1;
   close(fd);
   if (n < 0) return free(text), NULL;
-  text[n] = '\0';
+  keep_whole_lines(text, (size_t)n);
   return text;
 }
 

@@ -83,6 +83,17 @@ def asked_once_on_a_terminal():
     check(capl("shared/ask.lua")[0] == 0, "the answer holds without a terminal too")
     kept = "home/.local/state/capl/allowed"
     check(stat.S_IMODE(os.stat(kept).st_mode) == 0o600, "nobody else reads or writes the answers", oct(os.stat(kept).st_mode))
+    with open(kept, "a", encoding="utf-8") as file:
+        file.write("half a line")
+    put("shared/ask.lua", READER % ("set,images", "set") + "-- other\n")
+    check(answer("y")[0] and capl("shared/ask.lua")[0] == 0, "an answer is kept behind a line that was cut short")
+    with open(kept, "a", encoding="utf-8") as file:
+        file.write("x" * 63 + "\n" + ("y" * 63 + "\n") * 4200)
+    put("shared/ask.lua", READER % ("set,images", "set") + "-- third\n")
+    check(answer("y")[0] and capl("shared/ask.lua")[0] == 0, "and where there are very many")
+    check(os.path.getsize(kept) < 1 << 18, "of which the former half is forgotten", str(os.path.getsize(kept)))
+    put("shared/ask.lua", READER % ("set,images", "set"))
+    check(answer("y")[0], "it is asked again for what was forgotten")
     put("shared/ask.lua", READER % ("set,images", "set") + "-- changed\n")
     check(capl("shared/ask.lua")[0] == 1, "another text is another recipe")
     put("shared/ask.lua", READER % ("set,images", "set"))
