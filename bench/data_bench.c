@@ -7,7 +7,7 @@
 **        data_bench write DIR N             N captchas as PNG files
 **        data_bench folder DIR [augment]    gray batches of 64 from PNG files
 **        data_bench cached DIR [augment]    the same from memory, once all are decoded
-** Loaders have THREADS threads (environment; 2). CAPL_ISA chooses kernels. Each figure is the median of several turns.
+** Loaders have THREADS threads (environment; 2). CAPL_ASSUME=isa=… chooses kernels. Each figure is the median of several turns.
 ** step_ms: ms per step of `images` images, of processor time for generate, else of wall time; core_ms: processor time.
 ** memcpy_ms: what moving as many bytes (half read, half written) takes as many threads, in turn with the steps; likewise
 ** memcpy_core_ms.
@@ -82,10 +82,10 @@ static void print_result(const char *name, int images, timing *steps, timing *co
 {
   double step_ms = median(steps->wall, TURNS), core_ms = median(steps->core, TURNS);
   struct rusage usage;
-  const char *isa = getenv("CAPL_ISA");
+  const char *assumed = getenv("CAPL_ASSUME");
   getrusage(RUSAGE_SELF, &usage);
-  printf("{\"case\": \"%s\", \"isa\": \"%s\", \"threads\": %d, \"step_ms\": %.6g, \"core_ms\": %.6g, \"images\": %d, "
-         "\"images_per_s\": %.6g, ", name, isa ? isa : "best", threads, step_ms, core_ms, images, 1e3 * images / step_ms);
+  printf("{\"case\": \"%s\", \"assume\": \"%s\", \"threads\": %d, \"step_ms\": %.6g, \"core_ms\": %.6g, \"images\": %d, "
+         "\"images_per_s\": %.6g, ", name, assumed ? assumed : "", threads, step_ms, core_ms, images, 1e3 * images / step_ms);
   if (copies)
     printf("\"memcpy_ms\": %.6g, \"memcpy_core_ms\": %.6g, ", median(copies->wall, TURNS), median(copies->core, TURNS));
   printf("\"peak_rss_bytes\": %ld}\n", 1024L * usage.ru_maxrss);

@@ -1,6 +1,6 @@
 # What `cmake --install` puts where; included last by the top CMakeLists.txt.
 #
-#   bin/capl   lib/libcapl.so   lib/capl/{libcapl_{cpu,cuda,mpi,report,proto}.so,capl-lmdb}   include/capl/   lib/pkgconfig/capl.pc
+#   bin/capl   lib/libcapl.so   lib/capl/{libcapl_{cpu,cuda,mpi,loopback,report,proto}.so,capl-lmdb}   include/capl/   lib/pkgconfig/capl.pc
 #   share/capl/recipes/         share/doc/capl/   share/man/man1/capl.1.gz   share/{bash-completion/completions,zsh/site-functions}/
 #
 # The tree can be moved: programs find libraries, and the pkg-config file its prefix, relative to themselves.
@@ -13,7 +13,7 @@ install(TARGETS capl_core LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 if(TARGET capl)
   install(TARGETS capl RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endif()
-foreach(part IN ITEMS capl_cpu capl_cuda capl_mpi capl_report capl_proto)
+foreach(part IN ITEMS capl_cpu capl_cuda capl_mpi capl_loopback capl_report capl_proto)
   if(TARGET ${part})
     set_target_properties(${part} PROPERTIES INSTALL_RPATH "$ORIGIN:$ORIGIN/..")
     install(TARGETS ${part} LIBRARY DESTINATION ${backenddir})

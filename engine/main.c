@@ -7,12 +7,16 @@
 */
 #define _GNU_SOURCE
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/assume.h"
 #include "command_line.h"
 #include "launch/launch.h"
+#include "launch/output.h"
+#include "sandbox/wall.h"
 #include "sandbox/policy.h"
 #include "launch/supervise.h"
 #include "recipe_file.h"
@@ -50,14 +54,16 @@ static void hold_standard_streams(void)
 static int flush_output(int status)
 {
   if (fflush(stdout) == 0 && !ferror(stdout)) return status;
-  fputs("capl: not everything could be written to standard output; is the disk full?\n", stderr);
+  fprintf(stderr, "%s\n", output_lost());
   return status ? status : EXIT_ERROR;
 }
 
 int main(int argc, char **argv)
 {
   hold_standard_streams();
+  signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is a write that fails, and that has a message */
   command_line c;
+  if (capl_assume_check() != CAPL_OK || capl_wall_check_assumed() != CAPL_OK) return print_error();
   int wrong = command_line_read(argc, argv, &c);
   if (wrong) return wrong;
   launch *l = &c.l;

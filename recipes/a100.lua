@@ -22,7 +22,8 @@
 local p = capl.params {
   epochs = 150, -- passes over the data set
   steps = 0, -- or a number of steps, which goes before epochs
-  data = "generated", -- or a folder of PNG files named TEXT_anything.png
+  data = "generated", -- or a folder of PNG files whose names hold their texts, such as TEXT_17.png
+  label = "auto", -- Lua pattern whose capture in a file's name is its text; auto: found among the usual ones
   test_data = "none", -- a folder for the last figure; else a part of data is held out for it
   held_out = 0.1, -- share of a folder's images for val, and for the last figure
   samples = 50030, -- images of the generated set
@@ -60,7 +61,7 @@ local function generated(count, seed)
 end
 
 local function folder(path)
-  return data.folder(path, {label = "^([^_]+)_", charset = CHARSET, length = LENGTH, resize = true})
+  return data.folder(path, {label = p.label, charset = CHARSET, length = LENGTH, resize = true})
 end
 
 -- Training, val and test images: of a folder, none that is in another part under any name.

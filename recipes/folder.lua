@@ -2,10 +2,10 @@
 --- needs: minutes=1440
 -- Learns to read your own captchas: PNG or JPEG files whose names hold their text, all of one length and one size.
 --
--- data      DIR/TEXT_17.png, in folders below too; --label='_(%w+)%.png$' is for names like 17_TEXT.png. Or a list of files
---           (path TAB text, JSON lines, CSV), or an LMDB database, such as `capl data pack` writes. A tenth of the images is
---           kept for choosing the best weights and a tenth for the last figure, sorted by their bytes: no image is ever in
---           two parts, not even under two names
+-- data      DIR/TEXT_17.png, 17_TEXT.jpg, TEXT (2).png and the like, in folders below too. What is read as the text is
+--           printed; --label='_(%w+)%.png$' reads other names. Or a list of files (path TAB text, JSON lines, CSV), or an LMDB
+--           database, such as `capl data pack` writes. A tenth of the images is kept for choosing the best weights and a tenth
+--           for the last figure, sorted by their bytes: no image is ever in two parts, not even under two names
 -- network   that of captcha.lua for images of any size: six convolutions, then one attention map over the columns per
 --           character and one classifier for all
 -- expected  depends on the data and on how much there is. 8,000 captchas of captcha.lua's style: 95.4 % [93.7, 96.6] of
@@ -15,7 +15,7 @@
 
 local p = capl.params {
   data = "", -- folder of PNG or JPEG files, list or LMDB database; must be given
-  label = "^(%w+)", -- Lua pattern whose capture in a file's name is its text; lists and databases have their own
+  label = "auto", -- Lua pattern whose capture in a file's name is its text; auto: found among the usual ones
   charset = "auto", -- such as 0-9A-Z; auto: the characters that occur
   length = "auto", -- characters per captcha; auto: those of the first file
   resize = false, -- true: images of other sizes than the first are stretched to its size, else they are errors
@@ -46,7 +46,7 @@ if p.data == "" then error("--data=DIR is missing: a folder of PNG files named b
 local function read_texts(source)
   local texts, seen, characters = {}, {}, {}
   for i = 0, source:count() - 1 do
-    local text = source:text(i) or source:name(i):match("[^/]+$"):match(p.label)
+    local text = source:text(i)
     texts[#texts + 1] = text
     for character in (text or ""):gmatch(".") do
       if not seen[character] then table.insert(characters, character) end
@@ -63,11 +63,12 @@ local function as_charset(characters)
   return rest .. (dashes > 0 and "-" or "")
 end
 
-local texts, characters = read_texts(data.open(p.data))
+local named = data.open(p.data, {label = p.label, charset = "!-~", length = {1, 32}, resize = true}) -- whatever the texts are
+local texts, characters = read_texts(named)
 local length = p.length == "auto" and #(texts[1] or "....") or tonumber(p.length)
 local charset = p.charset == "auto" and as_charset(characters) or p.charset
 if charset == "" then charset = "0-9A-Z" end -- no name fits: the next line says so
-local all = data.open(p.data, {label = p.label, charset = charset, length = length, resize = p.resize})
+local all = data.open(p.data, {label = named.label, charset = charset, length = length, resize = p.resize})
 local parts = {}
 parts.train, parts.val, parts.test = data.split(all, {val = p.val, test = p.test})
 

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "backend/registry.h"
+#include "base/assume.h"
 #include "base/library.h"
 #include "capl/dist.h"
 #include "tensor/storage.h"
@@ -65,8 +66,12 @@ static capl_status not_loaded(int which, const char *why)
   return CAPL_EUNSUPPORTED;
 }
 
+static bool no_gpu_assumed(void) { return capl_assumed(CAPL_ASSUME_GPU, &(int64_t){0}); }
+
 static capl_status load_library(int which, const capl_backend **out)
 {
+  if (backends[which].numbered && no_gpu_assumed())
+    return CAPL_FAIL(CAPL_EUNSUPPORTED, "device %s is not available: CAPL_ASSUME says gpu=none", backends[which].name);
   /* Spinning barriers make a step six times slower beside one busy process; 1000 spins cost nothing
   ** on an idle machine. libgomp reads this when it is loaded, which happens just below. */
   setenv("GOMP_SPINCOUNT", "1000", 0);
@@ -197,20 +202,22 @@ static capl_status open_named(const char *name, capl_device **out)
 static char auto_why[1024] = "nothing was asked for yet";
 
 /* Looks for a driver's device file before anything of CUDA is loaded, which takes a fifth of a second. */
-static bool may_have_gpu(void)
+bool capl_gpu_possible(const char **why)
 {
-  return access("/dev/nvidiactl", F_OK) == 0 || access("/dev/dxg", F_OK) == 0 || getenv("CAPL_BACKEND_PATH");
+  bool assumed = no_gpu_assumed();
+  *why = assumed ? "CAPL_ASSUME says gpu=none" : "no NVIDIA driver on this machine";
+  return !assumed && (access("/dev/nvidiactl", F_OK) == 0 || access("/dev/dxg", F_OK) == 0 || getenv("CAPL_BACKEND_PATH"));
 }
 
 static capl_status open_auto(capl_device **out)
 {
-  const char *wish = getenv("CAPL_DEVICE");
+  const char *wish = getenv("CAPL_DEVICE"), *why;
   if (wish && *wish && strcmp(wish, "auto") != 0) {
     snprintf(auto_why, sizeof auto_why, "CAPL_DEVICE=%s", wish);
     return open_named(wish, out);
   }
-  if (!may_have_gpu()) {
-    snprintf(auto_why, sizeof auto_why, "no NVIDIA driver on this machine");
+  if (!capl_gpu_possible(&why)) {
+    snprintf(auto_why, sizeof auto_why, "%s", why);
   } else if (open_named("cuda", out) == CAPL_OK) {
     snprintf(auto_why, sizeof auto_why, "a GPU that works");
     return CAPL_OK;

@@ -1,22 +1,28 @@
-/* isa.c -- asks the processor what it can do, and the environment what it may.
+/* isa.c -- asks the processor what it can do, and CAPL_ASSUME what it may.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #include "base/isa.h"
 
-#include <stdlib.h>
-#include <string.h>
+#include "base/assume.h"
 
 static const char *const names[] = {"portable", "avx2", "avx512"};
-enum { N_ISA = sizeof names / sizeof names[0] };
 
 const char *capl_isa_name(capl_isa isa)
 {
   return names[isa];
 }
 
+/* What is assumed and lacks here was refused. */
+static capl_isa chosen(void)
+{
+  int64_t assumed;
+  capl_isa here = capl_isa_of_processor();
+  return capl_assumed(CAPL_ASSUME_ISA, &assumed) && assumed < (int64_t)here ? (capl_isa)assumed : here;
+}
+
 #if defined(__x86_64__)
 
-static capl_isa best(void)
+capl_isa capl_isa_of_processor(void)
 {
   if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma")) return CAPL_ISA_PORTABLE;
   bool wide = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
@@ -26,17 +32,17 @@ static capl_isa best(void)
 
 bool capl_isa_has_vbmi(void)
 {
-  return best() == CAPL_ISA_AVX512 && __builtin_cpu_supports("avx512vbmi") && __builtin_cpu_supports("avx512vnni");
+  return chosen() == CAPL_ISA_AVX512 && __builtin_cpu_supports("avx512vbmi") && __builtin_cpu_supports("avx512vnni");
 }
 
 bool capl_isa_has_bf16(void)
 {
-  return best() == CAPL_ISA_AVX512 && __builtin_cpu_supports("avx512bf16");
+  return chosen() == CAPL_ISA_AVX512 && __builtin_cpu_supports("avx512bf16");
 }
 
 #else
 
-static capl_isa best(void)
+capl_isa capl_isa_of_processor(void)
 {
   return CAPL_ISA_PORTABLE;
 }
@@ -53,22 +59,9 @@ bool capl_isa_has_bf16(void)
 
 #endif
 
-/* An unset or empty CAPL_ISA leaves the choice to the processor. */
 capl_status capl_isa_choose(capl_isa *isa)
 {
-  const char *asked = getenv("CAPL_ISA");
-  *isa = best();
-  if (!asked || !*asked) return CAPL_OK;
-  int found = 0;
-  while (found < N_ISA && strcmp(asked, names[found])) found++;
-  if (found <= (int)best()) {
-    *isa = (capl_isa)found;
-    return CAPL_OK;
-  }
-  capl_status status =
-    found < N_ISA ? CAPL_FAIL(CAPL_EUNSUPPORTED, "CAPL_ISA is %s, this processor has %s only", asked, names[best()])
-                  : CAPL_FAIL(CAPL_EVALUE, "CAPL_ISA is \"%s\"; avx512, avx2 or portable (here up to %s) are known", asked,
-                              names[best()]);
-  capl_error_hint("leave CAPL_ISA unset for the best this processor has");
-  return status;
+  CAPL_TRY(capl_assume_check());
+  *isa = chosen();
+  return CAPL_OK;
 }

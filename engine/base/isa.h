@@ -1,7 +1,7 @@
 /* isa.h -- the instruction set that vector code uses.
 **
 ** Code that exists once per instruction set is compiled in files of their own with their own flags, and chosen here
-** at run time. The environment's CAPL_ISA=avx512|avx2|portable forces one, so that all paths can be tested.
+** at run time. CAPL_ASSUME=isa=avx512|avx2|portable (assume.h) forces one, so that all paths can be tested.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #ifndef CAPL_BASE_ISA_H
@@ -14,13 +14,15 @@
 /* Each set holds those before it. avx2: with FMA; avx512: F, BW, VL and DQ. */
 typedef enum { CAPL_ISA_PORTABLE, CAPL_ISA_AVX2, CAPL_ISA_AVX512 } capl_isa;
 
-/* The one to use: the best of this processor, or what CAPL_ISA says.
-** EVALUE if that is no known name, EUNSUPPORTED if the processor lacks it. */
+/* The one to use: the best of this processor, or what CAPL_ASSUME says. Fails as capl_assume_check does. */
 CAPL_API capl_status capl_isa_choose(capl_isa *isa);
+
+/* The best that this processor has, whatever is assumed. */
+CAPL_API capl_isa capl_isa_of_processor(void);
 
 CAPL_API const char *capl_isa_name(capl_isa isa);
 
-/* What some processors with AVX-512 have in addition; false for all others. */
+/* What some processors with AVX-512 have in addition; false for all others, and where a lesser set is assumed. */
 CAPL_API bool capl_isa_has_vbmi(void); /* byte permutes and dot products: F, BW, VL, VBMI, VNNI */
 CAPL_API bool capl_isa_has_bf16(void); /* dot products of bf16 */
 

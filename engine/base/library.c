@@ -5,10 +5,13 @@
 #include "base/library.h"
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "capl/error.h"
 
 /* Folder of this library, without a slash at the end; "." when unknown. */
 static void own_folder(char *out, size_t len)
@@ -38,17 +41,27 @@ void *library_open(const char *name, char *why, size_t len)
   return NULL;
 }
 
-bool library_program(const char *name, char *path, size_t len)
+void library_hint(const char *why, const char *otherwise)
+{
+  if (strstr(why, strerror(EMFILE))) capl_error_hint("a higher limit of open files: ulimit -n 1024");
+  else if (strstr(why, strerror(ENOMEM)) || strstr(why, "failed to map segment")) capl_error_hint("more memory, or a higher ulimit -v");
+  else capl_error_hint("%s", otherwise);
+}
+
+static bool find_part(const char *name, int mode, char *path, size_t len)
 {
   char folder[2048];
   own_folder(folder, sizeof folder);
   const char *first = getenv("CAPL_BACKEND_PATH");
   for (int k = first ? 0 : 1; k < 3; k++) {
     snprintf(path, len, k == 2 ? "%s/capl/%s" : "%s/%s", k == 0 ? first : folder, name);
-    if (access(path, X_OK) == 0) return true;
+    if (access(path, mode) == 0) return true;
   }
   return false;
 }
+
+bool library_path(const char *name, char *path, size_t len) { return find_part(name, F_OK, path, len); }
+bool library_program(const char *name, char *path, size_t len) { return find_part(name, X_OK, path, len); }
 
 void library_find(void *library, const char *entry, void *out)
 {

@@ -1,4 +1,4 @@
-/* memory.c -- how much memory this process may still take.
+/* memory.c -- how much memory this machine has, and this process may still take.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #include "base/memory.h"
@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/assume.h"
 #include "base/cgroup.h"
 
 /* The number behind a word at the beginning of a line; 0 when there is none. */
@@ -39,9 +40,17 @@ static int64_t folder_leaves(const char *folder)
   return left > 0 ? left : 0;
 }
 
+int64_t capl_memory_total(void)
+{
+  int64_t assumed;
+  return capl_assumed(CAPL_ASSUME_MEMORY, &assumed) ? assumed : 1024 * number_of("/proc/meminfo", "MemTotal:");
+}
+
 int64_t capl_memory_available(const char *root)
 {
   char path[4096];
+  int64_t assumed;
+  if (!*root && capl_assumed(CAPL_ASSUME_MEMORY, &assumed)) return assumed;
   snprintf(path, sizeof path, "%s/proc/meminfo", root);
   int64_t of_machine = 1024 * number_of(path, "MemAvailable:");
   int64_t of_groups = cgroup_least(root, "memory", folder_leaves);

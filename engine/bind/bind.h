@@ -33,6 +33,8 @@ void capl_bind_require(lua_State *L, const char *module);
 void capl_bind_environment(lua_State *L);
 /* Where `require` of recipes looks: the folder of the recipe's file. Unless said: the working folder. */
 void capl_bind_recipe_folder(lua_State *L, const char *recipe);
+/* Lua is compiled no more. */
+void capl_bind_stop_compiler(lua_State *L);
 /* The recipe was asked for by the hash of this text: modules must be named by theirs in it. */
 void capl_bind_pin(lua_State *L, const char *text, size_t size);
 /* Loads text (never bytecode) as a function in the recipe environment and pushes it. name: "@recipe.lua" for

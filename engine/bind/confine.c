@@ -9,7 +9,6 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <lauxlib.h>
-#include <luajit.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +23,8 @@
 #include "sandbox/policy.h"
 #include "sandbox/wall.h"
 
-static bool confined; /* this job is to be */
+static bool confined;    /* this job is to be */
+static char *run_folder; /* shared with the supervisor: what of this job it removes when it stays empty */
 
 /* ---- at the start ------------------------------------------------------------------------------ */
 
@@ -61,10 +61,12 @@ static void only_write(int fd)
   close(mine);
 }
 
+/* Where there is nothing to read from, there is no standard input. */
 static void leave_terminal(void)
 {
   int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
-  if (nothing >= 0) dup2(nothing, STDIN_FILENO), close(nothing);
+  if (nothing < 0 || dup2(nothing, STDIN_FILENO) < 0) close(STDIN_FILENO);
+  if (nothing > STDIN_FILENO) close(nothing);
   only_write(STDOUT_FILENO);
   only_write(STDERR_FILENO);
 }
@@ -97,21 +99,28 @@ static bool is_named(const capl_job *job, int fd)
   return false;
 }
 
+static void close_if_inherited(const capl_job *job, int fd)
+{
+  int flags = fcntl(fd, F_GETFD);
+  if (fd > STDERR_FILENO && flags >= 0 && !(flags & FD_CLOEXEC) && !is_named(job, fd)) close(fd);
+}
+
 /* What whoever started this program had open is nothing to a recipe: all that capl opens itself is closed by exec, so what is
-** not has come through one. */
+** not has come through one. Without a /proc that lists them, all numbers are tried. */
 static void close_inherited(const capl_job *job)
 {
+  struct rlimit most = {1 << 20, 1 << 20};
   DIR *list = opendir("/proc/self/fd");
-  for (struct dirent *e; list && (e = readdir(list));) {
-    int fd = atoi(e->d_name), flags = fcntl(fd, F_GETFD);
-    if (fd > STDERR_FILENO && flags >= 0 && !(flags & FD_CLOEXEC) && !is_named(job, fd)) close(fd);
-  }
-  if (list) closedir(list);
+  for (struct dirent *e; list && (e = readdir(list));) close_if_inherited(job, atoi(e->d_name));
+  if (list) return (void)closedir(list);
+  getrlimit(RLIMIT_NOFILE, &most);
+  for (int fd = STDERR_FILENO + 1; fd < (int)(most.rlim_max < 1 << 20 ? most.rlim_max : 1 << 20); fd++) close_if_inherited(job, fd);
 }
 
 void capl_confine_begin(const capl_job *job)
 {
   confined = job->confined;
+  run_folder = job->run_folder;
   if (!confined) return;
   capl_environment_clean();
   close_inherited(job);
@@ -151,7 +160,37 @@ static int sys_confine(lua_State *L)
   bind_check(L, capl_wall_raise(), NULL);
   capl_bind_limit(L);
   const capl_wall *w = capl_wall_state();
-  if (!w->files || !w->calls) luaJIT_setmode(L, 0, LUAJIT_MODE_ENGINE | LUAJIT_MODE_OFF | LUAJIT_MODE_FLUSH);
+  if (!w->files || !w->calls) capl_bind_stop_compiler(L);
+  return 0;
+}
+
+/* A run that was found below runs/ must lie there: a link of that name may have come with the recipe. */
+static capl_status check_found(const char *path, const char *real)
+{
+  char runs[CAPL_POLICY_PATH];
+  CAPL_TRY(capl_policy_resolve("runs", runs));
+  if (capl_policy_is_below(real, runs) && strcmp(real, runs) != 0) return CAPL_OK;
+  CAPL_FAIL(CAPL_EVALUE, "%.1000s is a link that leads to %.1000s: a recipe would write there", path, real);
+  capl_error_hint("--resume=FOLDER names the run that is to go on");
+  return CAPL_EVALUE;
+}
+
+static capl_status give_run_folder(const char *path, bool found)
+{
+  char real[CAPL_POLICY_PATH];
+  CAPL_TRY(capl_policy_resolve(path, real));
+  if (found) CAPL_TRY(check_found(path, real));
+  if (!capl_policy_is_too_wide(real)) return capl_policy_grant_resolved(real, CAPL_MAY_READ | CAPL_MAY_WRITE);
+  return CAPL_FAIL(CAPL_EVALUE, "%.1000s cannot be a run's folder: a recipe would write to all of it", real);
+}
+
+/* run_folder(path, how): the folder of this run, which the recipe may write to. how: "made" just now, "found" below runs/, or "named"
+** by the user. */
+static int sys_run_folder(lua_State *L)
+{
+  const char *path = luaL_checkstring(L, 1), *how = luaL_checkstring(L, 2);
+  if (run_folder && strcmp(how, "made") == 0) snprintf(run_folder, CAPL_POLICY_PATH, "%s", path);
+  if (confined) bind_check(L, give_run_folder(path, strcmp(how, "found") == 0), NULL);
   return 0;
 }
 
@@ -179,6 +218,6 @@ static int sys_walls(lua_State *L)
 
 void capl_confine_add(lua_State *L)
 {
-  static const luaL_Reg functions[] = {{"confine", sys_confine}, {"walls", sys_walls}, {NULL, NULL}};
+  static const luaL_Reg functions[] = {{"confine", sys_confine}, {"walls", sys_walls}, {"run_folder", sys_run_folder}, {NULL, NULL}};
   luaL_setfuncs(L, functions, 0);
 }

@@ -11,7 +11,7 @@
 /* At the start of the worker, before it has threads: the environment, descriptors of others, limits. */
 void capl_confine_begin(const capl_job *job);
 
-/* Adds confine() and walls() to the table on the stack, which is core.sys. */
+/* Adds confine(), walls() and run_folder() to the table on the stack, which is core.sys. */
 void capl_confine_add(lua_State *L);
 
 #endif

@@ -82,15 +82,22 @@ const char *bind_check_path(lua_State *L, int i, int rights)
   return path;
 }
 
-/* A report that a recipe has written itself would run its script where the user opens it. */
+/* Names that nobody runs or obeys: a shell, a build tool, a browser and Python each look for some of their own. */
+static bool is_plain_name(const char *path)
+{
+  static const char *const ends[] = {".capl", ".safetensors", ".png"};
+  const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+  size_t n = strlen(name);
+  for (size_t k = 0; *name != '.' && k < sizeof ends / sizeof *ends; k++)
+    if (n > strlen(ends[k]) && strcmp(name + n - strlen(ends[k]), ends[k]) == 0) return true;
+  return false;
+}
+
 const char *bind_check_product(lua_State *L, int i)
 {
-  static const char *const obeyed[] = {".html", ".htm", ".xhtml", ".xml", ".svg", ".js", ".lua", ".sh", ".py", ".json", ".jsonl", ".desktop"};
   const char *path = bind_check_path(L, i, CAPL_MAY_WRITE);
-  size_t n = strlen(path);
-  for (size_t k = 0; capl_policy_is_closed() && k < sizeof obeyed / sizeof *obeyed; k++)
-    if (n >= strlen(obeyed[k]) && strcasecmp(path + n - strlen(obeyed[k]), obeyed[k]) == 0)
-      bind_arg_error(L, i, "a recipe cannot call what it saves %s: others would run it or believe it; such files are capl's own", obeyed[k]);
+  if (capl_policy_is_closed() && !is_plain_name(path))
+    bind_arg_error(L, i, "a recipe saves files NAME.capl, NAME.safetensors and NAME.png: others would be run, or believed; got %s", path);
   return path;
 }
 
@@ -129,10 +136,18 @@ static int64_t check_size(lua_State *L, int i, int argument)
   return (int64_t)x;
 }
 
+void bind_refuse_names(lua_State *L, int i, const char *hint)
+{
+  for (lua_pushnil(L); lua_next(L, i); lua_pop(L, 1))
+    if (lua_type(L, -2) == LUA_TSTRING)
+      bind_fail(L, CAPL_EVALUE, NULL, hint, "'%s' stands among the entries of a list", lua_tostring(L, -2));
+}
+
 int bind_check_sizes(lua_State *L, int first, int64_t *size, int *next)
 {
   int n = 0;
   bool table = lua_istable(L, first);
+  if (table) bind_refuse_names(L, first, "options are a table of their own, behind the sizes");
   for (;; n++) {
     if (table)
       lua_rawgeti(L, first, n + 1);

@@ -96,6 +96,8 @@ void bind_check_table(lua_State *L, int i);
 bool bind_is_callable(lua_State *L, int i); /* functions, and tables like modules */
 void bind_check_function(lua_State *L, int i);
 capl_dtype bind_check_dtype(lua_State *L, int i);
+/* Raises for a named entry of the list at i, which would be dropped. */
+void bind_refuse_names(lua_State *L, int i, const char *hint);
 /* Sizes as numbers from argument first on, or as one table there. Returns their number; *next = the
 ** argument after them. */
 int bind_check_sizes(lua_State *L, int first, int64_t *size, int *next);
@@ -140,6 +142,14 @@ void bind_unlimit(lua_State *L);
 
 /* ---- environments (l_environment.c, l_require.c) ---------------------------------------------- */
 
+/* While a part of the library is loaded, nothing is collected, since all of it stays, and nothing is compiled, since it runs
+** once. BIND_LOADING(L): until the block ends, by an error too; within another one nothing. */
+lua_State *bind_begin_loading(lua_State *L);
+void bind_end_loading(lua_State **L);
+#define BIND_LOADING(L) __attribute__((cleanup(bind_end_loading), unused)) lua_State *loading_ = bind_begin_loading(L)
+
+/* Pushes the environment of recipes with all its parts loaded, as who looks through it must see it. */
+void bind_whole_environment(lua_State *L);
 /* Makes the library's environment, and pushes it. */
 void bind_open_environments(lua_State *L);
 void bind_push_library(lua_State *L);
@@ -166,6 +176,9 @@ void bind_open_fuse(lua_State *L);
 void bind_open_scopes(lua_State *L);
 void bind_open_misc(lua_State *L);
 void bind_open_finite(lua_State *L);
+void bind_open_range(lua_State *L);
+/* The value at a place of a tensor in host memory, counted in elements. */
+double bind_value_at(const capl_tensor *t, int64_t place);
 void bind_open_text(lua_State *L);
 void bind_open_recompute(lua_State *L);
 void bind_open_data(lua_State *L);

@@ -3,6 +3,7 @@
 */
 #include <stdlib.h>
 
+#include "base/assume.h"
 #include "base/isa.h"
 #include "bind/l_bind.h"
 #include "io/checkpoint.h"
@@ -42,9 +43,16 @@ static int core_isa(lua_State *L)
   return 1;
 }
 
+/* assume() -> the text of CAPL_ASSUME; nil where no fact of the machine is forced */
+static int core_assume(lua_State *L)
+{
+  lua_pushstring(L, capl_assume_text());
+  return 1;
+}
+
 void bind_open_checkpoint(lua_State *L)
 {
   static const luaL_Reg functions[] = {
-    {"checkpoint_save", core_checkpoint_save}, {"checkpoint_load", core_checkpoint_load}, {"isa", core_isa}, {NULL, NULL}};
+    {"checkpoint_save", core_checkpoint_save}, {"checkpoint_load", core_checkpoint_load}, {"isa", core_isa}, {"assume", core_assume}, {NULL, NULL}};
   luaL_setfuncs(L, functions, 0);
 }

@@ -244,6 +244,7 @@ static int core_tensor(lua_State *L)
   if (!lua_istable(L, 1) && !lua_isboolean(L, 1) && lua_type(L, 1) != LUA_TNUMBER)
     return bind_type_error(L, 1, "number or table of numbers");
   create_options o = check_create(L, 2);
+  if (lua_istable(L, 1)) bind_refuse_names(L, 1, "options are a second table: capl.tensor({…}, {dtype = \"i32\"})");
   int ndim = measure(L, 1, size);
   for (int i = 0; i < ndim; i++) count *= size[i];
   double *values = lua_newuserdata(L, (size_t)count * sizeof *values + 1), *end = values;

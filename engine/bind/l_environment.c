@@ -256,12 +256,65 @@ static void set_seal_functions(lua_State *L)
   lua_pop(L, 2);
 }
 
+/* ---- parts that are loaded when first used --------------------------------------------------- */
+
+static const char *const parts[] = {"nn", "optim", "data", "augment", "plot", "train", NULL};
+
+/* __index of the environment. */
+static int load_part(lua_State *L)
+{
+  const char *key = lua_type(L, 2) == LUA_TSTRING ? lua_tostring(L, 2) : "";
+  for (int i = 0; parts[i]; i++) {
+    if (strcmp(parts[i], key) != 0) continue;
+    lua_settop(L, 1);
+    set_library(L, key);
+    return lua_getfield(L, 1, key), 1;
+  }
+  return 0;
+}
+
+/* From here on the environment is a plain table. */
+static int load_all_parts(lua_State *L)
+{
+  capl_bind_environment(L);
+  if (!lua_getmetatable(L, -1)) return 0;
+  lua_getfield(L, -1, "__index");
+  bool own = lua_tocfunction(L, -1) == load_part;
+  lua_pop(L, 2);
+  if (!own) return 0;
+  for (int i = 0; parts[i]; i++) lua_getfield(L, -1, parts[i]), lua_pop(L, 1);
+  lua_pushnil(L);
+  lua_setmetatable(L, -2);
+  return 0;
+}
+
+void bind_whole_environment(lua_State *L)
+{
+  lua_pushcfunction(L, load_all_parts);
+  lua_call(L, 0, 0);
+  capl_bind_environment(L);
+}
+
+/* Recipes that look through their environment, on top, or set its metatable, find all parts in it: lua/capl/seal.lua. */
 static void begin_sealing(lua_State *L)
 {
-  lua_pushnil(L);
-  seal_with(L, "begin");
+  capl_bind_require(L, "seal");
+  lua_getfield(L, -1, "begin");
+  lua_pushvalue(L, -3);
+  lua_pushcfunction(L, load_all_parts);
+  lua_call(L, 2, 0);
   lua_pop(L, 1);
 }
+
+static void set_parts(lua_State *L)
+{
+  lua_newtable(L);
+  lua_pushcfunction(L, load_part);
+  lua_setfield(L, -2, "__index");
+  lua_setmetatable(L, -2);
+}
+
+/* ---- the environment of recipes -------------------------------------------------------------- */
 
 void capl_bind_environment(lua_State *L)
 {
@@ -273,10 +326,10 @@ void capl_bind_environment(lua_State *L)
                                  {"rawset", safe_rawset},
                                  {"collectgarbage", safe_collectgarbage},
                                  {NULL, NULL}};
-  static const char *const names[] = {"capl", "nn", "optim", "data", "augment", "plot", "train", NULL};
   lua_getfield(L, LUA_REGISTRYINDEX, RECIPE);
   if (!lua_isnil(L, -1)) return;
   lua_pop(L, 1);
+  BIND_LOADING(L);
   push_harmless(L);
   set_iterators(L);
   set_seal_functions(L);
@@ -287,7 +340,8 @@ void capl_bind_environment(lua_State *L)
     lua_setfield(L, -2, libraries[i]);
   }
   luaL_setfuncs(L, own, 0);
-  for (int i = 0; names[i]; i++) set_library(L, names[i]);
+  set_library(L, "capl");
+  set_parts(L);
   lua_pushvalue(L, -1);
   lua_setfield(L, -2, "_G");
   lua_pushvalue(L, -1);

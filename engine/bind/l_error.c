@@ -291,7 +291,7 @@ static void push_near_field(lua_State *L, const char *wanted)
 {
   capl_suggestion best = {.wanted = wanted};
   lua_pushnil(L); /* the answer */
-  capl_bind_environment(L);
+  bind_whole_environment(L);
   for (lua_pushnil(L); lua_next(L, -2); lua_pop(L, 1)) {
     if (!lua_istable(L, -1) || lua_type(L, -2) != LUA_TSTRING) continue;
     const char *before = best.nearest;
@@ -338,7 +338,7 @@ static void hint_near_name(lua_State *L, const char *text)
   }
   if (strcmp(kind, "global") == 0) {
     capl_suggestion s = {.wanted = name};
-    capl_bind_environment(L);
+    bind_whole_environment(L);
     suggest_keys(L, &s);
     if (s.nearest) lua_pushfstring(L, "%s", s.nearest); else lua_pushnil(L);
     lua_remove(L, -2);

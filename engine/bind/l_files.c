@@ -221,7 +221,7 @@ static int source_scan(lua_State *L)
   capl_source *source = data_check_box(L, 1, SOURCE_TYPE);
   bind_check_options(L, 2, names);
   bool pixels = data_option_bool(L, 2, "pixels", false);
-  int threads = (int)data_option_whole(L, 2, "threads", 0, 0, 256);
+  int threads = (int)data_option_whole(L, 2, "threads", 0, 0, CAPL_WORKERS_MAX);
   void **box = data_new_box(L, SCAN_TYPE);
   bind_check(L, capl_scan_new(source, pixels, threads, capl_interrupt_pending, (capl_scan **)box), NULL);
   return 1;

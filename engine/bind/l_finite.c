@@ -13,7 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/float16.h"
 #include "capl/tape.h"
 #include "tensor/storage.h"
 
@@ -49,18 +48,6 @@ static struct {
 
 /* ---- one tensor ------------------------------------------------------------------------------ */
 
-static double value_at(const capl_tensor *t, int64_t i)
-{
-  const char *data = capl_tensor_data(t);
-  switch (t->dtype) {
-  case CAPL_F32: return ((const float *)data)[i];
-  case CAPL_F64: return ((const double *)data)[i];
-  case CAPL_BF16: return capl_bf16_to_float(((const uint16_t *)data)[i]);
-  case CAPL_F16: return capl_f16_to_float(((const uint16_t *)data)[i]);
-  default: return 0;
-  }
-}
-
 static void note_value(finding *f, double value, bool *row_bad)
 {
   if (isfinite(value)) return;
@@ -75,7 +62,7 @@ static bool row_is_bad(const capl_tensor *t, int64_t r, finding *f)
   int64_t at[CAPL_MAX_NDIM] = {0}, place = t->ndim ? r * t->stride[0] : 0;
   bool bad = false;
   for (;;) {
-    note_value(f, value_at(t, place), &bad);
+    note_value(f, bind_value_at(t, place), &bad);
     int d = t->ndim - 1;
     for (; d > 0; d--) {
       place += t->stride[d];

@@ -69,6 +69,18 @@ static int core_safetensors_load(lua_State *L)
   return 1;
 }
 
+/* model_weights(folder[, device]) -> {name = tensor}; of a model, checked against the hash in its meta.json */
+static int core_model_weights(lua_State *L)
+{
+  const char *path = bind_check_path(L, 1, CAPL_MAY_READ);
+  capl_device *device = bind_opt_device(L, 2);
+  capl_named_tensor *list;
+  int n;
+  bind_check(L, capl_model_weights(path, device, &list, &n), NULL);
+  bind_push_named(L, list, n);
+  return 1;
+}
+
 /* ---- graphs ---------------------------------------------------------------------------------- */
 
 static capl_graph **check_graph(lua_State *L, int i)
@@ -205,6 +217,7 @@ void bind_open_io(lua_State *L)
   static const luaL_Reg functions[] = {
     {"safetensors_save", core_safetensors_save},
     {"safetensors_load", core_safetensors_load},
+    {"model_weights", core_model_weights},
     {"trace_begin", core_trace_begin},
     {"trace_cancel", core_trace_cancel},
     {"trace_end", core_trace_end},

@@ -57,7 +57,7 @@ static int data_loader(lua_State *L)
   bind_check_options(L, 2, loader_names);
   capl_loader_options o = {
       .batch = (int)data_option_whole(L, 2, "batch", 64, 1, 1 << 20),
-      .workers = (int)data_option_whole(L, 2, "workers", 0, 0, 256),
+      .workers = (int)data_option_whole(L, 2, "workers", 0, 0, CAPL_WORKERS_MAX),
       .prefetch = (int)data_option_whole(L, 2, "prefetch", 0, 0, 64),
       .seed = (uint64_t)data_option_whole(L, 2, "seed", (double)bind_current.seed, 0, 9007199254740992.0),
       .shuffle = data_option_bool(L, 2, "shuffle", false),

@@ -298,6 +298,15 @@ static int sys_memory_available(lua_State *L)
   return 1;
 }
 
+/* memory_total() -> bytes of the machine; nil where nothing is known */
+static int sys_memory_total(lua_State *L)
+{
+  int64_t bytes = capl_memory_total();
+  if (bytes <= 0) return 0;
+  lua_pushnumber(L, (double)bytes);
+  return 1;
+}
+
 /* cpu_list() -> numbers of the processors this process may use */
 static int sys_cpu_list(lua_State *L)
 {
@@ -318,8 +327,8 @@ void capl_sys_add_processes(lua_State *L)
     {"poll", process_poll}, {"stop", process_stop}, {"kill", process_kill}, {"pid", process_pid}, {"memory", process_memory},
     {"__gc", process_gc}, {NULL, NULL}};
   static const luaL_Reg functions[] = {
-    {"spawn", sys_spawn}, {"sleep", sys_sleep}, {"memory_available", sys_memory_available}, {"cpu_list", sys_cpu_list},
-    {NULL, NULL}};
+    {"spawn", sys_spawn}, {"sleep", sys_sleep}, {"memory_available", sys_memory_available}, {"memory_total", sys_memory_total},
+    {"cpu_list", sys_cpu_list}, {NULL, NULL}};
   luaL_newmetatable(L, PROCESS_TYPE);
   luaL_setfuncs(L, methods, 0);
   lua_pushvalue(L, -1);

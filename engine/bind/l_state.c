@@ -1,5 +1,6 @@
-/* l_state.c -- states, and loading: the library from its embedded text, recipes as text only.
+/* l_state.c -- states, and loading: the library from its embedded bytecode, recipes as text only.
 **
+** With CAPL_LUA_PATH the library is read from text too, and where another LuaJIT runs than the one of the build.
 ** Registry: "capl.core" the private table of C functions, "capl.loaded" values of library modules by name. The
 ** environments of the library and of recipes are l_environment.c's. Neither holds io, os, debug, package, jit or ffi,
 ** whatever the surrounding state has open.
@@ -18,8 +19,40 @@
 #define CORE "capl.core"
 #define LOADED "capl.loaded"
 #define PATH "capl.path"
+#define BYTECODE "capl.bytecode"
 
 enum { MAX_FILE = 1 << 20 };
+
+/* ---- while the library is loaded ------------------------------------------------------------- */
+
+/* Of the program's state; one that capl.so was loaded into is another's to set. */
+static struct {
+  bool own, compiles, loading;
+} state;
+
+lua_State *bind_begin_loading(lua_State *L)
+{
+  if (!state.own || state.loading) return NULL;
+  state.loading = true;
+  lua_gc(L, LUA_GCSTOP, 0);
+  if (state.compiles) luaJIT_setmode(L, 0, LUAJIT_MODE_ENGINE | LUAJIT_MODE_OFF);
+  return L;
+}
+
+void bind_end_loading(lua_State **L)
+{
+  if (!*L) return;
+  state.loading = false;
+  lua_gc(*L, LUA_GCRESTART, -1); /* the next round begins at twice of what there is now */
+  if (state.compiles) luaJIT_setmode(*L, 0, LUAJIT_MODE_ENGINE | LUAJIT_MODE_ON);
+}
+
+void capl_bind_stop_compiler(lua_State *L)
+{
+  state.compiles = false;
+  luaJIT_setmode(L, 0, LUAJIT_MODE_ENGINE | LUAJIT_MODE_OFF);
+  luaJIT_setmode(L, 0, LUAJIT_MODE_ENGINE | LUAJIT_MODE_FLUSH); /* a call of its own: with this flag it does nothing else */
+}
 
 /* ---- library modules ------------------------------------------------------------------------- */
 
@@ -38,28 +71,33 @@ static bool push_file(lua_State *L, const char *folder, const char *file)
   return true;
 }
 
-static bool push_embedded(lua_State *L, const char *file)
+static int compare_path(const void *file, const void *e) { return strcmp(file, ((const capl_embedded_file *)e)->path); }
+
+static const capl_embedded_file *find_embedded(const char *file)
 {
-  for (const capl_embedded_file *e = capl_embedded; e->path; e++)
-    if (strcmp(e->path, file) == 0) {
-      lua_pushlstring(L, e->text, e->length);
-      return true;
-    }
-  return false;
+  return bsearch(file, capl_embedded, (size_t)capl_embedded_count, sizeof *capl_embedded, compare_path);
 }
 
-/* Pushes the text of a library file from the tree given by --lua-path, else from the binary. */
-static bool push_source(lua_State *L, const char *file)
+/* A module that was found: its file, and where it is embedded; else its text is on the stack. */
+typedef struct {
+  char file[256];
+  const capl_embedded_file *embedded;
+} found_module;
+
+/* Pushes the text of a library file from the tree of CAPL_LUA_PATH, or nil when it is in the binary. */
+static bool find_file(lua_State *L, found_module *m)
 {
   lua_getfield(L, LUA_REGISTRYINDEX, PATH);
   const char *folder = lua_tostring(L, -1);
-  bool found = folder ? push_file(L, folder, file) : push_embedded(L, file);
+  m->embedded = folder ? NULL : find_embedded(m->file);
+  if (!folder) return m->embedded || (lua_pop(L, 1), false);
+  bool found = push_file(L, folder, m->file);
   lua_remove(L, found ? -2 : -1);
   return found;
 }
 
-/* Pushes text and sets file: "nn.conv2d" is nn/conv2d.lua or nn/conv2d/init.lua; "init" is init.lua. */
-static bool find_module(lua_State *L, const char *module, char *file, size_t len)
+/* "nn.conv2d" is nn/conv2d.lua or nn/conv2d/init.lua; "init" is init.lua. Pushes as find_file does. */
+static bool find_module(lua_State *L, const char *module, found_module *m)
 {
   static const char *const forms[] = {"%s.lua", "%s/init.lua"};
   char path[200];
@@ -67,22 +105,44 @@ static bool find_module(lua_State *L, const char *module, char *file, size_t len
   for (char *p = path; *p; p++)
     if (*p == '.') *p = '/';
   for (int i = 0; i < 2; i++) {
-    snprintf(file, len, forms[i], path);
-    if (push_source(L, file)) return true;
+    snprintf(m->file, sizeof m->file, forms[i], path);
+    if (find_file(L, m)) return true;
   }
   return false;
 }
 
-/* Loads the text on top as chunk "@capl:file" in the library's environment, calls it with core and the
-** module's name, and pushes what it returns. */
-static void run_module(lua_State *L, const char *module, const char *file)
+/* Replaces what find_module has pushed by the module's text. */
+static const char *push_text(lua_State *L, const found_module *m, size_t *n)
+{
+  if (m->embedded) lua_pop(L, 1), lua_pushlstring(L, m->embedded->text, m->embedded->length);
+  return lua_tolstring(L, -1, n);
+}
+
+static bool reads_bytecode(lua_State *L)
+{
+  lua_getfield(L, LUA_REGISTRYINDEX, BYTECODE);
+  bool reads = lua_toboolean(L, -1);
+  lua_pop(L, 1);
+  return reads;
+}
+
+/* Replaces what find_module has pushed by the function of the chunk "@capl:file". */
+static void load_module(lua_State *L, const found_module *m)
 {
   char chunk[288];
   size_t n;
-  const char *text = lua_tolstring(L, -1, &n);
-  snprintf(chunk, sizeof chunk, "@capl:%s", file);
-  if (luaL_loadbufferx(L, text, n, chunk, "t") != 0) lua_error(L);
+  snprintf(chunk, sizeof chunk, "@capl:%s", m->file);
+  bool code = m->embedded && reads_bytecode(L);
+  const char *text = code ? m->embedded->code : push_text(L, m, &n);
+  if (luaL_loadbufferx(L, text, code ? m->embedded->code_length : n, chunk, code ? "b" : "t") != 0) lua_error(L);
   lua_remove(L, -2);
+}
+
+/* Calls the module in the library's environment with core and its name, and pushes what it returns. */
+static void run_module(lua_State *L, const char *module, const found_module *m)
+{
+  BIND_LOADING(L);
+  load_module(L, m);
   bind_push_library(L);
   lua_setfenv(L, -2);
   capl_bind_core(L);
@@ -92,15 +152,15 @@ static void run_module(lua_State *L, const char *module, const char *file)
 
 void capl_bind_require(lua_State *L, const char *module)
 {
-  char file[256];
+  found_module m;
   luaL_checkstack(L, 8, "require");
   lua_getfield(L, LUA_REGISTRYINDEX, LOADED);
   lua_getfield(L, -1, module);
   if (lua_isnil(L, -1)) {
     lua_pop(L, 1);
-    if (!find_module(L, module, file, sizeof file))
+    if (!find_module(L, module, &m))
       bind_fail(L, CAPL_EINTERNAL, NULL, NULL, "capl's library has no module '%s'", module);
-    run_module(L, module, file);
+    run_module(L, module, &m);
     if (lua_isnil(L, -1)) lua_pop(L, 1), lua_pushboolean(L, 1);
     lua_pushvalue(L, -1);
     lua_setfield(L, -3, module);
@@ -117,16 +177,18 @@ int bind_library_require(lua_State *L)
 /* core.has_module(name) */
 static int core_has_module(lua_State *L)
 {
-  char file[256];
-  lua_pushboolean(L, find_module(L, bind_check_string(L, 1), file, sizeof file));
+  found_module m;
+  lua_pushboolean(L, find_module(L, bind_check_string(L, 1), &m));
   return 1;
 }
 
 /* core.source(module) -> the module's text, for docstrings; nil if there is none */
 static int core_source(lua_State *L)
 {
-  char file[256];
-  if (!find_module(L, bind_check_string(L, 1), file, sizeof file)) lua_pushnil(L);
+  found_module m;
+  size_t n;
+  if (!find_module(L, bind_check_string(L, 1), &m)) return lua_pushnil(L), 1;
+  push_text(L, &m, &n);
   return 1;
 }
 
@@ -170,6 +232,7 @@ static void open_core(lua_State *L)
   bind_open_scopes(L);
   bind_open_misc(L);
   bind_open_finite(L);
+  bind_open_range(L);
   bind_open_text(L);
   bind_open_recompute(L);
   bind_open_data(L);
@@ -244,17 +307,30 @@ static void open_standard(lua_State *L, lua_CFunction open, const char *name)
   lua_call(L, 1, 0);
 }
 
+/* Notes whether the LuaJIT that runs is the one whose bytecode is embedded: it may have been replaced since the build, and
+** capl.so is loaded by programs that have their own. */
+static void set_bytecode(lua_State *L)
+{
+  lua_getglobal(L, "jit");
+  if (lua_istable(L, -1)) lua_getfield(L, -1, "version");
+  const char *version = lua_tostring(L, -1);
+  lua_pushboolean(L, version && strcmp(version, capl_embedded_luajit) == 0);
+  lua_setfield(L, LUA_REGISTRYINDEX, BYTECODE);
+  lua_settop(L, 0);
+}
+
 /* Opens what recipes may reach; luaopen_jit is needed to start the compiler, its table goes again. */
 static int open_state(lua_State *L)
 {
-  const capl_state_options *options = lua_touserdata(L, 1);
+  BIND_LOADING(L);
   open_standard(L, luaopen_base, "");
   open_standard(L, luaopen_table, "table");
   open_standard(L, luaopen_string, "string");
   open_standard(L, luaopen_math, "math");
   open_standard(L, luaopen_bit, "bit");
   open_standard(L, luaopen_jit, "jit");
-  if (options && !options->jit) luaJIT_setmode(L, 0, LUAJIT_MODE_ENGINE | LUAJIT_MODE_OFF);
+  if (!state.compiles) luaJIT_setmode(L, 0, LUAJIT_MODE_ENGINE | LUAJIT_MODE_OFF);
+  set_bytecode(L);
   lua_newtable(L);
   lua_setfield(L, LUA_REGISTRYINDEX, "_LOADED");
   lua_newtable(L);
@@ -282,12 +358,24 @@ static void set_path(lua_State *L, const char *given)
   lua_setfield(L, LUA_REGISTRYINDEX, PATH);
 }
 
+/* An error that nothing catches, which is one of memory as a rule; Lua ends the process when this returns. */
+static int panic(lua_State *L)
+{
+  const char *text = lua_type(L, -1) == LUA_TSTRING ? lua_tostring(L, -1) : "an error that nothing catches";
+  fprintf(stderr, "capl: %s\n", text);
+  if (strcmp(text, "not enough memory") == 0) fputs("  hint: the machine is out of memory, or ulimit -v is too low\n", stderr);
+  return 0;
+}
+
 capl_status capl_state_new(const capl_state_options *options, lua_State **out)
 {
   lua_State *L = luaL_newstate();
   if (!L) return CAPL_FAIL(CAPL_ENOMEM, "no memory for a Lua state");
+  lua_atpanic(L, panic);
   set_path(L, options ? options->lua_path : NULL);
-  if (lua_cpcall(L, open_state, (void *)options) != 0) {
+  state.own = true;
+  state.compiles = !options || options->jit;
+  if (lua_cpcall(L, open_state, NULL) != 0) {
     CAPL_FAIL(CAPL_EINTERNAL, "Lua state: %s", lua_tostring(L, -1));
     lua_close(L);
     return CAPL_EINTERNAL;
@@ -307,6 +395,7 @@ void capl_state_close(lua_State *L)
 int luaopen_capl(lua_State *L)
 {
   set_path(L, NULL);
+  set_bytecode(L);
   bind_open_environments(L);
   lua_newtable(L);
   lua_setfield(L, LUA_REGISTRYINDEX, LOADED);

@@ -23,10 +23,12 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/places.h"
 #include "base/text.h"
 #include "base/thread.h"
 #include "bind/l_bind.h"
 #include "capl/backend.h"
+#include "capl/data.h"
 
 static int fail(lua_State *L, const char *verb, const char *path)
 {
@@ -110,13 +112,13 @@ static int put_raw(lua_State *L, FILE *file)
   return 0;
 }
 
-/* Names of files and labels may hold commands to a terminal; it gets to see them as \x1b, and whoever reads what a recipe has
-** printed elsewhere does, too. */
+/* Names of files and labels may hold commands to a terminal; it gets to see them as \x1b. So does whoever reads errors, or what a
+** recipe has printed, elsewhere: those end in a terminal, too. */
 static int put(lua_State *L, FILE *file)
 {
   size_t n;
   const char *text = luaL_checklstring(L, 1, &n);
-  if (isatty(fileno(file)) || bar_columns() > 0 || capl_policy_is_closed()) {
+  if (file == stderr || isatty(fileno(file)) || bar_columns() > 0 || capl_policy_is_closed()) {
     char *shown = lua_newuserdata(L, 4 * n + 16);
     size_t used = 0, piece;
     for (size_t at = 0; at < n; used += piece) at += (size_t)capl_text_show_char(text + at, true, shown + used, &piece);
@@ -134,15 +136,17 @@ static int sys_draw(lua_State *L) { return put_raw(L, stdout); }
 static int sys_out(lua_State *L) { return put(L, stdout); }
 static int sys_err(lua_State *L) { return put(L, stderr); }
 
-/* mute(true): standard output goes nowhere until mute(false). For commands whose own output is for machines. */
+/* mute(true): standard output goes nowhere until mute(false); mute("stderr"): to standard error. For commands whose own output
+** is for machines. */
 static int sys_mute(lua_State *L)
 {
   static int kept = -1;
   bool mute = lua_toboolean(L, 1);
   fflush(stdout);
   if (mute && kept < 0) {
-    int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
-    if (nowhere < 0) return fail(L, "open", "/dev/null");
+    bool aside = lua_type(L, 1) == LUA_TSTRING;
+    int nowhere = aside ? fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3) : open("/dev/null", O_WRONLY | O_CLOEXEC);
+    if (nowhere < 0) return fail(L, "open", aside ? "standard error" : "/dev/null");
     kept = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
     dup2(nowhere, STDOUT_FILENO);
     close(nowhere);
@@ -173,6 +177,14 @@ static int sys_getenv(lua_State *L)
 static int sys_cpus(lua_State *L)
 {
   lua_pushinteger(L, capl_cpu_count());
+  return 1;
+}
+
+/* workers_most() -> threads that can usefully read or draw images: one per processor, as many as the engine takes */
+static int sys_workers_most(lua_State *L)
+{
+  int n = capl_cpu_count();
+  lua_pushinteger(L, n < CAPL_WORKERS_MAX ? n : CAPL_WORKERS_MAX);
   return 1;
 }
 
@@ -223,12 +235,13 @@ static int sys_kind(lua_State *L)
   return 1;
 }
 
-/* stamp(path) -> a text that changes when the file does, nil when there is none; cheap */
+/* stamp(path) -> a text that changes when the file does, "unreadable" when it cannot be looked at, nil when there is none; cheap */
 static int sys_stamp(lua_State *L)
 {
   struct stat info;
   char text[96];
-  if (stat(bind_check_path(L, 1, CAPL_MAY_READ), &info) != 0) return 0;
+  const char *path = bind_check_path(L, 1, CAPL_MAY_READ);
+  if (stat(path, &info) != 0) return lstat(path, &info) != 0 && errno == ENOENT ? 0 : (lua_pushliteral(L, "unreadable"), 1);
   snprintf(text, sizeof text, "%lld.%09ld %lld %llu", (long long)info.st_mtim.tv_sec, info.st_mtim.tv_nsec,
            (long long)info.st_size, (unsigned long long)info.st_ino);
   lua_pushstring(L, text);
@@ -345,7 +358,8 @@ static int sys_write(lua_State *L)
   char temporary[4096];
   if (snprintf(temporary, sizeof temporary, "%s.%d.tmp", path, (int)getpid()) >= (int)sizeof temporary)
     return errno = ENAMETOOLONG, fail(L, "write", path);
-  FILE *file = fopen(temporary, "wb");
+  int fd = capl_file_anew(temporary);
+  FILE *file = fd < 0 ? NULL : fdopen(fd, "wb");
   if (!file) return fail(L, "write", path);
   bool written = fwrite(text, 1, n, file) == n && fflush(file) == 0 && fsync(fileno(file)) == 0;
   int cause = errno;
@@ -477,7 +491,7 @@ int capl_sys_push(lua_State *L)
 {
   static const luaL_Reg functions[] = {
     {"date", sys_date},         {"out", sys_out},   {"err", sys_err},
-    {"isatty", sys_isatty}, {"getenv", sys_getenv},     {"cpus", sys_cpus}, {"peak_rss", sys_peak_rss},
+    {"isatty", sys_isatty}, {"getenv", sys_getenv},     {"cpus", sys_cpus}, {"workers_most", sys_workers_most}, {"peak_rss", sys_peak_rss},
     {"rss", sys_rss},       {"time", sys_time},   {"cut", sys_cut},           {"size", sys_size},
     {"kind", sys_kind},     {"stamp", sys_stamp}, {"mkdir", sys_mkdir}, {"mkdir_new", sys_mkdir_new},       {"read", sys_read}, {"write", sys_write},
     {"append", sys_append}, {"bar", sys_bar},           {"columns", sys_columns},

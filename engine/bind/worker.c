@@ -115,7 +115,6 @@ static void take_signals(lua_State *L, int ranks)
   sigaction(SIGTERM, &action, NULL);
   if (!is_ignored(SIGHUP)) sigaction(SIGHUP, &action, NULL);
   if (ranks > 1) sigaction(SIGUSR1, &action, NULL), sigaction(SIGUSR2, &action, NULL);
-  signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is a write that fails, and that has a message */
 }
 
 void capl_worker_prompt(bool waiting)
@@ -263,7 +262,7 @@ static int sys_recipe(lua_State *L)
 /* sys.environment() -> the table of a recipe's globals */
 static int sys_environment(lua_State *L)
 {
-  capl_bind_environment(L);
+  bind_whole_environment(L);
   return 1;
 }
 

@@ -134,7 +134,7 @@ typedef struct {
   const struct augment_kernels *kernels;
 } capl_augment_scratch;
 
-/* EVALUE, EUNSUPPORTED: of the environment's CAPL_ISA; ENOMEM. */
+/* EVALUE, EUNSUPPORTED: of a bad CAPL_ASSUME; ENOMEM. */
 CAPL_API capl_status capl_augment_scratch_init(capl_augment_scratch *scratch, int height, int width, int channels);
 /* From now on for images of this width, at most what it was made for. */
 void capl_augment_scratch_width(capl_augment_scratch *scratch, int width);

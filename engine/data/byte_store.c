@@ -12,6 +12,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/memory.h"
 #include "base/text.h"
 
 void byte_store_fini(byte_store *s)
@@ -24,8 +25,8 @@ void byte_store_fini(byte_store *s)
 
 static uint64_t fair_share(void)
 {
-  long pages = sysconf(_SC_PHYS_PAGES), bytes = sysconf(_SC_PAGESIZE);
-  return pages > 0 && bytes > 0 ? (uint64_t)pages * (uint64_t)bytes / 4 : 1u << 30;
+  int64_t bytes = capl_memory_total();
+  return bytes > 0 ? (uint64_t)bytes / 4 : 1u << 30;
 }
 
 /* ---- the file -------------------------------------------------------------------------------- */

@@ -8,8 +8,7 @@
 #include <stdlib.h>
 
 #include "base/thread.h"
-
-enum { THREADS_MAX = 256 };
+#include "capl/data.h"
 
 typedef struct {
   uint32_t n;
@@ -61,7 +60,7 @@ static void *do_some(void *argument)
 /* Threads that cannot be started are missed by nobody: the calling thread works too. */
 static void run(work *w, int threads)
 {
-  pthread_t thread[THREADS_MAX];
+  pthread_t thread[CAPL_WORKERS_MAX];
   int started = 0;
   while (started < threads - 1 && capl_thread_start(&thread[started], "capl-captcha", do_some, w) == CAPL_OK) started++;
   do_some(w);
@@ -71,8 +70,8 @@ static void run(work *w, int threads)
 capl_status captcha_each(uint32_t n, int threads, size_t room, bool (*stop)(void), captcha_job job, void *context)
 {
   if (n > INT32_MAX) return CAPL_FAIL(CAPL_EVALUE, "cannot draw %u images; at most %d", n, INT32_MAX);
-  if (threads < 0 || threads > THREADS_MAX) {
-    return CAPL_FAIL(CAPL_EVALUE, "threads is %d; it must be 0..%d", threads, THREADS_MAX);
+  if (threads < 0 || threads > CAPL_WORKERS_MAX) {
+    return CAPL_FAIL(CAPL_EVALUE, "threads is %d; it must be 0..%d", threads, CAPL_WORKERS_MAX);
   }
   work w = {.n = n, .room = room, .stop = stop, .job = job, .context = context};
   pthread_mutex_init(&w.lock, NULL);

@@ -103,7 +103,7 @@ static const converter portable = {convert_f32_portable, round_bf16_portable};
 static const converter avx2 = {convert_f32_avx2, round_bf16_avx2}, avx512 = {convert_f32_avx512, round_bf16_avx512};
 #endif
 
-/* The same for ever, so whichever thread writes it writes the same. A bad CAPL_ISA is the loader's to tell. */
+/* The same for ever, so whichever thread writes it writes the same. A bad CAPL_ASSUME is the loader's to report. */
 static const converter *best(void)
 {
   static const converter *_Atomic chosen;

@@ -5,7 +5,7 @@
 
 #include "data/loader.h"
 
-enum { WORKERS_MAX = 256, PREFETCH_MAX = 1024 };
+enum { PREFETCH_MAX = 1024 };
 
 /* Parts of a round are of one size, and so are the shares of the ranks. */
 static capl_status check_parts(const capl_loader_options *o)
@@ -21,7 +21,7 @@ static capl_status check_parts(const capl_loader_options *o)
 static capl_status check_numbers(const capl_loader_options *o)
 {
   if (o->batch < 1) return CAPL_FAIL(CAPL_EVALUE, "batch is %d; it must be at least 1", o->batch);
-  if (o->workers < 0 || o->workers > WORKERS_MAX) return CAPL_FAIL(CAPL_EVALUE, "workers is %d; it must be 0..%d", o->workers, WORKERS_MAX);
+  if (o->workers < 0 || o->workers > CAPL_WORKERS_MAX) return CAPL_FAIL(CAPL_EVALUE, "workers is %d; it must be 0..%d", o->workers, CAPL_WORKERS_MAX);
   if (o->prefetch < 0 || o->prefetch > PREFETCH_MAX) return CAPL_FAIL(CAPL_EVALUE, "prefetch is %d; it must be 0..%d", o->prefetch, PREFETCH_MAX);
   if (!(o->max_bad >= 0 && o->max_bad <= 1)) return CAPL_FAIL(CAPL_EVALUE, "max_bad is %g; it is a share, 0..1", o->max_bad);
   if (o->world < 0 || (o->world ? o->rank < 0 || o->rank >= o->world : o->rank != 0)) {

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/places.h"
 #include "base/text.h"
 #include "data/image.h"
 #include "sandbox/policy.h"
@@ -216,7 +217,8 @@ capl_status capl_png_write(const char *path, const uint8_t *pixels, int width, i
   char temporary[4096];
   int length = snprintf(temporary, sizeof temporary, "%s.tmp%d-%u", path, (int)getpid(), atomic_fetch_add(&serial, 1));
   if (length >= (int)sizeof temporary) return CAPL_FAIL(CAPL_EIO, "%s: the path is too long", path);
-  FILE *file = fopen(temporary, "wbe");
+  int fd = capl_file_anew(temporary);
+  FILE *file = fd < 0 ? NULL : fdopen(fd, "wb");
   if (!file) return write_error(path);
   capl_status status = encode(file, path, pixels, width, height, channels);
   if (status == CAPL_OK) status = capl_policy_wrote((uint64_t)ftell(file));

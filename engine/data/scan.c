@@ -11,7 +11,7 @@
 #include "data/image.h"
 #include "data/source.h"
 
-enum { TICKET = 16, THREADS_MAX = 256, TITLE_ROOM = 4096 };
+enum { TICKET = 16, TITLE_ROOM = 4096 };
 
 struct capl_scan {
   capl_source *source;
@@ -142,7 +142,7 @@ static void *run_thread(void *arg)
 /* The calling thread works too, and is the one that asks whether to stop. */
 static capl_status scan_all(capl_scan *scan, int threads, bool (*stop)(void))
 {
-  pthread_t thread[THREADS_MAX];
+  pthread_t thread[CAPL_WORKERS_MAX];
   int started = 0;
   while (started + 1 < threads && capl_thread_start(&thread[started], "capl-scan", run_thread, scan) == CAPL_OK) started++;
   scan_tickets(scan, stop);
@@ -162,7 +162,7 @@ void capl_scan_free(capl_scan *scan)
 capl_status capl_scan_new(capl_source *source, bool pixels, int threads, bool (*stop)(void), capl_scan **out)
 {
   if (!source->ops->encoded) return CAPL_FAIL(CAPL_ESTATE, "this source has no files");
-  if (threads < 0 || threads > THREADS_MAX) return CAPL_FAIL(CAPL_EVALUE, "0 to %d threads, got %d", THREADS_MAX, threads);
+  if (threads < 0 || threads > CAPL_WORKERS_MAX) return CAPL_FAIL(CAPL_EVALUE, "0 to %d threads, got %d", CAPL_WORKERS_MAX, threads);
   capl_scan *scan = calloc(1, sizeof *scan);
   if (!scan) return CAPL_FAIL(CAPL_ENOMEM, "no memory to look at %u files", source->count);
   scan->source = capl_source_ref(source);

@@ -12,7 +12,8 @@
 
 static star_options options_of(capl_world *w)
 {
-  return (star_options){.rank = w->place.rank, .size = w->place.size, .host = w->place.host, .watch = w->watch};
+  return (star_options){.rank = w->place.rank, .size = w->place.size, .host = w->place.host, .watch = w->watch,
+                        .one_host = w->place.local_size >= w->place.size};
 }
 
 /* ---- forked ranks ------------------------------------------------------------------------------- */
@@ -58,9 +59,14 @@ static int port_of(const char *text)
 static capl_status open_named(capl_world *w)
 {
   star_options o = options_of(w);
-  o.secret = getenv("TORCHELASTIC_RUN_ID");
-  const char *address = getenv("MASTER_ADDR");
-  return star_open_tcp(&o, address ? address : "", port_of(getenv("MASTER_PORT")), &w->star);
+  const char *own = getenv("CAPL_JOB_KEY"), *address = getenv("MASTER_ADDR");
+  o.secret = own && *own ? own : getenv("TORCHELASTIC_RUN_ID");
+  int port = port_of(getenv("MASTER_PORT"));
+  o.one_host = o.one_host && getenv("LOCAL_WORLD_SIZE"); /* else ranks guess, and each another way */
+  if (!o.one_host) return star_open_tcp(&o, address ? address : "", port, &w->star);
+  char name[16];
+  snprintf(name, sizeof name, "%d", port);
+  return star_open_local(&o, name, &w->star);
 }
 
 /* ---- mpirun ------------------------------------------------------------------------------------- */
@@ -78,7 +84,7 @@ static capl_status open_host(capl_world *w)
   star_options o = options_of(w);
   char where[STAR_WHERE] = "";
   star_door *door = NULL;
-  capl_status listening = star_listen(where, &door);
+  capl_status listening = star_listen(o.one_host, where, &door);
   if (listening != CAPL_OK) {
     capl_error why = *capl_error_last();
     memset(where, 0, sizeof where);

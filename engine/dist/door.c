@@ -11,11 +11,14 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <sha2.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "base/text.h"
@@ -28,14 +31,15 @@ struct star_door {
   unsigned char secret[JOIN_SECRET];
 };
 
-/* FNV-1a, twice: a name of the job, not a cipher. */
+/* As many bytes of a text of any length. */
 static void secret_of(const char *text, unsigned char secret[JOIN_SECRET])
 {
-  for (int half = 0; half < 2; half++) {
-    uint64_t h = 0xcbf29ce484222325u + (uint64_t)half;
-    for (const char *p = text ? text : ""; *p; p++) h = (h ^ (unsigned char)*p) * 0x100000001b3u;
-    memcpy(secret + 8 * half, &h, sizeof h);
-  }
+  SHA2_CTX hash;
+  uint8_t digest[SHA256_DIGEST_LENGTH];
+  SHA256Init(&hash);
+  if (text) SHA256Update(&hash, (const uint8_t *)text, strlen(text));
+  SHA256Final(digest, &hash);
+  memcpy(secret, digest, JOIN_SECRET);
 }
 
 static join_options join_of(const star_options *o)
@@ -93,13 +97,16 @@ capl_status star_open_sockets(const star_options *options, const int *sockets, s
 
 /* ---- rank 0's door ---------------------------------------------------------------------------- */
 
-/* Listens on all addresses of this host, of both families where the system has both. port 0: a free one. */
-static capl_status door_open(int port, int *out)
+/* Listens on all addresses of this host, of both families where the system has both, or on its loopback alone. port 0: a free
+** one. */
+static capl_status door_open(int port, bool one_host, int *out)
 {
-  struct sockaddr_in6 six = {.sin6_family = AF_INET6, .sin6_port = htons((uint16_t)port), .sin6_addr = in6addr_any};
-  struct sockaddr_in four = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port), .sin_addr.s_addr = htonl(INADDR_ANY)};
+  struct sockaddr_in6 six = {.sin6_family = AF_INET6, .sin6_port = htons((uint16_t)port), .sin6_addr = one_host ? in6addr_loopback : in6addr_any};
+  struct sockaddr_in four = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port),
+                             .sin_addr.s_addr = htonl(one_host ? INADDR_LOOPBACK : INADDR_ANY)};
   int err = 0;
-  for (int family = 0; family < 2; family++) {
+  for (int k = 0; k < 2; k++) {
+    int family = one_host ? !k : k; /* every host has 127.0.0.1 */
     const struct sockaddr *address = family ? (const struct sockaddr *)&four : (const struct sockaddr *)&six;
     int fd = socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd < 0) continue;
@@ -136,12 +143,12 @@ static bool address_text(const struct ifaddrs *i, bool loopback, char *text, siz
 }
 
 /* Loopback first: it answers at once on the same host, and is refused at once on others. */
-static void addresses(char *where, size_t len)
+static void addresses(bool one_host, char *where, size_t len)
 {
   struct ifaddrs *all = NULL;
   if (getifaddrs(&all) != 0) all = NULL;
   size_t at = 0;
-  for (int loopback = 1; loopback >= 0; loopback--) {
+  for (int loopback = 1; loopback >= one_host; loopback--) {
     for (struct ifaddrs *i = all; i; i = i->ifa_next) {
       char text[INET6_ADDRSTRLEN];
       if (!address_text(i, loopback, text, sizeof text) || at + strlen(text) + 2 > len) continue;
@@ -152,11 +159,11 @@ static void addresses(char *where, size_t len)
   freeifaddrs(all);
 }
 
-capl_status star_listen(char *where, star_door **out)
+capl_status star_listen(bool one_host, char *where, star_door **out)
 {
   star_door *door = calloc(1, sizeof *door);
   if (!door) return CAPL_FAIL(CAPL_ENOMEM, "no memory for a socket");
-  capl_status status = door_open(0, &door->fd);
+  capl_status status = door_open(0, one_host, &door->fd);
   unsigned char random[JOIN_SECRET];
   if (status == CAPL_OK && getrandom(random, sizeof random, 0) != sizeof random) {
     status = CAPL_FAIL(CAPL_EIO, "the system has no random numbers");
@@ -166,7 +173,7 @@ capl_status star_listen(char *where, star_door **out)
   char hex[2 * JOIN_SECRET + 1];
   for (int i = 0; i < JOIN_SECRET; i++) snprintf(hex + 2 * i, 3, "%02x", random[i]);
   secret_of(hex, door->secret);
-  addresses(where, STAR_WHERE - 64);
+  addresses(one_host, where, STAR_WHERE - 64);
   size_t at = strlen(where);
   snprintf(where + at, STAR_WHERE - at, ";%d;%s", door_port(door->fd), hex);
   *out = door;
@@ -259,15 +266,72 @@ capl_status star_connect(const star_options *options, const char *where, star **
   return knock_around(options, &o, names, atoi(port), out);
 }
 
+static capl_status no_secret(void)
+{
+  CAPL_FAIL(CAPL_EVALUE, "ranks of several hosts meet at a port that others may reach, and have no secret to know each other by");
+  capl_error_hint("the same long word on every host: export CAPL_JOB_KEY=…, made by openssl rand -hex 16; or torchrun --rdzv_id of %d characters; "
+                  "ranks of one host know that from LOCAL_WORLD_SIZE, and need none", STAR_SECRET);
+  return CAPL_EVALUE;
+}
+
 capl_status star_open_tcp(const star_options *options, const char *address, int port, star **out)
 {
   join_options o = join_of(options);
   char name[STAR_WHERE];
   snprintf(name, sizeof name, "%s", address);
+  if (!options->secret || strlen(options->secret) < STAR_SECRET) return no_secret();
   if (o.rank != 0) return knock_around(options, &o, name, port, out);
   int door;
-  CAPL_TRY(door_open(port, &door));
+  CAPL_TRY(door_open(port, false, &door));
   capl_status status = host_open(options, &o, door, NULL, out);
   close(door);
   return status;
+}
+
+/* ---- on one host ------------------------------------------------------------------------------ */
+
+/* A name that is no file and ends with its socket. */
+static socklen_t local_address(const char *name, struct sockaddr_un *a)
+{
+  *a = (struct sockaddr_un){.sun_family = AF_UNIX};
+  int n = snprintf(a->sun_path + 1, sizeof a->sun_path - 1, "capl-%u-%s", (unsigned)geteuid(), name);
+  size_t used = (size_t)n < sizeof a->sun_path - 1 ? (size_t)n : sizeof a->sun_path - 2;
+  return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + used);
+}
+
+static capl_status local_host(const star_options *options, const join_options *o, const char *name, star **out)
+{
+  struct sockaddr_un a;
+  socklen_t len = local_address(name, &a);
+  int door = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  bool open = door >= 0 && bind(door, (struct sockaddr *)&a, len) == 0 && listen(door, 1024) == 0;
+  capl_status status = open ? host_open(options, o, door, NULL, out)
+                            : CAPL_FAIL(CAPL_EIO, "rank 0 cannot listen as %s: %s", a.sun_path + 1, capl_errno_text(errno));
+  if (door >= 0) close(door);
+  return status;
+}
+
+/* A connected socket of the same user, or -1. */
+static int local_knock(const char *name)
+{
+  struct sockaddr_un a;
+  socklen_t len = local_address(name, &a);
+  int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (fd >= 0 && connect(fd, (struct sockaddr *)&a, len) == 0 && join_same_user(fd)) return fd;
+  if (fd >= 0) close(fd);
+  return -1;
+}
+
+capl_status star_open_local(const star_options *options, const char *name, star **out)
+{
+  join_options o = join_of(options);
+  o.same_user = true;
+  if (o.rank == 0) return local_host(options, &o, name, out);
+  double deadline = join_clock() + o.seconds;
+  while (join_clock() <= deadline) {
+    int fd = local_knock(name);
+    if (fd >= 0 && guest_open(options, &o, fd, deadline, out) == CAPL_OK) return CAPL_OK;
+    poll(NULL, 0, (int)PAUSE_MS);
+  }
+  return CAPL_FAIL(CAPL_EIO, "rank 0 of this host cannot be reached within %.3g s: it has ended, or is another user's", o.seconds);
 }

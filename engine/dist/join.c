@@ -1,7 +1,7 @@
 /* join.c -- how the ranks of a star find each other: sockets with a greeting on both sides.
 **
-** Rank 0 may be reachable by any network of its host, so its door is open to all of them, and whoever comes has to say the
-** job's secret in a greeting of fixed size. Strangers, greetings that never end and ranks that come twice are turned away
+** Rank 0 of several hosts may be reachable by any network of its host, so its door is open to all of them; that of one host is
+** open there alone. Whoever comes has to say the job's secret in a greeting of fixed size. Strangers, greetings that never end and ranks that come twice are turned away
 ** without the others waiting for them.
 ** SPDX-License-Identifier: Apache-2.0
 */
@@ -24,6 +24,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/text.h"
 #include "capl/capl.h"
 
 enum { GUESTS = 256, GREETING_S = 5, VERSION = 24 };
@@ -76,15 +77,15 @@ typedef struct {
   double since[GUESTS];
 } party;
 
+/* Where there is no room, who has been silent for the longest time makes it: a rank greets at once, and strangers cannot keep it out. */
 static void guest_add(party *p, int fd)
 {
-  for (int i = 0; i < GUESTS; i++) {
-    if (p->guests[i].fd >= 0) continue;
-    wire_open(&p->guests[i], fd, sizeof(greeting));
-    p->since[i] = join_clock();
-    return;
-  }
-  close(fd); /* it tries again */
+  int at = 0;
+  for (int i = 0; i < GUESTS && p->guests[at].fd >= 0; i++)
+    if (p->guests[i].fd < 0 || p->since[i] < p->since[at]) at = i;
+  wire_close(&p->guests[at]);
+  wire_open(&p->guests[at], fd, sizeof(greeting));
+  p->since[at] = join_clock();
 }
 
 /* What makes a known rank impossible; strangers are turned away in silence. */
@@ -130,23 +131,50 @@ static capl_status guest_read(party *p, wire *guest)
   return CAPL_OK;
 }
 
+/* Lists the door and who is there: poll takes no more entries than this process may have descriptors. -> how many. */
+static int party_polls(party *p, int door, struct pollfd *polls, wire **whose)
+{
+  int n = 0;
+  polls[n++] = (struct pollfd){.fd = door, .events = POLLIN};
+  for (int i = 0; i < GUESTS; i++) {
+    if (p->guests[i].fd >= 0 && door >= 0 && join_clock() - p->since[i] > GREETING_S) wire_close(&p->guests[i]);
+    if (p->guests[i].fd < 0) continue;
+    whose[n] = &p->guests[i];
+    polls[n++] = (struct pollfd){.fd = p->guests[i].fd, .events = POLLIN};
+  }
+  return n;
+}
+
+bool join_same_user(int fd)
+{
+  struct ucred peer;
+  socklen_t n = sizeof peer;
+  return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &n) == 0 && peer.uid == geteuid();
+}
+
+static capl_status guest_accept(party *p, int door)
+{
+  int fd = accept4(door, NULL, NULL, SOCK_CLOEXEC);
+  if (fd < 0 && (errno == EMFILE || errno == ENFILE))
+    return CAPL_FAIL(CAPL_EIO, "rank 0 cannot let the other ranks in: %s", capl_errno_text(errno));
+  if (fd < 0) return CAPL_OK; /* who knocked is gone */
+  if (p->o->same_user && !join_same_user(fd)) return close(fd), CAPL_OK;
+  setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int));
+  guest_add(p, fd);
+  return CAPL_OK;
+}
+
 /* One round of waiting: new guests, and what the others say. */
 static capl_status party_wait(party *p, int door, double deadline)
 {
   struct pollfd polls[GUESTS + 1];
-  for (int i = 0; i < GUESTS; i++) {
-    if (p->guests[i].fd >= 0 && door >= 0 && join_clock() - p->since[i] > GREETING_S) wire_close(&p->guests[i]);
-    polls[i] = (struct pollfd){.fd = p->guests[i].fd, .events = POLLIN};
-  }
-  polls[GUESTS] = (struct pollfd){.fd = door, .events = POLLIN};
-  if (poll(polls, GUESTS + 1, wait_ms(deadline)) <= 0) return CAPL_OK;
-  for (int i = 0; i < GUESTS; i++)
-    if (polls[i].revents) CAPL_TRY(guest_read(p, &p->guests[i]));
-  int fd = polls[GUESTS].revents ? accept4(door, NULL, NULL, SOCK_CLOEXEC) : -1;
-  if (fd < 0) return CAPL_OK;
-  setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int));
-  guest_add(p, fd);
-  return CAPL_OK;
+  wire *whose[GUESTS + 1];
+  int n = party_polls(p, door, polls, whose), ready = poll(polls, (nfds_t)n, wait_ms(deadline));
+  if (ready < 0 && errno != EINTR) return CAPL_FAIL(CAPL_EIO, "rank 0 cannot wait for the other ranks: %s", capl_errno_text(errno));
+  if (ready <= 0) return CAPL_OK;
+  for (int i = 1; i < n; i++)
+    if (polls[i].revents) CAPL_TRY(guest_read(p, whose[i]));
+  return polls[0].revents ? guest_accept(p, door) : CAPL_OK;
 }
 
 static capl_status missing(const party *p)

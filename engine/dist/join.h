@@ -13,6 +13,7 @@ typedef struct {
   int rank, size;
   const char *host;
   double seconds;
+  bool same_user; /* who comes through the door is asked whose process it is; of a socket that is no TCP */
   unsigned char secret[JOIN_SECRET];
 } join_options;
 
@@ -23,6 +24,9 @@ capl_status join_host(const join_options *o, int door, const int *sockets, wire 
 
 /* Another rank: greets rank 0 at the other end of a link that is open, and waits until all ranks are there. */
 capl_status join_guest(const join_options *o, wire *link, watch_member *members, double deadline);
+
+/* Whether the process at the other end of a socket of this host is of the same user. */
+bool join_same_user(int fd);
 
 double join_clock(void);
 

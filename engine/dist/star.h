@@ -16,7 +16,8 @@ typedef struct {
   int rank, size;
   const char *host;   /* this rank's, as it is to be called */
   double seconds;     /* that the others have to join; 0 = 60 */
-  const char *secret; /* what only this job's ranks know; NULL = nothing. star_listen makes one of its own */
+  bool one_host;      /* all ranks are on this host: rank 0 listens there alone */
+  const char *secret; /* what only this job's ranks know. star_listen makes one of its own */
   watch *watch;       /* of this process (watch_new); outlives the star */
 } star_options;
 
@@ -24,14 +25,19 @@ typedef struct {
 ** from 1; the others have one. Takes the sockets, also when it fails. EIO names the ranks that did not join. */
 CAPL_API capl_status star_open_sockets(const star_options *options, const int *sockets, star **out);
 
-/* Joins over TCP at an address all ranks were given: rank 0 listens there, the others try until it does. */
+/* Joins ranks of one host over a socket that has a name all of them know; who is another user's is no rank. */
+CAPL_API capl_status star_open_local(const star_options *options, const char *name, star **out);
+
+/* Joins over TCP at an address all ranks were given: rank 0 listens there, the others try until it does. EVALUE without a secret
+** of at least STAR_SECRET characters: whoever reaches the port could be a rank. */
+enum { STAR_SECRET = 16 };
 CAPL_API capl_status star_open_tcp(const star_options *options, const char *address, int port, star **out);
 
 /* Joins over TCP where rank 0 tells the others by another way where it listens. where: "ADDRESS,ADDRESS…;PORT;SECRET",
 ** ended by NUL, in STAR_WHERE bytes. star_accept takes the door, also when it fails. */
 enum { STAR_WHERE = 1024 };
 typedef struct star_door star_door;
-CAPL_API capl_status star_listen(char *where, star_door **door);
+CAPL_API capl_status star_listen(bool one_host, char *where, star_door **door);
 CAPL_API capl_status star_accept(star_door *door, const star_options *options, star **out);
 CAPL_API capl_status star_connect(const star_options *options, const char *where, star **out);
 

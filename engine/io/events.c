@@ -21,7 +21,7 @@ static capl_status load(void)
   void *library = library_open("libcapl_proto.so", why, sizeof why);
   if (!library) {
     CAPL_FAIL(CAPL_EUNSUPPORTED, "TensorBoard files cannot be written here: %s", why);
-    capl_error_hint("install the Debian package libprotobuf-c1, or say tensorboard = false in train.fit");
+    library_hint(why, "install the Debian package libprotobuf-c1, or say tensorboard = false in train.fit");
     return CAPL_EUNSUPPORTED;
   }
   const events_packing *(*entry)(void);

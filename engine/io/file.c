@@ -5,13 +5,14 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <sha2.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/places.h"
+#include "base/sha256.h"
 #include "base/text.h"
 #include "sandbox/policy.h"
 
@@ -33,15 +34,17 @@ static capl_status read_all(int fd, const char *path, char *data, size_t len)
   return CAPL_OK;
 }
 
-static capl_status read_open(int fd, const char *path, size_t limit, char **data, size_t *len)
+/* head: as much of it as limit lets in; else the whole file or an error. */
+static capl_status read_open(int fd, const char *path, size_t limit, bool head, char **data, size_t *len, uint64_t *size)
 {
   struct stat st;
   if (fstat(fd, &st) != 0) return io_fail("read", path);
   if (!S_ISREG(st.st_mode)) return CAPL_FAIL(CAPL_EIO, "cannot read %s: it is no regular file", path);
-  if ((uint64_t)st.st_size > limit)
+  *size = (uint64_t)st.st_size;
+  if (*size > limit && !head)
     return CAPL_FAIL(CAPL_EFORMAT, "%s has %lld bytes, more than the %zu that make sense here", path,
                      (long long)st.st_size, limit);
-  *len = (size_t)st.st_size;
+  *len = *size < limit ? (size_t)*size : limit;
   *data = malloc(*len + 1);
   if (!*data) return CAPL_FAIL(CAPL_ENOMEM, "no memory for the %zu bytes of %s", *len, path);
   capl_status status = read_all(fd, path, *data, *len);
@@ -49,15 +52,26 @@ static capl_status read_open(int fd, const char *path, size_t limit, char **data
   return status;
 }
 
-capl_status file_read(const char *path, size_t limit, char **data, size_t *len)
+static capl_status read_path(const char *path, size_t limit, bool head, char **data, size_t *len, uint64_t *size)
 {
   *data = NULL;
   int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a FIFO must not hang us */
   capl_status status = capl_policy_opened(fd, path);
   if (fd < 0) return status ? status : io_fail("open", path);
-  if (status == CAPL_OK) status = read_open(fd, path, limit, data, len);
+  if (status == CAPL_OK) status = read_open(fd, path, limit, head, data, len, size);
   close(fd);
   return status;
+}
+
+capl_status file_read(const char *path, size_t limit, char **data, size_t *len)
+{
+  uint64_t size;
+  return read_path(path, limit, false, data, len, &size);
+}
+
+capl_status file_read_head(const char *path, size_t limit, char **data, size_t *len, uint64_t *size)
+{
+  return read_path(path, limit, true, data, len, size);
 }
 
 capl_status file_begin(file_writer *w, const char *path)
@@ -67,7 +81,7 @@ capl_status file_begin(file_writer *w, const char *path)
   if (snprintf(w->path, sizeof w->path, "%s", path) >= (int)sizeof w->path)
     return CAPL_FAIL(CAPL_EIO, "the path %.40s… is too long", path);
   snprintf(w->temporary, sizeof w->temporary, "%s.tmp%ld", path, (long)getpid());
-  w->fd = open(w->temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  w->fd = capl_file_anew(w->temporary);
   return w->fd < 0 ? io_fail("write", w->temporary) : CAPL_OK;
 }
 
@@ -78,7 +92,7 @@ static void hash_piece(file_writer *w, const char *data, size_t len)
 {
   if (!w->digest) return;
   if (len == PIECE) sync_file_range(w->fd, 0, 0, SYNC_FILE_RANGE_WRITE);
-  SHA256Update(w->digest, (const uint8_t *)data, len);
+  sha256_add(w->digest, data, len);
 }
 
 capl_status file_append(file_writer *w, const void *data, size_t len)

@@ -13,6 +13,9 @@
 /* Reads a regular file of at most limit bytes; *data is NUL-ended, caller frees. */
 capl_status file_read(const char *path, size_t limit, char **data, size_t *len);
 
+/* The first bytes of it, at most limit; *size: bytes of the whole file. */
+capl_status file_read_head(const char *path, size_t limit, char **data, size_t *len, uint64_t *size);
+
 /* A file being written under a temporary name beside its final one. */
 typedef struct {
   int fd;

@@ -10,7 +10,7 @@
 #include "capl/capl.h"
 #include "io/graph.h"
 
-enum { VERSION = 1, WIDTHS_VERSION = 2 /* of graphs with several widths */, MOST_NODES = 1000000 };
+enum { VERSION = 1, WIDTHS_VERSION = 2 /* of graphs with several widths */, MOST_NODES = 100000 };
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
@@ -304,25 +304,50 @@ static capl_status read_input(const char *path, const cJSON *root, capl_graph *g
   return CAPL_OK;
 }
 
+typedef struct {
+  const char *name;
+  int at; /* in the list, -1 = it was taken */
+} weight_name;
+
+static int by_name(const void *a, const void *b) { return strcmp(((const weight_name *)a)->name, ((const weight_name *)b)->name); }
+
+/* The list's names in order; caller frees. */
+static weight_name *sort_names(const capl_named_tensor *list, int n)
+{
+  weight_name *names = malloc(((size_t)n + 1) * sizeof *names);
+  for (int k = 0; names && k < n; k++) names[k] = (weight_name){list[k].name, k};
+  if (names) qsort(names, (size_t)n, sizeof *names, by_name);
+  return names;
+}
+
+static capl_status take_named(const char *path, const cJSON *list_of_names, weight_name *names, int n, capl_named_tensor *list, capl_graph *g)
+{
+  const cJSON *name;
+  cJSON_ArrayForEach(name, list_of_names)
+  {
+    if (!cJSON_IsString(name)) return bad(path, "a weight has no name");
+    weight_name *found = bsearch(&(weight_name){.name = name->valuestring}, names, (size_t)n, sizeof *names, by_name);
+    if (!found || found->at < 0)
+      return CAPL_FAIL(CAPL_EFORMAT, "%s needs the weight '%.80s', which weights.safetensors does not have", path,
+                       name->valuestring);
+    g->weights[g->n_weights++] = list[found->at];
+    list[found->at] = (capl_named_tensor){NULL, NULL};
+    found->at = -1;
+  }
+  return CAPL_OK;
+}
+
 /* Takes the tensors the graph names out of list, in the graph's order. */
 static capl_status take_weights(const char *path, const cJSON *root, capl_named_tensor *list, int n, capl_graph *g)
 {
-  const cJSON *names = cJSON_GetObjectItemCaseSensitive(root, "weights"), *name;
-  if (!cJSON_IsArray(names)) return bad(path, "it lists no weights");
-  g->weights = calloc((size_t)cJSON_GetArraySize(names) + 1, sizeof *g->weights);
-  if (!g->weights) return CAPL_FAIL(CAPL_ENOMEM, "no memory for the graph of %s", path);
-  cJSON_ArrayForEach(name, names)
-  {
-    int k = 0;
-    if (!cJSON_IsString(name)) return bad(path, "a weight has no name");
-    while (k < n && !(list[k].name && strcmp(list[k].name, name->valuestring) == 0)) k++;
-    if (k == n)
-      return CAPL_FAIL(CAPL_EFORMAT, "%s needs the weight '%.80s', which weights.safetensors does not have", path,
-                       name->valuestring);
-    g->weights[g->n_weights++] = list[k];
-    list[k] = (capl_named_tensor){NULL, NULL};
-  }
-  return CAPL_OK;
+  const cJSON *wanted = cJSON_GetObjectItemCaseSensitive(root, "weights");
+  if (!cJSON_IsArray(wanted)) return bad(path, "it lists no weights");
+  g->weights = calloc((size_t)cJSON_GetArraySize(wanted) + 1, sizeof *g->weights);
+  weight_name *names = sort_names(list, n);
+  capl_status status = g->weights && names ? take_named(path, wanted, names, n, list, g)
+                                           : CAPL_FAIL(CAPL_ENOMEM, "no memory for the graph of %s", path);
+  free(names);
+  return status;
 }
 
 static capl_status read_nodes(const char *path, const cJSON *root, capl_graph *g)

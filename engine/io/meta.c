@@ -11,7 +11,8 @@
 
 #include "capl/capl.h"
 
-static const char version_key[] = "capl_model";
+static const char version_key[] = "capl_model", hash_key[] = "weights_sha256";
+enum { HASH_DIGITS = 64 };
 
 /* What an item is, for messages: 12, "abc", null, a list. */
 static const char *describe(const cJSON *item, char *buf, size_t len)
@@ -212,6 +213,29 @@ static bool add_versions(cJSON *root)
 {
   return put_first(root, "capl", cJSON_CreateString(capl_version())) &&
          put_first(root, version_key, cJSON_CreateNumber(META_VERSION));
+}
+
+capl_status meta_weights_hash(const char *path, const char *text, char *hex)
+{
+  cJSON *root = parse(text);
+  const cJSON *item = cJSON_GetObjectItemCaseSensitive(root, hash_key);
+  bool sound = cJSON_IsString(item) && strlen(item->valuestring) == HASH_DIGITS &&
+               strspn(item->valuestring, "0123456789abcdef") == HASH_DIGITS;
+  capl_status status = !item || sound ? CAPL_OK : wrong(path, hash_key, "64 hexadecimal digits", item);
+  snprintf(hex, HASH_DIGITS + 1, "%s", sound ? item->valuestring : "");
+  cJSON_Delete(root);
+  return status;
+}
+
+capl_status meta_with_hash(const char *text, const char *hex, char **out)
+{
+  cJSON *root = parse(text);
+  cJSON_DeleteItemFromObjectCaseSensitive(root, hash_key); /* that of the model from which the meta data came */
+  char *printed = cJSON_AddStringToObject(root, hash_key, hex) ? cJSON_Print(root) : NULL;
+  *out = printed ? strdup(printed) : NULL;
+  cJSON_free(printed);
+  cJSON_Delete(root);
+  return *out ? CAPL_OK : CAPL_FAIL(CAPL_ENOMEM, "no memory for a model's meta data");
 }
 
 static capl_status check_own(const cJSON *root, const char *text)

@@ -17,8 +17,10 @@
 #include "io/golden.h"
 #include "io/graph.h"
 #include "io/meta.h"
+#include "io/model_weights.h"
+#include "io/safetensors.h"
 
-enum { PATH_ROOM = 4096, JSON_LIMIT = 256 << 20 };
+enum { PATH_ROOM = 4096 };
 
 static const char *const members[] = {"weights.safetensors", "graph.json", "meta.json"};
 enum { MEMBERS = sizeof members / sizeof *members };
@@ -40,13 +42,16 @@ static void remove_folder(const char *folder)
 static capl_status write_members(const char *folder, const capl_graph *graph, const char *meta_json,
                                  const capl_golden *golden)
 {
-  char path[PATH_ROOM + 64], *text;
-  CAPL_TRY(capl_safetensors_save(member_path(folder, members[0], path), graph->weights, graph->n_weights));
+  char path[PATH_ROOM + 64], hash[SHA256_HEX + 1], *text, *meta;
+  CAPL_TRY(model_weights_save(member_path(folder, members[0], path), graph->weights, graph->n_weights, hash));
   CAPL_TRY(graph_to_json(graph, &text));
   capl_status status = file_write(member_path(folder, members[1], path), text, strlen(text));
   cJSON_free(text);
   CAPL_TRY(status);
-  CAPL_TRY(file_write(member_path(folder, members[2], path), meta_json, strlen(meta_json)));
+  CAPL_TRY(meta_with_hash(meta_json, hash, &meta));
+  status = file_write(member_path(folder, members[2], path), meta, strlen(meta));
+  free(meta);
+  CAPL_TRY(status);
   return golden ? golden_write(folder, golden, graph->n_widths > 0) : CAPL_OK;
 }
 
@@ -112,19 +117,33 @@ capl_status capl_model_save(const char *path, const capl_graph *graph, const cha
   return status;
 }
 
-static capl_status load_graph(const char *folder, capl_device *device, capl_graph **graph)
+static capl_status read_graph(const char *folder, const model_weights *w, capl_device *device, capl_graph **graph)
 {
   char path[PATH_ROOM + 64], *text;
   size_t len;
   capl_named_tensor *list;
   int n;
-  CAPL_TRY(capl_safetensors_load(member_path(folder, members[0], path), device, &list, &n));
-  capl_status status = file_read(member_path(folder, members[1], path), JSON_LIMIT, &text, &len);
+  CAPL_TRY(safetensors_parse(w->path, w->data, w->len, device, &list, &n));
+  capl_status status = file_read(member_path(folder, members[1], path), META_LIMIT, &text, &len);
   if (status == CAPL_OK) {
     status = graph_from_json(path, text, list, n, graph);
     free(text);
   }
   capl_named_tensors_free(list, n);
+  return status;
+}
+
+/* The hash comes last: what is wrong with the form of a file says more than that it is another one. */
+static capl_status load_graph(const char *folder, const char *meta, capl_device *device, capl_graph **graph)
+{
+  model_weights w;
+  capl_status status = model_weights_read(&w, folder, meta);
+  if (status == CAPL_OK) status = read_graph(folder, &w, device, graph);
+  if (status == CAPL_OK && (status = model_weights_check(&w)) != CAPL_OK) {
+    capl_graph_free(*graph);
+    *graph = NULL;
+  }
+  model_weights_free(&w);
   return status;
 }
 
@@ -153,9 +172,9 @@ capl_status capl_model_load(const char *path, capl_device *device, capl_graph **
     return CAPL_EFORMAT;
   }
   size_t len;
-  if (file_read(member_path(path, members[2], member), JSON_LIMIT, meta_json, &len) != CAPL_OK) return no_meta(path);
+  if (file_read(member_path(path, members[2], member), META_LIMIT, meta_json, &len) != CAPL_OK) return no_meta(path);
   capl_status status = meta_check_version(member, *meta_json);
-  if (status == CAPL_OK) status = load_graph(path, device, graph);
+  if (status == CAPL_OK) status = load_graph(path, *meta_json, device, graph);
   if (status == CAPL_OK) return CAPL_OK;
   free(*meta_json);
   *meta_json = NULL;

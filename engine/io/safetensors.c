@@ -14,7 +14,7 @@
 #include "io/file.h"
 #include "io/safetensors.h"
 
-enum { HEADER_LIMIT = 100 << 20, ALIGN = 8 };
+enum { HEADER_LIMIT = 100 << 20, ALIGN = 8, MOST_TENSORS = 1 << 16, MOST_ITEMS = 32 * MOST_TENSORS };
 #define METADATA "__metadata__"
 
 static const struct {
@@ -31,6 +31,22 @@ static const char *type_name(capl_dtype dtype)
   for (int k = 0; k < TYPES; k++)
     if (types[k].dtype == dtype) return types[k].name;
   return "?";
+}
+
+static int by_name(const void *a, const void *b) { return strcmp(*(const char *const *)a, *(const char *const *)b); }
+
+/* *twice: a name of two tensors, NULL = there is none. By sorting: files of strangers have many names. false: no memory. */
+static bool find_twice(const capl_named_tensor *list, int n, const char **twice)
+{
+  const char **names = malloc(((size_t)n + 1) * sizeof *names);
+  *twice = NULL;
+  for (int i = 0; names && i < n; i++) names[i] = list[i].name;
+  if (names) qsort(names, (size_t)n, sizeof *names, by_name);
+  for (int i = 1; names && i < n && !*twice; i++)
+    if (strcmp(names[i], names[i - 1]) == 0) *twice = names[i];
+  bool sorted = names != NULL;
+  free(names);
+  return sorted;
 }
 
 /* ---- writing --------------------------------------------------------------------------------- */
@@ -60,16 +76,14 @@ static bool add_notes(cJSON *header, const safetensors_note *notes)
 
 capl_status safetensors_header(const capl_named_tensor *list, int n, const safetensors_note *notes, char **out, size_t *len)
 {
+  const char *twice;
+  if (n > MOST_TENSORS) return CAPL_FAIL(CAPL_EVALUE, "%d tensors are more than the %d that a file may have", n, MOST_TENSORS);
+  if (!find_twice(list, n, &twice)) return CAPL_FAIL(CAPL_ENOMEM, "no memory for a safetensors header");
+  if (twice) return CAPL_FAIL(CAPL_EVALUE, "two tensors are named '%s'", twice);
   cJSON *header = cJSON_CreateObject();
   size_t offset = 0;
   bool ok = header && add_notes(header, notes);
-  for (int i = 0; ok && i < n; i++) {
-    if (cJSON_GetObjectItemCaseSensitive(header, list[i].name)) {
-      cJSON_Delete(header);
-      return CAPL_FAIL(CAPL_EVALUE, "two tensors are named '%s'", list[i].name);
-    }
-    ok = add_entry(header, &list[i], &offset);
-  }
+  for (int i = 0; ok && i < n; i++) ok = add_entry(header, &list[i], &offset);
   char *text = ok ? cJSON_PrintUnformatted(header) : NULL;
   cJSON_Delete(header);
   if (!text) return CAPL_FAIL(CAPL_ENOMEM, "no memory for a safetensors header");
@@ -119,18 +133,24 @@ capl_status safetensors_append(file_writer *w, const char *header, size_t len, c
   return CAPL_OK;
 }
 
-capl_status capl_safetensors_save(const char *path, const capl_named_tensor *list, int n)
+capl_status safetensors_save_hashed(const char *path, const capl_named_tensor *list, int n, SHA2_CTX *hash)
 {
   char *header = NULL;
   size_t len = 0;
   CAPL_TRY(safetensors_header(list, n, NULL, &header, &len));
   file_writer w;
   capl_status status = file_begin(&w, path);
+  w.digest = hash;
   if (status == CAPL_OK) status = safetensors_append(&w, header, len, list, n);
   cJSON_free(header);
   if (status == CAPL_OK) return file_commit(&w);
   file_abandon(&w);
   return status;
+}
+
+capl_status capl_safetensors_save(const char *path, const capl_named_tensor *list, int n)
+{
+  return safetensors_save_hashed(path, list, n, NULL);
 }
 
 /* ---- reading --------------------------------------------------------------------------------- */
@@ -237,6 +257,13 @@ static capl_status check_overlap(const char *path, entry *entries, int n)
   return CAPL_OK;
 }
 
+static capl_status check_names(const char *path, const capl_named_tensor *list, int n)
+{
+  const char *twice;
+  if (!find_twice(list, n, &twice)) return CAPL_FAIL(CAPL_ENOMEM, "no memory to read %s", path);
+  return twice ? damaged(path, twice, "it occurs twice") : CAPL_OK;
+}
+
 static capl_status load_entries(const char *path, const cJSON *header, const char *data, size_t data_len,
                                 capl_device *device, entry *entries, capl_named_tensor *list, int *n)
 {
@@ -244,8 +271,6 @@ static capl_status load_entries(const char *path, const cJSON *header, const cha
   cJSON_ArrayForEach(item, header)
   {
     if (strcmp(item->string, METADATA) == 0) continue;
-    if (cJSON_GetObjectItemCaseSensitive(header, item->string) != item)
-      return damaged(path, item->string, "it occurs twice");
     entry e;
     CAPL_TRY(read_entry(path, item, data_len, &e));
     capl_named_tensor *slot = &list[*n];
@@ -254,7 +279,21 @@ static capl_status load_entries(const char *path, const cJSON *header, const cha
     entries[(*n)++] = e;
     CAPL_TRY(make_tensor(device, &e, data, &slot->tensor));
   }
+  CAPL_TRY(check_names(path, list, *n));
   return check_overlap(path, entries, *n);
+}
+
+/* Values of a JSON text, about; each takes memory once it is parsed. */
+static int count_items(const char *text, size_t len)
+{
+  int items = 1;
+  bool quoted = false;
+  for (size_t i = 0; i < len; i++) {
+    if (quoted && text[i] == '\\') i++;
+    else if (text[i] == '"') quoted = !quoted;
+    else items += !quoted && (text[i] == ',' || text[i] == '[' || text[i] == '{');
+  }
+  return items;
 }
 
 /* *header: caller deletes. */
@@ -264,7 +303,13 @@ static capl_status parse_header(const char *path, const char *data, size_t len, 
   for (int k = 0; len >= 8 && k < 8; k++) *header_len |= (uint64_t)(unsigned char)data[k] << (8 * k);
   if (len < 8 || *header_len > HEADER_LIMIT || *header_len > len - 8)
     return CAPL_FAIL(CAPL_EFORMAT, "%s is no safetensors file: its header length does not fit", path);
+  if (count_items(data + 8, (size_t)*header_len) > MOST_ITEMS)
+    return CAPL_FAIL(CAPL_EFORMAT, "%s names more than the %d tensors that make sense here", path, MOST_TENSORS);
   *header = cJSON_ParseWithLength(data + 8, (size_t)*header_len);
+  if (cJSON_IsObject(*header) && cJSON_GetArraySize(*header) > MOST_TENSORS) {
+    cJSON_Delete(*header);
+    return CAPL_FAIL(CAPL_EFORMAT, "%s names more than the %d tensors that make sense here", path, MOST_TENSORS);
+  }
   if (cJSON_IsObject(*header)) return CAPL_OK;
   cJSON_Delete(*header);
   return CAPL_FAIL(CAPL_EFORMAT, "%s is no safetensors file: its header is no JSON object", path);
@@ -283,11 +328,11 @@ capl_status safetensors_read_note(const char *path, const char *data, size_t len
   return there && !*text ? CAPL_FAIL(CAPL_ENOMEM, "no memory to read %s", path) : CAPL_OK;
 }
 
-size_t safetensors_length(const char *data, size_t len)
+static size_t meant_length(const char *path, const char *data, size_t len)
 {
   cJSON *header, *item;
   uint64_t header_len;
-  if (parse_header("", data, len, &header, &header_len) != CAPL_OK) return 0;
+  if (parse_header(path, data, len, &header, &header_len) != CAPL_OK) return 0;
   double end = 0;
   cJSON_ArrayForEach(item, header)
   {
@@ -296,6 +341,31 @@ size_t safetensors_length(const char *data, size_t len)
   }
   cJSON_Delete(header);
   return 8 + (size_t)header_len + (size_t)end;
+}
+
+size_t safetensors_length(const char *data, size_t len) { return meant_length("", data, len); }
+
+/* The header's length is read before the header, and that before the tensors: each may be a lie. */
+static capl_status read_header(const char *path, char **data, size_t *len, uint64_t *size)
+{
+  uint64_t header_len = 0;
+  CAPL_TRY(file_read_head(path, 8, data, len, size));
+  for (size_t k = 0; *len == 8 && k < 8; k++) header_len |= (uint64_t)(unsigned char)(*data)[k] << (8 * k);
+  bool fits = *len == 8 && header_len <= HEADER_LIMIT && header_len <= *size - 8;
+  free(*data);
+  *data = NULL;
+  if (!fits) return CAPL_FAIL(CAPL_EFORMAT, "%s is no safetensors file: its header length does not fit", path);
+  return file_read_head(path, 8 + (size_t)header_len, data, len, size);
+}
+
+capl_status safetensors_measure(const char *path, uint64_t *meant, uint64_t *size)
+{
+  char *data;
+  size_t len;
+  CAPL_TRY(read_header(path, &data, &len, size));
+  *meant = meant_length(path, data, len);
+  free(data);
+  return *meant ? CAPL_OK : CAPL_EFORMAT;
 }
 
 capl_status safetensors_parse(const char *path, const char *data, size_t len, capl_device *device,
@@ -323,13 +393,24 @@ capl_status safetensors_parse(const char *path, const char *data, size_t len, ca
   return status;
 }
 
+capl_status safetensors_read(const char *path, char **data, size_t *len)
+{
+  uint64_t meant, size;
+  *data = NULL;
+  CAPL_TRY(safetensors_measure(path, &meant, &size));
+  if (size > meant)
+    return CAPL_FAIL(CAPL_EFORMAT, "%s has %llu bytes of the %llu that its header names", path, (unsigned long long)size,
+                     (unsigned long long)meant);
+  return file_read(path, (size_t)meant, data, len);
+}
+
 capl_status capl_safetensors_load(const char *path, capl_device *device, capl_named_tensor **list, int *n)
 {
   char *data;
   size_t len;
   *list = NULL;
   *n = 0;
-  CAPL_TRY(file_read(path, (size_t)1 << 40, &data, &len));
+  CAPL_TRY(safetensors_read(path, &data, &len));
   capl_status status = safetensors_parse(path, data, len, device, list, n);
   free(data);
   return status;

@@ -1,6 +1,6 @@
 /* allow.c -- asks whether a recipe may have what its header says it needs, and keeps the answer.
 **
-** Kept in $XDG_STATE_HOME/capl/allowed: a line for each text that was allowed something, its SHA-256 and what that was.
+** Kept in $XDG_STATE_HOME/capl/allowed: a line for each text that was allowed something, its SHA-256 and that of what it was.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #define _GNU_SOURCE
@@ -19,13 +19,13 @@
 #include "grants.h"
 #include "supervise.h"
 
-enum { NEEDS = 2048, FILE_NAME = 4096, MOST = 1 << 18 };
+enum { LINE = 2 * 64 + 3, FILE_NAME = 4096, MOST = 1 << 18 };
 
 /* ---- what was allowed before ------------------------------------------------------------------- */
 
 static bool state_file(char *path)
 {
-  return capl_place("XDG_STATE_HOME", ".local/state", "allowed", path, FILE_NAME - 32);
+  return capl_place("XDG_STATE_HOME", ".local/state", "allowed", path, FILE_NAME - 128);
 }
 
 /* Only whole lines, and of very many the later half: what is forgotten is asked again. */
@@ -33,7 +33,7 @@ static void keep_whole_lines(char *text, size_t n)
 {
   while (n > 0 && text[n - 1] != '\n') n--;
   text[n] = '\0';
-  if (n < MOST - NEEDS - 80) return;
+  if (n < MOST - LINE) return;
   const char *half = strchr(text + n / 2, '\n');
   if (half) memmove(text, half + 1, strlen(half + 1) + 1);
 }
@@ -45,16 +45,16 @@ static char *read_kept(const char *path)
   int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
   if (fd < 0) return NULL;
   char *text = malloc(MOST + 1);
-  ssize_t n = text && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_uid == geteuid() ? read(fd, text, MOST) : -1;
+  ssize_t n = text && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_uid == geteuid() && !(st.st_mode & 022) ? read(fd, text, MOST) : -1;
   close(fd);
   if (n < 0) return free(text), NULL;
   keep_whole_lines(text, (size_t)n);
   return text;
 }
 
-static void make_line(char *line, const capl_job *job, const char *needs)
+static void make_line(char line[LINE], const capl_job *job, const grants_asked *asked)
 {
-  snprintf(line, NEEDS + 80, "%s %s\n", job->file.sha256, needs);
+  snprintf(line, LINE, "%.64s %.64s\n", job->file.sha256, asked->sha256);
 }
 
 static bool is_kept(const char *text, const char *line)
@@ -63,11 +63,11 @@ static bool is_kept(const char *text, const char *line)
   return at && (at == text || at[-1] == '\n');
 }
 
-static bool was_allowed(const capl_job *job, const char *needs)
+static bool was_allowed(const capl_job *job, const grants_asked *asked)
 {
-  char path[FILE_NAME], line[NEEDS + 80];
+  char path[FILE_NAME], line[LINE];
   if (!state_file(path)) return false;
-  make_line(line, job, needs);
+  make_line(line, job, asked);
   char *text = read_kept(path);
   bool found = is_kept(text, line);
   free(text);
@@ -78,7 +78,7 @@ static bool was_allowed(const capl_job *job, const char *needs)
 static bool write_kept(const char *path, const char *text, const char *line)
 {
   char temporary[FILE_NAME];
-  snprintf(temporary, sizeof temporary, "%.4000s.%ld", path, (long)getpid());
+  if (snprintf(temporary, sizeof temporary, "%s.%ld", path, (long)getpid()) >= (int)sizeof temporary) return errno = ENAMETOOLONG, false;
   unlink(temporary);
   int fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
   if (fd < 0) return false;
@@ -90,12 +90,12 @@ static bool write_kept(const char *path, const char *text, const char *line)
   return false;
 }
 
-static void keep(const capl_job *job, const char *needs)
+static void keep(const capl_job *job, const grants_asked *asked)
 {
-  char path[FILE_NAME], line[NEEDS + 80];
+  char path[FILE_NAME], line[LINE];
   if (!state_file(path)) return;
   capl_place_make_above(path);
-  make_line(line, job, needs);
+  make_line(line, job, asked);
   char *text = read_kept(path);
   if (!is_kept(text, line) && !write_kept(path, text, line))
     fprintf(stderr, "capl: the answer cannot be kept in %s: %s\n", path, capl_errno_text(errno));
@@ -115,22 +115,22 @@ static bool answers_yes(void)
   return first == 'y' || first == 'Y';
 }
 
-static bool ask(const capl_job *job, const char *name, const char *needs)
+static bool ask(const capl_job *job, const char *name, const grants_asked *asked)
 {
   fprintf(stderr, "Allow it, now and whenever this very text is run? [y/N] ");
   fflush(stderr);
   if (!answers_yes()) return fprintf(stderr, "capl: %s was not allowed what it needs; nothing was run\n", name), false;
-  keep(job, needs);
+  keep(job, asked);
   return true;
 }
 
-static int refuse(const char *program, const char *name, const char *needs)
+static int refuse(const char *program, const char *name)
 {
   fprintf(stderr,
-          "capl: %s needs more than a recipe gets unasked: %s\n"
+          "capl: %s needs more than a recipe gets unasked; nothing was run\n"
           "  hint: %s --allow %s allows it; on a terminal capl asks. A folder named on the command line, as in --data=DIR, is "
           "allowed anyway; %s --trust %s runs it without the sandbox\n",
-          name, needs, program, name, program, name);
+          name, program, name, program, name);
   return EXIT_ERROR;
 }
 
@@ -150,27 +150,37 @@ static bool wants_help(const capl_job *job)
   return false;
 }
 
-static int settle_needs(capl_job *job, bool quiet)
+/* Shown in full, whoever has allowed it; what another capl has shown is not shown again. */
+static int settle_asked(capl_job *job, const grants_asked *asked, bool quiet)
 {
   const char *said = getenv("CAPL_SANDBOX");
-  char needs[NEEDS], name[512];
-  if (wants_help(job) || !grants_exceed(job, needs, sizeof needs)) return 0;
   bool told = said && strcmp(said, "allow") == 0;
+  char name[512];
   capl_text_show(name, sizeof name, job->recipe, false);
-  if (!told && !quiet) fprintf(stderr, "capl: %s needs: %s\n", name, needs);
-  if (!told && !job->allowed && !was_allowed(job, needs)) {
-    if (!asks_here()) return quiet ? EXIT_ERROR : refuse(job->program, name, needs);
-    if (!ask(job, name, needs)) return EXIT_ERROR;
+  if (!told && !quiet) fprintf(stderr, "capl: %s needs:\n%s", name, asked->text);
+  if (!told && !job->allowed && !was_allowed(job, asked)) {
+    if (!asks_here()) return quiet ? EXIT_ERROR : refuse(job->program, name);
+    if (!ask(job, name, asked)) return EXIT_ERROR;
   }
   job->allowed = true;
-  return grants_give(job, true) == CAPL_OK ? 0 : say_error(quiet);
+  return grants_give_asked(job, asked) == CAPL_OK ? 0 : say_error(quiet);
+}
+
+static int settle_needs(capl_job *job, bool quiet)
+{
+  grants_asked asked;
+  if (wants_help(job)) return 0;
+  int wrong = grants_ask(job, &asked) != CAPL_OK ? say_error(quiet) : 0;
+  if (!wrong && *asked.text) wrong = settle_asked(job, &asked, quiet);
+  grants_forget(&asked);
+  return wrong;
 }
 
 int allow_settle(capl_job *job, bool quiet)
 {
   job->confined = grants_wanted(job);
   if (job->confined) {
-    if (grants_give(job, false) != CAPL_OK) return say_error(quiet);
+    if (grants_give(job) != CAPL_OK) return say_error(quiet);
     int wrong = settle_needs(job, quiet);
     if (wrong) return wrong;
   }

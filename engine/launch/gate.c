@@ -136,7 +136,9 @@ static int connect_to(const char *path, char why[GATE_WHY])
   int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
   if (fd < 0) return snprintf(why, GATE_WHY, "no socket: %s", capl_errno_text(errno)), -1;
   gate_patience(fd, GATE_ANSWER_MS, GATE_ANSWER_MS); /* also for connect: a run that is stopped takes nobody from the queue */
-  if (connect(fd, (struct sockaddr *)&address, sizeof address) == 0 && is_run_of_ours(fd)) return fd;
+  bool there = connect(fd, (struct sockaddr *)&address, sizeof address) == 0;
+  if (there && is_run_of_ours(fd)) return fd;
+  if (there) errno = EACCES; /* somebody listens there who is not this user */
   if (errno == ECONNREFUSED) unlink(path); /* left by a process that was killed */
   else if (errno == EAGAIN) snprintf(why, GATE_WHY, "it does not answer");
   else if (errno != ENOENT) snprintf(why, GATE_WHY, "%s: %s", path, capl_errno_text(errno));

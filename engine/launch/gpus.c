@@ -6,6 +6,7 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -15,6 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/text.h"
 #include "capl/backend.h"
 
 enum { PATIENCE_MS = 30000 }; /* a driver that wakes eight GPUs takes seconds */
@@ -72,18 +74,13 @@ static bool wait_for(int fd, answer *a)
   return ready > 0 && read(fd, a, sizeof *a) == sizeof *a;
 }
 
-/* A driver leaves a device file; without one nothing of CUDA is loaded, which takes a fifth of a second. */
-static bool may_have_gpu(void)
-{
-  return access("/dev/nvidiactl", F_OK) == 0 || access("/dev/dxg", F_OK) == 0 || getenv("CAPL_BACKEND_PATH");
-}
-
 int gpus_count(char *why, size_t room)
 {
   answer a = {0};
   int fds[2];
-  snprintf(why, room, "no NVIDIA driver on this machine");
-  if (!may_have_gpu() || pipe(fds) != 0) return 0;
+  const char *absent;
+  if (!capl_gpu_possible(&absent)) return snprintf(why, room, "%s", absent), 0;
+  if (pipe2(fds, O_CLOEXEC) != 0) return snprintf(why, room, "the GPUs cannot be counted: %s", capl_errno_text(errno)), 0;
   pid_t supervisor = getpid(), pid = fork();
   if (pid == 0) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);

@@ -1,7 +1,7 @@
 /* grants.c -- the policy of a recipe: what it gets unasked, what the user's own words add, and what its header asks for.
 **
-** Unasked: to read the folder it lies in, fonts, and what the words of the command line name; to write the runs below the
-** working folder, the file of --out, and a cache of its own. A folder that holds the user's home is never given away
+** Unasked: to read the folder it lies in, runs, fonts, and what the words of the command line name; to write the folder of its own
+** run, the file of --out, a cache and temporary files of its own. A folder that holds the user's home is never given away
 ** as a whole: who keeps a recipe there gives it itself, and the recipes beside it.
 ** SPDX-License-Identifier: Apache-2.0
 */
@@ -10,23 +10,27 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <inttypes.h>
+#include <fcntl.h>
+#include <ftw.h>
 #include <stdio.h>
+#include <sha256.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/places.h"
 #include "base/text.h"
+#include "gate.h"
 #include "sandbox/policy.h"
 
 enum { READ_WRITE = CAPL_MAY_READ | CAPL_MAY_WRITE, BESIDES = 64 };
 static const double GB = 1e9, DAY = 86400;
 
-static bool made_runs; /* here, for this job */
-static char own_cache[CAPL_POLICY_PATH]; /* of the recipe */
+static char own_cache[CAPL_POLICY_PATH];     /* of the recipe */
+static char own_temporary[CAPL_POLICY_PATH]; /* of the job */
 
 /* ---- paths ------------------------------------------------------------------------------------- */
 
@@ -34,17 +38,6 @@ static bool is_folder(const char *path)
 {
   struct stat st;
   return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
-}
-
-/* Whether a resolved folder has the home of the user, or what everybody has put down for a while. */
-static bool is_too_wide(const char *real)
-{
-  char other[CAPL_POLICY_PATH];
-  const char *home = getenv("HOME"), *shared[] = {"/tmp", "/var/tmp", "/dev/shm"};
-  if (home && *home && capl_policy_resolve(home, other) == CAPL_OK && capl_policy_is_below(other, real)) return true;
-  for (size_t i = 0; i < sizeof shared / sizeof *shared; i++)
-    if (capl_policy_is_below(shared[i], real)) return true;
-  return false;
 }
 
 /* The folder of a path, resolved. */
@@ -59,7 +52,7 @@ static capl_status folder_of(const char *path, char *real)
 /* "~/data" of a header is below the home. */
 static const char *expanded(const char *path, char *room)
 {
-  const char *home = getenv("HOME");
+  const char *home = capl_home();
   if (strncmp(path, "~/", 2) != 0 || !home) return path;
   snprintf(room, CAPL_POLICY_PATH, "%s%s", home, path + 1);
   return room;
@@ -88,7 +81,7 @@ static capl_status give_recipe(const char *recipe)
 {
   char folder[CAPL_POLICY_PATH];
   CAPL_TRY(folder_of(recipe, folder));
-  if (!is_too_wide(folder)) return capl_policy_grant(folder, CAPL_MAY_READ);
+  if (!capl_policy_is_too_wide(folder)) return capl_policy_grant(folder, CAPL_MAY_READ);
   CAPL_TRY(capl_policy_grant(recipe, CAPL_MAY_READ));
   return give_recipes_of(folder);
 }
@@ -121,15 +114,6 @@ static capl_status give_library(void)
   return own && *own ? capl_policy_grant(own, CAPL_MAY_READ | CAPL_MAY_QUIETLY) : CAPL_OK;
 }
 
-/* Whether the job leaves a run: capl run, and capl bench --logging, which measures a whole one. */
-static bool makes_run(const capl_job *job)
-{
-  if (strcmp(job->command, "run") == 0) return true;
-  for (int i = 0; strcmp(job->command, "bench") == 0 && i < job->argc; i++)
-    if (strcmp(job->argv[i], "--logging") == 0) return true;
-  return false;
-}
-
 /* What a recipe gets unasked is what its name says: a link may have come with the recipe, and lead into the user's home. */
 static capl_status no_link(const char *name)
 {
@@ -144,15 +128,14 @@ static capl_status no_link(const char *name)
   return CAPL_EVALUE;
 }
 
-/* The folder of all runs. A run makes it; behind the wall it has to be there. */
-static capl_status give_runs(const capl_job *job)
+/* All runs, to read: to write there is only the recipe's own, which the worker makes and grants (bind/confine.c). */
+static capl_status give_runs(void)
 {
   const char *given = getenv("CAPL_RUN_FOLDER"), *arm = getenv("CAPL_BENCH_ARM");
   char folder[CAPL_POLICY_PATH];
-  if (makes_run(job) && !given && mkdir("runs", 0777) == 0) made_runs = true;
   CAPL_TRY(no_link("runs"));
-  CAPL_TRY(capl_policy_grant("runs", READ_WRITE));
-  if (given && *given) CAPL_TRY(capl_policy_grant(given, READ_WRITE | CAPL_MAY_BESIDE)); /* of a trial, which a sweep has chosen */
+  CAPL_TRY(capl_policy_grant("runs", CAPL_MAY_READ));
+  if (given && *given) CAPL_TRY(capl_policy_grant(given, CAPL_MAY_READ)); /* of a trial, which a sweep has chosen */
   if (!arm || !*arm) return CAPL_OK;
   CAPL_TRY(folder_of(arm, folder)); /* where capl bench --ab talks with its arms */
   return capl_policy_grant(folder, READ_WRITE);
@@ -162,11 +145,10 @@ static capl_status give_runs(const capl_job *job)
 ** stays the same recipe while it is written. */
 static capl_status give_cache(const char *recipe)
 {
-  char real[CAPL_POLICY_PATH], name[32], path[CAPL_POLICY_PATH];
-  uint64_t hash = 14695981039346656037u;
+  char real[CAPL_POLICY_PATH], name[80] = "recipes/", path[CAPL_POLICY_PATH];
   CAPL_TRY(capl_policy_resolve(recipe, real));
-  for (const char *p = real; *p; p++) hash = (hash ^ (unsigned char)*p) * 1099511628211u;
-  snprintf(name, sizeof name, "recipes/%016" PRIx64, hash);
+  SHA256Data((const uint8_t *)real, strlen(real), name + strlen(name)); /* a path that shares it with another cannot be made up */
+  unsetenv("CAPL_RECIPE_CACHE"); /* of the capl that starts this one */
   if (!capl_place("XDG_CACHE_HOME", ".cache", name, path, sizeof path)) return CAPL_OK;
   capl_place_make_above(path);
   mkdir(path, 0700);
@@ -175,18 +157,62 @@ static capl_status give_cache(const char *recipe)
   return capl_policy_grant(path, READ_WRITE | CAPL_MAY_QUIETLY);
 }
 
-/* Files without a name, which are gone when they are closed: the user's own folder among those of others. */
+/* Held by the job that made the folder, its supervisor and its workers, as long as one of them lives; where a file system knows no
+** locks nobody removes it. */
+static bool lock_folder(const char *path)
+{
+  int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  struct stat st;
+  bool held = fd >= 0 && (flock(fd, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK);
+  if (held && fstat(fd, &st) == 0 && st.st_nlink > 0 && st.st_uid == geteuid()) return true;
+  if (fd >= 0) close(fd);
+  return false;
+}
+
+/* What jobs have left whose supervisor was killed: folders of this kind that are empty and that nobody holds. */
+static void remove_left(const char *base)
+{
+  char path[CAPL_POLICY_PATH + 256];
+  DIR *list = opendir(base);
+  for (struct dirent *e; list && (e = readdir(list));) {
+    if (strncmp(e->d_name, "capl-", 5) != 0 || strlen(e->d_name) != 11) continue;
+    snprintf(path, sizeof path, "%.*s/%s", CAPL_POLICY_PATH - 1, base, e->d_name);
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0) rmdir(path);
+    if (fd >= 0) close(fd);
+  }
+  if (list) closedir(list);
+}
+
+/* Files that are gone when they are closed: a folder that was not there before, and that no other recipe is given. */
 static capl_status give_temporary(void)
 {
-  char path[CAPL_POLICY_PATH];
-  struct stat st;
-  const char *base = getenv("TMPDIR");
-  snprintf(path, sizeof path, "%.4000s/capl-%u", base && *base ? base : "/var/tmp", (unsigned)geteuid());
-  mkdir(path, 0700);
-  bool own = lstat(path, &st) == 0 && S_ISDIR(st.st_mode) && st.st_uid == geteuid() && (st.st_mode & 077) == 0;
-  if (!own) return CAPL_OK;
-  setenv("CAPL_TEMPORARY", path, 1);
-  return capl_policy_grant(path, READ_WRITE | CAPL_MAY_QUIETLY);
+  const char *named = getenv("TMPDIR"), *base = named && *named ? named : "/var/tmp";
+  unsetenv("CAPL_TEMPORARY"); /* of the capl that starts this one */
+  remove_left(base);
+  for (int tries = 3; tries > 0; tries--) { /* another job may remove it before it is held */
+    int n = snprintf(own_temporary, sizeof own_temporary, "%s/capl-XXXXXX", base);
+    if (n >= (int)sizeof own_temporary || !mkdtemp(own_temporary)) return *own_temporary = '\0', CAPL_OK;
+    if (lock_folder(own_temporary)) break;
+    rmdir(own_temporary);
+    *own_temporary = '\0';
+  }
+  if (!*own_temporary) return CAPL_OK;
+  setenv("CAPL_TEMPORARY", own_temporary, 1);
+  return capl_policy_grant(own_temporary, READ_WRITE | CAPL_MAY_QUIETLY);
+}
+
+/* Where another program of the user would meet what a recipe has left: other runs' sockets, and the answers to what is asked. */
+static capl_status protect_own_folders(void)
+{
+  char path[CAPL_POLICY_PATH], why[GATE_WHY];
+  for (int i = 0; i < GATE_FOLDERS; i++) {
+    *path = '\0';
+    gate_folder(i, path, false, why);
+    if (*path) CAPL_TRY(capl_policy_protect(path, "the sockets of capl attach"));
+  }
+  if (!capl_place("XDG_STATE_HOME", ".local/state", "", path, sizeof path)) return CAPL_OK;
+  return capl_policy_protect(path, "what was allowed to recipes");
 }
 
 /* ---- the user's words -------------------------------------------------------------------------- */
@@ -216,7 +242,7 @@ static capl_status give_set_of(const char *list)
   for (size_t i = 0; end && i < sizeof ends / sizeof *ends; i++) {
     if (strcasecmp(end, ends[i]) != 0 || access(list, R_OK) != 0 || is_folder(list)) continue;
     CAPL_TRY(folder_of(list, folder));
-    return is_too_wide(folder) ? CAPL_OK : capl_policy_grant(folder, CAPL_MAY_READ);
+    return capl_policy_is_too_wide(folder) ? CAPL_OK : capl_policy_grant(folder, CAPL_MAY_READ);
   }
   return CAPL_OK;
 }
@@ -226,22 +252,10 @@ static capl_status give_output(const char *path)
   char folder[CAPL_POLICY_PATH];
   if (is_folder(path)) return capl_policy_grant(path, READ_WRITE);
   CAPL_TRY(folder_of(path, folder));
-  if (!is_too_wide(folder)) return capl_policy_grant(path, READ_WRITE | CAPL_MAY_BESIDE);
+  if (!capl_policy_is_too_wide(folder)) return capl_policy_grant(path, READ_WRITE | CAPL_MAY_BESIDE);
   CAPL_FAIL(CAPL_EVALUE, "%s would be written into %s itself, where a recipe may not make files", path, folder);
   capl_error_hint("name a folder below it, as in --out=pictures/NAME.png, or trust the recipe: capl --trust …");
   return CAPL_EVALUE;
-}
-
-/* A run elsewhere that goes on, or one of its checkpoints: runs/NAME/checkpoints/FILE. */
-static capl_status give_resumed(const char *path)
-{
-  char folder[CAPL_POLICY_PATH];
-  if (is_folder(path)) return is_too_wide(path) ? CAPL_OK : capl_policy_grant(path, READ_WRITE);
-  if (access(path, F_OK) != 0) return CAPL_OK;
-  CAPL_TRY(folder_of(path, folder));
-  char *last = strrchr(folder, '/');
-  if (strcmp(last, "/checkpoints") == 0 && last > folder) *last = '\0';
-  return is_too_wide(folder) ? CAPL_OK : capl_policy_grant(folder, READ_WRITE);
 }
 
 /* Settings that name files and folders by the habit of all recipes. */
@@ -256,7 +270,6 @@ static bool is_path(const char *key, size_t n)
 static capl_status give_word(const char *key, size_t n, const char *value)
 {
   if (n == 3 && strncmp(key, "out", n) == 0) return give_output(value);
-  if (n == 6 && strncmp(key, "resume", n) == 0) CAPL_TRY(give_resumed(value));
   if (is_path(key, n)) CAPL_TRY(give_set_of(value));
   return give_value(value, is_path(key, n));
 }
@@ -294,45 +307,51 @@ static capl_status each_read(const capl_job *job, capl_status (*f)(void *user, c
   return CAPL_OK;
 }
 
-typedef struct {
-  char *text;
-  size_t room, used;
-  int count;
-} words;
-
+/* A place that the user has named, or that every recipe gets, is not asked for; one that is named twice is asked for once. */
 static capl_status add_foreign(void *user, const char *path)
 {
-  words *w = user;
-  char real[CAPL_POLICY_PATH], shown[512];
+  grants_asked *a = user;
+  char real[CAPL_POLICY_PATH];
   CAPL_TRY(capl_policy_resolve(path, real));
   if (capl_policy_would_allow(real, CAPL_MAY_READ)) return CAPL_OK;
-  capl_text_show(shown, sizeof shown, real, false);
-  int n = snprintf(w->text + w->used, w->room - w->used, "%s%s", w->count++ ? ", " : "to read ", shown);
-  w->used += (size_t)n < w->room - w->used ? (size_t)n : w->room - w->used - 1;
-  return CAPL_OK;
+  for (int i = 0; i < a->count; i++)
+    if (strcmp(a->paths[i], real) == 0) return CAPL_OK;
+  a->paths[a->count] = strdup(real); /* a header has room for fewer than GRANTS_MOST */
+  return a->paths[a->count++] ? CAPL_OK : CAPL_FAIL(CAPL_ENOMEM, "no memory for the places that the recipe asks for");
 }
 
-static void add(words *w, const char *fmt, double amount)
+/* A line for each, as a terminal may show it. */
+static void write_lines(const grants_asked *a, FILE *text)
 {
-  if (w->used + 64 > w->room) return;
-  if (w->count++) w->used += (size_t)snprintf(w->text + w->used, w->room - w->used, "; ");
-  w->used += (size_t)snprintf(w->text + w->used, w->room - w->used, fmt, amount);
+  char shown[4 * CAPL_POLICY_PATH + 16];
+  for (int i = 0; i < a->count; i++) {
+    capl_text_show(shown, sizeof shown, a->paths[i], false);
+    fprintf(text, "  to read %s\n", shown);
+  }
+  if (a->seconds > 0) fprintf(text, "  to run for %.3g days\n", a->seconds / DAY);
+  if (a->output > 0) fprintf(text, "  to write up to %.4g GB\n", a->output / GB);
 }
 
-bool grants_exceed(const capl_job *job, char *needs, size_t room)
+/* Of what is asked for itself, whatever of it a text shows. */
+static void take_hash(grants_asked *a)
 {
-  words w = {.text = needs, .room = room};
-  *needs = '\0';
-  if (each_read(job, add_foreign, &w) != CAPL_OK) add(&w, "to read folders whose names cannot be resolved", 0);
-  if (job->header.minutes * 60 > CAPL_LIMIT_DAYS * DAY) add(&w, "to run for %.3g days", job->header.minutes * 60 / DAY);
-  if (job->header.output > CAPL_LIMIT_OUTPUT_GB * GB) add(&w, "to write up to %.4g GB", job->header.output / GB);
-  return w.count > 0;
+  SHA2_CTX context;
+  SHA256Init(&context);
+  for (int i = 0; i < a->count; i++) SHA256Update(&context, (const uint8_t *)a->paths[i], strlen(a->paths[i]) + 1);
+  SHA256Update(&context, (const uint8_t *)&a->seconds, sizeof a->seconds);
+  SHA256Update(&context, (const uint8_t *)&a->output, sizeof a->output);
+  SHA256End(&context, a->sha256);
 }
 
-static capl_status give_read(void *user, const char *path)
+/* Whoever is asked must be able to see all of it at once. */
+static capl_status check_readable(const capl_job *job, const grants_asked *a)
 {
-  (void)user;
-  return capl_policy_grant(path, CAPL_MAY_READ);
+  if (a->count <= GRANTS_SHOWN && strlen(a->text) <= GRANTS_TEXT) return CAPL_OK;
+  CAPL_FAIL(CAPL_EVALUE, "%.1000s needs: its header asks for %d places outside its folder, more than can be shown in one question",
+            job->recipe, a->count);
+  capl_error_hint("at most %d places whose paths have %d characters together are asked for; name a folder that holds them, as in "
+                  "--data=DIR, or trust the recipe: capl --trust …", GRANTS_SHOWN, GRANTS_TEXT);
+  return CAPL_EVALUE;
 }
 
 static void set_limits(const capl_job *job, bool header)
@@ -344,6 +363,34 @@ static void set_limits(const capl_job *job, bool header)
                                         .seconds = job->header.minutes * 60, .output_bytes = (uint64_t)output});
 }
 
+capl_status grants_ask(const capl_job *job, grants_asked *a)
+{
+  size_t n;
+  *a = (grants_asked){0};
+  CAPL_TRY(each_read(job, add_foreign, a));
+  if (job->header.minutes * 60 > CAPL_LIMIT_DAYS * DAY) a->seconds = job->header.minutes * 60;
+  if (job->header.output > CAPL_LIMIT_OUTPUT_GB * GB) a->output = job->header.output;
+  FILE *text = open_memstream(&a->text, &n);
+  if (text) write_lines(a, text);
+  if (!text || fclose(text) != 0 || !a->text) return CAPL_FAIL(CAPL_ENOMEM, "no memory for the question what the recipe may do");
+  take_hash(a);
+  return check_readable(job, a);
+}
+
+capl_status grants_give_asked(const capl_job *job, const grants_asked *a)
+{
+  for (int i = 0; i < a->count; i++) CAPL_TRY(capl_policy_grant_resolved(a->paths[i], CAPL_MAY_READ));
+  set_limits(job, true);
+  return CAPL_OK;
+}
+
+void grants_forget(grants_asked *a)
+{
+  for (int i = 0; i < a->count; i++) free(a->paths[i]);
+  free(a->text);
+  *a = (grants_asked){0};
+}
+
 /* ---- all of it --------------------------------------------------------------------------------- */
 
 bool grants_wanted(const capl_job *job)
@@ -352,11 +399,11 @@ bool grants_wanted(const capl_job *job)
   return job->recipe && !job->trusted && !(said && strcmp(said, "trust") == 0);
 }
 
-capl_status grants_give(const capl_job *job, bool header)
+capl_status grants_give(const capl_job *job)
 {
-  if (header) return set_limits(job, true), each_read(job, give_read, NULL);
+  CAPL_TRY(protect_own_folders());
   CAPL_TRY(give_recipe(job->recipe));
-  CAPL_TRY(give_runs(job));
+  CAPL_TRY(give_runs());
   CAPL_TRY(give_words(job));
   CAPL_TRY(give_fonts());
   CAPL_TRY(give_library());
@@ -367,8 +414,24 @@ capl_status grants_give(const capl_job *job, bool header)
   return CAPL_OK;
 }
 
-void grants_tidy(void)
+static int remove_one(const char *path, const struct stat *st, int kind, struct FTW *place)
 {
-  if (made_runs) rmdir("runs"); /* only empty ones go */
+  (void)st, (void)kind, (void)place;
+  remove(path);
+  return 0;
+}
+
+/* Of a worker's word only what can be true: runs/NAME. */
+static bool is_of_runs(const char *path)
+{
+  return strncmp(path, "runs/", 5) == 0 && path[5] != '.' && path[5] && !strchr(path + 5, '/');
+}
+
+void grants_tidy(const capl_job *job)
+{
+  char made[CAPL_POLICY_PATH] = "";
+  if (job->run_folder) memcpy(made, job->run_folder, sizeof made - 1);
+  if (is_of_runs(made) && rmdir(made) == 0) rmdir("runs"); /* only empty ones go */
   if (*own_cache) rmdir(own_cache);
+  if (*own_temporary) nftw(own_temporary, remove_one, 8, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
 }

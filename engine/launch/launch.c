@@ -16,6 +16,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -25,8 +26,11 @@
 #include "grants.h"
 #include "mpirun.h"
 #include "ranks.h"
+#include "sandbox/policy.h"
 #include "sandbox/spawner.h"
 #include "supervise.h"
+
+enum { DESCRIPTORS = 64, DESCRIPTORS_EACH = 8 }; /* measured: a small training needs 14, mpirun of 2 ranks between 32 and 40 */
 
 static int say_error(void)
 {
@@ -40,6 +44,12 @@ static int say_error(void)
 static atomic_bool *new_flags(int n)
 {
   void *page = mmap(NULL, (size_t)n * sizeof(atomic_bool), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  return page == MAP_FAILED ? NULL : page;
+}
+
+static char *new_path(void)
+{
+  void *page = mmap(NULL, CAPL_POLICY_PATH, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   return page == MAP_FAILED ? NULL : page;
 }
 
@@ -212,7 +222,7 @@ static int exec_mpirun(void *user, int index)
 {
   const char **words = user;
   (void)index;
-  int in = open("/dev/null", O_RDONLY);
+  int in = open("/dev/null", O_RDONLY | O_CLOEXEC);
   if (in >= 0) dup2(in, STDIN_FILENO); /* it reads ahead for rank 0, and stops when it may not read from the terminal */
   execv(words[0], (char *const *)words);
   dprintf(STDERR_FILENO, "capl: cannot start %s: %s\n", words[0], strerror(errno));
@@ -227,7 +237,7 @@ static int launch_mpirun(launch *l, int ranks, int argc, char **argv)
   if (n > 0) self[n] = '\0', argv[0] = self;
   setenv("CAPL_PROGRAM", l->job.program, 1); /* hints name the program as the user did */
   setenv("CAPL_MPIRUN", "1", 1);
-  mpirun_environment();
+  if (mpirun_environment() != CAPL_OK) return say_error();
   announce_terminal();
   int left_out = RANKS_UNSAID;
   if (ranks_take(&argc, argv, &left_out) != CAPL_OK) return say_error(); /* each rank learns it from mpirun */
@@ -282,12 +292,23 @@ static int say_alone(const launch *l, int ranks)
   return EXIT_USAGE;
 }
 
+/* Where descriptors run out, mpirun waits for ever and libraries say that they are missing: too few are refused before. */
+static capl_status need_descriptors(int processes)
+{
+  const rlim_t least = DESCRIPTORS + DESCRIPTORS_EACH * (rlim_t)processes;
+  struct rlimit have;
+  if (getrlimit(RLIMIT_NOFILE, &have) != 0 || have.rlim_cur >= least) return CAPL_OK;
+  CAPL_FAIL(CAPL_EIO, "at most %d files may be open here (ulimit -n), and this needs %d", (int)have.rlim_cur, (int)least);
+  capl_error_hint("in the shell that starts capl: ulimit -n 1024; in a container: --ulimit nofile=1024");
+  return CAPL_EIO;
+}
+
 static int start_job(launch *l, int argc, char **argv)
 {
   capl_place place;
   ranks_decision d;
   if ((l->starts || l->plans) && capl_place_detect(&place) != CAPL_OK) return say_error();
-  if (settle(l, &place, &d) != CAPL_OK) return say_error();
+  if (settle(l, &place, &d) != CAPL_OK || need_descriptors(d.ranks) != CAPL_OK) return say_error();
   if (l->job.interactive && d.how != LAUNCH_ALONE && d.how != LAUNCH_PLAN) return say_alone(l, d.ranks);
   int wrong = allow_settle(&l->job, d.how == LAUNCH_RANK && place.rank > 0);
   if (wrong) return wrong;
@@ -301,7 +322,8 @@ static int start_job(launch *l, int argc, char **argv)
 
 int launch_job(launch *l, int argc, char **argv)
 {
+  l->job.run_folder = new_path();
   int status = start_job(l, argc, argv);
-  grants_tidy();
+  grants_tidy(&l->job);
   return status;
 }

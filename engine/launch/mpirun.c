@@ -12,6 +12,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/library.h"
+
 extern char **environ;
 
 /* ---- the call -------------------------------------------------------------------------------- */
@@ -89,20 +91,48 @@ static void add_probes(command *c, int argc, const char *const *argv, char *text
   add(c, "--mca"), add(c, "oob_tcp_keepalive_probes"), add(c, text + room);
 }
 
+#if defined __SANITIZE_ADDRESS__
+enum { PRELOADS = 0 }; /* the sanitizer's own library has to come first */
+#else
+enum { PRELOADS = 1 };
+#endif
+
+/* On one host nobody listens beyond loopback: mpirun by loopback.c, its ranks by what mpirun_command leaves out. */
+static capl_status stay_on_host(void)
+{
+  char path[4096], all[8192];
+  const char *others = getenv("LD_PRELOAD");
+  if (!PRELOADS || hosts_are_given()) return CAPL_OK;
+  if (!library_path("libcapl_loopback.so", path, sizeof path))
+    return CAPL_FAIL(CAPL_EUNSUPPORTED, "libcapl_loopback.so is not beside libcapl.so: this build of capl is not whole");
+  bool more = others && *others;
+  if (snprintf(all, sizeof all, "%s%s%s", path, more ? ":" : "", more ? others : "") >= (int)sizeof all)
+    return CAPL_FAIL(CAPL_EVALUE, "LD_PRELOAD is too long for another library");
+  return setenv("LD_PRELOAD", all, 1) == 0 ? CAPL_OK : CAPL_FAIL(CAPL_ENOMEM, "no memory to call mpirun");
+}
+
 /* Open MPI 5 does nothing for a user without HOME, as services and small containers are; and its hwloc complains where there is
 ** no /sys. */
-void mpirun_environment(void)
+capl_status mpirun_environment(void)
 {
   const struct passwd *user = getenv("HOME") ? NULL : getpwuid(geteuid());
   setenv("HOME", user && *user->pw_dir ? user->pw_dir : "/", 0);
   setenv("HWLOC_HIDE_ERRORS", "2", 0);
+  return stay_on_host();
+}
+
+/* Ranks of one host meet in shared memory, and by no transport that listens on a network; the user's own choice is kept. */
+static void add_transports(command *c)
+{
+  if (!getenv("OMPI_MCA_pml")) add(c, "--mca"), add(c, "pml"), add(c, "ob1");
+  if (!getenv("OMPI_MCA_btl")) add(c, "--mca"), add(c, "btl"), add(c, "^tcp,openib,ofi,usnic,uct");
 }
 
 /* yield_when_idle: a rank that waits for the others leaves them its processor; where there are fewer processors than ranks,
 ** that makes a small exchange a hundred times faster. */
 const char **mpirun_command(const char *path, int ranks, int argc, const char *const *argv)
 {
-  enum { OWN = 25, DIGITS = 16, NUMBERS = 3 * DIGITS };
+  enum { OWN = 31, DIGITS = 16, NUMBERS = 3 * DIGITS };
   int variables;
   size_t text = environment_bytes(&variables) + NUMBERS;
   size_t words = (size_t)(OWN + 2 * variables + argc + 1);
@@ -115,6 +145,7 @@ const char **mpirun_command(const char *path, int ranks, int argc, const char *c
   add(&c, "--mca"), add(&c, "mpi_yield_when_idle"), add(&c, "1");
   if (geteuid() == 0) add(&c, "--allow-run-as-root");
   if (!hosts_are_given()) add(&c, "--oversubscribe"); /* it counts cores, each of which may be several processors */
+  if (!hosts_are_given()) add_transports(&c);
   if (hosts_are_given()) add_probes(&c, argc, argv, digits + DIGITS, DIGITS);
   add(&c, "-n"), add(&c, digits);
   add_variables(&c, digits + NUMBERS);

@@ -16,7 +16,7 @@ capl_status mpirun_find(int ranks, char *path, size_t room);
 enum { MPIRUN_LOST_HOST = 205 };
 
 /* What it needs in the environment and does not find there. */
-void mpirun_environment(void);
+capl_status mpirun_environment(void);
 
 /* The words of its call, NULL at the end: argv[0..argc) is what each rank runs. The array is the caller's; NULL without
 ** memory. */

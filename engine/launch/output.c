@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "frame.h"
@@ -243,6 +244,14 @@ void output_read(output *o)
     if (n == 0 || (n < 0 && errno != EINTR && errno != EAGAIN)) end(o, i);
   }
   if (o) o->n_polled = 0;
+}
+
+const char *output_lost(void)
+{
+  struct rlimit size;
+  bool limited = getrlimit(RLIMIT_FSIZE, &size) == 0 && size.rlim_cur != RLIM_INFINITY;
+  return limited ? "capl: not everything could be written to standard output; is the disk full, or the file as large as ulimit -f allows?"
+                 : "capl: not everything could be written to standard output; is the disk full?";
 }
 
 bool output_failed(const output *o) { return o->out.failed; }

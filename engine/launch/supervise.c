@@ -16,18 +16,22 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "base/text.h"
+#include "base/thread.h"
 #include "gate.h"
 #include "output.h"
 
 /* Seconds: from asking to telling, while it saves, from a failure until the others are told (mpirun does that itself, and
 ** breaks when it is told to end meanwhile: until it is killed), from telling to killing, and for output that comes after its
-** writer's end. ENDS_TOO: that a rank may go on after another has ended as it was asked to, and is not saving. */
-static const double ENDS_TOO = 30, GRACE = 5, SAVE = 120, FAILED = 1.5, MPIRUN_ENDS = 4, TOLD = 2, DRAIN = 0.5;
+** writer's end. ENDS_TOO: that a rank may go on after another has ended as it was asked to, and is not saving. ORPHAN: that a
+** process may go on after the end of the one that started it. */
+static const double ENDS_TOO = 30, GRACE = 5, SAVE = 120, FAILED = 1.5, MPIRUN_ENDS = 4, TOLD = 2, DRAIN = 0.5, ORPHAN = 3;
 
 typedef enum { CALM, ASKED, TELLING, KILLING } step;
 
@@ -41,7 +45,8 @@ typedef struct {
   member *members;
   output *out; /* of all of them; NULL = they print themselves */
   struct timespec start;
-  pid_t parent;
+  pid_t parent, starter; /* the launcher, whose end is looked for, 0 = none; who started this process */
+  bool orphan;           /* it has died, and the signal was its death's */
   int signals; /* descriptor */
   sigset_t former;
   int alive, failure; /* status of the first that did not end well, 0 = none */
@@ -75,13 +80,37 @@ __attribute__((format(printf, 2, 3))) static void tell(watcher *w, const char *f
 
 /* ---- starting -------------------------------------------------------------------------------- */
 
+/* In the new process: kills it some seconds after its supervisor has died. What it does there may be one long call, which
+** hears of nothing. */
+static void *outlive_briefly(void *user)
+{
+  pid_t supervisor = *(pid_t *)user;
+  while (getppid() == supervisor) usleep(500000);
+  usleep((useconds_t)(ORPHAN * 1e6));
+  kill(getpid(), SIGKILL);
+  return NULL;
+}
+
+/* A single worker is asked to end when its supervisor dies, and may still save; ranks have lost each other by then. mpirun takes
+** its ranks with it. */
+static void end_with(const crew *c, pid_t supervisor)
+{
+  static pid_t whom; /* read by the thread */
+  pthread_t thread;
+  bool asked = c->ranks < 2 || c->output == OUTPUT_MPIRUN;
+  whom = supervisor;
+  if (c->output != OUTPUT_MPIRUN && capl_thread_start(&thread, "capl-orphan", outlive_briefly, &whom) == CAPL_OK) pthread_detach(thread);
+  else asked = c->output == OUTPUT_MPIRUN;
+  prctl(PR_SET_PDEATHSIG, asked ? SIGTERM : SIGKILL);
+  if (getppid() != supervisor) _exit(128 + SIGTERM); /* it died before prctl */
+}
+
 /* In the new process: its output, its signals, its end with this one. */
 _Noreturn static void become(watcher *w, int index, pid_t supervisor)
 {
   const crew *c = w->c;
   if (c->apart) setpgid(0, 0);
-  prctl(PR_SET_PDEATHSIG, c->ranks > 1 && c->output != OUTPUT_MPIRUN ? SIGKILL : SIGTERM);
-  if (getppid() != supervisor) _exit(128 + SIGTERM); /* it died before prctl */
+  end_with(c, supervisor);
   close(w->signals);
   output_enter(w->out, index);
   sigprocmask(SIG_SETMASK, &w->former, NULL);
@@ -110,7 +139,8 @@ static bool is_ignored(int signal)
   return sigaction(signal, NULL, &action) == 0 && action.sa_handler == SIG_IGN;
 }
 
-static void block_signals(watcher *w)
+/* false with errno: signals could not be waited for. That the end of children was ignored is inherited from some starters. */
+static bool block_signals(watcher *w)
 {
   sigset_t set;
   sigemptyset(&set);
@@ -121,8 +151,10 @@ static void block_signals(watcher *w)
     if (all[i] == SIGHUP && is_ignored(SIGHUP)) continue; /* nohup's wish is respected */
     sigaddset(&set, all[i]);
   }
+  signal(SIGCHLD, SIG_DFL);
   sigprocmask(SIG_BLOCK, &set, &w->former);
   w->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+  return w->signals >= 0;
 }
 
 /* ---- ending ---------------------------------------------------------------------------------- */
@@ -168,7 +200,7 @@ static void tell_to_end(watcher *w)
 static void take_step(watcher *w)
 {
   double now = elapsed(w);
-  if (w->step == ASKED && !w->broken && is_saving(w) && now < w->since + SAVE) {
+  if (w->step == ASKED && !w->broken && !w->orphan && is_saving(w) && now < w->since + SAVE) {
     w->next = now + 0.1;
   } else if (w->step < TELLING && w->c->ranks > 1 && !(w->broken && w->c->output == OUTPUT_MPIRUN)) {
     tell_to_end(w);
@@ -196,10 +228,19 @@ static void tell_saving(watcher *w)
 
 /* ---- what has happened ------------------------------------------------------------------------ */
 
+/* Libraries that find no memory crash: oneDNN where it would put the code that it has generated. */
+static bool memory_is_limited(void)
+{
+  struct rlimit space;
+  return getrlimit(RLIMIT_AS, &space) == 0 && space.rlim_cur != RLIM_INFINITY;
+}
+
 static const char *reason_of(int n)
 {
   if (n == SIGKILL) return "often the system ran out of memory";
   bool bug = n == SIGSEGV || n == SIGBUS || n == SIGFPE || n == SIGILL || n == SIGABRT;
+  if (bug && n != SIGFPE && memory_is_limited())
+    return "memory is limited here (ulimit -v), and libraries that find none crash; if it happens without the limit, please report it";
   return bug ? "this is a bug in capl, please report it with the recipe" : "it was asked to end";
 }
 
@@ -267,8 +308,10 @@ static void on_signal(watcher *w, const struct signalfd_siginfo *info)
   } else if (w->c->apart || info->ssi_code <= 0) {
     ask(w, n);
   }
+  w->orphan = w->orphan || (n == SIGTERM && (pid_t)info->ssi_pid == w->starter && getppid() != w->starter);
   /* Who asks by these is often not there to ask again: a step may take a while, but not for ever. */
-  if ((n == SIGTERM || n == SIGHUP) && w->c->output != OUTPUT_MPIRUN && w->step < ASKED) go_to(w, ASKED, ENDS_TOO);
+  if ((n == SIGTERM || n == SIGHUP) && w->c->output != OUTPUT_MPIRUN && (w->step < ASKED || (w->orphan && w->step == ASKED)))
+    go_to(w, ASKED, w->orphan ? ORPHAN : ENDS_TOO);
   if (!w->c->spoken_for && (n == SIGINT || n == SIGTERM)) w->notice = elapsed(w) + 1;
 }
 
@@ -366,22 +409,24 @@ int supervise(const crew *c)
   w.members = calloc((size_t)c->count, sizeof *w.members);
   bool ready = w.members && (c->output == OUTPUT_OWN || (w.out = output_new(c)));
   if (c->ranks > 1 && c->output != OUTPUT_MPIRUN && c->count == 1) w.parent = getppid(); /* the launcher, which may die */
-  block_signals(&w);
-  bool started = ready && start(&w);
+  w.starter = getppid();
+  bool started = ready && block_signals(&w) && start(&w);
+  int why = ready ? errno : ENOMEM;
   if (c->started) c->started(c->user);
   if (!started) {
-    tell(&w, "capl: cannot start %s: %s", c->count > 1 ? "all processes" : "a process", strerror(errno));
+    tell(&w, "capl: cannot start %s: %s", c->count > 1 ? "all processes" : "a process", capl_errno_text(why));
     signal_all(&w, SIGKILL);
     go_to(&w, KILLING, 0);
   }
   loop(&w);
   int status = job_status(&w, started);
   if (w.out && output_failed(w.out)) {
-    tell(&w, "capl: not everything could be written to standard output; is the disk full?");
+    tell(&w, "%s", output_lost());
     status = status ? status : EXIT_ERROR;
   }
   output_finish(w.out, status);
   output_free(w.out);
   free(w.members);
+  if (w.signals >= 0) close(w.signals);
   return status;
 }

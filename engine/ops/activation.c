@@ -47,7 +47,7 @@ ACTIVATION(elu, KEEP, "x where x > 0, else alpha * (exp(x) - 1).", .attrs = {{"a
 ACTIVATION(hardsigmoid, KEEP, "(x + 3) / 6, kept in 0..1.", .attrs = {{0}})
 ACTIVATION(hardswish, KEEP, "x * hardsigmoid(x).", .attrs = {{0}})
 ACTIVATION(log_sigmoid, KEEP, "log(sigmoid(x)), without overflow.", .attrs = {{0}})
-ACTIVATION(clamp, KEEP, "x, kept in min..max." "\nWhere min is above max y is max. The gradient passes at the bounds themselves.", .attrs = {{"min", CAPL_ATTR_REAL, .def = -ACTIVATION_FAR}, {"max", CAPL_ATTR_REAL, .def = ACTIVATION_FAR}})
+ACTIVATION(clamp, KEEP, "x, kept in min..max." "\nWhere min is above max y is max. The gradient is 0 at the bounds themselves.", .attrs = {{"min", CAPL_ATTR_REAL, .def = -ACTIVATION_FAR}, {"max", CAPL_ATTR_REAL, .def = ACTIVATION_FAR}})
 
 /* ---- gradients by the result ------------------------------------------------------------------ */
 

@@ -86,9 +86,18 @@ static capl_status cross_entropy_grad_shape(const capl_call *call, capl_out_spec
   return rule_like_first(call, out);
 }
 
+/* An input that asks for a gradient and would silently get none. */
+static capl_status no_gradient(const char *name)
+{
+  CAPL_FAIL(CAPL_EUNSUPPORTED, "%s requires a gradient, which this loss does not have", name);
+  capl_error_hint("give it without its history: %s:detach()", name);
+  return CAPL_EUNSUPPORTED;
+}
+
 static capl_status cross_entropy_grad_rule(const capl_node *node, capl_tensor *const *dy, capl_tensor **dx)
 {
   capl_tensor *weight = node->n_in > 2 ? node->in[2] : NULL;
+  if (weight && node->needs[2]) return no_gradient("weight");
   if (!node->needs[0]) return CAPL_OK;
   return GRAD_CALL(CAPL_OP_cross_entropy_grad, node->attr, &dx[0], node->in[0], node->in[1], dy[0], weight);
 }
@@ -148,10 +157,27 @@ static capl_status bce_grad_shape(const capl_call *call, capl_out_spec *out)
   return rule_like_first(call, out);
 }
 
+/* The slope of the loss by target is -x: dtarget = -x * dloss * share. */
+static capl_status bce_target_grad(const capl_node *node, capl_tensor *dloss, double share, capl_tensor **out)
+{
+  TEMP capl_tensor *product = NULL, *slope = NULL;
+  capl_attr dtype[CAPL_MAX_ATTR] = {CAPL_A_INT(node->in[1]->dtype)};
+  CAPL_TRY(GRAD_CALL(CAPL_OP_mul, NULL, &product, node->in[0], dloss));
+  CAPL_TRY(grad_affine(product, -share, 0, &slope));
+  return GRAD_CALL(CAPL_OP_cast, dtype, out, slope);
+}
+
+static double mean_share(const capl_node *node)
+{
+  int64_t n = capl_tensor_numel(node->in[0]);
+  return node->attr[0].i == MEAN && n > 0 ? 1 / (double)n : 1;
+}
+
 static capl_status bce_grad_rule(const capl_node *node, capl_tensor *const *dy, capl_tensor **dx)
 {
-  if (!node->needs[0]) return CAPL_OK;
-  return GRAD_CALL(CAPL_OP_bce_with_logits_grad, node->attr, &dx[0], node->in[0], node->in[1], dy[0]);
+  if (node->needs[0])
+    CAPL_TRY(GRAD_CALL(CAPL_OP_bce_with_logits_grad, node->attr, &dx[0], node->in[0], node->in[1], dy[0]));
+  return node->needs[1] ? bce_target_grad(node, dy[0], mean_share(node), &dx[1]) : CAPL_OK;
 }
 
 const capl_op capl_op_bce_with_logits = {
@@ -167,7 +193,7 @@ const capl_op capl_op_bce_with_logits = {
   .grad = bce_grad_rule,
   .doc = "Binary cross-entropy between sigmoid(x) and target, element by element.\n"
          "x: any shape; target: the same, any dtype, 0..1 -> loss, a scalar, or of x's shape for reduction none.\n"
-         "Differentiable in x only. " REDUCTION_DOC "\n"
+         "Differentiable in both. " REDUCTION_DOC "\n"
          "Errors: shape, if x and target differ; dtype, if x is no float.",
 };
 
@@ -199,6 +225,7 @@ static capl_status smooth_l1_rule(const capl_node *node, capl_tensor *const *dy,
 
 static capl_status sigmoid_focal_rule(const capl_node *node, capl_tensor *const *dy, capl_tensor **dx)
 {
+  if (node->needs[1]) return no_gradient("target");
   if (!node->needs[0]) return CAPL_OK;
   return GRAD_CALL(CAPL_OP_sigmoid_focal_grad, node->attr, &dx[0], node->in[0], node->in[1], dy[0]);
 }
@@ -267,21 +294,24 @@ static capl_status margin_expand(const capl_call *call)
   return GRAD_CALL(reduction == SUM ? CAPL_OP_sum : CAPL_OP_mean, over_all, &call->out[0], rows);
 }
 
-/* That of bce_with_logits, shared by the K classes of a row unless the mean has counted them already. */
+/* dloss of an element: shared by the K classes of its row, unless the mean has counted them already. */
+static capl_status margin_dloss(const capl_node *node, capl_tensor *dloss, capl_tensor **out)
+{
+  TEMP capl_tensor *share = NULL;
+  const capl_tensor *x = node->in[0];
+  capl_attr classes = {.n = 1, .v = {1}};
+  if (node->attr[0].i == MEAN) return *out = capl_tensor_ref(dloss), CAPL_OK;
+  CAPL_TRY(grad_affine(dloss, x->size[1] ? 1.0 / (double)x->size[1] : 0, 0, &share));
+  if (node->attr[0].i == NONE) return grad_expand_reduced(share, x, &classes, out);
+  return *out = capl_tensor_ref(share), CAPL_OK;
+}
+
+/* Those of bce_with_logits. */
 static capl_status margin_grad(const capl_node *node, capl_tensor *const *dy, capl_tensor **dx)
 {
-  TEMP capl_tensor *share = NULL, *wide = NULL;
-  capl_tensor *x = node->in[0];
-  int64_t reduction = node->attr[0].i;
-  capl_attr classes = {.n = 1, .v = {1}};
-  if (!node->needs[0]) return CAPL_OK;
-  if (reduction == MEAN)
-    return GRAD_CALL(CAPL_OP_bce_with_logits_grad, node->attr, &dx[0], x, node->in[1], dy[0]);
-  CAPL_TRY(grad_affine(dy[0], x->size[1] ? 1.0 / (double)x->size[1] : 0, 0, &share));
-  if (reduction == SUM)
-    return GRAD_CALL(CAPL_OP_bce_with_logits_grad, node->attr, &dx[0], x, node->in[1], share);
-  CAPL_TRY(grad_expand_reduced(share, x, &classes, &wide));
-  return GRAD_CALL(CAPL_OP_bce_with_logits_grad, node->attr, &dx[0], x, node->in[1], wide);
+  TEMP capl_tensor *dloss = NULL;
+  CAPL_TRY(margin_dloss(node, dy[0], &dloss));
+  return bce_grad_rule(node, &dloss, dx);
 }
 
 const capl_op capl_op_multilabel_soft_margin = {
@@ -298,7 +328,7 @@ const capl_op capl_op_multilabel_soft_margin = {
   .expand = margin_expand,
   .doc = "Multi-label one-versus-all loss: the mean over the classes of bce_with_logits.\n"
          "x (N,K); target (N,K), any dtype, 0..1 -> loss, a scalar, or (N) for reduction none.\n"
-         "Differentiable in x only. " REDUCTION_DOC "\n"
+         "Differentiable in both. " REDUCTION_DOC "\n"
          "Errors: shape, if x and target differ or are not 2-d; dtype, if x is no float.",
 };
 

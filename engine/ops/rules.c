@@ -107,11 +107,24 @@ capl_status need_dtype(const capl_tensor *t, const char *name, capl_dtype dtype)
   return CAPL_FAIL(CAPL_EDTYPE, "%s must be %s, it is %s", name, capl_dtype_name(dtype), capl_dtype_name(t->dtype));
 }
 
+/* What helps where 16 bits meet f32 in a forward pass; gradients are not the caller's to convert. */
+static void hint_autocast(const capl_tensor *a, const char *a_name, const capl_tensor *b)
+{
+  capl_dtype low = a->dtype == CAPL_F32 ? b->dtype : a->dtype;
+  bool mixed = (a->dtype == CAPL_F32 || b->dtype == CAPL_F32) && (low == CAPL_BF16 || low == CAPL_F16);
+  if (!mixed || a_name[0] == 'd') return;
+  capl_error_hint("call the model inside capl.autocast(\"%s\", function() … end), or convert: %s:to(\"%s\"); "
+                  "a loader's images are f32 unless its dtype says otherwise",
+                  low == CAPL_BF16 ? "bf16" : "fp16", a_name, capl_dtype_name(b->dtype));
+}
+
 capl_status need_same_dtype(const capl_tensor *a, const char *a_name, const capl_tensor *b, const char *b_name)
 {
   if (a->dtype == b->dtype) return CAPL_OK;
-  return CAPL_FAIL(CAPL_EDTYPE, "%s is %s, %s is %s: they must be the same", a_name, capl_dtype_name(a->dtype),
-                   b_name, capl_dtype_name(b->dtype));
+  CAPL_FAIL(CAPL_EDTYPE, "%s is %s, %s is %s: they must be the same", a_name, capl_dtype_name(a->dtype), b_name,
+            capl_dtype_name(b->dtype));
+  hint_autocast(a, a_name, b);
+  return CAPL_EDTYPE;
 }
 
 capl_status need_same_shape(const capl_tensor *a, const char *a_name, const capl_tensor *b, const char *b_name)

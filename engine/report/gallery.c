@@ -201,11 +201,12 @@ static void draw_box(layout *l, const float *box, double x, double y)
   canvas_text(&l->paper, left + 3, top + 12, l->cell_w, TEXT_LEFT, note_size, colour_of((int)box[4] + 1), text);
 }
 
-/* A dot; of a point that cannot be seen, a cross. */
+/* A dot; of a point that cannot be seen, a cross; nothing of one that there is not. */
 static void draw_point(layout *l, const float *point, int number, double x, double y)
 {
   double at_x = x + point[0] * l->zoom, at_y = y + point[1] * l->zoom;
   cairo_t *cr = l->paper.cr;
+  if (point[2] < 0) return;
   if (point[2] > 0) {
     cairo_new_sub_path(cr);
     cairo_arc(cr, at_x, at_y, dot, 0, 2 * 3.14159265358979323846);

@@ -14,10 +14,10 @@ enum {
   PAD = 18,           /* px around everything */
   TITLE_ROW = 36,
   HEAD_ROW = 20,      /* what rows and columns are */
-  MATRIX_SIDE = 640,  /* cells are as large as fits, from LEAST to MOST */
+  MATRIX_SIDE = 900,  /* cells are as large as fits, from LEAST to MOST */
   LEAST_CELL = 5,
   MOST_CELL = 44,
-  NUMBER_CELL = 17,   /* smaller ones hold no number */
+  NUMBER_CELL = 24,   /* smaller ones hold no number */
   GAP = 30,           /* between matrix and groups */
   GROUP_ROW = 20,
   GROUP_GAP = 8,

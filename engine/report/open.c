@@ -17,7 +17,7 @@ static capl_status load(void)
   void *library = library_open("libcapl_report.so", why, sizeof why);
   if (!library) {
     CAPL_FAIL(CAPL_EUNSUPPORTED, "pictures cannot be drawn here: %s", why);
-    capl_error_hint("install the Debian package libcairo2; libcapl_report.so belongs beside libcapl.so or in its folder capl");
+    library_hint(why, "install the Debian package libcairo2; libcapl_report.so belongs beside libcapl.so or in its folder capl");
     return CAPL_EUNSUPPORTED;
   }
   const report_drawing *(*entry)(void);

@@ -99,7 +99,7 @@ typedef struct {
   int width, height, channels;
   const char *caption;   /* below it; NULL = none */
   const uint8_t *mask;   /* (height, width) classes, 0 = none; tints the image; NULL = none */
-  const float *points;   /* (n_points, 3): x, y, 1 = visible */
+  const float *points;   /* (n_points, 3): x, y, 1 = visible, 0 = not, -1 = there is none */
   int n_points;
   const float *boxes;    /* (n_boxes, 5): left, top, right, bottom, class; class -1 = there is none */
   int n_boxes;

@@ -24,12 +24,14 @@ static const char *const begins[] = {
 /* In the names of those, too: SLURM_JWT logs in as the user. */
 static const char *const secret[] = {"TOKEN", "SECRET", "PASS", "JWT", "CREDENTIAL", "API_KEY", "ACCESS_KEY", "PRIVATE", NULL};
 
+/* Of the whole name, however long; what its value holds is not looked at. */
 static bool has_secret_name(const char *entry)
 {
-  char name[256];
-  snprintf(name, sizeof name, "%.*s", (int)strcspn(entry, "="), entry);
-  for (int i = 0; secret[i]; i++)
-    if (strcasestr(name, secret[i])) return true;
+  size_t n = strcspn(entry, "=");
+  for (int i = 0; secret[i]; i++) {
+    const char *at = strcasestr(entry, secret[i]);
+    if (at && (size_t)(at - entry) < n) return true;
+  }
   return false;
 }
 
@@ -68,16 +70,13 @@ static void forget(char *entry)
 
 void capl_environment_clean(void)
 {
-  size_t count = 0, kept = 0;
+  size_t kept = 0;
   char *begin, *end;
-  while (environ && environ[count]) count++;
-  char **left = calloc(count + 1, sizeof *left);
-  if (!left) return;
-  for (size_t i = 0; i < count; i++) {
-    if (capl_environment_keeps(environ[i])) left[kept++] = environ[i];
+  for (size_t i = 0; environ && environ[i]; i++) {
+    if (capl_environment_keeps(environ[i])) environ[kept++] = environ[i];
     else forget(environ[i]);
   }
-  environ = left;
+  if (environ) environ[kept] = NULL;
   if (!find_area(&begin, &end)) return;
   for (char *entry = begin; entry < end; entry += strlen(entry) + 1) forget(entry); /* also what was taken out before */
 }

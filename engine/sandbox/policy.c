@@ -11,7 +11,9 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { MOST_GRANTS = 512, SHOWN = 400 };
+#include "base/places.h"
+
+enum { MOST_GRANTS = 512, MOST_PROTECTED = 8, SHOWN = 400, WRITES = CAPL_MAY_WRITE | CAPL_MAY_BESIDE | CAPL_MAY_REMOVE };
 
 static struct {
   struct {
@@ -19,22 +21,63 @@ static struct {
     int rights;
   } grants[MOST_GRANTS];
   int count;
+  struct {
+    char *path;
+    const char *what;
+  } kept[MOST_PROTECTED]; /* folders that no recipe writes to */
+  int kept_count;
   bool closed;
   capl_limits limits;
 } policy;
 
 /* ---- granting -------------------------------------------------------------------------------- */
 
+capl_status capl_policy_protect(const char *folder, const char *what)
+{
+  char real[CAPL_POLICY_PATH];
+  CAPL_TRY(capl_policy_resolve(folder, real));
+  for (int i = 0; i < policy.kept_count; i++)
+    if (strcmp(policy.kept[i].path, real) == 0) return CAPL_OK;
+  char *path = policy.kept_count < MOST_PROTECTED ? strdup(real) : NULL;
+  if (!path) return CAPL_FAIL(CAPL_ENOMEM, "%s: no memory to note that no recipe may write there", folder);
+  policy.kept[policy.kept_count].path = path;
+  policy.kept[policy.kept_count++].what = what;
+  return CAPL_OK;
+}
+
+/* Who may write beside a file may write to the folder that it lies in. */
+static capl_status check_protected(const char *real, int rights)
+{
+  char folder[CAPL_POLICY_PATH];
+  if (!(rights & WRITES)) return CAPL_OK;
+  strcpy(folder, real);
+  if (rights & CAPL_MAY_BESIDE) strrchr(folder, '/')[strrchr(folder, '/') == folder] = '\0';
+  for (int i = 0; i < policy.kept_count; i++) {
+    const char *path = policy.kept[i].path;
+    if (!capl_policy_is_below(path, folder) && !capl_policy_is_below(folder, path)) continue;
+    CAPL_FAIL(CAPL_EVALUE, "%.1000s: no recipe may write to %.1000s, which holds %s", real, path, policy.kept[i].what);
+    capl_error_hint("name another folder, or trust the recipe: capl --trust …");
+    return CAPL_EVALUE;
+  }
+  return CAPL_OK;
+}
+
 capl_status capl_policy_grant(const char *path, int rights)
 {
   char real[CAPL_POLICY_PATH];
-  if (policy.closed) return CAPL_FAIL(CAPL_ESTATE, "%s: nothing can be allowed to a recipe that runs", path);
   CAPL_TRY(capl_policy_resolve(path, real));
+  return capl_policy_grant_resolved(real, rights);
+}
+
+capl_status capl_policy_grant_resolved(const char *real, int rights)
+{
+  if (policy.closed) return CAPL_FAIL(CAPL_ESTATE, "%s: nothing can be allowed to a recipe that runs", real);
+  CAPL_TRY(check_protected(real, rights));
   for (int i = 0; i < policy.count; i++)
     if (strcmp(policy.grants[i].path, real) == 0) return policy.grants[i].rights |= rights, CAPL_OK;
-  if (policy.count == MOST_GRANTS) return CAPL_FAIL(CAPL_EVALUE, "%s: more than %d files and folders for one recipe", path, MOST_GRANTS);
+  if (policy.count == MOST_GRANTS) return CAPL_FAIL(CAPL_EVALUE, "%s: more than %d files and folders for one recipe", real, MOST_GRANTS);
   char *kept = strdup(real);
-  if (!kept) return CAPL_FAIL(CAPL_ENOMEM, "%s: no memory to note that it is allowed", path);
+  if (!kept) return CAPL_FAIL(CAPL_ENOMEM, "%s: no memory to note that it is allowed", real);
   policy.grants[policy.count].path = kept;
   policy.grants[policy.count++].rights = rights;
   return CAPL_OK;
@@ -81,6 +124,17 @@ bool capl_policy_is_below(const char *path, const char *folder)
   size_t n = strlen(folder);
   if (strcmp(folder, "/") == 0) return true;
   return strncmp(path, folder, n) == 0 && (path[n] == '/' || !path[n]);
+}
+
+bool capl_policy_is_too_wide(const char *real)
+{
+  const char *const homes[] = {capl_home_named(), capl_home_listed()}, *const shared[] = {"/tmp", "/var/tmp", "/dev/shm"};
+  char home[CAPL_POLICY_PATH];
+  for (int i = 0; i < 2; i++)
+    if (homes[i] && capl_policy_resolve(homes[i], home) == CAPL_OK && capl_policy_is_below(home, real)) return true;
+  for (size_t i = 0; i < sizeof shared / sizeof *shared; i++)
+    if (capl_policy_is_below(shared[i], real)) return true;
+  return false;
 }
 
 static int rights_to(const char *real)

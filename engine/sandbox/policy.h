@@ -34,8 +34,20 @@ typedef struct {
 enum { CAPL_LIMIT_DAYS = 7, CAPL_LIMIT_LUA_GB = 2, CAPL_LIMIT_OUTPUT_GB = 20 };
 
 /* Adds a file or a folder with all below it. Links are followed now: what counts is where they lead. Of what does not exist
-** yet its place is granted. EVALUE: too many; ESTATE: the policy is closed. */
+** yet its place is granted. EVALUE: too many, or to write where a folder is
+** protected; ESTATE: the policy is closed. */
 CAPL_API capl_status capl_policy_grant(const char *path, int rights);
+
+/* The same of a path that capl_policy_resolve has given: a link that has come to lie there since is not followed. */
+CAPL_API capl_status capl_policy_grant_resolved(const char *real, int rights);
+
+/* A folder whose files capl itself believes: from now on a grant to write in it, above it or beside it is an EVALUE. what: what
+** it holds, a text that stays. */
+CAPL_API capl_status capl_policy_protect(const char *folder, const char *what);
+
+/* Whether a resolved folder holds the home of the user, by $HOME or by the system's list of users, or what everybody puts down for
+** a while: such a folder is never granted as a whole because one of its files is needed. */
+CAPL_API bool capl_policy_is_too_wide(const char *real);
 
 /* From here on only what was granted. There is no way back. */
 CAPL_API void capl_policy_close(void);

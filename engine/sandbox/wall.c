@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <glob.h>
 #include <link.h>
+#include <linux/openat2.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,6 +18,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/assume.h"
 #include "base/text.h"
 #include "sandbox/calls.h"
 #include "sandbox/policy.h"
@@ -92,11 +94,17 @@ static const struct {
 };
 static const char *const devices[] = {"/dev/nvidia*", "/dev/nvidia-caps/*"};
 
-/* What is not there cannot be used, so it needs no rule. */
-static void allow(const char *path, uint64_t rights)
+/* A grant says where its links led when it was made; one that has come there since is not followed. */
+static int open_resolved(const char *path)
+{
+  struct open_how how = {.flags = O_PATH | O_CLOEXEC, .resolve = RESOLVE_NO_SYMLINKS};
+  int fd = (int)syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof how);
+  return fd < 0 && (errno == ENOSYS || errno == EPERM) ? open(path, O_PATH | O_CLOEXEC | O_NOFOLLOW) : fd; /* a container's filter */
+}
+
+static void allow_at(int fd, uint64_t rights)
 {
   struct stat st;
-  int fd = open(path, O_PATH | O_CLOEXEC);
   if (fd < 0) return;
   rights &= rights_of(state.files);
   if (fstat(fd, &st) == 0 && !S_ISDIR(st.st_mode)) rights &= OF_A_FILE;
@@ -105,16 +113,19 @@ static void allow(const char *path, uint64_t rights)
   close(fd);
 }
 
+/* What is not there cannot be used, so it needs no rule. */
+static void allow(const char *path, uint64_t rights) { allow_at(open(path, O_PATH | O_CLOEXEC), rights); }
+
 static void allow_grant(void *user, const char *path, int rights)
 {
   char folder[CAPL_POLICY_PATH];
   (void)user;
-  allow(path, (uint64_t)((rights & CAPL_MAY_READ ? READ : 0) | (rights & CAPL_MAY_WRITE ? WRITE : 0) |
+  allow_at(open_resolved(path), (uint64_t)((rights & CAPL_MAY_READ ? READ : 0) | (rights & CAPL_MAY_WRITE ? WRITE : 0) |
                         (rights & CAPL_MAY_REMOVE ? REMOVE_FILE : 0)));
   if (!(rights & CAPL_MAY_BESIDE)) return;
   snprintf(folder, sizeof folder, "%s", path);
   *strrchr(folder, '/') = '\0';
-  allow(*folder ? folder : "/", WRITE);
+  allow_at(open_resolved(*folder ? folder : "/"), WRITE);
 }
 
 static void allow_devices(void)
@@ -127,13 +138,6 @@ static void allow_devices(void)
   }
 }
 
-/* A folder of everything is none of libraries. */
-static bool is_of_libraries(const char *folder)
-{
-  const char *home = getenv("HOME");
-  return folder[0] == '/' && folder[1] && !(home && capl_policy_is_below(home, folder));
-}
-
 /* A library that is loaded may load others that lie beside it, when they are first used. */
 static int allow_library(struct dl_phdr_info *info, size_t size, void *user)
 {
@@ -141,7 +145,7 @@ static int allow_library(struct dl_phdr_info *info, size_t size, void *user)
   (void)size;
   if (!info->dlpi_name || info->dlpi_name[0] != '/' || !realpath(info->dlpi_name, folder)) return 0;
   *strrchr(folder, '/') = '\0';
-  if (strcmp(folder, last) == 0 || !is_of_libraries(folder)) return 0;
+  if (strcmp(folder, last) == 0 || capl_policy_is_too_wide(*folder ? folder : "/")) return 0;
   strcpy(last, folder);
   allow(folder, READ);
   return 0;
@@ -155,7 +159,7 @@ static void allow_search_path(void)
   for (size_t n; from && *from; from += n + (from[n] == ':')) {
     n = strcspn(from, ":");
     snprintf(folder, sizeof folder, "%.*s", (int)n, from);
-    if (folder[0] == '/' && realpath(folder, real) && is_of_libraries(real)) allow(real, READ);
+    if (n < sizeof folder && folder[0] == '/' && realpath(folder, real) && !capl_policy_is_too_wide(real)) allow(real, READ);
   }
 }
 
@@ -199,19 +203,35 @@ static capl_status guard_files(void)
   return status;
 }
 
+/* Takes away what this kernel would lack by CAPL_ASSUME. */
+static void lessen(capl_wall *w)
+{
+  int64_t assumed;
+  if (capl_assumed(CAPL_ASSUME_SECCOMP, &assumed)) {
+    w->calls = false;
+    snprintf(w->calls_why, sizeof w->calls_why, "CAPL_ASSUME says seccomp=none");
+    snprintf(w->why, sizeof w->why, "%s", w->calls_why);
+  }
+  if (!capl_assumed(CAPL_ASSUME_LANDLOCK, &assumed) || assumed >= w->files) return;
+  w->files = (int)assumed;
+  if (assumed == 0) snprintf(w->why, sizeof w->why, "CAPL_ASSUME says landlock=0");
+}
+
 capl_wall capl_wall_possible(void)
 {
-  const char *wish = getenv("CAPL_SANDBOX_WALL"); /* for tests: 0, files or calls stand for kernels with less */
   capl_wall w = {.files = version()};
   if (!w.files) snprintf(w.why, sizeof w.why, "%s", why_no_files(errno));
   w.calls = calls_can_filter(w.calls_why, sizeof w.calls_why);
   if (w.files && !w.calls) snprintf(w.why, sizeof w.why, "%s", w.calls_why);
-  if (!wish || strcmp(wish, "1") == 0) return w;
-  if (strcmp(wish, "files") != 0) w.files = 0;
-  if (strcmp(wish, "calls") != 0) w.calls = false;
-  snprintf(w.why, sizeof w.why, "CAPL_SANDBOX_WALL is %.20s", wish);
-  if (!w.calls) memcpy(w.calls_why, w.why, sizeof w.why);
+  lessen(&w);
   return w;
+}
+
+capl_status capl_wall_check_assumed(void)
+{
+  int64_t assumed;
+  if (!capl_assumed(CAPL_ASSUME_LANDLOCK, &assumed) || assumed <= version()) return CAPL_OK;
+  return CAPL_FAIL(CAPL_EUNSUPPORTED, "CAPL_ASSUME: landlock is %d, this kernel has version %d", (int)assumed, version());
 }
 
 /* The process may have confined some of its threads: it must end. */

@@ -26,6 +26,9 @@ CAPL_API capl_status capl_wall_raise(void);
 /* What stands now. */
 CAPL_API const capl_wall *capl_wall_state(void);
 
+/* EUNSUPPORTED: CAPL_ASSUME names a version of Landlock that this kernel lacks. For the start of a program. */
+CAPL_API capl_status capl_wall_check_assumed(void);
+
 /* What this kernel could do, without raising anything; for capl info. */
 CAPL_API capl_wall capl_wall_possible(void);
 

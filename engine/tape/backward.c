@@ -151,6 +151,26 @@ static capl_status check_versions(const capl_node *node)
   return CAPL_OK;
 }
 
+/* Casts, views and segments hand on what they get: the f32 gradient of a weight keeps its bits on the way to the weight. */
+static bool takes_any_dtype(const capl_node *node)
+{
+  return node->segment || node->op->view || node->op == capl_op_get(CAPL_OP_cast);
+}
+
+/* Gradients summed over a broadcast or a batch are f32; the rule of a 16-bit output reads a 16-bit gradient. */
+static capl_status cast_gradients(capl_node *node)
+{
+  if (takes_any_dtype(node)) return CAPL_OK;
+  for (int k = 0; k < node->op->n_out; k++) {
+    capl_tensor *dy = node->dy[k], *same;
+    if (!dy || dy->dtype == node->out[k]->dtype) continue;
+    CAPL_TRY(to_dtype(dy, node->out[k]->dtype, &same));
+    capl_tensor_unref(dy);
+    node->dy[k] = same;
+  }
+  return CAPL_OK;
+}
+
 static capl_status run_rule(capl_node *node)
 {
   bool any = false;
@@ -160,6 +180,7 @@ static capl_status run_rule(capl_node *node)
     return CAPL_FAIL(CAPL_ESTATE, "backward runs a second time through the same %s: run the forward pass again",
                      node->op->name);
   CAPL_TRY(check_versions(node));
+  CAPL_TRY(cast_gradients(node));
   capl_tensor **dx = calloc((size_t)node->n_in, sizeof *dx);
   if (!dx) return CAPL_FAIL(CAPL_ENOMEM, "no memory for the gradients of %s", node->op->name);
   const char *label = capl_profile_label_get();

@@ -119,6 +119,8 @@ struct capl_device {
 ** than one GPU. auto is $CAPL_DEVICE if set, else a GPU where there is one that works, else cpu. The pointer stays valid until the
 ** process ends. A process uses one GPU. EUNSUPPORTED says why a device is not available. */
 CAPL_API capl_status capl_device_open(const char *name, capl_device **out);
+/* Whether there may be a GPU, without loading anything of CUDA; why: why not, borrowed text. */
+CAPL_API bool capl_gpu_possible(const char **why);
 /* Why "auto" is what it is here: "an NVIDIA GPU", "no NVIDIA driver", ... Borrowed text. */
 CAPL_API const char *capl_device_auto_why(void);
 /* A backend's own report on the machine (its .report), without opening a device. EUNSUPPORTED as for opening. */

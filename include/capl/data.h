@@ -526,9 +526,12 @@ typedef enum { CAPL_ON_ERROR_STOP, CAPL_ON_ERROR_SKIP } capl_on_error;
 /* Whether batches wait for a device in page-locked memory, which it copies from directly; auto: where it can be had. */
 typedef enum { CAPL_PIN_AUTO, CAPL_PIN_ON, CAPL_PIN_OFF } capl_pin;
 
+/* Threads that read, draw or augment images together. */
+enum { CAPL_WORKERS_MAX = 256 };
+
 typedef struct {
   int batch;    /* N >= 1 */
-  int workers;  /* threads; 0 = capl_loader_next does the work itself */
+  int workers;  /* threads, at most CAPL_WORKERS_MAX; 0 = capl_loader_next does the work itself */
   int prefetch; /* batches made ahead; 0 = 2 */
   uint64_t seed;
   bool shuffle;   /* a new order each epoch, a function of (seed, epoch) */

@@ -109,7 +109,8 @@ struct capl_op {
   /* View ops only: makes the outputs as aliases of the inputs; then there is no kernel. */
   capl_status (*view)(const capl_call *call);
   /* Gradients from ordinary ops: sets dx[i] for every input with needs[i]; leaves others NULL.
-  ** dy[i] may be NULL (no gradient arrived). NULL rule = not differentiable, said in doc. */
+  ** dy[i] may be NULL (no gradient arrived); it has the dtype of output i, but of casts and views. dx[i] may be wider
+  ** than input i: the walk casts it. NULL rule = not differentiable, said in doc. */
   capl_status (*grad)(const capl_node *node, capl_tensor *const *dy, capl_tensor **dx);
   /* Fused ops only: the same thing in simpler ops. Used where a backend lacks the kernel. */
   capl_status (*expand)(const capl_call *call);

@@ -67,6 +67,36 @@ local function show(entry, value)
   return type(value) == "number" and number_wanted and ("%g"):format(value) or core.typename(value)
 end
 
+-- What a number may be, in words; infinite and NaN it never is.
+local function range_text(entry)
+  local low = entry.from and ("from %g"):format(entry.from) or ("above %g"):format(entry.above)
+  if entry.to then return ("%s %s %g"):format(low, entry.from and "to" or "and at most", entry.to) end
+  if entry.below then return ("%s and below %g"):format(low, entry.below) end
+  return entry.from and low .. " on" or low
+end
+
+local function in_range(entry, value)
+  return value > -math.huge and value < math.huge and not (entry.from and value < entry.from) and
+    not (entry.above and value <= entry.above) and not (entry.to and value > entry.to) and
+    not (entry.below and value >= entry.below)
+end
+
+-- Raises unless a number is in the range of its entry; of a list of numbers (entry.count: how many), each.
+local function check_range(op, entry, value)
+  local name = entry[1]
+  if type(value) == "number" and not in_range(entry, value) then
+    check.fail(op, ("%s is a number %s, got %g"):format(name, range_text(entry), value))
+  end
+  if not entry.count or type(value) ~= "table" then return end
+  for i = 1, math.max(entry.count, #value) do
+    if type(value[i]) ~= "number" or i > entry.count then
+      check.fail(op, ("%s is a list of %d numbers %s"):format(name, entry.count, range_text(entry)))
+    elseif not in_range(entry, value[i]) then
+      check.fail(op, ("%s[%d] is a number %s, got %g"):format(name, i, range_text(entry), value[i]))
+    end
+  end
+end
+
 -- Whether the last of count arguments holds options: a plain table that is not itself the value of an argument.
 local function holds_options(spec, count, last)
   if type(last) ~= "table" or getmetatable(last) ~= nil then return false end
@@ -80,11 +110,25 @@ local function entry_of(spec, name)
   end
 end
 
+local asked -- what check.list_of waits for: a function that takes a list, and ends the call that reads by it
+
+--- The list of arguments that fn reads when it is called, without going on; nil where it reads none.
+function check.list_of(fn)
+  local found
+  local before = asked
+  asked = function(spec) found = spec error("the list is known", 0) end
+  pcall(fn)
+  asked = before
+  return found
+end
+
 --- Reads arguments given by position and in a last table of options into one table by name.
 -- in   spec: list of {name, type, …, default = v, required = true}, in positional order; spec.positional = how many
---      may come by position (all unless said). Types are core.typename's, and "whole".
--- errs value: unknown name, wrong type, a required one missing, too many
+--      may come by position (all unless said). Types are core.typename's, and "whole". The range of a number: from or above,
+--      to or below; of a list of numbers, with count = how many, that of each.
+-- errs value: unknown name, wrong type, out of its range, a required one missing, too many
 function check.arguments(op, spec, ...)
+  if asked then asked(spec) end
   local given, count = {}, select("#", ...)
   local last = count > 0 and (select(count, ...)) or nil
   if count > 0 and holds_options(spec, count, last) then
@@ -100,7 +144,9 @@ function check.arguments(op, spec, ...)
   end
   for i = 1, count do
     local value = (select(i, ...))
-    if value ~= nil then given[spec[i][1]] = value end
+    local name = spec[i][1]
+    if value ~= nil and given[name] ~= nil then check.fail(op, name .. " is given twice, by position and by name") end
+    if value ~= nil then given[name] = value end
   end
   for _, entry in ipairs(spec) do
     local name, value = entry[1], given[entry[1]]
@@ -109,6 +155,8 @@ function check.arguments(op, spec, ...)
       given[name] = entry.default
     elseif not accepts(entry, value) then
       check.fail(op, ("%s must be a %s, got %s"):format(name, expected(entry), show(entry, value)))
+    elseif entry.from or entry.above then
+      check_range(op, entry, value)
     end
   end
   return given
@@ -140,6 +188,20 @@ function check.arg(n, fname, kind, value)
   local entry = {fname, kind}
   if accepts(entry, value) then return value end
   check.bad(n, fname, ("%s expected, got %s"):format(expected(entry), show(entry, value)))
+end
+
+--- list, which has neither named entries nor holes: what is named or behind a hole would be dropped.
+-- in   hint: where options stand instead
+function check.list(op, list, hint)
+  local n = 0
+  for key in pairs(list) do
+    if type(key) ~= "number" then check.fail(op, ("'%s' stands among the entries of a list"):format(tostring(key)), hint) end
+    n = n + 1
+  end
+  for i = 1, n do
+    if list[i] == nil then check.fail(op, ("entry %d of the list is nil, and others follow"):format(i)) end
+  end
+  return list
 end
 
 --- A dim from 1..ndim or -ndim..-1 as 1..ndim.

@@ -11,6 +11,7 @@ local hooks = {
   on_model = {}, -- functions(model, opts)
   model = nil, -- the model given to capl.model
   model_options = nil,
+  fitting = nil, -- options of train.fit, once it has been called
   before = nil, -- function(fn, a, b) instead of fn(a, b), in such a step
   phase = nil, -- function(name): a part of a step begins: "forward", "backward"
   planned = nil, -- {kind, precision, gigabytes, name} of devices that are not here: what a plan on meta takes them for
@@ -34,6 +35,7 @@ end
 
 --- Called by train.fit with its checked options.
 function hooks.fit(o)
+  hooks.fitting = o
   for _, fn in ipairs(hooks.on_fit) do fn(o) end
 end
 

@@ -6,11 +6,12 @@ local core = ...
 
 local check = require "check"
 local hooks = require "hooks"
+local missing = require "missing"
 local precision = require "precision"
 local seal = require "seal"
 local tensor = require "tensor"
 
-local capl = {version = core.version(), op = core.op, nn = require "nn", optim = require "optim"}
+local capl = {version = core.version(), op = missing.watch("capl.op", core.op)}
 
 -- ---- tensors ----
 
@@ -124,9 +125,9 @@ capl.ops = core.ops
 --- capl.model(model, {output = "text", charset = "0-9A-Z", length = 4}): the model that training is about. Its output (N,T,K)
 -- has a character of the charset at each of T places; with decoding = "ctc" T time steps for a text of any length, K being
 -- the charset and a blank behind it.
--- errs value: unknown decoding, or CTC without a charset
+-- errs value: unknown option, output or decoding, or CTC without a charset
 function capl.model(model, opts)
-  if not capl.nn.is_module(model) then check.arg(1, "model", "module", model) end
+  if not require("nn.class").is_module(model) then check.arg(1, "model", "module", model) end
   require("meter.ctc").check_options(opts or {})
   hooks.set_model(model, opts or {})
   return model
@@ -154,10 +155,6 @@ return setmetatable(capl, {
       loaded[key] = seal.late(value)
       return loaded[key]
     end
-    local names = {}
-    for name in pairs(capl) do names[#names + 1] = name end
-    for name in pairs(later) do names[#names + 1] = name end
-    table.sort(names)
-    check.unknown("capl", "name", key, names)
+    missing.fail("capl", capl, key, later)
   end,
 })

@@ -2,6 +2,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
+local forward = require "forward"
 local json = require "run.json"
 
 local io = {}
@@ -48,7 +49,7 @@ function io.save_model(path, model, example, meta, images)
   model:eval()
   images = listed(images)
   local graph, outputs
-  local ok, why = pcall(core.no_grad, function()
+  local ok, why = pcall(forward.full, core.no_grad, function()
     graph = graph_of(model, example, meta and meta.widths)
     for i, some in ipairs(images or {}) do
       outputs = outputs or {}
@@ -78,4 +79,4 @@ function io.save(path, tensors) core.safetensors_save(path, tensors) end
 --- Reads a safetensors file as {name = tensor}.
 function io.load(path, device) return core.safetensors_load(path, device) end
 
-return io
+return require("missing").watch("capl.io", io)

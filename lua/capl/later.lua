@@ -1,7 +1,7 @@
 -- later.lua: the parts of capl that are loaded when first used: name -> module, and which field of it.
 -- SPDX-License-Identifier: Apache-2.0
 return {
-  data = {"data"}, augment = {"augment"}, plot = {"plot"}, text = {"text"}, train = {"train"}, io = {"io"},
+  nn = {"nn"}, optim = {"optim"}, data = {"data"}, augment = {"augment"}, plot = {"plot"}, text = {"text"}, train = {"train"}, io = {"io"},
   params = {"params", "params"}, choice = {"params", "choice"},
   replicate = {"dist.parallel", "replicate"},
   capture = {"capture"}, distributed = {"dist", "distributed"}, text_meter = {"meter.text", "of_charset"},

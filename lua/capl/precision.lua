@@ -3,6 +3,7 @@
 local core = ...
 
 local check = require "check"
+local hooks = require "hooks"
 
 local precision = {}
 
@@ -10,6 +11,7 @@ local precision = {}
 local types = {bf16 = "bf16", fp16 = "f16", fp32 = "f32", tf32 = "f32", f16 = "f16", f32 = "f32"}
 local full_names = {f16 = "fp16", f32 = "fp32", bf16 = "bf16"}
 local all = {"auto", "bf16", "fp16", "fp32", "tf32"}
+local names = {"auto", "bf16", "fp16", "fp32", "tf32", "f16", "f32"}
 
 -- A GPU whose best type is fp16 is older than bf16 and TF32 (compute capability 8.0).
 local of_gpu = {bf16 = {"bf16", "fp16", "fp32", "tf32"}, f16 = {"fp16", "fp32"}, f32 = {"fp32"}}
@@ -38,6 +40,13 @@ function precision.is_offered(name, kind)
   return false, table.concat(list, ", ")
 end
 
+local by_device = {{"cpu", "string"}, {"cuda", "string"}, {"ref", "string"}, {"meta", "string"}}
+
+local function of_devices(given)
+  for _, name in pairs(check.options("precision", by_device, given)) do check.one_of("precision", "precision", name, names) end
+  return given
+end
+
 --- capl.precision(p) -> the type that autocast(p, …) computes in, why, and the name of the precision.
 -- in   "bf16", "fp16", "fp32", "tf32" (f32 whose products are rounded on the way in; GPUs from compute capability 8.0),
 --      "auto" (the fastest that trains well here), or {cpu = …, cuda = …}
@@ -45,7 +54,7 @@ end
 -- eg   capl.precision("bf16")  --> bf16
 function precision.read(given)
   local kind = core.device():match("^%a+")
-  if type(given) == "table" then given = given[kind] or "auto" end
+  if type(given) == "table" then given = of_devices(given)[kind] or "auto" end
   if given == "auto" then
     local best, why = precision.best()
     return types[best], "auto: " .. why, best
@@ -57,6 +66,14 @@ function precision.read(given)
       .. given .. '", cpu = "auto"}', message = ("%s has no kernels on %s; available: %s"):format(given, kind, list)}
   end
   return types[given], "asked for", full_names[given] or given
+end
+
+--- The name of a precision as precision.read settles it, also for devices that are only planned.
+function precision.name(given)
+  local planned = hooks.planned
+  if planned and type(given) == "table" then given = given[planned.kind] or "auto" end
+  if planned and given == "auto" then return planned.precision end
+  return (select(3, precision.read(given)))
 end
 
 --- capl.autocast(precision, fn, …) -> fn's results: matrix products and convolutions in 16 bit, sums in f32. With "tf32"

@@ -6,6 +6,7 @@
 local core = ...
 
 local check = require "check"
+local root = require "root"
 
 local op, methods, is_tensor = core.op, core.tensor_methods, core.is_tensor
 
@@ -298,15 +299,18 @@ function methods.topk(x, k, dim, options)
   return (op.gather(x, places, {dim = dim})), places
 end
 
---- x:norm([p[, dims[, keepdim]]]): (sum of |x|^p)^(1/p), p = 2 unless said; math.huge: the largest.
+--- x:norm([p[, dims[, keepdim]]]): (sum of |x|^p)^(1/p), p = 2 unless said; math.huge: the largest. In f32 of 16-bit
+-- values; without gradient where it is 0.
 -- eg   capl.tensor{3, 4}:norm():item()  --> 5
 function methods.norm(x, p, dims, keepdim)
   p = p == nil and 2 or check.arg(1, "norm", "number", p)
   if p == math.huge then return x:abs():amax(dims, keepdim) end
   if not (p > 0) then check.bad(1, "norm", ("a number above 0 expected, got %g"):format(p)) end
   if p == 1 then return x:abs():sum(dims, keepdim) end
-  if p == 2 then return (x * x):sum(dims, keepdim):sqrt() end
-  return x:abs():pow(p):sum(dims, keepdim):pow(1 / p)
+  if x.dtype == "f16" or x.dtype == "bf16" then x = x:float() end
+  if p == 2 then return root((x * x):sum(dims, keepdim), x.sqrt) end
+  local power = p < 1 and root(x:abs(), x.pow, p) or x:abs():pow(p)
+  return root(power:sum(dims, keepdim), x.pow, 1 / p)
 end
 
 -- x where column - row, seen as matrices in the last two dims, compares with k.

@@ -24,6 +24,7 @@ local sealed = setmetatable({}, weak) -- tables that recipes may read -> true
 local open = setmetatable({}, weak) -- classes and metatables of recipes -> true
 
 seal.contents = contents
+seal.is_library = setmetatable({}, weak) -- tables with a metatable of their own that are no objects (missing.lua)
 
 local function is_metamethod(key) return type(key) == "string" and key:sub(1, 2) == "__" end
 
@@ -126,10 +127,10 @@ local function given(value)
   if kept[value] then
     local out = {}
     for key, entry in next, value do out[key] = entry end
-    return seal.public(out)
+    return seal.public(setmetatable(out, meta))
   end
   local object = meta and not is_class(value) and (metas[meta] or type(rawget(meta, "__index")) == "function")
-  return object and value or seal.public(value)
+  return object and not seal.is_library[value] and value or seal.public(value)
 end
 
 --- Seals a table that recipes may read, with all below it -> the same table.
@@ -148,10 +149,18 @@ function seal.public(t)
 end
 
 local ready = false -- there is an environment of recipes
+local globals, load_parts -- that environment, and what loads those of its parts that were not used yet
+
+--- Recipes may look through t: if it is their environment, all its parts are loaded.
+function seal.whole(t)
+  if globals == nil or not rawequal(t, globals) then return end
+  globals = nil
+  load_parts()
+end
 
 --- The environment is made: core's own tables are left as they are, all else that is asked for is sealed.
-function seal.begin()
-  ready = true
+function seal.begin(environment, load)
+  ready, globals, load_parts = true, environment, load
   local function keep(t)
     if kept[t] then return end
     kept[t] = true
@@ -174,6 +183,7 @@ local own = {}
 seal.functions = own
 
 function own.setmetatable(t, meta)
+  seal.whole(t)
   if type(meta) == "table" and not metas[meta] and not contents[meta] then open[meta] = true end
   return setmetatable(t, meta)
 end
@@ -181,12 +191,14 @@ end
 --- Metatables that are the recipe's own, and classes that it may read; false for others of the library.
 function own.getmetatable(value)
   if type(value) ~= "table" then return nil end
+  seal.whole(value)
   local meta = getmetatable(value)
   if type(meta) ~= "table" or open[meta] or sealed[meta] then return meta end
   return false
 end
 
 function own.rawget(t, key)
+  seal.whole(t)
   local behind = contents[t]
   return rawget(behind or t, key)
 end

@@ -5,6 +5,7 @@
 local core = ...
 
 local check = require "check"
+local root = require "root"
 
 local op, methods, meta = core.op, core.tensor_methods, core.tensor_meta
 local is_tensor = core.is_tensor
@@ -228,8 +229,14 @@ methods.add, methods.sub, methods.mul, methods.div, methods.pow = add, sub, mul,
 meta.__add, meta.__sub, meta.__mul, meta.__div, meta.__pow = add, sub, mul, div, pow
 
 --- x:neg(): the same as -x.
+-- errs dtype: x is bool
 -- eg   capl.tensor{2}:neg():item()  --> -2
-function methods.neg(x) return op.affine(x, {scale = -1}) end
+function methods.neg(x)
+  if x.dtype == "bool" then
+    core.error{code = "dtype", op = "neg", message = "x is bool, which has no sign", hint = "x:eq(0) is its opposite; x:int() has numbers"}
+  end
+  return op.affine(x, {scale = -1})
+end
 meta.__unm = methods.neg
 
 --- x:add_(y), x:sub_(y), x:mul_(y), x:div_(y): the same written into x, outside the graph; x itself. For parameters: they take y's
@@ -306,6 +313,7 @@ local function reduction(fname, run)
     if type(dims) == "boolean" or (type(dims) == "table" and dims[1] == nil and next(dims)) then dims, keep = nil, dims end
     local list = {}
     if type(dims) == "table" then
+      check.list(fname, dims, ("x:%s({dims}, {keepdim = true})"):format(fname))
       for i, d in ipairs(dims) do list[i] = check.dim(1, fname, d, x.ndim) end
     elseif dims ~= nil then
       list[1] = check.dim(1, fname, dims, x.ndim)
@@ -353,9 +361,12 @@ function methods.var(x, dims, opts)
   return o.unbiased and biased * (n / (n - 1)) or biased
 end
 
---- x:std(…): square root of x:var(…)
+--- x:std(…): square root of x:var(…); without gradient where all elements are equal.
 -- eg   capl.tensor{1, 3}:std({unbiased = false}):item()  --> 1
-function methods.std(x, ...) return x:var(...):sqrt() end
+function methods.std(x, ...)
+  local variance = x:var(...)
+  return root(variance, variance.sqrt)
+end
 
 --- x:softmax([dim]), x:log_softmax([dim]): dim = last unless said.
 -- eg   capl.zeros(4):softmax():get(1)  --> 0.25
@@ -367,7 +378,7 @@ function methods.log_softmax(x, dim) return op.log_softmax(x, {dim = check.dim(1
 local tensor = {}
 
 local function tensor_list(fname, list)
-  check.arg(1, fname, "table", list)
+  check.list("capl." .. fname, check.arg(1, fname, "table", list), ("the dim is the second argument: capl.%s({…}, dim)"):format(fname))
   if #list == 0 then check.bad(1, fname, "at least one tensor") end
   for i, x in ipairs(list) do
     if not is_tensor(x) then check.bad(1, fname, ("entry %d is a %s, not a tensor"):format(i, core.typename(x))) end
@@ -411,10 +422,12 @@ for _, name in ipairs{"zeros", "ones", "empty", "rand", "randn"} do
 end
 
 --- capl.eye(n[, {dtype, device}]): the n x n identity matrix, f32 unless said.
+-- errs value: n is not a whole number from 0 on
 -- eg   capl.eye(3):sum():item()  --> 3
 function tensor.eye(n, opts)
   local o = check.options("eye", {{"dtype", "string", default = "f32"}, {"device", "string"}}, opts)
-  local i = core.arange(0, check.arg(1, "eye", "number", n), 1, {dtype = "f32", device = o.device})
+  if check.arg(1, "eye", "whole", n) < 0 then check.bad(1, "eye", ("a number from 0 on expected, got %d"):format(n)) end
+  local i = core.arange(0, n, 1, {dtype = "f32", device = o.device})
   return i:view(n, 1):eq(i:view(1, n)):to(o.dtype)
 end
 

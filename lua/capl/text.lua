@@ -127,4 +127,4 @@ function text.ctc_beam(scores, opts)
   return decode("text.ctc_beam", scores, o, o.width, o.top, o.n)
 end
 
-return text
+return require("missing").watch("capl.text", text)

@@ -26,6 +26,8 @@ bare() { (cd / && env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin "$@") >"$work/out.tx
 bare "$bundle/capl" -e 'print(capl.ones(2, 2):sum():item())' || fail 'capl'
 grep -qx 4 "$work/out.txt" || fail 'capl computes'
 bare "$bundle/capl" check "$bundle/recipes/captcha.lua" || fail 'capl check of a recipe'
+bare "$bundle/capl" list || fail 'capl list'
+grep -q '^ *captcha ' "$work/out.txt" || fail 'capl list names the recipes of the bundle'
 ok 'runs without this environment'
 
 if bare "$bundle/scripts/gpu-check" --out="$work/none" --quick info; then

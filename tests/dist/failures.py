@@ -3,6 +3,7 @@
 SPDX-License-Identifier: Apache-2.0
 """
 import concurrent.futures
+import glob
 import re
 import signal
 import subprocess
@@ -21,7 +22,7 @@ local kept = {}
 for step = 1, p.steps do
   local loss = (model(capl.ones({4, 8})) - 1):pow(2):mean()
   opt:backward_step(loss)
-  if step == 20 and p.mark ~= "none" then capl.io.save("runs/" .. p.mark, {x = capl.ones(1)}) end
+  if step == 20 and p.mark ~= "none" then capl.io.save(capl.run_folder() .. "/" .. p.mark .. ".capl", {x = capl.ones(1)}) end
   if step == 20 and p.mode == "same" then error("all of us fail") end
   if step == 20 and world.rank == 1 then
     if p.mode == "loop" then while true do end end
@@ -79,7 +80,7 @@ def begin_and_see(name, *flags, ranks=2):
 
 def seen(job, name):
     until = time.monotonic() + 30
-    while not os.path.exists("runs/" + name):
+    while not glob.glob(f"runs/*/{name}.capl"):
         if job.poll() is not None or time.monotonic() > until:
             check(False, "the ranks come to step 20", finish(job, 1))
         time.sleep(0.02)

@@ -139,6 +139,40 @@ def stops():
     check(status == 124 and err.count("stopped after 0.02 minutes") == 1, "the time limit is told once", (status, err))
 
 
+def listeners(pids):
+    """Addresses, in the kernel's hexadecimal, at which processes listen for TCP."""
+    sockets, found = {}, set()
+    for name in ("tcp", "tcp6"):
+        with open(f"/proc/net/{name}", encoding="ascii") as file:
+            rows = [line.split() for line in file.readlines()[1:]]
+        sockets.update({f"socket:[{row[9]}]": row[1] for row in rows if row[3] == "0A"})
+    for pid in pids:
+        try:
+            links = [os.readlink(f"/proc/{pid}/fd/{fd}") for fd in os.listdir(f"/proc/{pid}/fd")]
+        except OSError:
+            continue
+        found |= {sockets[link] for link in links if link in sockets}
+    return found
+
+
+def is_loopback(address):
+    return address.startswith("0100007F:") or address.startswith("0" * 24 + "01000000:")
+
+
+def stays_on_host():
+    """Also while the ranks meet, which is the first second."""
+    path, seen = os.path.abspath(write("stays.lua", BUSY)), set()
+    process = start(CAPL, path, "--ranks=2")
+    until = time.monotonic() + 20
+    while time.monotonic() < until and not select.select([process.stdout], [], [], 0)[0]:
+        seen |= listeners(pid for pid, _ in processes(path))
+        time.sleep(0.02)
+    seen |= listeners(pid for pid, _ in processes(path))
+    check(seen and all(map(is_loopback, seen)), "ranks of one host, and mpirun, listen on loopback alone", seen)
+    process.send_signal(signal.SIGINT)
+    finish(process, 20)
+
+
 def dies():
     path, process = busy("dies.lua")
     pids = workers(path)
@@ -154,7 +188,7 @@ def dies():
     check(gone(path), "nobody is left")
     path, process = busy("orphans.lua")
     process.kill()
-    check(gone(path, 8), "no rank outlives a supervisor that was killed", processes(path))
+    check(gone(path, 5), "no rank outlives a supervisor that was killed", processes(path))
     finish(process, 10)
 
 
@@ -164,6 +198,7 @@ def main():
     prints()
     errors()
     stops()
+    stays_on_host()
     dies()
 
 

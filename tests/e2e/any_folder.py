@@ -8,7 +8,7 @@ import os
 import re
 import shutil
 
-from program import capl, check, in_empty_folder, recipe
+from program import capl, check, in_empty_folder, machine, recipe
 
 SHORT = ["--steps=6", "--batch=8", "--workers=1", "--warmup=2"]
 
@@ -88,7 +88,7 @@ def one_width():
     status, out, err = capl("generate", "--out=same", "--n=40", "--seed=5", "--preset=gradient-curve")
     check(status == 0, "generate", out + err)
     shutil.copy(glob.glob("same/*.png")[0], "same/_99.png")
-    status, out, err = capl(recipe("finetune.lua"), "--data=same", "--pretrain=2", "--on_error=skip", *SHORT)
+    status, out, err = capl(recipe("finetune.lua"), "--data=same", "--pretrain=2", "--on_error=skip", *SHORT, env=machine("server"))
     check(status == 0, "finetune runs", out + err)
     check("before any of yours was learnt from: exact" in out, "it tells what drawn captchas have taught", out)
     status, out, err = capl("verify", "runs/finetune/best.capl")
@@ -96,7 +96,8 @@ def one_width():
 
 
 def draws():
-    status, out, err = capl(recipe("crnn_ctc.lua"), "--preset=gradient-curve", "--length=5", "--val_images=20", "--test_images=20", *SHORT)
+    status, out, err = capl(recipe("crnn_ctc.lua"), "--preset=gradient-curve", "--length=5", "--val_images=20", "--test_images=20", *SHORT,
+                            env=machine("zen4"))
     check(status == 0 and re.search(r"^final exact=.* n=20 ", out, re.M), "crnn_ctc runs on drawn captchas", out + err)
 
 

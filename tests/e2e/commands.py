@@ -104,6 +104,43 @@ def code():
     check(status == 0 and out == "", "what a recipe cannot see", out + err)
 
 
+SERIES = """--- capl: 1
+--- needs: minutes=1
+print("words of the recipe")
+local series = data.series(data.pm25{days = 90}, {target = "pm25", features = {"pm25"}, window = 4})
+local loader = data.loader{source = series.train, batch = 8, role = "train"}
+local Net = nn.class("Net")
+function Net:init()
+  self.lstm = nn.LSTM(1, 8, {batch_first = true})
+  self.fc = nn.Sequential{nn.Conv2d(1, 4, 1), nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten(), nn.Linear(128, 1)}
+end
+function Net:forward(x) return self.fc((self.lstm(x)):unsqueeze(2)) end
+local model = Net()
+capl.model(model, {output = "numbers"})
+local opt = optim.SGD(model:parameters(), {lr = 0.01})
+for epoch = 1, 9 do
+  for batch in loader:epoch(epoch) do
+    opt:backward_step(nn.mse(model(batch.input):view(-1), batch.value:view(-1)))
+  end
+end
+"""
+
+
+def check_and_bench():
+    with open("series.lua", "w", encoding="utf-8") as f:
+        f.write(SERIES)
+    status, out, err = capl("check", "series.lua")
+    check(status == 0 and re.search(r"lstm +LSTM\(1 -> 8, batch first\) +\(8,4,8\)", out), "check shows the layers of a recipe of series", out + err)
+    status, out, err = capl("check", "series.lua", "--json")
+    check(status == 0 and json.loads(out)["batch"] == 8, "check --json prints JSON alone", out)
+    check("words of the recipe" in err, "the recipe's own words go to standard error", err)
+    few, more = (json.loads(capl("bench", "series.lua", "--ops", "--json", f"--steps={n}", "--warmup=2")[1]) for n in (2, 6))
+    check(few["fused_ops"] == more["fused_ops"] > 0, "bench counts fused ops by the step", f"{few['fused_ops']} {more['fused_ops']}")
+    layers = [row["ms"] for row in more["ops"] if row["op"] == "linear"]
+    sums = {row["op"]: row for row in more["by_op"]}
+    check(len(layers) > 1 and abs(sums["linear"]["ms"] - sum(layers)) < 1e-9, "bench --ops sums each op over the layers", str(sums))
+
+
 def main():
     help_and_version()
     recipe_help()
@@ -111,6 +148,7 @@ def main():
     generate()
     verify()
     code()
+    check_and_bench()
 
 
 in_empty_folder(main)

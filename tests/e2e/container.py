@@ -13,7 +13,7 @@ import tempfile
 
 from program import CAPL, check, in_empty_folder, recipe
 
-SMALL = ["--samples=96", "--batch=16", "--test=20", "--files=4", "--warmup=2"]
+SMALL = ["--samples=96", "--batch=16", "--val=20", "--test=20", "--files=4", "--warmup=2"]
 SANITIZED = {key: os.environ[key] for key in ("ASAN_OPTIONS", "UBSAN_OPTIONS") if key in os.environ}
 
 

@@ -2,11 +2,12 @@
 
 SPDX-License-Identifier: Apache-2.0
 """
+import glob
 import json
 import os
 import re
 
-from program import capl, check, in_empty_folder
+from program import ROOT, capl, check, in_empty_folder
 
 RECIPE = """--- capl: 1
 local p = capl.params {
@@ -19,6 +20,9 @@ local p = capl.params {
   charset = "012", -- of them
   loop = false, -- one of its own
   epochs = 2,
+  times = 1, -- the loss
+  clip = 0, -- length of all gradients
+  number = false, -- reads no text, and has a loss that cannot be 0
 }
 local function drawn(seed, count)
   return data.captcha {charset = "01", length = 1, width = 24, height = 24, count = count, fixed = true, seed = seed}
@@ -30,7 +34,7 @@ local val = loader(p.folder ~= "" and source or drawn(p.seed_val, 64), "val")
 local Net = nn.class("Net")
 function Net:init()
   self.first = nn.Linear(144, 32)
-  self.last = nn.Linear(32, #images.charset)
+  self.last = nn.Linear(32, p.number and 1 or #images.charset)
   if p.idle then self.idle = nn.Linear(2, 2) end
   self.body = nn.Sequential {nn.AvgPool2d(2), nn.Flatten(), self.first, nn.ReLU(), self.last}
 end
@@ -38,9 +42,12 @@ function Net:forward(x) return self.body(x) end
 local model = Net()
 if p.dead then nn.init.constant(model.first.bias, -100) end
 if p.wild then nn.init.normal(model.last.weight, 0, 100) end
-capl.model(model, {output = "text", charset = images.charset, length = 1})
-local opt = optim.SGD(model:parameters(), {lr = p.lr, momentum = 0.9})
-local function loss(output, batch) return nn.cross_entropy(output, batch.target:view(-1)) end
+capl.model(model, p.number and {output = "numbers"} or {output = "text", charset = images.charset, length = 1})
+local opt = optim.SGD(model:parameters(), {lr = p.lr, momentum = 0.9, clip_norm = p.clip})
+local function loss(output, batch)
+  if p.number then return nn.mse(output, batch.target:view(-1, 1):to("f32") - 0.5) + 0.4 end
+  return nn.cross_entropy(output, batch.target:view(-1)) * p.times
+end
 if p.loop then
   for epoch = 1, p.epochs do
     for batch in images:epoch(epoch) do opt:backward_step(loss(model(batch.image), batch)) end
@@ -83,12 +90,29 @@ def faults():
     found, _ = look("ill.lua", "--dead", "--seed_val=3")
     has(found, "dead units", "error", "32 of the 32 channels behind body.3", "ill.lua:")
     has(found, "gradients", "error", "first.weight vanishes")
-    has(found, "copies and leaks", "error", "of the first images of val are training images, too", "ill.lua:14")
+    has(found, "copies and leaks", "error", "of the first images of val are training images, too", "ill.lua:17")
     found, _ = look("ill.lua", "--lr=1000", "--idle")
     has(found, "learning rate", "error", "the loss runs away", "ill.lua:3", "--lr=")
     has(found, "gradients", "error", "idle", "takes no part in the loss")
     found, _ = look("ill.lua", "--wild")
     has(found, "first loss", "warning", "cross_entropy begins at about ln 2", "ill.lua:")
+
+
+def no_text():
+    """A recipe that reads no text is not advised about texts, and a loss with a floor is a question, no fault."""
+    found, everything = look("ill.lua", "--number")
+    check(set(found) <= {"data starvation", "one batch by heart"}, "nothing is wrong with it", json.dumps(found, indent=1))
+    has(found, "one batch by heart", "note", "is that near the least that this loss can be?")
+    skipped = {f["rule"]: f["text"] for f in everything["findings"] if f["severity"] == "skipped"}
+    check(skipped.get("label length") == "the recipe reads no text" and "class balance" in skipped and "labels" in skipped, "", str(skipped))
+
+
+def large_gradients():
+    found, _ = look("ill.lua", "--times=1e6", "--lr=1e-8")
+    has(found, "gradients", "note", "(and 1 other)", "perhaps clip_norm = 1")
+    check(len(found["gradients"]) == 1, "said once, not for each parameter", str(found["gradients"]))
+    found, _ = look("ill.lua", "--times=1e6", "--lr=1e-8", "--clip=1")
+    check("gradients" not in found, "who clips gradients is not told to", str(found))
 
 
 def of_files():
@@ -107,21 +131,57 @@ def of_files():
 
 
 def own_loop():
-    found, everything = look("ill.lua", "--loop", "--epochs=5")
+    found, everything = look("ill.lua", "--loop", "--epochs=8")
     found.pop("data starvation", None)
     check(found == {}, "a sound loop of one's own has no faults", json.dumps(found))
     skipped = [f["rule"] for f in everything["findings"] if f["severity"] == "skipped"]
     check(skipped == ["case", "label length", "one batch by heart"], "what cannot be looked at there is told", str(skipped))
+    found, _ = look("ill.lua", "--loop", "--epochs=8", "--lr=1000")
+    has(found, "learning rate", "error", "the loss runs away", "capl lr ill.lua --steps=200 looks for one")
     found, _ = look("ill.lua", "--loop", "--dead", "--idle", "--epochs=1")
     has(found, "dead units", "error", "32 of the 32 channels behind body.3")
     has(found, "gradients", "error", "takes no part in the loss")
-    status, out, err = capl("lr", "ill.lua", "--loop", "--steps=20", "--min_lr=1e-4", "--out=own.png")
+    status, out, err = capl("lr", "ill.lua", "--loop", "--epochs=8", "--steps=60", "--min_lr=1e-4", "--out=own.png")
     check(status == 0 and "--lr = " in out and os.path.exists("own.png"), "capl lr finds a rate for it", out + err)
     status, out, err = capl("lr", "ill.lua", "--loop", "--epochs=1", "--out=own.png")
-    check("20 steps" in out and "the recipe ended before the 100 steps to 10" in out, "a loop that is too short is told", out + err)
-    status, out, err = capl("lr", "ill.lua", "--epochs=1", "--steps=30", "--out=own.png")
-    check(status == 0 and re.search(r"ill\.lua: (30 steps, .*; the highest rate was|\d+ steps, .*; the loss ran)", out),
+    check(status == 1 and "20 steps" in out and "the recipe ended before 2 sweeps of 100 steps to 10" in out and "cannot tell: " in out,
+          "a loop that is too short is told", out + err)
+    status, out, err = capl("lr", "ill.lua", "--epochs=1", "--steps=60", "--out=own.png")
+    check(status == 0 and re.search(r"ill\.lua: (\d+ steps, .*; the highest rate was|\d+ steps, .*; from .* on the loss ran)", out),
           "train.fit is given the steps it needs", out + err)
+
+
+def val_loss(recipe, words):
+    status, out, err = capl(recipe, *words)
+    check(status == 0, f"{recipe} {' '.join(words)} trains", out + err)
+    with open(sorted(glob.glob("runs/*/metrics.jsonl"), key=os.path.getmtime)[-1], encoding="utf-8") as file:
+        return [row["val_loss"] for row in map(json.loads, file) if "val_loss" in row][-1]
+
+
+def obey(recipe, *words):
+    """Every setting that the findings name is given, and then the recipe learns no less than as it was. -> whether there was one"""
+    found, _ = look(recipe, *words)
+    flags = {}
+    for f in (f for findings in found.values() for f in findings):
+        flags.update(re.findall(r"--(\w+)=(\S+?)(?=[\s,;)]|$)", (f.get("write") or "").split("capl ")[0]))
+    if not flags:
+        return False
+    mine = [word for word in words if re.match(r"--(\w+)", word)[1] not in flags] + [f"--{key}={text}" for key, text in flags.items()]
+    before, after = val_loss(recipe, words) if "--lr=1000" not in words else 1e9, val_loss(recipe, mine)
+    check(after < before + 0.02, f"{' '.join(mine)} is no worse than {' '.join(words)}", f"{after} {before}")
+    return True
+
+
+def obeyed():
+    check(obey("ill.lua", "--lr=1000") and obey("ill.lua", "--lr=1e-5"), "a rate that is far off gets advice, which helps", "")
+    with open(ROOT + "/docs/tutorial.md", encoding="utf-8") as file:
+        blocks = re.findall(r"```lua\n(.*?)```", file.read(), re.S)
+    with open("digits.lua", "w", encoding="utf-8") as file:
+        file.write("".join(block for block in blocks[:8] if "for epoch = " not in block))
+    check(not obey("digits.lua"), "the tutorial's recipe needs no other setting", "")
+    status, out, err = capl("lr", "digits.lua", "--steps=60", "--out=digits.png")
+    check(status == 1 and "cannot tell: the loss fell by " in out and "what may tell: --steps=120, or --min_lr=3e-05 and --max_lr=0.3" in out,
+          "60 steps from 1e-6 to 10 show no rate for it", out + err)
 
 
 def runs():
@@ -139,10 +199,17 @@ def runs():
         file.write('{"recipe": "ill.lua", "settings": {}}')
     found, _ = look("bad")
     has(found, "loss", "warning", "first at step 30")
-    has(found, "val images", "warning", "lowest at step 15 of 40")
+    has(found, "val images", "warning", "lowest at step 15 of 40", "more images")
+    has(found, "loss", "warning", "or clip_norm = 1 in the optimizer")
     has(found, "data starvation", "error", "50.0 %")
     has(found, "temperature", "warning", "91 C")
     has(found, "end", "error", "killed at step 40", "--resume")
+    with open("bad/settings.json", "w", encoding="utf-8") as file:
+        file.write('{"recipe": "ill.lua", "settings": {}, "loop": {"clip_norm": {"value": 1}}, "data": {"train": {"generator": {"fixed": false}}}}')
+    found, _ = look("bad")
+    text = json.dumps(found["val images"] + found["loss"])
+    check("more images" not in text and "by heart" not in text, "a generator that never repeats an image is not asked for more", text)
+    check("clip_norm" not in text, "clip_norm that is there is not advised", text)
 
 
 def readings():
@@ -183,8 +250,11 @@ def main():
         ill.write(RECIPE)
     fine()
     faults()
+    no_text()
+    large_gradients()
     of_files()
     own_loop()
+    obeyed()
     runs()
     readings()
     refused()

@@ -10,7 +10,7 @@ from small import metrics, read_json
 
 RECIPE = """--- capl: 1
 -- A small recogniser of files, for tests.
-local p = capl.params {steps = 36, val = "val", seed = 42}
+local p = capl.params {steps = 36, val = "val", seed = 41, products = "fp32"}
 local function loader(role, folder)
   local source = data.folder(folder, {charset = "0O1", length = 2, width = 48, height = 24})
   return data.loader {source = source, role = role, batch = 10, workers = 0, normalize = "unit"}
@@ -28,8 +28,31 @@ if p.val == "loop" then -- a loop that looks at the test images again and again
 end
 train.fit {
   model = model, train = images, val = loader(p.val == "val" and "val" or "test", p.val), test = loader("test", "test"),
-  loss = loss, optimizer = opt, precision = "fp32", steps = p.steps, eval_every = 2,
+  loss = loss, optimizer = opt, precision = p.products, steps = p.steps, eval_every = 2,
 }
+"""
+
+# Scores that differ by less than bf16 holds: the file, which is read in fp32, reads other texts than the run.
+CLOSE = """--- capl: 1
+local p = capl.params {precision = "auto"}
+local parts = {}
+parts.train, parts.val = data.split(data.folder("train", {charset = "0O1", length = 2, width = 48, height = 24}), {val = 0.4})
+local function loader(role) return data.loader {source = parts[role], role = role, batch = 8, workers = 0} end
+local images, val = loader("train"), loader("val")
+local model = nn.Sequential {nn.AvgPool2d(6), nn.Flatten(), nn.Linear(32, 6)}
+capl.no_grad(function()
+  local row = model[3].weight:narrow(1, 1, 1)
+  for i = 2, 6 do model[3].weight:narrow(1, i, 1):copy_(row + 1e-5 * capl.randn(1, 32)) end
+  model[3].bias:fill_(1)
+end)
+local function loss(output, batch) return nn.cross_entropy(output:view(-1, 3), batch.target:view(-1)) end
+train.fit {
+  model = model, train = images, val = val, loss = loss, optimizer = optim.SGD(model:parameters(), {lr = 1e-9}),
+  precision = p.precision, steps = 1,
+}
+local outputs = {}
+for batch in val:epoch(1) do outputs[#outputs + 1] = model(batch.image).dtype end -- without autocast
+print("outputs", table.concat(outputs, " "))
 """
 
 
@@ -51,6 +74,7 @@ def run():
 def files(folder):
     """evaluation.json is all of the last evaluation, with samples that can be found again."""
     got, result = read_json(folder + "evaluation.json"), read_json(folder + "result.json")
+    check(result["precision"] == "fp32" and result["seed"] not in (None, 41), "what was computed in, and the seed that was used", str(result))
     head = {key: got[key] for key in ("kind", "role", "main", "better", "n", "replaced")}
     check(head == {"kind": "text", "role": "test", "main": "exact", "better": "max", "n": 40, "replaced": 0}, "what it is", str(head))
     check(got["exact"] == got["value"] == result["test"]["exact"], "the figures of the test", str(got))
@@ -111,6 +135,28 @@ def locked():
     check('hint: choose on a loader with role = "val"' in err, "with what to do", err)
 
 
+def goes_on():
+    """A checkpoint knows the precision that train.fit was called with, whatever the recipe calls its setting."""
+    status, _, err = capl("files.lua", "--resume=runs/files", "--steps=40", "--products=bf16")
+    check(status == 1 and "precision: bf16, was fp32" in err, "going on in another precision is refused", err)
+    status, out, err = capl("bench", "files.lua", "--steps=2", "--warmup=1", "--json", "--products=bf16")
+    got = json.loads(out) if status == 0 else {}
+    check((got.get("precision"), got.get("workers")) == ("bf16", 0), "bench tells it, and the threads of its loader", out + err)
+
+
+def other_precision():
+    """What bf16 has read is read again in fp32, and a loop without autocast reads the same loader."""
+    with open("close.lua", "w", encoding="utf-8") as recipe:
+        recipe.write(CLOSE)
+    status, out, err = capl("close.lua", "--precision=bf16")
+    check(status == 0 and "\nfinal exact=" in out, "a run in bf16 ends well where its file reads other texts", out + err)
+    check("outputs\tf32 f32" in out, "batches are f32, whatever the settings are called", out)
+    read = {sample["read"] for sample in read_json("runs/close/evaluation.json")["worst"]}
+    check(len(read) == 1, "in bf16 all scores are equal", str(read))
+    status, out, err = capl("close.lua", "--precision=bf16", "--learning_curve=0.5,1")
+    check(status == 0 and "learning_curve.png" in out, "and so do the runs of a learning curve", out + err)
+
+
 def main():
     with open("files.lua", "w", encoding="utf-8") as recipe:
         recipe.write(RECIPE)
@@ -119,6 +165,8 @@ def main():
     best(folder)
     eval_command(figures)
     locked()
+    goes_on()
+    other_precision()
 
 
 in_empty_folder(main)

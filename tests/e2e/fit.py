@@ -26,6 +26,7 @@ def files():
     check(lines[-3] == "keep: runs/small/best.capl", "before it, the file to keep", out)
     check(lines[-2] == f"next: {CAPL} predict runs/small/best.capl IMAGE.png", "and the next command", out)
     check("all steps are done: 40 steps, 400 images" in out, "it says why it ended", out)
+    check("eval_every 12 times" in out and "; 12 evaluations on val" in out, "it evaluates as often as its header says", out)
     expected = {"best.capl", "curves.png", "last.capl", "metrics.jsonl", "recipe.lua", "report.html", "result.json", "samples.png",
                 "settings.json"}
     check(expected <= set(os.listdir(folder)), "the run's folder", str(os.listdir(folder)))
@@ -75,6 +76,20 @@ def time_box():
     rows = [row for row in metrics(newest()) if "lr" in row]
     check(rows[-1]["lr"] < 0.0005 < max(row["lr"] for row in rows), "and the rate has fallen by then", str(rows[-1]))
     check("max_time = 0:02 is over" in out, "it says so", out)
+    check("eval_every at most 12 times (fewer where they take more than 3 % of max_time)" in out, "the header does not promise 12", out)
+    ran = sum("val_loss" in row for row in metrics(newest()))
+    check(result["evaluations"] == ran and f"; {ran} evaluation" in out, "the end says how many evaluations ran", out)
+
+
+def initialised_twice():
+    with open("small.lua", encoding="utf-8") as file:
+        text = file.read()
+    with open("twice.lua", "w", encoding="utf-8") as file:
+        file.write(text.replace("train.fit {", "nn.init.zeros(model[3].bias)\nnn.init.ones(model[3].bias)\ntrain.fit {\n  quiet_init = p.quiet,")
+                   .replace("  scale = 1,", "  quiet = false, -- no notes\n  scale = 1,"))
+    for flag, there in (("--quiet=false", True), ("--quiet", False)):
+        status, out, err = capl("twice.lua", "--steps=2", flag)
+        check(status == 0 and ("is replaced by nn.init.constant at" in out) == there, f"{flag}: a parameter that is filled twice", out + err)
 
 
 def not_finite():
@@ -96,6 +111,7 @@ def main():
     files()
     same_again()
     time_box()
+    initialised_twice()
     not_finite()
     other_modes()
 

@@ -70,7 +70,7 @@ def changed_since():
     check(status == 0 and "resume, inexact: recipe: its text has changed" in out, "--inexact goes on", out + err)
     edit(lambda text: text.replace("-- A very small recogniser", "-- A small recogniser"))
     before = dict(os.environ)
-    os.environ["CAPL_ISA"] = "portable"
+    os.environ["CAPL_ASSUME"] = "isa=portable"
     refused(["small.lua", "--resume", "--steps=40"], "instruction set: portable, was ")
     os.environ.clear()
     os.environ.update(before)
@@ -113,30 +113,52 @@ def put(text):
     os.rename("override.new", f"{RUN}/override.json")
 
 
+def put_other(make):
+    """Something else than a file in its place, at once: a file that is gone for a moment is a change."""
+    make("override.new")
+    os.rename("override.new", f"{RUN}/override.json")
+
+
+def said_so_far():
+    with open("out.txt", encoding="utf-8") as file:
+        return file.read()
+
+
+def put_long(path):
+    with open(path, "w", encoding="utf-8") as file:
+        file.write('{"lr": 1}' + " " * 2000000)
+
+
 def overrides():
     """A running training is told one thing after the other; the last one ends it."""
     shutil.rmtree("runs")
     with open("out.txt", "w", encoding="utf-8") as out:
         child = subprocess.Popen([CAPL, "small.lua", "--steps=10000000"], stdout=out, stderr=out, stdin=subprocess.DEVNULL)
     wishes = {
+        os.mkdir: f"nothing changes: cannot read {RUN}/override.json: Is a directory", # first: nothing is in its place
         "{\"lrr\": 1}": "nothing changes: there is no lrr to change, did you mean lr?",
         "[1, 2": "is no JSON object, so nothing changes",
         "{\"augment\": {\"rotaet\": 3}}": "nothing changes: augment: ",
         "{\"lr\": 0.001, \"save\": true}": "lr = 0.001, save = true",
+        (lambda path: os.symlink("/etc/passwd", path)): "nothing changes: this recipe may not read",
+        (lambda path: os.symlink("nowhere", path)): f"nothing changes: cannot read {RUN}/override.json: No such file",
+        os.mkfifo: "it is a pipe or a device, not a file",
+        put_long: f"nothing changes: {RUN}/override.json has 2000009 bytes, more than 1000000",
+        "{\"lr\": 1": "is no JSON object, so nothing changes",
+        "": "is no JSON object, so nothing changes",
         "{\"stop\": true}": "stop = true",
     }
     until = time.monotonic() + 40
     while not os.path.exists(f"{RUN}/settings.json") and time.monotonic() < until:
         time.sleep(0.02)
     for wish, said in wishes.items():
-        put(wish)
-        while time.monotonic() < until:
-            with open("out.txt", encoding="utf-8") as file:
-                if said in file.read():
-                    break
+        before = said_so_far().count(said)
+        (put if isinstance(wish, str) else put_other)(wish)
+        while time.monotonic() < until and said_so_far().count(said) == before:
             time.sleep(0.02)
-    with open("out.txt", encoding="utf-8") as file:
-        seen = file.read()
+        if wish is os.mkdir:
+            os.rmdir(f"{RUN}/override.json")
+    seen = said_so_far()
     check(child.wait(timeout=40) == 0, "the run ends well", seen)
     for said in wishes.values():
         check(said in seen, f"it says: {said}", seen)

@@ -114,6 +114,13 @@ def bad_files(rows):
     lines = err.splitlines()
     check([line.split(":")[0] for line in lines[:3]] == ["bad.png", "cut.png", "gone.png"], "each is named", err)
     check(lines[3:] == ["3 of 5 images could not be read"], "and counted", err)
+    strange = "a\tb\nc\\d\x1b[2J.png"
+    shutil.copy(first, strange)
+    status, out, err = capl("predict", MODEL, strange)
+    check((status, out) == (0, "\t".join(["a\\tb\\nc\\\\d\\x1b[2J.png", *rows[0][1:]]) + "\n"), "a name with a tab and a newline is one field", out + err)
+    os.remove(strange)
+    status, out, err = capl("predict", MODEL, "gone\x1b[2J.png")
+    check(status == 1 and "gone\\x1b[2J.png" in err and "\x1b" not in err, "nor does an error in a pipe hold commands to a terminal", err)
     status, out, _ = capl("predict", MODEL, "bad.png", "--json")
     check(status == 1 and json.loads(out)["error"].startswith("bad.png: "), "JSON names them too", out)
 
@@ -172,8 +179,16 @@ def verify():
     with open("hurt.capl/weights.safetensors", "r+b") as file:
         file.seek(-4, os.SEEK_END)
         file.write(struct.pack("<f", 50))
+    for command in (["verify"], ["predict", "images"], ["eval", "--data=packed"], ["info"]):
+        status, out, err = capl(command[0], "hurt.capl", *command[1:])
+        check(status == 1 and "is not what was saved: its SHA-256 is" in err, f"{command[0]} refuses a changed weight", out + err)
+    with open("hurt.capl/meta.json", encoding="utf-8") as file:
+        meta = json.load(file)
+    del meta["weights_sha256"]
+    with open("hurt.capl/meta.json", "w", encoding="utf-8") as file:
+        json.dump(meta, file)
     status, out, err = capl("verify", "hurt.capl", "--json")
-    check(status == 1 and json.loads(out)["ok"] is False and "damaged" in err, "a changed weight is found out", out + err)
+    check(status == 1 and json.loads(out)["ok"] is False and "damaged" in err, "without a hash, verify finds it out", out + err)
     shutil.rmtree("hurt.capl/golden")
     status, _, err = capl("verify", "hurt.capl")
     check(status == 1 and err.startswith("hurt.capl/golden/00.png: cannot be read"), "a missing image is named", err)

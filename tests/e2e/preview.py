@@ -66,7 +66,7 @@ def recipes():
 SCENES = """--- capl: 1
 local faces = data.faces{size = 64, count = 100}
 local p = capl.params { what = "faces" }
-local sources = {faces = faces, slider = data.slider{width = 240, height = 120}, nothing = data.captcha{}}
+local sources = {faces = faces, slider = data.slider{width = 240, height = 120}, nothing = data.captcha{count = 12, fixed = true}}
 local given = {
   faces = augment.schedule{
     {augment = augment.preset("minimal", {flip_swaps = faces.swaps})},
@@ -85,12 +85,21 @@ def colours(path):
     return float(out)
 
 
+def columns_differ(path):
+    """Whether the second and the third column of 160 px hold other pictures."""
+    out = capl("-e", f"local t = data.png_read('{path}'):to('f32') "
+                     "t = t:narrow(3, 127, 30) print((t:narrow(4, 214, 158) - t:narrow(4, 386, 158)):abs():sum():item())")[1]
+    return float(out) > 0
+
+
 def scenes():
     with open("scenes.lua", "w", encoding="utf-8") as file:
         file.write(SCENES)
     for what, stages in (("faces", 2), ("slider", 1), ("nothing", 1)):
         status, out, err = capl("preview", "scenes.lua", "--what=" + what, "--out=a.png", "--samples=2", "--columns=3")
         check(status == 0 and f"a.png: {stages} stage" in out, what, out + err)
+        if what == "nothing":
+            check(columns_differ("a.png"), "where nothing is augmented, every column is another sample", "")
         check((colours("a.png") > 0) == (what != "nothing"), f"{what}: colours where there are some", "")
 
 

@@ -18,6 +18,14 @@ def capl(*words, env=None, text=None, timeout=90):
     return done.returncode, done.stdout, done.stderr
 
 
+def machine(name):
+    """-> the environment of a machine of tests/machines.tsv; nothing where it is set from outside, or the processor lacks its kernels."""
+    with open(os.path.join(ROOT, "tests/machines.tsv"), encoding="utf-8") as file:
+        facts = {line.split("\t")[0]: line.split("\t")[1] for line in file if not line.startswith("#")}
+    env = {"CAPL_ASSUME": os.environ.get("CAPL_ASSUME") or facts[name]}
+    return {} if "this processor has" in capl("--version", env=env)[2] else env
+
+
 def recipe(name):
     return os.path.join(ROOT, "recipes", name)
 

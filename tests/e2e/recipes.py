@@ -1,5 +1,7 @@
 """Every shipped recipe: `check` on shapes alone, a few real steps, `bench`, and what a finished run leaves.
 
+A recipe takes its steps as on one machine of tests/machines.tsv; scripts/test --machine=NAME runs all as on one.
+
 SPDX-License-Identifier: Apache-2.0
 """
 import glob
@@ -7,8 +9,11 @@ import json
 import os
 import re
 
-from program import ROOT, capl, check, in_empty_folder, recipe
+from program import ROOT, capl, check, in_empty_folder, machine, recipe
 
+# The machine of tests/machines.tsv on which each recipe takes its steps here.
+ON = {"captcha.lua": "vm", "captcha_cnn.lua": "container", "curriculum.lua": "laptop", "captcha_single.lua": "server", "a100.lua": "laptop",
+      "a100_ddp.lua": "zen4"}
 # Settings that make each recipe a matter of seconds.
 SMALL = {
     "captcha.lua": ["--samples=192", "--batch=16", "--test=60", "--val=20", "--files=12", "--warmup=3"],
@@ -38,8 +43,8 @@ def shapes(name):
 
 
 def real_steps(name):
-    status, out, err = capl(recipe(name), *SMALL[name])
-    check(status == 0, f"{name} runs", out + err)
+    status, out, err = capl(recipe(name), *SMALL[name], env=machine(ON[name]))
+    check(status == 0, f"{name} runs on a {ON[name]}", out + err)
     last = out.rstrip("\n").split("\n")[-1]
     check(re.fullmatch(FINAL, last), "its last line is the result", last)
     folder = "runs/" + name[:-4]

@@ -51,7 +51,7 @@ def evaluation():
               "confidence": 0.93} for i, read in enumerate(["OAB1", "0A81", "", "0ABB1", HOSTILE, "<b>1"])]
     pair = {"truth": "0", "read": "O", "count": 41, "samples": [{"id": i, "image": f"evaluation/{i}.png", "place": 1} for i in range(4)]}
     return {"kind": "text", "role": "test", "main": "exact", "better": "max", "value": 0.931, "n": 2000, "exact": 0.931, "low": 0.919,
-            "high": 0.941, "chars": 0.98, "chars_low": 0.977, "chars_high": 0.983, "positions": [0.99, 0.97, 0.98, 0.99],
+            "high": 0.941, "chars": 0.98, "confidence": 0.75, "chars_low": 0.977, "chars_high": 0.983, "positions": [0.99, 0.97, 0.98, 0.99],
             "by_position": [{"position": i + 1, "n": 2000, "right": 0.97 + i / 200, "low": 0.96, "high": 0.99} for i in range(4)],
             "by_length": [{"length": n, "n": 1000, "right": 0.95 - n / 100, "low": 0.9, "high": 0.96} for n in (4, 5)],
             "by_confidence": [{"from": i / 10, "to": i / 10 + 0.1, "n": 250, "right": 0.1 + i / 10.5, "low": i / 12, "high": 0.99} for i in range(2, 9)],

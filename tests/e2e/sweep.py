@@ -138,8 +138,9 @@ def draws():
 
 
 def halving():
-    status, out, err = capl("sweep", "small.lua", "--grid", "scale=1,2,4", "--halving=3", "--steps=15", "--out=H")
+    status, out, err = capl("sweep", "small.lua", "--grid", "scale=1..4:log:3", "--halving=3", "--steps=15", "--out=H")
     check(status == 0, "successive halving", out + err)
+    check(read_json("H/sweep.json")["log"] == {"scale": True}, "a log range is known as one", out)
     found = results("H")
     check([sum(r["rung"] == rung for r in found) for rung in (1, 2)] == [3, 1], "3 trials, then the best of them", out)
     check({(r["rung"], r["steps"]) for r in found} == {(1, 5), (2, 15)}, "with three times the steps", out)
@@ -171,6 +172,52 @@ def judged_by_others():
     check([float(r["val_loss"]) for r in found] == sorted(float(r["val_loss"]) for r in found), "of losses the least is best", out)
 
 
+def none_is_best():
+    with open("small.lua", encoding="utf-8") as file:
+        text = file.read()
+    with open("hard.lua", "w", encoding="utf-8") as file:  # 36^4 texts, which a step does not teach
+        file.write(text.replace('charset = "0O1", length = 2', 'charset = "0-9A-Z", length = 4').replace("nn.Linear(32, 6)", "nn.Linear(32, 144)")
+                   .replace("length = 2}", "length = 4}").replace("view(-1, 3)", "view(-1, 36)"))
+    status, out, err = capl("sweep", "hard.lua", "--grid", "scale=1,2", "--steps=1", "--out=N")
+    said = "no trial is better than another: val_exact is 0.00 % in all 2; none has learnt anything that it counts"
+    check(status == 0 and said in out and "best: trial" not in out and "doctor hard.lua" in out, "a sweep without a best trial says so", out + err)
+    with open("N/report.html", encoding="utf-8") as file:
+        page = file.read()
+    check("No best trial" in page and "Best: trial" not in page, "and so does its page", page[:2000])
+
+
+def other_figures():
+    with open("small.lua", encoding="utf-8") as file:
+        text = file.read()
+    text = text.replace("nn.Linear(32, 6)", "nn.Linear(32, 1)").replace(
+        '{output = "text", charset = images.charset, length = 2}', '{output = "numbers"}').replace(
+        "nn.cross_entropy(output:view(-1, 3), batch.target:view(-1)) * p.scale",
+        'nn.mse(output, batch.target:narrow(2, 1, 1):to("f32")) * (p.halved and 0.5 or 1)').replace(
+        '  seed = 42,', '  seed = 42,\n  halved = true, -- the loss').replace(
+        'train.fit {', """local function numbers()
+  local meter = train.RegressionMeter {}
+  local add = meter.add
+  function meter.add(self, output, batch)
+    batch.value = batch.target:narrow(2, 1, 1):reshape(-1):to("f32")
+    return add(self, output:view(-1), batch)
+  end
+  return meter
+end
+train.fit {
+  meter = numbers,""").replace('test = loader("test", 50),', '')
+    with open("numbers.lua", "w", encoding="utf-8") as file:
+        file.write(text)
+    status, out, err = capl("sweep", "numbers.lua", "--grid", "steps=2,9", "--metric=val_rmse", "--no-halved", "--out=R")
+    check(status == 0 and "best: trial" in out, "a figure that there is only from the first sample on is one to choose by", out + err)
+    found = sorted(r["value"] for r in results("R"))
+    check(f"val_rmse {found[0]:.5g}" in out, "the least rmse is best", out)
+    check("--no-halved" in out, "--no-KEY goes to the trials as the recipe reads it", out)
+    status, out, err = capl("sweep", "numbers.lua", "--grid", "steps=2,9", "--metric=val_rmsee", "--out=Q")
+    check(status == 1 and "did you mean val_rmse?" in err, "one that the runs do not have is still refused", out + err)
+    status, out, err = capl("sweep", "numbers.lua", "--grid", "halved=true,false", "--no-halved", "--steps=2")
+    check(status == 1 and "halved is both fixed and in --grid: --no-halved" in err, "also where it is in --grid", out + err)
+
+
 def main():
     write_recipe()
     grid()
@@ -179,6 +226,8 @@ def main():
     draws()
     halving()
     seeds()
+    none_is_best()
+    other_figures()
     judged_by_others()
 
 

@@ -3,6 +3,7 @@
 usage: spoil_model.py KIND      leaves net.capl in the current folder
 SPDX-License-Identifier: Apache-2.0
 """
+import hashlib
 import json
 import os
 import struct
@@ -42,6 +43,13 @@ def change_header(change):
     change_bytes("weights.safetensors", rewrite)
 
 
+def seal():
+    """meta.json states the hash of the weights as they are now."""
+    with open(path("weights.safetensors"), "rb") as file:
+        found = hashlib.sha256(file.read()).hexdigest()
+    change_json("meta.json", lambda meta: meta.update(weights_sha256=found))
+
+
 KINDS = {
     "weights_cut": lambda: change_bytes("weights.safetensors", lambda b: b[:-100]),
     "weights_empty": lambda: change_bytes("weights.safetensors", lambda b: b""),
@@ -50,7 +58,9 @@ KINDS = {
     "weights_huge": lambda: change_header(lambda h: h["body.4.weight"].update(shape=[1 << 31, 1 << 31, 1 << 10])),
     "weights_dtype": lambda: change_header(lambda h: h["body.4.weight"].update(dtype="F8_E4M3")),
     "weights_name": lambda: change_header(lambda h: h.update(other=h.pop("body.4.weight"))),
-    "weights_lie": lambda: change_header(lambda h: h["body.4.weight"].update(shape=[40, 400])),
+    "weights_lie": lambda: (change_header(lambda h: h["body.4.weight"].update(shape=[40, 400])), seal()),
+    "weights_changed": lambda: change_bytes("weights.safetensors", lambda b: b[:-1] + bytes([b[-1] ^ 1])),
+    "meta_hash": lambda: change_json("meta.json", lambda m: m.update(weights_sha256="abc")),
     "weights_missing": lambda: os.remove(path("weights.safetensors")),
     "weights_folder": lambda: (os.remove(path("weights.safetensors")), os.mkdir(path("weights.safetensors"))),
     "graph_cut": lambda: change_bytes("graph.json", lambda b: b[:300]),

@@ -42,7 +42,8 @@ def _differences(old, new, where, tolerance):
         for i, (a, b) in enumerate(zip(old, new)):
             yield from _differences(a, b, f"{where}[{i}]", tolerance)
     elif isinstance(old, (int, float)) and isinstance(new, (int, float)):
-        if not math.isclose(old, new, rel_tol=tolerance, abs_tol=1e-12):
+        both_nan = old != old and new != new
+        if not both_nan and not math.isclose(old, new, rel_tol=tolerance, abs_tol=1e-12):
             yield f"{where}: {old} in the file, {new} now"
     elif old != new:
         yield f"{where}: {old!r} in the file, {new!r} now"

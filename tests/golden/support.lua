@@ -11,7 +11,7 @@ function support.load(name)
   local text = file:read("*a")
   file:close()
   text = text:gsub("%[", "{"):gsub("%]", "}"):gsub('"([^"]*)"%s*:', '["%1"] =')
-  return assert(loadstring("local null = false return " .. text, "=" .. name))()
+  return assert(loadstring("local null, NaN, Infinity = false, 0 / 0, 1 / 0 return " .. text, "=" .. name))()
 end
 
 support.seed = 42 -- of the file now tested; each states its own

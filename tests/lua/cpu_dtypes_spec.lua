@@ -64,4 +64,19 @@ describe("the cpu backend", function()
     end
     assert.equal(before, capl.counters().ref_fallbacks)
   end)
+
+  it("trains a layer whose bf16 scores are broadcast", function()
+    capl.manual_seed(1)
+    local nn = capl.nn
+    local value, score = nn.Linear(8, 8), nn.Linear(8, 1)
+    local x, opt = capl.randn(4, 6, 8), capl.optim.AdamW({value.weight, value.bias, score.weight, score.bias}, {lr = 0.02})
+    local first, last
+    for _ = 1, 30 do
+      local loss = capl.autocast("bf16", function() return nn.mse(value(x) * score(x), x) end)
+      opt:backward_step(loss)
+      last = loss:item()
+      first = first or last
+    end
+    assert.is_true(last < 0.8 * first, ("%g, then %g"):format(first, last))
+  end)
 end)

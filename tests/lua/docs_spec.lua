@@ -16,17 +16,19 @@ local files = {"init.lua", "rearrange.lua", "nn/sampling.lua", "nn/embedding.lua
   "train/evaluation.lua", "meter/text.lua", "meter/segmentation.lua", "meter/localisation.lua",
   "meter/regression.lua", "nn/ensemble.lua", "plot/init.lua", "recompute.lua", "train/anomaly.lua",
   "train/initial_loss.lua", "train/plan.lua", "train/shards.lua", "train/batch_by_memory.lua", "train/lr_find.lua",
+  "augment/presets.lua",
   "nn/layernorm.lua", "nn/attention.lua", "train/auto_batch.lua", "run/log.lua", "augment/init.lua", "augment/schedule.lua"}
 
 -- Words of all docstrings together with the line each of them stands on, and the examples.
 local function read_docs()
-  local words, examples = {}, {}
+  local words, examples, code_lines = {}, {}, {}
   for _, name in ipairs(files) do
     local block
     for line in io.lines(root .. name) do
       if line:match("^%s*%-%-%-%s") then block = line end
       if block and line:match("^%s*%-%-") then
         if block ~= line then block = block .. "\n" .. line end
+        code_lines[#code_lines + 1] = line:match("^%s*%-%- eg%s+(.+)$")
         local code, value = line:match("^%s*%-%- eg%s+(.-)%s+%-%->%s+(.+)$")
         if code then examples[#examples + 1] = {file = name, code = code, value = value} end
       elseif block then
@@ -35,10 +37,10 @@ local function read_docs()
       end
     end
   end
-  return words, examples
+  return words, examples, code_lines
 end
 
-local words, examples = read_docs()
+local words, examples, code_lines = read_docs()
 
 local function undocumented(t, skip)
   local out = {}
@@ -49,6 +51,16 @@ local function undocumented(t, skip)
   end
   table.sort(out)
   return out
+end
+
+-- The first part of a name such as train.fit that does not exist; nil when all do.
+local function missing(value, path)
+  for part in path:gmatch("[%w_]+") do
+    if type(value) ~= "table" then return nil end -- what a function gives or a tensor has
+    local there, found = pcall(function() return value[part] end)
+    if not there or found == nil then return part end
+    value = found
+  end
 end
 
 describe("docstrings", function()
@@ -80,6 +92,21 @@ describe("docstrings", function()
   end)
 end)
 
+describe("examples in docstrings", function()
+  it("name what exists", function()
+    local roots, names = {capl = capl, nn = capl.nn, optim = capl.optim, train = capl.train, plot = capl.plot, augment = capl.augment}, 0
+    for _, code in ipairs(code_lines) do
+      for first, path in code:gmatch("%f[%w_./-]([a-z]+)%.([%w_.]+)") do
+        if roots[first] and not code:find('"[^"]*' .. first .. "%." .. path) then
+          names = names + 1
+          assert.is_nil(missing(roots[first], path), ("%s.%s: %s"):format(first, path, code))
+        end
+      end
+    end
+    assert.is_true(names > 60, names)
+  end)
+end)
+
 describe("the parts of train.fit", function()
   it("are all in their list, and no two have the same key, which the contract explains", function()
     local list, keys, count = io.open(root .. "train/parts/init.lua"):read("*a"), {}, 0
@@ -104,15 +131,25 @@ describe("the parts of train.fit", function()
   end)
 end)
 
--- The first part of a name such as train.fit that does not exist; nil when all do.
-local function missing(value, path)
-  for part in path:gmatch("[%w_]+") do
-    if type(value) ~= "table" then return nil end -- what a function gives or a tensor has
-    local there, found = pcall(function() return value[part] end)
-    if not there or found == nil then return part end
-    value = found
-  end
-end
+describe("the arguments of a page", function()
+  it("are those that the constructor knows", function()
+    local tables = 0
+    local page = io.open(root .. "../../docs/api/nn.md"):read("*a") .. io.open(root .. "../../docs/api/nn-activations.md"):read("*a")
+    for section in (page .. "\n## "):gsub("\n## ", "\1"):gmatch("\1([^\1]+)") do
+      local name = section:match("^nn%.([%w_]+)")
+      local there, class = pcall(function() return capl.nn[name] end)
+      local ok, err = pcall(function() return class{zzzzzz = 1} end)
+      local known = there and type(class) == "table" and not ok and tostring(err):match("unknown option 'zzzzzz'; known: ([%w_, ]*)")
+      if known then
+        local given = {}
+        for option in section:gmatch("\n| `([%w_]+)` |") do given[#given + 1] = option end
+        assert.equal(name .. ": " .. known, name .. ": " .. table.concat(given, ", "))
+        tables = tables + 1
+      end
+    end
+    assert.is_true(tables > 50, tables)
+  end)
+end)
 
 describe("the pages in docs/", function()
   it("have examples that compile, and name functions that exist", function()

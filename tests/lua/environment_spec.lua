@@ -19,6 +19,16 @@ describe("the recipe environment", function()
     assert.equal("table\ttable\ttable\tfunction\tfunction\t2\t2\t2\tfunction\ttrue\n", out)
   end)
 
+  it("has all its parts for whoever looks through it", function()
+    local out = run([[local n = 0 for key in pairs(_G) do if key == "data" or key == "train" then n = n + 1 end end print(n)]])
+    assert.equal("2\n", out)
+    assert.equal("nil\ttable\n", (run([[print(getmetatable(_G), type(rawget(_G, "optim")))]])))
+    assert.equal("table\ttable\tunset\n", (run([[setmetatable(_G, {__index = function() return "unset" end})
+      print(type(augment), type(nn.Linear), nothing)]])))
+    assert.equal("5\ttable\n", (run([[data = 5 for _ in pairs(_G) do end print(data, type(capl.data))]])))
+    assert.equal("true\ttrue\n", (run([[print(capl.nn == nn, capl.train == train)]])))
+  end)
+
   it("has no way out", function()
     local out = run([[for _, name in ipairs{"io", "os", "debug", "package", "jit", "ffi", "dofile", "loadfile",
       "getfenv", "setfenv", "newproxy", "module", "gcinfo"} do if rawget(_G, name) ~= nil then print(name) end end

@@ -96,6 +96,19 @@ describe("library arguments", function()
     assert.equal("LINE: capl: unknown name 'zeroes'; did you mean 'zeros'?", error_text(function() return capl.zeroes end))
   end)
 
+  it("name what was meant by a name that a table of the library does not have", function()
+    for path, name in pairs{nn = "Linaer", optim = "Adem", data = "foldre", train = "EarlyStoping", augment = "presett",
+      plot = "gallry", op = "rellu", io = "lod", text = "ctc_bean"} do
+      local text = error_text(function() return capl[path][name] end)
+      assert.truthy(text:find(("%s: unknown name '%s'; did you mean '"):format(path, name), 1, true), text)
+    end
+    assert.equal("LINE: capl: unknown name 'matmul'\n  hint: it is a method of tensors: x:matmul(y)",
+      error_text(function() return capl.matmul end))
+    assert.equal("LINE: nn: unknown name 'AdamW'\n  hint: did you mean optim.AdamW?", error_text(function() return nn.AdamW end))
+    assert.truthy(error_text(function() return nn.functional end):find("has is in nn", 1, true))
+    assert.is_nil(nn[1])
+  end)
+
   it("refuse switches that are always on", function()
     assert.equal("LINE: optim.SGD: option 'set_to_none' is always on\n"
       .. "  hint: zero_grad releases the gradients: leave the key out",

@@ -36,6 +36,17 @@ describe("data.explore", function()
     data.png_write(path, capl.tensor(planes, {dtype = "u8"}))
   end
 
+  -- Files without a byte: for what looks at names alone.
+  local function empty_files(name, files)
+    local dir, folders = root .. "/" .. name, {}
+    for _, file in ipairs(files) do folders[(dir .. "/" .. file):match("^(.*)/")] = true end
+    local list = {}
+    for folder in pairs(folders) do list[#list + 1] = "'" .. folder .. "'" end
+    assert(os.execute("mkdir -p " .. table.concat(list, " ")) == 0)
+    for _, file in ipairs(files) do assert(io.open(dir .. "/" .. file, "w")):close() end
+    return dir
+  end
+
   --- A folder of these files; opts: as draw, or {[name] = …}
   local function folder_of(name, files, opts)
     local dir = root .. "/" .. name
@@ -114,7 +125,7 @@ describe("data.explore", function()
     for k, stray in ipairs{"7_02.png", "_99.png", ("x"):rep(40) .. "_98.png", "0A_0B_97.png", "plain.png"} do
       local files = texts(10, k % 2 == 0 and "captcha_%s_%02d.png" or nil)
       files[11] = stray
-      assert.equal(k % 2 == 0 and "^[^%_]*%_(.-)%_" or "^(.-)%_", explore(folder_of("stray_" .. k, files), {case = "keep"}).label)
+      assert.equal(k % 2 == 0 and "^[^_.]*[_.]+([^_.]*)" or "^([^_.]*)", explore(folder_of("stray_" .. k, files), {case = "keep"}).label)
     end
   end)
 
@@ -134,8 +145,8 @@ describe("data.explore", function()
       words[i] = ("captcha-%s-%d.png"):format(text, i)
     end
     for name, case in pairs{
-      after = {texts(12), "^(.-)%_", "107"}, alone = {numbered, "^(.-)%.[^.]*$", "11x1"}, before = {before, "^[^%_]*%_(.-)%.[^.]*$", "11x"},
-      folders = {in_folders, "folder", "11x"}, words = {words, "^[^%-]*%-(.-)%-", "11x"},
+      after = {texts(12), "^([^_.]*)", "107"}, alone = {numbered, "^([^.]*)", "11x1"}, before = {before, "([^_.]*)%.[^.]*$", "11x"},
+      folders = {in_folders, "folder", "11x"}, words = {words, "^[^%-.]*[%-.]+([^%-.]*)", "11x"},
     } do
       local found = explore(folder_of("guess_" .. name, case[1]), {case = "keep"})
       assert.equal(case[2], found.label)
@@ -145,6 +156,101 @@ describe("data.explore", function()
     end
     raises('label = "auto" finds no text in the names', data.folder,
       folder_of("numbers", {"1.png", "2.png", "3.png"}), {label = "auto"})
+  end)
+
+  -- names of 24 files that a habit gives: the text t and the index i in some form
+  local function names_by(habit, alphabet)
+    local names, want, state = {}, {}, 7
+    local function random(n)
+      state = (state * 16807) % 2147483647
+      return state % n
+    end
+    for i = 1, 24 do
+      local t = ""
+      for _ = 1, 4 do
+        local k = random(#alphabet) + 1
+        t = t .. alphabet:sub(k, k)
+      end
+      local function hex(n)
+        local digits = {}
+        for k = 1, n do digits[k] = ("%x"):format(random(16)) end
+        return table.concat(digits)
+      end
+      for _, name in ipairs{habit(t, i, hex, random)} do names[#names + 1], want[name] = name, t end
+    end
+    return names, want
+  end
+
+  local habits = {
+    ["TEXT.png"] = function(t) return t .. ".png" end,
+    ["TEXT.PNG, .jpg and .jpeg"] = function(t, i) return t .. ({".PNG", ".JPG", ".jpeg"})[i % 3 + 1] end,
+    ["TEXT_17.png"] = function(t, i) return ("%s_%d.png"):format(t, i) end,
+    ["TEXT_0017.png"] = function(t, i) return ("%s_%04d.png"):format(t, i) end,
+    ["TEXT_48213.png, chosen from many"] = function(t, _, _, random) return ("%s_%d.png"):format(t, random(9) * random(9999)) end,
+    ["TEXT-17.png"] = function(t, i) return ("%s-%d.png"):format(t, i) end,
+    ["TEXT 17.png"] = function(t, i) return ("%s %d.png"):format(t, i) end,
+    ["17_TEXT.jpg"] = function(t, i) return ("%d_%s.jpg"):format(i, t) end,
+    ["0017_TEXT.jpg"] = function(t, i) return ("%04d_%s.jpg"):format(i, t) end,
+    ["0017.TEXT.jpg"] = function(t, i) return ("%04d.%s.jpg"):format(i, t) end,
+    ["copies numbered: TEXT.1.png"] = function(t, i) return t .. ".png", i % 2 == 0 and t .. ".1.png" or nil end,
+    ["copies numbered by all: TEXT.1.png"] = function(t, i) return ("%s.%d.png"):format(t, i % 3) end,
+    ["copies of Windows: TEXT (2).png"] = function(t, i) return t .. ".png", i % 3 == 0 and t .. " (2).png" or nil end,
+    ["copies of a browser: TEXT(2).png"] = function(t, i) return t .. ".png", i % 3 == 0 and t .. "(2).png" or nil end,
+    ["TEXT-copy.png"] = function(t, i) return t .. ".png", i % 3 == 0 and t .. "-copy.png" or nil end,
+    ["TEXT - Copy (3).png"] = function(t, i) return t .. ".png", i % 3 == 0 and t .. " - Copy (3).png" or nil end,
+    ["Copy of TEXT.png"] = function(t, i) return t .. ".png", i % 3 == 0 and "Copy of " .. t .. ".png" or nil end,
+    ["TEXT~1.png"] = function(t, i) return t .. ".png", i % 3 == 0 and t .. "~1.png" or nil end,
+    ["TEXT_1.png beside TEXT.png"] = function(t, i) return t .. ".png", i % 3 == 0 and t .. "_1.png" or nil end,
+    ["captcha_TEXT.png"] = function(t) return ("captcha_%s.png"):format(t) end,
+    ["captcha (TEXT).png"] = function(t) return ("captcha (%s).png"):format(t) end,
+    ["img_0001_TEXT.png"] = function(t, i) return ("img_%04d_%s.png"):format(i, t) end,
+    ["img-0001_TEXT.png"] = function(t, i) return ("img-%04d_%s.png"):format(i, t) end,
+    ["TEXT_MD5.jpg"] = function(t, _, hex) return ("%s_%s.jpg"):format(t, hex(32)) end,
+    ["MD5-TEXT.jpg"] = function(t, _, hex) return ("%s-%s.jpg"):format(hex(32), t) end,
+    ["TEXT_UUID.png"] = function(t, _, hex) return ("%s_%s-%s-4%s-%s-%s.png"):format(t, hex(8), hex(4), hex(3), hex(4), hex(12)) end,
+    ["TEXT_short hash.png"] = function(t, _, hex) return ("%s_%s.png"):format(t, hex(8)) end,
+    ["TEXT_seconds.png"] = function(t, i) return ("%s_%d.png"):format(t, 1700000000 + i * 7919) end,
+    ["TEXT_seconds.fraction.png"] = function(t, i) return ("%s_%d.%d.png"):format(t, 1700000000 + i * 7919, i * 37) end,
+    ["20260114_TEXT.png"] = function(t, i) return ("202601%02d_%s.png"):format(i, t) end,
+    ["TEXT_20260114_153000.png"] = function(t, i) return ("%s_202601%02d_1530%02d.png"):format(t, i, i) end,
+    ["TEXT/17.png"] = function(t, i) return ("%s/%d.png"):format(t, i) end,
+    ["TEXT/img_17.png"] = function(t, i) return ("%s/img_%d.png"):format(t, i) end,
+    ["TEXT/img17.png"] = function(t, i) return ("%s/img%d.png"):format(t, i) end,
+    ["TEXT,17.png"] = function(t, i) return ("%s,%d.png"):format(t, i) end,
+    ["train/TEXT.png"] = function(t, i) return ("%s/%s.png"):format(i % 4 == 0 and "val" or "train", t) end,
+    ["set1/TEXT_17.png"] = function(t, i) return ("set%d/%s_%d.png"):format(i % 3, t, i) end,
+    ["TEXT__17.png"] = function(t, i) return ("%s__%d.png"):format(t, i) end,
+    ["TEXT_17_noise.png"] = function(t, i) return ("%s_%d_%s.png"):format(t, i, ({"noise", "lines"})[i % 2 + 1]) end,
+  }
+
+  it("reads the text of 39 habits of naming files, of letters and of digits", function()
+    local folders = 0
+    for habit, name_of in pairs(habits) do
+      for alphabet, characters in pairs{letters = "ABCDEFGHJKLMNPQRSTUVWXYZ23456789", digits = "0123456789"} do
+        local names, want = names_by(name_of, characters)
+        folders = folders + 1
+        local source = data.folder(empty_files("habit_" .. folders, names), {label = "auto", width = 40, height = 16})
+        for id = 0, source:count() - 1 do assert.same({habit, want[source:name(id)]}, {habit, source:text(id)}) end
+      end
+    end
+  end)
+
+  it("does not guess between two readings: it shows both as the options that choose them", function()
+    local function two_numbers(t, _, _, random) return ("%s_%04d.png"):format(t, 1000 + random(8999)) end
+    local dir = empty_files("doubtful", (names_by(two_numbers, "123456789")))
+    local text = support.error_text(data.folder, dir, {label = "auto", width = 40, height = 16})
+    local first = data.folder(dir, {label = "^([^_.]*)", charset = "0-9", length = 4, width = 40, height = 16})
+    for _, part in ipairs{"cannot tell which part of the names", "--label='^([^_.]*)' reads " .. first:text(0) .. " of " .. first:name(0),
+      "--label='([^_.]*)%.[^.]*$' reads "} do
+      assert(text:find(part, 1, true), text)
+    end
+    dir = empty_files("of_a_charset", {"4821_117.png", "9930_408.png", "1204_951.png", "8853_340.png", "7711_625.png"})
+    raises("cannot tell which part", data.folder, dir, {label = "auto", width = 40, height = 16})
+    for charset, length in pairs{["0-9"] = 3, ["0-9A-Z"] = 4} do
+      local source = data.folder(dir, {label = "auto", charset = charset, length = length, width = 40, height = 16})
+      assert.equal(length == 3 and "951" or "1204", source:text(0))
+    end
+    raises("--label='^([^.]*)' would read 1 of 1.png", data.folder, empty_files("counted", {"1.png", "2.png", "3.png"}), {label = "auto"})
   end)
 
   it("refuses lengths and heights that are none", function()

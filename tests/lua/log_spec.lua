@@ -152,6 +152,16 @@ describe("train.draw_schedule", function()
     assert.equal("\137PNG", read(path):sub(1, 4))
   end)
 
+  it("finds the highest rate of any number of steps at once", function()
+    local model = nn.Linear(2, 2)
+    local lr = optim.schedule.warmup_cosine {lr = 1, warmup = 123456789, total = "run"}
+    local opt, began = optim.AdamW({{params = {model.weight}, lr = lr}}, {lr = lr}), os.clock()
+    local curves = capl.train.draw_schedule {optimizer = opt, steps = 1e12, path = path}
+    assert.is_true(os.clock() - began < 2)
+    assert.near(1, curves[1].high, 1e-6)
+    assert.near(123456789, curves[1].high_step, 1e6)
+  end)
+
   it("takes groups of one rate together, and draws a time box over its share", function()
     local a, b = nn.Linear(2, 2), nn.Linear(2, 2)
     local opt = optim.join {optim.SGD(a:parameters(), {lr = 0.1}), optim.SGD({{params = {b.weight}}, {params = {b.bias}}}, {lr = 0.1})}

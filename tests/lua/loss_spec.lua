@@ -47,8 +47,11 @@ describe("a loss", function()
   end)
 
   it("of probabilities 0 and 1 is finite", function()
-    local value = nn.binary_cross_entropy(capl.tensor{0, 1, 0, 1}, capl.tensor{0, 1, 1, 0}):item()
-    assert.is_true(value > 40 and value < 51)
+    local p = capl.tensor{0, 1, 0, 1}:requires_grad_()
+    local value = nn.binary_cross_entropy(p, capl.tensor{0, 1, 1, 0})
+    value:backward()
+    assert.equal(50, value:item())
+    assert.same({0, 0}, {p.grad:tolist()[1], p.grad:tolist()[2]})
     assert.equal(0, nn.kl_div(capl.zeros(2, 2), capl.tensor{{0, 1}, {1, 0}}):item())
   end)
 
@@ -71,6 +74,24 @@ describe("a loss", function()
     local x = capl.randn(1, 3, 2, 2)
     local value = nn.dice_loss(x, ints{{{0, 1}, {2, 255}}}, {ignore_index = 255}):item()
     assert.is_true(value > 0 and value < 1)
+  end)
+
+  it("gives targets a gradient, or says that it has none", function()
+    local x, t = capl.tensor{{0.5, -1}, {3, -2}}, capl.tensor{{0.25, 1}, {0.5, 0.75}}
+    for _, attrs in ipairs{{}, {alpha = -1, gamma = 0.5}, {gamma = 0, reduction = "sum"}} do
+      local function at(target) return nn.sigmoid_focal_loss(x, target, attrs) end
+      local wanted = t:clone():detach():requires_grad_()
+      local value = at(wanted)
+      value:backward()
+      assert.is_true(close(at(t):item(), value:item()))
+      local step = capl.zeros(2, 2):add_(1e-3)
+      local slope = (at(t + step):item() - at(t - step):item()) / 2e-3
+      assert.is_true(math.abs(slope - wanted.grad:sum():item()) < 2e-3, ("%g, %g"):format(slope, wanted.grad:sum():item()))
+    end
+    local weight = capl.ones(2):requires_grad_()
+    says(function() nn.cross_entropy(x:clone():requires_grad_(), ints{0, 1}, {weight = weight}):backward() end,
+      "weight requires a gradient, which this loss does not have")
+    says(function() capl.op.sigmoid_focal(x, t:clone():requires_grad_()):backward() end, "give it without its history: target:detach()")
   end)
 
   it("takes bytes as labels and masks", function()
@@ -102,6 +123,37 @@ describe("bad input of losses", function()
     local labels = capl.zeros(2, 4, {dtype = "i32"})
     says(function() nn.dice_loss(capl.zeros(2, 3, 4), labels, {weight = capl.ones(2)}) end, "weight is (2), there are 3 classes")
     says(function() nn.multi_margin_loss(capl.zeros(2, 3, 4), ints{0, 1}) end, "they have 3 and 1 dims")
+    says(function() nn.cosine_similarity(capl.zeros(2, 3), capl.zeros(2, 2)) end, "a is (2,3), b is (2,2)")
+    says(function() nn.cosine_similarity(capl.zeros(2), capl.zeros(2)) end, "dim 2 is outside 1..1")
+    local x = capl.zeros(2, 3)
+    for _, var in ipairs{capl.ones(3), capl.ones(1), capl.tensor(1), capl.ones(3, 2), capl.ones(1, 2, 3)} do
+      says(function() nn.gaussian_nll_loss(x, x, var) end, ("var is (%s), x is (2,3)"):format(table.concat(var.shape, ",")))
+    end
+  end)
+
+  it("names probabilities and variances that are none", function()
+    local half, inf = capl.full({2, 2}, 0.5), math.huge
+    for _, device in ipairs{"cpu", "ref"} do
+      for value, text in pairs{[1.5] = "1.5", [-0.25] = "-0.25", [inf] = "inf", [-inf] = "-inf"} do
+        local x = capl.tensor({{0.5, 0}, {1, value}}, {device = device})
+        local y = half:to(device)
+        says(function() nn.binary_cross_entropy(x, y) end, "p[2][2] is " .. text .. ": it is a probability, from 0 to 1")
+        says(function() nn.binary_cross_entropy(y, x) end, "target[2][2] is " .. text)
+        says(function() nn.binary_cross_entropy(y, x:t()) end, "target[2][2] is " .. text)
+        says(function() nn.binary_cross_entropy(x:double(), y:double()) end, "p[2][2] is " .. text)
+        says(function() nn.binary_cross_entropy(x:bfloat16(), y) end, "p[2][2] is " .. text)
+      end
+    end
+    says(function() nn.binary_cross_entropy(capl.tensor(2), capl.tensor(1)) end, "p is 2: it is a probability")
+    says(function() nn.binary_cross_entropy(capl.full({2}, 0.5), capl.tensor({0, 255}, {dtype = "u8"})) end, "target[2] is 255")
+    local far = capl.zeros(3000)
+    far:narrow(1, 2500, 1):copy_(capl.tensor{2})
+    says(function() nn.binary_cross_entropy(far, capl.zeros(3000)) end, "p[2500] is 2")
+    says(function() nn.gaussian_nll_loss(half, half, -half) end, "var[1][1] is -0.5: it is a variance, from 0 on")
+    local none = nn.binary_cross_entropy(capl.zeros(0, 3), capl.zeros(0, 3), {reduction = "sum"})
+    assert.equal(0, none:item())
+    local nan = nn.binary_cross_entropy(capl.tensor{0 / 0}, capl.zeros(1)):item()
+    assert.is_true(nan ~= nan)
   end)
 
   it("names values that have no meaning", function()
@@ -117,6 +169,7 @@ describe("bad input of losses", function()
     says(function() nn.FocalLoss(2) end, "options are given by name")
     says(function() nn.CrossEntropyLoss(capl.ones(3)) end, "options are given by name")
     says(function() nn.cross_entropy(capl.zeros(2, 3), ints{0, 1}, {size_average = true}) end, "size_average")
-    says(function() nn.triplet_margin_loss(capl.zeros(1, 2), capl.zeros(1, 2), capl.zeros(1, 2), {p = 0}) end, "p must be above 0")
+    says(function() nn.triplet_margin_loss(capl.zeros(2), capl.zeros(2), capl.zeros(2), {p = 0}) end, "p is a number above 0, got 0")
+    says(function() nn.TripletMarginLoss{margin = -1} end, "margin is a number above 0, got -1")
   end)
 end)

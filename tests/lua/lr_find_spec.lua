@@ -78,7 +78,7 @@ describe("train.lr_find", function()
   end)
 
   it("suggests a rate at which the loss falls, and tells the two it chose from", function()
-    local o = job()
+    local o = job{steps = 100}
     local found = train.lr_find(o)
     assert.is_true(found.suggestion > 1e-5 and found.suggestion < 5, tostring(found.suggestion))
     assert.equal(math.min(found.steepest, found.tenth), found.suggestion)
@@ -111,7 +111,55 @@ describe("train.lr_find", function()
     local found = train.lr_find{model = w, train = loader(16), optimizer = optim.SGD(w:parameters(), {lr = 1}),
       input = function() return capl.ones(1, 1) end, loss = function(y) return (y * 0 + 2):mean() end, precision = "fp32", steps = 20}
     assert.is_nil(found.suggestion)
-    assert.equal("no suggestion: the loss did not fall at any rate", found.text)
+    assert.equal("cannot tell: the loss did not fall at any rate; what may tell: steps = 40, or min_lr = 0.01 and max_lr = 100", found.text)
+  end)
+
+  -- What it says of losses that are a function of the decade of the rate, and of the sweep.
+  local function said(curve, options)
+    local w = nn.Linear(1, 1)
+    local opt, sweep, last = optim.SGD(w:parameters(), {lr = 0.01}), 0, math.huge
+    local o = {model = w, train = loader(16), optimizer = opt, precision = "fp32", input = function() return capl.ones(1, 1) end,
+      loss = function(y)
+        if opt.lr < last then sweep = sweep + 1 end
+        last = opt.lr
+        return (y * 0 + curve(math.log10(opt.lr), sweep)):mean()
+      end}
+    for key, value in pairs(options or {}) do o[key] = value end
+    return train.lr_find(o)
+  end
+
+  -- From 2.5 to 2.5 - fall around a decade, and up again two decades later.
+  local function valley(fall, at)
+    return function(decade) return 2.5 - fall / (1 + math.exp(-6 * (decade - at))) + 9 / (1 + math.exp(-9 * (decade - at - 2))) end
+  end
+
+  it("suggests where the loss falls far and both sweeps agree", function()
+    local found = said(valley(1.5, -2.5))
+    assert.is_true(found.suggestion > 10 ^ -3.2 and found.suggestion < 10 ^ -1.8, found.text)
+    assert.equal(2, #found.sweeps)
+  end)
+
+  it("cannot tell from losses that do not show a rate, and says why and what may help", function()
+    local noisy, k = valley(0.9, -2.5), 0
+    for _, case in ipairs{
+      {"the loss fell by 10 % only, from 2.5 to 2.25", valley(0.25, -2.5)}, -- as it does when frequencies of classes are learnt
+      {"which is not much more than it varies", function(decade)
+        k = k + 1
+        return noisy(decade) + (k % 2 == 0 and 0.5 or -0.5)
+      end},
+      {"the loss falls from the lowest rate on, 1e-06", valley(1.5, -5.2)},
+      {"the loss still falls at the highest rate, 10", valley(1.5, 0.9)},
+      {"and falls again after that", function(decade) return math.min(valley(0.8, -4)(decade), valley(2, 0)(decade) + 0.3) end},
+      {"two sweeps suggest ", function(decade, sweep) return valley(1.5, sweep == 1 and -2.5 or -1)(decade) end},
+      {"only one of two sweeps suggests a rate; in the other the loss fell by 10 % only", function(decade, sweep)
+        return valley(sweep == 1 and 1.5 or 0.25, -2.5)(decade)
+      end},
+    } do
+      local found = said(case[2])
+      assert.is_nil(found.suggestion, case[1] .. ": " .. found.text)
+      assert.matches("^cannot tell: .*; what may tell: ", found.text)
+      assert.matches(case[1], found.text, 1, true)
+    end
   end)
 
   it("refuses what is no range", function()

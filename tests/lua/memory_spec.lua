@@ -17,6 +17,12 @@ describe("memory", function()
     end)
   end)
 
+  it("that is kept is found, be it one number", function()
+    local kept
+    assert.matches("64 bytes of tensors leaked", error_text(no_leak, function() kept = capl.zeros(1) end), 1, true)
+    assert(kept)
+  end)
+
   it("comes back after errors", function()
     no_leak(function()
       for _ = 1, 20 do

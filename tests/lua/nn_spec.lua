@@ -357,6 +357,27 @@ describe("nn.init", function()
 end)
 
 describe("nn.summary", function()
+  it("takes names of any length", function()
+    local Long = nn.class("Net" .. ("x"):rep(1e5))
+    function Long:init() self.body = nn.Linear(2, 2) end
+    function Long:forward(x) return self.body(x) end
+    assert.truthy(tostring(nn.summary(Long(), {1, 2})):find("body", 1, true))
+  end)
+
+  it("has a row for what a module of others computes itself", function()
+    local Product = nn.class("Product")
+    function Product:init() self.fc = nn.Linear(4, 4) end
+    function Product:forward(x) return self.fc(x):matmul(x:transpose(1, 2)) end
+    for _, case in ipairs{{nn.TransformerEncoderLayer(8, 2, 16, {batch_first = true}), {2, 5, 8}}, {Product(), {3, 4}}} do
+      local summary = nn.summary(case[1], case[2])
+      local macs, parameters = 0, 0
+      for _, row in ipairs(summary.rows) do macs, parameters = macs + row.macs, parameters + row.parameters end
+      assert.equal(summary.macs, macs)
+      assert.equal(summary.parameters, parameters)
+    end
+    assert.truthy(tostring(nn.summary(Product(), {3, 4})):find("Product, its own", 1, true))
+  end)
+
   it("lists layers, shapes, parameters, MACs, and leaves the model as it was", function()
     local model = nn.Sequential{nn.Conv2d(1, 8, 3, {padding = 1}), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(),
       nn.Linear(128, 10)}

@@ -139,6 +139,48 @@ describe("optimisers", function()
     assert.equal("LINE: capl: unknown name 'optimm'; did you mean 'optim'?", error_text(function() return capl.optimm end))
   end)
 
+  it("refuse numbers out of their range, also in a group", function()
+    local cases = {
+      {"SGD", {momentum = -1}, "momentum is a number from 0 on, got -1"},
+      {"SGD", {dampening = 2}, "dampening is a number from 0 to 1, got 2"},
+      {"SGD", {weight_decay = -1}, "weight_decay is a number from 0 on, got -1"},
+      {"SGD", {nesterov = true}, "nesterov = true needs momentum above 0 and dampening = 0, they are 0 and 0"},
+      {"SGD", {nesterov = true, momentum = 0.9, dampening = 0.5}, "nesterov = true needs momentum above 0 and dampening = 0, they are 0.9"},
+      {"Adam", {betas = {1, 0}}, "betas[1] is a number from 0 and below 1, got 1"},
+      {"Adam", {betas = {0.9, -0.1}}, "betas[2] is a number from 0 and below 1, got -0.1"},
+      {"Adam", {betas = {0.9}}, "betas is a list of 2 numbers from 0 and below 1"},
+      {"Adam", {betas = {0.9, 0.9, 0.9}}, "betas is a list of 2 numbers from 0 and below 1"},
+      {"Adam", {betas = {0.9, 0 / 0}}, "betas[2] is a number from 0 and below 1, got "},
+      {"AdamW", {eps = -1}, "eps is a number from 0 on, got -1"},
+      {"AdamW", {weight_decay = 1 / 0}, "weight_decay is a number from 0 on, got inf"},
+      {"AdamW", {weight_decay = 0 / 0}, "weight_decay is a number from 0 on, got "},
+      {"RMSprop", {alpha = 1}, "alpha is a number from 0 and below 1, got 1"},
+      {"RMSprop", {momentum = -0.5}, "momentum is a number from 0 on, got -0.5"},
+      {"RMSprop", {eps = -1e-8}, "eps is a number from 0 on, got -1e-08"},
+      {"RMSprop", {weight_decay = -1}, "weight_decay is a number from 0 on, got -1"},
+      {"Muon", {momentum = -1}, "momentum is a number from 0 on, got -1"},
+      {"Muon", {weight_decay = -1}, "weight_decay is a number from 0 on, got -1"},
+      {"Muon", {ns_steps = 0}, "ns_steps is a number from 1 to 99, got 0"},
+    }
+    for _, case in ipairs(cases) do
+      local name, options, text = unpack(case)
+      local p = capl.ones(2, 2):requires_grad_()
+      local group = {params = {p}, lr = 0.1}
+      for key, value in pairs(options) do group[key] = value end
+      options.lr = 0.1
+      local function whole() return (optim[name]({p}, options)) end
+      local function one() return (optim[name]({group})) end
+      for _, fn in ipairs{whole, one} do
+        local got = error_text(fn)
+        assert.truthy(got:find("LINE: optim." .. name .. ": " .. text, 1, true), got)
+      end
+    end
+    for name, options in pairs{SGD = {nesterov = true, momentum = 0.9}, Adam = {betas = {0, 0}, eps = 0}, RMSprop = {alpha = 0}} do
+      options.lr = 0.1
+      assert.equal(0.1, optim[name]({leaf(1)}, options).lr)
+    end
+  end)
+
   it("continue from their state as if nothing had happened", function()
     for _, case in ipairs{{"SGD", {lr = 0.1, momentum = 0.9}}, {"AdamW", {lr = 0.1}},
       {"RMSprop", {lr = 0.1, momentum = 0.5, centered = true}}} do
@@ -211,6 +253,26 @@ describe("schedules", function()
 
   it("check their options", function()
     assert.equal("LINE: schedule.cosine: T_max is missing", error_text(function() return (optim.schedule.cosine{lr = 1}) end))
+    for _, case in ipairs{
+      {"constant", {lr = -1}, "lr is a number from 0 on, got -1"},
+      {"step", {lr = 1, step_size = 0}, "step_size is a number above 0, got 0"},
+      {"step", {lr = 1, step_size = 2, gamma = -1}, "gamma is a number from 0 on, got -1"},
+      {"multi_step", {lr = 1, milestones = {1}, gamma = -1}, "gamma is a number from 0 on, got -1"},
+      {"exponential", {lr = 1, gamma = 0}, "gamma is a number above 0, got 0"},
+      {"cosine", {lr = 1, T_max = -3}, "T_max is a number above 0, got -3"},
+      {"cosine", {lr = 1, T_max = 3, eta_min = -1}, "eta_min is a number from 0 on, got -1"},
+      {"cosine_restart", {lr = 1, T_0 = 3, T_mult = 0}, "T_mult is a number above 0, got 0"},
+      {"warmup_cosine", {lr = 1, warmup = -1, total = 5}, "warmup is a number from 0 on, got -1"},
+      {"warmup_cosine", {lr = 1, warmup = 0 / 0, total = 5}, "warmup is a number from 0 on, got "},
+      {"warmup_stable_decay", {lr = 1, warmup = 1, total = 5, decay = 0}, "decay is a number above 0 and at most 1, got 0"},
+      {"one_cycle", {max_lr = 1, total_steps = 9, pct_start = 2}, "pct_start is a number from 0 to 1, got 2"},
+      {"one_cycle", {max_lr = 1, total_steps = 9, div_factor = 0}, "div_factor is a number above 0, got 0"},
+      {"plateau", {lr = 1, factor = 1}, "factor is a number above 0 and below 1, got 1"},
+      {"plateau", {lr = 1, patience = -1}, "patience is a number from 0 on, got -1"},
+    } do
+      local got = error_text(function() return (optim.schedule[case[1]](case[2])) end)
+      assert.truthy(got:find("LINE: schedule." .. case[1] .. ": " .. case[3], 1, true), got)
+    end
     assert.equal("LINE: schedule.warmup_cosine: total = 5 must exceed warmup = 5",
       error_text(function() return (optim.schedule.warmup_cosine{lr = 1, warmup = 5, total = 5}) end))
     assert.equal("LINE: schedule.one_cycle: unknown anneal_strategy 'cosine'; did you mean 'cos'?",

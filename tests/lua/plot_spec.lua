@@ -247,3 +247,54 @@ describe("plot", function()
     end)
   end)
 end)
+
+-- These belong to the program: they are read from their files, and draw into a table.
+local function picture_of(name, modules)
+  local drawn = {}
+  local function keep(what) return function(o) drawn[what] = o end end
+  modules.plot = {trials = keep "trials", lines = keep "lines"}
+  local chunk = assert(loadfile((os.getenv("CAPL_SOURCE_DIR") or ".") .. "/lua/capl/" .. name .. ".lua"))
+  local own = {require = function(wanted) return modules[wanted] or {} end}
+  return setfenv(chunk, setmetatable(own, {__index = _G}))({}), drawn
+end
+
+describe("the picture of a sweep", function()
+  it("has a log axis for a log range, however narrow it is", function()
+    local show = {is_share = function() return true end}
+    local picture, drawn = picture_of("sweep/picture", {["sweep.show"] = show, ["sweep.metric"] = {curve = function() end}})
+    local folder = {path = "runs/s", file = function(_, name) return name end}
+    local results = {}
+    for i, lr in ipairs{"0.001", "0.002", "0.004"} do
+      results[i] = {trial = i, rung = 1, settings = {lr = lr}, value = i / 4, status = "done"}
+    end
+    for _, log in ipairs{true, false} do
+      picture.draw({keys = {"lr"}, log = {lr = log}, metric = "exact", goal = "max"}, folder, results)
+      assert.equal(log, drawn.trials.settings[1].log)
+    end
+  end)
+end)
+
+describe("the picture of the lr finder", function()
+  it("holds every loss that is not far above the first one", function()
+    local sweeps, drawn = picture_of("train/lr_sweeps", {})
+    local loss, smooth, lr = {2.9, 2.1, 2.6, 1.7, 2.2, 90}, {2.5, 2.4, 2.3, 2.1, 2.0, 2.2}, {1, 2, 3, 4, 5, 6}
+    sweeps.draw("lr.png", {sweeps = {{lr = lr, loss = loss, smooth = smooth}}, smooth = smooth}, "lr")
+    local panel = drawn.lines.panels[1]
+    assert.is_true(panel.max >= 2.9 and panel.max < 10, tostring(panel.max))
+    assert.matches("^loss up to %d%.%d+, from 1%.7 to 90 in all$", panel.y_label)
+  end)
+end)
+
+describe("the picture of a schedule", function()
+  it("has few panels, however many ranges change", function()
+    local image = os.tmpname() .. ".png"
+    local strong = capl.augment.preset("strong", {flip = false})
+    local schedule = capl.augment.schedule{{augment = {}}, {from = {step = 10}, augment = strong, ramp = {steps = 20}}}
+    data.loader{source = data.captcha{count = 10}, role = "train", batch = 2, augment = schedule}
+    schedule:draw(image, 100)
+    local size = data.png_read(image)
+    os.remove(image)
+    assert.equal(900, size:size(4))
+    assert.is_true(size:size(3) > 300 and size:size(3) < 1000, tostring(size:size(3)))
+  end)
+end)

@@ -361,5 +361,9 @@ describe("autograd", function()
     assert.truthy(error_text(function() y:backward() end):find("backward", 1, true))
     assert.equal("LINE: only floating tensors can require a gradient, this one is i64",
       error_text(function() return (capl.arange(2):requires_grad_()) end))
+    assert.equal("LINE: bad argument #1 to 'eye' (a number from 0 on expected, got -1)",
+      error_text(function() return (capl.eye(-1)) end))
+    assert.equal("LINE: neg: x is bool, which has no sign\n  hint: x:eq(0) is its opposite; x:int() has numbers",
+      error_text(function() return -capl.ones(2):gt(0) end))
   end)
 end)

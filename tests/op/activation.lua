@@ -50,7 +50,7 @@ edge("elu", {-inf, -1000, 0, 2, nan}, {-1, -1, 0, 2, nan}, {0, 0, 1, 1, nan})
 edge("hardsigmoid", {-inf, -3, 0, 3, inf, nan}, {0, 0, 0.5, 1, 1, nan}, {0, 0, 1 / 6, 0, 0, 0})
 edge("hardswish", {-10, -3, 0, 3, inf, nan}, {0, 0, 0, 3, inf, nan}, {0, 0, 0.5, 1, 1, nan})
 edge("log_sigmoid", {-inf, -1000, 0, 1000, inf, nan}, {-inf, -1000, -math.log(2), 0, 0, nan}, {1, 1, 0.5, 0, 0, nan})
-edge("clamp", {-inf, -1, 0.5, 1, 2, nan}, {-1, -1, 0.5, 1, 1, nan}, {0, 1, 1, 1, 0, 0}, {min = -1, max = 1})
+edge("clamp", {-inf, -1, 0.5, 1, 2, nan}, {-1, -1, 0.5, 1, 1, nan}, {0, 0, 1, 0, 0, 0}, {min = -1, max = 1})
 edge("clamp", {-5, inf}, {-5, 3}, {1, 0}, {max = 3})
 edge("erf", {-inf, -6, 0, 6, inf, nan}, {-1, -1, 0, 1, 1, nan}, {0, 0, 2 / math.sqrt(math.pi), 0, 0, nan})
 

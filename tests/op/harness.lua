@@ -116,6 +116,12 @@ end
 
 local LAYOUTS = {permuted = permuted, narrowed = narrowed}
 
+-- The same values as the result of a matrix product, which wants the gradient of its result in the dtype of the result.
+local function multiplied(x)
+  local one = capl.ones({1, 1}, {dtype = x.dtype, device = x.device})
+  return capl.op.reshape(capl.op.linear(capl.op.reshape(x, {size = {-1, 1}}), one), {size = x.shape})
+end
+
 -- Inputs left out are nil; the attributes, if any, come last.
 local function call(case, inputs)
   local list, n = {}, #case.inputs
@@ -148,8 +154,8 @@ local function backward(case, outputs, carries, device, plain)
 end
 
 --- Runs a case once: {outputs = lists of values, sizes, inputs after the call, grads by input}.
--- how: {layout = "permuted"|"narrowed"|nil, grad = whether to run backward, plain = the loss is the plain sum,
--- brief = what became of the inputs is not asked}.
+-- how: {layout = "permuted"|"narrowed"|nil, multiplied = inputs that want a gradient are results of a matrix product,
+-- grad = whether to run backward, plain = the loss is the plain sum, brief = what became of the inputs is not asked}.
 local function run(case, device, dtype, drawn, how)
   how = how or {}
   local leaves, inputs, result = {}, {}, {outputs = {}, sizes = {}, dtypes = {}, carries = {}, after = {}, grads = {}}
@@ -158,6 +164,7 @@ local function run(case, device, dtype, drawn, how)
       leaves[i] = make(drawn[i].values, drawn[i].size, dtype_in(input, dtype), device)
       if how.grad and wants_gradient(case, i) then leaves[i]:requires_grad_() end
       inputs[i] = how.layout and LAYOUTS[how.layout](leaves[i]) or leaves[i]
+      if how.multiplied and leaves[i].requires_grad then inputs[i] = multiplied(leaves[i]) end
     end
   end
   local outputs = call(case, inputs)
@@ -341,6 +348,12 @@ function checks.any_layout(case, fail, device, dtype)
   end
 end
 
+-- A 16-bit input made by another op hands that op a 16-bit gradient, also where it was broadcast and its gradient summed.
+function checks.made_inputs(case, fail, dtype)
+  local made = run(case, "ref", dtype, drawn_once(case), {grad = true, multiplied = true})
+  compare_runs(made, run_once(case, "ref", dtype), tolerance_of(case, dtype), fail)
+end
+
 function checks.empty_batch(case, fail, device)
   local sizes = {}
   for i, input in ipairs(case.inputs) do
@@ -442,6 +455,7 @@ function harness.tests(case, test)
   add("leaves its inputs alone", "inputs_unharmed")
   if os.getenv("CAPL_TEST_REF") ~= "0" then -- 0: ref and meta have been tested elsewhere, only the backends now
     if has_gradient(case) then add("agrees with finite differences", "finite_differences") end
+    if has_gradient(case) and set_of(dtypes).bf16 then add("gives 16-bit inputs 16-bit gradients", "made_inputs", "bf16") end
     add("has the same shapes on meta", "meta_shapes")
     add("takes any layout on ref", "any_layout", "ref", has_floats(case) and "f64" or "whole")
     if case.batch ~= false then add("takes an empty batch on ref", "empty_batch", "ref") end

@@ -1,7 +1,7 @@
 /* cpu_kernels.c -- the cpu backend against ref: every op it has, odd sizes, f32 and bf16, gradients too.
 **
 ** Inputs lie on bf16's grid, so both dtypes compute from the same numbers; the oracle is always ref in
-** f32. The gradients are those of sum(y * r) with a random r. CAPL_ISA selects the kernels under test.
+** f32. The gradients are those of sum(y * r) with a random r. CAPL_ASSUME=isa=… selects the kernels under test.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #include <setjmp.h>

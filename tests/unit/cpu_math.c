@@ -1,7 +1,7 @@
 /* cpu_math.c -- the cpu backend's functions of one number against libm in double precision, over all magnitudes of f32.
 **
 ** Errors are in units in the last place of the f32 nearest to the true value, or absolute where a function passes through
-** 0 between numbers that f32 can hold. CAPL_ISA selects the kernels under test.
+** 0 between numbers that f32 can hold. CAPL_ASSUME=isa=… selects the kernels under test.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #include <setjmp.h>

@@ -1,6 +1,6 @@
 /* data_augment_isa.c -- tests that every instruction set augments and converts to the same bytes.
 **
-** Run once more under each CAPL_ISA, because the set that converts is chosen once per process.
+** Run once more under each instruction set, because the set that converts is chosen once per process.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #include "unit.h"
@@ -67,7 +67,7 @@ static bool augment(const char *set, const capl_augment_options *o, int k, int h
   capl_augment_scratch scratch;
   capl_sample in = {.pixels = source.pixels, .field = {source.mask}}, other = {.pixels = partner.pixels, .field = {partner.mask}};
   capl_sample out = {.pixels = to->pixels, .field = {to->mask}};
-  setenv("CAPL_ISA", set, 1);
+  assume_isa(set);
   capl_status status = capl_augment_scratch_init(&scratch, height, width, channels);
   if (status == CAPL_OK)
     capl_augment_sample(o, &(capl_augment_case){(uint64_t)k, 1, (uint32_t)k}, &layout, &in, &other, 7, NULL, &scratch, &out);
@@ -94,17 +94,17 @@ static void every_set_augments_to_the_same_bytes(void **state)
       for (size_t i = bytes; i < sizeof made[set].pixels; i++) assert_int_equal(made[set].pixels[i], 0xaa);
     }
   }
-  setenv("CAPL_ISA", "", 1);
+  unsetenv("CAPL_ASSUME");
 }
 
 static void a_wrong_set_is_an_error(void **state)
 {
   (void)state;
   capl_augment_scratch scratch;
-  setenv("CAPL_ISA", "mmx", 1);
+  assume_isa("mmx");
   assert_int_equal(capl_augment_scratch_init(&scratch, 4, 4, 1), CAPL_EVALUE);
   capl_augment_scratch_fini(&scratch);
-  setenv("CAPL_ISA", "", 1);
+  unsetenv("CAPL_ASSUME");
 }
 
 /* Odd places and lengths; large ones are written past the caches. */

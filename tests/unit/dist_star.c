@@ -9,7 +9,12 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <stddef.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "dist/star.h"
@@ -20,7 +25,7 @@ enum { MOST = 5, ROUNDS = 50 };
 
 typedef struct {
   int rank, size, socket, sockets[MOST];
-  const char *where, *port;
+  const char *where, *port, *name, *secret;
   star_door *door;
   double seconds;
   int rounds;
@@ -33,7 +38,8 @@ static capl_status open_star(const rank_job *j, watch *w, star **s)
 {
   char host[8];
   snprintf(host, sizeof host, "h%d", j->rank);
-  star_options o = {.rank = j->rank, .size = j->size, .host = host, .seconds = j->seconds, .watch = w, .secret = "job 7"};
+  star_options o = {.rank = j->rank, .size = j->size, .host = host, .seconds = j->seconds, .watch = w, .secret = j->secret ? j->secret : "job 7, and 16 characters"};
+  if (j->name) return star_open_local(&o, j->name, s);
   if (j->port) return star_open_tcp(&o, "127.0.0.1", atoi(j->port), s);
   if (j->where) return j->rank == 0 ? star_accept(j->door, &o, s) : star_connect(&o, j->where, s);
   return star_open_sockets(&o, j->rank == 0 ? j->sockets : &j->socket, s);
@@ -123,7 +129,7 @@ static void strangers_at_the_door_are_turned_away_and_keep_nobody_waiting(void *
   enum { N = 3, STRANGERS = 5 };
   char where[STAR_WHERE];
   star_door *door;
-  assert_ok(star_listen(where, &door));
+  assert_ok(star_listen(false, where, &door));
   int fds[STRANGERS];
   static const unsigned char huge[16] = {'c', 'a', 'p', 'l', 1, 0, 0, 0, 255, 255, 255, 255, 255, 255, 255, 255};
   static char wrong[4096];
@@ -145,12 +151,52 @@ static void strangers_at_the_door_are_turned_away_and_keep_nobody_waiting(void *
   for (int i = 1; i < 4; i++) close(fds[i]);
 }
 
+/* Three ranks meet where rank 0 says that it is. -> the seconds that took. */
+static double meet_at(star_door *door, const char *where)
+{
+  enum { N = 3 };
+  rank_job jobs[N];
+  struct timespec from, to;
+  clock_gettime(CLOCK_MONOTONIC, &from);
+  for (int r = 0; r < N; r++) jobs[r] = (rank_job){.rank = r, .size = N, .where = where, .door = door, .seconds = 10, .rounds = 2};
+  run_ranks(jobs, N);
+  clock_gettime(CLOCK_MONOTONIC, &to);
+  for (int r = 0; r < N; r++) assert_string_equal(jobs[r].error, "h2 of 3");
+  return (double)(to.tv_sec - from.tv_sec) + 1e-9 * (double)(to.tv_nsec - from.tv_nsec);
+}
+
+static void a_crowd_of_silent_strangers_keeps_nobody_out(void **state)
+{
+  (void)state;
+  enum { CROWD = 300 }; /* more than there is room for */
+  char where[STAR_WHERE];
+  star_door *door;
+  int fds[CROWD];
+  assert_ok(star_listen(false, where, &door));
+  for (int i = 0; i < CROWD; i++) fds[i] = connect_to(where);
+  assert_true(meet_at(door, where) < 4); /* their patience is 5 */
+  for (int i = 0; i < CROWD; i++) close(fds[i]);
+}
+
+static void ranks_meet_where_few_files_may_be_open(void **state)
+{
+  (void)state;
+  char where[STAR_WHERE];
+  star_door *door;
+  struct rlimit before;
+  getrlimit(RLIMIT_NOFILE, &before);
+  assert_int_equal(setrlimit(RLIMIT_NOFILE, &(struct rlimit){64, before.rlim_max}), 0);
+  assert_ok(star_listen(false, where, &door));
+  meet_at(door, where);
+  setrlimit(RLIMIT_NOFILE, &before);
+}
+
 static void a_wrong_secret_does_not_get_in(void **state)
 {
   (void)state;
   char where[STAR_WHERE], forged[STAR_WHERE];
   star_door *door;
-  assert_ok(star_listen(where, &door));
+  assert_ok(star_listen(false, where, &door));
   strcpy(forged, where);
   char *last = forged + strlen(forged) - 1;
   *last = *last == '0' ? '1' : '0';
@@ -158,7 +204,7 @@ static void a_wrong_secret_does_not_get_in(void **state)
                       {.rank = 1, .size = 2, .seconds = 0.5, .where = forged}};
   run_ranks(jobs, 2);
   assert_string_equal(jobs[0].error, "rank 1 of 2 has not joined within 0.5 s");
-  assert_non_null(strstr(jobs[1].error, "rank 0"));
+  assert_non_null(strstr(jobs[1].error, "rank")); /* 0 has closed the connection, or not all have joined in time */
 }
 
 static void ranks_meet_at_an_address_whoever_comes_first(void **state)
@@ -181,6 +227,71 @@ static void ranks_meet_at_an_address_whoever_comes_first(void **state)
   }
   for (int r = 0; r < 3; r++) pthread_join(threads[r], NULL);
   for (int r = 0; r < 3; r++) assert_string_equal(jobs[r].error, "h2 of 3");
+}
+
+/* No port: a name, which ends with the socket, so that it may be used again. */
+static void ranks_of_one_host_meet_at_a_name(void **state)
+{
+  (void)state;
+  char name[32];
+  snprintf(name, sizeof name, "test-%d", (int)getpid());
+  for (int round = 0; round < 2; round++) {
+    rank_job jobs[3];
+    for (int r = 0; r < 3; r++) jobs[r] = (rank_job){.rank = r, .size = 3, .seconds = 10, .rounds = 3, .name = name};
+    run_ranks(jobs, 3);
+    for (int r = 0; r < 3; r++) assert_string_equal(jobs[r].error, "h2 of 3");
+  }
+}
+
+/* Another user's process, as far as it may be one: as root. */
+static void another_user_is_no_rank_of_this_host(void **state)
+{
+  (void)state;
+  char name[32];
+  if (geteuid() != 0) skip();
+  snprintf(name, sizeof name, "test-%d", (int)getpid());
+  pid_t other = fork();
+  if (other == 0) {
+    struct sockaddr_un a = {.sun_family = AF_UNIX};
+    int n = snprintf(a.sun_path + 1, sizeof a.sun_path - 1, "capl-0-%s", name), fd = socket(AF_UNIX, SOCK_STREAM, 0);
+    if (setuid(65534) != 0 || bind(fd, (struct sockaddr *)&a, (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n)) != 0) _exit(1);
+    listen(fd, 8);
+    for (;;) pause();
+  }
+  poll(NULL, 0, 200);
+  rank_job job = {.rank = 1, .size = 2, .seconds = 0.5, .name = name};
+  run_ranks(&job, 1);
+  kill(other, SIGKILL);
+  waitpid(other, NULL, 0);
+  assert_string_equal(job.error, "rank 0 of this host cannot be reached within 0.5 s: it has ended, or is another user's");
+}
+
+static void ranks_of_several_hosts_need_a_secret(void **state)
+{
+  (void)state;
+  rank_job job = {.rank = 0, .size = 2, .seconds = 0.5, .port = "1", .secret = "none"};
+  run_ranks(&job, 1);
+  assert_string_equal(job.error,
+                      "ranks of several hosts meet at a port that others may reach, and have no secret to know each other by");
+}
+
+static void rank_0_of_one_host_listens_there_alone(void **state)
+{
+  (void)state;
+  char where[STAR_WHERE];
+  star_door *door;
+  assert_ok(star_listen(true, where, &door));
+  assert_int_equal(strncmp(where, "127.0.0.1", 9), 0);
+  char port[16], wanted[32], line[512];
+  snprintf(port, sizeof port, "%.5s", strchr(where, ';') + 1);
+  snprintf(wanted, sizeof wanted, "0100007F:%04X ", (unsigned)atoi(port));
+  bool found = false;
+  FILE *file = fopen("/proc/net/tcp", "r");
+  assert_non_null(file);
+  while (fgets(line, sizeof line, file)) found = found || strstr(line, wanted);
+  fclose(file);
+  assert_true(found);
+  meet_at(door, where);
 }
 
 static void ranks_that_are_not_of_one_job_are_named(void **state)
@@ -255,8 +366,14 @@ int main(void)
   const struct CMUnitTest tests[] = {
     cmocka_unit_test(ranks_tell_each_other_over_inherited_sockets),
     cmocka_unit_test(strangers_at_the_door_are_turned_away_and_keep_nobody_waiting),
+    cmocka_unit_test(a_crowd_of_silent_strangers_keeps_nobody_out),
+    cmocka_unit_test(ranks_meet_where_few_files_may_be_open),
     cmocka_unit_test(a_wrong_secret_does_not_get_in),
     cmocka_unit_test(ranks_meet_at_an_address_whoever_comes_first),
+    cmocka_unit_test(ranks_of_one_host_meet_at_a_name),
+    cmocka_unit_test(another_user_is_no_rank_of_this_host),
+    cmocka_unit_test(ranks_of_several_hosts_need_a_secret),
+    cmocka_unit_test(rank_0_of_one_host_listens_there_alone),
     cmocka_unit_test(ranks_that_are_not_of_one_job_are_named),
     cmocka_unit_test(garbage_from_a_rank_ends_its_connection_and_the_call),
     cmocka_unit_test(a_message_of_many_megabytes_is_refused_by_name),

@@ -29,6 +29,11 @@ read -ra flags <<<"$(pkg-config --cflags --libs capl)"
 "${CC:-cc}" -std=c11 -Wall -Wextra -Werror "$CAPL_SOURCE_DIR/tests/unit/c_example.c" "${flags[@]}" \
   -Wl,-rpath,"$moved/capl/lib" -o "$moved/c_example"
 LD_LIBRARY_PATH='' "$moved/c_example"
+# The command of docs/model-file.md, to the letter.
+command=$(grep -o '^    cc examples/predict.c .*' "$CAPL_SOURCE_DIR/docs/model-file.md")
+(cd "$CAPL_SOURCE_DIR" && eval "${command/-o predict/-o $moved/predict}")
+said=$(LD_LIBRARY_PATH='' "$moved/predict" 2>&1) || true
+[[ $said == usage:* ]] || fail "docs/model-file.md, the program in C: $said"
 [[ $(pkg-config --modversion capl) == $(sed -n 's/^project(capl VERSION \([0-9.]*\).*/\1/p' "$CAPL_SOURCE_DIR/CMakeLists.txt") ]]
 
 for file in bin/capl lib/capl/libcapl_cpu.so lib/capl/libcapl_report.so lib/capl/libcapl_proto.so lib/capl/capl-lmdb include/capl/ops.def share/capl/recipes/captcha.lua share/doc/capl/LICENSE share/man/man1/capl.1.gz \

@@ -7,10 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "base/sha256.h"
 #include "capl/capl.h"
 #include "capl/io.h"
+#include "capl/rng.h"
 #include "io/checkpoint.h"
 
 static char path[64];
@@ -156,6 +159,73 @@ static void a_file_of_weights_is_no_checkpoint(void **state)
   free(data);
 }
 
+/* 8 bytes of length, so many bytes of header, and the file made that long by a hole. */
+static void write_file(uint64_t header_len, const char *header, uint64_t size)
+{
+  FILE *file = fopen(path, "wb");
+  assert_non_null(file);
+  fwrite(&header_len, 1, sizeof header_len, file);
+  fwrite(header, 1, strlen(header), file);
+  fclose(file);
+  if (size) assert_int_equal(truncate(path, (off_t)size), 0);
+}
+
+static char *many_tensors(int n)
+{
+  char *text = malloc((size_t)n * 64 + 16), *at = text;
+  assert_non_null(text);
+  *at++ = '{';
+  for (int i = 0; i < n; i++)
+    at += sprintf(at, "%s\"t%d\":{\"dtype\":\"F32\",\"shape\":[0],\"data_offsets\":[0,0]}", i ? "," : "", i);
+  strcpy(at, "}");
+  return text;
+}
+
+/* Within a second, whatever a stranger's file says of itself: the error it is refused with. */
+static void assert_refused_at_once(const char *why)
+{
+  char *tree;
+  capl_named_tensor *list;
+  int n;
+  struct timespec from, to;
+  clock_gettime(CLOCK_MONOTONIC, &from);
+  assert_int_equal(capl_safetensors_load(path, host, &list, &n), CAPL_EFORMAT);
+  assert_non_null(strstr(capl_error_last()->message, why));
+  assert_int_equal(checkpoint_load(path, host, &tree, &list, &n), CAPL_EFORMAT);
+  clock_gettime(CLOCK_MONOTONIC, &to);
+  assert_true((double)(to.tv_sec - from.tv_sec) + 1e-9 * (double)(to.tv_nsec - from.tv_nsec) < 2); /* of two readers */
+}
+
+static void files_that_claim_too_much_are_refused_within_a_second(void **state)
+{
+  (void)state;
+  char *many = many_tensors(300000);
+  write_file(strlen(many), many, 0);
+  assert_refused_at_once("more than the 65536 tensors that make sense here");
+  free(many);
+  write_file(1ull << 34, "{}", 1ull << 34);
+  assert_refused_at_once("its header length does not fit");
+  write_file(UINT64_MAX, "{}", 100);
+  assert_refused_at_once("its header length does not fit");
+  write_file(2, "{}", 1ull << 34);
+  assert_refused_at_once("17179869184 bytes of the 10 that its header names");
+}
+
+static void thousands_of_tensors_are_read_soon(void **state)
+{
+  (void)state;
+  char *many = many_tensors(60000);
+  capl_named_tensor *list;
+  int n;
+  write_file(strlen(many), many, 0);
+  free(many);
+  clock_t from = clock();
+  assert_int_equal(capl_safetensors_load(path, host, &list, &n), CAPL_OK);
+  assert_true(clock() - from < 3 * CLOCKS_PER_SEC);
+  assert_int_equal(n, 60000);
+  capl_named_tensors_free(list, n);
+}
+
 static void a_checkpoint_that_cannot_be_written_leaves_the_former_one(void **state)
 {
   (void)state;
@@ -174,15 +244,43 @@ static void a_checkpoint_that_cannot_be_written_leaves_the_former_one(void **sta
   free(now);
 }
 
+/* Of any length, and added in pieces of any length. */
+static void a_hash_is_that_of_libmd(void **state)
+{
+  (void)state;
+  uint8_t data[1024];
+  capl_rng rng;
+  capl_rng_init(&rng, 5, 0, 0, 0);
+  for (size_t k = 0; k < sizeof data; k++) data[k] = (uint8_t)capl_rng_below(&rng, 256);
+  for (size_t len = 0; len < sizeof data; len++) {
+    SHA2_CTX whole, pieces;
+    char expected[SHA256_HEX + 1], got[SHA256_HEX + 1];
+    SHA256Init(&whole);
+    SHA256Init(&pieces);
+    SHA256Update(&whole, data, len);
+    for (size_t done = 0, n; done < len; done += n) {
+      n = 1 + capl_rng_below(&rng, 300);
+      if (n > len - done) n = len - done;
+      sha256_add(&pieces, data + done, n);
+    }
+    sha256_hex(&whole, expected);
+    sha256_hex(&pieces, got);
+    assert_string_equal(got, expected);
+  }
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
+    cmocka_unit_test(a_hash_is_that_of_libmd),
     cmocka_unit_test(a_checkpoint_gives_back_its_tree_and_its_tensors),
     cmocka_unit_test(any_reader_of_safetensors_can_look_into_a_checkpoint),
     cmocka_unit_test(a_checkpoint_cut_at_any_byte_is_an_error),
     cmocka_unit_test(a_checkpoint_with_any_flipped_bit_is_an_error),
     cmocka_unit_test(bytes_behind_the_end_of_a_checkpoint_are_an_error),
     cmocka_unit_test(a_file_of_weights_is_no_checkpoint),
+    cmocka_unit_test(files_that_claim_too_much_are_refused_within_a_second),
+    cmocka_unit_test(thousands_of_tensors_are_read_soon),
     cmocka_unit_test(a_checkpoint_that_cannot_be_written_leaves_the_former_one),
   };
   return cmocka_run_group_tests(tests, begin, end);

@@ -249,19 +249,59 @@ static void golden_pairs_are_replayed(void **state)
   }
 }
 
-static void a_changed_weight_is_found_out(void **state)
+/* A variance is another number: nothing that a reader could find wrong. */
+static void change_weight(const char *path)
 {
-  (void)state;
-  const char *path = copy_model("changed.capl");
   char file[256];
   snprintf(file, sizeof file, "%s/weights.safetensors", path);
   FILE *f = fopen(file, "r+b");
   assert_non_null(f);
   fseek(f, -4, SEEK_END);
-  fwrite(&(float){40.0f}, 4, 1, f); /* a variance: nothing that a reader could find wrong */
+  fwrite(&(float){40.0f}, 4, 1, f);
   fclose(f);
+}
+
+static void a_changed_weight_is_refused_by_all_that_open_a_model(void **state)
+{
+  (void)state;
+  const char *path = copy_model("changed.capl");
+  capl_named_tensor *list;
+  capl_graph *graph;
+  capl_model *m;
+  char *meta;
+  int n;
+  assert_ok(capl_model_weights(path, cpu, &list, &n));
+  capl_named_tensors_free(list, n);
+  change_weight(path);
+  assert_int_equal(capl_model_open(path, NULL, &m), CAPL_EFORMAT);
+  assert_null(m);
+  const char *message = capl_error_last()->message;
+  assert_non_null(strstr(message, "changed.capl/weights.safetensors is not what was saved: its SHA-256 is "));
+  const char *second = strstr(message, ", meta.json says ");
+  assert_non_null(second);
+  assert_int_equal(strlen(second + strlen(", meta.json says ")), 64);
+  assert_int_not_equal(memcmp(second - 64, second + strlen(", meta.json says "), 64), 0);
+  assert_non_null(strstr(capl_error_last()->hint, "copy the model again"));
+  assert_int_equal(capl_model_load(path, cpu, &graph, &meta), CAPL_EFORMAT);
+  assert_null(graph);
+  assert_int_equal(capl_model_weights(path, cpu, &list, &n), CAPL_EFORMAT);
+  assert_null(list);
+}
+
+static void a_changed_weight_of_a_model_without_hash_is_found_out_by_verify(void **state)
+{
+  (void)state;
+  const char *path = copy_model("older.capl");
+  char file[256];
+  snprintf(file, sizeof file, "%s/meta.json", path);
+  replace_in(file, "weights_sha256", "weights_sha255");
   capl_model *m;
   capl_model_verdict v;
+  assert_ok(capl_model_open(path, &(capl_model_options){.precision = "fp32"}, &m));
+  assert_ok(capl_model_verify(m, &v));
+  assert_true(v.ok);
+  capl_model_close(m);
+  change_weight(path);
   assert_ok(capl_model_open(path, &(capl_model_options){.precision = "fp32"}, &m));
   assert_ok(capl_model_verify(m, &v));
   assert_false(v.ok);
@@ -341,7 +381,8 @@ int main(void)
     cmocka_unit_test(each_thread_may_have_a_model),
     cmocka_unit_test(a_bad_image_does_not_stop_the_others),
     cmocka_unit_test(golden_pairs_are_replayed),
-    cmocka_unit_test(a_changed_weight_is_found_out),
+    cmocka_unit_test(a_changed_weight_is_refused_by_all_that_open_a_model),
+    cmocka_unit_test(a_changed_weight_of_a_model_without_hash_is_found_out_by_verify),
     cmocka_unit_test(missing_golden_pairs_are_an_error_of_verify_alone),
     cmocka_unit_test(parts_that_contradict_each_other_are_refused),
     cmocka_unit_test(precisions_are_checked),

@@ -257,16 +257,33 @@ static void mpirun_does_not_count_processors_itself(void **state)
   unsetenv("SLURM_JOB_ID");
 }
 
+/* Of hosts that a batch system gives it, it has to reach all. */
+static void mpirun_of_one_host_leaves_networks_alone(void **state)
+{
+  (void)state;
+  unsetenv("SLURM_JOB_ID");
+  unsetenv("OMPI_MCA_btl");
+  assert_true(calls_with("^tcp,openib,ofi,usnic,uct"));
+  setenv("OMPI_MCA_btl", "self,tcp", 1); /* the user knows better */
+  assert_false(calls_with("^tcp,openib,ofi,usnic,uct"));
+  unsetenv("OMPI_MCA_btl");
+  setenv("SLURM_JOB_ID", "7", 1);
+  assert_false(calls_with("^tcp,openib,ofi,usnic,uct"));
+  unsetenv("SLURM_JOB_ID");
+}
+
 static void mpirun_is_given_a_home(void **state)
 {
   (void)state;
   char *home = getenv("HOME") ? strdup(getenv("HOME")) : NULL;
   unsetenv("HOME");
+  setenv("SLURM_JOB_ID", "7", 1); /* no library is loaded into this process's children */
   mpirun_environment();
   assert_true(getenv("HOME") && *getenv("HOME") == '/');
   setenv("HOME", "/of/a/user", 1);
   mpirun_environment();
   assert_string_equal(getenv("HOME"), "/of/a/user");
+  unsetenv("SLURM_JOB_ID");
   if (home) setenv("HOME", home, 1);
   free(home);
 }
@@ -287,6 +304,7 @@ int main(void)
     TEST(a_killed_rank_is_told_in_one_line),
     TEST(everything_else_is_shown),
     TEST(mpirun_does_not_count_processors_itself),
+    TEST(mpirun_of_one_host_leaves_networks_alone),
     TEST(mpirun_is_given_a_home),
     TEST(a_note_without_end_is_shown_in_parts),
   };

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -86,6 +87,8 @@ static double now(void)
   return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
+static int descriptors; /* that the supervisor may have, 0 = as many as this process */
+
 static void start(trial *t, crew c, worker w)
 {
   int ends[2];
@@ -99,6 +102,7 @@ static void start(trial *t, crew c, worker w)
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     dup2(ends[1], 1), dup2(ends[1], 2);
     close(ends[0]), close(ends[1]);
+    if (descriptors) setrlimit(RLIMIT_NOFILE, &(struct rlimit){(rlim_t)descriptors, (rlim_t)descriptors});
     _exit(supervise(&c));
   }
   close(ends[1]);
@@ -115,7 +119,16 @@ static void wait_begun(int n)
   fail_msg("not all workers began");
 }
 
-static bool alive(pid_t pid) { return pid > 0 && kill(pid, 0) == 0; }
+/* One that has ended may stay a while, until the first process of a container has looked after it. */
+static bool alive(pid_t pid)
+{
+  char path[32], state = 'Z';
+  snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+  FILE *f = pid > 0 ? fopen(path, "r") : NULL;
+  if (f && fscanf(f, "%*d (%*[^)]) %c", &state) != 1) state = 'Z';
+  if (f) fclose(f);
+  return state != 'Z';
+}
 
 static void assert_all_gone(void)
 {
@@ -202,6 +215,87 @@ static void none_outlives_a_supervisor_that_is_killed(void **state)
   assert_int_equal(end(&t), 128 + SIGKILL);
 }
 
+/* One that is in a long call of C has no ear for the signal that its supervisor's end is to it. */
+static void one_that_does_not_listen_is_gone_5_s_after_its_supervisor(void **state)
+{
+  (void)state;
+  start(&t, ranks(1), deaf);
+  wait_begun(1);
+  double killed = now();
+  kill(t.pid, SIGKILL);
+  while (alive(page->pids[0]) && now() - killed < 6) usleep(20000);
+  double took = now() - killed;
+  if (alive(page->pids[0])) kill(page->pids[0], SIGKILL);
+  assert_int_equal(end(&t), 128 + SIGKILL);
+  assert_true(took < 5);
+}
+
+/* A supervisor whose own parent has died, as a trial's whose sweep was killed: what does not end is not waited for. */
+static void one_whose_starter_has_died_ends_soon(void **state)
+{
+  (void)state;
+  int supervisor[2];
+  pid_t pid = -1;
+  memset(page, 0, sizeof *page);
+  assert_int_equal(pipe(supervisor), 0);
+  pid_t starter = fork();
+  if (starter == 0) {
+    pid_t me = getpid();
+    pid = fork();
+    if (pid == 0) {
+      prctl(PR_SET_PDEATHSIG, SIGTERM);
+      if (getppid() != me) _exit(1);
+      crew c = ranks(1);
+      c.run = run, c.user = (void *)deaf, c.pace = 1, c.spoken_for = true;
+      _exit(supervise(&c));
+    }
+    if (write(supervisor[1], &pid, sizeof pid) != sizeof pid) _exit(1);
+    pause();
+  }
+  assert_int_equal(read(supervisor[0], &pid, sizeof pid), sizeof pid);
+  close(supervisor[0]), close(supervisor[1]);
+  wait_begun(1);
+  double killed = now();
+  kill(starter, SIGKILL);
+  waitpid(starter, NULL, 0);
+  while (alive(page->pids[0]) && now() - killed < 6) usleep(20000);
+  bool gone = !alive(page->pids[0]);
+  if (!gone) kill(page->pids[0], SIGKILL);
+  assert_true(gone && now() - killed < 5);
+}
+
+/* Who starts it may have chosen not to hear of children, which is inherited. */
+static void children_are_seen_also_where_their_end_was_ignored(void **state)
+{
+  (void)state;
+  signal(SIGCHLD, SIG_IGN);
+  start(&t, ranks(2), rank_1_fails);
+  signal(SIGCHLD, SIG_DFL);
+  alarm(20); /* it would wait for ever */
+  assert_int_equal(end(&t), 3);
+  alarm(0);
+}
+
+/* Every number of descriptors, from none: started, or refused with the reason; never deaf. */
+static void too_few_descriptors_are_an_error(void **state)
+{
+  (void)state;
+  for (int limit = 3; limit < 24; limit++) {
+    descriptors = limit;
+    double begun = now();
+    start(&t, ranks(2), done);
+    alarm(20);
+    int status = end(&t);
+    alarm(0);
+    if (status == 0) break;
+    assert_int_equal(status, EXIT_ERROR);
+    assert_non_null(strstr(t.text, "Too many open files; see ulimit -n"));
+    assert_true(now() - begun < 5);
+    assert_true(limit < 20);
+  }
+  descriptors = 0;
+}
+
 static void signals_are_passed_on(void **state)
 {
   (void)state;
@@ -276,6 +370,10 @@ int main(void)
     cmocka_unit_test(a_crash_is_told_once_with_rank_and_signal),
     cmocka_unit_test(who_does_not_listen_is_killed),
     cmocka_unit_test(none_outlives_a_supervisor_that_is_killed),
+    cmocka_unit_test(one_that_does_not_listen_is_gone_5_s_after_its_supervisor),
+    cmocka_unit_test(one_whose_starter_has_died_ends_soon),
+    cmocka_unit_test(children_are_seen_also_where_their_end_was_ignored),
+    cmocka_unit_test(too_few_descriptors_are_an_error),
     cmocka_unit_test(signals_are_passed_on),
     cmocka_unit_test(one_that_does_not_listen_to_a_signal_is_killed),
     cmocka_unit_test(a_rank_that_saves_is_not_disturbed_by_those_that_have_ended),

@@ -69,6 +69,16 @@ static void points_are_dots_and_crosses_at_their_place(void **state)
   report_picture_fini(&p);
 }
 
+static void a_point_that_there_is_not_has_no_mark(void **state)
+{
+  (void)state;
+  const float points[] = {4, 4, -1, 60, 50, -1};
+  report_picture p = draw_one(&(report_view){.pixels = gray, .width = SIDE, .height = SIDE, .channels = 1, .points = points, .n_points = 2});
+  for (int y = 0; y < SIDE; y++)
+    for (int x = 0; x < SIDE; x++) assert_true(is_gray(at(&p, x, y)));
+  report_picture_fini(&p);
+}
+
 static void boxes_are_drawn_unless_there_is_none(void **state)
 {
   (void)state;
@@ -134,6 +144,7 @@ int main(void)
   const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_mask_tints_the_pixels_of_its_classes),
     cmocka_unit_test(points_are_dots_and_crosses_at_their_place),
+    cmocka_unit_test(a_point_that_there_is_not_has_no_mark),
     cmocka_unit_test(boxes_are_drawn_unless_there_is_none),
     cmocka_unit_test(rows_and_sections_add_up),
     cmocka_unit_test(long_notes_have_several_lines),

@@ -97,6 +97,40 @@ static void every_size_is_drawn_long_labels_and_large_counts_too(void **state)
   }
 }
 
+/* Whether one of the next pixels at a side is blue. */
+static bool is_blue_beside(const uint8_t *rgb, int side)
+{
+  for (int d = 1; d < 6; d++)
+    if (rgb[2 + 3 * side * d] - rgb[3 * side * d] > 60) return true;
+  return false;
+}
+
+/* Rows from the first to the last with a light pixel between blue ones: the height of a number in a blue cell. */
+static int number_height(const report_picture *p)
+{
+  int first = -1, last = -1;
+  for (int y = 0; y < p->height; y++)
+    for (int x = 6; x + 6 < p->width; x++) {
+      const uint8_t *rgb = p->pixels + 3 * ((size_t)y * (size_t)p->width + (size_t)x);
+      if (rgb[0] < 150 || !is_blue_beside(rgb, -1) || !is_blue_beside(rgb, 1)) continue;
+      last = y, first = first < 0 ? y : first;
+    }
+  return last - first + 1;
+}
+
+static void numbers_of_a_large_charset_can_be_read(void **state)
+{
+  (void)state;
+  enum { N = 36 };
+  const char *names[N];
+  static double counts[N * N];
+  for (int i = 0; i < N; i++) names[i] = labels[i % 3];
+  counts[5 * N + 5] = 888;
+  report_picture p = draw(&(report_matrix){.labels = names, .n = N, .counts = counts});
+  assert_in_range(number_height(&p), 8, 12);
+  report_picture_fini(&p);
+}
+
 static void what_is_no_matrix_is_refused(void **state)
 {
   (void)state;
@@ -119,6 +153,7 @@ int main(void)
     cmocka_unit_test(a_count_is_as_strong_as_its_share_of_the_row),
     cmocka_unit_test(samples_stand_beside_the_matrix),
     cmocka_unit_test(every_size_is_drawn_long_labels_and_large_counts_too),
+    cmocka_unit_test(numbers_of_a_large_charset_can_be_read),
     cmocka_unit_test(what_is_no_matrix_is_refused),
   };
   return cmocka_run_group_tests(tests, open_drawing, NULL);

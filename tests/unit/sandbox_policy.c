@@ -6,6 +6,7 @@
 #define _GNU_SOURCE
 #include "unit.h"
 
+#include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -137,6 +138,49 @@ static void a_grant_holds_for_what_lies_below_and_for_nothing_beside(void **stat
   _exit(0);
 }
 
+static void what_holds_the_home_is_too_wide_whatever_home_says(void **state)
+{
+  const char *const homes[] = {NULL, "/elsewhere", "home", ""};
+  const struct passwd *user = getpwuid(geteuid());
+  (void)state;
+  IN_A_CHILD
+  for (size_t i = 0; i < sizeof homes / sizeof *homes; i++) {
+    if (homes[i]) setenv("HOME", homes[i], 1);
+    else unsetenv("HOME");
+    CHECK(capl_policy_is_too_wide("/") && capl_policy_is_too_wide("/var/tmp") && !capl_policy_is_too_wide(below("/data")));
+    CHECK(!user || capl_policy_is_too_wide(user->pw_dir));
+  }
+  setenv("HOME", below("/data/train"), 1);
+  CHECK(capl_policy_is_too_wide(below("/data")) && capl_policy_is_too_wide(place) && !capl_policy_is_too_wide(below("/runs")));
+  _exit(0);
+}
+
+static void nothing_is_granted_to_write_where_a_folder_is_protected(void **state)
+{
+  (void)state;
+  IN_A_CHILD
+  CHECK(capl_policy_protect("data/train", "what others believe") == CAPL_OK);
+  CHECK(capl_policy_grant("data", CAPL_MAY_READ) == CAPL_OK && capl_policy_grant("database", CAPL_MAY_WRITE) == CAPL_OK);
+  CHECK(capl_policy_grant("data", CAPL_MAY_WRITE) == CAPL_EVALUE && capl_policy_grant("short/x", CAPL_MAY_WRITE) == CAPL_EVALUE);
+  CHECK(capl_policy_grant("data/one.txt", CAPL_MAY_WRITE) == CAPL_OK);
+  CHECK(capl_policy_grant("data/one.txt", CAPL_MAY_WRITE | CAPL_MAY_BESIDE) == CAPL_EVALUE);
+  CHECK(capl_policy_grant("/", CAPL_MAY_WRITE) == CAPL_EVALUE && strstr(capl_error_last()->message, "holds what others believe"));
+  _exit(0);
+}
+
+static void a_resolved_path_is_granted_and_not_where_a_link_leads_since(void **state)
+{
+  char real[CAPL_POLICY_PATH];
+  (void)state;
+  IN_A_CHILD
+  CHECK(mkdir("moved", 0755) == 0 && capl_policy_resolve("moved", real) == CAPL_OK);
+  CHECK(rmdir("moved") == 0 && symlink("database", "moved") == 0 && capl_policy_grant_resolved(real, CAPL_MAY_READ) == CAPL_OK);
+  unlink("moved");
+  capl_policy_close();
+  CHECK(capl_policy_check("moved/x", CAPL_MAY_READ) == CAPL_OK && capl_policy_check("database/x", CAPL_MAY_READ) == CAPL_EIO);
+  _exit(0);
+}
+
 static void the_whole_system_can_be_granted_by_its_root(void **state)
 {
   (void)state;
@@ -207,6 +251,9 @@ int main(void)
     cmocka_unit_test(circles_and_endless_paths_are_errors),
     cmocka_unit_test(everything_is_allowed_until_the_policy_is_closed),
     cmocka_unit_test(a_grant_holds_for_what_lies_below_and_for_nothing_beside),
+    cmocka_unit_test(what_holds_the_home_is_too_wide_whatever_home_says),
+    cmocka_unit_test(nothing_is_granted_to_write_where_a_folder_is_protected),
+    cmocka_unit_test(a_resolved_path_is_granted_and_not_where_a_link_leads_since),
     cmocka_unit_test(the_whole_system_can_be_granted_by_its_root),
     cmocka_unit_test(a_refusal_names_the_path_what_is_allowed_and_the_way_out),
     cmocka_unit_test(so_many_grants_that_not_all_can_be_shown_are_counted),

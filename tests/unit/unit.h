@@ -8,6 +8,8 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -29,5 +31,13 @@
     assert_string_equal(capl_status_name(assert_status_), capl_status_name(code));         \
     assert_string_equal(capl_error_last()->message, text);                                 \
   } while (0)
+
+/* The kernels of this instruction set and of no better one are in use from here on (base/assume.h). */
+__attribute__((unused)) static void assume_isa(const char *name)
+{
+  char text[32];
+  snprintf(text, sizeof text, "isa=%s", name);
+  setenv("CAPL_ASSUME", text, 1);
+}
 
 #endif

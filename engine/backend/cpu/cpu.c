@@ -11,6 +11,7 @@
 #include <sys/mman.h>
 
 #include "backend/cpu/dnnl.h"
+#include "base/assume.h"
 #include "base/isa.h"
 
 const cpu_vec *cpu_now = &cpu_vec_portable;
@@ -97,7 +98,9 @@ static const char *cpu_describe(void)
 static capl_dtype cpu_auto_precision(const char **why)
 {
   bool low = dn_bf16_is_fast();
-  *why = low             ? "this processor multiplies bf16 at twice the rate of f32"
+  int64_t native;
+  *why = capl_assumed(CAPL_ASSUME_BF16, &native) ? (low ? "CAPL_ASSUME says bf16=native" : "CAPL_ASSUME says bf16=slow")
+         : low             ? "this processor multiplies bf16 at twice the rate of f32"
          : dn_has_bf16() ? "bf16 is no faster than f32 on this processor"
                          : "no bf16 unit in use here";
   return low ? CAPL_BF16 : CAPL_F32;

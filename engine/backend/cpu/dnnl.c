@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "backend/cpu/parallel.h"
+#include "base/assume.h"
 
 #define STATUS_NAME(status) \
   ((status) == dnnl_out_of_memory ? "out of memory" : (status) == dnnl_invalid_arguments ? "invalid arguments" \
@@ -540,7 +541,7 @@ capl_status dn_run(const dn_plan *plan, capl_device *device, void *const data[DN
 
 /* ---- opening ---- */
 
-static bool has_bf16;
+static bool has_bf16, bf16_is_fast;
 
 /* dnnl_get_effective_cpu_isa cannot tell emulated bf16 apart; any AVX-512 runs it. */
 static void ask_bf16(void)
@@ -550,6 +551,20 @@ static void ask_bf16(void)
 #else
   has_bf16 = false;
 #endif
+}
+
+/* A processor that is assumed to be fast takes bf16 where such a one would, and multiplies as well as it can. */
+static void ask_bf16_speed(void)
+{
+  int64_t native;
+#if defined(__x86_64__)
+  enum { AMX_BITS = dnnl_cpu_isa_avx512_core_amx & ~dnnl_cpu_isa_avx512_core_bf16 };
+  __builtin_cpu_init();
+  bf16_is_fast = has_bf16 && (__builtin_cpu_is("amd") || (dnnl_get_effective_cpu_isa() & AMX_BITS) == AMX_BITS);
+#else
+  bf16_is_fast = has_bf16;
+#endif
+  if (capl_assumed(CAPL_ASSUME_BF16, &native)) bf16_is_fast = native != 0;
 }
 
 capl_status dn_open(const char *isa)
@@ -564,6 +579,7 @@ capl_status dn_open(const char *isa)
   DNNL_TRY(dnnl_engine_create(&engine, dnnl_cpu, 0));
   DNNL_TRY(dnnl_stream_create(&stream, engine, dnnl_stream_default_flags));
   ask_bf16();
+  ask_bf16_speed();
   return CAPL_OK;
 }
 
@@ -582,11 +598,5 @@ bool dn_has_bf16(void)
 
 bool dn_bf16_is_fast(void)
 {
-#if defined(__x86_64__)
-  enum { AMX_BITS = dnnl_cpu_isa_avx512_core_amx & ~dnnl_cpu_isa_avx512_core_bf16 };
-  __builtin_cpu_init();
-  return has_bf16 && (__builtin_cpu_is("amd") || (dnnl_get_effective_cpu_isa() & AMX_BITS) == AMX_BITS);
-#else
-  return has_bf16;
-#endif
+  return bf16_is_fast;
 }

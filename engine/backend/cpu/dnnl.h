@@ -76,7 +76,7 @@ capl_status dn_open(const char *isa);
 const char *dn_version(void);
 bool dn_has_bf16(void);
 /* Whether this processor multiplies bf16 faster than f32: AMD, and Intel with AMX. Intel's AVX-512
-** alone does not (measured on a Xeon model 207: 90 GF/s per core in bf16, 160 in f32). */
+** alone does not (measured on a Xeon model 207: 90 GF/s per core in bf16, 160 in f32). CAPL_ASSUME may say otherwise. */
 bool dn_bf16_is_fast(void);
 
 /* Of all plans so far; kept: plans in memory now. */

@@ -76,7 +76,7 @@ static const struct {
   {CAPL_OP_log_sigmoid, "(A > 0.0f ? 0.0f : A) - log1pf(expf(-fabsf(A)))"},
   {CAPL_OP_log_sigmoid_grad, "B * rtc_sigmoid(-A)"},
   {CAPL_OP_clamp, "rtc_between(A, M, N)"},
-  {CAPL_OP_clamp_grad, "A >= M && A <= N ? B : 0.0f"},
+  {CAPL_OP_clamp_grad, "A > M && A < N ? B : 0.0f"},
 };
 #define X(name, tensors, numbers) +1
 _Static_assert(sizeof expressions / sizeof *expressions == POINTWISE_MAP(X), "each op of a program has its expression");

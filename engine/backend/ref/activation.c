@@ -94,7 +94,7 @@ static double log_sigmoid_of(double x, double p, double q)
 
 static double log_sigmoid_slope(double x, double p, double q) { (void)p, (void)q; return sigmoid(-x); }
 static double clamp_of(double x, double lo, double hi) { return between(x, lo, hi); }
-static double clamp_slope(double x, double lo, double hi) { return x >= lo && x <= hi; }
+static double clamp_slope(double x, double lo, double hi) { return x > lo && x < hi; }
 
 /* 1 - y first, which is exact where y is near 1: y - y * y is not in 16 bits. */
 static double sigmoid_slope(double y, double p, double q) { (void)p, (void)q; return y * (1 - y); }

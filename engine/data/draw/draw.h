@@ -109,7 +109,7 @@ extern const draw_kernels draw_kernels_portable;
 extern const draw_kernels draw_kernels_avx2;
 extern const draw_kernels draw_kernels_avx512; /* with VBMI */
 
-/* Those to use here (base/isa.h). EVALUE, EUNSUPPORTED for a bad CAPL_ISA. */
+/* Those to use here (base/isa.h). EVALUE, EUNSUPPORTED for a bad CAPL_ASSUME. */
 capl_status draw_kernels_choose(const draw_kernels **kernels);
 
 #endif

@@ -11,8 +11,7 @@
 
 #include "base/thread.h"
 #include "data/source.h"
-
-enum { THREADS_MAX = 256 };
+#include "capl/data.h"
 
 typedef struct {
   capl_source *source;
@@ -66,7 +65,7 @@ static void *draw_some(void *argument)
 /* Threads that cannot be started are missed by nobody: the calling thread draws too. */
 static void run(job *j, int threads)
 {
-  pthread_t thread[THREADS_MAX];
+  pthread_t thread[CAPL_WORKERS_MAX];
   int started = 0;
   while (started < threads - 1 && capl_thread_start(&thread[started], "capl-draw", draw_some, j) == CAPL_OK) started++;
   draw_some(j);
@@ -82,8 +81,8 @@ capl_status scene_each_check(const capl_source *source, uint32_t n, int threads)
 {
   if (source->width == 0) return CAPL_FAIL(CAPL_EVALUE, "this source has no pictures to save");
   if (n > INT32_MAX || n > source->count) return CAPL_FAIL(CAPL_EVALUE, "cannot save %u pictures of %u", n, source->count);
-  if (threads >= 0 && threads <= THREADS_MAX) return CAPL_OK;
-  return CAPL_FAIL(CAPL_EVALUE, "threads is %d; it must be 0..%d", threads, THREADS_MAX);
+  if (threads >= 0 && threads <= CAPL_WORKERS_MAX) return CAPL_OK;
+  return CAPL_FAIL(CAPL_EVALUE, "threads is %d; it must be 0..%d", threads, CAPL_WORKERS_MAX);
 }
 
 capl_status scene_each(capl_source *source, uint32_t n, int threads, scene_use *use, void *context)

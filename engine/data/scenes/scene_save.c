@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/places.h"
 #include "base/text.h"
 #include "data/scenes/scene_each.h"
 #include "data/source.h"
@@ -72,7 +73,8 @@ static capl_status write_file(const job *j, const char *path, float *const room[
 {
   char temporary[4200];
   snprintf(temporary, sizeof temporary, "%s.tmp%d", path, (int)getpid());
-  FILE *f = fopen(temporary, "we");
+  int fd = capl_file_anew(temporary);
+  FILE *f = fd < 0 ? NULL : fdopen(fd, "w");
   if (!f) return CAPL_FAIL(CAPL_EIO, "%s: cannot be written: %s", path, capl_errno_text(errno));
   capl_status status = write_lines(j, f, room);
   bool failed = ferror(f);

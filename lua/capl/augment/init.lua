@@ -31,4 +31,4 @@ augment.presets = presets.names
 --- augment.mixed(loss, batch) -> the loss of a batch whose samples may be mixed: mix * loss(target) + (1 - mix) * loss(target2).
 augment.mixed = presets.mixed
 
-return augment
+return require("missing").watch("augment", augment)

@@ -88,7 +88,7 @@ end
 -- in   loss: a function of a target that gives one loss per sample, (N) or (N,…); batch: of a loader whose augmentation mixes,
 --      or of any other, which has target alone
 -- paper H. Zhang and others: mixup, 2018; S. Yun and others: CutMix, 2019
--- eg   augment.mixed(function(target) return nn.functional.cross_entropy(logits, target, {reduction = "none"}) end, batch)
+-- eg   augment.mixed(function(target) return nn.cross_entropy(logits, target, {reduction = "none"}) end, batch)
 function presets.mixed(loss, batch)
   if not core.is_callable(loss) then check.fail("augment.mixed", "loss is a " .. core.typename(loss) .. ", not a function of a target") end
   local own = loss(batch.target)

@@ -85,6 +85,14 @@ local function beginning(schedule, i, since)
   return text
 end
 
+--- Whether an engine's stage_at changes images; difficulty is of a generator, which draws other ones.
+function show.augments(values)
+  for name in pairs(flatten(values)) do
+    if not name:match("^difficulty") then return true end
+  end
+  return false
+end
+
 --- What an engine's stage_at says, on one line.
 function show.values(values)
   local text = changes(flatten(values), {})
@@ -142,6 +150,9 @@ end
 -- ---- picture ----
 
 local POINTS = 240
+local DETAILED = 5 -- panels of one range each; where more change, they are shown together
+local COLOURS = 7 -- of the lines of a panel
+local NAMES = 80 -- characters of a legend
 
 -- Steps that the picture shows: to where the last stage that begins by itself has come in, and a quarter more.
 local function extent(schedule, box)
@@ -196,7 +207,7 @@ local function differ(a, b)
 end
 
 -- Panels of what changes at all: the lower and the upper end of each range, and its probability.
-local function panels(all, x)
+local function detailed(all, x)
   local out = {}
   for _, knob in ipairs(knobs()) do
     local lo, hi, p = values_of(all, knob, 1), values_of(all, knob, 2), values_of(all, knob, 3)
@@ -207,6 +218,60 @@ local function panels(all, x)
     if varies(p) then out[#out + 1] = {y_label = knob.name .. ": probability", series = {{x = x, y = p}}} end
   end
   return out
+end
+
+-- How far a range goes from where it changes nothing, as shares of the farthest; nil where that never changes.
+local function strength(all, knob)
+  local lo, hi, far, most = values_of(all, knob, 1), values_of(all, knob, 2), {}, 0
+  for k in ipairs(lo) do
+    far[k] = math.max(math.abs(lo[k] - knob.idle[1]), math.abs(hi[k] - knob.idle[2]))
+    most = math.max(most, far[k])
+  end
+  if not varies(far) then return nil end
+  for k, value in ipairs(far) do far[k] = math.floor(value / most * 1e4 + 0.5) / 1e4 end -- equal ones are one line
+  return far
+end
+
+-- Lines of shares, at most as many in a panel as there are colours.
+local function shared(label, lines)
+  local out = {}
+  for i, line in ipairs(lines) do
+    if line.more then line.name = ("%s and %d more"):format(line.name, line.more) end
+    line.more = nil
+    if i % COLOURS == 1 then out[#out + 1] = {y_label = label, percent = true, min = 0, max = 1.05, series = {}} end
+    table.insert(out[#out].series, line)
+  end
+  return out
+end
+
+-- Adds a line; of equal ones, which would hide each other, there is one with all names.
+local function add_line(lines, name, x, y)
+  for _, line in ipairs(lines) do
+    if not differ(line.y, y) then
+      local fits = not line.more and #line.name + #name < NAMES
+      if fits then line.name = line.name .. ", " .. name else line.more = (line.more or 0) + 1 end
+      return
+    end
+  end
+  lines[#lines + 1] = {name = name, x = x, y = y}
+end
+
+-- The same in few panels: all ranges as shares of their widest, all probabilities together.
+local function together(all, x)
+  local ranges, chances = {}, {}
+  for _, knob in ipairs(knobs()) do
+    local y, p = strength(all, knob), values_of(all, knob, 3)
+    if y then add_line(ranges, knob.name, x, y) end
+    if varies(p) then add_line(chances, knob.name, x, p) end
+  end
+  local out = shared("share of the widest range", ranges)
+  for _, panel in ipairs(shared("probability", chances)) do out[#out + 1] = panel end
+  return out
+end
+
+local function panels(all, x)
+  local each = detailed(all, x)
+  return #each <= DETAILED and each or together(all, x)
 end
 
 --- See augment/schedule.lua.

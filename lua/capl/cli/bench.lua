@@ -43,6 +43,7 @@ local function listen(o)
     if nth == 0 then
       seen.machine = machine.new()
       seen.machine:begin()
+      seen.counters = core.counters()
       if o.ops then core.sys.profile.start() end
     end
     if nth >= 0 then core.mark(nth) end -- in the device's own time: a GPU still works when the host goes on
@@ -60,18 +61,25 @@ local function listen(o)
   return seen
 end
 
+-- Threads that make the training batches.
+local function workers()
+  for _, entry in ipairs(run.loaders) do
+    if entry.role == "train" then return entry.loader.workers end
+  end
+end
+
 local function figures(o, seen, path)
   local step = bench_stats.median(seen.times)
   local per_step = seen.images / #seen.times
   local counters = core.counters()
-  local workers = run.setting("workers")
+  local function each_step(name) return (counters[name] - seen.counters[name]) / #seen.times end
   return {
     recipe = path, version = core.version(), device = (core.device()), images_per_s = per_step / step, step_ms = 1000 * step,
     images_per_s_mean = seen.images / seen.seconds, peak_bytes = seen.hardware.tensor_bytes,
     peak_rss_bytes = seen.hardware.rss, hardware = seen.hardware,
-    precision = run.setting("precision") or "fp32", batch = per_step, threads = core.sys.threads(),
-    workers = workers, steps = #seen.times, fixed = o.fixed, products = run.step_products,
-    fused_ops = counters.fused_ops, ref_fallbacks = counters.ref_fallbacks,
+    precision = run.precision() or products.lowest(run.step_products), batch = per_step, threads = core.sys.threads(),
+    workers = workers(), steps = #seen.times, fixed = o.fixed, products = run.step_products,
+    fused_ops = each_step("fused_ops"), ref_fallbacks = each_step("ref_fallbacks"),
   }
 end
 
@@ -89,7 +97,7 @@ local function print_figures(f)
     f.recipe, f.images_per_s, f.step_ms, f.steps, f.images_per_s_mean))
   core.sys.out(("  batch %d, precision %s, threads %d, data %s; peak %.0f MB of tensors, %.0f MB of process\n"):format(
     f.batch, f.precision, f.threads, f.fixed and "fixed" or "loaded", f.peak_bytes / 1e6, f.peak_rss_bytes / 1e6))
-  core.sys.out(("  a step: %s; fused ops %d, ref fallbacks %d\n"):format(
+  core.sys.out(("  a step: %s; fused ops %g, ref fallbacks %g\n"):format(
     products.text(f.products) or "no products", f.fused_ops, f.ref_fallbacks))
   core.sys.out("  " .. hardware_text(f.hardware) .. "\n")
 end
@@ -121,12 +129,13 @@ local function main(job)
   local f = figures(o, seen, job.recipe)
   if o.ops then
     f.ops, f.rates = bench_ops.rows(seen.rows, #seen.times, f.precision)
+    f.by_op = bench_ops.by_op(f.ops)
     f.floor_sum_ms = 0 -- not floor_ms: each row has one of its own
     for _, row in ipairs(f.ops) do f.floor_sum_ms = f.floor_sum_ms + row.floor_ms end
   end
   if o.json then core.sys.out(json.encode(f, true) .. "\n") return end
   print_figures(f)
-  if o.ops then core.sys.out(bench_ops.table(f.ops, f.step_ms)) end
+  if o.ops then core.sys.out(bench_ops.table(f.ops, f.step_ms) .. "\n" .. bench_ops.table_by_op(f.by_op, f.step_ms)) end
 end
 
 -- The options of `capl bench`, or of `capl bench dist`.

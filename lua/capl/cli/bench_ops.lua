@@ -79,6 +79,30 @@ function bench_ops.rows(rows, steps, precision)
   return out, {gb_per_s = rates.bytes / 1e9, gflop_per_s = 2 * rates.macs / 1e9}
 end
 
+--- The sum of each operation over all layers, slowest first: {op, calls, ms, mb, floor_ms}.
+function bench_ops.by_op(rows)
+  local out, of = {}, {}
+  for _, r in ipairs(rows) do
+    if not of[r.op] then
+      of[r.op] = {op = r.op, calls = 0, ms = 0, mb = 0, floor_ms = 0}
+      out[#out + 1] = of[r.op]
+    end
+    for _, key in ipairs{"calls", "ms", "mb", "floor_ms"} do of[r.op][key] = of[r.op][key] + r[key] end
+  end
+  table.sort(out, function(a, b) return a.ms ~= b.ms and a.ms > b.ms or a.ms == b.ms and a.op < b.op end)
+  return out
+end
+
+--- The sums as text.
+function bench_ops.table_by_op(sums, step_ms)
+  local lines = {("%-24s %6s %8s %6s %8s %6s"):format("op, all layers", "calls", "ms", "share", "MB", "floor")}
+  for _, s in ipairs(sums) do
+    lines[#lines + 1] = ("%-24s %6.1f %8.3f %5.1f%% %8.2f %5.0f%%"):format(s.op, s.calls, s.ms, 100 * s.ms / step_ms, s.mb,
+      100 * s.floor_ms / s.ms)
+  end
+  return table.concat(lines, "\n") .. "\n"
+end
+
 --- The rows as text.
 function bench_ops.table(rows, step_ms)
   local lines = {("%-24s %-28s %-5s %6s %8s %6s %8s %7s %8s %6s"):format(

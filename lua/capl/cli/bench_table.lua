@@ -65,7 +65,7 @@ local function layout(columns, arms)
   local rows, wide, lines = rows_of(columns, arms), {}, {}
   for c in ipairs(columns) do
     wide[c] = 0
-    for _, row in ipairs(rows) do wide[c] = math.max(wide[c], #row[c]) end
+    for _, row in ipairs(rows) do wide[c] = math.min(99, math.max(wide[c], #row[c])) end -- what format takes
   end
   for i, row in ipairs(rows) do
     local cells = {}

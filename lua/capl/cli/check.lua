@@ -20,15 +20,23 @@ local function bytes(n)
   return i == 1 and ("%d B"):format(n) or ("%.1f %s"):format(n, units[i])
 end
 
+-- The table of the layers. What takes series may be called with something else than batch.input as it is.
+local function summary_text()
+  local summary = require "nn.summary"
+  if run.image_shape then return tostring(summary(hooks.model, run.image_shape)) end
+  local ok, table_of = pcall(summary, hooks.model, run.input_shape)
+  return ok and tostring(table_of) or "no table of layers: the model does not take batch.input as it is"
+end
+
 local function print_summary()
   local out = core.sys.out
-  if hooks.model and run.image_shape then
-    out(tostring(require("nn.summary")(hooks.model, run.image_shape)) .. "\n")
+  if hooks.model and run.input_shape then
+    out(summary_text() .. "\n")
   elseif not hooks.model then
     out("no layers to show: the recipe does not call capl.model\n")
   end
   out(("first step: peak %s of tensors%s\n"):format(bytes(core.memory("meta").peak),
-    run.image_shape and ", batch " .. run.image_shape[1] or ""))
+    run.input_shape and ", batch " .. run.input_shape[1] or ""))
 end
 
 -- One JSON object in place of the table: what a program may want to know before it runs the recipe.
@@ -41,7 +49,7 @@ local function print_json(path)
   table.sort(read)
   for i, entry in ipairs(run.loaders) do roles[i] = entry.role end
   core.sys.out(json.encode{recipe = path, roles = roles, figures = run.figures, peak_bytes = core.memory("meta").peak,
-    batch = run.image_shape and run.image_shape[1], expected = expect.said(), modules = modules, read = read,
+    batch = run.input_shape and run.input_shape[1], expected = expect.said(), modules = modules, read = read,
     data = facts.data(run.loaders),
     parameters = hooks.model and hooks.model:parameter_count()} .. "\n")
 end
@@ -66,7 +74,10 @@ local function print_plan(job, words, ranks, as_json)
   local seen = plan.look(job, ranks, words)
   if not seen then no_step(job) end
   local figures = plan.figures(seen, ranks)
-  if as_json then return core.sys.out(json.encode(plan.values(figures)) .. "\n") end
+  if as_json then
+    core.sys.mute(false)
+    return core.sys.out(json.encode(plan.values(figures)) .. "\n")
+  end
   print_summary()
   core.sys.out(plan.title(job, ranks))
   for _, line in ipairs(plan.lines(figures)) do core.sys.out(line .. "\n") end
@@ -75,12 +86,16 @@ end
 
 local function main(job)
   local words, as_json = without_json(job.args)
+  if as_json then core.sys.mute("stderr") end
   if job.ranks and job.ranks > 1 then return print_plan(job, words, job.ranks, as_json) end
   core.device("meta")
   run.on("step", function() core.sys.unwind() end)
   local ended = recipe.execute(job, {mode = "check", args = words, quiet = true})
   if ended then no_step(job) end
-  if as_json then return print_json(job.recipe) end
+  if as_json then
+    core.sys.mute(false)
+    return print_json(job.recipe)
+  end
   print_summary()
   for _, line in ipairs(check_files(run.loaders)) do core.sys.out(line .. "\n") end
   for _, line in ipairs(expect.lines()) do core.sys.out(line .. "\n") end

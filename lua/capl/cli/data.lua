@@ -15,9 +15,9 @@ local spec = {
   {name = "charset", type = "text", value = "CHARS", doc = "check: characters that labels may have, ranges allowed"},
   {name = "length", type = "number", from = 1, to = 32, doc = "check: characters that labels have at most (32)"},
   {name = "label", type = "text", value = "RULE",
-    doc = "folders: Lua pattern whose capture in a file's name is its text, folder, auto or none (^(.-)_)"},
+    doc = "folders: Lua pattern whose capture in a file's name is its text, folder, none or auto: found (auto)"},
   {name = "show", type = "number", from = 0, default = 5, doc = "check: examples of each kind that are shown"},
-  {name = "threads", type = "number", from = 1, to = 256, default = core.sys.cpus(), default_doc = "one per processor",
+  {name = "threads", type = "number", from = 1, to = 256, default = core.sys.workers_most(), default_doc = "one per processor",
     doc = "that read files"},
 }
 
@@ -32,12 +32,12 @@ local function open(path, o)
   local size = {width = 1, height = 1} -- files may have any size here; nothing is read as a sample
   if o.charset then
     size.charset, size.length, size.variable = o.charset, o.length or 32, true
-    size.label = o.label
+    size.label = is_folder(path) and (o.label or "auto") or nil
     return data.open(path, size)
   end
   local source = data.open(path, size)
   source.rule = o.label ~= "none" and o.label or nil
-  source.unlabelled = source.by_name and o.label ~= "none" and files.read_texts(source, o.label) < source:count()
+  source.unlabelled = source.by_name and o.label ~= "none" and files.read_texts(source, o.label or "any") < source:count()
   return source
 end
 
@@ -65,7 +65,7 @@ local function check_texts(source, o)
   if not source.unlabelled then return end
   local example
   for i = 0, source:count() - 1 do example = example or not source:text(i) and source:name(i) end
-  fail(("the label rule %s does not fit %s"):format(o.label or "^(.-)_", example),
+  fail(("the label rule %s does not fit %s"):format(o.label or "auto", example),
     "--label=PATTERN is another rule, --label=folder the name of the folder, --label=none packs images alone")
 end
 

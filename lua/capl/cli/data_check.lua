@@ -67,6 +67,59 @@ local function labels(r, source)
   if source.rule or #without < source:count() then r:add("no label", #without, function(i) return without[i] end) end
 end
 
+-- Characters of a text, of more than one byte too.
+local function characters(text) return text:gmatch("[%z\1-\127\192-\255][\128-\191]*") end
+
+local function length_of(text) return select(2, text:gsub("[^\128-\191]", "")) end
+
+local function is_odd(text) return text:find("[^!-~]") ~= nil end
+
+--- Texts that no charset can hold.
+local function odd_texts(r, source)
+  local blanks, beyond = {}, {}
+  for i = 0, source:count() - 1 do
+    local text = source:text(i)
+    local list = text and is_odd(text) and (text:find("[%s%c]") and blanks or beyond)
+    if list then list[#list + 1] = ("%s (%s)"):format(source:name(i), text) end
+  end
+  r:add("labels with a blank or a control character", #blanks, function(i) return blanks[i] end)
+  r:add("labels with characters that are not ASCII, which no charset holds", #beyond, function(i) return beyond[i] end)
+end
+
+local RARE = 5 -- times that the characters occur on average, from which on one that occurs once is worth a look
+local USUAL = 0.9 -- share of the labels that have one length, from which on another length is
+
+--- What is no fault, but may be one: characters that occur once, lengths that few labels have. One line each.
+local function rare_texts(r, source)
+  local times_of, where, lengths, n, total, different = {}, {}, {}, 0, 0, 0
+  for i = 0, source:count() - 1 do
+    local text = source:text(i)
+    for c in characters(text and not is_odd(text) and text or "") do
+      different, total = different + (times_of[c] and 0 or 1), total + 1
+      times_of[c], where[c] = (times_of[c] or 0) + 1, where[c] or i
+    end
+    local length = text and length_of(text)
+    if length then n, lengths[length] = n + 1, (lengths[length] or 0) + 1 end
+  end
+  local once, usual = {}, nil
+  for c, times in pairs(times_of) do
+    if times == 1 and total / different >= RARE then once[#once + 1] = ("%s in %s"):format(c, source:name(where[c])) end
+  end
+  for length, times in pairs(lengths) do usual = times >= USUAL * n and length or usual end
+  table.sort(once)
+  local shown = table.concat(once, ", ", 1, math.min(5, #once))
+  if #once > 0 then r.lines[#r.lines + 1] = "  note: characters that occur once: " .. shown end
+  if not usual or lengths[usual] == n then return end
+  for i = 0, source:count() - 1 do
+    local text = source:text(i)
+    if text and length_of(text) ~= usual then
+      r.lines[#r.lines + 1] = ("  note: %d of %d labels have another length than most, which is %d, such as %s (%s)"):format(
+        n - lengths[usual], n, usual, source:name(i), text)
+      return
+    end
+  end
+end
+
 local function labelled(source, id, other)
   local text = source:text(id)
   if not text or text == other then return source:name(id) end
@@ -89,9 +142,12 @@ end
 
 local function check_one(source, scan, shown)
   local r = report(shown)
+  if source.names then r.lines[1] = "  names are " .. source.names end
   local bad = unreadable(r, source, scan)
   left_out(r, source)
   labels(r, source)
+  odd_texts(r, source)
+  rare_texts(r, source)
   copies(r, source, scan)
   sizes(r, source, scan)
   local head = ("%s: %s, %s"):format(source.dir, count.of(source:count(), "image"),

@@ -165,6 +165,7 @@ function stat.lines(source, scan)
   if left_out > 0 then
     lines[#lines + 1] = line("not read", ("%d of other kinds, such as %s/%s; convert them to PNG"):format(left_out, source.dir, example))
   end
+  if source.names then lines[#lines + 1] = line("names", source.names) end
   label_lines(lines, count_labels(source), source:count())
   return lines
 end

@@ -15,7 +15,7 @@ local spec = decoding.add_to {
   {name = "data", type = "text", value = "SOURCE", required = true,
     doc = "folder of PNG and JPEG files, searched below too; a list or an LMDB database"},
   {name = "label", type = "text", value = "PATTERN",
-    doc = "of folders: Lua pattern whose capture in a file name is the text, or auto (^(.-)_; CTC: auto)"},
+    doc = "of folders: Lua pattern whose capture in a file name is the text, folder or auto: found (auto)"},
   {name = "errors", type = "text", value = "FILE", doc = "file for a list of the wrong ones: path, truth, text, confidence"},
   {name = "out", type = "text", value = "DIR", doc = "folder for evaluation.json, samples.png and confusion.png"},
   {name = "device", type = "text", value = "DEVICE", open = true, choices = {"cpu", "cuda", "auto"}, default = "cpu",
@@ -57,7 +57,7 @@ end
 --- The labelled images. errs value: files without a usable label, the first ones named
 local function labelled(o, info)
   local any = info.decoding == "ctc" and {1, CTC_MOST} or info.length -- a text of another length is a wrong one, no bad label
-  local label = o.label or info.decoding == "ctc" and "auto" or nil -- as their recipe reads names
+  local label = o.label or "auto" -- as recipes read names
   local source = data.open(o.data, {label = label, charset = without_ranges(info.charset), length = any, widths = info.widths,
     width = not info.widths and info.width or nil, height = info.height, channels = info.channels})
   if o.label and not source.by_name then
@@ -96,8 +96,9 @@ end
 
 -- ---- telling ----
 
-local function print_lines(path, o, meter, r)
+local function print_lines(path, o, meter, r, source)
   local out = core.sys.out
+  if source.names then out(("%s: names are %s\n"):format(o.data, source.names)) end
   out(("%s on %s: %s\n"):format(path, o.data, meter:line()))
   for i, line in ipairs(meter:lines()) do
     if i > 1 then out(line[1] .. ": " .. line[2] .. "\n") end
@@ -136,7 +137,7 @@ local function main(job)
   if o.out then evaluation.write(meter, o.out, path, r) end
   if o.errors then write_errors(o.errors, wrong) end
   files.tell_sizes(sizes)
-  if o.json then core.sys.out(json.encode(r, true) .. "\n") else print_lines(path, o, meter, r) end
+  if o.json then core.sys.out(json.encode(r, true) .. "\n") else print_lines(path, o, meter, r, source) end
 end
 
 return {main = main, options = spec, examples = {

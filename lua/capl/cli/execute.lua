@@ -35,6 +35,23 @@ local function open_driver(words)
   pcall(function() if (core.device()) ~= "meta" and name and name ~= "auto" then core.device(name) end end)
 end
 
+-- What --resume says; resume=false says nothing.
+local function resume_word(words)
+  for _, word in ipairs(words or {}) do
+    local key, value = options.split(word)
+    if key == "resume" and value ~= "false" then return value == "true" or value end
+  end
+end
+
+-- Only its own run's folder is the recipe's to write to: it has to be there before the sandbox closes.
+local function settle_folder(opts)
+  if opts.mode ~= "run" or opts.help then return end
+  local word = resume_word(opts.args)
+  if not word then return run.settle_folder() end
+  local resumed = require("run.resume").find(word)
+  if resumed then run.settle_folder(resumed) end
+end
+
 --- Runs the job's recipe. opts: what run.start takes besides path and text.
 -- out  true when it ran to its end, false when sys.unwind ended it
 -- errs any error of the recipe
@@ -45,6 +62,7 @@ function recipe.execute(job, opts)
   run.start(opts)
   join_ranks(opts.args)
   open_driver(opts.args)
+  settle_folder(opts)
   core.sys.confine()
   local chunk = core.sys.load(text, "@" .. job.recipe)
   if job.interactive then core.sys.frames_keep(chunk) end

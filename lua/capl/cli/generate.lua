@@ -21,7 +21,8 @@ local spec = {
   {name = "height", type = "number", doc = "px; else the preset's"},
   {name = "font", type = "text", value = "FILE", doc = "TrueType file, or several with commas between; else the preset's"},
   {name = "days", type = "number", doc = "of the preset pm25, a table of days (3653)"},
-  {name = "workers", type = "number", from = 0, to = 1024, default = core.sys.cpus(), default_doc = "one per processor", doc = "threads"},
+  {name = "workers", type = "number", from = 0, to = 256, default = core.sys.workers_most(), default_doc = "one per processor",
+    doc = "threads"},
 }
 
 -- What only some presets have.

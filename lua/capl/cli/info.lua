@@ -14,7 +14,7 @@ local devices = {"cpu", "ref", "meta"}
 -- Variables that change what the program does, and what holds without them.
 local variables = {
   {"CAPL_DEVICE", "a GPU where there is one that works, else cpu; what device = \"auto\" means"},
-  {"CAPL_ISA", "the best instruction set here; avx512, avx2 and portable force one"},
+  {"CAPL_ASSUME", "the facts of this machine decide what is chosen; else those named here, for tests of capl: isa=avx2,cores=1"},
   {"CAPL_THREADS", "as many compute threads as OMP_NUM_THREADS says"},
   {"OMP_NUM_THREADS", "one per processor that this process may use"},
   {"CAPL_MEMORY_LIMIT", "tensors may take all memory; else a number of bytes"},
@@ -24,7 +24,6 @@ local variables = {
   {"CAPL_TEST", "claims about images that the user names are not judged; else they are: what capl test sets for its runs"},
   {"CAPL_SWEEP", "train.fit reads its test images; else it leaves them alone: what capl sweep sets for its trials"},
   {"CAPL_SANDBOX", "recipes run in the sandbox; allow and trust do what --allow and --trust do, for what a script starts"},
-  {"CAPL_SANDBOX_WALL", "both walls of the system are raised; 0, files or calls leave some out, for tests of capl"},
   {"CAPL_RECIPES", "the recipes beside the program may be named without a folder; else those of this folder"},
   {"CAPL_LUA_PATH", "the Lua library inside the program; else the folder of another, for work on capl"},
 }
@@ -67,8 +66,8 @@ end
 
 local function json_text()
   local w = core.sys.walls()
-  local out = {version = core.version(), processors = core.sys.cpus(), sandbox = {landlock = w.files, seccomp = w.calls, jit = w.jit,
-    why = w.why ~= "" and w.why or nil}}
+  local out = {version = core.version(), processors = core.sys.cpus(), assume = core.assume(),
+    sandbox = {landlock = w.files, seccomp = w.calls, jit = w.jit, why = w.why ~= "" and w.why or nil}}
   return require("run.json").encode(out, true) .. "\n"
 end
 

@@ -13,7 +13,7 @@ end
 
 local function parameters(path)
   local count = 0
-  for _, tensor in pairs(core.safetensors_load(path .. "/weights.safetensors")) do count = count + tensor:numel() end
+  for _, tensor in pairs(core.model_weights(path)) do count = count + tensor:numel() end
   return count
 end
 
@@ -57,6 +57,7 @@ local function lines_of(d)
     {"images", ("%s x %s px, %s"):format(widths, tostring(m.height), m.channels == 1 and "gray" or "colours")},
     {"normalize", normalize},
     {"numbers", ("%d in its weights, running statistics included"):format(d.numbers)},
+    {"sha256", m.weights_sha256 or "none: an older capl saved it, so a change in its weights is seen by capl verify alone"},
     {"ops", list_of(d.ops)},
     {"figures", figures(value.table(m, "metrics"))},
     {"golden", ("%d images with what it said of them; capl verify replays them"):format(d.golden)},

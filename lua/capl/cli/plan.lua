@@ -89,7 +89,7 @@ function plan.figures(seen, ranks)
   local accumulate = seen.fit and seen.fit.accumulate or 1
   local steps, per_epoch = steps_of(seen, train, accumulate)
   local f = {ranks = ranks, batch = train and train.batch, accumulate = accumulate, steps = steps, steps_per_epoch = per_epoch,
-    max_time = seen.fit and seen.fit.max_time, precision = run.setting("precision") or "fp32", peak_bytes = seen.peak,
+    max_time = seen.fit and seen.fit.max_time, precision = run.precision() or "fp32", peak_bytes = seen.peak,
     gpu = GPU.name}
   f.images_per_step = f.batch and f.batch * ranks * accumulate
   if train then f.images, f.data_bytes = train.source:count(), data_bytes(train.source) end

@@ -17,9 +17,16 @@ local spec = decoding.add_to {
   {name = "workers", type = "number", default = -1, doc = "threads that decode files; -1 = one per processor"},
 }
 
+local escapes = {["\\"] = "\\\\", ["\t"] = "\\t", ["\n"] = "\\n", ["\r"] = "\\r"}
+
+--- A field of a line: a file's name may hold what ends fields and lines, or what a terminal obeys.
+local function field(text)
+  return (text:gsub("[%c\\]", function(c) return escapes[c] or ("\\x%02x"):format(c:byte()) end))
+end
+
 local function as_text(path, reading)
   if reading.error then return "" end
-  return ("%s\t%s\t%.4f\n"):format(path, reading.text, reading.confidence)
+  return ("%s\t%s\t%.4f\n"):format(field(path), field(reading.text), reading.confidence)
 end
 
 -- Four places, as the lines of text have.
@@ -70,6 +77,6 @@ local function main(job)
 end
 
 return {main = main, options = spec, examples = {
-  {"capl predict runs/mine/best.capl images/*.png", "a line for each image: path, text, confidence"},
+  {"capl predict runs/mine/best.capl images/*.png", "a line for each image: path, text, confidence, with tabs between"},
   {"find . -name '*.png' | capl predict runs/mine/best.capl - --json", "a list on standard input, an object for each image"},
 }}

@@ -16,7 +16,8 @@ local spec = {
   {name = "out", type = "text", value = "FILE", default = "preview.png", doc = "PNG file that is written"},
   {name = "epoch", type = "number", doc = "what this epoch begins with, in place of all stages"},
   {name = "samples", type = "number", default = 4, doc = "samples, a row for each"},
-  {name = "columns", type = "number", default = 6, doc = "pictures of a sample; the first one is without augmentation"},
+  {name = "columns", type = "number", default = 6,
+    doc = "pictures in a row: a sample without augmentation, then augmented; where nothing is augmented, other samples"},
 }
 
 local ENDLESS = 2 ^ 32 - 1
@@ -106,8 +107,17 @@ local function view(loader, fields, row, plain)
   return out
 end
 
+-- Where nothing is augmented, all columns of a sample would be the same: other samples stand there.
+local function plain_views(loader, like, o)
+  local source, n = chosen(loader, o.samples * o.columns)
+  local out, fields = {}, source:fields()
+  for i, row in ipairs(rows_of(source, n, like, 0, o.epoch or 1)) do out[i] = view(loader, fields, row, row) end
+  return out
+end
+
 -- A row for each sample: without augmentation, then with one draw after the other.
-local function views(loader, like, o)
+local function views(loader, like, o, values)
+  if not show.augments(values) then return plain_views(loader, like, o) end
   local source, n = chosen(loader, o.samples)
   local epoch = o.epoch or 1
   local columns = {rows_of(source, n, with_plain(like), 0, epoch)}
@@ -123,18 +133,24 @@ end
 
 -- ---- sections ----
 
+local function note_of(values)
+  return show.values(values) .. (show.augments(values) and "" or "; every picture is another sample")
+end
+
 local function section_of_stage(loader, stage, o)
   local values = loader.box:stage_values(stage.number)
   local ramp = stage.ramp > 0 and ", over " .. show.ramp(stage) or ""
-  return {title = ("%s, from %s%s"):format(show.title(stage), show.from(stage), ramp), note = show.values(values),
-    views = views(loader, {loader = loader.box, stage = stage.number}, o)}
+  return {title = ("%s, from %s%s"):format(show.title(stage), show.from(stage), ramp), note = note_of(values),
+    views = views(loader, {loader = loader.box, stage = stage.number}, o, values),
+    plain = not show.augments(values)}
 end
 
 local function section_of_step(loader, step, title, o)
   local values = loader.box:stage_at(step)
   local share = values.share < 1 and (", %.0f %% of its ramp"):format(100 * values.share) or ""
   if loader.schedule then title = title .. ": " .. show.title(loader.schedule.stages[values.stage]) .. share end
-  return {title = title, note = show.values(values), views = views(loader, {loader = loader.box, step = step}, o)}
+  return {title = title, note = note_of(values), views = views(loader, {loader = loader.box, step = step}, o, values),
+    plain = not show.augments(values)}
 end
 
 local function sections(loader, o)
@@ -155,8 +171,13 @@ local function main(job)
   check_whole(o, "columns", 2, 16)
   local loader = recipe.train_loader(job, {mode = "preview", args = rest, quiet = true})
   core.device("cpu")
-  local list = sections(loader, o)
-  plot.gallery{path = o.out, title = run.name(), columns = o.columns, sections = list, first = "as it is", rest = "augmented"}
+  local list, any = sections(loader, o), false
+  for _, section in ipairs(list) do
+    any = any or not section.plain
+    section.plain = nil
+  end
+  plot.gallery{path = o.out, title = run.name(), columns = o.columns, sections = list,
+    first = any and "as it is" or nil, rest = any and "augmented" or nil}
   core.sys.out(("%s: %d stage%s of %s\n"):format(o.out, #list, #list == 1 and "" or "s", job.recipe))
 end
 

@@ -160,12 +160,12 @@ end
 
 local function make_plan(job, o, args, axes)
   local known = recipe.check(job, args, axes, spec)
-  local trials, keys = draw(o, axes), {}
-  for i, axis in ipairs(axes) do keys[i] = axis.key end
+  local trials, keys, logs = draw(o, axes), {}, {}
+  for i, axis in ipairs(axes) do keys[i], logs[axis.key] = axis.key, axis.log end
   local jobs, threads = share_out(o, #trials)
   local plan = {
     recipe = job.recipe, word = job.word,
-    program = job.program, version = core.version(), started = core.sys.date(), args = args, keys = keys,
+    program = job.program, version = core.version(), started = core.sys.date(), args = args, keys = keys, log = logs,
     kind = o.halving and "halving" or o.random and "random" or "grid", trials = trials, sweep_seed = o.sweep_seed,
     metric = o.metric, goal = metric.goal(o.metric), at = o.at, jobs = jobs, threads = threads, processors = core.sys.cpus(),
     asked = o.halving or o.random, memory = bytes_of(o.memory), device = device_of(args), carry = o.carry or nil,

@@ -3,6 +3,7 @@
 local core = ...
 
 local check = require "data.check"
+local one_of = require("check").one_of
 local ranges = require "data.ranges"
 local run = require "run"
 local warnings = require "data.warnings"
@@ -79,7 +80,7 @@ local function look_at_pixels(found, source)
   local count, ids = source:count(), {}
   local n = math.min(count, DECODED)
   for i = 1, n do ids[i] = math.floor((i - 1) * count / n) end
-  local scan = source.box:subset(ids):scan{pixels = true, threads = core.sys.cpus()}
+  local scan = source.box:subset(ids):scan{pixels = true, threads = core.sys.workers_most()}
   local dark, light, kept, differ = 0, 0, 0, 0
   for i = 0, n - 1 do
     local darker, lighter, any = scan:seen(i)
@@ -148,6 +149,7 @@ return function(open)
   return function(path, opts)
     local o = check.options("data.explore", opts, known)
     check.kind("data.explore", "path", path, "string")
+    if o.case ~= nil then one_of("data.explore", "case", o.case, {"keep", "upper", "lower"}) end
     for _, name in ipairs{"height", "step", "steps", "least"} do
       local value = o[name]
       if value ~= nil and not (type(value) == "number" and value >= 1 and value % 1 == 0) then
@@ -161,7 +163,7 @@ return function(open)
     found.charset_short = short_charset(source.charset)
     look_at_labels(found, source)
     warnings.refuse_few(found, o.least or 10)
-    local scan = source.box:scan{threads = core.sys.cpus()}
+    local scan = source.box:scan{threads = core.sys.workers_most()}
     look_at_sizes(found, source, scan)
     suggest_sizes(found, o.height, o.step or 8)
     look_at_pixels(found, source)

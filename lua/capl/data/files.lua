@@ -201,25 +201,61 @@ end
 
 -- ---- labels by a rule that is found ----
 
-local function refuse_guess(dir, box)
-  local examples = {}
-  for i = 1, math.min(3, box:count()) do examples[i] = box:name(i - 1) end
-  check.fail(('data.folder: label = "auto" finds no text in the names of %s, such as %s'):format(dir, table.concat(examples, ", ")),
-    "label is a Lua pattern whose capture in the file's name is the text; data.list reads texts from a list beside the images")
+local function three_names(box)
+  local names, count = {}, box:count()
+  local shown = math.min(3, count)
+  for i = 1, shown do names[i] = box:name(math.floor((i - 1) * count / shown)) end
+  return names
 end
 
---- The rule for the names below a folder, told with examples. box: names are enough
-function files.guess_rule(dir, box)
-  local rule = guess.rule(box) or refuse_guess(dir, box)
-  if run.mode == "run" then
-    local examples, count = {}, box:count()
-    for i = 1, math.min(3, count) do
-      local name = box:name(math.floor((i - 1) * count / 3))
-      examples[i] = ("%s is %s"):format(name, guess.text(rule, name) or "nothing")
-    end
-    run.print(("%s: names are %s: %s"):format(dir, guess.name(rule), table.concat(examples, ", ")))
+--- "a_1.png is a, b_2.png is b"; form = "of": "a of a_1.png, b of b_2.png"
+local function read_by(rule, names, form)
+  local parts = {}
+  for i, name in ipairs(names) do
+    parts[i] = form == "of" and ("%s of %s"):format(guess.text(rule, name) or "nothing", name)
+      or ("%s is %s"):format(name, guess.text(rule, name) or "nothing")
   end
-  return rule
+  return table.concat(parts, ", ")
+end
+
+-- What none of the rules reads, or what two read differently.
+local function refuse_guess(dir, box, rules)
+  local names = three_names(box)
+  if #rules == 2 then
+    local lines = {}
+    for i, rule in ipairs(rules) do lines[i] = ("  --label='%s' reads %s"):format(rule, read_by(rule, names, "of")) end
+    core.error{code = "value",
+      message = ('data.folder: label = "auto" cannot tell which part of the names in %s is the text'):format(dir),
+      context = table.concat(lines, "\n"), hint = "choose one of them; in a recipe it is label = of data.folder, data.open or data.explore"}
+  end
+  check.fail(('data.folder: label = "auto" finds no text in the names of %s, such as %s'):format(dir, table.concat(names, ", ")),
+    (rules[1] and ("they look like numbers or checksums: --label='%s' would read %s"):format(rules[1], read_by(rules[1], {names[1]}, "of"))
+    or "label is a Lua pattern whose capture in the file's name is the text") .. "; data.list reads texts from a list beside the images")
+end
+
+-- Whether a text is of a source's charset and length, as far as they are given; nil where they are to be found.
+local function wanted_by(o)
+  if type(o.charset) ~= "string" or o.charset == "auto" then return nil end
+  local class = "^[" .. o.charset:gsub("[%^%%%[%]]", "%%%0") .. "]+$" -- ranges are written as in a charset
+  local lo, hi = read_length("data.folder", o.length)
+  hi = hi or 4
+  lo = lo or (o.variable and 1 or hi)
+  return function(text)
+    if o.case == "upper" or o.case == "lower" then text = text[o.case](text) end
+    return #text >= lo and #text <= hi and text:find(class) ~= nil
+  end
+end
+
+--- The rule for the names below a folder; in a run it is printed, with examples. box: names are enough; or_none = true: no
+--- rule where no part of the names looks like a text; wanted: as of guess.rule
+-- out  rule; "TEXT_….png: a_1.png is a, …"
+function files.guess_rule(dir, box, or_none, wanted)
+  local rule, doubts = guess.rule(box, wanted)
+  if not rule and or_none and #doubts < 2 then return nil end
+  if not rule then refuse_guess(dir, box, doubts) end
+  local text = ("%s: %s"):format(guess.name(rule), read_by(rule, three_names(box)))
+  if run.mode == "run" then run.print(("%s: names are %s"):format(dir, text)) end
+  return rule, text
 end
 
 --- A list of texts that lies among the images, by the usual names; nil without one.
@@ -296,11 +332,13 @@ local function classes_of(dir, o)
   return #classes > 0 and classes or nil
 end
 
---- Gives the files of a folder their texts by a rule, without a charset to hold them against. -> how many have one
+--- Gives the files of a folder their texts by a rule, without a charset to hold them against. rule: of data.folder, or "any":
+--- as "auto", but names without a text are no error. -> how many have one
 function files.read_texts(source, rule)
   local fits = 0
-  if rule == "auto" then rule = files.guess_rule(source.dir, source) end
-  rule = rule == "folder" and folder_of or rule or default_rule
+  if rule == "auto" or rule == "any" then rule, source.names = files.guess_rule(source.dir, source, rule == "any") end
+  if not rule then return 0 end
+  if rule == "folder" then rule = folder_of end
   for i = 0, source:count() - 1 do
     local text = try_label(rule, source:name(i))
     if text then source.box:set_text(i, text) end
@@ -315,7 +353,8 @@ function files.new(make)
 
   --- All PNG and JPEG files below a folder, sorted by path.
   -- opts  label = "^(.-)_": Lua pattern whose capture in the file's name is the text, a function(name, path) -> text,
-  --       "folder": the name of the folder that the file lies in, or "auto": found by the names, and told.
+  --       "folder": the name of the folder that the file lies in, or "auto": found by the names, and printed;
+  --       two readings that are as good as each other are an error that shows both
   --       charset, length: of the texts (no charset = images
   --       without labels); charset = "auto": the characters that occur; length = 5, {4, 8}: from 4 to 8, or "auto": as found;
   --       variable = true is {1, length}; case = "keep" | "upper" | "lower": letters become these.
@@ -331,7 +370,8 @@ function files.new(make)
   function made.folder(dir, opts)
     local o = check.options("data.folder", opts, folder_keys)
     check.kind("data.folder", "dir", dir, "string")
-    local found = o.label == "auto" and files.guess_rule(dir, names_below(dir))
+    local found, names = nil, nil
+    if o.label == "auto" then found, names = files.guess_rule(dir, names_below(dir), false, wanted_by(o)) end
     if found then
       o = setmetatable({label = found}, {__index = o})
       if o.charset == nil then o.charset = "auto" end
@@ -349,7 +389,7 @@ function files.new(make)
     tell_widths(dir, box, o.widths)
     local source = make(box, bad)
     source.dir, source.place, source.classes, source.by_name = dir, "below " .. dir, classes, true
-    source.label = rule == folder_of and "folder" or rule
+    source.label, source.names = rule == folder_of and "folder" or rule, names
     return source
   end
 

@@ -87,4 +87,4 @@ data.png_read = core.data.png_read
 -- errs dtype, shape: not such a tensor; io: it cannot be written
 data.png_write = core.data.png_write
 
-return data
+return require("missing").watch("data", data)

@@ -54,20 +54,11 @@ local function read_normalize(value, into)
   elseif value == "unit" then
     into.norm = "unit"
   elseif type(value) == "table" and value.mean and value.std then
+    check.options("data.loader: normalize", value, {"mean", "std"})
     into.norm, into.mean, into.std = "mean_std", value.mean, value.std
   else
     check.fail(('data.loader: normalize is "standardize", "unit" or {mean = {…}, std = {…}}, not %s'):format(tostring(value)))
   end
-end
-
--- What a run computes in, as a type of images.
-local types = {bf16 = "bf16", fp16 = "f16"}
-
---- Type of the images: 16 bits right away when the run computes in them, which saves the cast.
-local function image_dtype(wanted)
-  if wanted and wanted ~= "auto" then return wanted end
-  local low = types[run.setting("precision") or ""]
-  return (low == "bf16" or low == "f16" and core.device():match("^cuda")) and low or "f32"
 end
 
 local function refuse_bad_labels(source, on_error)
@@ -154,7 +145,8 @@ end
 --       first; skip takes other samples in their place, the same ones whatever the threads, and lists the bad ones in the
 --       run's bad_files.txt; max_bad = 0.01: an epoch fails that has met more bad samples than this share of its samples
 --       (one is always allowed; counted from where the epoch was begun or resumed);
---       dtype = "auto" | "f32" | "bf16" | "f16" | "u8"; seed;
+--       dtype = "f32" | "bf16" | "f16" (of the images: half the bytes, for models that are called inside capl.autocast only) |
+--       "u8" (their levels, 0 to 255); seed;
 --       cache = "auto" | "none" | "ram" | "disk" | "device": where images that are the same in every epoch are kept as u8, so
 --       that each is decoded once: on a GPU; in memory; in a file that later runs use too, below cache_dir (default
 --       $XDG_CACHE_HOME/capl/data or ~/.cache/capl/data), made anew when names, sizes or times of the images change, or what a
@@ -191,7 +183,7 @@ function Loader.new(opts)
   if shuffle == nil then shuffle = o.role == "train" and (o.source.dir or o.source.ordered) ~= nil end -- generated images have no order
   local low = {
     batch = o.batch, workers = auto.value("workers", o.workers or "auto"), prefetch = o.prefetch, shuffle = shuffle,
-    drop_last = o.drop_last, on_error = on_error, dtype = image_dtype(o.dtype), seed = o.seed,
+    drop_last = o.drop_last, on_error = on_error, dtype = o.dtype or "f32", seed = o.seed,
     augment = ops, stages = stages_of(schedule, o.source),
     cache = o.cache, cache_dir = o.cache_dir, max_bad = o.max_bad, pin = pin_word(o.pin),
     rank = world.rank, world = world.size, once = o.role ~= "train",

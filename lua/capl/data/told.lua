@@ -37,8 +37,8 @@ end
 
 --- What would make a loader faster, as far as it can be told; nil when it already does all it can.
 local function remedy(loader)
-  local ways, cpus = {}, core.sys.cpus()
-  if loader.workers < cpus then ways[1] = ("workers = %d"):format(cpus) end
+  local ways, most = {}, core.sys.workers_most()
+  if loader.workers < most then ways[1] = ("workers = %d"):format(most) end
   local path = loader:path()
   local kept = path:find("cached", 1, true) and not path:find("not cached", 1, true) or path:find("resident", 1, true)
   if loader.source.box:fixed() and not kept then ways[#ways + 1] = 'cache = "ram" or "disk"' end

@@ -53,7 +53,7 @@ local function model_facts()
 end
 
 local function own_facts()
-  local _, _, kind = precision.read((run.setting("precision")) or "auto")
+  local kind = run.precision() or precision.name("auto")
   local out = {host = require("dist").world().host, version = core.version(), recipe = core.sha256(run.text or ""),
     device = core.device():match("^%a+"), precision = kind, settings = settings_facts(), model = model_facts(), loaders = {}}
   for i, entry in ipairs(run.loaders) do out.loaders[i] = loader_facts(entry) end

@@ -6,6 +6,7 @@
 local core = ...
 
 local blocks = require "docs.blocks"
+local check = require "check"
 local members = require "docs.members"
 local options = require "docs.options"
 local parts = require "docs.parts"
@@ -87,14 +88,19 @@ local function file_of(module)
   return module and "lua/capl/" .. module:gsub("%.", "/") .. (core.source(module .. ".init") and "/init" or "") .. ".lua"
 end
 
--- Optimisers know their options themselves.
+-- The list that a class reads its arguments by: optimisers keep it, constructors show it when they are called.
+local function spec_of(record, value)
+  if type(value) ~= "table" then return nil end
+  return own(value, "spec") or record.kind == "class" and check.list_of(value) or nil
+end
+
 local function options_of(record, module, value)
   local read = record.parts
   local words = table.concat(parts.with(read, "opts"), " ")
   if words == "" then words = table.concat(parts.with(read, "in"), " ") end
-  local spec = type(value) == "table" and own(value, "spec")
+  local spec = spec_of(record, value)
   if spec then return options.of_spec(spec, words) end
-  return options.of(record.name, module, words, record.kind == "class")
+  return options.of(record.name, record.kind ~= "class" and module or nil, words)
 end
 
 -- The name of a loss function in nn, the shorter one of two.
@@ -221,7 +227,7 @@ end
 local function by_path(name)
   local owner, sign, key = name:match("^([%w_.]+)([.:])([%w_]+)$")
   if not owner then return nil end
-  if owner == "capl.op" or owner == "op" then return core.op[key] and op_record(key) end
+  if owner == "capl.op" or owner == "op" then return rawget(core.op, key) and op_record(key) end
   local place = place_of(owner, sign == ":")
   if place and has_member(place, key) then return member_record(place, key) end
 end
@@ -232,7 +238,7 @@ local function by_last(name)
   for _, place in ipairs(places.libraries) do
     if not place.field and place.name ~= "capl.io" and has_member(place, name) then return member_record(place, name) end
   end
-  if core.op[name] then return op_record(name) end
+  if rawget(core.op, name) then return op_record(name) end
   for _, entry in ipairs(list_all()) do
     if entry.key == name then return member_record(entry.place, entry.key) end
   end

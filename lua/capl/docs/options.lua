@@ -21,11 +21,11 @@ local function list_of(text, from)
 end
 
 -- The list that a function's arguments or options are read with, by the name that its messages say.
-local function find_list(text, name, class)
+local function find_list(text, name)
   local said = text:match('local OP = "([%w_.]+)"')
   for at, op, behind in text:gmatch('check%.[argumentops]+%(()([%w_." ]+),()') do
     local written = op:match('^"(.-)"$') or (op == "OP" and said) or (op:match("%.%. name$") and name)
-      or (op:match("__name$") and name) or ((op == "op" or op == "where" or op == "fname") and class and name)
+      or (op:match("__name$") and name)
     if written and is_for(written, name) then
       local list = text:sub(at):match("^[^,]+,%s*opts,%s*(%b{})") or list_of(text, behind)
       if list then return list end
@@ -84,7 +84,7 @@ end
 
 -- 0.01 as it is, lists as they are written.
 local function written(value)
-  if type(value) ~= "table" then return type(value) == "string" and ('"%s"'):format(value) or tostring(value) end
+  if type(value) ~= "table" then return type(value) == "string" and ('"%s"'):format(value) or (tostring(value):gsub("e([+-])0", "e%1")) end
   local out = {}
   for i, v in ipairs(value) do out[i] = written(v) end
   return "{" .. table.concat(out, ", ") .. "}"
@@ -112,10 +112,10 @@ function options.of_spec(spec, words)
 end
 
 --- The options of a function: list of {name, types, default (as it is written), required, text}.
--- in   name; module of its file, nil: unknown; words: the opts part of its docstring; class: whether it is one
-function options.of(name, module, words, class)
+-- in   name; module of its file, nil: unknown; words: the opts part of its docstring
+function options.of(name, module, words)
   local text = module and table.concat(blocks.of(module).lines, "\n") or ""
-  local list = find_list(text, name, class)
+  local list = find_list(text, name)
   local out = list and read_list(list) or {}
   if #out == 0 then out = read_words(words) end
   for _, option in ipairs(out) do option.text = meaning(words, option.name) end

@@ -8,7 +8,7 @@ local LEAST = 20 -- times the classes: fewer characters in all tell nothing
 local function check(ctx)
   local train = ctx.loaders.train
   local counts, sum = texts.counts(texts.of(train))
-  local classes = train and train.charset and #train.charset or 0
+  local classes = texts.are_read(train) and #train.charset or 0
   if classes < 2 or sum < LEAST * classes then return ctx:skip("too few labels to tell") end
   local mean, rare, most, of = sum / classes, {}, 0, nil
   for i = 1, classes do
@@ -21,10 +21,12 @@ local function check(ctx)
   if #rare > 0 then
     table.sort(rare)
     ctx:warn(("%d characters are rarer than a fifth of the mean of %.0f: %s"):format(#rare, mean, table.concat(rare, ", ")),
-      {where = where, write = "more images with them; a generator takes often = \"" .. rare[1]:match("^[^ ]+") .. "\", times = 4"})
+      {where = where, write = train.source.dir and "perhaps more images with them" or
+        "perhaps often = \"" .. rare[1]:match("^[^ ]+") .. "\", times = 4 of data.captcha"})
   end
   if most > 10 * mean then
-    ctx:warn(("'%s' is %.0f %% of all characters"):format(of, 100 * most / sum), {where = where, write = "fewer images with it"})
+    ctx:warn(("'%s' is %.0f %% of all characters"):format(of, 100 * most / sum),
+      {where = where, write = "perhaps fewer images with it, if other sets do not have as many"})
   end
   return ("the most frequent is '%s' with %.1f %% of all, mean %.1f %%"):format(of, 100 * most / sum, 100 / classes)
 end

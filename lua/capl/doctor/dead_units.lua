@@ -2,6 +2,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
+local forward = require "forward"
 local labels = require "nn.labels"
 local settings = require "nn.settings"
 local units = require "doctor.units"
@@ -10,11 +11,11 @@ local BATCHES = 3
 local MANY = 0.2 -- share of a layer that is told
 
 local function look(ctx)
-  local o, capl, seen = ctx.o, require "init", units.new()
+  local o, seen = ctx.o, units.new()
   local function note(module, _, y) seen:note(module, y) end
   for _ = 1, BATCHES do
     local batch = ctx:batch()
-    labels.observe(o.model, note, core.no_grad, function() capl.autocast(o.precision, o.model, o.input(batch)) end)
+    labels.observe(o.model, note, core.no_grad, function() forward.output(o, batch) end)
   end
   return seen
 end
@@ -40,7 +41,7 @@ local function check(ctx)
     if share > MANY then
       local tell = share == 1 and ctx.error or ctx.warn
       tell(ctx, ("%d of the %d channels behind %s fire for no image of %d batches"):format(layer.dead, layer.channels, layer.name, BATCHES),
-        {where = ctx:line("nn%.init", "nn%.ReLU"), write = "a lower lr, the layer's own init, or nn.BatchNorm2d before the ReLU"})
+        {where = ctx:line("nn%.init", "nn%.ReLU"), write = "perhaps a lower lr, the layer's own init, or nn.BatchNorm2d before the ReLU"})
     end
   end
   if #layers == 0 then return "no ReLU in the model" end

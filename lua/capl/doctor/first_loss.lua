@@ -2,16 +2,16 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
+local forward = require "forward"
 local initial_loss = require "train.initial_loss"
 
 local function look(ctx)
   local o = ctx.o
   local batch = ctx:batch()
-  local capl = require "init"
   o.model:train()
   local watch = initial_loss.begin()
   local ok, value = pcall(core.no_grad, function()
-    return capl.autocast(o.precision, function() return o.loss(o.model(o.input(batch)), batch) end):item()
+    return forward.loss(o, batch):item()
   end)
   local findings = watch:finish()
   if not ok then error(value, 0) end
@@ -28,7 +28,7 @@ local function check(ctx)
   for _, f in ipairs(findings) do
     if f.warning then
       ctx:warn(f.text .. "; " .. f.warning:gsub("^warning: ", ""),
-        {where = ctx:line("nn%.init", "nn%." .. f.loss), write = "the layer's own init, once"})
+        {where = ctx:line("nn%.init", "nn%." .. f.loss), write = f.loss ~= "mse" and "perhaps the layer's own init, once" or nil})
     end
   end
   if findings[1] then return findings[1].text end

@@ -2,18 +2,20 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
+local forward = require "forward"
+local snapshot = require "train.snapshot"
+
 local STEPS = 2
 local EXPLODES, VANISHES = 1e3, 1e-7 -- length of a gradient by that of its weight
 
 local function length(t) return core.no_grad(function() return (t * t):sum():sqrt():item() end) end
 
 local function backward(ctx)
-  local o, capl = ctx.o, require "init"
-  local sums = {}
+  local o, sums = ctx.o, {}
   o.model:train()
   for _ = 1, STEPS do
     local batch = ctx:batch()
-    local loss = capl.autocast(o.precision, function() return o.loss(o.model(o.input(batch)), batch) end)
+    local loss = forward.loss(o, batch)
     loss:backward()
     for name, p in o.model:named_parameters() do
       local grad = p.grad
@@ -25,24 +27,72 @@ local function backward(ctx)
   return sums
 end
 
-local function judge(ctx, name, p, size)
-  local layer = name:match("^(.*)%.[^.]+$") or name
-  local where = ctx:line(layer:match("([%a_][%w_]*)$") and layer:match("([%a_][%w_]*)$") .. "%s*=%s*nn" or "nn%.Sequential")
-  if size == nil and p.requires_grad then
-    return ctx:error(("%s takes no part in the loss: it gets no gradient"):format(name),
-      {where = where, write = "use the layer in forward, or leave it out"})
+-- ---- what is wrong: each kind told once, by its first parameter ----
+
+local function line_of_layer(ctx, name)
+  local last = (name:match("^(.*)%.[^.]+$") or name):match("([%a_][%w_]*)$")
+  return ctx:line(last and last .. "%s*=%s*nn" or "nn%.Sequential")
+end
+
+-- "" or " (and 18 others)"
+local function others(list) return #list > 1 and (" (and %d other%s)"):format(#list - 1, #list == 2 and "" or "s") or "" end
+
+local function tell_idle(ctx, list)
+  local f = list[1]
+  if f then
+    ctx:error(("%s takes no part in the loss: it gets no gradient%s"):format(f.name, others(list)),
+      {where = line_of_layer(ctx, f.name), write = "use the layer in forward, or leave it out"})
   end
-  local weight = length(p)
-  if size == nil or #p.shape < 2 or weight == 0 then return end
-  local share = size / weight
-  if size == 0 or share < VANISHES then
-    ctx:error(("the gradient of %s vanishes: %.1e of its weights"):format(name, share),
-      {where = where, write = "nn.BatchNorm2d between layers, nn.ReLU instead of sigmoid or tanh, or fewer layers"})
-  elseif share > EXPLODES then
-    ctx:warn(("the gradient of %s is %.0f times its weights"):format(name, share),
-      {where = ctx:line("optim%."), write = "clip_norm = 1 in the optimizer, or nn.BatchNorm2d between layers"})
+end
+
+local function tell_vanishing(ctx, list)
+  local f = list[1]
+  if f then
+    ctx:error(("the gradient of %s vanishes: %.1e of its weights%s"):format(f.name, f.share, others(list)),
+      {where = line_of_layer(ctx, f.name),
+        write = "perhaps nn.BatchNorm2d between layers, nn.ReLU instead of sigmoid or tanh, or fewer layers"})
   end
-  return share
+end
+
+-- Whether the recipe holds its gradients already.
+local function is_clipped(ctx)
+  local opt = ctx.o and ctx.o.optimizer or ctx.seen and ctx.seen.optimizer
+  local function on(x) return type(x) == "number" and x > 0 end
+  if ctx.o and (on(ctx.o.clip_norm) or on(ctx.o.clip_value)) then return true end
+  if not opt then return false end
+  for _, one in ipairs{opt, unpack(snapshot.members(opt))} do
+    if on(one.clip_norm) or on(one.clip_value) then return true end
+  end
+  return false
+end
+
+local function tell_exploding(ctx, list)
+  local f = list[1]
+  if f and not is_clipped(ctx) then
+    ctx:note(("the gradient of %s is %.0f times its weights%s; Adam, Muon and others divide by such a size, SGD does not"):format(
+      f.name, f.share, others(list)),
+      {where = ctx:line("optim%."), write = "perhaps clip_norm = 1 in the optimizer; the loss on val says whether it helps"})
+  end
+end
+
+-- Sorts the parameters of a model into the kinds above -> least and most share
+local function judge(ctx, sums)
+  local idle, vanishing, exploding, least, most = {}, {}, {}, math.huge, 0
+  for name, p in ctx.model:named_parameters() do
+    local size, weight = sums[name], length(p)
+    if size == nil and p.requires_grad then
+      idle[#idle + 1] = {name = name}
+    elseif size and p.requires_grad and #p.shape > 1 and weight > 0 then
+      local share = size / weight
+      least, most = math.min(least, share), math.max(most, share)
+      local kind = share < VANISHES and vanishing or share > EXPLODES and exploding
+      if kind then kind[#kind + 1] = {name = name, share = share} end
+    end
+  end
+  tell_idle(ctx, idle)
+  tell_vanishing(ctx, vanishing)
+  tell_exploding(ctx, exploding)
+  return least, most
 end
 
 -- Backward passes of their own, after which all is as before.
@@ -57,11 +107,7 @@ end
 local function check(ctx)
   if not ctx.model then return ctx:skip("the recipe does not call capl.model") end
   local sums = ctx.o and of_fit(ctx) or ctx.seen.gradients
-  local least, most = math.huge, 0
-  for name, p in ctx.model:named_parameters() do
-    local share = p.requires_grad and sums[name] ~= false and judge(ctx, name, p, sums[name])
-    if share then least, most = math.min(least, share), math.max(most, share) end
-  end
+  local least, most = judge(ctx, sums)
   return ("%.1e to %.1e of the weights they belong to"):format(least, most)
 end
 

@@ -3,19 +3,21 @@
 local core = ...
 
 local ctc = require "meter.ctc"
+local forward = require "forward"
 local hooks = require "hooks"
+local texts = require "doctor.texts"
 
 local FAR = 16 -- time steps a character, from which on blanks are all there is to learn
 
 local function check(ctx)
   local o = ctx.o
   if not o then return ctx:skip("the recipe has a loop of its own") end
-  local capl = require "init"
-  local batch = ctx:batch()
   local train = o.train
+  if not texts.are_read(train) then return ctx:skip("the recipe reads no text") end
+  local batch = ctx:batch()
   o.model:train()
-  local output = core.no_grad(function() return capl.autocast(o.precision, o.model, o.input(batch)) end)
-  if not core.is_tensor(output) or not train.charset or not train.length then return "no text to compare with" end
+  local output = core.no_grad(forward.output, o, batch)
+  if not core.is_tensor(output) or not train.length then return "no text to compare with" end
   if (hooks.model_options or {}).decoding == "ctc" then
     ctc.scores("train.fit", train.charset, output, batch.count)
     local T, W = output:size(2), batch.image and batch.image:size(4) or 1

@@ -1,5 +1,7 @@
 -- run_curve.lua: losses that are no numbers, jump, or never fall.
 -- SPDX-License-Identifier: Apache-2.0
+local value = require "report.value"
+
 local JUMP = 3 -- times the median of the points before
 local BEFORE = 10
 local TINY = 0.05 -- of the first loss: what is below is told by few samples, and jumps in sound runs
@@ -35,6 +37,18 @@ local function losses(points)
   return out
 end
 
+-- Whether train.fit or an optimiser held the gradients: the files of a run tell what train.fit did, its recipe the rest.
+local function was_clipped(ctx)
+  for _, key in ipairs{"clip_norm", "clip_value"} do
+    local x = value.number(ctx.r.settings, "loop", key, "value")
+    if x and x > 0 or ctx.text and ctx.text:find(key .. "%s*=") then return true end
+  end
+  return false
+end
+
+-- What may help, and clip_norm where the run did not have it.
+local function remedy(ctx, text) return was_clipped(ctx) and text or text .. ", or clip_norm = 1 in the optimizer" end
+
 local function check(ctx)
   local points = ctx.r.points
   local list = losses(points)
@@ -42,14 +56,14 @@ local function check(ctx)
   for _, p in ipairs(points) do
     if p.loss ~= nil and not is_number(p.loss) then
       ctx:error(("the loss of step %d is no number"):format(p.step),
-        {where = ctx:line("lr%s*=", "optim%."), write = "a lower lr, or clip_norm = 1"})
+        {where = ctx:line("lr%s*=", "optim%."), write = remedy(ctx, "perhaps a lower lr")})
       break
     end
   end
   local at = jumps(points)
   if #at > 0 then
     ctx:warn(("the loss jumped to more than %d times what it was %d times, first at step %d"):format(JUMP, #at, at[1]),
-      {where = ctx:line("lr%s*=", "optim%."), write = "a lower lr, a longer warmup, or clip_norm = 1 in the optimizer"})
+      {where = ctx:line("lr%s*=", "optim%."), write = remedy(ctx, "perhaps a lower lr or a longer warmup")})
   end
   local first, low = list[1], math.huge
   for _, loss in ipairs(list) do low = math.min(low, loss) end

@@ -26,7 +26,8 @@ local function check(ctx)
     local before, last = mean(r.points, 0.6 * n, 0.8 * n), mean(r.points, 0.8 * n + 1, n)
     if before and last and last < 0.9 * before then
       ctx:note(("the loss was still falling at the end: %.3g in the last fifth, %.3g in the one before"):format(last, before),
-        {where = ctx:line("steps%s*=", "samples%s*=", "epochs%s*=", "max_time%s*="), write = "more steps: it would get better"})
+        {where = ctx:line("steps%s*=", "samples%s*=", "epochs%s*=", "max_time%s*="),
+          write = "perhaps more steps; the loss on val says whether they help"})
     end
   end
   return ("%s after %d steps%s"):format(r.state, r.step, r.why and ": " .. r.why or "")

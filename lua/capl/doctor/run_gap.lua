@@ -1,5 +1,7 @@
 -- run_gap.lua: figures on the val images: learning by heart, standing still, an early stop that came early.
 -- SPDX-License-Identifier: Apache-2.0
+local value = require "report.value"
+
 local function is_number(x) return type(x) == "number" and x == x and math.abs(x) < math.huge end
 
 local function list_of(rows)
@@ -19,6 +21,19 @@ local function train_loss_at(points, step)
   return near
 end
 
+-- Whether every training image was new: a generator that draws others in every epoch.
+local function never_repeats(r)
+  local set = value.table(r.settings, "data", "train")
+  local generator = value.table(set, "generator")
+  return value.has(generator) and generator.fixed ~= true
+end
+
+-- What may bring the losses on val and training images together.
+local function remedy(r)
+  if never_repeats(r) then return "perhaps the same options for both sets: val images may be drawn in another way" end
+  return "perhaps augment = \"normal\" in data.loader, nn.Dropout, or more images"
+end
+
 local function check(ctx)
   local r = ctx.r
   local rows = list_of(r.evaluations)
@@ -30,18 +45,20 @@ local function check(ctx)
   local last = rows[#rows]
   local train = train_loss_at(r.points, last.step)
   if #rows >= 4 and last.val_loss > 1.1 * best.val_loss and best.step < 0.7 * last.step then
-    ctx:warn(("the loss on val images was lowest at step %d of %d (%.3g) and then rose to %.3g while training went on at %.3g: the "
-      .. "model learns its images by heart"):format(best.step, last.step, best.val_loss, last.val_loss, train or 0 / 0),
-      {where = ctx:line("augment%s*=", "data%.loader"), write = "augment = \"normal\", nn.Dropout, more images, or early_stop"})
+    ctx:warn(("the loss on val images was lowest at step %d of %d (%.3g) and then rose to %.3g while training went on at %.3g%s")
+      :format(best.step, last.step, best.val_loss, last.val_loss, train or 0 / 0,
+        never_repeats(r) and "" or ": the model learns its images by heart"),
+      {where = ctx:line("augment%s*=", "data%.loader"), write = remedy(r) .. "; early_stop ends such a run sooner"})
   elseif train and #rows >= 2 and last.val_loss > 2 * train + 0.05 then
     ctx:note(("the loss on val images is %.3g, on training images %.3g"):format(last.val_loss, train),
-      {where = ctx:line("augment%s*=", "data%.loader"), write = "more images or more augmentation bring them together"})
+      {where = ctx:line("augment%s*=", "data%.loader"), write = remedy(r)})
   end
   if #rows >= 6 then
     local third = rows[math.ceil(2 * #rows / 3)]
     if best.step <= third.step and last.val_loss < 1.1 * best.val_loss then
       ctx:note(("nothing got better on val images in the last third of the run, since step %d"):format(best.step),
-        {where = ctx:line("steps%s*=", "samples%s*=", "epochs%s*=", "max_time%s*="), write = "early_stop, or a lower lr at the end"})
+        {where = ctx:line("steps%s*=", "samples%s*=", "epochs%s*=", "max_time%s*="),
+          write = "perhaps early_stop, or a lower lr at the end"})
     end
   end
   return ("loss %.3g at best (step %d), %.3g at last"):format(best.val_loss, best.step, last.val_loss)

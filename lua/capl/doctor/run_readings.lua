@@ -37,7 +37,7 @@ local function check(ctx)
     if label ~= "" and share > MOST and share > TIMES * n.meant / meant then
       return ctx:error(("readings have collapsed to one character: '%s' is %.0f %% of what was read and %.0f %% of what was meant"):format(
         label, 100 * share, 100 * n.meant / meant),
-        {where = where, write = "a lower lr or a longer warmup; look whether labels belong to their images (capl data preview)"})
+        {where = where, write = "perhaps a lower lr or a longer warmup; look whether labels belong to their images (capl data preview)"})
     end
   end
   return ("%d characters read, %d meant"):format(read, meant)

@@ -39,6 +39,8 @@ local function check(ctx)
   local last = r.evaluations[#r.evaluations]
   local exact = last and value.number(last, "val_exact")
   if not count or not length or not exact then return ctx:skip("no training set and no evaluation of texts are told of") end
+  local generator = value.table(set, "generator")
+  if value.has(generator) and generator.fixed ~= true then return ctx:skip("the generator never draws an image twice") end
   if other_loss(r) then return ctx:skip(other_loss(r) .. " does not tell how many texts are read") end
   local read = share_read(r.points, length)
   if not read then return ctx:skip("the curve has no losses") end

@@ -2,13 +2,14 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
+local forward = require "forward"
 local watch = require "doctor.watch"
 
 local STEPS = 12
 local MUCH, TOO_MUCH = 0.1, 0.3 -- shares of the time
 
 local function train_some(ctx)
-  local o, capl = ctx.o, require "init"
+  local o = ctx.o
   o.model:train()
   o.optimizer:set_position(0.5) -- of a run that is over half; snapshot puts it back
   local started, waited, steps = nil, 0, 0
@@ -16,7 +17,7 @@ local function train_some(ctx)
     local asked = core.clock()
     local batch = ctx:batch()
     if k > 0 then waited = waited + core.clock() - asked end
-    local loss = capl.autocast(o.precision, function() return o.loss(o.model(o.input(batch)), batch) end)
+    local loss = forward.loss(o, batch)
     o.optimizer:backward(loss)
     o.optimizer:apply()
     o.optimizer:zero_grad()
@@ -49,7 +50,10 @@ local function check(ctx)
   local text = ("%.0f %% of %d steps of %.1f ms were spent waiting for data"):format(100 * share, steps, 1000 * seconds / steps)
   if share < MUCH then return text end
   local how = ctx:setting("workers", '"auto"', "workers%s*=", "data%.loader")
-  if ctx.loaders.train.workers ~= 0 then how.write = "cache = \"ram\" in data.loader, lighter augmentation, or more processors" end
+  local train = ctx.loaders.train
+  if train.workers ~= 0 then -- images that are drawn anew cannot be kept
+    how.write = "perhaps " .. (train.source.dir and "cache = \"ram\" in data.loader, " or "") .. "lighter augmentation, or more processors"
+  end
   local tell = share > TOO_MUCH and steps >= STEPS and ctx.error or ctx.warn
   tell(ctx, text, how)
 end

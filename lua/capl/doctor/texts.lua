@@ -1,5 +1,7 @@
 -- texts.lua: the labels of a source as texts, for the rules that count characters.
 -- SPDX-License-Identifier: Apache-2.0
+local hooks = require "hooks"
+
 local texts = {}
 
 local MOST = 200000 -- labels that are looked at
@@ -10,6 +12,12 @@ function texts.characters(text)
   local out = {}
   for c in text:gmatch("[%z\1-\127\194-\244][\128-\191]*") do out[#out + 1] = c end
   return out
+end
+
+--- Whether the recipe reads texts, which a loader then has characters for: capl.model says so, else the loader's labels do.
+function texts.are_read(loader)
+  local output = (hooks.model_options or {}).output
+  return loader ~= nil and loader.charset ~= nil and loader.charset ~= "" and (output == nil or output == "text")
 end
 
 local function of_batches(loader, most)
@@ -26,9 +34,9 @@ local function of_batches(loader, most)
   return out
 end
 
---- List of texts of a loader: those of its files, or of what a generator draws first. {} without labels.
+--- List of texts of a loader: those of its files, or of what a generator draws first. {} where no text is read.
 function texts.of(loader)
-  if not loader or not loader.charset then return {} end
+  if not texts.are_read(loader) then return {} end
   if not loader.source.dir then return of_batches(loader, DRAWN) end
   local out, source = {}, loader.source
   for i = 0, math.min(MOST, source:count()) - 1 do out[#out + 1] = source:text(i) end

@@ -6,13 +6,13 @@ local core = ...
 local hooks = require "hooks"
 local initial_loss = require "train.initial_loss"
 local lr_find = require "train.lr_find"
-local lr_range = require "train.lr_range"
+local lr_sweeps = require "train.lr_sweeps"
 local run = require "run"
 local settings = require "nn.settings"
 local units = require "doctor.units"
 
 local LOOK = 4 -- steps that are looked at
-local RATES = 40 -- steps at rising rates after them
+local RATES = 60 -- steps of a sweep of rising rates after them; there are two
 
 local Watch = {}
 Watch.__index = Watch
@@ -60,30 +60,34 @@ function Watch:looked()
     self:forget_layers()
     self.seconds = core.clock() - self.started
     self.waited = self.waited and waited() - self.waited
+    self.sweeps:rewind()
   end
 end
 
 -- ---- rising rates ----
 
 function Watch:note_loss(opt, loss)
+  if not self.peaks then
+    self.optimizer, self.peaks = opt, lr_find.peaks_of(opt)
+    self.sweeps:begin(hooks.model, opt)
+  end
   if self.steps < LOOK then return end
-  if not self.peaks then self.optimizer, self.peaks = opt, lr_find.peaks_of(opt) end
   if opt ~= self.optimizer then return end
   self.loss = loss:item()
-  lr_find.set_rates(opt, self.peaks, self.range:next_lr())
+  lr_find.set_rates(opt, self.peaks, self.sweeps:next_lr())
 end
 
 function Watch:step()
   if self.steps < LOOK then return self:looked() end
   if not self.loss then return self.done() end -- nobody sees its losses
-  local over = self.range:add(self.loss)
+  local over = self.sweeps:add(self.loss)
   self.loss = nil
   if over then self.done() end
 end
 
 --- Begins. done: called when all has been seen.
 local function begin(done)
-  local self = setmetatable({steps = 0, gradients = {}, units = units.new(), range = lr_range.new{steps = RATES}, done = done}, Watch)
+  local self = setmetatable({steps = 0, gradients = {}, units = units.new(), sweeps = lr_sweeps.new{steps = RATES}, done = done}, Watch)
   self.initial = initial_loss.begin()
   self:note_layers()
   table.insert(hooks.on_gradients, function() if not self.ended then self:note_gradients() end end)
@@ -97,10 +101,9 @@ function Watch:finish()
   self.ended = true
   self:forget_layers()
   settings.on_loss = nil
-  if self.range.stopped then
-    self.rates = self.range:result()
-    self.rates.peak = self.peaks[1][1]
-    self.rates.text = lr_range.words(self.rates)
+  if self.sweeps.results[1] then
+    self.rates = self.sweeps:result(self.peaks[1][1])
+    self.rates.text = lr_sweeps.words(self.rates)
   end
   return self
 end

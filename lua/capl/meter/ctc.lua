@@ -9,8 +9,14 @@ local ctc = {}
 --- How the output of a text model is read; capl.model and meters take one.
 ctc.decodings = {"argmax", "ctc"}
 
---- Checks what capl.model is told.
+local model_spec = {{"output", "string"}, {"charset", "string"}, {"length", "whole"}, {"decoding", "string"}}
+local outputs = {"text", "numbers"}
+
+--- Checks what capl.model is given.
 function ctc.check_options(opts)
+  check.options("capl.model", model_spec, opts)
+  if opts.output ~= nil then check.one_of("capl.model", "output", opts.output, outputs) end
+  if opts.length and opts.length < 1 then check.fail("capl.model", ("length is 1 or more, got %d"):format(opts.length)) end
   if opts.decoding == nil then return end
   check.one_of("capl.model", "decoding", opts.decoding, ctc.decodings)
   if opts.decoding == "ctc" and (type(opts.charset) ~= "string" or opts.charset == "") then

@@ -121,7 +121,7 @@ function activation.PReLU:init(...)
   self.weight = parameter.constant(o.num_parameters, o.init)
 end
 
--- relu has slope 0 at 0 and clamp slope 1: there the weight's side is taken, as in PyTorch.
+-- At 0 relu has slope 0 and the other side slope 1: there the weight's side is taken, as in PyTorch.
 function activation.PReLU:forward(x)
   local weight = self.weight
   local n = weight:size(1)
@@ -134,7 +134,7 @@ function activation.PReLU:forward(x)
     weight = weight:reshape(shape)
   end
   if x.dtype ~= weight.dtype then weight = weight:to(x.dtype) end
-  return x:relu() + weight * x:clamp(nil, 0)
+  return x:relu() + weight * x:where(x:le(0), 0)
 end
 
 function activation.PReLU:extra() return ("%d parameters"):format(self.weight:size(1)) end

@@ -1,6 +1,7 @@
 -- nn: layers, losses, and classes for your own networks. PyTorch's names.
 -- SPDX-License-Identifier: Apache-2.0
 local classes = require "nn.class"
+local missing = require "missing"
 local parameter = require "nn.parameter"
 local seal = require "seal"
 
@@ -37,4 +38,5 @@ nn.binary_cross_entropy_with_logits = nn.bce_with_logits
 --- nn.class(name[, parent]) -> a class of modules; parent: nn.Module unless said.
 function nn.class(name, parent) return seal.leave_open(classes.class(name, parent or nn.Module)) end
 
-return nn
+missing.watch("nn.init", nn.init)
+return missing.watch("nn", nn)

@@ -117,17 +117,37 @@ function loss.bce_with_logits(x, target, opts)
   return computed("bce_with_logits", parts.reduce("bce_with_logits", each, o.reduction), x, target, o)
 end
 
---- Binary cross-entropy of probabilities; bce_with_logits is more exact, and nothing is learnt where p is 0 or 1.
+-- log(p), -100 at the least, as PyTorch has it.
+local function log_of(p) return p:log():clamp(-100) end
+
+-- Value of each element. Its slope by p is (p - t) / (p (1 - p)), by t log((1 - p) / p): taken from there and not from the
+-- logarithms, whose slopes at 0 and 1 are infinite; p (1 - p) is 1e-12 at the least.
+local function bce_each(p, t)
+  local each, by_p, by_t = core.no_grad(function()
+    local log_p, log_q = log_of(p), log_of(1 - p)
+    return -(t * log_p + (1 - t) * log_q), p.requires_grad and (p - t) / (p * (1 - p)):clamp(1e-12),
+      t.requires_grad and (1 - p):log():clamp(-1e30) - p:log():clamp(-1e30)
+  end)
+  if by_p then each = each + (p - p:detach()) * by_p end
+  if by_t then each = each + (t - t:detach()) * by_t end
+  return each
+end
+
+--- Binary cross-entropy of probabilities; bce_with_logits is more exact. Logarithms are at least -100.
 -- in   p (…) in 0..1; target alike
+-- errs value: a p or a target outside of 0..1; on a GPU, which cannot raise that, the loss is NaN
 -- opts weight (broadcast), reduction = "mean"|"sum"|"none"
 -- eg   nn.binary_cross_entropy(capl.full({2}, 0.5), capl.ones(2)):item()  --> 0.69314718
 function loss.binary_cross_entropy(p, target, opts)
   two_tensors("binary_cross_entropy", p, target)
   local o = check.options("binary_cross_entropy", {{"weight", "tensor"}, parts.reduction}, opts)
   parts.alike("binary_cross_entropy", p, "p", target, "target")
-  local x = parts.wide(p)
-  local t = is_float(target) and target or target:to(x.dtype)
-  local each = -(t * x:clamp(1.2e-38, 1):log() + (1 - t) * (1 - x):clamp(1.2e-38, 1):log())
+  local x = parts.in_range("binary_cross_entropy", parts.wide(p), "p", 0, 1, "is a probability, from 0 to 1",
+    "nn.bce_with_logits takes scores of any size; or p:sigmoid()")
+  local t = is_float(target) and parts.wide(target) or target:to(x.dtype)
+  t = parts.in_range("binary_cross_entropy", t, "target", 0, 1, "is a probability, from 0 to 1",
+    "masks of 0 and 255: target / 255")
+  local each = bce_each(x, t)
   if o.weight then each = each * o.weight end
   return parts.reduce("binary_cross_entropy", each, o.reduction)
 end
@@ -144,6 +164,15 @@ end
 
 local sigmoid_focal_spec = {{"alpha", "number", default = 0.25}, {"gamma", "number", default = 2}, parts.reduction}
 
+-- The same in simpler ops, which have a gradient for the target, too.
+local function focal_in_parts(x, t, o)
+  x, t = parts.wide(x), parts.wide(t)
+  local each = op.bce_with_logits(x, t, {reduction = "none"})
+  if o.gamma ~= 0 then each = each * (x:sigmoid() * (1 - t) + (-x):sigmoid() * t) ^ o.gamma end
+  if o.alpha >= 0 then each = each * (t * (2 * o.alpha - 1) + (1 - o.alpha)) end
+  return parts.reduce("sigmoid_focal_loss", each, o.reduction)
+end
+
 --- Focal loss of logits against targets in 0..1: bce_with_logits times (1 - p)^gamma, so that what is easy counts little.
 -- in   x, target (…) alike
 -- opts alpha = 0.25 (weight of targets 1, with 1 - alpha for 0; below 0: none), gamma = 2, reduction = "mean"|"sum"|"none"
@@ -153,7 +182,8 @@ function loss.sigmoid_focal_loss(x, target, opts)
   two_tensors("sigmoid_focal_loss", x, target)
   local o = check.options("sigmoid_focal_loss", sigmoid_focal_spec, opts)
   if not is_float(target) then target = target:float() end
-  return computed("sigmoid_focal_loss", op.sigmoid_focal(x, target, o), x, target, o)
+  local out = target.requires_grad and focal_in_parts(x, target, o) or op.sigmoid_focal(x, target, o)
+  return computed("sigmoid_focal_loss", out, x, target, o)
 end
 
 local focal_spec = {

@@ -17,9 +17,10 @@ local cosine_spec = {{"dim", "whole", default = 2}, {"eps", "number", default = 
 function loss.cosine_similarity(a, b, opts)
   parts.tensors("cosine_similarity", a, b)
   local o = check.options("cosine_similarity", cosine_spec, opts)
-  a, b = parts.wide(a), parts.wide(b)
-  local function length(x) return (x * x):sum(o.dim):clamp(o.eps * o.eps):sqrt() end
-  return (a * b):sum(o.dim) / (length(a) * length(b))
+  a, b = parts.broadcast("cosine_similarity", parts.wide(a), "a", parts.wide(b), "b")
+  local dim = check.dim(3, "cosine_similarity", o.dim, a.ndim)
+  local function length(x) return x:norm(2, dim):clamp(o.eps) end
+  return (a * b):sum(dim) / (length(a) * length(b))
 end
 
 local function hinge(x) return x:clamp(0) end
@@ -104,14 +105,12 @@ function loss.margin_ranking_loss(a, b, target, opts)
   return parts.reduce("margin_ranking_loss", hinge((parts.wide(b) - a) * target + o.margin), o.reduction)
 end
 
-local triplet_spec = {{"margin", "number", default = 1}, {"p", "number", default = 2}, {"eps", "number", default = 1e-6},
+local triplet_spec = {{"margin", "number", default = 1, above = 0}, {"p", "number", default = 2, above = 0},
+  {"eps", "number", default = 1e-6},
   {"swap", "boolean", default = false}, parts.reduction}
 
--- The p-norm of a - b along the last dim; eps is added to the difference, so that its slope is finite at 0.
-local function distance(a, b, p, eps)
-  local d = (a - b + eps):abs()
-  return p == 1 and d:sum(-1) or p == 2 and (d * d):sum(-1):sqrt() or (d ^ p):sum(-1) ^ (1 / p)
-end
+-- The p-norm of a - b along the last dim; eps is added to the difference, so that vectors that are alike learn, too.
+local function distance(a, b, p, eps) return (a - b + eps):norm(p, -1) end
 
 --- How far the distance to the positive is above that to the negative less margin.
 -- in   anchor, positive, negative (N, D) alike
@@ -124,7 +123,6 @@ function loss.triplet_margin_loss(anchor, positive, negative, opts)
   local o = check.options("triplet_margin_loss", triplet_spec, opts)
   parts.alike("triplet_margin_loss", anchor, "anchor", positive, "positive")
   parts.alike("triplet_margin_loss", anchor, "anchor", negative, "negative")
-  if o.p <= 0 then check.fail("triplet_margin_loss", ("p must be above 0, got %g"):format(o.p)) end
   local a, p, n = parts.wide(anchor), parts.wide(positive), parts.wide(negative)
   local far = distance(a, n, o.p, o.eps)
   if o.swap then far = far:minimum(distance(p, n, o.p, o.eps)) end

@@ -27,6 +27,36 @@ function parts.alike(fname, a, a_name, b, b_name)
   check.fail(fname, ("%s is %s, %s is %s: they must be of one shape"):format(a_name, shape_text(a), b_name, shape_text(b)))
 end
 
+--- a and b in the shape in which they meet.
+function parts.broadcast(fname, a, a_name, b, b_name)
+  local left, right, size = a.shape, b.shape, {}
+  local n = math.max(#left, #right)
+  for d = 1, n do
+    local p, q = left[d - n + #left] or 1, right[d - n + #right] or 1
+    if p ~= q and p ~= 1 and q ~= 1 then
+      check.fail(fname, ("%s is %s, %s is %s: every dim must be equal or 1, from the last on"):format(a_name, shape_text(a), b_name,
+        shape_text(b)))
+    end
+    size[d] = p == 1 and q or p
+  end
+  return core.op.expand(a, {size = size}), core.op.expand(b, {size = size})
+end
+
+--- x, whose values have to be from low to high. A GPU cannot raise an error: there x is NaN where one is not.
+-- errs value: with the place of the first one that is not; what: "is a probability, from 0 to 1"
+function parts.in_range(fname, x, name, low, high, what, hint)
+  if x.device:match("^cuda") then
+    local nan = core.full({}, 0 / 0, {dtype = x.dtype, device = x.device})
+    return core.op.where(x:eq(x:clamp(low, high)), x, nan)
+  end
+  local value, at = core.outside(x, low, high)
+  if value then
+    local place = #at > 0 and "[" .. table.concat(at, "][") .. "]" or ""
+    check.fail(fname, ("%s%s is %g: it %s"):format(name, place, value, what), hint)
+  end
+  return x
+end
+
 --- Tells who watches of a loss; nn/expected.lua knows what it should be at first.
 function parts.computed(name, value, x, target, o)
   if settings.on_loss then settings.on_loss(name, value, x, target, o) end
@@ -36,13 +66,15 @@ end
 --- 16-bit values as f32: sums and differences of losses need the bits.
 function parts.wide(x) return (x.dtype == "f16" or x.dtype == "bf16") and x:float() or x end
 
+local reductions = {"mean", "sum", "none"}
+
 --- each, as reduction says: its mean, its sum, or itself.
 function parts.reduce(fname, each, reduction)
-  check.one_of(fname, "reduction", reduction, {"mean", "sum", "none"})
+  check.one_of(fname, "reduction", reduction, reductions)
   return reduction == "mean" and each:mean() or reduction == "sum" and each:sum() or each
 end
 
---- A module that holds the options of a loss function; name without "nn.".
+--- A module that holds the options of a loss function; name without "nn.". spec.reductions: those it has, unless the usual ones.
 function parts.module(name, fn, spec)
   local class = classes.class(name, Module)
   class.runs, class.spec = fn, spec -- for its docstring
@@ -51,6 +83,8 @@ function parts.module(name, fn, spec)
       check.fail("nn." .. name, "options are given by name")
     end
     self.options = check.arguments("nn." .. name, spec, ...)
+    local reduction = self.options.reduction
+    if reduction then check.one_of("nn." .. name, "reduction", reduction, spec.reductions or reductions) end
   end
   function class:forward(...)
     local n = select("#", ...)

@@ -59,10 +59,13 @@ function loss.huber_loss(x, target, opts)
   return parts.computed("huber_loss", smooth("huber_loss", x, target, o.delta, o.reduction) * o.delta, x, target, o)
 end
 
-local kl_spec = {{"log_target", "boolean", default = false}, parts.reduction}
+-- log(t), but a number where t is 0, so that 0 log 0 is 0; NaN below 0.
+local function log_of(t) return (t + t:eq(0):to(t.dtype) * 1.2e-38):log() end
+
+local kl_spec = {reductions = {"mean", "batchmean", "sum", "none"}, {"log_target", "boolean", default = false}, parts.reduction}
 
 --- Kullback-Leibler divergence of target from x: target * (log(target) - x).
--- in   x (N, …) log-probabilities; target alike, probabilities (logarithms of them with log_target)
+-- in   x (N, …) log-probabilities; target alike, probabilities (logarithms of them with log_target); NaN where one is below 0
 -- opts reduction = "mean" (over all elements)|"batchmean" (the sum by N, the divergence itself)|"sum"|"none", log_target = false
 -- eg   nn.kl_div(capl.zeros(1, 2), capl.full({1, 2}, 1), {reduction = "sum"}):item()  --> 0
 function loss.kl_div(x, target, opts)
@@ -70,22 +73,38 @@ function loss.kl_div(x, target, opts)
   local o = check.options("kl_div", kl_spec, opts)
   parts.alike("kl_div", x, "x", target, "target")
   local log_p, t = parts.wide(x), parts.wide(target)
-  local each = o.log_target and t:exp() * (t - log_p) or t * t:clamp(1.2e-38):log() - t * log_p -- 0 log 0 is 0
+  local each = o.log_target and t:exp() * (t - log_p) or t * log_of(t) - t * log_p
   if o.reduction == "batchmean" then return each:sum() / x:size(1) end
   return parts.reduce("kl_div", each, o.reduction)
 end
 
 local gaussian_spec = {{"full", "boolean", default = false}, {"eps", "number", default = 1e-6}, parts.reduction}
 
+-- var in a shape that broadcasts as meant: x's, x's with a 1 in one or more dims, or without the last dim.
+local function variance_of(x, var)
+  local have, want, same = var.shape, x.shape, var.ndim == x.ndim
+  for d = 1, #want do same = same and (have[d] == want[d] or have[d] == 1) end
+  if same then return var end
+  local rows = #have == #want - 1
+  for d = 1, #want - 1 do rows = rows and have[d] == want[d] end
+  if rows then return var:unsqueeze(-1) end
+  check.fail("gaussian_nll_loss", ("var is (%s), x is (%s)"):format(table.concat(have, ","), table.concat(want, ",")),
+    "give var x's shape, or that with 1 where all share a variance, or x's shape without the last dim: one per row")
+end
+
 --- Negative log-likelihood of target under normal distributions: (log(var) + (x - target)^2 / var) / 2.
--- in   x, target (…) alike; var: of x's shape, or with 1 in its last dim; at least eps is taken
+-- in   x, target (…) alike; var: of x's shape, or with 1 in a dim, or without the last dim; at least eps is taken
+-- errs value: a var below 0; on a GPU, which cannot raise that, the loss is NaN
 -- opts full = false (true adds the constant log(2 pi) / 2), eps = 1e-6, reduction = "mean"|"sum"|"none"
 -- eg   nn.gaussian_nll(capl.ones(1), capl.ones(1), capl.ones(1)):item()  --> 0
 function loss.gaussian_nll_loss(x, target, var, opts)
   parts.tensors("gaussian_nll_loss", x, target, var)
   local o = check.options("gaussian_nll_loss", gaussian_spec, opts)
   parts.alike("gaussian_nll_loss", x, "x", target, "target")
-  local off, v = parts.wide(x) - target, parts.wide(var):clamp(o.eps)
+  local off, v = parts.wide(x) - target, variance_of(x, parts.wide(var))
+  v = parts.in_range("gaussian_nll_loss", v, "var", 0, math.huge, "is a variance, from 0 on",
+    "nn.Softplus or exp() makes one of any number")
+  v = v + core.no_grad(function() return v:clamp(o.eps) - v end) -- the gradient is that at eps
   local each = (v:log() + off * off / v) * 0.5
   if o.full then each = each + 0.5 * math.log(2 * math.pi) end
   return parts.reduce("gaussian_nll_loss", each, o.reduction)

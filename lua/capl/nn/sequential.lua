@@ -26,7 +26,7 @@ function Sequential:init(...)
   rawset(self, "_layers", {})
   local first = ...
   local layers = select("#", ...) == 1 and not is_module(first) and check.arg(1, "Sequential", "table", first) or {...}
-  for _, layer in ipairs(layers) do self:add(layer) end
+  for _, layer in ipairs(check.list("nn.Sequential", layers)) do self:add(layer) end
 end
 
 --- Appends a layer; returns the Sequential.

@@ -10,6 +10,8 @@ local grouped = require "grouped"
 local labels = require "nn.labels"
 local settings = require "nn.settings"
 
+local MOST_WIDE = 99 -- of a column: what format takes
+
 local function tensors_of(model)
   local out = {}
   for _, p in model:named_parameters() do out[#out + 1] = p end
@@ -59,7 +61,7 @@ local function render(s)
   end
   rows[#rows + 1] = {"total", "", "", grouped(s.parameters), grouped(s.macs)}
   for _, row in ipairs(rows) do
-    for c, text in ipairs(row) do wide[c] = math.max(wide[c], #text) end
+    for c, text in ipairs(row) do wide[c] = math.min(MOST_WIDE, math.max(wide[c], #text)) end
   end
   local format = ("%%-%ds  %%-%ds  %%-%ds  %%%ds  %%%ds"):format(unpack(wide))
   local lines = {}
@@ -69,10 +71,20 @@ end
 
 local Summary = {__tostring = render}
 
+-- A module of others has a row where it computes or keeps something itself, as attention does.
+local function without_idle(rows)
+  local out = {}
+  for _, row in ipairs(rows) do
+    if not row.whole or row.macs > 0 or row.parameters > 0 then out[#out + 1] = row end
+  end
+  return out
+end
+
 --- Table of the layers of a model for an input of the given sizes.
 -- in   model; sizes {N, C, H, W} of the input; opts dtype = "f32"
 -- out  {rows = {{name, layer, shape, parameters, macs}}, parameters, macs}: MACs of one sample; tostring draws it.
---      A module that runs twice has a row for each time, its parameters only in the first.
+--      A module that runs twice has a row for each time, its parameters only in the first. One of other modules has a row for
+--      what it computes itself: a matmul in its forward, attention.
 -- eg   nn.summary(nn.Linear(8, 2), {1, 8}).macs  --> 16
 local function summary(model, sizes, opts)
   if not classes.is_module(model) then check.arg(1, "summary", "module", model) end
@@ -80,9 +92,9 @@ local function summary(model, sizes, opts)
   local dtype = check.options("summary", {{"dtype", "string", default = "f32"}}, opts).dtype
   local rows, counted, events = {}, {}, nil
   local function seen(module, name, out)
-    if #module:children() > 0 then return end
-    rows[#rows + 1] = {name = name, layer = module:describe(), shape = core.is_tensor(out) and out.shape or nil,
-      parameters = own_parameters(module, counted), macs = 0, label = name}
+    local whole = #module:children() > 0
+    rows[#rows + 1] = {name = name, layer = whole and module.__name .. ", its own" or module:describe(), whole = whole,
+      shape = core.is_tensor(out) and out.shape or nil, parameters = own_parameters(module, counted), macs = 0, label = name}
   end
   on_meta(model, function()
     local x = core.empty(sizes, {dtype = dtype, device = "meta"})
@@ -96,6 +108,7 @@ local function summary(model, sizes, opts)
     result.macs = result.macs + macs
     if first[event.label] then first[event.label].macs = first[event.label].macs + macs end
   end
+  result.rows = without_idle(rows)
   return setmetatable(result, Summary)
 end
 

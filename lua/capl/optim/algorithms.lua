@@ -16,12 +16,21 @@ local optim = {}
 
 --- Stochastic gradient descent.
 -- in   params: model:parameters(), or groups {{params = …, lr = …}, …}
--- opts lr (number or schedule), momentum = 0, dampening = 0, nesterov = false, weight_decay = 0, clip_norm = 0 (off)
+-- opts lr (number or schedule), momentum = 0, dampening = 0 (to 1), nesterov = false (true needs momentum, and no dampening),
+--      weight_decay = 0, clip_norm = 0 (off)
 -- eg   optim.SGD(nn.Linear(2, 1):parameters(), {lr = 0.1, momentum = 0.9}).lr  --> 0.1
 optim.SGD = Optimizer.class("SGD", {
-  {"lr", "number", "table", required = true}, {"momentum", "number", default = 0}, {"dampening", "number", default = 0},
-  {"nesterov", "boolean", default = false}, {"weight_decay", "number", default = 0},
+  {"lr", "number", "table", required = true}, {"momentum", "number", default = 0, from = 0},
+  {"dampening", "number", default = 0, from = 0, to = 1}, {"nesterov", "boolean", default = false},
+  {"weight_decay", "number", default = 0, from = 0},
 })
+
+function optim.SGD.check_group(group)
+  if group.nesterov and not (group.momentum > 0 and group.dampening == 0) then
+    check.fail("optim.SGD", ("nesterov = true needs momentum above 0 and dampening = 0, they are %g and %g"):format(
+      group.momentum, group.dampening), "e.g. {momentum = 0.9, nesterov = true}")
+  end
+end
 
 function optim.SGD:state_names(group) return {group.momentum ~= 0 and "momentum_buffer"} end -- luacheck: no self
 
@@ -34,18 +43,16 @@ end
 -- ---- Adam ----
 
 local function adam_spec(weight_decay)
-  return {{"lr", "number", "table", default = 1e-3}, {"betas", "table", default = {0.9, 0.999}},
-    {"eps", "number", default = 1e-8}, {"weight_decay", "number", default = weight_decay}}
+  return {{"lr", "number", "table", default = 1e-3}, {"betas", "table", default = {0.9, 0.999}, count = 2, from = 0, below = 1},
+    {"eps", "number", default = 1e-8, from = 0}, {"weight_decay", "number", default = weight_decay, from = 0}}
 end
 
 local function adam_states() return {"exp_avg", "exp_avg_sq"} end
 
 local function adam_update(decoupled)
   return function(self, group, batch, grads, how)
-    local beta1, beta2 = group.betas[1], group.betas[2]
-    if type(beta1) ~= "number" or type(beta2) ~= "number" then check.fail(self.name, "betas is a list of two numbers") end
-    op.adam_step(self:inputs(batch, grads, self:state_names(group), how), {lr = how.lr, beta1 = beta1, beta2 = beta2,
-      eps = group.eps, weight_decay = group.weight_decay, decoupled = decoupled, step = how.step,
+    op.adam_step(self:inputs(batch, grads, self:state_names(group), how), {lr = how.lr, beta1 = group.betas[1],
+      beta2 = group.betas[2], eps = group.eps, weight_decay = group.weight_decay, decoupled = decoupled, step = how.step,
       group = how.group, behind = how.behind})
   end
 end
@@ -72,8 +79,9 @@ optim.AdamW.update, optim.AdamW.state_names = adam_update(true), adam_states
 --      Generating sequences with recurrent neural networks, 2013
 -- eg   optim.RMSprop(nn.Linear(2, 1):parameters()).lr  --> 0.01
 optim.RMSprop = Optimizer.class("RMSprop", {
-  {"lr", "number", "table", default = 0.01}, {"alpha", "number", default = 0.99}, {"eps", "number", default = 1e-8},
-  {"weight_decay", "number", default = 0}, {"momentum", "number", default = 0}, {"centered", "boolean", default = false},
+  {"lr", "number", "table", default = 0.01}, {"alpha", "number", default = 0.99, from = 0, below = 1},
+  {"eps", "number", default = 1e-8, from = 0}, {"weight_decay", "number", default = 0, from = 0},
+  {"momentum", "number", default = 0, from = 0}, {"centered", "boolean", default = false},
 })
 
 function optim.RMSprop:state_names(group) -- luacheck: no self

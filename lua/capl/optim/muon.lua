@@ -45,8 +45,9 @@ end
 -- paper K. Jordan and others: Muon: an optimizer for hidden layers in neural networks, 2024
 -- eg   optim.Muon({nn.Linear(4, 4).weight}, {lr = 0.02}).lr  --> 0.02
 local Muon = Optimizer.class("Muon", {
-  {"lr", "number", "table", default = 1e-3}, {"momentum", "number", default = 0.95},
-  {"nesterov", "boolean", default = true}, {"ns_steps", "whole", default = 5}, {"weight_decay", "number", default = 0.1},
+  {"lr", "number", "table", default = 1e-3}, {"momentum", "number", default = 0.95, from = 0},
+  {"nesterov", "boolean", default = true}, {"ns_steps", "whole", default = 5, from = 1, to = 99},
+  {"weight_decay", "number", default = 0.1, from = 0},
 })
 
 -- Identity matrices by size and device, made once.

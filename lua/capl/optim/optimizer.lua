@@ -32,6 +32,14 @@ local function read_lr(lr)
   return nil
 end
 
+-- entry of a spec with another default.
+local function entry_with(entry, default)
+  local out = {}
+  for key, value in pairs(entry) do out[key] = value end
+  out.default = default
+  return out
+end
+
 local function check_group(name, group)
   if not read_lr(group.lr) then
     check.fail(name, ("lr is a number from 0 on or a schedule, got %s"):format(
@@ -56,18 +64,17 @@ end
 
 -- params: a list of tensors, or of groups {params = …, lr = …, …}
 local function read_groups(self, params, defaults)
-  check.arg(1, self.name, "table", params)
+  check.list(self.name, check.arg(1, self.name, "table", params), "options are a second table; groups are tables in the list")
   local groups = params
   if core.is_tensor(params[1]) or #params == 0 then groups = {{params = params}} end
   local out = {}
   for i, given in ipairs(groups) do
     check.arg(1, self.name, "table", given)
     local spec = {{"params", "table", required = true}}
-    for k, entry in ipairs(self.spec) do
-      spec[k + 1] = {default = defaults[entry[1]], required = entry.required, unpack(entry)}
-    end
+    for k, entry in ipairs(self.spec) do spec[k + 1] = entry_with(entry, defaults[entry[1]]) end
     out[i] = check.options(self.name, spec, given)
     check_group(self.name, out[i])
+    if self.check_group then self.check_group(out[i]) end
   end
   no_duplicates(self.name, out)
   return out
@@ -87,7 +94,10 @@ function Optimizer.class(name, spec)
     __call = function(_, params, opts)
       local self = setmetatable({state = {}, steps = 0, former = {}}, class)
       local all = {}
-      for i, entry in ipairs(spec) do all[i] = {default = entry.default, unpack(entry)} end -- required of each group only
+      for i, entry in ipairs(spec) do
+        all[i] = entry_with(entry, entry.default)
+        all[i].required = nil -- of each group only
+      end
       for _, entry in ipairs(common) do all[#all + 1] = entry end
       local options = check.options(class.name, all, opts)
       self.given = opts or {} -- what the recipe itself said

@@ -11,13 +11,11 @@ local schedule = {}
 local Schedule = {}
 Schedule.__index = Schedule
 
+-- Options that several schedules have.
+local LR, ETA_MIN = {"lr", "number", required = true, from = 0}, {"eta_min", "number", default = 0, from = 0}
+local WARMUP, TOTAL = {"warmup", "number", required = true, from = 0}, {"total", "number", "string", required = true, above = 0}
+
 local function new(name, options, at)
-  for _, key in ipairs{"lr", "max_lr", "eta_min", "min_lr"} do
-    local value = options[key]
-    if value and not (value >= 0 and value < math.huge) then
-      check.fail("schedule." .. name, ("%s is a number from 0 on, got %g"):format(key, value))
-    end
-  end
   return setmetatable({name = name, options = options, at = at}, Schedule)
 end
 
@@ -87,17 +85,11 @@ end
 -- eg   optim.schedule.is(0.1)  --> false
 function schedule.is(value) return type(value) == "table" and getmetatable(value) == Schedule end
 
-local function positive(op, o, ...)
-  for _, name in ipairs{...} do
-    if o[name] ~= "run" and o[name] <= 0 then check.fail(op, ("%s is above 0, got %g"):format(name, o[name])) end
-  end
-end
-
 --- The same rate always.
 -- opts lr
 -- eg   optim.schedule.constant{lr = 0.1}:lr(5)  --> 0.1
 function schedule.constant(opts)
-  local o = check.options("schedule.constant", {{"lr", "number", required = true}}, opts)
+  local o = check.options("schedule.constant", {LR}, opts)
   return new("constant", o, function() return o.lr end)
 end
 
@@ -105,9 +97,8 @@ end
 -- opts lr, step_size, gamma = 0.1
 -- eg   optim.schedule.step{lr = 1, step_size = 10}:lr(25)  --> 0.01
 function schedule.step(opts)
-  local o = check.options("schedule.step", {{"lr", "number", required = true}, {"step_size", "whole", required = true},
-    {"gamma", "number", default = 0.1}}, opts)
-  positive("schedule.step", o, "step_size")
+  local o = check.options("schedule.step", {LR, {"step_size", "whole", required = true, above = 0},
+    {"gamma", "number", default = 0.1, from = 0}}, opts)
   return new("step", o, function(step) return o.lr * o.gamma ^ math.floor(step / o.step_size) end)
 end
 
@@ -115,8 +106,8 @@ end
 -- opts lr, milestones, gamma = 0.1
 -- eg   optim.schedule.multi_step{lr = 1, milestones = {10, 20}}:lr(20)  --> 0.01
 function schedule.multi_step(opts)
-  local o = check.options("schedule.multi_step", {{"lr", "number", required = true}, {"milestones", "table", required = true},
-    {"gamma", "number", default = 0.1}}, opts)
+  local o = check.options("schedule.multi_step", {LR, {"milestones", "table", required = true},
+    {"gamma", "number", default = 0.1, from = 0}}, opts)
   for i, step in ipairs(o.milestones) do
     if type(step) ~= "number" or step <= (o.milestones[i - 1] or -1) then
       check.fail("schedule.multi_step", "milestones is a list of rising numbers of steps")
@@ -133,8 +124,7 @@ end
 -- opts lr, gamma
 -- eg   optim.schedule.exponential{lr = 1, gamma = 0.5}:lr(3)  --> 0.125
 function schedule.exponential(opts)
-  local o = check.options("schedule.exponential", {{"lr", "number", required = true}, {"gamma", "number", required = true}}, opts)
-  positive("schedule.exponential", o, "gamma")
+  local o = check.options("schedule.exponential", {LR, {"gamma", "number", required = true, above = 0}}, opts)
   return new("exponential", o, function(step) return o.lr * o.gamma ^ step end)
 end
 
@@ -144,10 +134,9 @@ local function cosine_between(from, to, share) return to + (from - to) * (1 + ma
 -- opts lr, T_max (steps, or "run"), eta_min = 0
 -- eg   optim.schedule.cosine{lr = 1, T_max = 10}:lr(5)  --> 0.5
 function schedule.cosine(opts)
-  local o = check.options("schedule.cosine", {{"lr", "number", required = true}, {"T_max", "number", "string", required = true},
-    {"eta_min", "number", default = 0}}, opts)
+  local o = check.options("schedule.cosine", {LR, {"T_max", "number", "string", required = true, above = 0},
+    ETA_MIN}, opts)
   check_length("schedule.cosine", o, "T_max")
-  positive("schedule.cosine", o, "T_max")
   return new("cosine", o, function(step, position)
     return cosine_between(o.lr, o.eta_min, step / length_of("cosine", o.T_max, step, position))
   end)
@@ -165,9 +154,8 @@ end
 -- paper I. Loshchilov, F. Hutter: SGDR: stochastic gradient descent with warm restarts, 2017
 -- eg   optim.schedule.cosine_restart{lr = 1, T_0 = 10, T_mult = 2}:lr(20)  --> 0.5
 function schedule.cosine_restart(opts)
-  local o = check.options("schedule.cosine_restart", {{"lr", "number", required = true}, {"T_0", "whole", required = true},
-    {"T_mult", "whole", default = 1}, {"eta_min", "number", default = 0}}, opts)
-  positive("schedule.cosine_restart", o, "T_0", "T_mult")
+  local o = check.options("schedule.cosine_restart", {LR, {"T_0", "whole", required = true, above = 0},
+    {"T_mult", "whole", default = 1, above = 0}, ETA_MIN}, opts)
   return new("cosine_restart", o, function(step)
     local at, length = within_period(step, o.T_0, o.T_mult)
     return cosine_between(o.lr, o.eta_min, at / length)
@@ -185,8 +173,7 @@ end
 -- Warm-up: lr * (step + 1) / warmup; over the "run", lr * 4 * position when that is more.
 -- eg   optim.schedule.warmup_cosine{lr = 1, warmup = 4, total = 20}:lr(3)  --> 1
 function schedule.warmup_cosine(opts)
-  local o = check.options("schedule.warmup_cosine", {{"lr", "number", required = true}, {"warmup", "number", required = true},
-    {"total", "number", "string", required = true}, {"eta_min", "number", default = 0}}, opts)
+  local o = check.options("schedule.warmup_cosine", {LR, WARMUP, TOTAL, ETA_MIN}, opts)
   check_length("schedule.warmup_cosine", o, "total")
   if o.total ~= "run" and o.total <= o.warmup then
     check.fail("schedule.warmup_cosine", ("total = %g must exceed warmup = %g"):format(o.total, o.warmup))
@@ -207,14 +194,10 @@ end
 -- eg   optim.schedule.warmup_stable_decay{lr = 1, warmup = 10, total = 100, decay = 0.5}:lr(75)  --> 0.5
 function schedule.warmup_stable_decay(opts)
   local op = "schedule.warmup_stable_decay"
-  local o = check.options(op, {{"lr", "number", required = true}, {"warmup", "number", required = true},
-    {"total", "number", "string", required = true}, {"decay", "number", default = 0.25}, {"eta_min", "number", default = 0}}, opts)
+  local o = check.options(op, {LR, WARMUP, TOTAL, {"decay", "number", default = 0.25, above = 0, to = 1}, ETA_MIN}, opts)
   check_length(op, o, "total")
   if o.total ~= "run" and o.total <= o.warmup then
     check.fail(op, ("total = %g must exceed warmup = %g"):format(o.total, o.warmup))
-  end
-  if not (o.decay > 0 and o.decay <= 1) then
-    check.fail(op, ("decay is a share of the run, above 0 and at most 1, got %g"):format(o.decay))
   end
   return new("warmup_stable_decay", o, function(step, position)
     local total = length_of("warmup_stable_decay", o.total, step, position)
@@ -224,9 +207,10 @@ function schedule.warmup_stable_decay(opts)
 end
 
 local one_cycle_spec = {
-  {"max_lr", "number", required = true}, {"total_steps", "whole", "string", required = true}, {"pct_start", "number", default = 0.3},
-  {"anneal_strategy", "string", default = "cos"}, {"div_factor", "number", default = 25},
-  {"final_div_factor", "number", default = 1e4}, {"three_phase", "boolean", default = false},
+  {"max_lr", "number", required = true, from = 0}, {"total_steps", "whole", "string", required = true, above = 0},
+  {"pct_start", "number", default = 0.3, from = 0, to = 1}, {"anneal_strategy", "string", default = "cos"},
+  {"div_factor", "number", default = 25, above = 0}, {"final_div_factor", "number", default = 1e4, above = 0},
+  {"three_phase", "boolean", default = false},
 }
 
 -- Phases as {last step, rate at its start, rate at its end}.
@@ -246,7 +230,6 @@ end
 function schedule.one_cycle(opts)
   local o = check.options("schedule.one_cycle", one_cycle_spec, opts)
   check_length("schedule.one_cycle", o, "total_steps")
-  positive("schedule.one_cycle", o, "total_steps", "div_factor", "final_div_factor")
   check.one_of("schedule.one_cycle", "anneal_strategy", o.anneal_strategy, {"cos", "linear"})
   return new("one_cycle", o, function(step, position)
     local start, phases = 0, one_cycle_phases(o, length_of("one_cycle", o.total_steps, step, position))
@@ -271,9 +254,8 @@ end
 -- in   schedule; opts steps, start_factor = 0.1. The schedule itself counts from the end of the warm-up.
 function schedule.warmup(inner, opts)
   if not schedule.is(inner) then check.arg(1, "warmup", "schedule", inner) end
-  local o = check.options("schedule.warmup", {{"steps", "whole", required = true},
-    {"start_factor", "number", default = 0.1}}, opts)
-  positive("schedule.warmup", o, "steps")
+  local o = check.options("schedule.warmup", {{"steps", "whole", required = true, above = 0},
+    {"start_factor", "number", default = 0.1, from = 0, to = 1}}, opts)
   local self = new("warmup+" .. inner.name, o, function(step, position)
     if step >= o.steps then return inner:lr(step - o.steps, position_after(o.steps, step, position)) end
     return inner:lr(0) * (o.start_factor + (1 - o.start_factor) * step / o.steps)
@@ -299,8 +281,7 @@ end
 -- eg   optim.schedule.per_epoch(optim.schedule.cosine{lr = 1, T_max = 2}, {steps = 10}):lr(19)  --> 0.5
 function schedule.per_epoch(inner, opts)
   if not schedule.is(inner) then check.arg(1, "per_epoch", "schedule", inner) end
-  local o = check.options("schedule.per_epoch", {{"steps", "whole", required = true}}, opts)
-  positive("schedule.per_epoch", o, "steps")
+  local o = check.options("schedule.per_epoch", {{"steps", "whole", required = true, above = 0}}, opts)
   for _, name in ipairs{"T_max", "total"} do
     if inner.options[name] == "run" then
       check.fail("schedule.per_epoch", name .. ' = "run" counts steps; here the schedule counts epochs', "give the number of epochs")
@@ -314,14 +295,14 @@ end
 -- ---- following figures ----
 
 local plateau_spec = {
-  {"lr", "number", required = true}, {"factor", "number", default = 0.1}, {"patience", "whole", default = 10},
-  {"threshold", "number", default = 1e-4}, {"threshold_mode", "string", default = "rel"}, {"cooldown", "whole", default = 0},
-  {"min_lr", "number", default = 0}, {"eps", "number", default = 1e-8}, {"better", "string"}, {"metric", "string", "table"},
+  LR, {"factor", "number", default = 0.1, above = 0, below = 1},
+  {"patience", "whole", default = 10, from = 0}, {"threshold", "number", default = 1e-4, from = 0},
+  {"threshold_mode", "string", default = "rel"}, {"cooldown", "whole", default = 0, from = 0},
+  {"min_lr", "number", default = 0, from = 0}, {"eps", "number", default = 1e-8, from = 0},
+  {"better", "string"}, {"metric", "string", "table"},
 }
 
 local function check_plateau(op, o)
-  if not (o.factor > 0 and o.factor < 1) then check.fail(op, ("factor is above 0 and below 1, got %g"):format(o.factor)) end
-  if o.patience < 0 or o.cooldown < 0 then check.fail(op, "patience and cooldown are numbers of figures from 0 on") end
   check.one_of(op, "threshold_mode", o.threshold_mode, {"rel", "abs"})
   if o.better then check.one_of(op, "better", o.better, {"min", "max"}) end
 end

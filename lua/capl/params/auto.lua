@@ -25,7 +25,7 @@ local choose = {
   workers = function()
     local cpus = core.sys.cpus()
     -- Compute threads do the step, loader threads fill the gaps it leaves: one per two processors is enough.
-    local workers = math.max(1, math.floor(cpus / 2))
+    local workers = math.max(1, math.min(math.floor(cpus / 2), core.sys.workers_most()))
     return workers, ("%d processors"):format(cpus)
   end,
   capture = function()

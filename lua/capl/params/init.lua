@@ -9,6 +9,7 @@ local options = require "cli.options"
 local resume = require "run.resume"
 local run = require "run"
 
+local LONGEST = 64 -- characters of a setting's name
 local CHOICE = {} -- marks the value of capl.choice
 
 local function fail(message, hint)
@@ -122,6 +123,9 @@ local function sorted_keys(definition)
     if type(key) ~= "string" then fail("capl.params takes named settings: capl.params{epochs = 3}") end
     local kind = type(value)
     if key ~= "presets" then
+      if #key > LONGEST or not key:find("^[%a_][%w_]*$") then
+        fail(("a setting's name has letters, digits and _, %d at most; not '%s'"):format(LONGEST, key:sub(1, 40)))
+      end
       if kind == "function" or kind == "userdata" or kind == "thread" then
         fail(("%s: a setting is a number, a text or true/false, not a %s"):format(key, kind))
       end

@@ -200,7 +200,8 @@ end
 --- Draws samples in rows, the first of a row apart from the others, with what belongs to them over them: masks as tints,
 -- points as dots (crosses where they cannot be seen), boxes with their class; not under check and bench.
 -- in   path; title; columns = 6 views of a row; first, rest = what the columns hold; sections: a list of {title =, note =,
---      views = {{image = tensor as plot.sheet takes, caption =, mask = (H,W) classes, 0 = none, points = (P,3) x, y, visible,
+--      views = {{image = tensor as plot.sheet takes, caption =, mask = (H,W) classes, 0 = none,
+--      points = (P,3) x, y, 1 = visible, 0 = not or -1 = none,
 --      boxes = (B,5) left, top, right, bottom, class or -1}, …}}; font = path of a TrueType file
 -- errs value: unknown key, a picture too large; shape: an image, mask, points or boxes; io: path, font
 -- eg   plot.gallery{path = "a.png", columns = 2, sections = {{views = {{image = capl.zeros({60, 160}, {dtype = "u8"})}}}}}
@@ -323,4 +324,4 @@ function plot.trials(trials)
   })
 end
 
-return plot
+return require("missing").watch("plot", plot)

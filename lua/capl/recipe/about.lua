@@ -42,9 +42,15 @@ end
 
 local function plural(n, word) return ("%s %s%s"):format(n, word, n == "1" and "" or "s") end
 
+-- "faces, /data" and from where a path is taken that does not say so itself.
+local function read_text(v)
+  local relative = ("," .. v):find(",[^/~]") and " (from the working folder)" or ""
+  return "reads " .. v:gsub(",", ", ") .. relative .. " besides its own folder"
+end
+
 -- In the order in which people ask.
 local words = {
-  {"read", function(v) return "reads " .. v:gsub(",", ", ") .. " beside its own folder" end},
+  {"read", read_text},
   {"minutes", function(v) return "ends after " .. plural(v, "minute") .. " at the latest" end},
   {"ranks", function(v) return v == "gpus" and "one process per GPU" or v == "1" and "1 process" or v .. " processes" end},
   {"memory", function(v) return "memory " .. v end},
@@ -52,13 +58,14 @@ local words = {
   {"version", function(v) return "capl " .. v .. " or newer" end},
 }
 
---- "reads captchas beside its own folder; ends after 30 minutes at the latest"
+--- "reads captchas (from the working folder) besides its own folder; ends after 30 minutes at the latest"
 function about.needs_text(needs)
   local parts = {}
   for _, entry in ipairs(words) do
     if needs[entry[1]] then parts[#parts + 1] = entry[2](needs[entry[1]]) end
   end
-  if not needs.read then table.insert(parts, 1, "reads its own folder and what you name on the command line, writes to runs/") end
+  local usual = "reads its own folder and what you name on the command line, writes the folder of its run"
+  if not needs.read then table.insert(parts, 1, usual) end
   return table.concat(parts, "; ")
 end
 

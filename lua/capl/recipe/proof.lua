@@ -23,15 +23,10 @@ local function fail(message, hint, code) core.error{code = code or "state", mess
 
 -- ---- the machine ----
 
-local function memory_bytes()
-  local kb = (core.sys.read("/proc/meminfo") or ""):match("MemTotal:%s*(%d+) kB")
-  return kb and tonumber(kb) * 1024
-end
-
 local function machine()
   local m = facts.machine()
   return {capl = core.version(), processor = m.processor, processors = m.processors, threads = m.threads, device = m.device,
-    backend = m.backend, memory_bytes = memory_bytes()}
+    backend = m.backend, memory_bytes = core.sys.memory_total(), assume = m.assume}
 end
 
 --- "Intel Xeon, 2 processors, 25.3 GB, cpu, capl 0.1.0"

@@ -63,8 +63,9 @@ function names.fields(value)
   if core.is_tensor(value) then
     for _, name in ipairs(properties) do out[name] = "value" end
   end
-  if rawequal(value, rawget(core.sys.environment(), "capl")) then -- what is loaded when first asked for
-    for name in pairs(require "later") do out[name] = out[name] or "function" end
+  local globals = core.sys.environment()
+  if rawequal(value, rawget(globals, "capl")) then -- what is loaded when first asked for
+    for name in pairs(require "later") do out[name] = out[name] or type(rawget(globals, name) or names.fields) end
   end
   return out
 end

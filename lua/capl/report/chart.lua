@@ -294,9 +294,11 @@ local function legend(panel, list)
     out[k] = ('<li><i class="key s%d%s"></i>%s <b class="readout" data-k="%d">%s</b></li>'):format(
       k, s.style and " " .. s.style or "", html.text(s.name), k - 1, html.text(words_of_last))
   end
-  local where = list[1].style ~= "points" and "last" or ""
-  return ('<ul class="legend">%s<li class="where">%s <b class="readout" data-k="x">%s</b></li></ul>'):format(
-    table.concat(out), html.text(panel.x_label), where)
+  local last = 0
+  for _, s in ipairs(list) do last = math.max(last, s.x[#s.x] or 0) end
+  local where = list[1].style ~= "points" and ("at the end (%s %s)"):format(html.number(last), panel.x_label) or panel.x_label
+  return ('<ul class="legend">%s<li class="where"><b class="readout" data-k="x" data-unit="%s">%s</b></li></ul>'):format(
+    table.concat(out), html.text(panel.x_label), html.text(where))
 end
 
 -- What the readout under the pointer looks up; without script it is not missed.

@@ -141,7 +141,8 @@ local function figure_panels(r, x_key, base)
       with_band(s, r.evaluations, x_key, band_keys(key))
       if curves.is_share(key) then
         table.insert(share_series, key == "exact" and 1 or #share_series + 1, s)
-        if key == "exact" then table.insert(share_series, 2, plain_of(r, x_key, s)) end
+        local plain = key == "exact" and plain_of(r, x_key, s)
+        if plain then table.insert(share_series, 2, plain) end
       elseif #panels < MOST_CHARTS then
         panels[#panels + 1] = base{title = curves.name_of(key) .. " (val)", series = {s}}
       end

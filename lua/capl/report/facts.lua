@@ -63,10 +63,13 @@ function facts.figure_keys(figures)
   return out
 end
 
+-- What a figure is, where its name may be taken for another one.
+local meanings = {confidence = "mean probability that it gives to what it reads, right or wrong"}
+
 local function figure_tiles(figures, role, out)
   for i, key in ipairs(facts.figure_keys(figures)) do
     local name = ("%s (%s)"):format(curves.name_of(key), role)
-    out[#out + 1] = tile(i == 1 and "first" or "", name, shown(key, figures[key]), interval(figures, key))
+    out[#out + 1] = tile(i == 1 and "first" or "", name, shown(key, figures[key]), meanings[key] or interval(figures, key))
   end
   local merged = value.number(figures, "merged", "exact")
   if merged then

@@ -48,7 +48,7 @@ section { background: var(--card); border: 1px solid var(--rule); border-radius:
 .tiles div { min-width: 0; } .tiles dt { color: var(--quiet); font-size: .85rem; }
 .tiles dd { margin: 0; font-size: 1.3rem; font-weight: 600; line-height: 1.3; overflow-wrap: anywhere; }
 .tiles dd small { display: block; font-weight: 400; font-size: .85rem; color: var(--quiet); }
-.tiles .first dd { font-size: 1.9rem; }
+.tiles .first dd { font-size: 1.9rem; } .tiles + p { margin-top: 18px; }
 .error { border-left: 4px solid var(--bad); padding-left: 14px; }
 .grid { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 430px), 1fr)); gap: 26px 34px; }
 .grid > * { min-width: 0; }
@@ -66,7 +66,7 @@ figure { margin: 0 0 18px; } figcaption { font-weight: 600; font-size: .95rem; m
 figure.chart:focus-visible, .scroll:focus-visible { outline: 2px solid var(--link); outline-offset: 3px; }
 .legend { list-style: none; display: flex; flex-wrap: wrap; gap: 2px 18px; padding: 0; margin: 0; font-size: .88rem; }
 .legend .where { color: var(--quiet); }
-.legend b { font-weight: 600; }
+.legend b { font-weight: 600; } .legend .where b { font-weight: 400; }
 .key { display: inline-block; width: 1.6em; border-top: 3px solid; vertical-align: .28em; margin-right: .45em; }
 .s1 { stroke: var(--c1); } .s2 { stroke: var(--c2); stroke-dasharray: 7 4; } .s3 { stroke: var(--c3); stroke-dasharray: 1 5; }
 .s4 { stroke: var(--c4); stroke-dasharray: 10 4 1 4; } .s5 { stroke: var(--c5); stroke-dasharray: 4 3; } .s6 { stroke: var(--c6); }
@@ -143,7 +143,7 @@ document.querySelectorAll("figure.chart").forEach(function (figure) {
     at = i;
     cursor.style.display = "block";
     cursor.style.left = 100 * (at_axis(xs[i]) - low) / span + "%";
-    out.x.b.textContent = xs[i].toLocaleString("en");
+    out.x.b.textContent = "at " + xs[i].toLocaleString("en") + " " + out.x.b.dataset.unit;
     data.series.forEach(function (s, k) { if (out[k]) out[k].b.textContent = words(near(s, xs[i])); });
   }
   function hide() {

@@ -13,12 +13,13 @@ local function processor()
 end
 
 --- Device, processor, threads, of several ranks how many and where: what figures and speeds depend on.
+-- assume: the facts that CAPL_ASSUME forces, nil where it is not set
 function facts.machine()
   local device = core.device()
   local world = agreed.world()
   return {ranks = world and world.size, hosts = world and agreed.hosts,
     device = device, backend = core.device_info(device).description, processor = processor(), processors = core.sys.cpus(),
-    threads = core.sys.threads()}
+    threads = core.sys.threads(), assume = core.assume()}
 end
 
 local function hash_of(source)

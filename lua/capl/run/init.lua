@@ -10,10 +10,14 @@ local features = require "run.features"
 local hooks = require "hooks"
 local json = require "run.json"
 local output = require "run.output"
+local place = require "run.place"
+local precision = require "precision"
 local process = require "run.process"
 local products = require "run.products"
 local shell = require "run.shell"
 local trees = require "run.trees"
+
+local SHOWN = 200 -- bytes of a setting's value that the header shows
 
 local run = {
   mode = "none", -- "run", "check", "bench"; "none" at the prompt and under -e
@@ -78,10 +82,10 @@ end
 run.add_feature = features.add
 
 local function add_precision()
-  local precision, origin = run.setting("precision")
-  if precision ~= "bf16" and precision ~= "fp16" and precision ~= "tf32" then return end
-  features.add{name = "precision = " .. precision, what = precision .. " products", explicit = origin ~= "auto",
-    count = function() return products.all()[precision] end}
+  local name, origin = run.setting("precision")
+  if name ~= "bf16" and name ~= "fp16" and name ~= "tf32" then return end
+  features.add{name = "precision = " .. name, what = name .. " products", explicit = origin ~= "auto",
+    count = function() return products.all()[name] end}
 end
 
 local function add_augment(entry)
@@ -101,6 +105,12 @@ function run.take_args()
   return run.args
 end
 
+--- A value as the header shows it: a text may be of any length.
+local function brief(value)
+  local text = tostring(value)
+  return #text <= SHOWN and text or ("%s… (%d bytes)"):format(text:sub(1, SHOWN), #text)
+end
+
 --- Settings of every recipe (params/every.lua) are told when something was chosen or asked for, not when all is as ever.
 local function settings_lines()
   local wide, shown, lines = 0, {}, {}
@@ -111,7 +121,7 @@ local function settings_lines()
     end
   end
   for i, s in ipairs(shown) do
-    lines[i] = ("  %-" .. wide .. "s  %-12s  %s"):format(s.key, tostring(s.value), s.why and "auto: " .. s.why or s.origin)
+    lines[i] = ("  %-" .. wide .. "s  %-12s  %s"):format(s.key, brief(s.value), s.why and "auto: " .. s.why or s.origin)
   end
   return table.concat(lines, "\n")
 end
@@ -121,6 +131,7 @@ function run.set_settings(settings)
   if run.mode == "none" then return end
   add_precision()
   run.print(("%s on %s"):format(run.recipe, (core.device())))
+  if core.assume() then run.print("  CAPL_ASSUME=" .. core.assume() .. ": what is chosen follows these facts, for tests") end
   local lines = settings_lines()
   if lines ~= "" then run.print(lines) end
 end
@@ -142,16 +153,10 @@ function run.take_setting(key)
   end
 end
 
---- Makes a folder that nobody had before: base, base-2, base-3 …
-local function new_folder(base)
-  local number, path = 1, base
-  while true do
-    local made, why = core.sys.mkdir_new(path)
-    if made == nil then core.error{code = "io", message = why} end
-    if made then return path end
-    number = number + 1
-    path = ("%s-%d"):format(base, number)
-  end
+--- In what the run computes: as train.fit was called, else the setting precision (docs/contract.md); nil where neither says it.
+function run.precision()
+  local given = hooks.fitting and hooks.fitting.precision or run.setting("precision")
+  return given and precision.name(given)
 end
 
 --- Name of the recipe without folder and ending.
@@ -164,23 +169,18 @@ local function plain_name()
   return name
 end
 
--- Makes the folder. -> its path
-local function make_folder()
-  local given = core.sys.getenv("CAPL_RUN_FOLDER") -- of a trial: the sweep that runs it has chosen the place
-  local made, why = core.sys.mkdir(given or "runs")
-  if not made then core.error{code = "io", message = why} end
-  local base = "runs/" .. plain_name()
-  local path = given or new_folder(base)
-  core.sys.lock(path) -- nobody else goes on with it while this process lives
-  if not given and path ~= base then run.print("files of this run: " .. path) end
-  return path
-end
+--- Before the sandbox closes: makes the run's folder, or takes the one that goes on (place.settle).
+function run.settle_folder(resumed) place.settle(plain_name(), resumed) end
 
 --- The run's folder, made at first use: runs/captcha for recipes/captcha.lua, runs/captcha-2 for its next run: files
 --- of two runs never mix. In a world of several ranks the first of them makes it, and all have it by their first loader.
+--- A command that leaves no run (check, bench …) gives one in the recipe's temporary files.
 function run.folder()
-  if not run.path then run.path = agreed.of_main(make_folder) end
-  return run.path
+  if run.path then return run.path end
+  local path, base = place.path(plain_name(), run.mode ~= "run" and run.mode ~= "none")
+  run.path = path
+  if path ~= base and agreed.is_main() then run.print("files of this run: " .. path) end
+  return path
 end
 
 --- This recipe as a person calls it, on as many ranks, with these further words.
@@ -229,16 +229,16 @@ end
 
 --- The first gradients are where promises about precision are checked: no weight has changed yet.
 function run.gradients_ready()
-  local precision, origin = run.setting("precision")
+  local name, origin = run.setting("precision")
   local is_real = run.mode == "run" or run.mode == "bench"
-  if run.steps == 0 and is_real and precision and origin ~= "auto" then products.check(precision) end
+  if run.steps == 0 and is_real and name and origin ~= "auto" then products.check(name) end
 end
 
 --- "precision bf16: 22 bf16 products, 2 fp32 products a step"
 local function precision_line()
-  local precision = run.setting("precision")
+  local name = run.setting("precision")
   local text = products.text(run.step_products)
-  if precision and text then return ("precision %s: %s a step"):format(precision, text) end
+  if name and text then return ("precision %s: %s a step"):format(name, text) end
 end
 
 -- --init_from is for train.fit, or for a loop that reads it.
@@ -413,8 +413,7 @@ end
 
 --- Of a dry run: what it has written goes.
 local function end_scratch()
-  if run.path then trees.remove(run.path) end
-  core.sys.remove("runs") -- if it is empty
+  if run.path then trees.empty(run.path) end -- who has started this process removes what is empty
   run.print("dry run: one step, evaluation, saving and the report went well; nothing is left of them")
 end
 

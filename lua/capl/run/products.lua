@@ -36,6 +36,14 @@ function products.text(counts)
   return parts[1] and table.concat(parts, ", ")
 end
 
+--- The narrowest type of these products: what the run computes in, as far as it says so by nothing else.
+function products.lowest(counts)
+  for _, name in ipairs(types) do
+    if (counts or {})[name] and counts[name] > 0 then return name end
+  end
+  return "fp32"
+end
+
 local function hint(precision, counts)
   if precision == "tf32" and counts.fp32 > 0 then
     return 'these layers have no TF32 implementation on this GPU; precision = "auto" chooses what has'

@@ -87,6 +87,18 @@ local function locate(value)
   return path
 end
 
+local found -- what find has found, for begin
+
+--- Before the sandbox closes: the run that --resume=value is about -> {folder =, said = whether value names it}; nil: there is none,
+--- which begin tells with the recipe's line. Every rank calls it.
+function resume.find(value)
+  found = agreed.of_main(function()
+    local ok, folder, file = pcall(locate, value)
+    return ok and {folder = folder, file = file} or nil
+  end)
+  return found and {folder = found.folder, said = value ~= true}
+end
+
 -- ---- the settings ----
 
 local function must_be_taken()
@@ -105,7 +117,7 @@ end
 function resume.begin(value)
   if not value then return {} end
   if run.mode ~= "run" then fail("--resume goes on with a run; this command begins none") end
-  local place = agreed.of_main(function()
+  local place = found or agreed.of_main(function()
     local folder, file = locate(value)
     return {folder = folder, file = file}
   end)

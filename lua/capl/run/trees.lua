@@ -15,4 +15,9 @@ function trees.remove(path)
   if not done then core.error{code = "io", message = why, path = false} end
 end
 
+--- Removes all that is in a folder, which stays.
+function trees.empty(path)
+  for _, name in ipairs(core.sys.list(path) or {}) do trees.remove(path .. "/" .. name) end
+end
+
 return trees

@@ -178,6 +178,14 @@ function Sweep:draw()
   self.folder:write("report.html", page.html(self.plan, self.folder, ranked))
 end
 
+-- Where no trial is the best one. -> exit status
+function Sweep:report_none(sentence)
+  say(sentence)
+  say(("next: longer trials, another --metric such as val_loss, or %s"):format(
+    shell.command{self.plan.program, "doctor", self.plan.recipe}))
+  return 0
+end
+
 --- The table, the best trial and what to do with it. -> exit status
 function Sweep:report()
   local ranked = self:ranked()
@@ -195,9 +203,11 @@ function Sweep:report()
   if failed > 0 then say(("%d of %d trials failed; what they printed is in %s/trial-*.log"):format(failed, #ranked, self.folder.path)) end
   for _, line in ipairs(show.unlike(self.plan, ranked)) do say(line) end
   if self.pool.waits > 0 then say(("note: trials waited for memory; one takes up to %.0f MB"):format(self.pool.peak / 1e6)) end
-  local doubt = show.doubt(self.plan, ranked)
+  local doubt = not show.none_better(self.plan, ranked) and show.doubt(self.plan, ranked)
   if doubt then say(doubt) end
   say(("results: %s/report.html, results.csv, sweep.png, curves.png"):format(self.folder.path))
+  local none = show.none_better(self.plan, ranked)
+  if none then return self:report_none(none) end
   say(("best: trial %d, %s %s, in %s"):format(best.trial, self.plan.metric, show.value(self.plan.metric, best.value), best.folder))
   if self.plan.carry then say("note: trials went on from rung to rung; trained in one go, as below, the best one gives other figures") end
   say(("next: %s"):format(best.command))

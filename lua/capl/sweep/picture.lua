@@ -29,7 +29,8 @@ local function last_of_each(results)
   return out
 end
 
-local function setting_of(key, results)
+-- log: the range was asked for as a log one
+local function setting_of(key, results, log)
   local texts, values, low, high = {}, {}, math.huge, -math.huge
   for i, r in ipairs(results) do
     texts[i], values[i] = tostring(r.settings[key]), tonumber(r.settings[key])
@@ -37,7 +38,7 @@ local function setting_of(key, results)
     if low then low, high = math.min(low, values[i]), math.max(high, values[i]) end
   end
   if not low then return {name = key, values = texts} end
-  return {name = key, values = values, log = low > 0 and high / low >= SPREAD}
+  return {name = key, values = values, log = low > 0 and (log or high / low >= SPREAD)}
 end
 
 local function draw_trials(plan, folder, results)
@@ -47,7 +48,7 @@ local function draw_trials(plan, folder, results)
     values[i] = r.status == "done" and r.value or 0 / 0
     if r == results[1] and r.status == "done" then chosen = i end
   end
-  for i, key in ipairs(plan.keys) do settings[i] = setting_of(key, trials) end
+  for i, key in ipairs(plan.keys) do settings[i] = setting_of(key, trials, type(plan.log) == "table" and plan.log[key]) end
   plot.trials{path = folder:file("sweep.png"), title = ("%s: %d trial%s"):format(folder.path, #trials, #trials == 1 and "" or "s"),
     metric = plan.metric, percent = is_share(plan, trials), less = plan.goal == "min", chosen = chosen,
     values = values, settings = settings}

@@ -3,6 +3,7 @@
 local core = ...
 
 local metric = require "sweep.metric"
+local options = require "cli.options"
 local run = require "run"
 local execute = require("cli.execute").execute
 
@@ -25,6 +26,8 @@ local function settings_of(job, args)
   core.device(former)
   run.mode = "none"
   if not found then fail(job.recipe .. " has no capl.params, and so no settings to sweep over") end
+  found.known = {preset = true}
+  for _, key in ipairs(found.keys) do found.known[key] = true end
   return found
 end
 
@@ -47,14 +50,21 @@ local function check_axis(found, axis)
   end
 end
 
+-- The setting that a word names and its text, as a recipe reads its flags: --no-KEY is KEY=false, --learning-rate learning_rate.
+-- A key that is no setting stays as it is.
+local function setting_of(known, word)
+  local key, text = options.split(word)
+  local own = known[key] and key or key:gsub("-", "_")
+  local negated = not known[own] and options.without_no(own)
+  if negated and known[negated] and text == true then return negated, "false" end
+  return known[own] and own or key, text
+end
+
 -- A word may be a misspelt option of the sweep as well as of the recipe.
 local function check_word(found, spec, word)
-  local key, text = word:match("^%-%-([^=]+)=?(.*)$")
-  local names = {"preset"}
-  for _, known in ipairs(found.keys) do names[#names + 1] = known end
-  for _, name in ipairs(names) do
-    if name == key then return name ~= "preset" and found.read(key, word:find("=", 1, true) and text or true) end
-  end
+  local key, text = setting_of(found.known, word)
+  if found.known[key] then return key ~= "preset" and found.read(key, text) end
+  local names = {"preset", unpack(found.keys)}
   for _, option in ipairs(spec) do names[#names + 1] = option.name end
   local near = core.nearest(key, names)
   fail(("unknown option --%s%s"):format(key, near and ("; did you mean --%s?"):format(near) or ""),
@@ -70,7 +80,7 @@ function recipe.check(job, args, axes, spec)
   for _, axis in ipairs(axes) do
     check_axis(found, axis)
     for _, word in ipairs(args) do
-      if word:match("^%-%-([^=]+)") == axis.key then fail(("%s is both fixed and in --grid: %s"):format(axis.key, word)) end
+      if setting_of(found.known, word) == axis.key then fail(("%s is both fixed and in --grid: %s"):format(axis.key, word)) end
     end
   end
   local key = budget_key(found)

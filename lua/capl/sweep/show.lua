@@ -83,6 +83,20 @@ function show.table(plan, results)
   return text
 end
 
+--- Whether no trial is better than another: all that ended in the last rung have the same figure. A sentence or nil.
+function show.none_better(plan, results)
+  local value, n
+  for _, r in ipairs(results) do
+    if r.status == "done" and r.rung == results[1].rung then
+      if value and r.value ~= value then return nil end
+      value, n = r.value, (n or 0) + 1
+    end
+  end
+  if (n or 0) < 2 then return nil end
+  local learnt = show.is_share(plan.metric) and value == 0 and "; none has learnt anything that it counts" or ""
+  return ("no trial is better than another: %s is %s in all %d%s"):format(plan.metric, show.value(plan.metric, value), n, learnt)
+end
+
 --- Whether the best one may be luck: the second one's figure lies within its interval. A sentence or nil.
 function show.doubt(plan, results)
   local a, b = results[1], results[2]

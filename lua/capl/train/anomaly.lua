@@ -8,8 +8,8 @@
 local core = ...
 
 local agreed = require "run.agreed"
-local capl = require "init"
 local check = require "check"
+local forward = require "forward"
 local hooks = require "hooks"
 local labels = require "nn.labels"
 local settings = require "nn.settings"
@@ -22,7 +22,7 @@ Anomaly.__index = Anomaly
 
 local spec = {
   {"model", "table", required = true}, {"optimizer", "table", required = true}, {"loss", "function", required = true},
-  {"input", "function", default = function(batch) return batch.image or batch.input end},
+  forward.input,
   {"precision", "string", "table", default = "fp32"}, {"train", "table"}, {"detect_anomaly", "boolean", default = false},
   {"op", "string", default = "train.Anomaly"},
 }
@@ -205,7 +205,7 @@ function Anomaly:repeat_step(at)
   core.watch_finite("forward")
   local loss
   local ok, err = pcall(function()
-    loss = capl.autocast(self.precision, function() return self.loss(self.model(self.input(at.batch)), at.batch) end)
+    loss = forward.loss(self, at.batch)
     core.watch_finite("backward")
     loss:backward()
   end)

@@ -6,8 +6,8 @@
 local core = ...
 
 local agreed = require "run.agreed"
-local capl = require "init"
 local check = require "check"
+local forward = require "forward"
 local hooks = require "hooks"
 local snapshot = require "train.snapshot"
 
@@ -22,8 +22,8 @@ local MARGIN = 0.85 -- of the free memory may be used
 
 local spec = {
   {"model", "table", required = true}, {"train", "table", required = true}, {"loss", "function", required = true},
-  {"optimizer", "table", required = true}, {"input", "function", default = function(batch) return batch.image or batch.input end},
-  {"precision", "string", "table", default = "auto"}, {"smallest", "whole", default = SMALLEST}, {"largest", "whole", default = LARGEST},
+  {"optimizer", "table", required = true}, forward.input,
+  forward.precision, {"smallest", "whole", default = SMALLEST}, {"largest", "whole", default = LARGEST},
 }
 
 -- Bytes that may still be used; nil when nobody can tell.
@@ -31,8 +31,7 @@ local function room()
   local m = core.memory()
   if m.limit > 0 then return m.limit - m.live end
   if m.card_free then return m.card_free + m.cached end
-  local kilobytes = (core.sys.read("/proc/meminfo") or ""):match("MemAvailable:%s*(%d+)")
-  return kilobytes and tonumber(kilobytes) * 1024
+  return core.sys.memory_available()
 end
 
 -- On the rank that has least.
@@ -44,7 +43,7 @@ end
 
 local function step(o, batch)
   o.optimizer:set_position(0.5) -- for schedules over the run; the snapshot puts it back
-  local loss = capl.autocast(o.precision, function() return o.loss(o.model(o.input(batch)), batch) end)
+  local loss = forward.loss(o, batch)
   o.optimizer:backward(loss)
   o.optimizer:apply()
   o.optimizer:zero_grad()

@@ -2,8 +2,8 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
-local capl = require "init"
 local check = require "check"
+local forward = require "forward"
 local hooks = require "hooks"
 local lock = require "data.lock"
 local merge = require "meter.merge"
@@ -14,9 +14,9 @@ local progress = require "run.progress"
 local OP = "train.evaluate"
 
 local spec = {
-  {"precision", "string", "table", default = "auto"}, {"merge", "table"}, {"loss", "function"}, {"meter", "string", "function"},
+  forward.precision, {"merge", "table"}, {"loss", "function"}, {"meter", "string", "function"},
   {"decoding", "string"},
-  {"input", "function", default = function(batch) return batch.image or batch.input end},
+  forward.input,
 }
 
 local function check_loader(loader)
@@ -55,18 +55,18 @@ local function mean_loss(meter)
   end)
 end
 
-local function add_batch(meter, model, batch, count, losses, o)
-  local output = capl.autocast(o.precision, model, o.input(batch))
+local function add_batch(meter, batch, count, losses, o)
+  local output = forward.output(o, batch)
   meter:add(output, batch)
-  if losses then losses:add({capl.autocast(o.precision, o.loss, output, batch)}, batch.ids or count, {n = count}) end
+  if losses then losses:add({forward.loss_of(o, output, batch)}, batch.ids or count, {n = count}) end
 end
 
-local function read_all(meter, model, loader, o)
+local function read_all(meter, loader, o)
   local losses, seen = o.loss and mean_loss(meter), 0
   local show = progress.counter(loader.role .. " images", loader:samples())
   for given in loader:epoch(1) do
     local batch, count = without_padding(given)
-    core.scope(add_batch, meter, model, batch, count, losses, o)
+    core.scope(add_batch, meter, batch, count, losses, o)
     seen = seen + count
     show(seen)
   end
@@ -75,14 +75,14 @@ local function read_all(meter, model, loader, o)
 end
 
 -- Some samples once more, for pictures -> their batch and the model's output, in another precision if asked for.
-local function read_again(model, loader, ids, o, precision)
+local function read_again(loader, ids, o, precision)
   local low = {}
   for key, value in pairs(loader.low) do low[key] = value end
   low.batch, low.workers, low.cache, low.rank, low.world = #ids, 0, "none", 0, 1
   local box = core.data.loader(loader.source.box:subset(ids), low)
   box:epoch(1)
   local batch = box:next()
-  return batch, capl.autocast(precision or o.precision, model, o.input(batch))
+  return batch, forward.output(setmetatable({precision = precision}, {__index = o}), batch)
 end
 
 local function is_shared(loader) return loader.low and loader.low.world and loader.low.world > 1 or false end
@@ -167,16 +167,17 @@ local function evaluate(model, loader, opts)
   check.arg(1, "evaluate", "table", model)
   check.arg(2, "evaluate", "table", loader)
   check_loader(loader)
+  o.model = model
   if is_shared(loader) and hooks.parallel then hooks.parallel.settle{model} end
   local meter = meters.make(OP, o.meter, loader, {merge = o.merge, decoding = o.decoding})
   local replaced, seen = loader:stats().substituted, nil
   meter.role, meter.loader = loader.role, loader
   meter.again = function(ids, precision)
-    return in_eval_mode(model, function() return read_again(model, loader, ids, o, precision) end)
+    return in_eval_mode(model, function() return read_again(loader, ids, o, precision) end)
   end
   waiting_for_nobody(function()
     lock.evaluation(OP, loader, model, function()
-      in_eval_mode(model, function() seen = read_all(meter, model, loader, o) end)
+      in_eval_mode(model, function() seen = read_all(meter, loader, o) end)
     end)
   end)
   meter = whole_meter(meter, loader, o)

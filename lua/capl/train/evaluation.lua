@@ -109,10 +109,20 @@ local function text_sheet(meter, path, name)
   if #cells > 0 then require("plot").sheet{path = path, title = name .. ": " .. evaluation.line(meter), columns = 4, cells = cells} end
 end
 
--- Points (P,3) of a list of {x, y}.
-local function points_of(list)
-  local rows = {}
-  for i, xy in ipairs(list) do rows[i] = {xy[1], xy[2], 1} end
+-- Points (P,3) as pictures take them: those that the sample does not have, which stand at (0,0), are none.
+local function points_of(points)
+  local rows = points:tolist()
+  for _, row in ipairs(rows) do row[3] = row[3] ~= 0 and 1 or -1 end
+  return capl.tensor(rows)
+end
+
+-- The same of a list of {x, y} that was read; what is said of a point that there is not counts for nothing.
+local function read_points(meter, list, truth)
+  local rows, there = {}, truth:tolist()
+  for i, xy in ipairs(list) do
+    local point = there[meter.points and meter.points[i] or i]
+    rows[i] = {xy[1], xy[2], point and point[3] == 0 and -1 or 1}
+  end
   return capl.tensor(rows)
 end
 
@@ -139,8 +149,9 @@ local function views_of(meter, e, masks)
   local image, fields = image_of(meter, e.id)
   if not image then return {} end
   local caption = e.distance and ("off by %.1f px"):format(e.distance) or e.accuracy and ("%.1f %% right"):format(100 * e.accuracy)
-  local truth = {image = image, mask = without_batch(fields.mask), points = without_batch(fields.points), caption = "truth"}
-  return {{image = image, points = e.read and points_of(e.read), mask = masks[e.id], caption = caption}, truth}
+  local points = without_batch(fields.points)
+  local truth = {image = image, mask = without_batch(fields.mask), points = points and points_of(points), caption = "truth"}
+  return {{image = image, points = e.read and points and read_points(meter, e.read, points), mask = masks[e.id], caption = caption}, truth}
 end
 
 local function gallery(meter, path, name)

@@ -10,12 +10,6 @@ local run = require "run"
 
 local exact = {}
 
--- What the products of a run are computed in, if its recipe says so.
-local function precision()
-  local value = run.setting("precision")
-  return value and tostring(value) or nil
-end
-
 local function is_drawn(loader) return not (loader.source.dir or loader.source.ordered) end
 
 --- What loaders read, and whether it is drawn: more of it then begins with the same samples. It looks at every file.
@@ -37,7 +31,7 @@ function exact.facts(data, accumulate)
   local machine = facts.machine()
   return {
     version = core.version(), device = machine.device, hardware = machine.backend, isa = core.isa(), threads = machine.threads,
-    precision = precision(), deterministic = run.setting("deterministic"), recipe = run.text and core.sha256(run.text), data = data,
+    precision = run.precision(), deterministic = run.setting("deterministic"), recipe = run.text and core.sha256(run.text), data = data,
     accumulate = accumulate, ranks = agreed.size(),
   }
 end

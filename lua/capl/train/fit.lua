@@ -17,8 +17,6 @@ local span = require "train.span"
 local steps = require "train.step"
 
 local OP = "train.fit"
-local EVALUATIONS = 12 -- of a run, for "auto"
-local EVALUATION_SHARE = 0.03 -- of a time box that "auto" evaluations may take
 local HOLD = 60 -- seconds that a Ctrl-C may wait for the end of a step
 
 -- What parts may use: o (options), model, optimizer, step, images, epoch, lr, span, record, path, save_model, stop.
@@ -27,9 +25,9 @@ Fit.__index = Fit
 
 local function new(o)
   local self = setmetatable({
-    o = o, model = o.model, optimizer = o.optimizer, step = 0, images = 0, epoch = 0, evaluating = 0, span = span.new(o),
+    o = o, model = o.model, optimizer = o.optimizer, step = 0, images = 0, epoch = 0, evaluations = 0, evaluating = 0, span = span.new(o),
     make_step = steps.new(o), progress = progress.new{steps = o.steps}, record = record.new(),
-    eval_due = span.marks(o.eval_every, EVALUATIONS),
+    eval_due = span.marks(o.eval_every, span.EVALUATIONS),
   }, Fit)
   self.parts = parts.new(self)
   if not hooks.model then
@@ -48,12 +46,14 @@ function Fit:over() return self.stopping ~= nil or self.span:over() end
 --- State of the loop and of its parts, between two steps; model, optimizer and loader have their own.
 function Fit:state()
   return {step = self.step, images = self.images, epoch = self.epoch, evaluating = self.evaluating, span = self.span:state(),
-    val = self.val, val_step = self.val_step, pending = self.pending, evaluations = self.eval_due:state(), parts = self.parts:state()}
+    val = self.val, val_step = self.val_step, pending = self.pending, evaluated = self.evaluations,
+    evaluations = self.eval_due:state(), parts = self.parts:state()}
 end
 
 function Fit:set_state(state)
   self.step, self.images, self.epoch, self.evaluating = state.step, state.images, state.epoch, state.evaluating
   self.val, self.val_step, self.pending = state.val, state.val_step, state.pending
+  self.evaluations = state.evaluated or 0
   self.span:set_state(state.span)
   self.eval_due:set_state(state.evaluations)
   self.parts:set_state(state.parts)
@@ -118,7 +118,7 @@ function Fit:evaluate()
   self.progress:remember(evaluation.note(meter))
   self.pending = nil
   local took = agreed.now() - started
-  self.evaluating = self.evaluating + took
+  self.evaluations, self.evaluating = self.evaluations + 1, self.evaluating + took
   self.span.reserve = took -- so that the last evaluation, too, ends within the time box
 end
 
@@ -128,7 +128,7 @@ function Fit:evaluate_if_due()
   if self:over() then
     self:evaluate()
   elseif due then
-    local dear = self.o.max_time and self.o.eval_every == "auto" and self.evaluating > EVALUATION_SHARE * self.span:seconds()
+    local dear = self.o.max_time and self.o.eval_every == "auto" and self.evaluating > span.EVALUATION_SHARE * self.span:seconds()
     if not dear then self:evaluate() end
   end
 end
@@ -196,7 +196,7 @@ function Fit:figures(ended)
   local at, best = self:at(), self.parts:get("best")
   return {
     ended = ended, steps = self.step, images = self.images, seconds = at.seconds, images_per_s = at.images_per_s,
-    evaluation_seconds = self.evaluating, val = self.val, best = best.figures,
+    evaluations = self.evaluations, evaluation_seconds = self.evaluating, val = self.val, best = best.figures,
     best_step = best.step, max_time = self.o.max_time, micro_batch = self.make_step:state().size,
     captured_steps = core.counters().captured_steps,
   }
@@ -205,7 +205,9 @@ end
 function Fit:end_line(result)
   local ended = result.ended == "max_time" and ("max_time = %s is over"):format(progress.duration(self.o.max_time)) or "all steps are done"
   if self.stopping then ended = self.stopping.sentence end
-  run.print(("%s: %d steps, %d images in %s"):format(ended, result.steps, result.images, progress.duration(result.seconds)))
+  local n = result.evaluations
+  local counted = self.o.val and ("; %d evaluation%s on val"):format(n, n == 1 and "" or "s") or ""
+  run.print(("%s: %d steps, %d images in %s%s"):format(ended, result.steps, result.images, progress.duration(result.seconds), counted))
 end
 
 -- The meter of the weights that are kept: that of the test, else of val.
@@ -282,7 +284,8 @@ end
 --       loss = function(output, batch) -> scalar; optimizer; precision = "auto";
 --       input = function(batch) -> what the model is called with (batch.image, else batch.input);
 --       the end: steps | samples | epochs, and max_time = "5m", "90s", "1h30m", seconds or "none";
---       eval_every = "auto" (about 12 times) | steps; log_every = "auto" (200 points of the curve) | steps;
+--       eval_every = "auto" (12 times; with max_time fewer where they take more than 3 % of it) | steps;
+--       log_every = "auto" (200 points of the curve) | steps;
 --       keep = "best" (on val) | "last": which weights stay in the model and are tested;
 --       meter = what val and test are counted with, as of train.evaluate: its main figure says which weights are best;
 --       merge = {"0O"}: look-alikes counted as one beside the strict figure;
@@ -291,8 +294,8 @@ end
 --       quarters … whose gradients are summed; batch norm then sees the parts. The loss has to be a mean over the batch;
 --       and metric, top_k, early_stop, settle, ema, accumulate, clip_norm, clip_value, lr_rule, base_batch, freeze, limit_batches, overfit,
 --       sanity, dry_run, checkpoint, override …: docs/training.md, docs/checkpoints.md
--- out   {ended, steps, images, seconds, images_per_s, val (of the last weights), best (of the best ones), best_step, test,
---       micro_batch (after a split), captured_steps, folder}; figures as of capl.text_meter
+-- out   {ended, steps, images, seconds, images_per_s, evaluations (how many), val (of the last weights), best (of the best ones),
+--       best_step, test, micro_batch (after a split), captured_steps, folder}; figures as of capl.text_meter
 -- errs  value: unknown or contradicting options; a loss that is not finite; what the parts raise
 -- Schedules may say total = "run". Evaluations count as time of the run, the final test does not.
 local function fit(given)

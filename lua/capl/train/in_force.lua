@@ -9,6 +9,7 @@ local json = require "run.json"
 local precision = require "precision"
 local run = require "run"
 local schedule = require "optim.schedule"
+local span = require "train.span"
 
 local in_force = {}
 
@@ -36,8 +37,17 @@ end
 
 -- ---- train.fit ----
 
+-- "12 times", or fewer where there are fewer steps or a time box cuts them down.
+local function evaluations(o)
+  if not o.val then return "never", "val = false" end
+  local most = o.steps and math.min(span.EVALUATIONS, o.steps) or span.EVALUATIONS
+  if not o.max_time then return ("%d time%s"):format(most, most == 1 and "" or "s") end
+  return ("at most %d time%s"):format(most, most == 1 and "" or "s"),
+    ("fewer where they take more than %g %% of max_time"):format(100 * span.EVALUATION_SHARE)
+end
+
 local auto = {
-  eval_every = function() return "12 times" end,
+  eval_every = evaluations,
   log_every = function(o) return o.max_time and "200 points, or every 5 s" or "200 points" end,
   checkpoint = function() return "after 1 minute, then every 5" end,
   precision = precision.best,

@@ -2,7 +2,7 @@
 --
 -- train.fit does what an explicit loop in a recipe would do, in the same order; recipes/captcha_cnn.lua shows one.
 -- SPDX-License-Identifier: Apache-2.0
-return {
+return require("missing").watch("train", {
   fit = require "train.fit",
   Anomaly = require("train.anomaly").new,
   lr_find = require("train.lr_find").find,
@@ -29,4 +29,4 @@ return {
   SegmentationMeter = require "meter.segmentation".new,
   LocalisationMeter = require "meter.localisation".new,
   RegressionMeter = require "meter.regression".new,
-}
+})

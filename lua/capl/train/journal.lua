@@ -2,7 +2,8 @@
 -- changed at which step, so that a run that goes on does the same again at the same steps.
 --
 -- override.json is data: {"lr": 1e-4}. It says all that is to differ from the recipe; a key that is taken out, or the file,
--- means the recipe's own value again. A line of the journal is on the disk before its change holds.
+-- means the recipe's own value again. A file that cannot be read changes nothing.
+-- A line of the journal is on the disk before its change holds.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
@@ -14,6 +15,7 @@ local Journal = {}
 Journal.__index = Journal
 
 local LOOK_SECONDS = 0.25 -- between two looks at the file
+local MOST = 1e6 -- bytes that it may have
 
 --- folder: of the run.
 local function new(folder)
@@ -39,16 +41,34 @@ function Journal:replay(step)
   return entry.changes or {}
 end
 
--- The file's text when it is another one than before, "" when it went away; nil: as before.
+-- What f(…) gives, or nil and why not: also where the sandbox refuses the path, as of a link that leads elsewhere.
+local function attempt(f, ...)
+  local ok, value, why = pcall(f, ...)
+  if ok then return value, why end
+  return nil, core.is_error(value) and value.message or tostring(value)
+end
+
+-- The text of a file that is there; nil and why it cannot be taken.
+local function text_of(path)
+  local size, why = attempt(core.sys.size, path)
+  if size and size > MOST then return nil, ("%s has %.0f bytes, more than %.0f"):format(path, size, MOST) end
+  if why then return nil, why end
+  return attempt(core.sys.read, path)
+end
+
+-- {text =} when it is another one than before, {gone = true} when the file went away, {why =} when it cannot be read; nil: as before.
 function Journal:read()
-  local stamp = core.sys.stamp(self.override) or "none"
+  local stamp, why = attempt(core.sys.stamp, self.override)
+  stamp = stamp or why or "none"
   if stamp == self.stamp then return nil end
   self.stamp = stamp
-  local text = stamp ~= "none" and core.sys.read(self.override) or ""
-  local hash = text ~= "" and core.sha256(text) or nil
+  local text
+  if not why and stamp ~= "none" then text, why = text_of(self.override) end
+  if why then return {why = why} end
+  local hash = text and core.sha256(text) or nil
   if hash == self.hash then return nil end
   self.hash = hash
-  return text
+  return text and {text = text} or {gone = true}
 end
 
 function Journal:look_alone()
@@ -66,14 +86,15 @@ function Journal:look_together()
 end
 
 --- What the file newly says, at most four times a second; nil: nothing new. Nothing new is looked at while old lines wait.
--- out  table of changes; nil and a sentence when it is no JSON object
+-- out  table of changes; nil and a sentence when it cannot be read, or is no JSON object
 function Journal:look()
   if self.done < #self.entries then return nil end
-  local text
-  if agreed.world() then text = self:look_together() else text = self:look_alone() end
-  if not text then return nil end
-  if text == "" then return {} end
-  local ok, value = pcall(core.json_decode, text)
+  local seen
+  if agreed.world() then seen = self:look_together() else seen = self:look_alone() end
+  if not seen then return nil end
+  if seen.why then return nil, "nothing changes: " .. seen.why end
+  if seen.gone then return {} end
+  local ok, value = pcall(core.json_decode, seen.text)
   if ok and type(value) == "table" and #value == 0 then return value end
   return nil, ("%s is no JSON object, so nothing changes"):format(self.override)
 end
@@ -82,8 +103,10 @@ end
 -- errs io: then they must not be made
 function Journal:note(step, changes)
   local entry = {step = step, at = core.sys.date(), changes = changes, sha256 = self.hash}
-  local done, why = core.sys.append(self.path, json.encode(entry) .. "\n", true)
-  if not done then core.error{code = "io", message = why, path = false} end
+  agreed.by_main("writes down what changes", function()
+    local done, why = core.sys.append(self.path, json.encode(entry) .. "\n", true)
+    if not done then core.error{code = "io", message = why, path = false} end
+  end)
   table.insert(self.entries, entry)
   self.done = #self.entries
 end

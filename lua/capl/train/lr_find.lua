@@ -3,9 +3,10 @@
 local core = ...
 
 local agreed = require "run.agreed"
-local capl = require "init"
 local check = require "check"
-local lr_range = require "train.lr_range"
+local forward = require "forward"
+local lr_sweeps = require "train.lr_sweeps"
+local run = require "run"
 local schedule = require "optim.schedule"
 local snapshot = require "train.snapshot"
 
@@ -13,8 +14,8 @@ local OP = "train.lr_find"
 
 local spec = {
   {"model", "table", required = true}, {"train", "table", required = true}, {"loss", "function", required = true},
-  {"optimizer", "table", required = true}, {"input", "function", default = function(batch) return batch.image or batch.input end},
-  {"precision", "string", "table", default = "auto"}, {"path", "string"}, {"title", "string"},
+  {"optimizer", "table", required = true}, forward.input,
+  forward.precision, {"path", "string"}, {"title", "string"},
   {"min_lr", "number"}, {"max_lr", "number"}, {"steps", "whole"}, {"diverge", "number"},
 }
 
@@ -61,9 +62,30 @@ local function set_rates(optimizer, peaks, lr)
   optimizer.lr = lr
 end
 
+-- The setting of the recipe whose value is that rate, if there is one.
+local function setting_of(value)
+  for _, s in ipairs(run.settings) do
+    if type(s.value) == "number" and s.value == value and s.key:find("lr") then return s.key end
+  end
+end
+
+--- What to write for rates that are `factor` times those of the recipe: list of {key = setting or nil, lr =, was =}, each once.
+local function settings_of(optimizer, peaks, factor)
+  local out, known = {}, {}
+  for i in ipairs(snapshot.members(optimizer)) do
+    for _, was in ipairs(peaks[i]) do
+      local key = setting_of(was)
+      local name = ("%s %.17g"):format(key or "", was)
+      if not known[name] then out[#out + 1] = {key = key, lr = was * factor, was = was} end
+      known[name] = true
+    end
+  end
+  return out
+end
+
 -- A step, without ending it for those who count steps -> its loss.
 local function step(o, batch)
-  local loss = capl.autocast(o.precision, function() return o.loss(o.model(o.input(batch)), batch) end)
+  local loss = forward.loss(o, batch)
   local value = agreed.mean(loss):item()
   if value == value and math.abs(value) < math.huge then
     o.optimizer:backward(loss)
@@ -74,11 +96,11 @@ local function step(o, batch)
   return value
 end
 
-local function try_rates(o, range, peaks)
+local function try_rates(o, sweeps, peaks)
   o.model:train()
   for batch in snapshot.batches(o.train) do
-    set_rates(o.optimizer, peaks, range:next_lr())
-    if range:add(step(o, batch)) then return end
+    set_rates(o.optimizer, peaks, sweeps:next_lr())
+    if sweeps:add(step(o, batch)) then return end
   end
 end
 
@@ -88,32 +110,35 @@ local function modes_of(model)
   return out
 end
 
---- Trains with rates that rise from step to step until the loss runs away, and says which rate the losses suggest. Weights,
--- statistics, optimiser, random numbers and loader are then as before, to the bit.
+--- Trains with rates that rise from step to step until the loss runs away, twice, and says which rate the losses suggest.
+-- Weights, statistics, optimiser, random numbers and loader are then as before, to the bit. Nothing is suggested where the losses
+-- do not show a rate: they fall by less than a fifth or hardly more than they vary, from the lowest rate on or up to the highest,
+-- rise in between, or the two sweeps, of the same weights and other batches, suggest rates more than a factor of 3 apart.
 -- opts model; train = loader; loss = function(output, batch); optimizer, also of optim.join, with schedules: all rates rise
---      in proportion, and are told by that of the first group; input = function(batch); precision = "auto";
---      min_lr = 1e-6, max_lr = 10, steps = 100 from one to the other; diverge = 4: it ends at so many times the lowest loss;
---      path = of a PNG file of the curve
--- out  {suggestion (nil when nothing can be said, and why), rule = "steepest" (where the loss falls fastest) | "tenth" (a tenth
---      of the rate of the lowest loss; the lower of the two is suggested), steepest, tenth, lr, loss, smooth, stopped,
---      factor = suggestion / the highest rate the optimiser would have had, peak = that rate, text}
+--      in proportion, and are given as that of the first group; input = function(batch); precision = "auto";
+--      min_lr = 1e-6, max_lr = 10, steps = 100 from one to the other; diverge = 4: a sweep ends at so many times the lowest loss;
+--      path = of a PNG file of the curves
+-- out  {suggestion (nil when nothing can be said; then why, and ways_out = options that may help), rule = "steepest" (where the
+--      loss falls fastest) | "tenth" (a tenth of the rate of the lowest loss; the lower of the two is suggested), steepest, tenth,
+--      lr, loss, smooth, stopped, factor = suggestion / the highest rate the optimiser would have had, peak = that rate,
+--      sweeps = what each of them says, runs_away = rate from which on the loss ran away in both, text}
 -- errs value: unknown options; rates that are no range
 -- paper L. N. Smith: Cyclical learning rates for training neural networks, 2017
 local function lr_find(opts)
   local o = check.options(OP, spec, opts)
-  local range = lr_range.new{min_lr = o.min_lr, max_lr = o.max_lr, steps = o.steps, diverge = o.diverge}
+  local sweeps = lr_sweeps.new{min_lr = o.min_lr, max_lr = o.max_lr, steps = o.steps, diverge = o.diverge}
   local peaks = peaks_of(o.optimizer)
   local modes, saved = modes_of(o.model), snapshot.take(o)
-  local ok, err = pcall(try_rates, o, range, peaks)
+  sweeps:begin(o.model, o.optimizer)
+  local ok, err = pcall(try_rates, o, sweeps, peaks)
   saved:restore()
   for module, training in pairs(modes) do module.training = training end
   if not ok then error(err, 0) end
-  local result = range:result()
-  result.peak, result.peaks = peaks[1][1], peaks
-  result.factor = result.suggestion and result.suggestion / result.peak
-  result.text = lr_range.words(result)
-  if o.path then lr_range.draw(o.path, result, o.title or "learning rates") end
+  local result = sweeps:result(peaks[1][1])
+  result.peaks = peaks
+  result.text = lr_sweeps.words(result)
+  if o.path then lr_sweeps.draw(o.path, result, o.title or "learning rates") end
   return result
 end
 
-return {find = lr_find, peaks_of = peaks_of, set_rates = set_rates}
+return {find = lr_find, peaks_of = peaks_of, set_rates = set_rates, settings_of = settings_of}

@@ -1,4 +1,4 @@
--- lr_range.lua: a rising learning rate, the losses along it, and the rate they suggest. Knows nothing of models.
+-- lr_range.lua: one sweep: a rising learning rate, the losses along it, and the rate they suggest. Knows nothing of models.
 -- SPDX-License-Identifier: Apache-2.0
 local check = require "check"
 
@@ -9,7 +9,12 @@ local HALF_WINDOW = 3 -- points on either side that smooth a loss
 local FORGET = 0.9 -- of the running mean by which a loss that runs away is seen
 local LEAST = 12 -- points before it may stop
 local BEGUN = 0.1 -- share of the whole fall after which it counts
-local LEAST_FALL = 0.02 -- share of the first loss by which it has to fall for a suggestion
+local LEAST_FALL = 0.2 -- of the first losses: how often each class comes is learnt at nearly any rate, and is less than that
+local NOISE = 6 -- standard errors of a smoothed loss that a fall has to be, and a rise
+local RISE = 0.25 -- of the fall so far, and
+local LEAST_RISE = 0.05 -- of the first losses, by which the loss rises where the rate is too high
+local AGAIN = 0.1 -- of the fall, by which a loss that had risen falls below what it was
+local INSIDE = 10 -- times the first rate: a suggestion below that says nothing but where the sweep began
 
 local spec = {
   {"min_lr", "number", default = 1e-6}, {"max_lr", "number", default = 10}, {"steps", "whole", default = 100},
@@ -73,62 +78,89 @@ local function lowest(list)
 end
 
 -- Place where the curve falls fastest per decade of the rate, up to `last`; what it does before it has begun to fall is noise.
-local function steepest(smooth, last)
+local function steepest(smooth, first, last)
   local at, least = nil, 0
-  local begun = smooth[1] - BEGUN * (smooth[1] - smooth[last])
+  local begun = smooth[first] - BEGUN * (smooth[first] - smooth[last])
   local from = last
   while from > 1 and smooth[from - 1] <= begun do from = from - 1 end
-  for i = math.max(from, HALF_WINDOW + 1), last - 1 do
+  for i = math.max(from, first), last - 1 do
     local slope = smooth[i + 1] - smooth[i - 1]
     if slope < least then at, least = i, slope end
   end
   return at
 end
 
+-- Standard error of a smoothed loss, from how far neighbours of the first `last` losses differ.
+local function noise(loss, last)
+  local steps = {}
+  for i = 1, last - 1 do steps[i] = math.abs(loss[i + 1] - loss[i]) end
+  table.sort(steps)
+  local median = steps[math.ceil(#steps / 2)] or 0
+  return median / (0.6745 * math.sqrt(2)) / math.sqrt(2 * HALF_WINDOW + 1) -- as of a normal distribution
+end
+
+-- The first descent: place of its lowest point, and of the clear rise that ends it, if one does.
+local function descent(loss, smooth, first)
+  local low = first
+  for i = first + 1, #smooth do
+    if smooth[i] < smooth[low] then low = i end
+    local rise = math.max(RISE * (smooth[first] - smooth[low]), LEAST_RISE * math.abs(smooth[first]),
+      NOISE * noise(loss, math.max(i, LEAST)))
+    if smooth[i] > smooth[low] + rise then return low, i end
+  end
+  return low, nil
+end
+
+-- Why a curve suggests no rate, and which way out there is: "steps", "max_lr" or "min_lr"; nil when it does suggest one.
+local function doubt(self, smooth, first, low, rise)
+  local from, to = smooth[first], smooth[low]
+  local fall = from - to
+  if rise and smooth[lowest(smooth)] < to - AGAIN * fall then
+    return ("the loss rises at lr = %.2g and falls again after that"):format(self.lr[rise]), "steps"
+  end
+  if not (fall > 0) then return "the loss did not fall at any rate", "steps" end
+  if fall < LEAST_FALL * math.abs(from) then
+    return ("the loss fell by %.0f %% only, from %.3g to %.3g"):format(100 * fall / math.abs(from), from, to), "steps"
+  end
+  if fall < NOISE * noise(self.loss, low) then
+    return ("the loss fell from %.3g to %.3g, which is not much more than it varies"):format(from, to), "steps"
+  end
+  if not rise and self.stopped ~= "diverged" and low > #smooth - 2 * HALF_WINDOW then
+    return ("the loss still falls at the highest rate, %.3g"):format(self.lr[#smooth]), "max_lr"
+  end
+end
+
+-- The rates a curve suggests, in `out`; nothing where it is in doubt.
+local function suggest(self, out, smooth)
+  local first = HALF_WINDOW + 1
+  local low, rise = descent(self.loss, smooth, first)
+  out.why, out.remedy = doubt(self, smooth, first, low, rise)
+  local at = not out.why and steepest(smooth, first, low)
+  if not at then
+    out.why, out.remedy = out.why or "the loss falls at no rate faster than at others", out.remedy or "steps"
+    return
+  end
+  out.steepest, out.tenth = self.lr[at], self.lr[low] / 10
+  out.rule = out.steepest <= out.tenth and "steepest" or "tenth"
+  if out[out.rule] < INSIDE * self.lr[1] then
+    out.why, out.remedy = ("the loss falls from the lowest rate on, %.3g"):format(self.lr[1]), "min_lr"
+    return
+  end
+  out.suggestion = out[out.rule]
+end
+
 --- {lr, loss, smooth = lists; stopped = "diverged" | "max_lr"; steepest = rate at which the loss falls fastest; tenth = a
 -- tenth of the rate of the lowest loss; suggestion = the lower of these two, rule = which: "steepest" | "tenth"; why =
--- instead of a suggestion}
+-- instead of a suggestion, remedy = what to change: "steps", "min_lr" or "max_lr"}
 function Range:result()
   local smooth = self:smooth()
   local out = {lr = self.lr, loss = self.loss, smooth = smooth, stopped = self.stopped}
   if #smooth < LEAST then
-    out.why = ("the loss was not finite after %d steps already"):format(#smooth)
-    return out
+    out.why, out.remedy = ("the loss was not finite after %d steps already"):format(#smooth), "min_lr"
+  else
+    suggest(self, out, smooth)
   end
-  local low = lowest(smooth)
-  local at = steepest(smooth, low)
-  if not at or smooth[low] > smooth[1] - LEAST_FALL * math.abs(smooth[1]) then
-    out.why = "the loss did not fall at any rate"
-    return out
-  end
-  out.steepest, out.tenth = self.lr[at], self.lr[low] / 10
-  out.rule = out.steepest <= out.tenth and "steepest" or "tenth"
-  out.suggestion = out[out.rule]
   return out
 end
 
-local rules = {steepest = "where the loss falls fastest", tenth = "a tenth of the rate of the lowest loss"}
-
---- The suggestion in words.
-local function words(result)
-  if result.why then return "no suggestion: " .. result.why end
-  local other = result.rule == "steepest" and "tenth" or "steepest"
-  return ("lr = %.3g, %s (%s: %.3g)"):format(result.suggestion, rules[result.rule], rules[other], result[other])
-end
-
---- Draws losses over rates as a PNG file, with the suggestion.
-local function draw(path, result, title)
-  local low, high = math.huge, -math.huge
-  for _, value in ipairs(result.smooth) do low, high = math.min(low, value), math.max(high, value) end
-  local top = low + 3 * math.max(result.smooth[1] - low, 0.05 * math.abs(low)) -- what runs away would hide the rest
-  local series = {{name = "loss", x = result.lr, y = result.loss}, {name = "smoothed", x = result.lr, y = result.smooth}}
-  for _, rule in ipairs{"steepest", "tenth"} do
-    if result[rule] then
-      series[#series + 1] = {name = rules[rule], x = {result[rule], result[rule]}, y = {low, math.min(top, high)}}
-    end
-  end
-  require("plot").lines{path = path, title = title, x_label = "learning rate", log_x = true,
-    panels = {{y_label = "loss", series = series, max = top > low and math.min(top, high * 1.02 + 1e-9) or nil}}}
-end
-
-return {new = new, words = words, draw = draw}
+return {new = new}

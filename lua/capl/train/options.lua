@@ -4,6 +4,7 @@ local core = ...
 
 local agreed = require "run.agreed"
 local check = require "check"
+local forward = require "forward"
 local hooks = require "hooks"
 local classes = require "nn.class"
 local lock = require "data.lock"
@@ -14,12 +15,13 @@ local run = require "run"
 local span = require "train.span"
 
 local OP = "train.fit"
+local MOST_STEPS = 1e12 -- 31 years of a thousand a second
 
 local spec = parts.add_keys {
   {"model", "table", required = true}, {"train", "table", required = true}, {"val", "table", "boolean"}, {"test", "table"},
   {"loss", "function", required = true}, {"optimizer", "table", required = true},
-  {"input", "function", default = function(batch) return batch.image or batch.input end},
-  {"precision", "string", "table", default = "auto"},
+  forward.input,
+  forward.precision,
   {"steps", "whole"}, {"epochs", "number"}, {"samples", "number"}, {"max_time", "string", "number"},
   {"eval_every", "whole", "string", default = "auto"},
   {"merge", "table"}, {"meter", "string", "function"}, {"capture", "boolean", "string", default = "auto"},
@@ -42,10 +44,13 @@ local wrong_roles = {
   test = {val = "the weights are chosen on the val images, so they test nothing"},
 }
 
--- Tells which figures evaluations on val will have, for who must choose one before the first.
+-- Tells which figures evaluations on val will have, for who must choose one before the first. A meter whose main figure is not
+-- there before its first sample has figures that nobody knows yet.
 local function tell_figures(meter)
+  local figures = meter:result()
+  if type(figures[meter.main]) ~= "number" then return end
   run.figures = {"loss"}
-  for name, value in pairs(meter:result()) do
+  for name, value in pairs(figures) do
     if type(value) == "number" then table.insert(run.figures, name) end
   end
 end
@@ -102,6 +107,10 @@ local function steps_of(o)
   if not (count >= 1) then
     local unit = name == "samples" and (" make no batch of %g"):format(batch) or " make no step"
     check.fail(OP, ("%s = %g%s"):format(name, o[name], unit))
+  end
+  if count > MOST_STEPS then
+    local text = ("%s = %g makes more than %g steps, which no machine ends"):format(name, o[name], MOST_STEPS)
+    check.fail(OP, text, "max_time ends a run by the clock")
   end
   return math.floor(count)
 end

@@ -11,6 +11,7 @@ local plan = {}
 
 local POINTS = 400 -- of a curve
 local MOST = 7 -- rates that are told and drawn: as many colours as there are
+local LOOKS = 20000 -- steps that are looked at in one go around the highest rate: of a longer run, the best of them, and around that
 local TIMED = 2000 -- steps for which the curves of a time box are drawn: nobody knows how many it will make
 
 -- ---- rates ----
@@ -28,12 +29,15 @@ end
 
 -- The highest rate lies beside the highest of the samples.
 local function refine(curve, opt, group, steps, every)
-  local from, to = math.max(0, math.floor(curve.high_step - 1 - every)), math.min(steps - 1, math.ceil(curve.high_step - 1 + every))
-  curve.high = 0
-  for step = from, to do
-    local lr = rate_at(opt, group, step, steps)
-    if lr > curve.high then curve.high, curve.high_step = lr, step + 1 end
-  end
+  repeat
+    local from, to = math.max(0, math.floor(curve.high_step - 1 - every)), math.min(steps - 1, math.ceil(curve.high_step - 1 + every))
+    every = math.max(1, math.floor((to - from) / LOOKS))
+    curve.high = 0
+    for step = from, to, every do
+      local lr = rate_at(opt, group, step, steps)
+      if lr > curve.high then curve.high, curve.high_step = lr, step + 1 end
+    end
+  until every == 1
 end
 
 local function sample(opt, group, steps)

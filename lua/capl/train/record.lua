@@ -180,10 +180,9 @@ end
 --- result.json: the figures of the run and where they come from.
 function Record:result(values)
   if not self.on then return end
-  local precision = run.setting("precision")
   local seed, memory = core.rng(), core.memory()
   local out = {
-    recipe = run.recipe:match("[^/]+$"), ended_at = core.sys.date(), seed = run.setting("seed") or seed, precision = precision,
+    recipe = run.recipe:match("[^/]+$"), ended_at = core.sys.date(), seed = seed, precision = run.precision(),
     peak_memory_bytes = core.sys.peak_rss(), peak_gpu_memory_bytes = memory.card_total and memory.peak + memory.captured,
     version = core.version(), device = core.device(),
     host = {processor = processor(), processors = core.sys.cpus(), threads = core.sys.threads(),

@@ -11,6 +11,9 @@ local check = require "check"
 local Span = {}
 Span.__index = Span
 
+local EVALUATIONS = 12 -- of a run with eval_every = "auto"
+local EVALUATION_SHARE = 0.03 -- of the time since the start: "auto" leaves one out where those before it took more of a time box
+
 local unit_seconds = {s = 1, m = 60, h = 3600}
 
 -- "1h30m" -> 5400; nil when it is no duration.
@@ -102,4 +105,4 @@ end
 function Marks:state() return {last = self.last} end
 function Marks:set_state(state) self.last = state.last end
 
-return {new = new, seconds_of = seconds_of, marks = marks}
+return {new = new, seconds_of = seconds_of, marks = marks, EVALUATIONS = EVALUATIONS, EVALUATION_SHARE = EVALUATION_SHARE}

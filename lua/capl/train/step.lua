@@ -7,9 +7,9 @@
 local core = ...
 
 local agreed = require "run.agreed"
-local capl = require "init"
 local capture = require "capture"
 local check = require "check"
+local forward = require "forward"
 local hooks = require "hooks"
 local part_of = require "train.part"
 local run = require "run"
@@ -23,9 +23,7 @@ Step.__index = Step
 
 -- ---- what a step does ----
 
-local function loss_of(o, batch)
-  return capl.autocast(o.precision, function() return o.loss(o.model(o.input(batch)), batch) end)
-end
+local function loss_of(o, batch) return (forward.loss(o, batch)) end
 
 -- Samples of all ranks in a batch, and of this one. A round that ends an epoch, or a width, may be dealt out unevenly.
 local function samples_of(o, batch)

@@ -17,9 +17,10 @@ local function read_file(path)
   local kind = core.sys.kind(path)
   if not kind then check.fail(OP, path .. ": there is no such file or folder") end
   if kind == "folder" then
-    for _, inner in ipairs{"weights.safetensors", "best.capl/weights.safetensors", "last.capl/weights.safetensors"} do
-      local file = path .. "/" .. inner
-      if core.sys.kind(file) == "file" then return core.safetensors_load(file), file end
+    for _, inner in ipairs{"", "/best.capl", "/last.capl"} do
+      local model = path .. inner
+      local file = model .. "/weights.safetensors"
+      if core.sys.kind(file) == "file" then return core.model_weights(model), file end
     end
     check.fail(OP, path .. " is neither a model nor the folder of a run: it has no weights.safetensors")
   end

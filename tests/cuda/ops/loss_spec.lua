@@ -71,3 +71,21 @@ for i, size in ipairs {{200, 144}, {33, 7, 5}, {6000}} do
     end)
   end
 end
+
+it("probabilities and variances out of range make that element NaN", function()
+  local nn, inf = capl.nn, math.huge
+  local function bad(values)
+    local out = {}
+    for i, v in ipairs(values:to("ref"):tolist()) do out[i] = v ~= v end
+    return out
+  end
+  local x, half = capl.tensor({0, 1.5, -0.5, 1, inf, 0.25}, {device = "cuda"}), capl.full({6}, 0.5, {device = "cuda"})
+  local wrong = {false, true, true, false, true, false}
+  assert.same(wrong, bad(nn.binary_cross_entropy(x, half, {reduction = "none"})))
+  assert.same(wrong, bad(nn.binary_cross_entropy(half, x, {reduction = "none"})))
+  assert.same({false, false, true, false, false, false},
+    bad(nn.gaussian_nll_loss(half, half, capl.tensor({0, 1.5, -0.5, 1, 2, 0.25}, {device = "cuda"}), {reduction = "none"})))
+  local p = capl.tensor({0, 1, 0.5}, {device = "cuda"}):requires_grad_()
+  nn.binary_cross_entropy(p, capl.tensor({0, 1, 1}, {device = "cuda"}), {reduction = "sum"}):backward()
+  assert.same({0, 0, -2}, p.grad:to("ref"):tolist())
+end)

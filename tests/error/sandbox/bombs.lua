@@ -108,16 +108,16 @@ while true do pcall(function() while true do print(("y"):rep(10000)) end end) en
 
 --- files without end
 -- limits: output
-for i = 1, 1e9 do pcall(train.save, "runs/state", {x = capl.zeros(1e5)}) end
+for i = 1, 1e9 do pcall(train.save, capl.run_folder() .. "/state.capl", {x = capl.zeros(1e5)}) end
 
 --- many small files, each of which takes room
 -- limits: output
-for i = 1, 1e9 do pcall(train.save, "runs/" .. i, {}) end
+for i = 1, 1e9 do pcall(train.save, capl.run_folder() .. "/" .. i .. ".capl", {}) end
 
 --- pictures without end
 -- limits: output
 local image = capl.rand(3, 200, 200):mul(255):to("u8")
-for i = 1, 1e9 do pcall(data.png_write, "runs/" .. i % 9 .. ".png", image) end
+for i = 1, 1e9 do pcall(data.png_write, capl.run_folder() .. "/" .. i % 9 .. ".png", image) end
 
 --- tostring that is its own metamethod
 -- limits: time

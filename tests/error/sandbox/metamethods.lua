@@ -65,7 +65,7 @@ for _, g in ipairs{capl.tensor, capl.zeros, nn.Sequential, table.concat, unpack,
 
 --- keys that are tables, NaN and functions
 for _, key in ipairs{{}, print, true, 1.5, -1, 2 ^ 53} do
-  for _, g in ipairs{capl.params, nn.Linear, data.loader, train.fit, capl.io.save, train.save} do pcall(g, {[key] = 1}) pcall(g, "runs/x", {[key] = 1}) end
+  for _, g in ipairs{capl.params, nn.Linear, data.loader, train.fit, capl.io.save, train.save} do pcall(g, {[key] = 1}) pcall(g, capl.run_folder() .. "/x", {[key] = 1}) end
 end
 
 --- table.sort with an order that never holds

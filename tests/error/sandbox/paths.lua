@@ -115,6 +115,19 @@ if pcall(data.png_write, INSIDE .. "/module.lua", capl.zeros({3, 4, 4}, {dtype =
 --- data.png_write writes through a link that leads out of runs/
 if pcall(data.png_write, "runs/planted/new.png", capl.zeros({3, 4, 4}, {dtype = "u8"})) then ESCAPED() end
 
+--- every function that writes, given the run of another recipe
+local model, other = nn.Linear(1, 1), "runs/other"
+local opt = optim.SGD(model:parameters(), {lr = 0.1})
+local image = capl.zeros({3, 4, 4}, {dtype = "u8"})
+for _, folder in ipairs{other, capl.run_folder() .. "/../other", "runs", capl.run_folder() .. "-2"} do
+  if pcall(data.png_write, folder .. "/new.png", image) then ESCAPED() end
+  if pcall(train.save, folder .. "/state.capl", {a = 1}) then ESCAPED() end
+  if pcall(capl.io.save, folder .. "/weights.safetensors", {weight = capl.zeros(1, 1)}) then ESCAPED() end
+  if pcall(capl.save_model, folder .. "/best.capl", model, {}) then ESCAPED() end
+  if pcall(data.save_captchas, {dir = folder .. "/new", count = 2}) then ESCAPED() end
+  if pcall(function() return train.Checkpoint{model = model, optimizer = opt, folder = folder}:save() end) then ESCAPED() end
+end
+
 --- data.png_write goes up from runs/
 for _, path in ipairs{"runs/../../new.png", "runs/./.././new.png", "runs//..//..//new.png", "./runs/x/../../../new.png"} do
   if pcall(data.png_write, path, capl.zeros({3, 4, 4}, {dtype = "u8"})) then ESCAPED() end
@@ -133,9 +146,9 @@ plot.lines{path = OUTSIDE[1] .. "/p.png", panels = series}
 -- says: this recipe may not read
 local series = {{series = {{y = {3, 2, 1.5}}}}}
 for _, path in ipairs(OUTSIDE) do
-  if pcall(plot.lines, {path = "runs/p.png", panels = series, font = path .. "/font.ttf"}) then ESCAPED() end
+  if pcall(plot.lines, {path = capl.run_folder() .. "/p.png", panels = series, font = path .. "/font.ttf"}) then ESCAPED() end
 end
-plot.lines{path = "runs/p.png", panels = series, font = OUTSIDE[1] .. "/font.ttf"}
+plot.lines{path = capl.run_folder() .. "/p.png", panels = series, font = OUTSIDE[1] .. "/font.ttf"}
 
 --- train.save writes outside
 for _, path in ipairs(OUTSIDE) do if pcall(train.save, path .. "/state", {a = 1}) then ESCAPED() end end
@@ -239,7 +252,8 @@ end
 if pcall(data.read_csv, INSIDE .. "/pipe.lua") or pcall(data.image_read, INSIDE .. "/pipe.lua") then ESCAPED() end
 
 --- a report with a script in it
-for _, name in ipairs{"runs/report.html", "runs/settings.JSON", "runs/x.svg"} do
+for _, name in ipairs{"/report.html", "/settings.JSON", "/x.svg", "/Makefile", "/.envrc", "/x.pth", "/.x.png", "/.capl", "/x.capl.sh"} do
+  name = capl.run_folder() .. name
   if pcall(train.save, name, {a = "<script>alert(1)</script>"}) then ESCAPED() end
   if pcall(capl.io.save, name, {["<script>"] = capl.zeros(1)}) then ESCAPED() end
   if pcall(data.png_write, name, capl.zeros({3, 20, 60}, {dtype = "u8"})) then ESCAPED() end

@@ -61,13 +61,14 @@ def read_attempts(path):
 def make_scene(top):
     """A recipe's folder, a working folder, and what lies outside both."""
     inside, outside, work = top / "recipe", top / "outside", top / "work"
-    for folder in (inside / "links", inside / "folder.lua", inside / "model_link.capl", outside, work / "runs"):
+    for folder in (inside / "links", inside / "folder.lua", inside / "model_link.capl", outside, work / "runs/other"):
         folder.mkdir(parents=True)
     code = (f'data.png_write("{outside}/word.png", capl.zeros({{3, 20, 60}}, {{dtype = "u8"}})) '
             f'capl.io.save("{outside}/weights.safetensors", {{weight = capl.zeros(1, 1), bias = capl.zeros(1)}}) '
             f'train.save("{outside}/state", {{a = 1}}) capl.io.save("{inside}/own.safetensors", {{weight = capl.zeros(1, 1)}})')
     subprocess.run([CAPL, "-e", code], check=True, timeout=60, cwd=top, stdout=subprocess.DEVNULL)
     texts = {
+        work / "runs/other/state.capl": "of another run",
         outside / "secret.csv": f"{SECRET},1\n2,3\n", outside / "list.txt": "word.png\tword\n", outside / "outside.lua": f'return "{SECRET}"',
         outside / "font.ttf": "no font", inside / "module.lua": "return 1", inside / "circle.lua": 'local x = require "circle" return x',
         inside / "yields.lua": "coroutine.yield(1) return 1", inside / "list_out.txt": f"{outside}/word.png\tword\n",
@@ -106,7 +107,7 @@ class Mode:
         self.name = name
         self.env = dict(os.environ, SECRET=SECRET)
         if name == "one wall":
-            self.env["CAPL_SANDBOX_WALL"] = "0"
+            self.env["CAPL_ASSUME"] = "landlock=0,seccomp=none"
         if "ASAN_OPTIONS" in self.env: # memory that is not there is for the engine to refuse, not for the sanitizer
             self.env["ASAN_OPTIONS"] += ":allocator_may_return_null=1"
         self.top = top / name.replace(" ", "_")

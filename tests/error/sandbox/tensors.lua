@@ -160,4 +160,4 @@ end
 --- trees that hold themselves, functions and userdata are saved
 local t = {}
 t.t = t
-for _, value in ipairs{t, {print}, {f = print}, {coroutine.create(print)}, {[{}] = 1}, {x = 0 / 0}} do pcall(train.save, "runs/tree", value) end
+for _, value in ipairs{t, {print}, {f = print}, {coroutine.create(print)}, {[{}] = 1}, {x = 0 / 0}} do pcall(train.save, capl.run_folder() .. "/tree", value) end

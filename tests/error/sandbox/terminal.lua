@@ -60,7 +60,7 @@ pcall(capl.final, "\27[2J", 1)
 
 --- a name of a file that is a command, turns the line or breaks it
 for _, name in ipairs{"\27[2J", "a\nb", "\194\155", "\226\128\174gpj", "\255"} do
-  if pcall(train.save, "runs/" .. name, {a = 1}) then ESCAPED() end
+  if pcall(train.save, capl.run_folder() .. "/" .. name, {a = 1}) then ESCAPED() end
 end
 
 --- print of what turns a line round

@@ -86,7 +86,7 @@ INLINE vf slope_of(vec_activation_kind kind, vf x, vf p, vf q)
   case VEC_LOG_SIGMOID: return v_sigmoid(-x);
   case VEC_BY_SIGMOID: return x * (1.0f - x);
   case VEC_BY_TANH: return (1.0f - x) * (1.0f + x);
-  default: return v_where((x >= p) & (x <= q), one); /* VEC_CLAMP; functions have no kernel of their slope */
+  default: return v_where((x > p) & (x < q), one); /* VEC_CLAMP; functions have no kernel of their slope */
   }
 }
 

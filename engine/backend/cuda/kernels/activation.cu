@@ -91,7 +91,7 @@ __device__ __forceinline__ float slope_hardswish(float x, float, float)
 }
 
 __device__ __forceinline__ float slope_log_sigmoid(float x, float, float) { return sigmoid(-x); }
-__device__ __forceinline__ float slope_clamp(float x, float lo, float hi) { return x >= lo && x <= hi ? 1.0f : 0.0f; }
+__device__ __forceinline__ float slope_clamp(float x, float lo, float hi) { return x > lo && x < hi ? 1.0f : 0.0f; }
 
 /* By the result. 1 - y first, which is exact where y is near 1. */
 __device__ __forceinline__ float slope_sigmoid(float y, float, float) { return y * (1 - y); }

@@ -50,7 +50,7 @@ function DryRun:finish() self.whole = true end
 --- After an error there is no end of the run that would tidy up.
 function DryRun:close()
   if not self.whole and run.mode == "run" and run.path then
-    trees.remove(run.path)
+    trees.empty(run.path)
     run.path = nil
   end
 end

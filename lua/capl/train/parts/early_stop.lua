@@ -5,9 +5,9 @@ local features = require "run.features"
 local check = require "check"
 local metric = require "train.metric"
 local run = require "run"
+local span = require "train.span"
 
 local OP = "train.fit: early_stop"
-local EVALUATIONS = 12 -- of a run with eval_every = "auto"
 
 local Stop = {}
 Stop.__index = Stop
@@ -56,7 +56,7 @@ end
 local function ahead(o)
   if not o.steps then return nil end
   if o.early_stop.options.unit == "epochs" then return o.steps / math.max(o.train:batches() / (o.accumulate or 1), 1) end
-  return type(o.eval_every) == "number" and math.floor(o.steps / o.eval_every) or math.min(EVALUATIONS, o.steps)
+  return type(o.eval_every) == "number" and math.floor(o.steps / o.eval_every) or math.min(span.EVALUATIONS, o.steps)
 end
 
 function Stop:lines()

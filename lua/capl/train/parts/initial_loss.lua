@@ -12,6 +12,7 @@ local function new(fit) return setmetatable({fit = fit}, First) end
 -- "note: the init of 0.weight, nn.init.constant at r.lua:9, is replaced by nn.init.uniform at r.lua:12"
 function First:lines()
   local lines = {}
+  if self.fit.o.quiet_init then return lines end
   for name, tensor in self.fit.model:named_parameters() do
     local list = parameter.writers(tensor)
     local before, last = list[#list - 1], list[#list]
@@ -39,4 +40,4 @@ function First:close()
   if self.watch then self.watch:finish() end
 end
 
-return {name = "initial_loss", new = new}
+return {name = "initial_loss", spec = {{"quiet_init", "boolean", default = false}}, new = new}

@@ -137,7 +137,8 @@ end
 local function wish(self, changes)
   local why = problem(self, changes)
   if why then return tell(self, "nothing changes: " .. why) end
-  self.journal:note(self.fit.step, changes)
+  local noted, err = pcall(self.journal.note, self.journal, self.fit.step, changes)
+  if not noted then return tell(self, "nothing changes: " .. (core.is_error(err) and err.message or tostring(err))) end
   make(self, changes)
   fulfil(self, changes)
 end

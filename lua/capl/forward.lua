@@ -1,0 +1,59 @@
+-- forward.lua: the one place where a batch meets a model: in which precision, and with what of the batch.
+--
+-- Training, evaluation and whoever looks at a model beside them call it here: o = {model, loss, input, precision} as of
+-- train.fit. Whatever the loader gave, a model outside autocast gets f32.
+-- SPDX-License-Identifier: Apache-2.0
+local core = ...
+
+local precision = require "precision"
+
+local forward = {}
+
+--- The options of whoever calls a model, for check.options.
+forward.input = {"input", "function", default = function(batch) return batch.image or batch.input end}
+forward.precision = {"precision", "string", "table", default = "auto"}
+
+local function is_16_bit(value) return core.is_tensor(value) and (value.dtype == "bf16" or value.dtype == "f16") end
+
+-- The batch in f32, if something of it has 16 bits. A copy: the batch itself belongs to its loader or a captured step.
+local function widened(batch)
+  local out
+  for key, value in pairs(batch) do
+    if is_16_bit(value) then
+      out = out or setmetatable({}, {__index = batch})
+      out[key] = value:to("f32")
+    end
+  end
+  if not out then return batch end
+  for key, value in pairs(batch) do out[key] = rawget(out, key) or value end
+  return out
+end
+
+-- fn(batch) in the precision of o.
+local function under(o, fn, batch)
+  if precision.read(o.precision) == "f32" then batch = widened(batch) end
+  return precision.autocast(o.precision, fn, batch)
+end
+
+--- What the model says of a batch.
+function forward.output(o, batch)
+  return under(o, function(given) return o.model(o.input(given)) end, batch)
+end
+
+--- The loss of a batch, and the output that it is of.
+function forward.loss(o, batch)
+  return under(o, function(given)
+    local output = o.model(o.input(given))
+    return (o.loss(output, given)), output
+  end, batch)
+end
+
+--- The loss of an output that is there already.
+function forward.loss_of(o, output, batch)
+  return under(o, function(given) return o.loss(output, given) end, batch)
+end
+
+--- fn(…) in full precision, also inside autocast: what a file holds does not depend on where it was saved.
+function forward.full(fn, ...) return precision.autocast("fp32", fn, ...) end
+
+return forward

@@ -1,0 +1,76 @@
+-- missing.lua: what a table of the library says when a name is read that it does not have: nn.Dropout2d, capl.matmul.
+-- SPDX-License-Identifier: Apache-2.0
+local core = ...
+
+local check = require "check"
+local seal = require "seal"
+
+local missing = {}
+
+local others = {"nn", "optim", "data", "augment", "plot", "train"} -- where the name may stand instead
+
+-- What PyTorch has under these names, and what there is instead.
+local instead = {
+  functional = "what torch.nn.functional has is in nn (nn.cross_entropy) and a method of tensors (x:relu())",
+  lr_scheduler = "optim.schedule has the schedules: optim.SGD(parameters, {lr = optim.schedule.cosine{…}})",
+  DataLoader = "data.loader serves a source in batches",
+  cuda = "capl.device(\"cuda\") makes it the default, x:to(\"cuda\") copies; --device=cuda for a recipe",
+  load = "capl.io.load(path) reads tensors, train.load(path) what train.save wrote",
+  save = "capl.io.save(path, tensors) writes tensors, train.save(path, value) tables of them",
+}
+
+-- "x:matmul(y)": the first argument is the tensor itself.
+local function call_of(name)
+  for _, op in ipairs(core.ops()) do
+    local further = op.name == name and (op.ins:match("^[^,]*, (.*)$") or "")
+    if further then return ("x:%s(%s)"):format(name, further == "b" and "y" or further) end
+  end
+  return ("x:%s(…)"):format(name)
+end
+
+local function names_of(t, more)
+  local names = {}
+  for name in pairs(t) do
+    if type(name) == "string" then names[#names + 1] = name end
+  end
+  for name in pairs(more or {}) do names[#names + 1] = name end
+  table.sort(names)
+  return names
+end
+
+-- "optim.AdamW", where another table has the name, in capitals or not.
+local function elsewhere(path, key)
+  for _, other in ipairs(others) do
+    for name in pairs(other == path and {} or require(other)) do
+      if type(name) == "string" and name:lower() == key:lower() then return other .. "." .. name end
+    end
+  end
+end
+
+-- What to write instead of path.key, or nil.
+local function advice(path, key)
+  if instead[key] then return instead[key] end
+  if core.tensor_methods[key] and path ~= "capl.op" then return "it is a method of tensors: " .. call_of(key) end
+  local place = elsewhere(path, key)
+  return place and ("did you mean %s?"):format(place)
+end
+
+--- Raises for path.key, which the table t does not have. more: {name = …} that it has besides.
+function missing.fail(path, t, key, more)
+  local said = ("unknown name '%s'"):format(tostring(key))
+  if type(key) ~= "string" then check.fail(path, said) end
+  local hint = advice(path, key)
+  local nearest = not hint and core.nearest(key, names_of(t, more))
+  if nearest then check.fail(path, ("%s; did you mean '%s'?"):format(said, nearest)) end
+  check.fail(path, said, hint or ("?%s at the prompt lists its names"):format(path))
+end
+
+--- Lets t, which recipes know as path, say so when an unknown name is read -> t
+function missing.watch(path, t)
+  seal.is_library[t] = true
+  return setmetatable(t, {__index = function(_, key)
+    if type(key) == "string" and key:sub(1, 2) ~= "__" then missing.fail(path, t, key) end
+  end})
+end
+
+return missing

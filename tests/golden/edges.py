@@ -1,0 +1,101 @@
+#!/usr/bin/env python3
+"""Values and gradients where a formula divides by 0, takes a logarithm of 0 or broadcasts, in PyTorch -> edges.json.
+
+usage: edges.py [--check]      needs PyTorch 2.15 and numpy; a second
+Inputs are stored with the case; gradients are those of the plain sum of y. NaN and Infinity stand as such.
+SPDX-License-Identifier: Apache-2.0
+"""
+import warnings
+
+import torch
+import torch.nn.functional as F
+
+from golden_file import finish, rounded
+
+CASES = []
+NAN, INF = float("nan"), float("inf")
+
+
+def case(op, function, *inputs, constant=(), **attributes):
+    """inputs: nested lists; constant: names of those without a gradient."""
+    names = function.__code__.co_varnames
+    CASES.append((op, function, dict(zip(names, inputs)), constant, attributes))
+
+
+def flat(tensor):
+    return [rounded(v) for v in tensor.detach().reshape(-1).tolist()]
+
+
+def run(op, function, inputs, constant, attributes):
+    tensors = {n: torch.tensor(v, dtype=torch.float64, requires_grad=n not in constant) for n, v in inputs.items()}
+    y = function(*tensors.values(), **attributes)
+    wanted = [(n, t) for n, t in tensors.items() if t.requires_grad]
+    grads = torch.autograd.grad(y.sum(), [t for _, t in wanted])
+    outputs = {"y": flat(y), **{f"d{n}": flat(g) for (n, _), g in zip(wanted, grads)}}
+    return {"op": op, "attributes": attributes, "inputs": inputs, "outputs": outputs}
+
+
+# ---- roots of 0 ----
+
+for p in (0.5, 1, 1.5, 2, 3):
+    case("norm", lambda x, p: x.norm(p), [0, 0], p=p)
+    case("norm", lambda x, p, dim: x.norm(p, dim), [[0, 0], [3, -4], [0, 2]], p=p, dim=1)
+case("norm", lambda x, p: x.norm(p), [2, -2, 1], p=INF)
+for unbiased in (True, False):
+    case("std", lambda x, unbiased: x.std(unbiased=unbiased), [2, 2, 2], unbiased=unbiased)
+    case("std", lambda x, unbiased, dim: x.std(dim, unbiased=unbiased), [[2, 2], [1, 3]], unbiased=unbiased, dim=1)
+    case("var", lambda x, unbiased, dim: x.var(dim, unbiased=unbiased), [[2, 2], [1, 3]], unbiased=unbiased, dim=1)
+case("std", lambda x, unbiased: x.std(unbiased=unbiased), [2], unbiased=True)
+for eps in (1e-6, 0.0):
+    for p in (1, 2, 3):
+        case("triplet_margin_loss", lambda a, b, c, p, eps: F.triplet_margin_loss(a, b, c, p=p, eps=eps),
+             [[1, 1]], [[1, 1]], [[1, 1.5]], p=p, eps=eps)
+
+# ---- cosine: zeros, and sizes that differ ----
+
+COSINES = [([0, 0], [0, 0], 0), ([0, 0], [3, 4], 0), ([[1, 1, 1, 1], [1, 2, 3, 4]], [[1, 1, 1, 1]], 1),
+           ([[1, 1], [1, 3]], [[1]], 1), ([[1, 2], [3, 4]], [2, 5], 0), ([2, 5], [[1, 2], [3, 4]], 1),
+           ([[1, 2], [3, 4]], [[2], [5]], 0), ([[[1, 2]], [[3, 4]]], [[2, 1], [5, 1]], 2)]
+for a, b, dim in COSINES:
+    case("cosine_similarity", lambda a, b, dim: F.cosine_similarity(a, b, dim=dim), a, b, dim=dim)
+
+# ---- variances per element, per row, per column ----
+
+for var in ([1, 100], [[1], [100]], [[1, 100]], [[1, 100], [4, 25]], [[0, 1e-7], [1, 1]]):
+    case("gaussian_nll_loss", lambda x, target, var: F.gaussian_nll_loss(x, target, var, reduction="none"),
+         [[1, 1], [1, 2]], [[0, 0], [0, 0]], var)
+case("gaussian_nll_loss", lambda x, target, var: F.gaussian_nll_loss(x, target, var, reduction="none"),
+     [[1, 1, 2], [1, 2, 2]], [[0, 0, 0], [0, 0, 1]], [1, 100])
+
+# ---- gradients of targets, logarithms of 0 ----
+
+X, T = [[0.5, -1], [20, -20]], [[0.25, 1], [0, 0.75]]
+for reduction in ("mean", "sum", "none"):
+    case("bce_with_logits", lambda x, target, reduction: F.binary_cross_entropy_with_logits(x, target, reduction=reduction),
+         X, T, reduction=reduction)
+    case("multilabel_soft_margin",
+         lambda x, target, reduction: F.multilabel_soft_margin_loss(x, target, reduction=reduction), X, T, reduction=reduction)
+    case("binary_cross_entropy", lambda x, target, reduction: F.binary_cross_entropy(x, target, reduction=reduction),
+         [0.5, 0.25, 0.875, 1e-20], [0, 0.75, 1, 1], reduction=reduction)
+for name, fn in (("mse", F.mse_loss), ("l1_loss", F.l1_loss), ("smooth_l1_loss", F.smooth_l1_loss), ("huber_loss", F.huber_loss),
+                 ("poisson_nll_loss", F.poisson_nll_loss)):
+    case(name, lambda x, target, fn=fn: fn(x, target), X, T)
+case("cross_entropy", lambda x, target: F.cross_entropy(x, target), X, T)
+case("binary_cross_entropy", lambda x, target, reduction: F.binary_cross_entropy(x, target, reduction=reduction),
+     [0, 0, 1, 1], [0, 1, 0, 1], constant=("target",), reduction="none")
+case("kl_div", lambda x, target, reduction: F.kl_div(x, target, reduction=reduction), [0, -1, -1, -1], [-1, 0, 0.5, 1],
+     constant=("target",), reduction="none")
+# ---- bounds ----
+
+case("clamp", lambda x, lo, hi: x.clamp(lo, hi), [-2, -1, 0, 1, 2, NAN], lo=-1, hi=1)
+case("clamp", lambda x, lo: x.clamp(lo), [-2, -1, 0], lo=-1)
+case("relu6", lambda x: F.relu6(x), [-1, 0, 3, 6, 7])
+case("hardtanh", lambda x: F.hardtanh(x), [-2, -1, 0, 1, 2])
+
+
+if __name__ == "__main__":
+    warnings.simplefilter("ignore")  # the deviation of one number
+    finish(__file__, {
+        "about": "edges of losses and norms in PyTorch 2.15, float64; see README.md",
+        "ops": [run(*c) for c in CASES],
+    })
