@@ -168,6 +168,15 @@ static double value_constant(void *user, int64_t i)
   return *(double *)user;
 }
 
+/* t with one index of each broadcast dim: all of its memory, each element once. */
+static capl_tensor each_once(const capl_tensor *t)
+{
+  capl_tensor once = *t;
+  for (int d = 0; d < once.ndim; d++)
+    if (once.stride[d] == 0 && once.size[d] > 1) once.size[d] = 1;
+  return once;
+}
+
 capl_status capl_tensor_fill(capl_tensor *t, double value)
 {
   CAPL_TRY(watch_fill(t, value));
@@ -175,11 +184,12 @@ capl_status capl_tensor_fill(capl_tensor *t, double value)
     t->storage->version++;
     return t->device->backend->mem_fill(capl_tensor_data(t), 0, capl_tensor_bytes(t));
   }
+  capl_tensor once = each_once(t);
   if (t->device->backend->fill && t->storage) {
     t->storage->version++;
-    return t->device->backend->fill(t, value);
+    return t->device->backend->fill(&once, value);
   }
-  return fill_with(t, value_constant, &value);
+  return fill_with(&once, value_constant, &value);
 }
 
 /* Exact between tensors of one dtype: doubles do not hold every i64. */

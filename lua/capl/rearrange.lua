@@ -165,6 +165,21 @@ function methods.roll(x, shift, dim)
   return (op.concat(parts[2], parts[1], {dim = dim}))
 end
 
+-- x with each slice of `inner` elements n times, one after the other, in the given shape.
+local function repeated(x, inner, n, shape)
+  if x:numel() == 0 then return op.reshape(x, {size = shape}) end
+  local outer = x:numel() / inner
+  local slices = op.expand(op.reshape(x, {size = {outer, 1, inner}}), {size = {outer, n, inner}})
+  return op.reshape(slices, {size = shape})
+end
+
+-- The elements of x from dim on, for one index of those before it.
+local function numel_from(shape, dim)
+  local n = 1
+  for d = dim, #shape do n = n * shape[d] end
+  return n
+end
+
 --- x:tile(n, …): x side by side, n times along each dim (PyTorch's repeat, a word that Lua keeps); new dims come first.
 -- eg   capl.tensor{1, 2}:tile(2, 3):size(2)  --> 6
 function methods.tile(x, ...)
@@ -175,14 +190,9 @@ function methods.tile(x, ...)
   while #shape < #times do table.insert(shape, 1, 1) end
   local y = op.reshape(x, {size = shape})
   for d, n in ipairs(times) do
-    if n == 0 then
-      y = op.narrow(y, {dim = d, start = 1, length = 0})
-    elseif n > 1 then
-      local copies = {}
-      for i = 1, n do copies[i] = y end
-      copies[n + 1] = {dim = d}
-      y = op.concat(unpack(copies))
-    end
+    local inner = numel_from(shape, d)
+    shape[d] = shape[d] * n
+    if n ~= 1 then y = repeated(y, inner, n, shape) end
   end
   return y
 end
@@ -192,11 +202,9 @@ end
 function methods.repeat_interleave(x, n, dim)
   dim = check.dim(2, "repeat_interleave", dim or 1, x.ndim)
   from(1, "repeat_interleave", n, 0)
-  local index = {}
-  for i = 0, x.shape[dim] - 1 do
-    for _ = 1, n do index[#index + 1] = i end
-  end
-  return methods.index_select(x, dim, index)
+  local shape = x.shape
+  shape[dim] = shape[dim] * n
+  return repeated(x, numel_from(x.shape, dim + 1), n, shape)
 end
 
 -- ---- padding ----
@@ -277,6 +285,17 @@ function methods.cumsum(x, dim)
   return x
 end
 
+-- Tensors side by side along dim, however many: Lua passes about 8,000 arguments to a call at most.
+local function concat_all(list, dim)
+  local groups = {}
+  for i = 1, #list, 1000 do
+    local group = {unpack(list, i, math.min(i + 999, #list))}
+    group[#group + 1] = {dim = dim}
+    groups[#groups + 1] = op.concat(unpack(group))
+  end
+  return #groups == 1 and groups[1] or concat_all(groups, dim)
+end
+
 --- x:topk(k[, dim[, {largest = true}]]) -> values, places from 0 on (i32): the k largest along dim (the last), in order.
 -- Takes k rounds: for a few out of many.
 -- eg   capl.tensor{3, 9, 5}:topk(2):tolist()[2]  --> 5
@@ -293,8 +312,7 @@ function methods.topk(x, k, dim, options)
       found[i] = op.argmax(left, {dim = dim, keepdim = true})
       if i < k then left = op.scatter(left, found[i], nil, {dim = dim, value = -math.huge}) end
     end
-    found[k + 1] = {dim = dim}
-    return (op.concat(unpack(found)))
+    return concat_all(found, dim)
   end)
   return (op.gather(x, places, {dim = dim})), places
 end

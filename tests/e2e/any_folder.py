@@ -83,6 +83,23 @@ def how_many_images():
     check(status == 1 and "lists shares of the training images" in err, "shares above 1", out + err)
 
 
+SHARE = """--- capl: 1
+capl.params {fraction = 1}
+print((data.split(data.folder("many", {charset = "0-9", length = 2, width = 32, height = 16}), {val = 0.05})):count())
+"""
+
+
+def share_of_many():
+    """A call in Lua takes 8,000 arguments: sets of images are larger."""
+    status, out, err = capl("-e", 'data.save_captchas{dir="many", count=9500, seed=3, charset="0-9", length=2, width=32, height=16}')
+    check(status == 0, "9,500 images", out + err)
+    with open("share.lua", "w", encoding="utf-8") as file:
+        file.write(SHARE)
+    status, out, err = capl("share.lua", "--fraction=0.5")
+    check(status == 0 and re.search(r"^4518$", out, re.M), "half of 9,036 images", out + err)
+    shutil.rmtree("many")
+
+
 def one_width():
     """All images of one size, and a network trained on drawn captchas first."""
     status, out, err = capl("generate", "--out=same", "--n=40", "--seed=5", "--preset=gradient-curve")
@@ -131,6 +148,7 @@ def main():
     learns()
     ways_to_read()
     how_many_images()
+    share_of_many()
     one_width()
     draws()
     colours()

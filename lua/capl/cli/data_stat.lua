@@ -84,7 +84,7 @@ end
 
 --- "3 characters, not all of them printable ASCII: a好字": what no --charset takes.
 local function all_characters(order)
-  local sorted = {unpack(order)}
+  local sorted = table.move(order, 1, #order, 1, {})
   table.sort(sorted)
   local more = #sorted > TABLE_MAX and ("… and %d more"):format(#sorted - TABLE_MAX) or ""
   return ("%s, not all of them printable ASCII: %s%s"):format(count.of(#order, "character"),
@@ -101,7 +101,7 @@ end
 
 --- Counts in columns, sorted by name.
 local function columns(t, width)
-  local order, widest = {unpack(t.order)}, 0
+  local order, widest = table.move(t.order, 1, #t.order, 1, {}), 0
   table.sort(order)
   local cells = {}
   for i, name in ipairs(order) do

@@ -142,7 +142,7 @@ end
 local function fraction_of(parent, ids)
   local fraction = run.take_setting("fraction") or 1
   if fraction == 1 then return ids end
-  local shares, out = {}, {unpack(ids)}
+  local shares, out = {}, table.move(ids, 1, #ids, 1, {})
   for _, id in ipairs(ids) do shares[id] = core.data.text_share(("%.17g"):format(parent.box:share(id))) end
   table.sort(out, function(a, b)
     if shares[a] ~= shares[b] then return shares[a] < shares[b] end
