@@ -13,7 +13,7 @@ CAPL_API int64_t capl_memory_total(void);
 
 /* Bytes that can be taken without pushing others out: the kernel's MemAvailable, or what the control groups of this
 ** process leave of their limits, pages of files that can be dropped counted as free. 0 where nothing is known.
-** root: where /proc and /sys are looked for, "" outside tests; there CAPL_ASSUME goes before them. */
+** root: where /proc and /sys are looked for, "" outside tests; there CAPL_ASSUME overrides them. */
 CAPL_API int64_t capl_memory_available(const char *root);
 
 #endif

@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/sha256.h"
 #include "capl/backend.h"
 #include "io/file.h"
 #include "io/safetensors.h"
@@ -145,7 +144,7 @@ static capl_status check_hash(const char *path, const char *data, size_t len)
   uint8_t digest[HASH];
   if (len < 8 + HASH) return damaged(path, len ? "it is cut short" : "it is empty");
   SHA256Init(&hash);
-  sha256_add(&hash, data, len - HASH);
+  SHA256Update(&hash, (const uint8_t *)data, len - HASH);
   SHA256Final(digest, &hash);
   return memcmp(digest, data + len - HASH, HASH) == 0 ? CAPL_OK : mismatch(path, data, len, digest);
 }

@@ -12,7 +12,6 @@
 #include <unistd.h>
 
 #include "base/places.h"
-#include "base/sha256.h"
 #include "base/text.h"
 #include "sandbox/policy.h"
 
@@ -92,7 +91,7 @@ static void hash_piece(file_writer *w, const char *data, size_t len)
 {
   if (!w->digest) return;
   if (len == PIECE) sync_file_range(w->fd, 0, 0, SYNC_FILE_RANGE_WRITE);
-  sha256_add(w->digest, data, len);
+  SHA256Update(w->digest, (const uint8_t *)data, len);
 }
 
 capl_status file_append(file_writer *w, const void *data, size_t len)

@@ -42,7 +42,7 @@ static void remove_folder(const char *folder)
 static capl_status write_members(const char *folder, const capl_graph *graph, const char *meta_json,
                                  const capl_golden *golden)
 {
-  char path[PATH_ROOM + 64], hash[SHA256_HEX + 1], *text, *meta;
+  char path[PATH_ROOM + 64], hash[SHA256_DIGEST_STRING_LENGTH], *text, *meta;
   CAPL_TRY(model_weights_save(member_path(folder, members[0], path), graph->weights, graph->n_weights, hash));
   CAPL_TRY(graph_to_json(graph, &text));
   capl_status status = file_write(member_path(folder, members[1], path), text, strlen(text));

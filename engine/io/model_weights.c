@@ -23,7 +23,7 @@ capl_status model_weights_save(const char *path, const capl_named_tensor *list, 
   SHA2_CTX hash;
   SHA256Init(&hash);
   CAPL_TRY(safetensors_save_hashed(path, list, n, &hash));
-  sha256_hex(&hash, hex);
+  SHA256End(&hash, hex);
   return CAPL_OK;
 }
 
@@ -32,8 +32,8 @@ static void *hash_all(void *arg)
   model_weights *w = arg;
   SHA2_CTX hash;
   SHA256Init(&hash);
-  sha256_add(&hash, w->data, w->len);
-  sha256_hex(&hash, w->found);
+  SHA256Update(&hash, (const uint8_t *)w->data, w->len);
+  SHA256End(&hash, w->found);
   return NULL;
 }
 

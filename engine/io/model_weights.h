@@ -5,20 +5,20 @@
 #define CAPL_IO_MODEL_WEIGHTS_H
 
 #include <pthread.h>
+#include <sha2.h>
 
-#include "base/sha256.h"
 #include "capl/io.h"
 
 /* The file of the weights in memory, hashed by a thread while others read it. */
 typedef struct {
   char *data;
   size_t len;
-  char path[4096 + 64], found[SHA256_HEX + 1], wanted[SHA256_HEX + 1]; /* wanted: "" = nobody knows */
+  char path[4096 + 64], found[SHA256_DIGEST_STRING_LENGTH], wanted[SHA256_DIGEST_STRING_LENGTH]; /* wanted: "" = nobody knows */
   pthread_t thread;
   bool running;
 } model_weights;
 
-/* Writes the file; hex: its hash, SHA256_HEX digits and a NUL. */
+/* Writes the file; hex: its hash, SHA256_DIGEST_STRING_LENGTH bytes with its NUL. */
 capl_status model_weights_save(const char *path, const capl_named_tensor *list, int n, char *hex);
 /* Reads folder/weights.safetensors and begins to hash it; meta: the text of the model's meta.json. */
 capl_status model_weights_read(model_weights *w, const char *folder, const char *meta);

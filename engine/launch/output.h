@@ -30,9 +30,9 @@ bool output_left(const output *o);
 /* All processes have ended, the job of this rank with that status. */
 void output_finish(output *o, int status);
 
-/* Whether something could not be written to standard output. */
 /* What is said when not all that was printed has arrived. */
 const char *output_lost(void);
+/* Whether something could not be written to standard output. */
 bool output_failed(const output *o);
 /* A line of this process itself, to standard error. */
 void output_tell(output *o, const char *line, size_t len);

@@ -10,10 +10,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/sha256.h"
 #include "capl/capl.h"
 #include "capl/io.h"
-#include "capl/rng.h"
 #include "io/checkpoint.h"
 
 static char path[64];
@@ -244,35 +242,9 @@ static void a_checkpoint_that_cannot_be_written_leaves_the_former_one(void **sta
   free(now);
 }
 
-/* Of any length, and added in pieces of any length. */
-static void a_hash_is_that_of_libmd(void **state)
-{
-  (void)state;
-  uint8_t data[1024];
-  capl_rng rng;
-  capl_rng_init(&rng, 5, 0, 0, 0);
-  for (size_t k = 0; k < sizeof data; k++) data[k] = (uint8_t)capl_rng_below(&rng, 256);
-  for (size_t len = 0; len < sizeof data; len++) {
-    SHA2_CTX whole, pieces;
-    char expected[SHA256_HEX + 1], got[SHA256_HEX + 1];
-    SHA256Init(&whole);
-    SHA256Init(&pieces);
-    SHA256Update(&whole, data, len);
-    for (size_t done = 0, n; done < len; done += n) {
-      n = 1 + capl_rng_below(&rng, 300);
-      if (n > len - done) n = len - done;
-      sha256_add(&pieces, data + done, n);
-    }
-    sha256_hex(&whole, expected);
-    sha256_hex(&pieces, got);
-    assert_string_equal(got, expected);
-  }
-}
-
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test(a_hash_is_that_of_libmd),
     cmocka_unit_test(a_checkpoint_gives_back_its_tree_and_its_tensors),
     cmocka_unit_test(any_reader_of_safetensors_can_look_into_a_checkpoint),
     cmocka_unit_test(a_checkpoint_cut_at_any_byte_is_an_error),
