@@ -5,12 +5,13 @@
 ** and a request raises SIGPROF and starts the ticks; the traces exit and meet the hook. The hook stays until the
 ** outermost capl_bind_call returns, so a recipe's pcall cannot swallow the interrupt. Measured on Debian's
 ** LuaJIT: no cost in compiled code, stops within 0.5 ms. Code inside one C call (a long string.rep, a
-** kernel) is not stopped; ops ask capl_interrupt_pending between each other.
+** kernel) is not stopped; ops ask capl_interrupt_pending between each other, long fills of tensors ask base/stop.h.
 **
 ** Handlers have a stack of their own: oneDNN's generated sgemm kernels keep their stack pointer in a small buffer of the
 ** heap, and a signal's frame, which the kernel of the system writes below the stack pointer, would fall on what lies there.
 ** SPDX-License-Identifier: Apache-2.0
 */
+#include "base/stop.h"
 #include "bind/l_bind.h"
 
 #include <luajit.h>
@@ -81,6 +82,7 @@ void capl_interrupt_install(lua_State *L)
   signal(SIGPROF, SIG_IGN); /* what LuaJIT's profiler puts back when it ends: a late tick must not end the process */
   installed = L;
   requested = by_signal = 0;
+  capl_stop_when(capl_interrupt_pending);
   luaJIT_profile_start(L, "li10", on_tick, NULL);
   tick_every(0);
   make_stack();
@@ -92,6 +94,7 @@ void capl_interrupt_remove(void)
   lua_State *L = installed;
   installed = NULL; /* first: from here on a signal finds nothing to stop */
   requested = by_signal = 0;
+  capl_stop_when(NULL);
   if (!L) return;
   tick_every(0);
   luaJIT_profile_stop(L);

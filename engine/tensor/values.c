@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/float16.h"
+#include "base/stop.h"
 #include "capl/backend.h"
 #include "capl/rng.h"
 #include "capl/tape.h"
@@ -107,6 +108,8 @@ static capl_status view_close(const capl_tensor *t, bool written, host_view *vie
   return status;
 }
 
+enum { ASK_EVERY = 65536 }; /* elements between two questions whether somebody wants the end: a few ms of random numbers */
+
 /* Calls value(user, i) for every element; a device without arithmetic has nothing to fill. */
 static capl_status fill_with(capl_tensor *t, double (*value)(void *user, int64_t i), void *user)
 {
@@ -114,12 +117,15 @@ static capl_status fill_with(capl_tensor *t, double (*value)(void *user, int64_t
   host_view view;
   CAPL_TRY(view_open(t, !capl_tensor_is_dense(t), &view));
   t->storage->version++;
+  capl_status status = CAPL_OK;
   int64_t index[CAPL_MAX_NDIM] = {0}, n = capl_tensor_numel(t), offset = 0;
-  for (int64_t i = 0; i < n; i++) {
+  for (int64_t i = 0; i < n && status == CAPL_OK; i++) {
     store(view.data, t->dtype, offset, value(user, i));
     offset = advance(t, index, offset);
+    if (i % ASK_EVERY == ASK_EVERY - 1) status = capl_stop_check();
   }
-  return view_close(t, true, &view);
+  capl_status closed = view_close(t, status == CAPL_OK, &view);
+  return status != CAPL_OK ? status : closed;
 }
 
 static double value_from_list(void *user, int64_t i)

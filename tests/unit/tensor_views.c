@@ -3,6 +3,7 @@
 */
 #include "unit.h"
 
+#include "base/stop.h"
 #include "capl/backend.h"
 #include "capl/rng.h"
 #include "capl/tensor.h"
@@ -224,6 +225,31 @@ static void random_fills_are_the_named_stream(void **state)
   capl_tensor_unref(t);
 }
 
+static bool always(void) { return true; }
+
+static void long_fills_end_when_somebody_wants_the_end(void **state)
+{
+  (void)state;
+  enum { SHORT = 1000, LONG = 1 << 20 };
+  static double values[LONG];
+  capl_tensor *t = NULL, *few = make(CAPL_F32, 1, SIZE(SHORT), values);
+  assert_ok(capl_tensor_new(ref, CAPL_F32, 1, SIZE(LONG), CAPL_AUTO, &t));
+  capl_stop_when(always);
+  capl_status uniform = capl_tensor_fill_uniform(t, 0, 1, 3, 1, 2, 4), normal = capl_tensor_fill_normal(t, 0, 1, 3, 1, 2, 4);
+  capl_tensor *listed = NULL;
+  capl_status list = capl_tensor_from_doubles(ref, CAPL_F32, 1, SIZE(LONG), values, &listed);
+  capl_status brief = capl_tensor_fill_normal(few, 0, 1, 3, 1, 2, 4);
+  capl_stop_when(NULL);
+  assert_int_equal(uniform, CAPL_EINTERRUPT);
+  assert_int_equal(normal, CAPL_EINTERRUPT);
+  assert_int_equal(list, CAPL_EINTERRUPT);
+  assert_null(listed);
+  assert_ok(brief);
+  assert_ok(capl_tensor_fill_normal(t, 0, 1, 3, 1, 2, 4));
+  capl_tensor_unref(few);
+  capl_tensor_unref(t);
+}
+
 static void random_fills_ignore_the_memory_order(void **state)
 {
   (void)state;
@@ -273,6 +299,7 @@ int main(void)
     cmocka_unit_test(impossible_sizes_are_refused),
     cmocka_unit_test(descriptions_fit_their_buffer),
     cmocka_unit_test(random_fills_are_the_named_stream),
+    cmocka_unit_test(long_fills_end_when_somebody_wants_the_end),
     cmocka_unit_test(random_fills_ignore_the_memory_order),
     cmocka_unit_test(meta_tensors_have_shapes_but_no_values),
   };
