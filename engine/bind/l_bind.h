@@ -53,7 +53,7 @@ void bind_scope_return(int former);
 /* ---- settings of the process (l_misc.c) ------------------------------------------------------ */
 
 typedef struct {
-  lua_State *L;        /* the state that called last, for collecting when memory runs out */
+  lua_State *L;        /* the thread of Lua that called last, alive: bind_use sets it; NULL between states */
   capl_device *device; /* where tensors are made unless said otherwise */
   uint64_t seed;       /* of capl.manual_seed */
   uint64_t streams;    /* random streams opened since */
@@ -62,6 +62,10 @@ typedef struct {
 } bind_settings;
 
 extern bind_settings bind_current;
+
+/* L calls the engine: what the engine needs of Lua from here on (to collect, to call back, to say where) is done on it. It
+** lives until another thread calls: a coroutine may be garbage before what it recorded is let go. */
+void bind_use(lua_State *L);
 
 /* The number of a random stream that nobody has used: another one for each owner, all of which count alike. */
 uint64_t bind_next_stream(void);

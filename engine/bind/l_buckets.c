@@ -44,7 +44,7 @@ static int core_buckets(lua_State *L)
   capl_buckets **box = lua_newuserdata(L, sizeof *box);
   *box = NULL;
   luaL_setmetatable(L, BUCKETS_TYPE);
-  bind_current.L = L;
+  bind_use(L);
   bind_check(L, capl_buckets_new(world, leaves, n, &options, box), NULL);
   return 1;
 }
@@ -78,7 +78,7 @@ static int buckets_begin(lua_State *L)
 static int buckets_finish(lua_State *L)
 {
   capl_buckets *b = check_buckets(L);
-  bind_current.L = L;
+  bind_use(L);
   bind_check(L, capl_buckets_finish(b), NULL);
   lua_pushinteger(L, capl_buckets_absent(b));
   return 1;

@@ -51,7 +51,7 @@ static int watch_begin(lua_State *L)
     args[n++] = bind_check_tensor(L, -1);
     lua_pop(L, 1);
   }
-  bind_current.L = L;
+  bind_use(L);
   bind_check(L, capl_watch_begin(w, args, n, bind_current.streams, bind_check_bool(L, 3)), "capture");
   return 0;
 }
@@ -60,7 +60,7 @@ static int watch_begin(lua_State *L)
 static int watch_finish(lua_State *L)
 {
   capl_watch *w = *watch_box(L);
-  bind_current.L = L;
+  bind_use(L);
   bind_check(L, capl_watch_end(w), "capture");
   lua_pushinteger(L, capl_watch_alike(w));
   return 1;
@@ -148,7 +148,7 @@ static int capture_finish(lua_State *L)
 /* recording:launch(offset): offset is added to the dropout offsets that were recorded */
 static int capture_launch(lua_State *L)
 {
-  bind_current.L = L;
+  bind_use(L);
   bind_check(L, capl_capture_launch(*capture_box(L), bind_check_int(L, 2)), "capture");
   return 0;
 }

@@ -131,6 +131,7 @@ static int safe_collectgarbage(lua_State *L)
 {
   const char *what = lua_isnoneornil(L, 1) ? "collect" : bind_check_string(L, 1);
   if (strcmp(what, "collect") == 0) {
+    bind_use(L); /* and the coroutine that called last is garbage like any other */
     lua_gc(L, LUA_GCCOLLECT, 0);
     lua_pushinteger(L, 0);
   } else if (strcmp(what, "count") == 0) {

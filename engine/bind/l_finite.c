@@ -186,7 +186,7 @@ static int core_nonfinite(lua_State *L)
 static int core_watch_finite(lua_State *L)
 {
   const char *phase = bind_check_string(L, 1);
-  bind_current.L = L;
+  bind_use(L);
   watch.backward = strcmp(phase, "backward") == 0;
   if (strcmp(phase, "forward") == 0) watch.n_origins = 0, watch.n_taints = 0;
   capl_observe_set(strcmp(phase, "off") == 0 ? NULL : on_call, NULL);

@@ -91,7 +91,7 @@ static int core_with_gradient(lua_State *L)
   if (!rule) return bind_fail(L, CAPL_ENOMEM, NULL, NULL, "no memory for a gradient rule");
   lua_pushvalue(L, 3);
   rule->ref = luaL_ref(L, LUA_REGISTRYINDEX);
-  bind_current.L = L;
+  bind_use(L);
   bind_check(L, capl_gradient_record(in, n_in, out, n_out, call_rule, rule, drop_rule), NULL);
   return 0;
 }

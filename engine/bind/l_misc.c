@@ -13,6 +13,16 @@
 
 bind_settings bind_current = {.seed = 42};
 
+void bind_use(lua_State *L)
+{
+  static char anchor; /* its address: the key in the registry */
+  if (bind_current.L == L) return;
+  lua_pushlightuserdata(L, &anchor);
+  lua_pushthread(L);
+  lua_rawset(L, LUA_REGISTRYINDEX);
+  bind_current.L = L;
+}
+
 /* core.defined(function) -> module of the library and line where it begins; nil for functions of C and of recipes */
 static int core_defined(lua_State *L)
 {
@@ -42,7 +52,7 @@ static capl_device *default_device(lua_State *L)
 capl_device *bind_opt_device(lua_State *L, int i)
 {
   capl_device *device;
-  bind_current.L = L; /* an allocation follows: this is the thread that may collect */
+  bind_use(L); /* an allocation follows: this is the thread that may collect */
   if (i == 0 || lua_isnoneornil(L, i)) return default_device(L);
   if (lua_type(L, i) != LUA_TSTRING)
     bind_fail(L, CAPL_EVALUE, NULL, NULL, "a device is named by a string, got %s", bind_typename(L, i));
@@ -460,4 +470,6 @@ void bind_open_misc(lua_State *L)
                                        {"label", core_label},
                                        {NULL, NULL}};
   luaL_setfuncs(L, functions, 0);
+  bind_current.L = NULL;
+  bind_use(L); /* now, when memory may run out: later the key is there */
 }

@@ -154,7 +154,7 @@ static int op_call(lua_State *L)
     CAPL_FAIL(CAPL_EINTERRUPT, "interrupted");
     return bind_raise(L, NULL);
   }
-  bind_current.L = L;
+  bind_use(L);
   bind_fuse_check(L, op, in, n);
   bind_check(L, capl_op_call(id, in, n, attr, out), op->name);
   luaL_checkstack(L, CAPL_MAX_OUT + 4, "op");

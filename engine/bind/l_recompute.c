@@ -202,7 +202,7 @@ static int core_recompute(lua_State *L)
   bind_check_function(L, 2);
   int n_args = lua_gettop(L) - 2, base = n_args + 2, scope;
   check_arguments(L, n_args);
-  bind_current.L = L;
+  bind_use(L);
   luaL_checkstack(L, n_args + 16, "checkpoint");
   lua_pushvalue(L, 1);
   lua_pushboolean(L, false);

@@ -67,7 +67,7 @@ void bind_collect_if_due(lua_State *L)
 {
   size_t slack = live_after_collect / 2;
   if (slack < COLLECT_FLOOR_MB * MB) slack = COLLECT_FLOOR_MB * MB;
-  bind_current.L = L;
+  bind_use(L);
   if (live_bytes() > live_after_collect + slack) collect(L);
 }
 

@@ -163,6 +163,20 @@ describe("checkpoints", function()
     assert.same(losses(function() end, false), losses(wraps.blocks, true))
   end)
 
+  it("are let go when the coroutine that called last is garbage already", function()
+    local layer = nn.Checkpoint(nn.Linear(4, 2))
+    for _ = 1, 200 do
+      local y = layer(capl.zeros(3, 4))
+      coroutine.wrap(function() return capl.zeros(1) * 2 end)()
+      collectgarbage()
+      local filler = {}
+      for i = 1, 100 do filler[i] = coroutine.create(function() end) end
+      assert.same({3, 2}, y:size())
+      y = nil
+      collectgarbage()
+    end
+  end)
+
   it("keep the names of parameters", function()
     local names = {}
     for name in nn.Checkpoint(nn.Sequential{nn.Linear(2, 2)}):named_parameters() do names[#names + 1] = name end
