@@ -7,10 +7,10 @@
 */
 #include "block.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 
+#include "runtime.h"
 #include "shared.h"
 #include "switch.h"
 
@@ -53,18 +53,7 @@ static int threads, next_thread, used_fibers;
 static bool from_last;
 static const launch *running;
 static unsigned char *dynamic_shared;
-static char fault[1024];
 static unsigned char *stacks, *shared_room;
-
-const char *block_fault()
-{
-  return fault;
-}
-
-void block_fault_clear()
-{
-  fault[0] = '\0';
-}
 
 /* ---- fibers ---------------------------------------------------------------------------------- */
 
@@ -229,11 +218,10 @@ static void report(const char *what)
   for (int t = 0; t < threads; t++) done += finished[t];
   char name[512];
   shared_kernel_name(running->kernel->code, name, sizeof name);
-  snprintf(fault, sizeof fault,
-           "%s in %s, block (%u,%u,%u): %d threads at __syncthreads, %d at a warp function, %d returned; thread %d waits "
-           "at %s:%d", what, name, blockIdx.x, blockIdx.y, blockIdx.z, barrier, warp, done, first ? first->thread : -1,
-           first ? first->file : "?", first ? first->line : 0);
-  fprintf(stderr, "cuda shim: %s\n", fault);
+  fault_set(cudaErrorLaunchFailure,
+            "%s in %s, block (%u,%u,%u): %d threads at __syncthreads, %d at a warp function, %d returned; thread %d waits "
+            "at %s:%d", what, name, blockIdx.x, blockIdx.y, blockIdx.z, barrier, warp, done, first ? first->thread : -1,
+            first ? first->file : "?", first ? first->line : 0);
 }
 
 /* All threads that have not returned wait at __syncthreads: at the same one? */

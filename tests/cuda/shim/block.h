@@ -15,11 +15,7 @@ struct launch {
   const void *args;
 };
 
-/* false: the kernel cannot go on (block_fault says why); its remaining blocks are not run. */
+/* false: the kernel cannot go on (shim_fault says why); its remaining blocks are not run. */
 bool block_run_all(const launch &l, bool backwards);
-
-/* What was wrong with the last kernel that could not go on; "" = nothing yet. */
-const char *block_fault();
-void block_fault_clear();
 
 #endif

@@ -2,6 +2,7 @@
 ** SPDX-License-Identifier: Apache-2.0
 */
 #include <fcntl.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,6 +23,7 @@ static uint64_t asked, asked_for_memory; /* calls that can fail, and those that 
 static uint64_t fail_from;               /* of these calls, when failures are counted from here */
 static thread_local int chosen; /* each thread has its own, GPU 0 to begin with */
 static int first_chosen = -1;   /* the first that this process chose */
+static char fault[1024]; /* the last that was found in a kernel or a launch */
 static int report_to = -1; /* opened early: a recipe's sandbox may forbid it later */
 
 /* ---- settings -------------------------------------------------------------------------------- */
@@ -54,6 +56,7 @@ static void read_settings()
   settings.capability = atoi(env("CAPL_SHIM_CAPABILITY", "90"));
   settings.memory = strtoull(env("CAPL_SHIM_MEMORY", "17179869184"), nullptr, 0);
   read_failure(env("CAPL_SHIM_FAIL", ""));
+  settings.eager = strcmp(env("CUDA_MODULE_LOADING", "LAZY"), "EAGER") == 0;
   const char *visible = getenv("CUDA_VISIBLE_DEVICES");
   if (visible && (!*visible || !strcmp(visible, "-1"))) settings.devices = 0;
 }
@@ -79,7 +82,7 @@ void shim_reset(void)
   capture_reset();
   streams_reset();
   memory_reset();
-  block_fault_clear();
+  fault[0] = '\0';
   counts = {};
   asked = asked_for_memory = fail_from = 0;
   lost = last_error = cudaSuccess;
@@ -110,7 +113,17 @@ void shim_fail(int code, uint64_t at, int on)
 
 const char *shim_fault(void)
 {
-  return block_fault();
+  return fault;
+}
+
+cudaError_t fault_set(cudaError_t error, const char *format, ...)
+{
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(fault, sizeof fault, format, arguments);
+  va_end(arguments);
+  fprintf(stderr, "cuda shim: %s\n", fault);
+  return error;
 }
 
 /* ---- entering a call ------------------------------------------------------------------------- */
@@ -343,7 +356,7 @@ cudaError_t cudaDeviceSynchronize(void)
 {
   call c;
   if (c.refused()) return c.result();
-  cudaError_t error = refuse_in_capture();
+  cudaError_t error = refuse_while_any_is_captured();
   counts.waits++;
   return c.leave(error == cudaSuccess ? run_everything() : error);
 }

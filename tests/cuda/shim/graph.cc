@@ -4,6 +4,7 @@
 ** meanwhile is refused with CUDA's error, and makes the capture void.
 ** SPDX-License-Identifier: Apache-2.0
 */
+#include <algorithm>
 #include <thread>
 
 #include "runtime.h"
@@ -59,16 +60,45 @@ cudaError_t refuse_captured(shim_stream *s)
   return s->capturing ? spoil(s->capturing, cudaErrorStreamCaptureUnsupported) : cudaSuccess;
 }
 
+cudaError_t refuse_while_any_is_captured()
+{
+  for (capture *k : captures) k->invalid = true;
+  return captures.empty() ? cudaSuccess : cudaErrorStreamCaptureUnsupported;
+}
+
+static bool is_live(const capture *k)
+{
+  return std::find(captures.begin(), captures.end(), k) != captures.end();
+}
+
+cudaError_t refuse_captured_event(const event_state *e)
+{
+  if (!e->captured) return cudaSuccess;
+  return is_live(e->captured) ? spoil(e->captured, cudaErrorCapturedEvent) : cudaErrorCapturedEvent;
+}
+
+cudaError_t refuse_legacy(const shim_stream *s)
+{
+  if (s != stream_of(nullptr)) return cudaSuccess;
+  for (capture *k : captures)
+    for (const shim_stream *captured : k->streams)
+      if (captured->blocking) return spoil(k, cudaErrorStreamCaptureImplicit);
+  return cudaSuccess;
+}
+
 /* ---- recording ------------------------------------------------------------------------------- */
 
-void capture_add(shim_stream *s, work w)
+cudaError_t capture_add(shim_stream *s, work w)
 {
+  if (s->capturing->invalid) return cudaErrorStreamCaptureInvalidated;
   s->captured_work++;
   s->capturing->nodes.push_back(std::move(w));
+  return cudaSuccess;
 }
 
 cudaError_t capture_record(shim_stream *s, event_state *e)
 {
+  if (s->capturing->invalid) return cudaErrorStreamCaptureInvalidated;
   e->captured = s->capturing;
   e->stream = s;
   e->captured_at = s->captured_work;
@@ -78,8 +108,11 @@ cudaError_t capture_record(shim_stream *s, event_state *e)
 /* A stream that waits for an event of a capture becomes part of it; the origin has seen what the event stands for. */
 cudaError_t capture_wait(shim_stream *s, event_state *e)
 {
-  if (!e->captured) return spoil(s->capturing, cudaErrorStreamCaptureIsolation);
+  bool live = e->captured && is_live(e->captured);
+  if (!live && !s->capturing) return cudaErrorCapturedEvent;
+  if (!live) return spoil(s->capturing, cudaErrorStreamCaptureIsolation);
   if (s->capturing && s->capturing != e->captured) return spoil(s->capturing, cudaErrorStreamCaptureMerge);
+  if (e->captured->invalid) return cudaErrorStreamCaptureInvalidated;
   if (!s->capturing) {
     s->capturing = e->captured;
     s->captured_work = s->joined_work = 0;
@@ -176,15 +209,19 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t *out, cudaGraph_t graph, unsign
 {
   call c(ALLOCATES);
   if (c.refused()) return c.result();
+  cudaError_t error = refuse_in_capture();
+  if (error != cudaSuccess) return c.leave(error);
   *out = new shim_graph_exec{graph->nodes};
   counts.live_graphs++;
   return c.result();
 }
 
-cudaError_t cudaGraphUpload(cudaGraphExec_t, cudaStream_t)
+cudaError_t cudaGraphUpload(cudaGraphExec_t, cudaStream_t stream)
 {
   call c;
-  return c.result();
+  if (c.refused()) return c.result();
+  shim_stream *s = stream_of(stream);
+  return c.leave(s ? refuse_captured(s) : cudaErrorInvalidResourceHandle);
 }
 
 cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream)
@@ -193,6 +230,8 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream)
   if (c.refused()) return c.result();
   shim_stream *s = stream_of(stream);
   if (!s || !exec) return c.leave(cudaErrorInvalidResourceHandle);
+  cudaError_t error = refuse_captured(s);
+  if (error != cudaSuccess) return c.leave(error);
   auto nodes = exec->nodes;
   work w;
   w.run = [=] {
@@ -220,6 +259,8 @@ cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec)
 {
   call c;
   if (c.refused()) return c.result();
+  cudaError_t error = refuse_in_capture();
+  if (error != cudaSuccess) return c.leave(error);
   counts.live_graphs--;
   delete exec;
   return c.result();

@@ -219,6 +219,8 @@ cudaError_t cudaHostRegister(void *p, size_t bytes, unsigned int)
 {
   call c(ALLOCATES);
   if (c.refused()) return c.result();
+  cudaError_t error = refuse_in_capture();
+  if (error != cudaSuccess) return c.leave(error);
   if (!p || !bytes) return c.leave(cudaErrorInvalidValue);
   for (auto &l : locked)
     if (l.first < (char *)p + bytes && (char *)p < l.first + l.second) return c.leave(cudaErrorHostMemoryAlreadyRegistered);
@@ -230,8 +232,10 @@ cudaError_t cudaHostUnregister(void *p)
 {
   call c;
   if (c.refused()) return c.result();
+  cudaError_t error = refuse_in_capture();
+  if (error != cudaSuccess) return c.leave(error);
   if (made_locked.count((char *)p) || !locked.count((char *)p)) return c.leave(cudaErrorHostMemoryNotRegistered);
-  cudaError_t error = run_everything();
+  error = run_everything();
   locked.erase((char *)p);
   return c.leave(error);
 }
@@ -329,5 +333,9 @@ cudaError_t cudaMemsetAsync(void *p, int byte, size_t bytes, cudaStream_t stream
 
 cudaError_t cudaMemset(void *p, int byte, size_t bytes)
 {
+  call c;
+  if (c.refused()) return c.result();
+  cudaError_t error = refuse_in_capture();
+  if (error != cudaSuccess) return c.leave(error);
   return cudaMemsetAsync(p, byte, bytes, nullptr);
 }

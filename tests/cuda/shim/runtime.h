@@ -36,6 +36,7 @@ struct shim_settings {
   int fail_code;       /* 0 = never */
   uint64_t fail_at;    /* the call to fail, counted from 1 */
   bool fail_on;        /* also all later ones */
+  bool eager;          /* kernels are on the GPU from the beginning */
 };
 extern shim_settings settings;
 extern shim_counts counts;
@@ -64,6 +65,9 @@ int current_device();
 void become_lost(cudaError_t why);
 bool is_lost();
 
+/* Text for shim_fault and for stderr. -> error */
+cudaError_t fault_set(cudaError_t error, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
 /* ---- memory (memory.cc) ---------------------------------------------------------------------- */
 
 /* Whether all of it is in one cudaMalloc block; in one page-locked block. */
@@ -81,7 +85,7 @@ struct event_state {
   uint64_t recorded = 0, done = 0; /* number of the last record queued, of the last one reached */
   struct shim_stream *stream = nullptr; /* of the last record */
   double seconds = 0;
-  struct capture *captured = nullptr; /* the capture it was recorded in, if that was the last */
+  struct capture *captured = nullptr; /* the capture it was recorded in, if that was the last; it may have ended */
   uint64_t captured_at = 0;           /* work queued on its stream when recorded there */
 };
 
@@ -121,11 +125,16 @@ void streams_reset();
 
 /* ---- capture (graph.cc) ---------------------------------------------------------------------- */
 
-void capture_add(shim_stream *s, work w);
+cudaError_t capture_add(shim_stream *s, work w);
 /* For calls that would break a capture: cudaErrorStreamCaptureUnsupported if this thread has one, which is then void. */
 cudaError_t refuse_in_capture();
-/* Likewise if this stream is being captured. */
+/* Likewise if this stream is being captured, or if any is. */
 cudaError_t refuse_captured(shim_stream *s);
+cudaError_t refuse_while_any_is_captured();
+/* cudaErrorCapturedEvent if the event was recorded in a capture, which is then void. */
+cudaError_t refuse_captured_event(const event_state *e);
+/* The legacy stream waits for blocking streams, so it can take no work while one of them is captured. */
+cudaError_t refuse_legacy(const shim_stream *s);
 cudaError_t capture_record(shim_stream *s, event_state *e);
 cudaError_t capture_wait(shim_stream *s, event_state *e);
 void capture_reset();

@@ -1,7 +1,8 @@
-/* shared.cc -- finds __shared__ arrays, which are function-local static arrays here, in the symbols of a library.
+/* shared.cc -- finds __shared__ arrays, which are function-local static arrays here, and launch bounds in a library.
 **
 ** A static array of function f has the mangled name _ZZ<f>E<name> where f's own is _Z<f>, so the owner is known; and the
-** kernels of a library are known from its shim_thunk<...>::entry objects.
+** kernels of a library are known from its shim_thunk<...>::entry objects. Launch bounds are padding in front of a kernel
+** (cuda_runtime.h); where it begins is listed in a section of its own.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #include "shared.h"
@@ -23,8 +24,7 @@
 #include <string>
 #include <vector>
 
-#include "include/cuda_runtime.h"
-
+#include "block.h"
 
 struct array {
   std::string owner; /* mangled, without _Z */
@@ -35,12 +35,14 @@ struct array {
 struct shared_list {
   std::vector<array> arrays;
   size_t own_bytes; /* of the kernel alone */
+  int most_threads;
 };
 
 struct library {
   std::vector<array> arrays;
   std::map<const void *, std::string> functions; /* mangled, without _Z */
   std::set<std::string> kernels;
+  std::map<const void *, int> bounds; /* threads of kernels with __launch_bounds__ */
 };
 
 /* ---- reading a library's symbols ------------------------------------------------------------- */
@@ -93,6 +95,29 @@ static void take_symbols(library *into, const char *file, char *base)
   for (const shim_kernel *entry : entries) into->kernels.insert(into->functions[entry->code]);
 }
 
+#ifdef __x86_64__
+enum { PADDING = 1 }; /* bytes of an instruction that does nothing */
+#else
+enum { PADDING = 4 };
+#endif
+
+/* The section holds the address where each kernel's padding begins. */
+static void take_bounds(library *into, const char *file, char *base)
+{
+  const ElfW(Ehdr) *head = (const ElfW(Ehdr) *)file;
+  const ElfW(Shdr) *sections = (const ElfW(Shdr) *)(file + head->e_shoff);
+  const char *names = file + sections[head->e_shstrndx].sh_offset;
+  for (int k = 0; k < head->e_shnum; k++) {
+    if (strcmp(names + sections[k].sh_name, "__patchable_function_entries") != 0) continue;
+    char *const *begins = (char *const *)(base + sections[k].sh_addr);
+    for (size_t i = 0; i < sections[k].sh_size / sizeof *begins; i++) {
+      auto kernel = into->functions.upper_bound(begins[i]);
+      if (kernel != into->functions.end())
+        into->bounds[kernel->first] = (int)((const char *)kernel->first - begins[i]) / PADDING;
+    }
+  }
+}
+
 static void read_library(library *into, const char *path, char *base)
 {
   int fd = open(path, O_RDONLY);
@@ -101,6 +126,7 @@ static void read_library(library *into, const char *path, char *base)
   void *file = mmap(nullptr, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
   if (file == MAP_FAILED) abort();
   take_symbols(into, (const char *)file, base);
+  take_bounds(into, (const char *)file, base);
   munmap(file, (size_t)st.st_size);
   close(fd);
 }
@@ -130,6 +156,7 @@ const shared_list *shared_of_kernel(const void *code)
   const std::string &name = from->functions[code];
   shared_list *list = &lists[code];
   list->own_bytes = 0;
+  list->most_threads = from->bounds.count(code) ? from->bounds[code] : (int)MAX_THREADS;
   for (const array &a : from->arrays) {
     bool own = a.owner == name;
     if (!own && from->kernels.count(a.owner)) continue;
@@ -148,6 +175,11 @@ void shared_spoil(const shared_list *list)
 size_t shared_bytes(const shared_list *list)
 {
   return list->own_bytes;
+}
+
+int shared_most_threads(const shared_list *list)
+{
+  return list->most_threads;
 }
 
 void shared_kernel_name(const void *code, char *out, size_t len)

@@ -1,4 +1,5 @@
-/* shared.h -- where the __shared__ arrays of a kernel are, so that they can be filled with garbage before each block.
+/* shared.h -- what the symbols of a kernel's library tell of it: its __shared__ arrays, which are filled with garbage
+** before each block, its launch bounds and its name.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #ifndef SHIM_SHARED_H
@@ -13,6 +14,8 @@ const shared_list *shared_of_kernel(const void *code);
 void shared_spoil(const shared_list *arrays);
 /* Bytes of them. */
 size_t shared_bytes(const shared_list *arrays);
+/* The most threads of a block that the kernel's __launch_bounds__ allow; those of any GPU where it has none. */
+int shared_most_threads(const shared_list *arrays);
 
 /* Readable name of a kernel, from the symbols of its library. */
 void shared_kernel_name(const void *code, char *out, size_t len);

@@ -19,6 +19,7 @@ enum { LONG_QUEUE = 512 };
 
 static std::set<shim_stream *> &streams = *new std::set<shim_stream *>;
 static shim_stream &legacy = *new shim_stream;
+static std::set<const void *> &loaded = *new std::set<const void *>; /* kernels that are on the GPU */
 
 shim_stream *stream_of(cudaStream_t handle)
 {
@@ -102,10 +103,9 @@ static bool runs_at_once(const shim_stream *s)
 cudaError_t queue_work(shim_stream *s, work w)
 {
   if (w.kind == work::RUN) shim_trace("work %d", s->number);
-  if (s->capturing) {
-    capture_add(s, std::move(w));
-    return cudaSuccess;
-  }
+  if (s->capturing) return capture_add(s, std::move(w));
+  cudaError_t error = refuse_legacy(s);
+  if (error != cudaSuccess) return error;
   s->queue.push_back(std::move(w));
   if (runs_at_once(s)) return run_all(s);
   if (s->queue.size() < LONG_QUEUE) return cudaSuccess;
@@ -147,10 +147,20 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream)
   if (c.refused()) return c.result();
   shim_stream *s = stream_of(stream);
   if (!s || s == &legacy) return c.leave(cudaErrorInvalidResourceHandle);
-  cudaError_t error = run_all(s);
+  cudaError_t error = refuse_captured(s);
+  if (error != cudaSuccess) return c.leave(error);
+  error = run_all(s);
   streams.erase(s);
   delete s;
   return c.leave(error);
+}
+
+/* Whether a capture forbids to wait for this stream, or to ask about it. */
+static cudaError_t refuse_waiting(shim_stream *s)
+{
+  cudaError_t error = refuse_captured(s);
+  if (error == cudaSuccess) error = refuse_legacy(s);
+  return error == cudaSuccess ? refuse_in_capture() : error;
 }
 
 cudaError_t cudaStreamSynchronize(cudaStream_t stream)
@@ -159,7 +169,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream)
   if (c.refused()) return c.result();
   shim_stream *s = stream_of(stream);
   if (!s) return c.leave(cudaErrorInvalidResourceHandle);
-  cudaError_t error = refuse_captured(s);
+  cudaError_t error = refuse_waiting(s);
   if (error != cudaSuccess) return c.leave(error);
   counts.waits++;
   shim_trace("sync %d", s->number);
@@ -173,7 +183,7 @@ cudaError_t cudaStreamQuery(cudaStream_t stream)
   if (c.refused()) return c.result();
   shim_stream *s = stream_of(stream);
   if (!s) return c.leave(cudaErrorInvalidResourceHandle);
-  cudaError_t error = refuse_captured(s);
+  cudaError_t error = refuse_waiting(s);
   if (error != cudaSuccess || s->queue.empty()) return c.leave(error);
   error = run_all(s);
   return c.leave(error == cudaSuccess ? cudaErrorNotReady : error);
@@ -184,6 +194,7 @@ void streams_reset()
   for (shim_stream *s : streams) delete s;
   streams.clear();
   legacy.queue.clear();
+  loaded.clear();
 }
 
 /* ---- events ---------------------------------------------------------------------------------- */
@@ -248,9 +259,15 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
   return c.leave(queue_work(s, std::move(w)));
 }
 
+/* Whether a capture forbids to wait for this event, or to ask about it. */
+static cudaError_t refuse_asking(const event_state *e)
+{
+  cudaError_t error = refuse_captured_event(e);
+  return error == cudaSuccess ? refuse_in_capture() : error;
+}
+
 static cudaError_t reach(const event_state *e)
 {
-  if (e->captured) return cudaErrorCapturedEvent;
   return e->done >= e->recorded ? cudaSuccess : run_to_record(e->stream, e, e->recorded);
 }
 
@@ -260,7 +277,7 @@ cudaError_t cudaEventQuery(cudaEvent_t event)
   call c;
   if (c.refused()) return c.result();
   const event_state *e = event->state.get();
-  cudaError_t unsafe = e->captured ? cudaSuccess : refuse_in_capture();
+  cudaError_t unsafe = refuse_asking(e);
   if (unsafe != cudaSuccess) return c.leave(unsafe);
   bool was_done = e->done >= e->recorded;
   cudaError_t error = reach(e);
@@ -271,18 +288,22 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event)
 {
   call c;
   if (c.refused()) return c.result();
+  const event_state *e = event->state.get();
+  cudaError_t unsafe = refuse_asking(e);
+  if (unsafe != cudaSuccess) return c.leave(unsafe);
   counts.waits++;
-  return c.leave(reach(event->state.get()));
+  return c.leave(reach(e));
 }
 
 cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t start, cudaEvent_t end)
 {
   call c;
   if (c.refused()) return c.result();
-  cudaError_t unsafe = refuse_in_capture();
+  const event_state *a = start->state.get(), *b = end->state.get();
+  cudaError_t unsafe = refuse_captured_event(a);
+  if (unsafe == cudaSuccess) unsafe = refuse_asking(b);
   if (unsafe != cudaSuccess) return c.leave(unsafe);
   if (!start->timed || !end->timed) return c.leave(cudaErrorInvalidResourceHandle);
-  const event_state *a = start->state.get(), *b = end->state.get();
   if (!a->recorded || !b->recorded) return c.leave(cudaErrorInvalidResourceHandle);
   if (a->done < a->recorded || b->done < b->recorded) return c.leave(cudaErrorNotReady);
   *ms = (float)(1e3 * (b->seconds - a->seconds));
@@ -294,15 +315,36 @@ cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t start, cudaEvent_t end)
 static std::map<const void *, size_t> &allowed_shared = *new std::map<const void *, size_t>; /* cudaFuncSetAttribute */
 enum { USUAL_SHARED = 48 << 10 };
 
+static const shared_list *arrays_of(const void *kernel)
+{
+  return shared_of_kernel(((const shim_kernel *)kernel)->code);
+}
+
+/* A kernel goes to the GPU when it is first asked for, unless CUDA_MODULE_LOADING says EAGER. Loading may wait for the
+** GPU and allocate, so a capture forbids it. */
+static cudaError_t load(const void *kernel)
+{
+  if (settings.eager || loaded.count(kernel)) return cudaSuccess;
+  cudaError_t error = refuse_in_capture();
+  if (error == cudaSuccess) {
+    loaded.insert(kernel);
+    return cudaSuccess;
+  }
+  char name[512];
+  shared_kernel_name(((const shim_kernel *)kernel)->code, name, sizeof name);
+  return fault_set(error, "%s would be loaded while a step is captured: it never ran before", name);
+}
+
 static cudaError_t check_launch(const shim_kernel *kernel, dim3 grid, dim3 block, size_t shared)
 {
   if (!kernel) return cudaErrorInvalidDeviceFunction;
   uint64_t threads = (uint64_t)block.x * block.y * block.z;
-  if (threads == 0 || threads > MAX_THREADS || block.z > 64) return cudaErrorInvalidConfiguration;
+  const shared_list *arrays = shared_of_kernel(kernel->code);
+  if (threads == 0 || threads > (uint64_t)shared_most_threads(arrays) || block.z > 64) return cudaErrorInvalidConfiguration;
   if (!grid.x || !grid.y || !grid.z || grid.x > 2147483647u || grid.y > 65535 || grid.z > 65535)
     return cudaErrorInvalidConfiguration;
   auto raised = allowed_shared.find(kernel);
-  size_t own = shared_bytes(shared_of_kernel(kernel->code));
+  size_t own = shared_bytes(arrays);
   size_t most = raised == allowed_shared.end() ? USUAL_SHARED - own : raised->second;
   return own > USUAL_SHARED || shared > most ? cudaErrorInvalidValue : cudaSuccess;
 }
@@ -325,6 +367,7 @@ cudaError_t cudaLaunchKernel(const void *entry, dim3 grid, dim3 block, void **ar
   shim_stream *s = stream_of(stream);
   if (!s || (s != &legacy && s->device != current_device())) return c.leave(cudaErrorInvalidResourceHandle);
   cudaError_t error = check_launch(kernel, grid, block, shared);
+  if (error == cudaSuccess) error = load(kernel);
   if (error != cudaSuccess) return c.leave(error);
   auto kept = keep(args[0], kernel->args_bytes);
   work w;
@@ -340,8 +383,9 @@ cudaError_t cudaFuncSetAttribute(const void *kernel, enum cudaFuncAttribute whic
 {
   call c;
   if (c.refused()) return c.result();
-  if (which != cudaFuncAttributeMaxDynamicSharedMemorySize) return cudaSuccess;
-  size_t own = shared_bytes(shared_of_kernel(((const shim_kernel *)kernel)->code));
+  cudaError_t error = load(kernel);
+  if (error != cudaSuccess || which != cudaFuncAttributeMaxDynamicSharedMemorySize) return c.leave(error);
+  size_t own = shared_bytes(arrays_of(kernel));
   if (value < 0 || (size_t)value + own > MAX_SHARED) return c.leave(cudaErrorInvalidValue);
   allowed_shared[kernel] = (size_t)value;
   return cudaSuccess;
@@ -351,9 +395,11 @@ cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *out, const void *ke
 {
   call c;
   if (c.refused()) return c.result();
+  cudaError_t error = load(kernel);
+  if (error != cudaSuccess) return c.leave(error);
   *out = {};
-  out->sharedSizeBytes = shared_bytes(shared_of_kernel(((const shim_kernel *)kernel)->code));
-  out->maxThreadsPerBlock = MAX_THREADS;
+  out->sharedSizeBytes = shared_bytes(arrays_of(kernel));
+  out->maxThreadsPerBlock = shared_most_threads(arrays_of(kernel));
   out->numRegs = 32;
   out->maxDynamicSharedSizeBytes = USUAL_SHARED - (int)out->sharedSizeBytes;
   return cudaSuccess;
@@ -364,10 +410,13 @@ cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, const voi
 {
   call c;
   if (c.refused()) return c.result();
-  size_t own = shared_bytes(shared_of_kernel(((const shim_kernel *)kernel)->code)) + shared + 1024;
+  cudaError_t error = load(kernel);
+  if (error != cudaSuccess) return c.leave(error);
+  size_t own = shared_bytes(arrays_of(kernel)) + shared + 1024;
   int by_threads = 2048 / (threads > 0 ? threads : 1), by_shared = (int)((228u << 10) / own);
   *blocks = by_threads < by_shared ? by_threads : by_shared;
   if (*blocks > 32) *blocks = 32;
+  if (threads > shared_most_threads(arrays_of(kernel))) *blocks = 0;
   return cudaSuccess;
 }
 

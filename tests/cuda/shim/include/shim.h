@@ -44,7 +44,7 @@ SHIM_API void shim_fail(int code, uint64_t at, int on);
 /* Calls that CAPL_SHIM_FAIL would count: all, or for code 2 allocations. */
 SHIM_API uint64_t shim_calls(int code);
 
-/* Text of the last fault the shim found in a kernel (deadlock, ...); "" = none. */
+/* Text of the last fault the shim found in a kernel or a launch (deadlock, first use in a capture, ...); "" = none. */
 SHIM_API const char *shim_fault(void);
 
 /* The settings of the environment again, and no sticky error any more: a test starts afresh. Queued work is dropped. */

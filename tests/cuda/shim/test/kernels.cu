@@ -5,6 +5,8 @@
 
 #include "backend/cuda/kernels/kernel.h"
 
+enum { BOUND = 32 };
+
 static __device__ int own_index()
 {
   return (int)(blockIdx.x * blockDim.x + threadIdx.x);
@@ -121,7 +123,9 @@ __global__ void grid(test_args a)
   a.y[number] = (float)(100 * blockIdx.z + 10 * blockIdx.y + blockIdx.x);
 }
 
+template <int> __global__ void __launch_bounds__(BOUND * 3, 2) bounded(test_args) {}
+
 CU_TABLE(shim_test_table, CU_ENTRY(scale), CU_ENTRY(count), CU_ENTRY(sum), CU_ENTRY(reverse<false>),
          CU_ENTRY(reverse<true>), CU_ENTRY(shuffle), CU_ENTRY(half_warps), CU_ENTRY(dynamic), CU_ENTRY(wait_apart),
          CU_ENTRY(two_barriers), CU_ENTRY(leave_early), CU_ENTRY(overrun), CU_ENTRY(overrun_shared), CU_ENTRY(halves),
-         CU_ENTRY(grid))
+         CU_ENTRY(grid), CU_ENTRY(bounded<1>))

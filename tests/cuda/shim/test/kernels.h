@@ -25,6 +25,7 @@ enum {
   OVERRUN_SHARED, /* writes one float behind the dynamic shared memory */
   HALVES,         /* y[i] = f16(x[i]), y[n+i] = bf16(x[i]) */
   GRID,           /* y[block number] = 100 z + 10 y + x of the block, by its last thread */
+  BOUNDED,        /* nothing, with at most 96 threads; a template */
 };
 #ifndef __cplusplus
 extern const cu_entry shim_test_table[];

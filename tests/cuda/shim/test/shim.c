@@ -17,67 +17,7 @@
 #include <cmocka.h>
 
 #include "base/float16.h"
-#include "kernels.h"
-#include "shim.h"
-
-enum { MOST = 70000 };
-static cudaStream_t stream;
-static float in[MOST], out[MOST];
-static float *x, *y; /* on the device */
-
-#define OK(call) assert_int_equal((call), cudaSuccess)
-
-/* A fresh device with this environment, "NAME=value NAME=value"; the stream made first. */
-static void begin(const char *environment)
-{
-  static const char *const names[] = {"ASYNC", "ORDER", "DEVICES", "DRIVER", "MEMORY", "FAIL"};
-  char name[64], text[256];
-  for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
-    snprintf(name, sizeof name, "CAPL_SHIM_%s", names[k]);
-    unsetenv(name);
-  }
-  snprintf(text, sizeof text, "%s", environment);
-  for (char *word = strtok(text, " "); word; word = strtok(NULL, " ")) {
-    char *value = strchr(word, '=');
-    *value++ = '\0';
-    snprintf(name, sizeof name, "CAPL_SHIM_%s", word);
-    setenv(name, value, 1);
-  }
-  shim_reset();
-}
-
-static void make_stream(void)
-{
-  OK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
-}
-
-static void begin_with_tensors(const char *environment)
-{
-  begin(environment);
-  make_stream();
-  OK(cudaMalloc((void **)&x, sizeof in));
-  OK(cudaMalloc((void **)&y, sizeof out));
-  for (int i = 0; i < MOST; i++) in[i] = (float)(i % 97) - 40;
-  OK(cudaMemcpy(x, in, sizeof in, cudaMemcpyHostToDevice));
-}
-
-static cudaError_t launch(int kernel, dim3 grid, dim3 block, size_t shared, int n)
-{
-  test_args a = {y, x, n};
-  void *list[] = {&a};
-  return cudaLaunchKernel(shim_test_table[kernel].kernel, grid, block, list, shared, stream);
-}
-
-static void run(int kernel, int blocks, int threads, size_t shared, int n)
-{
-  OK(launch(kernel, (dim3){(unsigned)blocks, 1, 1}, (dim3){(unsigned)threads, 1, 1}, shared, n));
-  OK(cudaStreamSynchronize(stream));
-}
-
-static void fetch(int n)
-{
-  OK(cudaMemcpy(out, y, (size_t)n * sizeof *out, cudaMemcpyDeviceToHost));
-}
+#include "device.h"
 
 /* ---- kernels --------------------------------------------------------------------------------- */
 
@@ -218,12 +158,31 @@ static void waiting_for_ever_is_reported(void **state)
   run(REVERSE, 1, 256, 0, 0);
 }
 
+static void launch_bounds_are_known(void **state)
+{
+  (void)state;
+  static const struct { int kernel, threads; } known[] = {{SUM, 256}, {BOUNDED, 96}, {SCALE, 1024}};
+  struct cudaFuncAttributes attributes;
+  int blocks;
+  begin("");
+  for (size_t k = 0; k < sizeof known / sizeof *known; k++) {
+    OK(cudaFuncGetAttributes(&attributes, shim_test_table[known[k].kernel].kernel));
+    assert_int_equal(attributes.maxThreadsPerBlock, known[k].threads);
+  }
+  OK(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, shim_test_table[BOUNDED].kernel, 97, 0));
+  assert_int_equal(blocks, 0);
+}
+
 static void launches_that_a_gpu_refuses_are_refused(void **state)
 {
   (void)state;
   begin_with_tensors("");
   dim3 one = {1, 1, 1};
   assert_int_equal(launch(SCALE, one, (dim3){1025, 1, 1}, 0, 1), cudaErrorInvalidConfiguration);
+  OK(launch(SUM, one, (dim3){256, 1, 1}, 0, 1));
+  assert_int_equal(launch(SUM, one, (dim3){257, 1, 1}, 0, 1), cudaErrorInvalidConfiguration); /* its launch bounds */
+  assert_int_equal(launch(BOUNDED, one, (dim3){97, 1, 1}, 0, 1), cudaErrorInvalidConfiguration);
+  OK(launch(BOUNDED, one, (dim3){8, 4, 3}, 0, 1));
   assert_int_equal(launch(SCALE, (dim3){0, 1, 1}, one, 0, 1), cudaErrorInvalidConfiguration);
   assert_int_equal(launch(SCALE, (dim3){1, 65536, 1}, one, 0, 1), cudaErrorInvalidConfiguration);
   assert_int_equal(launch(SCALE, (dim3){1, 1, 65536}, one, 0, 1), cudaErrorInvalidConfiguration);
@@ -384,126 +343,6 @@ static void events_say_whether_they_were_reached(void **state)
   OK(cudaEventDestroy(b));
 }
 
-/* ---- capture --------------------------------------------------------------------------------- */
-
-static void a_graph_repeats_what_was_captured(void **state)
-{
-  (void)state;
-  cudaGraph_t graph;
-  cudaGraphExec_t exec;
-  size_t nodes = 0;
-  begin_with_tensors("");
-  OK(cudaMemsetAsync(y, 0, sizeof out, stream));
-  OK(cudaStreamSynchronize(stream));
-  OK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
-  OK(launch(COUNT, (dim3){1, 1, 1}, (dim3){32, 1, 1}, 0, 0));
-  OK(cudaMemcpyAsync(y + 1, y, sizeof *y, cudaMemcpyDeviceToDevice, stream));
-  OK(launch(COUNT, (dim3){1, 1, 1}, (dim3){32, 1, 1}, 0, 0));
-  OK(cudaStreamEndCapture(stream, &graph));
-  OK(cudaGraphGetNodes(graph, NULL, &nodes));
-  assert_int_equal(nodes, 3);
-  OK(cudaGraphInstantiate(&exec, graph, 0));
-  OK(cudaGraphDestroy(graph));
-  OK(cudaStreamSynchronize(stream));
-  fetch(2);
-  assert_true(out[0] == 0); /* captured work does not run */
-  for (int k = 0; k < 3; k++) OK(cudaGraphLaunch(exec, stream));
-  OK(cudaStreamSynchronize(stream));
-  fetch(2);
-  assert_true(out[0] == 6 && out[1] == 5);
-  OK(cudaGraphExecDestroy(exec));
-}
-
-/* What a call inside a capture gives; the capture must be void then. */
-static cudaError_t inside_capture(cudaError_t (*call)(void))
-{
-  cudaGraph_t graph;
-  begin_with_tensors("");
-  OK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
-  cudaError_t error = call();
-  assert_int_equal(cudaStreamEndCapture(stream, &graph), error ? cudaErrorStreamCaptureInvalidated : cudaSuccess);
-  if (graph) OK(cudaGraphDestroy(graph));
-  OK(cudaStreamSynchronize(stream)); /* the stream is an ordinary one again */
-  return error;
-}
-
-static cudaError_t allocate(void) { return cudaMalloc((void **)&x, 4); }
-static cudaError_t wait_stream(void) { return cudaStreamSynchronize(stream); }
-static cudaError_t wait_device(void) { return cudaDeviceSynchronize(); }
-static cudaError_t pageable(void) { return cudaMemcpyAsync(y, in, 4, cudaMemcpyHostToDevice, stream); }
-static cudaError_t copy_out(void) { return cudaMemcpy(out, y, 4, cudaMemcpyDeviceToHost); }
-static cudaError_t harmless(void) { return cudaMemsetAsync(y, 0, 4, stream); }
-static cudaError_t foreign_event(void)
-{
-  cudaEvent_t event;
-  cudaStream_t other;
-  OK(cudaStreamCreateWithFlags(&other, cudaStreamNonBlocking));
-  OK(cudaEventCreate(&event));
-  OK(cudaEventRecord(event, other));
-  cudaError_t error = cudaStreamWaitEvent(stream, event, 0);
-  cudaEventDestroy(event);
-  return error;
-}
-
-/* Of events outside the recording. */
-static cudaError_t ask_event(void)
-{
-  cudaEvent_t event;
-  OK(cudaEventCreate(&event));
-  cudaError_t error = cudaEventQuery(event);
-  cudaEventDestroy(event);
-  return error;
-}
-
-static cudaError_t take_time(void)
-{
-  cudaEvent_t event;
-  float milliseconds;
-  OK(cudaEventCreate(&event));
-  cudaError_t error = cudaEventElapsedTime(&milliseconds, event, event);
-  cudaEventDestroy(event);
-  return error;
-}
-
-static void a_capture_forbids_what_cuda_forbids(void **state)
-{
-  (void)state;
-  assert_int_equal(inside_capture(harmless), cudaSuccess);
-  assert_int_equal(inside_capture(allocate), cudaErrorStreamCaptureUnsupported);
-  assert_int_equal(inside_capture(wait_stream), cudaErrorStreamCaptureUnsupported);
-  assert_int_equal(inside_capture(wait_device), cudaErrorStreamCaptureUnsupported);
-  assert_int_equal(inside_capture(pageable), cudaErrorStreamCaptureUnsupported);
-  assert_int_equal(inside_capture(copy_out), cudaErrorStreamCaptureUnsupported);
-  assert_int_equal(inside_capture(foreign_event), cudaErrorStreamCaptureIsolation);
-  assert_int_equal(inside_capture(ask_event), cudaErrorStreamCaptureUnsupported);
-  assert_int_equal(inside_capture(take_time), cudaErrorStreamCaptureUnsupported);
-}
-
-static void other_streams_join_a_capture_and_must_come_back(void **state)
-{
-  (void)state;
-  cudaStream_t other;
-  cudaEvent_t fork_, join;
-  cudaGraph_t graph;
-  begin_with_tensors("");
-  OK(cudaStreamCreateWithFlags(&other, cudaStreamNonBlocking));
-  OK(cudaEventCreate(&fork_));
-  OK(cudaEventCreate(&join));
-  for (int joined = 0; joined < 2; joined++) {
-    OK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
-    OK(cudaEventRecord(fork_, stream));
-    OK(cudaStreamWaitEvent(other, fork_, 0));
-    OK(cudaMemsetAsync(y, 0, 4, other));
-    OK(cudaEventRecord(join, other));
-    assert_int_equal(cudaEventQuery(join), cudaErrorCapturedEvent);
-    if (joined) OK(cudaStreamWaitEvent(stream, join, 0));
-    assert_int_equal(cudaStreamEndCapture(stream, &graph), joined ? cudaSuccess : cudaErrorStreamCaptureUnjoined);
-  }
-  OK(cudaGraphDestroy(graph));
-  OK(cudaEventDestroy(fork_));
-  OK(cudaEventDestroy(join));
-}
-
 /* ---- trouble --------------------------------------------------------------------------------- */
 
 static void calls_fail_when_asked_to(void **state)
@@ -595,15 +434,13 @@ int main(void)
     cmocka_unit_test(threads_may_return_before_a_barrier),
     cmocka_unit_test(halves_round_as_the_engine_does),
     cmocka_unit_test(waiting_for_ever_is_reported),
+    cmocka_unit_test(launch_bounds_are_known),
     cmocka_unit_test(launches_that_a_gpu_refuses_are_refused),
     cmocka_unit_test(the_host_cannot_touch_device_memory),
     cmocka_unit_test(overruns_are_found_by_address_sanitizer),
     cmocka_unit_test(work_waits_until_somebody_needs_it),
     cmocka_unit_test(a_missing_event_shows_in_one_of_the_orders),
     cmocka_unit_test(events_say_whether_they_were_reached),
-    cmocka_unit_test(a_graph_repeats_what_was_captured),
-    cmocka_unit_test(a_capture_forbids_what_cuda_forbids),
-    cmocka_unit_test(other_streams_join_a_capture_and_must_come_back),
     cmocka_unit_test(calls_fail_when_asked_to),
     cmocka_unit_test(memory_ends),
     cmocka_unit_test(copies_must_stay_inside_and_go_the_way_they_say),
