@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "backend/cuda/device.h"
+#include "backend/cuda/dnn.h"
 #include "backend/cuda/graph.h"
 #include "backend/cuda/stage.h"
 
@@ -161,6 +162,7 @@ static capl_status cuda_open(int index)
   device_facts facts;
   cu.index = index; /* for messages, too */
   CAPL_TRY(device_choose(index, &facts));
+  CAPL_TRY(dnn_check()); /* a version that does not fit is no reason for slow kernels */
   cu.capability = facts.capability;
   cu.multiprocessors = facts.multiprocessors;
   cu.autotune = true;

@@ -1,8 +1,7 @@
-/* dnn.c -- running records: plans in memory and on disk, candidates timed against each other, execution.
+/* dnn.c -- running records: plans in memory and on disk, and whether cuDNN or own kernels are the faster.
 **
 ** A table from records to plans; a record met for the first time gets its plan from the cache on disk, or from cuDNN's
-** heuristics: the first engine that takes it, or with autotune the fastest of several. Whatever a plan is given is
-** aligned to 16 bytes, since all plans are made for that; what is not (views of images, slices of lists) is copied.
+** heuristics: the first engine that takes it, or with autotune the fastest of several (dnn_tune.c).
 **
 ** Images of many widths have many records: a network of 7 convolutions and norms 35 for each width and batch, so some 1,300
 ** for 16 widths with a whole and a last batch. Plans are kept up to DNN_PLANS_MAX; then the half that was not used for the
@@ -15,7 +14,8 @@
 #include <string.h>
 
 #include "backend/cuda/device.h"
-#include "backend/cuda/dnn_plan.h"
+#include "backend/cuda/dnn_list.h"
+#include "backend/cuda/dnn_tune.h"
 #include "backend/cuda/plan_cache.h"
 #include "base/log.h"
 #include "base/text.h"
@@ -24,19 +24,19 @@
 #define DNN_PLANS_MAX 4096
 #endif
 
-enum {
-  WORKSPACE_MAX = 1 << 30, /* bytes; engines that want more are left out while there are others */
-  TUNE_MAX = 8,            /* engines timed for one record */
-  TUNE_COMPILED = 2,       /* of those, at most so many that cuDNN compiles first: half a second each */
-  TUNE_RUNS = 3,
-};
+enum { NORMS_TIMED = 6 }; /* of one process: cuDNN compiles the engines of each norm for a second or two */
 
 /* ---- state ----------------------------------------------------------------------------------------- */
+
+typedef enum { NOT_CHOSEN, OWN_FASTER, DNN_FASTER } choice;
 
 typedef struct {
   bool used;
   dnn_record record;
+  bool planned;  /* a plan was looked for */
   dnn_plan plan; /* .plan NULL: there is no engine */
+  bool loaded;   /* from disk, and has not run yet */
+  choice choice;
   uint64_t ran;  /* state.clock of its last run */
   bool recorded; /* a captured step took it */
   unsigned age;  /* cu.graph_age then */
@@ -48,6 +48,8 @@ static struct {
   entry *table;    /* open addressing, at most half full */
   size_t slots, count;
   uint64_t clock;
+  int norms_timed;
+  bool listing; /* every record is tuned anew, for the list of engines */
   dnn_statistics statistics;
 } state;
 
@@ -70,16 +72,15 @@ const char *dnn_version(void)
   return text;
 }
 
-static capl_status check_version(void)
+capl_status dnn_check(void)
 {
-  enum { BUILT = CUDNN_VERSION };
   size_t found = cudnnGetVersion();
-  if (found / 10000 == BUILT / 10000 && found / 100 >= BUILT / 100) return CAPL_OK;
-  char built[32];
-  version_text(BUILT, built, sizeof built);
-  capl_status status = CAPL_FAIL(CAPL_EUNSUPPORTED, "cuDNN %s is installed, this build of capl needs %s or a later 9.x",
-                                 dnn_version(), built);
-  capl_error_hint("install cuDNN %s, or build capl against %s", built, dnn_version());
+  if (found / 10000 == DNN_LEAST / 10000 && found >= DNN_LEAST) return CAPL_OK;
+  char least[32];
+  version_text(DNN_LEAST, least, sizeof least);
+  capl_status status = CAPL_FAIL(CAPL_EUNSUPPORTED, "device cuda is not available: cuDNN %s is installed, capl needs %s or a "
+                                 "later 9.x", dnn_version(), least);
+  capl_error_hint("install a newer cuDNN 9, or take it out of LD_LIBRARY_PATH if there are several");
   return status;
 }
 
@@ -118,8 +119,9 @@ static void describe_gpu(void)
 capl_status dnn_open(void)
 {
   if (state.handle) return CAPL_OK;
-  CAPL_TRY(check_version());
+  CAPL_TRY(dnn_check());
   CAPL_TRY(set_scope());
+  state.listing = dnn_list_path() != NULL;
   DNN_TRY(cudnnCreate(&state.handle), "starting");
   capl_status status = dnn_status(cudnnSetStream(state.handle, cu.stream), "taking a stream");
   if (status != CAPL_OK) dnn_close();
@@ -134,6 +136,7 @@ void dnn_close(void)
   free(state.table);
   state.table = NULL;
   state.slots = state.count = 0;
+  state.norms_timed = 0;
   if (state.handle) cudnnDestroy(state.handle);
   state.handle = NULL;
 }
@@ -218,258 +221,72 @@ static capl_status make_room(void)
   return CAPL_OK;
 }
 
-static capl_status keep(const dnn_record *record, const dnn_plan *plan)
+/* The record's entry, a new one where there is none. */
+static capl_status entry_of(const dnn_record *record, entry **out)
 {
+  *out = find(record);
+  if (*out) return CAPL_OK;
   if (state.count >= DNN_PLANS_MAX) CAPL_TRY(make_room());
   if (2 * (state.count + 1) > state.slots) CAPL_TRY(grow());
-  *place_of(state.table, state.slots, record) = (entry){.used = true, .record = *record, .plan = *plan};
+  *out = place_of(state.table, state.slots, record);
+  **out = (entry){.used = true, .record = *record};
   state.count++;
   return CAPL_OK;
 }
 
-/* ---- what a plan is given -------------------------------------------------------------------------- */
-
-enum { ALIGNMENT = 16, SLOTS = DNN_ROLES + 4 };
-
-/* One tensor, or a number on the host (bytes 0). */
-typedef struct {
-  int64_t uid;
-  void *origin, *at; /* the caller's memory; what the plan gets, scratch where that differs */
-  size_t bytes;
-  bool read, written;
-  bool copied; /* even if aligned */
-} slot;
-
-typedef struct {
-  capl_device *device;
-  slot list[SLOTS];
-  int count;
-} slots;
-
-static void add_slot(slots *s, slot one)
+static capl_status keep(const dnn_record *record, const dnn_plan *plan, bool loaded)
 {
-  one.at = one.origin;
-  s->list[s->count++] = one;
-}
-
-static void add_role(slots *s, const dnn_record *record, const dnn_pointers *p, dnn_role role)
-{
-  dnn_tensor t = dnn_tensor_of(record, role);
-  if (!t.used) return;
-  size_t bytes = (size_t)(t.size[0] * t.size[1] * t.size[2] * t.size[3]) * capl_dtype_size(t.dtype);
-  bool in_place = t.read && t.written;
-  add_slot(s, (slot){.uid = role + 1, .origin = p->at[role], .bytes = bytes, .read = t.read,
-                     .written = t.written && !in_place, .copied = in_place});
-  if (!in_place) return;
-  /* Running statistics: old and new ones are two tensors to cuDNN, which nowhere says that they may be one. */
-  int64_t uid = role == DNN_RUNNING_MEAN ? DNN_UID_NEW_MEAN : DNN_UID_NEW_VAR;
-  add_slot(s, (slot){.uid = uid, .origin = p->at[role], .bytes = bytes, .written = true});
-}
-
-static void list_slots(slots *s, capl_device *device, const dnn_record *record, const dnn_pointers *p)
-{
-  *s = (slots){.device = device};
-  for (int role = 0; role < DNN_ROLES; role++) add_role(s, record, p, (dnn_role)role);
-  if (record->kind != DNN_NORM) return;
-  add_slot(s, (slot){.uid = DNN_UID_EPS, .origin = (void *)&p->eps});
-  if (record->running) add_slot(s, (slot){.uid = DNN_UID_MOMENTUM, .origin = (void *)&p->momentum});
-}
-
-static capl_status move(void *to, const void *from, size_t bytes)
-{
-  return cu_status(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, cu.stream), "aligning a tensor");
-}
-
-static void release(slots *s)
-{
-  for (int i = 0; i < s->count; i++)
-    if (s->list[i].at != s->list[i].origin) capl_scratch_put(s->device, s->list[i].at);
-}
-
-/* Scratch memory, filled, for what the plan cannot have as it is. */
-static capl_status stage_slot(slots *s, slot *one)
-{
-  if (!one->bytes || (!one->copied && (uintptr_t)one->origin % ALIGNMENT == 0)) return CAPL_OK;
-  void *scratch;
-  CAPL_TRY(capl_scratch_get(s->device, one->bytes, &scratch));
-  one->at = scratch;
-  return one->read ? move(one->at, one->origin, one->bytes) : CAPL_OK;
-}
-
-static capl_status stage(slots *s)
-{
-  for (int i = 0; i < s->count; i++) {
-    capl_status status = stage_slot(s, &s->list[i]);
-    if (status != CAPL_OK) {
-      release(s);
-      return status;
-    }
-  }
+  entry *e;
+  CAPL_TRY(entry_of(record, &e));
+  e->planned = true;
+  e->plan = *plan;
+  e->loaded = loaded;
   return CAPL_OK;
-}
-
-/* Results to where they were asked for, scratch memory back. */
-static capl_status unstage(slots *s)
-{
-  capl_status status = CAPL_OK;
-  for (int i = 0; i < s->count && status == CAPL_OK; i++) {
-    const slot *one = &s->list[i];
-    if (one->written && one->at != one->origin) status = move(one->origin, one->at, one->bytes);
-  }
-  release(s);
-  return status;
-}
-
-/* ---- execution ------------------------------------------------------------------------------------- */
-
-static capl_status fill_pack(cudnnBackendDescriptor_t pack, const slots *s, void *workspace)
-{
-  void *pointers[SLOTS];
-  int64_t uids[SLOTS];
-  for (int i = 0; i < s->count; i++) {
-    pointers[i] = s->list[i].at;
-    uids[i] = s->list[i].uid;
-  }
-  DNN_TRY(cudnnBackendSetAttribute(pack, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, s->count, pointers),
-          "taking the tensors");
-  DNN_TRY(cudnnBackendSetAttribute(pack, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, s->count, uids),
-          "taking the tensors");
-  DNN_TRY(cudnnBackendSetAttribute(pack, CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, 1, &workspace),
-          "taking the workspace");
-  return dnn_status(cudnnBackendFinalize(pack), "taking the tensors");
-}
-
-static capl_status execute_packed(const dnn_plan *plan, cudnnBackendDescriptor_t pack)
-{
-  cudnnStatus_t status = cudnnBackendExecute(state.handle, plan->plan, pack);
-  if (status == CUDNN_STATUS_SUCCESS) return CAPL_OK;
-  CU_TRY(cudaPeekAtLastError(), "running a plan of cuDNN"); /* says more, if the GPU is lost */
-  return dnn_status(status, "running a plan");
-}
-
-static capl_status execute_with(const dnn_plan *plan, const slots *s, void *workspace)
-{
-  cudnnBackendDescriptor_t pack = NULL;
-  DNN_TRY(cudnnBackendCreateDescriptor(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR, &pack), "making a descriptor");
-  capl_status status = fill_pack(pack, s, workspace);
-  if (status == CAPL_OK) status = execute_packed(plan, pack);
-  cudnnBackendDestroyDescriptor(pack);
-  return status;
-}
-
-static capl_status execute(const dnn_plan *plan, const slots *s)
-{
-  void *workspace = NULL;
-  if (plan->workspace > 0) CAPL_TRY(capl_scratch_get(s->device, (size_t)plan->workspace, &workspace));
-  capl_status status = execute_with(plan, s, workspace);
-  if (workspace) capl_scratch_put(s->device, workspace);
-  return status;
-}
-
-/* ---- timing ---------------------------------------------------------------------------------------- */
-
-static capl_status time_between(cudaEvent_t start, cudaEvent_t end, const dnn_plan *plan, const slots *s, float *ms)
-{
-  CAPL_TRY(execute(plan, s)); /* loads the kernel */
-  CU_TRY(cudaEventRecord(start, cu.stream), "timing an engine");
-  for (int i = 0; i < TUNE_RUNS; i++) CAPL_TRY(execute(plan, s));
-  CU_TRY(cudaEventRecord(end, cu.stream), "timing an engine");
-  CU_TRY(cudaEventSynchronize(end), "timing an engine");
-  return cu_status(cudaEventElapsedTime(ms, start, end), "timing an engine");
-}
-
-static capl_status time_plan(const dnn_plan *plan, const slots *s, float *ms)
-{
-  cudaEvent_t start = NULL, end = NULL;
-  CU_TRY(cudaEventCreate(&start), "timing an engine");
-  capl_status status = cu_status(cudaEventCreate(&end), "timing an engine");
-  if (status == CAPL_OK) status = time_between(start, end, plan, s, ms);
-  if (end) cudaEventDestroy(end);
-  cudaEventDestroy(start);
-  return status;
-}
-
-/* Keeps the faster of *best and *plan in *best, frees the other. */
-static void keep_faster(dnn_plan *best, float *best_ms, dnn_plan *plan, float ms)
-{
-  if (best->plan && ms >= *best_ms) {
-    dnn_plan_free(plan);
-    return;
-  }
-  if (best->plan) dnn_plan_free(best);
-  *best = *plan;
-  *best_ms = ms;
-}
-
-/* An engine that fails here is passed over; a GPU that is lost fails the next call too. */
-static void tune(const dnn_candidates *candidates, const dnn_target *target, const slots *s, dnn_plan *best)
-{
-  float best_ms = 0;
-  int timed = 0, compiled = 0;
-  for (int i = 0; i < candidates->count && timed < TUNE_MAX; i++) {
-    const dnn_candidate *c = &candidates->list[i];
-    dnn_plan plan;
-    float ms;
-    bool compiles = c->behavior & 1u << CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION;
-    if (compiles && compiled++ >= TUNE_COMPILED) continue;
-    if (dnn_plan_make(c, target, &plan) != CAPL_OK) continue;
-    if (plan.workspace > WORKSPACE_MAX || time_plan(&plan, s, &ms) != CAPL_OK) {
-      dnn_plan_free(&plan);
-      continue;
-    }
-    keep_faster(best, &best_ms, &plan, ms);
-    timed++;
-  }
 }
 
 /* ---- plans ----------------------------------------------------------------------------------------- */
-
-/* The first engine that takes the record, one with a modest workspace if there is any. */
-static capl_status first_plan(const dnn_candidates *candidates, const dnn_target *target, dnn_plan *out)
-{
-  *out = (dnn_plan){0};
-  for (int i = 0; i < candidates->count; i++) {
-    dnn_plan plan;
-    if (dnn_plan_make(&candidates->list[i], target, &plan) != CAPL_OK) continue;
-    if (plan.workspace <= WORKSPACE_MAX) {
-      dnn_plan_free(out);
-      *out = plan;
-      return CAPL_OK;
-    }
-    if (!out->plan || plan.workspace < out->workspace) {
-      dnn_plan_free(out);
-      *out = plan;
-    } else {
-      dnn_plan_free(&plan);
-    }
-  }
-  return CAPL_OK;
-}
 
 static bool tunes(const dnn_record *record)
 {
   return cu.autotune && !record->deterministic;
 }
 
-static capl_status choose(const dnn_record *record, const dnn_graph *g, const slots *s, dnn_plan *out)
+/* What an engine's workspace may take. A choice by timing may depend on what is free now (what the caching allocator holds
+** is); one that must be the same in every run may not. */
+static capl_status workspace_max(const dnn_record *record, capl_device *device, int64_t *max)
+{
+  size_t available, total;
+  capl_memory_stats stats;
+  CU_TRY(cudaMemGetInfo(&available, &total), "asking for free memory");
+  capl_memory_stats_get(device, &stats);
+  *max = dnn_workspace_share(tunes(record) ? available + stats.cached : total);
+  return CAPL_OK;
+}
+
+static void choose_among(const dnn_trial *t, dnn_plan *out)
+{
+  bool several = t->candidates->count > 1 || state.listing;
+  if (tunes(t->record) && several) dnn_tune(t, out);
+  if (out->plan) state.statistics.tuned++;
+  else dnn_first_plan(t, out);
+}
+
+static capl_status choose(const dnn_record *record, const dnn_graph *g, const dnn_slots *s, int64_t max, dnn_plan *out)
 {
   dnn_target target = {.handle = state.handle};
   dnn_candidates candidates;
   CAPL_TRY(dnn_candidates_get(record, g, &target, &candidates));
-  *out = (dnn_plan){0};
-  capl_status status = CAPL_OK;
-  if (tunes(record) && candidates.count > 1) tune(&candidates, &target, s, out);
-  if (out->plan) state.statistics.tuned++;
-  else status = first_plan(&candidates, &target, out);
+  choose_among(&(dnn_trial){record, &candidates, &target, s, max}, out);
   dnn_candidates_free(&candidates);
-  return status;
+  return CAPL_OK;
 }
 
-static capl_status build(const dnn_record *record, const slots *s, dnn_plan *out)
+static capl_status build(const dnn_record *record, const dnn_slots *s, int64_t max, dnn_plan *out)
 {
   dnn_graph g;
+  *out = (dnn_plan){0};
   capl_status status = dnn_graph_build(&g, record, state.handle);
-  if (status == CAPL_OK) status = choose(record, &g, s, out);
+  if (status == CAPL_OK) status = choose(record, &g, s, max, out);
   dnn_graph_free(&g);
   if (status == CAPL_OK && out->plan) state.statistics.plans++;
   return status;
@@ -482,15 +299,17 @@ static void cache_key(const dnn_record *record, char *key, size_t len)
   snprintf(key, len, "%s%s", dnn_describe(record, text, sizeof text), tunes(record) ? " tuned" : "");
 }
 
-static bool load(const char *key, dnn_plan *out)
+/* The plan on disk; one that was made where more memory was free stays there unused. */
+static bool load(const char *key, int64_t max, dnn_plan *out)
 {
   size_t len;
-  char *text = plan_cache_read("plan", state.scope, key, &len);
+  char *text = state.listing ? NULL : plan_cache_read("plan", state.scope, key, &len);
   if (!text) return false;
   dnn_target target = {.handle = state.handle};
   bool ok = dnn_plan_load(text, &target, out) == CAPL_OK;
-  if (ok) state.statistics.loaded++;
-  else plan_cache_drop("plan", state.scope, key, capl_error_last()->message);
+  if (!ok) plan_cache_drop("plan", state.scope, key, capl_error_last()->message);
+  else if (out->workspace > max) dnn_plan_free(out), ok = false;
+  else state.statistics.loaded++;
   free(text);
   return ok;
 }
@@ -514,21 +333,34 @@ static void tell_no_engine(const dnn_record *record)
            dnn_describe(record, text, sizeof text));
 }
 
-/* Makes the record's entry. Only a failure of the GPU or of memory is an error: no engine is an answer. */
-static capl_status make(const dnn_record *record, const slots *s)
+/* Makes the record's plan. Only a failure of the GPU or of memory is an error: no engine is an answer. */
+static capl_status make(const dnn_record *record, const dnn_slots *s)
 {
   char key[DNN_TEXT + 16];
   dnn_plan plan = {0};
+  int64_t max;
+  CAPL_TRY(workspace_max(record, s->device, &max));
   cache_key(record, key, sizeof key);
-  if (!load(key, &plan)) {
-    capl_status status = build(record, s, &plan);
+  bool loaded = load(key, max, &plan);
+  if (!loaded) {
+    capl_status status = build(record, s, max, &plan);
     if (status != CAPL_OK && status != CAPL_EUNSUPPORTED) return status;
     if (plan.plan) save(key, &plan);
     else tell_no_engine(record);
   }
-  capl_status status = keep(record, &plan);
+  capl_status status = keep(record, &plan, loaded);
   if (status != CAPL_OK) dnn_plan_free(&plan);
   return status;
+}
+
+/* A plan from disk that does not run, though it was read: gone from disk and memory, and made anew. */
+static capl_status make_again(entry *e, const dnn_slots *s)
+{
+  char key[DNN_TEXT + 16];
+  cache_key(&e->record, key, sizeof key);
+  plan_cache_drop("plan", state.scope, key, capl_error_last()->message);
+  dnn_plan_free(&e->plan);
+  return make(&e->record, s);
 }
 
 static capl_status refuse_in_capture(const dnn_record *record)
@@ -560,18 +392,38 @@ static const char *refusal_here(const dnn_record *record)
   return dnn_refusal(record);
 }
 
+/* Memory that ran out or a GPU that is lost is no fault of the plan, and in a captured step none can be made. */
+static bool may_be_stale(const entry *e, capl_status status)
+{
+  bool failed = status == CAPL_EDEVICE || status == CAPL_EUNSUPPORTED;
+  return failed && e->loaded && !cu.capturing && cudaPeekAtLastError() == cudaSuccess;
+}
+
+/* The plan, once more with a new one where that from disk fails. */
+static capl_status run_plan(entry *e, const dnn_slots *s)
+{
+  capl_status status = dnn_execute(&e->plan, s);
+  if (may_be_stale(e, status)) {
+    CAPL_TRY(make_again(e, s));
+    CAPL_TRY(need_engine(&e->record, e->plan.plan ? NULL : "none of its engines takes it"));
+    status = dnn_execute(&e->plan, s);
+  }
+  if (status == CAPL_OK) e->loaded = false;
+  return status;
+}
+
 /* Everything between staging and unstaging. */
-static capl_status run_staged(const dnn_record *record, const slots *s)
+static capl_status run_staged(const dnn_record *record, const dnn_slots *s)
 {
   entry *e = find(record);
-  if (!e) {
+  if (!e || !e->planned) {
     CAPL_TRY(make(record, s));
     e = find(record);
   }
   e->ran = ++state.clock;
   if (cu.capturing) e->recorded = true, e->age = cu.graph_age;
   CAPL_TRY(need_engine(record, e->plan.plan ? NULL : "none of its engines takes it"));
-  CAPL_TRY(execute(&e->plan, s));
+  CAPL_TRY(run_plan(e, s));
   dnn_count(record, dnn_uses_tensor_cores(e->plan.numerical));
   state.statistics.runs++;
   return CAPL_OK;
@@ -579,16 +431,134 @@ static capl_status run_staged(const dnn_record *record, const slots *s)
 
 capl_status dnn_run(capl_device *device, const dnn_record *record, const dnn_pointers *p)
 {
-  slots s;
+  dnn_slots s;
   CAPL_TRY(need_engine(record, refusal_here(record)));
-  if (!find(record)) CAPL_TRY(refuse_in_capture(record));
+  const entry *e = find(record);
+  if (!e || !e->planned) CAPL_TRY(refuse_in_capture(record));
   CAPL_TRY(dnn_open());
-  list_slots(&s, device, record, p);
-  CAPL_TRY(stage(&s));
+  CAPL_TRY(dnn_stage(&s, device, state.handle, record, p));
   capl_status status = run_staged(record, &s);
   if (status != CAPL_OK) {
-    release(&s);
+    dnn_release(&s);
     return status;
   }
-  return unstage(&s);
+  return dnn_unstage(&s);
+}
+
+/* ---- cuDNN or own kernels --------------------------------------------------------------------------- */
+
+static void choice_key(const dnn_record *record, char *key, size_t len)
+{
+  char text[DNN_TEXT];
+  snprintf(key, len, "%s cudnn or own", dnn_describe(record, text, sizeof text));
+}
+
+static choice recall(const dnn_record *record)
+{
+  char key[DNN_TEXT + 16];
+  size_t len;
+  choice_key(record, key, sizeof key);
+  char *text = state.listing ? NULL : plan_cache_read("choice", state.scope, key, &len);
+  choice found = !text ? NOT_CHOSEN : strcmp(text, "cudnn") == 0 ? DNN_FASTER : OWN_FASTER;
+  free(text);
+  return found;
+}
+
+static void remember(const dnn_record *record, choice c)
+{
+  char key[DNN_TEXT + 16];
+  const char *text = c == DNN_FASTER ? "cudnn" : "own";
+  choice_key(record, key, sizeof key);
+  plan_cache_write("choice", state.scope, key, text, strlen(text));
+}
+
+static void list_own(const dnn_record *record, float ms, bool chosen)
+{
+  dnn_list_row(&(dnn_row){.record = record, .engine = DNN_OWN, .ms = ms, .chosen = chosen});
+}
+
+/* An engine that fails where it is timed is the slower one. */
+static capl_status time_both(const dnn_record *record, const dnn_slots *s, const dnn_work *own, choice *out)
+{
+  float own_ms, dnn_ms;
+  *out = OWN_FASTER;
+  CAPL_TRY(make(record, s));
+  const entry *e = find(record);
+  CAPL_TRY(dnn_time(own, 0, &own_ms));
+  bool ran = e->plan.plan && dnn_time_plan(&e->plan, s, own_ms, &dnn_ms) == CAPL_OK;
+  if (ran && dnn_ms < own_ms) *out = DNN_FASTER;
+  list_own(record, own_ms, *out == OWN_FASTER);
+  return CAPL_OK;
+}
+
+/* Running statistics stay what they are while they are timed: copies in room take their place. */
+static capl_status divert_statistics(const dnn_record *record, dnn_pointers *p, float *room)
+{
+  if (!record->running) return CAPL_OK;
+  for (int role = DNN_RUNNING_MEAN; role <= DNN_RUNNING_VAR; role++, room += record->x[1]) {
+    CU_TRY(cudaMemcpyAsync(room, p->at[role], (size_t)record->x[1] * sizeof *room, cudaMemcpyDeviceToDevice, cu.stream),
+           "timing a norm");
+    p->at[role] = room;
+  }
+  return CAPL_OK;
+}
+
+static capl_status stage_and_time(capl_device *device, const dnn_record *record, dnn_pointers p, const dnn_work *own,
+                                  choice *out)
+{
+  void *room;
+  dnn_slots s;
+  CAPL_TRY(capl_scratch_get(device, (size_t)record->x[1] * 2 * sizeof(float), &room));
+  capl_status status = divert_statistics(record, &p, room);
+  if (status == CAPL_OK) status = dnn_stage(&s, device, state.handle, record, &p);
+  if (status == CAPL_OK) {
+    status = time_both(record, &s, own, out);
+    dnn_release(&s);
+  }
+  capl_scratch_put(device, room);
+  return status;
+}
+
+/* Known from an earlier run, or timed now; beyond NORMS_TIMED the own kernels run untimed. */
+static capl_status settle(capl_device *device, const dnn_record *record, const dnn_pointers *p, const dnn_work *own,
+                          choice *out)
+{
+  *out = recall(record);
+  if (*out != NOT_CHOSEN) return CAPL_OK;
+  *out = OWN_FASTER;
+  if (state.norms_timed >= NORMS_TIMED && !state.listing) return CAPL_OK;
+  state.norms_timed++;
+  CAPL_TRY(stage_and_time(device, record, *p, own, out));
+  remember(record, *out);
+  return CAPL_OK;
+}
+
+capl_status dnn_faster(capl_device *device, const dnn_record *record, const dnn_pointers *p, const dnn_work *own,
+                       bool *faster)
+{
+  *faster = false;
+  if (!tunes(record) || refusal_here(record)) return CAPL_OK;
+  entry *e = find(record);
+  if (!e || e->choice == NOT_CHOSEN) {
+    choice chosen;
+    if (cu.capturing) return CAPL_OK;
+    CAPL_TRY(dnn_open());
+    CAPL_TRY(settle(device, record, p, own, &chosen));
+    CAPL_TRY(entry_of(record, &e));
+    e->choice = chosen;
+  }
+  e->ran = ++state.clock;
+  *faster = e->choice == DNN_FASTER;
+  return CAPL_OK;
+}
+
+capl_status dnn_list_own(const dnn_record *record, const dnn_work *own)
+{
+  enum { WORTH_MS = 5 }; /* own products may take many times an engine's time: one run tells enough */
+  float ms;
+  CAPL_TRY(dnn_open());
+  if (!state.listing || cu.capturing || !tunes(record) || find(record)) return CAPL_OK;
+  CAPL_TRY(dnn_time(own, WORTH_MS, &ms));
+  list_own(record, ms, false);
+  return CAPL_OK;
 }

@@ -5,6 +5,14 @@
 ** tests' record files: "conv2d bf16 x=64,1,60,160 y=64,32,60,160 kernel=3,3 padding=1,1 bias=bf16". The first run of
 ** a record builds and keeps a plan (milliseconds to a second); later runs only queue it on cu.stream.
 ** Callers ask dnn_supports first and have their own kernel where it says no. Only dnn_graph.h includes cuDNN's header.
+**
+** $CAPL_DNN_ENGINES=FILE, with autotune: every record is tuned anew, all its candidates are timed to the end, and each becomes
+** a line of JSON in FILE, as does the own kernel that would take the record's place:
+**   {"record": "conv2d bf16 ...", "engine": 41, "candidate": 0, "workspace": 1024, "ms": 0.123456, "chosen": true,
+**    "compiled": false, "notes": ["TENSOR_CORE"]}
+** engine: cuDNN's number, or "own" (then there is no candidate); candidate: its place among what cuDNN's heuristics propose;
+** workspace: bytes; ms: of one run, null beside "error" where it did not run; chosen: that is what runs from now on, or for
+** an engine beside a chosen "own" the best of cuDNN; compiled: by NVRTC at run time; notes: cuDNN's numerical notes.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #ifndef CAPL_CUDA_DNN_H
@@ -103,6 +111,9 @@ typedef struct {
 dnn_tensor dnn_tensor_of(const dnn_record *record, dnn_role role);
 const char *dnn_role_name(dnn_role role);
 
+/* Bytes that a workspace may take of so much memory: an eighth, at least 64 MiB. */
+int64_t dnn_workspace_share(size_t memory);
+
 /* ---- running (dnn.c) -------------------------------------------------------------------------- */
 
 /* A record with the switches in force now (cu.tf32, cu.deterministic). */
@@ -119,19 +130,38 @@ static inline dnn_record dnn_begin(dnn_kind kind, capl_dtype dtype)
 ** takes it; ESTATE for a record without a plan while cu.capturing; EDEVICE with cuDNN's own words. */
 capl_status dnn_run(capl_device *device, const dnn_record *record, const dnn_pointers *p);
 
-/* Runs the record where cuDNN has an engine for it; else *done is false, and the caller's own kernel is to run. */
+/* Checks the library's version (dnn_check), then starts it once. */
+capl_status dnn_open(void);
+void dnn_close(void);
+
+/* Runs the record where cuDNN has an engine for it; else *done is false, and the caller's own kernel is to run. A library
+** that cannot be used is an error, never "no engine". */
 static inline capl_status dnn_try(capl_device *device, const dnn_record *record, const dnn_pointers *p, bool *done)
 {
   *done = false;
   if (!dnn_supports(record)) return CAPL_OK;
+  CAPL_TRY(dnn_open());
   capl_status status = dnn_run(device, record, p);
   *done = status == CAPL_OK;
   return status == CAPL_EUNSUPPORTED ? CAPL_OK : status;
 }
 
-/* Checks the library's version against the one that this was compiled with. */
-capl_status dnn_open(void);
-void dnn_close(void);
+/* Work queued on cu.stream; data is borrowed for the call. */
+typedef struct {
+  capl_status (*run)(const void *data);
+  const void *data;
+} dnn_work;
+
+/* Whether cuDNN runs the record faster than own does on this GPU. Timed at the record's first call, with autotune alone and
+** never while cu.capturing; kept in memory and on disk. The results of both are written, running statistics are not: own must
+** leave them alone. At most a few records of one process are timed, since cuDNN compiles their engines: false for more. */
+capl_status dnn_faster(capl_device *device, const dnn_record *record, const dnn_pointers *p, const dnn_work *own,
+                       bool *faster);
+/* Adds own kernels to the list of engines, if there is to be one and the record is new: runs them a few times. */
+capl_status dnn_list_own(const dnn_record *record, const dnn_work *own);
+
+/* EUNSUPPORTED where the installed cuDNN is older than DNN_LEAST, or not a 9.x. Asks nothing of the GPU. */
+capl_status dnn_check(void);
 /* "9.19.0", or why there is none. Works without dnn_open and without a GPU. */
 const char *dnn_version(void);
 

@@ -11,6 +11,8 @@
 
 #include "backend/cuda/dnn.h"
 
+enum { DNN_LEAST = 90100 }; /* cudnnGetVersion() of the oldest library that has all that graphs and plans here need */
+
 /* Numbers of tensors in cuDNN's graphs ("unique ids"): role + 1, and these. */
 enum {
   DNN_UID_EPS = 100, /* by value: one f32 on the host */

@@ -2,7 +2,8 @@
 **
 ** Own kernels take every number of channels, and the fused ops, of which cuDNN has few; they read x twice, which is what
 ** any implementation does whose x is larger than the chip. cuDNN also has batch norms of one kernel that keep x on the
-** chip between the statistics and the result: prefers_dnn says where those are asked.
+** chip between the statistics and the result, compiled for a second or more each: they run where they were timed to be
+** faster (dnn_faster), and own kernels everywhere else.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #include "backend/cuda/cut.h"
@@ -46,8 +47,8 @@ static norm_windows windows_of(const capl_tensor *x, bool cut_ones_too)
 /* What a multiprocessor keeps in its registers and shared memory of x, at most: half of 128 KiB. */
 enum { ON_CHIP_BYTES = 64 << 10 };
 
-/* The only place that chooses between cuDNN and own kernels. */
-static bool prefers_dnn(const capl_tensor *x)
+/* Of a larger x cuDNN's engines are no faster, so they are not asked for. */
+static bool fits_on_chip(const capl_tensor *x)
 {
   return capl_tensor_bytes(x) <= (size_t)cu.multiprocessors * ON_CHIP_BYTES;
 }
@@ -59,12 +60,25 @@ static dnn_record record_of(dnn_kind kind, const capl_tensor *x)
   return r;
 }
 
-/* Runs the record where cuDNN is preferred and has an engine; else *done is false. */
-static capl_status try_dnn(const capl_call *call, const dnn_record *record, const dnn_pointers *p, bool *done)
+/* Runs the record where cuDNN was timed to be faster than own; else *done is false. */
+static capl_status try_dnn(const capl_call *call, const dnn_record *record, const dnn_pointers *p, const dnn_work *own,
+                           bool *done)
 {
+  bool faster;
   *done = false;
-  return prefers_dnn(call->in[0]) ? dnn_try(call->device, record, p, done) : CAPL_OK;
+  if (!fits_on_chip(call->in[0])) return CAPL_OK;
+  CAPL_TRY(dnn_faster(call->device, record, p, own, &faster));
+  return faster ? dnn_try(call->device, record, p, done) : CAPL_OK;
 }
+
+/* What cuDNN is timed against: a call by own kernels. */
+typedef struct {
+  const capl_call *call;
+  bool relu;
+} own_call;
+
+static capl_status own_forward(const void *data);
+static capl_status own_backward(const void *data);
 
 static float *data_or_null(const capl_tensor *t)
 {
@@ -86,7 +100,7 @@ static capl_status train_by_dnn(const capl_call *call, bool relu, bool *done)
                     .eps = (float)call->attr[NORM_EPS].f, .momentum = (float)call->attr[NORM_MOMENTUM].f};
   record.relu = relu;
   record.running = p.at[DNN_RUNNING_MEAN] != NULL;
-  return try_dnn(call, &record, &p, done);
+  return try_dnn(call, &record, &p, &(dnn_work){own_forward, &(own_call){call, relu}}, done);
 }
 
 /* batch_norm_grad in training. */
@@ -99,7 +113,7 @@ static capl_status differentiate_by_dnn(const capl_call *call, bool *done)
                            [DNN_INVSTD] = capl_tensor_data(call->in[4]), [DNN_DX] = capl_tensor_data(call->out[0]),
                            [DNN_DSCALE] = capl_tensor_data(call->out[1]),
                            [DNN_DSHIFT] = capl_tensor_data(call->out[2])}};
-  return try_dnn(call, &record, &p, done);
+  return try_dnn(call, &record, &p, &(dnn_work){own_backward, &(own_call){call, false}}, done);
 }
 
 /* ---- forward ---- */
@@ -166,6 +180,16 @@ static capl_status statistics(const capl_call *call)
 {
   const capl_tensor *x = call->in[NORM_X];
   return call->attr[NORM_TRAINING].i ? batch_statistics(call, x) : running_statistics(call, x->size[1]);
+}
+
+/* Without running statistics, which one call must not update several times. */
+static capl_status own_forward(const void *data)
+{
+  const own_call *own = data;
+  capl_call call = *own->call;
+  call.n_in = NORM_RUNNING_MEAN;
+  CAPL_TRY(batch_statistics(&call, call.in[NORM_X]));
+  return apply(&call, call.in[NORM_X], own->relu);
 }
 
 /* Nothing to normalise: in training the shape rule has refused that. */
@@ -253,6 +277,11 @@ static capl_status differentiate(const capl_call *call, bool fused)
   bool wide = cu_is_wide(x, args.dy) && cu_starts_wide(args.dx, x->dtype);
   args.p = cu_cut(pixels_of(x), x, wide, CU_PIXEL_BLOCKS);
   return two_passes(call, &args, wide, NORM_GRAD_SUMS, NORM_GRAD_APPLY);
+}
+
+static capl_status own_backward(const void *data)
+{
+  return differentiate(((const own_call *)data)->call, false);
 }
 
 static capl_status cu_batch_norm_grad(const capl_call *call)

@@ -16,6 +16,7 @@ set(CUDA_C_SOURCES
   data.c
   loop.c
   conv.c
+  dnn_list.c
   dnn_record.c
   plan_cache.c
   blas_record.c
@@ -74,6 +75,8 @@ set(CUDA_VENDOR_SOURCES
 
 # What those are made of, in the real library only.
 set(CUDA_VENDOR_PARTS
+  dnn_execute.c
   dnn_graph.c
   dnn_plan.c
+  dnn_tune.c
   rtc_nvrtc.c)

@@ -1,9 +1,10 @@
 /* dnn.c -- dnn.h for tests without cuDNN: every record is executed by the ref backend's own kernels.
 **
 ** No arithmetic lives here: a record becomes calls of ref's kernels on tensors over the given memory, queued on the
-** stream like any other work. CAPL_DNN_RECORDS=FILE appends the text form of each new record to FILE. CAPL_FAKE_DNN=none
-** makes every record one without an engine, so that callers take their own kernels; =zeros executes nothing and writes
-** zeros, for runs that only collect records.
+** stream like any other work. CAPL_DNN_RECORDS=FILE appends the text form of each new record to FILE. CAPL_FAKE_DNN is a
+** list of words: none makes every record one without an engine, so that callers take their own kernels, no:KIND those of one
+** kind (no:conv2d_grad_w); norms makes norms faster than own kernels; old is a library that is too old; zeros executes
+** nothing and writes zeros, for runs that only collect records.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #include "backend/cuda/dnn.h"
@@ -282,18 +283,30 @@ static capl_status note(const dnn_record *record)
 
 static dnn_statistics statistics;
 
-static bool fake_is(const char *what)
+/* Whether CAPL_FAKE_DNN has the word prefix + what. */
+static bool fake_has(const char *prefix, const char *what)
 {
-  const char *fake = getenv("CAPL_FAKE_DNN");
-  return fake && strcmp(fake, what) == 0;
+  const char *list = getenv("CAPL_FAKE_DNN");
+  size_t head = strlen(prefix), tail = strlen(what);
+  for (const char *at = list; at && *at; at += strcspn(at, ","), at += *at == ',')
+    if (strcspn(at, ",") == head + tail && strncmp(at, prefix, head) == 0 && strncmp(at + head, what, tail) == 0) return true;
+  return false;
+}
+
+static const char *refusal_of(const dnn_record *record)
+{
+  char kind[DNN_TEXT];
+  dnn_describe(record, kind, sizeof kind);
+  kind[strcspn(kind, " ")] = '\0';
+  return fake_has("", "none") || fake_has("no:", kind) ? "CAPL_FAKE_DNN" : dnn_refusal(record);
 }
 
 capl_status dnn_run(capl_device *device, const dnn_record *record, const dnn_pointers *p)
 {
   (void)device;
   char text[DNN_TEXT];
-  job j = {.record = *record, .pointers = *p, .zeros = fake_is("zeros")};
-  const char *refusal = fake_is("none") ? "CAPL_FAKE_DNN=none" : dnn_refusal(record);
+  job j = {.record = *record, .pointers = *p, .zeros = fake_has("", "zeros")};
+  const char *refusal = refusal_of(record);
   if (refusal)
     return CAPL_FAIL(CAPL_EUNSUPPORTED, "cuDNN has no engine for %s: %s", dnn_describe(record, text, sizeof text), refusal);
   for (int i = 0; i < DNN_ROLES; i++)
@@ -307,9 +320,27 @@ capl_status dnn_run(capl_device *device, const dnn_record *record, const dnn_poi
   return CAPL_OK;
 }
 
+capl_status dnn_faster(capl_device *device, const dnn_record *record, const dnn_pointers *p, const dnn_work *own, bool *faster)
+{
+  (void)device, (void)p, (void)own;
+  *faster = fake_has("", "norms") && !refusal_of(record);
+  return CAPL_OK;
+}
+
+capl_status dnn_list_own(const dnn_record *record, const dnn_work *own)
+{
+  return (void)record, (void)own, CAPL_OK;
+}
+
+capl_status dnn_check(void)
+{
+  if (!fake_has("", "old")) return CAPL_OK;
+  return CAPL_FAIL(CAPL_EUNSUPPORTED, "device cuda is not available: cuDNN 9.0.0 is installed, capl needs 9.1.0 or a later 9.x");
+}
+
 capl_status dnn_open(void)
 {
-  return CAPL_OK;
+  return dnn_check();
 }
 
 void dnn_close(void)

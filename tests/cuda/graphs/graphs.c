@@ -25,7 +25,7 @@
 
 cu_context cu; /* the records' switches come from the lists */
 
-enum { SKIPPED = 77, FILE_MAX = 1 << 20, RECORDS_MAX = 8192, WORKSPACE_MAX = 1 << 30, OLD_CAPABILITY = 80 };
+enum { SKIPPED = 77, FILE_MAX = 1 << 20, RECORDS_MAX = 8192, OLD_CAPABILITY = 80 };
 
 static const int batches[] = {64, 512, 1024};
 enum { BATCHES = sizeof batches / sizeof *batches };
@@ -94,7 +94,18 @@ static void check_text(const dnn_record *record, const dnn_target *target, const
   free(text);
 }
 
-/* As dnn.c does it without timing: the first engine that takes the record, with a modest workspace. */
+static int64_t workspace_max; /* as dnn.c has it on the described GPU */
+
+static void left_out_for_workspace(const dnn_plan *plan, result *r)
+{
+  char text[128];
+  snprintf(text, sizeof text, "engine %" PRId64 " is left out: its workspace of %" PRId64 " MiB is more than %" PRId64,
+           plan->engine, plan->workspace >> 20, workspace_max >> 20);
+  failed(r, text);
+}
+
+/* As dnn.c does it without timing: the first engine that takes the record. Its workspace must be one that dnn.c gives: what
+** comes after it is slower, up to the fallback engines without tensor cores. */
 static void finish_plan(const dnn_record *record, const dnn_candidates *list, const dnn_target *target, bool may_compile,
                         result *r)
 {
@@ -106,14 +117,12 @@ static void finish_plan(const dnn_record *record, const dnn_candidates *list, co
       continue;
     }
     if (dnn_plan_make(&list->list[i], target, &plan) != CAPL_OK) continue;
-    if (plan.workspace <= WORKSPACE_MAX) {
-      check_text(record, target, &plan, r);
-      dnn_plan_free(&plan);
-      r->outcome = PLANNED;
-      r->compiled = is_compiled(&list->list[i]);
-      return;
-    }
+    check_text(record, target, &plan, r);
+    r->outcome = PLANNED;
+    r->compiled = is_compiled(&list->list[i]);
+    if (plan.workspace > workspace_max) left_out_for_workspace(&plan, r);
     dnn_plan_free(&plan);
+    return;
   }
   if (left_out) r->outcome = CANDIDATES_ONLY;
   else failed(r, list->count ? capl_error_last()->message : "no engine");
@@ -403,11 +412,13 @@ static int check_description(const dnn_target *target, const char *json)
   return !same;
 }
 
-/* "deviceVer": 900 of the description -> 90 */
-static int capability_of(const char *json)
+/* "deviceVer": 900 of the description -> 900 */
+static int64_t number_of(const char *json, const char *name)
 {
-  const char *at = strstr(json, "\"deviceVer\":");
-  return at ? atoi(at + strlen("\"deviceVer\":")) / 10 : 0;
+  char key[64];
+  snprintf(key, sizeof key, "\"%s\":", name);
+  const char *at = strstr(json, key);
+  return at ? strtoll(at + strlen(key), NULL, 10) : 0;
 }
 
 /* Heuristics load their tables at the first question: asked here, no child does it again. */
@@ -439,10 +450,11 @@ int main(int argc, char **argv)
   dnn_target target;
   if (dnn_target_describe(json, &target) != CAPL_OK)
     return printf("skipped: this cuDNN does not read %s: %s\n", argv[2], capl_error_last()->message), SKIPPED;
+  workspace_max = dnn_workspace_share((size_t)number_of(json, "totalGlobalMem"));
   for (int i = 4; i < argc; i++) add_list(argv[i]);
   warm_up(&target);
   totals t = {0};
-  job j = {.target = &target, .capability = capability_of(json), .each_type = strcmp(argv[3], "types") == 0};
+  job j = {.target = &target, .capability = (int)number_of(json, "deviceVer") / 10, .each_type = strcmp(argv[3], "types") == 0};
   run_all(&j, &t);
   int refusals_wrong = run_refusals(&target) + check_description(&target, json);
   printf("%s: %d records: %d plans finished (%d compiled), %d with candidates, %d without engine as expected, %d failed; "
