@@ -155,6 +155,19 @@ static capl_status cu_linear_grad_x(const capl_call *call)
   return cu_product(&record, &p);
 }
 
+/* dw with db in the same pass over dy; where the library refuses that, before it runs or when it does, in two. */
+static capl_status grad_w_and_sums(capl_device *device, blas_record *r, blas_pointers *p)
+{
+  bool done;
+  r->epilogue = BLAS_ROW_SUMS;
+  CAPL_TRY(run_library(r, p, &done));
+  if (done) return CAPL_OK;
+  CAPL_TRY(cu_column_sums(device, r->a.dtype, p->a, r->K, r->M, p->vector));
+  r->epilogue = BLAS_PLAIN;
+  p->vector = NULL;
+  return cu_product(r, p);
+}
+
 /* dw (O, I) = dy' (O, rows) * x (rows, I), f32 from any type; db (O) = sums of dy over rows, in the same pass over dy
 ** where the library can. */
 static capl_status cu_linear_grad_w(const capl_call *call)
@@ -170,17 +183,8 @@ static capl_status cu_linear_grad_w(const capl_call *call)
   if (inputs == 0) return cu_column_sums(dy->device, dy->dtype, capl_tensor_data(dy), rows, outputs, capl_tensor_data(db));
   blas_record record = blas_begin(x->dtype, outputs, inputs, rows, true, false);
   record.y.dtype = CAPL_F32;
-  record.epilogue = BLAS_ROW_SUMS;
   blas_pointers p = {capl_tensor_data(dy), capl_tensor_data(x), capl_tensor_data(dw), capl_tensor_data(db)};
-  blas_align(&record, &p);
-  bool both;
-  CAPL_TRY(blas_supports(&record, &both));
-  if (!both) {
-    CAPL_TRY(cu_column_sums(dy->device, dy->dtype, p.a, rows, outputs, p.vector));
-    record.epilogue = BLAS_PLAIN;
-    p.vector = NULL;
-  }
-  return cu_product(&record, &p);
+  return grad_w_and_sums(dy->device, &record, &p);
 }
 
 /* ---- matmul ----------------------------------------------------------------------------------- */

@@ -2,8 +2,8 @@
 **
 ** No arithmetic lives here. The product is ref's matmul into double precision, the epilogues are ref's add, relu and sum,
 ** and the result is rounded once, by ref's cast. A record that the library would refuse can be had by
-** CAPL_FAKE_BLAS=plain (no epilogues) or none (no products): callers then take their own kernels. With =zeros every
-** product is zeros, for runs that are not about values.
+** CAPL_FAKE_BLAS=plain (no epilogues), late (none either, which shows only when a product is run) or none (no products):
+** callers then take their own kernels. With =zeros every product is zeros, for runs that are not about values.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #include "backend/cuda/blas.h"
@@ -139,7 +139,7 @@ capl_status blas_run(const blas_record *record, const blas_pointers *p)
   bool found;
   char text[BLAS_TEXT];
   CAPL_TRY(blas_supports(record, &found));
-  if (!found) return CAPL_FAIL(CAPL_EUNSUPPORTED, "no algorithm for %s", blas_describe(record, text, sizeof text));
+  if (!found || (record->epilogue != BLAS_PLAIN && fake_is("late"))) return CAPL_FAIL(CAPL_EUNSUPPORTED, "no algorithm for %s", blas_describe(record, text, sizeof text));
   job j = {.record = *record, .pointers = *p};
   CAPL_TRY(capl_device_open("ref", &j.ref));
   return cu_status(shim_enqueue(cu.stream, run_job, &j, sizeof j), "a product by ref");

@@ -1,5 +1,6 @@
 -- Linear layers and matrix products on a GPU: sizes of several tiles with rests, few and many rows, batches that
--- broadcast, sizes of 0. Run three times: as cuBLASLt's records, with its epilogues refused, and by the own kernels.
+-- broadcast, sizes of 0. Run four times: as cuBLASLt's records, with its epilogues refused before or when they run, and by the
+-- own kernels.
 -- SPDX-License-Identifier: Apache-2.0
 local capl = require "capl"
 local support = require "cuda.ops.support"
