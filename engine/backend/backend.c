@@ -271,6 +271,11 @@ capl_status capl_device_switch(capl_device *device, const char *name, bool on)
   return CAPL_FAIL(CAPL_EUNSUPPORTED, "device %s has no switch '%s'", device->name, name);
 }
 
+void capl_device_own_kernels(const capl_device *device, capl_own_fn fn, void *user)
+{
+  if (device->backend->own_kernels) device->backend->own_kernels(fn, user);
+}
+
 capl_device *device_fallback(const capl_device *device)
 {
   capl_device *fallback = NULL;

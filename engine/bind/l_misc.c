@@ -277,6 +277,24 @@ static int core_counters(lua_State *L)
   return 1;
 }
 
+/* capl_own_fn: adds {own = , total = } under its kind to the table on top. */
+static void push_own(void *L, const char *kind, int own, int total)
+{
+  lua_createtable(L, 0, 2);
+  set_number(L, "own", own);
+  set_number(L, "total", total);
+  lua_setfield(L, -2, kind);
+}
+
+/* core.own_kernels([device]) -> {conv2d_grad_w = {own = 1, total = 7}}: products a vendor's library should have run */
+static int core_own_kernels(lua_State *L)
+{
+  capl_device *device = bind_opt_device(L, 1);
+  lua_newtable(L);
+  capl_device_own_kernels(device, push_own, L);
+  return 1;
+}
+
 static double held_seconds;
 
 /* core.clock() -> seconds from some fixed moment, monotonic; without those for which the run was held */
@@ -461,6 +479,7 @@ void bind_open_misc(lua_State *L)
                                        {"memory_limit", core_memory_limit},
                                        {"memory_trim", core_memory_trim},
                                        {"counters", core_counters},
+                                       {"own_kernels", core_own_kernels},
                                        {"clock", core_clock}, {"clock_held", core_clock_held},
                                        {"cpu_clock", core_cpu_clock},
                                        {"thread_clock", core_thread_clock},

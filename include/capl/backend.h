@@ -32,6 +32,9 @@ typedef struct {
 
 enum { CAPL_MARKS = 4096 };
 
+/* Told a kind of product ("conv2d_grad_w"), how many different ones ran, and how many of those on own kernels. */
+typedef void (*capl_own_fn)(void *user, const char *kind, int own, int total);
+
 typedef struct capl_backend {
   int abi; /* CAPL_BACKEND_ABI, always first */
   const char *name;
@@ -89,6 +92,8 @@ typedef struct capl_backend {
   const struct capl_feed_ops *feed;
   /* Optional: how many devices of it this process sees. EUNSUPPORTED says why none. */
   capl_status (*count)(int *count);
+  /* Optional: the products that ran so far, where a vendor's library should run them and own kernels are the slow way out. */
+  void (*own_kernels)(capl_own_fn fn, void *user);
 } capl_backend;
 
 enum { CAPL_FETCH_BYTES = 64 };
@@ -129,6 +134,8 @@ CAPL_API capl_status capl_device_report(const char *backend, char *text, size_t 
 CAPL_API capl_status capl_device_count(const char *backend, int *count);
 /* Switches "tf32", "deterministic" or "autotune" of a device's backend. EUNSUPPORTED where it has no such switch. */
 CAPL_API capl_status capl_device_switch(capl_device *device, const char *name, bool on);
+/* Calls fn for each kind of product that this device has run; never for a device without own_kernels. */
+CAPL_API void capl_device_own_kernels(const capl_device *device, capl_own_fn fn, void *user);
 CAPL_API void capl_memory_stats_get(const capl_device *device, capl_memory_stats *out);
 CAPL_API void capl_memory_peak_reset(capl_device *device);
 /* Gives cached free blocks back to the system. */

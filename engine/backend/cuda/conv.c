@@ -12,6 +12,7 @@
 #include "backend/cuda/dnn.h"
 #include "backend/cuda/kernels/conv.h"
 #include "backend/cuda/kernels/matmul.h"
+#include "backend/cuda/own.h"
 #include "ops/attrs.h"
 
 /* ---- one convolution, as cuDNN and as the own kernels see it ------------------------------------------ */
@@ -43,11 +44,23 @@ static dnn_record record_of(dnn_kind kind, capl_dtype dtype, const conv_sizes *s
   return r;
 }
 
+static void note(const dnn_record *record, bool own)
+{
+  own_note(dnn_kind_name(record->kind), dnn_hash(record), own);
+}
+
 /* What takes the place of an engine counts as its product does. */
 static capl_status launch_own(int kernel, const dnn_record *record, int64_t blocks, const void *args)
 {
+  note(record, true);
   CAPL_TRY(cu_launch(cu_conv_table[kernel + (int)cu_type_of(record->dtype)], blocks, CU_THREADS, 0, args));
   dnn_count(record, false);
+  return CAPL_OK;
+}
+
+static capl_status by_library(const dnn_record *record)
+{
+  note(record, false);
   return CAPL_OK;
 }
 
@@ -113,7 +126,7 @@ static capl_status cu_conv2d(const capl_call *call)
   bool done;
   CAPL_TRY(list_own(CONV, &record, blocks, &args));
   CAPL_TRY(forward_by_dnn(x, bias, &record, &p, &done));
-  return done ? CAPL_OK : launch_own(CONV, &record, blocks, &args);
+  return done ? by_library(&record) : launch_own(CONV, &record, blocks, &args);
 }
 
 /* ---- gradients ---------------------------------------------------------------------------------------- */
@@ -131,7 +144,7 @@ static capl_status cu_conv2d_grad_x(const capl_call *call)
   bool done;
   CAPL_TRY(list_own(CONV_GRAD_X, &record, blocks, &args));
   CAPL_TRY(dnn_try(call->device, &record, &p, &done));
-  return done ? CAPL_OK : launch_own(CONV_GRAD_X, &record, blocks, &args);
+  return done ? by_library(&record) : launch_own(CONV_GRAD_X, &record, blocks, &args);
 }
 
 /* ---- transposed: the same product, then the bias in place --------------------------------------------- */
@@ -191,7 +204,7 @@ static capl_status grad_weights(const capl_attr *attr, const capl_tensor *x, con
   bool done;
   CAPL_TRY(list_own(CONV_GRAD_W, &record, capl_tensor_numel(dw), &args));
   CAPL_TRY(weights_by_dnn(&record, &p, dw, &done));
-  return done ? CAPL_OK : launch_own(CONV_GRAD_W, &record, capl_tensor_numel(dw), &args);
+  return done ? by_library(&record) : launch_own(CONV_GRAD_W, &record, capl_tensor_numel(dw), &args);
 }
 
 static capl_status grad_bias(const capl_tensor *dy, capl_tensor *db)

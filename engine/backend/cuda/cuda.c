@@ -9,6 +9,7 @@
 #include "backend/cuda/device.h"
 #include "backend/cuda/dnn.h"
 #include "backend/cuda/graph.h"
+#include "backend/cuda/own.h"
 #include "backend/cuda/stage.h"
 
 cu_context cu = {.index = -1};
@@ -241,6 +242,7 @@ static const capl_backend backend = {
   .set_switch = cuda_set_switch,
   .feed = &cu_feed_ops,
   .count = device_count,
+  .own_kernels = own_report,
 };
 
 CAPL_API const capl_backend *capl_backend_cuda_entry(void);

@@ -98,6 +98,7 @@ capl_status dnn_parse(const char *text, dnn_record *out);
 
 /* For tables of records. */
 uint64_t dnn_hash(const dnn_record *record);
+const char *dnn_kind_name(dnn_kind kind);
 bool dnn_same(const dnn_record *a, const dnn_record *b);
 /* Counts a product that ran (fp32_kernels and so on). tensor_cores: its engine uses them, which for f32 means tf32. */
 void dnn_count(const dnn_record *record, bool tensor_cores);

@@ -275,6 +275,11 @@ dnn_tensor dnn_tensor_of(const dnn_record *r, dnn_role role)
   return t;
 }
 
+const char *dnn_kind_name(dnn_kind kind)
+{
+  return kind_names[kind];
+}
+
 const char *dnn_role_name(dnn_role role)
 {
   return role_names[role];

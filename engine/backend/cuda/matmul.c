@@ -8,6 +8,7 @@
 
 #include "backend/cuda/blas.h"
 #include "backend/cuda/kernels/matmul.h"
+#include "backend/cuda/own.h"
 #include "base/log.h"
 #include "ops/attrs.h"
 
@@ -49,6 +50,12 @@ static capl_status run_own(const blas_record *r, const blas_pointers *p)
   return cu_launch(cu_matmul_table[kernel], tiles, MATMUL_THREADS, 0, &args);
 }
 
+/* The hash's bits are spread: own.c has a table for all kinds. */
+static void note(const blas_record *r, bool own)
+{
+  own_note("matmul", blas_hash(r) * UINT64_C(0x9E3779B97F4A7C15), own);
+}
+
 /* By the library: *done is false where it has no algorithm, and nothing happened. */
 static capl_status run_library(blas_record *r, const blas_pointers *p, bool *done)
 {
@@ -58,7 +65,7 @@ static capl_status run_library(blas_record *r, const blas_pointers *p, bool *don
   capl_status status = blas_run(r, p);
   *done = status == CAPL_OK;
   if (status == CAPL_EUNSUPPORTED) return CAPL_OK;
-  if (*done) blas_count(r);
+  if (*done) blas_count(r), note(r, false);
   return status;
 }
 
@@ -90,6 +97,7 @@ capl_status cu_product(blas_record *r, const blas_pointers *p)
     if (done) return finish(r, p);
   }
   tell_own(r);
+  note(r, true);
   CAPL_TRY(run_own(r, p));
   r->tf32 = false;
   blas_count(r);

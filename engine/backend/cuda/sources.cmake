@@ -21,6 +21,7 @@ set(CUDA_C_SOURCES
   plan_cache.c
   blas_record.c
   matmul.c
+  own.c
   norm.c
   attention.c
   layer_norm.c

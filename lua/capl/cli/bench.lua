@@ -15,6 +15,7 @@ local bench_stats = require "cli.bench_stats"
 local json = require "run.json"
 local machine = require "cli.bench_machine"
 local options = require "cli.options"
+local own_kernels = require "run.own_kernels"
 local products = require "run.products"
 local recipe = require "cli.execute"
 local run = require "run"
@@ -79,7 +80,7 @@ local function figures(o, seen, path)
     peak_rss_bytes = seen.hardware.rss, hardware = seen.hardware,
     precision = run.precision() or products.lowest(run.step_products), batch = per_step, threads = core.sys.threads(),
     workers = workers(), steps = #seen.times, fixed = o.fixed, products = run.step_products,
-    fused_ops = each_step("fused_ops"), ref_fallbacks = each_step("ref_fallbacks"),
+    own_kernels = core.own_kernels(), fused_ops = each_step("fused_ops"), ref_fallbacks = each_step("ref_fallbacks"),
   }
 end
 
@@ -99,6 +100,8 @@ local function print_figures(f)
     f.batch, f.precision, f.threads, f.fixed and "fixed" or "loaded", f.peak_bytes / 1e6, f.peak_rss_bytes / 1e6))
   core.sys.out(("  a step: %s; fused ops %g, ref fallbacks %g\n"):format(
     products.text(f.products) or "no products", f.fused_ops, f.ref_fallbacks))
+  local own = own_kernels.text()
+  if own then core.sys.out("  " .. own .. "\n") end
   core.sys.out("  " .. hardware_text(f.hardware) .. "\n")
 end
 

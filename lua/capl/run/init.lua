@@ -10,6 +10,7 @@ local features = require "run.features"
 local hooks = require "hooks"
 local json = require "run.json"
 local output = require "run.output"
+local own_kernels = require "run.own_kernels"
 local place = require "run.place"
 local precision = require "precision"
 local process = require "run.process"
@@ -227,11 +228,20 @@ local function check_args()
   core.error{code = "value", message = ("'%s' has no effect: %s has no capl.params"):format(run.args[1], run.recipe)}
 end
 
+-- What the first forward and backward pass ran on slow kernels.
+local function tell_own_kernels()
+  local device, origin = run.setting("device")
+  local line = own_kernels.line(device and origin ~= "auto" and origin ~= "default")
+  if line then run.print(line) end
+end
+
 --- The first gradients are where promises about precision are checked: no weight has changed yet.
 function run.gradients_ready()
   local name, origin = run.setting("precision")
   local is_real = run.mode == "run" or run.mode == "bench"
-  if run.steps == 0 and is_real and name and origin ~= "auto" then products.check(name) end
+  if run.steps > 0 or not is_real then return end
+  tell_own_kernels()
+  if name and origin ~= "auto" then products.check(name) end
 end
 
 --- "precision bf16: 22 bf16 products, 2 fp32 products a step"
@@ -380,6 +390,8 @@ local function report()
     end
   end
   scaling_lines()
+  local own = own_kernels.text()
+  if own then run.print("report: " .. own) end
   local exchange = hooks.parallel and hooks.parallel.report_line()
   if exchange then run.print("report: " .. exchange) end
   for _, entry in ipairs(run.loaders) do

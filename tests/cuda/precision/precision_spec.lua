@@ -226,9 +226,9 @@ describe("a run", function()
   local folder = os.getenv("CAPL_SOURCE_DIR") .. "/tests/cuda/precision"
 
   -- Output of the recipe with one more word, run in a folder of its own.
-  local function output(word, environment)
-    local command = "d=$(mktemp -d) && cd $d && %s '%s' %s/recipe.lua --device=cuda %s 2>&1; cd / && rm -r $d"
-    local pipe = io.popen(command:format(environment or "", os.getenv("CAPL_BIN"), folder, word))
+  local function output(word, environment, device)
+    local command = "d=$(mktemp -d) && cd $d && %s '%s' %s/recipe.lua --device=%s %s 2>&1; cd / && rm -r $d"
+    local pipe = io.popen(command:format(environment or "", os.getenv("CAPL_BIN"), folder, device or "cuda", word))
     local text = pipe:read("*a")
     pipe:close()
     return text
@@ -243,6 +243,30 @@ describe("a run", function()
     assert.is_nil(text:find("loss scale", 1, true))
     assert.matches("precision tf32: 5 tf32 products a step\n", output("--precision=tf32"), 1, true)
     assert.matches("precision fp32: 5 fp32 products a step\n", output("--precision=fp32"), 1, true)
+  end)
+
+  it("names what runs on own kernels before its first step, in its report and in bench", function()
+    local refused = "CAPL_FAKE_DNN=no:conv2d_grad_w"
+    local text = output("", refused)
+    local said = "conv2d_grad_w: 1 of 1 on own kernels"
+    local warned = text:find("warning: " .. said .. ": cuDNN or cuBLASLt has nothing for them", 1, true)
+    assert.is_number(warned)
+    assert.is_true(warned < text:find("products a step", 1, true))
+    assert.matches("report: " .. said .. "\n", text, 1, true)
+    text = output("", refused, "auto") -- nobody asked for a GPU by name
+    assert.is_nil(text:find("warning:", 1, true))
+    assert.matches("note: " .. said, text, 1, true)
+    assert.matches("matmul: 3 of 3 on own kernels", output("", "CAPL_FAKE_BLAS=none"), 1, true)
+    assert.is_nil(output(""):find("own kernels", 1, true))
+  end)
+
+  it("has the numbers for programs", function()
+    local command = "CAPL_FAKE_DNN=no:conv2d_grad_w '%s' bench --json --steps=1 --warmup=1 %s/recipe.lua --device=cuda"
+    local pipe = io.popen(command:format(os.getenv("CAPL_BIN"), folder))
+    local text = pipe:read("*a"):gsub("%s", "")
+    pipe:close()
+    assert.matches('"own_kernels":{"conv2d":{"own":0,"total":1},"conv2d_grad_w":{"own":1,"total":1},"matmul":{"own":0,"total":3}}',
+      text, 1, true)
   end)
 
   it("refuses what the GPU does not have, and takes fp16 for auto where there is no bf16", function()
