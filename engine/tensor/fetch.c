@@ -32,8 +32,9 @@ capl_status capl_fetch_value(capl_fetch *fetch, double *value)
   if (fetch->device) {
     unsigned char bytes[CAPL_FETCH_BYTES];
     capl_device *device = fetch->device;
-    fetch->device = NULL;
-    CAPL_TRY(device->backend->fetch_end(fetch->ticket, bytes, capl_dtype_size(fetch->dtype)));
+    capl_status status = device->backend->fetch_end(fetch->ticket, bytes, capl_dtype_size(fetch->dtype));
+    if (status != CAPL_ESTATE) fetch->device = NULL; /* else it is too early */
+    CAPL_TRY(status);
     fetch->value = value_load(bytes, fetch->dtype);
   }
   *value = fetch->value;

@@ -68,7 +68,8 @@ typedef struct capl_backend {
   void (*capture_free)(void *graph);
 
   /* Optional, all or none: a few bytes read without waiting (tensor.h, capl_fetch). begin queues the copy of at most
-  ** CAPL_FETCH_BYTES; done asks; end waits and hands them over, or drops them when host is NULL. */
+  ** CAPL_FETCH_BYTES; done asks; end waits and hands them over, or drops them when host is NULL. Dropping never waits inside
+  ** a captured step; done and end fail with ESTATE there, and the fetch stays. */
   capl_status (*fetch_begin)(const void *device, size_t bytes, int *ticket);
   capl_status (*fetch_done)(int ticket, bool *done);
   capl_status (*fetch_end)(int ticket, void *host, size_t bytes);

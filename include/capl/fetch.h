@@ -25,7 +25,7 @@ typedef struct {
 CAPL_API capl_status capl_fetch_begin(const capl_tensor *t, capl_fetch *out);
 /* Whether the value has arrived. */
 CAPL_API capl_status capl_fetch_done(const capl_fetch *fetch, bool *done);
-/* The value; waits for it if need be. May be asked again. */
+/* The value; waits for it if need be. May be asked again, also after ESTATE: inside a captured step nothing can be waited for. */
 CAPL_API capl_status capl_fetch_value(capl_fetch *fetch, double *value);
 CAPL_API void capl_fetch_drop(capl_fetch *fetch);
 

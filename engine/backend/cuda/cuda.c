@@ -141,6 +141,7 @@ static capl_status cuda_mark(int slot)
 static capl_status cuda_between(int from, int to, double *seconds)
 {
   float milliseconds = 0;
+  CAPL_TRY(refuse_in_capture("waiting for the GPU"));
   if (!marks[from] || !marks[to]) return CAPL_FAIL(CAPL_ESTATE, "mark %d was not taken", marks[from] ? to : from);
   CU_TRY(cudaEventSynchronize(marks[to]), "waiting for queued work");
   CU_TRY(cudaEventElapsedTime(&milliseconds, marks[from], marks[to]), "taking the time");

@@ -14,6 +14,7 @@ enum { SLOTS = 32, PACE = 8 };
 typedef struct {
   cudaEvent_t arrived;
   bool taken;
+  bool dropped; /* while a step was recorded, when nothing may wait: free once its copy is done */
 } fetch_slot;
 
 static fetch_slot slots[SLOTS];
@@ -25,11 +26,26 @@ static capl_status make_event(cudaEvent_t *event)
   return cu_status(cudaEventCreateWithFlags(event, cudaEventDisableTiming), "making an event");
 }
 
+static capl_status free_dropped(fetch_slot *slot)
+{
+  if (!slot->dropped) return CAPL_OK;
+  CU_TRY(cudaEventSynchronize(slot->arrived), "waiting for a result");
+  slot->dropped = slot->taken = false;
+  return CAPL_OK;
+}
+
+static capl_status refuse_in_capture(void)
+{
+  return cu.capturing ? CAPL_FAIL(CAPL_ESTATE, "values were read from the GPU inside a captured step") : CAPL_OK;
+}
+
 static capl_status find_slot(int *ticket)
 {
   if (!landing) CU_TRY(cudaMallocHost((void **)&landing, SLOTS * CAPL_FETCH_BYTES), "page-locking memory for results");
-  for (*ticket = 0; *ticket < SLOTS; ++*ticket)
+  for (*ticket = 0; *ticket < SLOTS; ++*ticket) {
+    CAPL_TRY(free_dropped(&slots[*ticket]));
     if (!slots[*ticket].taken) return make_event(&slots[*ticket].arrived);
+  }
   CAPL_FAIL(CAPL_ESTATE, "%d numbers of the GPU are being waited for already", SLOTS);
   capl_error_hint("ask for the values of earlier ones first");
   return CAPL_ESTATE;
@@ -37,7 +53,7 @@ static capl_status find_slot(int *ticket)
 
 capl_status cu_fetch_begin(const void *device, size_t bytes, int *ticket)
 {
-  if (cu.capturing) return CAPL_FAIL(CAPL_ESTATE, "values were read from the GPU inside a captured step");
+  CAPL_TRY(refuse_in_capture());
   CAPL_TRY(find_slot(ticket));
   fetch_slot *slot = &slots[*ticket];
   CU_TRY(cudaMemcpyAsync(landing + *ticket * CAPL_FETCH_BYTES, device, bytes, cudaMemcpyDeviceToHost, cu.stream),
@@ -49,6 +65,7 @@ capl_status cu_fetch_begin(const void *device, size_t bytes, int *ticket)
 
 capl_status cu_fetch_done(int ticket, bool *done)
 {
+  CAPL_TRY(refuse_in_capture());
   cudaError_t error = cudaEventQuery(slots[ticket].arrived);
   *done = error == cudaSuccess;
   if (error == cudaErrorNotReady) return cudaGetLastError(), CAPL_OK; /* nobody else shall take it for a failure */
@@ -57,6 +74,8 @@ capl_status cu_fetch_done(int ticket, bool *done)
 
 capl_status cu_fetch_end(int ticket, void *host, size_t bytes)
 {
+  if (cu.capturing && !host) return slots[ticket].dropped = true, CAPL_OK;
+  CAPL_TRY(refuse_in_capture());
   slots[ticket].taken = false;
   /* Also when nobody wants it: the slot's next copy must not meet this one. */
   CU_TRY(cudaEventSynchronize(slots[ticket].arrived), "waiting for a result");

@@ -7,9 +7,45 @@
 */
 #include "backend/cuda/graph.h"
 
+#include <stdlib.h>
+
 #include "backend/cuda/cuda.h"
 #include "backend/cuda/kernels/graph.h"
 #include "backend/cuda/nccl.h"
+
+/* Graphs let go while another one was recorded, when nothing may wait. */
+typedef struct left_over {
+  struct left_over *next;
+  void *graph;
+} left_over;
+
+static left_over *left;
+
+static void destroy(void *graph)
+{
+  cudaStreamSynchronize(cu.stream); /* launches still queued use it */
+  cudaGraphExecDestroy(graph);
+  if (--cu.graphs == 0) cu.graph_age++;
+}
+
+/* Without memory to note it the graph stays until the process ends. */
+static void leave(void *graph)
+{
+  left_over *one = malloc(sizeof *one);
+  if (!one) return;
+  *one = (left_over){left, graph};
+  left = one;
+}
+
+static void destroy_left(void)
+{
+  while (left) {
+    left_over *one = left;
+    left = one->next;
+    destroy(one->graph);
+    free(one);
+  }
+}
 
 capl_status cu_capture_begin(void)
 {
@@ -50,6 +86,7 @@ capl_status cu_capture_end(void **graph)
   if (recorded) cudaGraphDestroy(recorded);
   if (status == CAPL_OK && graph) cu.graphs++;
   else if (cu.graphs == 0) cu.graph_age++;
+  destroy_left(); /* the new one is counted: its plans stay */
   return graph ? status : CAPL_OK;
 }
 
@@ -70,7 +107,6 @@ capl_status cu_capture_launch(void *graph, int64_t offset)
 
 void cu_capture_free(void *graph)
 {
-  cudaStreamSynchronize(cu.stream); /* launches still queued use it */
-  cudaGraphExecDestroy(graph);
-  if (--cu.graphs == 0) cu.graph_age++;
+  if (cu.capturing) leave(graph);
+  else destroy(graph);
 }
