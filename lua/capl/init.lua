@@ -104,8 +104,8 @@ capl.memory_reset_peak = core.memory_reset_peak
 capl.memory_limit = core.memory_limit
 --- capl.counters() -> how often each feature was in force: bf16_kernels, fp32_kernels, fused_ops, ref_fallbacks …
 capl.counters = core.counters
---- capl.own_kernels() -> {conv2d_grad_w = {own = 1, total = 7}, …}: of the different products that ran on a GPU, how many on
--- capl's own kernels, which are slow, since cuDNN or cuBLASLt has nothing for them; {} on other devices.
+--- capl.own_kernels() -> {conv2d_grad_w = {own = 1, total = 7}, …}: different products that ran on a GPU, and how many of them
+-- on slow own kernels, for want of an engine of cuDNN or an algorithm of cuBLASLt; {} on other devices
 capl.own_kernels = core.own_kernels
 --- capl.clock() -> seconds, for differences
 -- eg   capl.clock() > 0  --> true
