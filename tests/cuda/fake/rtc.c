@@ -2,7 +2,8 @@
 **
 ** The prelude gives the source what it may use of CUDA, from the shim, with as few headers as can be: so a kernel takes
 ** the compiler 40 ms. Objects are kept in the folder CAPL_FAKE_RTC and found again by their source, so that only the
-** first run of the tests compiles; without CAPL_FAKE_RTC nothing is compiled and programs run op by op.
+** first run of the tests compiles; without CAPL_FAKE_RTC nothing is compiled and programs run op by op. With
+** CAPL_FAKE_RTC_RACE=1 they are built for the search for races (../shim/race.cc); the folder then must be another.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #include "backend/cuda/rtc.h"
@@ -102,8 +103,9 @@ static capl_status compile(const char *name, const char *source, const char *obj
   snprintf(made, sizeof made, "%s.%d.so", object, (int)getpid());
   snprintf(log, sizeof log, "%s.%d.log", object, (int)getpid());
   CAPL_TRY(write_source(text, source, name));
+  const char *race = getenv("CAPL_FAKE_RTC_RACE");
   char *command[] = {(char *)FAKE_RTC_CXX, "-std=c++17", "-O0", "-fPIC", "-shared", "-w", "-I" FAKE_RTC_INCLUDE, "-o", made, text,
-                     (char *)shim_library(), NULL};
+                     (char *)shim_library(), race ? "-fsanitize=thread" : NULL, "-nodefaultlibs" /* no libtsan */, NULL};
   capl_status status = run(command, log);
   if (status == CAPL_OK && rename(made, object) != 0) status = CAPL_FAIL(CAPL_EIO, "%s cannot be written", object);
   unlink(text);

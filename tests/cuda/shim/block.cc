@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
+#include "race.h"
 #include "runtime.h"
 #include "shared.h"
 #include "switch.h"
@@ -42,6 +43,7 @@ struct request {
   unsigned mask;
   int source;
   uint64_t value, result;
+  bool barrier; /* __syncwarp */
 };
 
 static fiber fibers[MAX_THREADS];
@@ -65,6 +67,7 @@ static void take_thread(fiber *f)
   f->thread = number;
   f->index = {(unsigned)number % b.x, (unsigned)number / b.x % b.y, (unsigned)number / (b.x * b.y)};
   threadIdx = f->index;
+  race_turn(number);
 }
 
 static void fiber_main()
@@ -115,6 +118,7 @@ static void resume(fiber *f)
 {
   current = f;
   threadIdx = f->index;
+  race_turn(f->thread);
   place_go(&scheduler, &f->at);
 }
 
@@ -156,11 +160,22 @@ static unsigned lanes_to_come(int warp, unsigned mask)
 
 static const uint64_t GARBAGE = 0xCBCBCBCBCBCBCBCBull;
 
+/* Whether all lanes of a warp that still run have come to __syncwarp. One of fewer lanes is not known to the search for
+** races, which then finds more than there are. */
+static bool is_barrier(int warp, unsigned group)
+{
+  bool barrier = group == lanes_to_come(warp, 0xffffffffu);
+  for (int k = 0; k < WARP; k++)
+    if (group >> k & 1) barrier = barrier && requests[warp * WARP + k].barrier;
+  return barrier;
+}
+
 /* Serves all lanes of one group at once. Reading from a lane that did not take part gives garbage, as on the card. */
 static void serve(int warp, unsigned group)
 {
   request *lanes = requests + warp * WARP;
   uint64_t ballot = 0;
+  if (is_barrier(warp, group)) race_warp_barrier(warp);
   for (int k = 0; k < WARP; k++)
     if (group >> k & 1) ballot |= (lanes[k].value & 1) << k;
   for (int k = 0; k < WARP; k++) {
@@ -186,13 +201,23 @@ static bool try_serve(int warp, unsigned mask)
   return true;
 }
 
+/* -> what the thread gets when its group has come. */
+static uint64_t meet(request r, const char *file, int line)
+{
+  int t = current->thread;
+  requests[t] = r;
+  if (!try_serve(t / WARP, r.mask)) wait_as(AT_WARP, file, line);
+  return requests[t].result;
+}
+
 uint64_t shim_warp(unsigned mask, uint64_t value, int source, const char *file, int line)
 {
-  fiber *f = current;
-  int t = f->thread, warp = t / WARP;
-  requests[t] = {f, mask, source < 0 ? -1 : source % WARP, value, 0};
-  if (!try_serve(warp, mask)) wait_as(AT_WARP, file, line);
-  return requests[t].result;
+  return meet({current, mask, source < 0 ? -1 : source % WARP, value, 0, false}, file, line);
+}
+
+void shim_syncwarp(unsigned mask, const char *file, int line)
+{
+  meet({current, mask, 0, 0, 0, true}, file, line);
 }
 
 /* ---- one block ------------------------------------------------------------------------------- */
@@ -237,6 +262,7 @@ static bool release_barrier()
     }
     first = f;
   }
+  race_block_barrier();
   for (int k = 0; k < used_fibers; k++)
     if (fibers[k].now == AT_BARRIER) fibers[k].now = READY;
   return true;
@@ -275,6 +301,7 @@ static bool run_block()
 {
   memset(finished, 0, (size_t)threads * sizeof *finished);
   memset(requests, 0, (size_t)threads * sizeof *requests);
+  race_block_begins();
   start_threads();
   for (;;) {
     if (resume_ready() || release_warps()) continue;
@@ -311,13 +338,14 @@ bool block_run_all(const launch &l, bool backwards)
   running = &l;
   take_dynamic_shared(l.shared);
   const shared_list *arrays = shared_of_kernel(l.kernel->code);
+  race_launch_begins(&l);
   uint64_t blocks = (uint64_t)l.grid.x * l.grid.y * l.grid.z;
   for (uint64_t k = 0; k < blocks; k++) {
     uint64_t b = backwards ? blocks - 1 - k : k;
     blockIdx = {(unsigned)(b % l.grid.x), (unsigned)(b / l.grid.x % l.grid.y), (unsigned)(b / l.grid.x / l.grid.y)};
     memset(dynamic_shared, 0xCB, l.shared);
     shared_spoil(arrays);
-    if (!run_block()) return false;
+    if (!run_block()) return race_launch_ends(), false;
   }
-  return true;
+  return race_launch_ends();
 }

@@ -56,6 +56,7 @@ static void read_settings()
   settings.capability = atoi(env("CAPL_SHIM_CAPABILITY", "90"));
   settings.memory = strtoull(env("CAPL_SHIM_MEMORY", "17179869184"), nullptr, 0);
   read_failure(env("CAPL_SHIM_FAIL", ""));
+  settings.race_goes_on = strcmp(env("CAPL_SHIM_RACE", "fail"), "report") == 0;
   settings.eager = strcmp(env("CUDA_MODULE_LOADING", "LAZY"), "EAGER") == 0;
   const char *visible = getenv("CUDA_VISIBLE_DEVICES");
   if (visible && (!*visible || !strcmp(visible, "-1"))) settings.devices = 0;

@@ -5,6 +5,7 @@
 ** what lies between blocks is out of bounds.
 ** SPDX-License-Identifier: Apache-2.0
 */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -76,6 +77,24 @@ bool on_device(const void *p, size_t bytes)
   if (next == blocks.begin()) return false;
   --next;
   return offset + bytes <= next->first + next->second;
+}
+
+size_t device_room()
+{
+  return ARENA;
+}
+
+size_t device_offset(const void *p)
+{
+  return (size_t)((const char *)p - arena);
+}
+
+void device_place(const void *p, char *out, size_t len)
+{
+  auto next = blocks.upper_bound(device_offset(p));
+  if (next == blocks.begin()) return (void)snprintf(out, len, "device memory that nobody allocated");
+  --next;
+  snprintf(out, len, "byte %zu of %zu that were allocated", device_offset(p) - next->first, next->second);
 }
 
 bool page_locked(const void *p, size_t bytes)

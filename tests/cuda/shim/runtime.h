@@ -36,6 +36,7 @@ struct shim_settings {
   int fail_code;       /* 0 = never */
   uint64_t fail_at;    /* the call to fail, counted from 1 */
   bool fail_on;        /* also all later ones */
+  bool race_goes_on;   /* a race is only reported */
   bool eager;          /* kernels are on the GPU from the beginning */
 };
 extern shim_settings settings;
@@ -74,6 +75,10 @@ cudaError_t fault_set(cudaError_t error, const char *format, ...) __attribute__(
 bool on_device(const void *p, size_t bytes);
 bool page_locked(const void *p, size_t bytes);
 bool begins_on_device(const void *p);
+/* Bytes of address space for device memory; where in it p is; which byte of which block. */
+size_t device_room();
+size_t device_offset(const void *p);
+void device_place(const void *p, char *out, size_t len);
 /* The host can read and write device memory only while work of a stream runs. */
 void device_memory_open(bool open);
 void memory_reset();

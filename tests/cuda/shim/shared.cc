@@ -27,7 +27,7 @@
 #include "block.h"
 
 struct array {
-  std::string owner; /* mangled, without _Z */
+  std::string symbol, owner; /* mangled; the owner without _Z */
   unsigned char *at;
   size_t bytes;
 };
@@ -42,6 +42,7 @@ struct library {
   std::vector<array> arrays;
   std::map<const void *, std::string> functions; /* mangled, without _Z */
   std::set<std::string> kernels;
+  shared_span span;
   std::map<const void *, int> bounds; /* threads of kernels with __launch_bounds__ */
 };
 
@@ -89,7 +90,7 @@ static void take_symbols(library *into, const char *file, char *base)
     }
   }
   for (auto &object : objects) {
-    array a = {"", (unsigned char *)base + object.second->st_value, object.second->st_size};
+    array a = {object.first, "", (unsigned char *)base + object.second->st_value, object.second->st_size};
     if (find_owner(by_name, object.first, &a.owner)) into->arrays.push_back(a);
   }
   for (const shim_kernel *entry : entries) into->kernels.insert(into->functions[entry->code]);
@@ -118,6 +119,16 @@ static void take_bounds(library *into, const char *file, char *base)
   }
 }
 
+static void take_span(library *into)
+{
+  char *begin = nullptr, *end = nullptr;
+  for (const array &a : into->arrays) {
+    if (!begin || (char *)a.at < begin) begin = (char *)a.at;
+    if ((char *)a.at + a.bytes > end) end = (char *)a.at + a.bytes;
+  }
+  into->span = {begin, (size_t)(end - begin)};
+}
+
 static void read_library(library *into, const char *path, char *base)
 {
   int fd = open(path, O_RDONLY);
@@ -127,6 +138,7 @@ static void read_library(library *into, const char *path, char *base)
   if (file == MAP_FAILED) abort();
   take_symbols(into, (const char *)file, base);
   take_bounds(into, (const char *)file, base);
+  take_span(into);
   munmap(file, (size_t)st.st_size);
   close(fd);
 }
@@ -182,11 +194,56 @@ int shared_most_threads(const shared_list *list)
   return list->most_threads;
 }
 
+/* ---- names ----------------------------------------------------------------------------------- */
+
+static std::string readable(const std::string &mangled)
+{
+  int status;
+  char *text = abi::__cxa_demangle(mangled.c_str(), nullptr, nullptr, &status);
+  std::string name = text ? text : mangled;
+  free(text);
+  return name;
+}
+
 void shared_kernel_name(const void *code, char *out, size_t len)
 {
-  std::string mangled = "_Z" + library_of(code)->functions[code];
-  int status;
-  char *readable = abi::__cxa_demangle(mangled.c_str(), nullptr, nullptr, &status);
-  snprintf(out, len, "%s", readable ? readable : mangled.c_str());
-  free(readable);
+  snprintf(out, len, "%s", readable("_Z" + library_of(code)->functions[code]).c_str());
+}
+
+shared_span shared_span_of(const void *code)
+{
+  return library_of(code)->span;
+}
+
+void shared_place(const void *code, const void *p, char *out, size_t len)
+{
+  for (const array &a : library_of(code)->arrays) {
+    size_t offset = (size_t)((const unsigned char *)p - a.at);
+    if (offset >= a.bytes) continue;
+    std::string name = readable(a.symbol);
+    size_t last = name.rfind("::");
+    snprintf(out, len, "%s+%zu", name.c_str() + (last == std::string::npos ? 0 : last + 2), offset);
+    return;
+  }
+  snprintf(out, len, "dynamic shared memory+%zu", (size_t)((const char *)p - (const char *)shim_dynamic_shared()));
+}
+
+/* Asks addr2line, which comes with the compiler. */
+void shared_line(const void *returns_to, char *out, size_t len)
+{
+  char command[4400], *end;
+  Dl_info where;
+  const char *call = (const char *)returns_to - 1;
+  if (!dladdr(call, &where)) return (void)snprintf(out, len, "%p", returns_to);
+  size_t offset = (size_t)(call - (const char *)where.dli_fbase);
+  const char *file = strrchr(where.dli_fname, '/');
+  snprintf(out, len, "%s+0x%zx", file ? file + 1 : where.dli_fname, offset);
+  snprintf(command, sizeof command, "addr2line -s -e '%s' 0x%zx 2>/dev/null", where.dli_fname, offset);
+  FILE *answer = popen(command, "r");
+  char line[160] = "";
+  if (answer && fgets(line, sizeof line, answer) && line[0] != '?') {
+    end = line + strcspn(line, " \n");
+    snprintf(out, len, "%.*s", (int)(end - line), line);
+  }
+  if (answer) pclose(answer);
 }

@@ -36,7 +36,7 @@ template <class T> __global__ void __launch_bounds__(FIXED_THREADS) largest(fixe
 template <class T> __global__ void __launch_bounds__(FIXED_THREADS) store(fixed_store_args a)
 {
   int scale = cu_fixed_scale(a.f);
-  bool spoilt = *a.f.largest >= (unsigned)FIXED_INFINITY;
+  bool spoilt = a.f.largest[0] >= (unsigned)FIXED_INFINITY || a.f.largest[1];
   for (int64_t i = cu_first(); i < a.loop.total; i += cu_stride()) {
     int64_t at[2];
     cu_locate<2>(a.loop, i, at);

@@ -12,7 +12,7 @@
 
 typedef struct {
   unsigned long long *sums; /* by element offset of the result, which is dense */
-  unsigned *largest;        /* bits of the largest term's absolute value */
+  unsigned *largest;        /* bits of the largest term's absolute value; behind it 1 if all sums shall be NaN */
   int bits;                 /* that the largest term may have */
 } cu_fixed;
 
@@ -34,7 +34,7 @@ typedef struct {
 /* Each + cu_type. */
 enum { FIXED_LARGEST = 0, FIXED_STORE = 3, FIXED_THREADS = 256 };
 
-enum { FIXED_NAN = 0x7fc00000, FIXED_INFINITY = 0x7f800000 }; /* bits: all that is no finite number is at or above the second */
+enum { FIXED_INFINITY = 0x7f800000 }; /* bits: all that is no finite number is at or above it */
 
 #ifdef __cplusplus
 extern "C" {
@@ -56,10 +56,11 @@ static __device__ __forceinline__ void cu_fixed_add(const cu_fixed &f, int scale
   atomicAdd(&f.sums[at], (unsigned long long)llrintf(scalbnf(term, scale)));
 }
 
-/* What went wrong shows in all of the result: nothing can be read back. */
+/* What went wrong shows in all of the result: nothing can be read back. In a word of its own: other threads may be
+** reading the largest term. */
 static __device__ __forceinline__ void cu_fixed_spoil(const cu_fixed &f)
 {
-  atomicMax(f.largest, (unsigned)FIXED_NAN);
+  atomicMax(f.largest + 1, 1u);
 }
 #endif
 

@@ -76,11 +76,12 @@ extern "C" {
 SHIM_API void shim_syncthreads(const char *file, int line);
 /* Waits until all lanes of mask have come; -> the value of lane source, or for source < 0 the bits of all values. */
 SHIM_API uint64_t shim_warp(unsigned mask, uint64_t value, int source, const char *file, int line);
+SHIM_API void shim_syncwarp(unsigned mask, const char *file, int line);
 SHIM_API int shim_lane(void);
 }
 
 #define __syncthreads() shim_syncthreads(__FILE__, __LINE__)
-#define __syncwarp(...) ((void)shim_warp(shim_mask(__VA_ARGS__), 0, 0, __FILE__, __LINE__))
+#define __syncwarp(...) shim_syncwarp(shim_mask(__VA_ARGS__), __FILE__, __LINE__)
 static inline unsigned shim_mask(unsigned mask = 0xffffffffu) { return mask; }
 
 template <class T> static inline T shim_shuffle(unsigned mask, T v, int source, const char *file, int line)
@@ -122,9 +123,19 @@ static inline void __threadfence_block() {}
 
 /* ---- atomics: whole numbers only, the order of float sums is not fixed on the card ------------ */
 
+/* One access, not two, to the search for races (race.cc). */
+#ifdef __SANITIZE_THREAD__
+extern "C" SHIM_API void shim_atomic(const void *p, size_t bytes, const void *caller);
+#define SHIM_ATOMIC_FN static inline __attribute__((no_sanitize("thread"), noinline))
+#define SHIM_ATOMIC_SEEN(p) shim_atomic(p, sizeof *(p), __builtin_return_address(0))
+#else
+#define SHIM_ATOMIC_FN static inline
+#define SHIM_ATOMIC_SEEN(p) ((void)0)
+#endif
 #define SHIM_ATOMIC(name, T, result)                      \
-  static inline T name(T *p, T v)                         \
+  SHIM_ATOMIC_FN T name(T *p, T v)                        \
   {                                                       \
+    SHIM_ATOMIC_SEEN(p);                                  \
     T old = *p;                                           \
     *p = (result);                                        \
     return old;                                           \
@@ -136,8 +147,9 @@ static inline void __threadfence_block() {}
   SHIM_ATOMIC(atomicOr, T, old | v)                       \
   SHIM_ATOMIC(atomicAnd, T, old & v)                      \
   SHIM_ATOMIC(atomicExch, T, v)                           \
-  static inline T atomicCAS(T *p, T expected, T v)        \
+  SHIM_ATOMIC_FN T atomicCAS(T *p, T expected, T v)       \
   {                                                       \
+    SHIM_ATOMIC_SEEN(p);                                  \
     T old = *p;                                           \
     if (old == expected) *p = v;                          \
     return old;                                           \

@@ -1,0 +1,39 @@
+/* races.h -- kernels with races and, next to each, the same without.
+** SPDX-License-Identifier: Apache-2.0
+*/
+#ifndef SHIM_TEST_RACES_H
+#define SHIM_TEST_RACES_H
+
+#include <stdint.h>
+
+#include "backend/cuda/kernels/types.h"
+
+/* ORDER of shim_race_table: what is right, then the same with a race. */
+enum {
+  BARRIER, BARRIER_MISSING,   /* a thread reads from shared memory what another wrote */
+  REUSE, REUSE_TOO_EARLY,     /* shared memory is written again while others may still read it */
+  DYNAMIC_RIGHT, DYNAMIC_RACE, /* dynamic shared memory */
+  APART, SAME_PLACE,          /* blocks write to device memory */
+  OWN, OTHERS,                /* a block reads what itself or another wrote */
+  IN_BLOCK, IN_BLOCK_RACE,    /* threads of a block exchange values through device memory, after a barrier or without */
+  BYTES, SAME_VALUE,          /* each thread writes its byte; all write the same value to one */
+  ATOMICS, ATOMIC_AND_READ,   /* all add to one number; and read it, too */
+  WARP_BARRIER, WARP_SHUFFLE, /* lanes exchange values through shared memory after __syncwarp; after a shuffle */
+  ONE_WARP, TWO_WARPS,        /* the same across warps */
+  VECTORS, VECTORS_OVERLAP,   /* 8 bytes are written; the second half by another thread, too */
+  MIXED, MIXED_RACE,          /* numbers are written whole and read byte by byte, and the other way round */
+  RETURNED, RETURNED_RACE,    /* threads that have returned wrote before the others' barrier; or there is none */
+  RACES
+};
+#ifndef __cplusplus
+extern const cu_entry shim_race_table[];
+#endif
+
+typedef struct {
+  float *y;
+  const float *x;
+  unsigned *number;
+  uint8_t *bytes;
+} race_args;
+
+#endif
