@@ -8,20 +8,28 @@ set_property(CACHE CAPL_CUDA PROPERTY STRINGS AUTO ON OFF)
 set(CAPL_CUDA_ARCHS "75;80;86;89;90" CACHE STRING "Compute capabilities, ascending: 80;90")
 set(CAPL_CUDA_FOUND OFF)
 
+include(${CMAKE_CURRENT_LIST_DIR}/toolkit.cmake)
+
 function(find_cuda why)
-  set(${why} "" PARENT_SCOPE)
-  # nvcc is often not on the PATH: the toolkit's usual place is looked at too.
-  find_program(CAPL_NVCC nvcc HINTS $ENV{CUDA_HOME}/bin $ENV{CUDA_PATH}/bin PATHS /usr/local/cuda/bin)
+  set(trouble "")
+  # nvcc is often not on the PATH: the toolkit's usual place is looked at too. CUDA_HOME goes before the PATH.
+  find_program(CAPL_NVCC nvcc PATHS $ENV{CUDA_HOME}/bin $ENV{CUDA_PATH}/bin NO_DEFAULT_PATH)
+  find_program(CAPL_NVCC nvcc PATHS /usr/local/cuda/bin)
+  # The toolkit's own folders; "lib" in those that are made of Python packages.
+  get_filename_component(home "${CAPL_NVCC}" DIRECTORY)
+  get_filename_component(home "${home}" DIRECTORY)
+  find_path(CAPL_CUDNN_INCLUDE_DIR cudnn_graph.h HINTS $ENV{CUDNN_HOME}/include ${home}/include
+    PATHS /usr/local/cuda/include)
+  find_library(CAPL_CUDNN_LIBRARY NAMES cudnn_graph libcudnn_graph.so.9
+    HINTS $ENV{CUDNN_HOME}/lib ${home}/lib64 ${home}/lib PATHS /usr/local/cuda/lib64)
   if(NOT CAPL_NVCC)
-    set(${why} "no nvcc; set CUDA_HOME to the toolkit" PARENT_SCOPE)
-    return()
+    set(trouble "no nvcc; set CUDA_HOME to the toolkit")
+  elseif(NOT CAPL_CUDNN_INCLUDE_DIR OR NOT CAPL_CUDNN_LIBRARY)
+    set(trouble "no cuDNN 9 (cudnn_graph.h, libcudnn_graph.so); set CUDNN_HOME to its folder")
+  else()
+    check_toolkit(${CAPL_NVCC} trouble)
   endif()
-  find_path(CAPL_CUDNN_INCLUDE_DIR cudnn_graph.h HINTS $ENV{CUDNN_HOME}/include PATHS /usr/local/cuda/include)
-  find_library(CAPL_CUDNN_LIBRARY cudnn_graph NAMES cudnn_graph libcudnn_graph.so.9
-    HINTS $ENV{CUDNN_HOME}/lib PATHS /usr/local/cuda/lib64)
-  if(NOT CAPL_CUDNN_INCLUDE_DIR OR NOT CAPL_CUDNN_LIBRARY)
-    set(${why} "no cuDNN 9 (cudnn_graph.h, libcudnn_graph.so); set CUDNN_HOME to its folder" PARENT_SCOPE)
-  endif()
+  set(${why} "${trouble}" PARENT_SCOPE)
 endfunction()
 
 if(CAPL_CUDA STREQUAL "OFF")

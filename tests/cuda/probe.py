@@ -38,7 +38,11 @@ CASES = {
     "no driver": ({"CAPL_SHIM_DEVICES": "0", "CAPL_SHIM_DRIVER": "none"}, ["no NVIDIA driver is installed"]),
     "a driver that is too old": (
         {"CAPL_SHIM_DEVICES": "0", "CAPL_SHIM_DRIVER": "old"},
-        ["the NVIDIA driver is for CUDA ", "this build needs CUDA ", "hint: install a newer NVIDIA driver"]),
+        ["the NVIDIA driver is for CUDA ", "this build needs CUDA 13.0",
+         "hint: install NVIDIA driver 580 or newer, or take a build of capl with the toolkit of CUDA 12.8, for which 525 is enough"]),
+    "a driver that is too old for 12.8": (
+        {"CAPL_SHIM_DEVICES": "0", "CAPL_SHIM_DRIVER": "old", "CAPL_SHIM_RUNTIME": "12080"},
+        ["the NVIDIA driver is for CUDA ", "this build needs CUDA 12.8", "hint: install NVIDIA driver 525 or newer\n"]),
     "a driver without a GPU": ({"CAPL_SHIM_DEVICES": "0"}, ["the NVIDIA driver sees no GPU on this machine"]),
     "CUDA_VISIBLE_DEVICES that hides all": (
         {"CAPL_SHIM_DEVICES": "0", "CUDA_VISIBLE_DEVICES": ""},
@@ -53,6 +57,11 @@ def refusals():
         # auto goes on with the CPU and says why; info tells it and ends well.
         expect(what + ", auto", use("auto"), 0, "cpu\n", **variables)
         expect(what + ", info", ["info"], 0, "off       " + parts[0].removeprefix(REFUSED), **variables)
+
+
+def least_driver():
+    expect("the least driver", ["info"], 0, "CUDA      13.0, needs NVIDIA driver 580 or newer\n")
+    expect("the least driver of 12.8", ["info"], 0, "CUDA      12.8, needs NVIDIA driver 525 or newer\n", CAPL_SHIM_RUNTIME="12080")
 
 
 def other_cards():
@@ -108,6 +117,7 @@ def missing_library():
 
 
 refusals()
+least_driver()
 missing_library()
 other_cards()
 other_plugins()

@@ -25,6 +25,22 @@ static const char *version_text(int version, char *buf, size_t len)
   return buf;
 }
 
+/* One number for all of a major version, by NVIDIA's guide "CUDA Compatibility", table 1 of minor version compatibility. What
+** 12.8 has of its own needs its own driver, 570; capl uses none of that but PTX for cards newer than its machine code. */
+int device_least_driver(int runtime)
+{
+  return runtime / 1000 == 13 ? 580 : runtime / 1000 == 12 ? 525 : 0;
+}
+
+static void hint_at_driver(int runtime)
+{
+  int least = device_least_driver(runtime);
+  if (least == 0) capl_error_hint("install a newer NVIDIA driver");
+  else if (runtime / 1000 == 12) capl_error_hint("install NVIDIA driver %d or newer", least);
+  else capl_error_hint("install NVIDIA driver %d or newer, or take a build of capl with the toolkit of CUDA 12.8, for which %d is "
+                       "enough", least, device_least_driver(12080));
+}
+
 static capl_status driver_trouble(void)
 {
   int driver = 0, runtime = 0;
@@ -35,7 +51,7 @@ static capl_status driver_trouble(void)
   if (driver == 0) return CAPL_FAIL(CAPL_EUNSUPPORTED, "device cuda is not available: no NVIDIA driver is installed");
   CAPL_FAIL(CAPL_EUNSUPPORTED, "device cuda is not available: the NVIDIA driver is for CUDA %s, this build needs CUDA %s",
             version_text(driver, has, sizeof has), version_text(runtime, needs, sizeof needs));
-  capl_error_hint("install a newer NVIDIA driver, or build capl with the toolkit of CUDA %s", has);
+  hint_at_driver(runtime);
   return CAPL_EUNSUPPORTED;
 }
 

@@ -17,6 +17,8 @@ typedef struct {
   char bus[32]; /* PCI bus id, the same for every tool */
 } device_facts;
 
+/* The least NVIDIA driver for a CUDA runtime (12080 for 12.8): 525; 0 where it is not known. */
+int device_least_driver(int runtime);
 /* How many GPUs this process sees. EUNSUPPORTED says exactly why none: no driver, driver too old, none visible. */
 capl_status device_count(int *count);
 /* Facts about one GPU. */

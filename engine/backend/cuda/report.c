@@ -59,9 +59,11 @@ static void driver_line(text_out *out)
 static void library_lines(text_out *out)
 {
   int runtime = 0;
-  char nccl[96];
+  char nccl[96], driver[48] = "";
   if (cudaRuntimeGetVersion(&runtime) != cudaSuccess) cudaGetLastError();
-  line(out, "CUDA", "%d.%d", runtime / 1000, runtime % 1000 / 10);
+  int least = device_least_driver(runtime);
+  if (least) snprintf(driver, sizeof driver, ", needs NVIDIA driver %d or newer", least);
+  line(out, "CUDA", "%d.%d%s", runtime / 1000, runtime % 1000 / 10, driver);
   line(out, "cuDNN", "%s", dnn_version());
   line(out, "cuBLASLt", "%s", blas_version());
   line(out, "NCCL", "%s", nccl_version_text(nccl, sizeof nccl));
