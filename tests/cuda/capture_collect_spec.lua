@@ -34,7 +34,7 @@ local function train(captured, garbage)
   local opt = optim.AdamW(model:parameters(), {lr = 0.01, clip_norm = 1})
   local held
   local function step(x)
-    held = nil
+    if held then held = nil end
     local loss = (model(x) * model(x)):mean()
     opt:backward_step(loss)
     return loss
