@@ -102,6 +102,20 @@ static bool fake_is(const char *what)
   return fake && strcmp(fake, what) == 0;
 }
 
+static void touch(const void *at, const blas_matrix *m, int64_t rows, int64_t columns, int64_t batch)
+{
+  int64_t stored = m->turned ? columns : rows, wide = m->turned ? rows : columns;
+  int64_t last = (batch - 1) * m->batch_step + (stored - 1) * m->row_step + wide;
+  shim_touch(at, (size_t)last * capl_dtype_size(m->dtype));
+}
+
+/* Zeros stand for a product; what it reads is touched, for the ledger. */
+static void leave_out(const blas_record *r, const blas_pointers *p)
+{
+  touch(p->a, &r->a, r->M, r->K, r->batch);
+  touch(p->b, &r->b, r->K, r->N, r->batch);
+}
+
 static capl_status execute(capl_device *ref, const blas_record *r, const blas_pointers *p, double *room)
 {
   view va, vb, vy, vr;
@@ -110,7 +124,8 @@ static capl_status execute(capl_device *ref, const blas_record *r, const blas_po
   capl_tensor *y = matrix_of(&vy, ref, p->y, &r->y, r->batch, r->M, r->N);
   capl_tensor *exact = view_of(&vr, ref, room, CAPL_F64, 3, (int64_t[]){r->batch, r->M, r->N}, NULL);
   capl_attr turns[CAPL_MAX_ATTR] = {CAPL_A_INT(r->a.turned), CAPL_A_INT(r->b.turned)};
-  if (!fake_is("zeros")) CAPL_TRY(REF_CALL(matmul, turns, exact, a, b));
+  if (fake_is("zeros")) leave_out(r, p);
+  else CAPL_TRY(REF_CALL(matmul, turns, exact, a, b));
   CAPL_TRY(epilogue(ref, r, p, exact, a));
   return REF_CALL(cast, NULL, y, exact);
 }
@@ -142,7 +157,8 @@ capl_status blas_run(const blas_record *record, const blas_pointers *p)
   if (!found || (record->epilogue != BLAS_PLAIN && fake_is("late"))) return CAPL_FAIL(CAPL_EUNSUPPORTED, "no algorithm for %s", blas_describe(record, text, sizeof text));
   job j = {.record = *record, .pointers = *p};
   CAPL_TRY(capl_device_open("ref", &j.ref));
-  return cu_status(shim_enqueue(cu.stream, run_job, &j, sizeof j), "a product by ref");
+  blas_describe(record, text, sizeof text);
+  return cu_status(shim_enqueue(cu.stream, run_job, &j, sizeof j, text), "a product by ref");
 }
 
 capl_status blas_read_back(const blas_record *record, char *text, size_t len)

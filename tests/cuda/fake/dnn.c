@@ -221,12 +221,14 @@ static capl_status (*const run[DNN_KINDS])(const job *j, capl_tensor *exact) = {
   [DNN_AVG_POOL_GRAD] = run_avg_pool_grad,
 };
 
+/* What is read is touched, for the ledger. */
 static void write_zeros(const job *j)
 {
   for (int i = 0; i < DNN_ROLES; i++) {
     dnn_tensor t = dnn_tensor_of(&j->record, (dnn_role)i);
-    int64_t count = t.size[0] * t.size[1] * t.size[2] * t.size[3];
-    if (t.written && !t.read) memset(j->pointers.at[i], 0, (size_t)count * capl_dtype_size(t.dtype));
+    size_t bytes = (size_t)(t.size[0] * t.size[1] * t.size[2] * t.size[3]) * capl_dtype_size(t.dtype);
+    if (t.used && t.read) shim_touch(j->pointers.at[i], bytes);
+    else if (t.written) memset(j->pointers.at[i], 0, bytes);
   }
 }
 
@@ -314,7 +316,8 @@ capl_status dnn_run(capl_device *device, const dnn_record *record, const dnn_poi
       return CAPL_FAIL(CAPL_EINTERNAL, "%s without %s", dnn_describe(record, text, sizeof text), dnn_role_name((dnn_role)i));
   CAPL_TRY(note(record));
   CAPL_TRY(capl_device_open("ref", &j.ref));
-  CU_TRY(shim_enqueue(cu.stream, execute, &j, sizeof j), dnn_describe(record, text, sizeof text));
+  dnn_describe(record, text, sizeof text);
+  CU_TRY(shim_enqueue(cu.stream, execute, &j, sizeof j, text), text);
   dnn_count(record, record->tf32);
   statistics.runs++;
   return CAPL_OK;

@@ -234,7 +234,7 @@ static nccl_result queue(cudaStream_t on, const job *j)
   if (shim_stream_captured(on)) j->comm->recorded = true;
   shim_trace("nccl %s %d %llu %d %d %d%s", job_names[j->call.kind], shim_stream_number(on), (unsigned long long)j->call.count,
              j->call.type, j->call.op, j->call.kind == SWAP ? -1 : j->call.root, shim_stream_captured(on) ? " captured" : "");
-  return shim_enqueue(on, run_job, j, sizeof *j) == cudaSuccess ? NCCL_SUCCESS : refuse(NCCL_UNHANDLED_CUDA_ERROR, "the stream takes no work");
+  return shim_enqueue(on, run_job, j, sizeof *j, "collective") == cudaSuccess ? NCCL_SUCCESS : refuse(NCCL_UNHANDLED_CUDA_ERROR, "the stream takes no work");
 }
 
 /* ---- groups: one Send and one Recv, with the same peer --------------------------------------- */

@@ -235,8 +235,9 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream)
   auto nodes = exec->nodes;
   work w;
   w.run = [=] {
+    ledger_line("graph");
     for (const work &node : *nodes) {
-      cudaError_t error = node.run();
+      cudaError_t error = ledger_on() ? ledger_run(node) : node.run();
       if (error != cudaSuccess) return error;
     }
     return cudaSuccess;

@@ -43,6 +43,18 @@ static void protect(bool open)
   if (high) mprotect(arena, high, open ? PROT_READ | PROT_WRITE : PROT_NONE);
 }
 
+void device_memory_protect(bool open)
+{
+  protect(open);
+}
+
+bool device_memory_let(const void *at, size_t bytes, bool write)
+{
+  if (!begins_on_device(at) || (size_t)((const char *)at - arena) >= high) return false;
+  char *begin = arena + (size_t)((const char *)at - arena) / bytes * bytes;
+  return mprotect(begin, bytes, write ? PROT_READ | PROT_WRITE : PROT_READ) == 0;
+}
+
 /* Closing costs a walk over all pages. After the first thousand times, which see every kind of step, it is done one time
 ** in 16: a host that touches device memory does so again and again. */
 void device_memory_open(bool open)
@@ -274,6 +286,7 @@ static bool direction(void *dst, const void *src, size_t bytes, enum cudaMemcpyK
 static work copy_work(void *dst, const void *src, size_t bytes)
 {
   work w;
+  w.name = "copy";
   w.run = [=] {
     memmove(dst, src, bytes);
     return cudaSuccess;
@@ -286,6 +299,7 @@ static work copy_of_now(void *dst, const void *src, size_t bytes)
 {
   auto kept = std::make_shared<std::vector<char>>((const char *)src, (const char *)src + bytes);
   work w;
+  w.name = "copy";
   w.run = [=] {
     memcpy(dst, kept->data(), bytes);
     return cudaSuccess;
@@ -334,6 +348,7 @@ static cudaError_t set(void *p, int byte, size_t bytes, shim_stream *s)
 {
   if (!on_device(p, bytes)) return cudaErrorInvalidValue;
   work w;
+  w.name = "set";
   w.run = [=] {
     memset(p, byte, bytes);
     return cudaSuccess;

@@ -12,6 +12,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <vector>
 
 #include "include/cuda_runtime_api.h"
@@ -81,6 +82,9 @@ size_t device_offset(const void *p);
 void device_place(const void *p, char *out, size_t len);
 /* The host can read and write device memory only while work of a stream runs. */
 void device_memory_open(bool open);
+/* The same of all of it, and of whole pages of it, to read or also to write; false for what is no device memory. */
+void device_memory_protect(bool open);
+bool device_memory_let(const void *at, size_t bytes, bool write);
 void memory_reset();
 
 /* ---- streams (stream.cc) --------------------------------------------------------------------- */
@@ -98,6 +102,7 @@ struct event_state {
 struct work {
   enum { RUN, RECORD, WAIT } kind = RUN;
   std::function<cudaError_t()> run;
+  std::string name; /* for the ledger; of kernels only where there is one */
   std::shared_ptr<event_state> event;
   uint64_t version = 0;
   struct shim_stream *source = nullptr; /* WAIT: where the record is queued */
@@ -143,5 +148,12 @@ cudaError_t refuse_legacy(const shim_stream *s);
 cudaError_t capture_record(shim_stream *s, event_state *e);
 cudaError_t capture_wait(shim_stream *s, event_state *e);
 void capture_reset();
+
+/* ---- the ledger (ledger.cc) ------------------------------------------------------------------- */
+
+bool ledger_on();
+void ledger_line(const char *text);
+/* Runs a node and says what it read and wrote. */
+cudaError_t ledger_run(const work &node);
 
 #endif

@@ -359,6 +359,13 @@ static std::shared_ptr<arguments> keep(const void *bytes, size_t n)
   return kept;
 }
 
+static std::string name_of(const shim_kernel *kernel)
+{
+  char name[256];
+  shared_kernel_name(kernel->code, name, sizeof name);
+  return name;
+}
+
 cudaError_t cudaLaunchKernel(const void *entry, dim3 grid, dim3 block, void **args, size_t shared, cudaStream_t stream)
 {
   call c;
@@ -371,6 +378,7 @@ cudaError_t cudaLaunchKernel(const void *entry, dim3 grid, dim3 block, void **ar
   if (error != cudaSuccess) return c.leave(error);
   auto kept = keep(args[0], kernel->args_bytes);
   work w;
+  if (ledger_on()) w.name = name_of(kernel);
   w.run = [=] {
     counts.launches++;
     launch l = {kernel, grid, block, shared, kept->data()};
@@ -438,7 +446,8 @@ int shim_stream_captured(cudaStream_t stream)
 
 /* ---- other work ------------------------------------------------------------------------------ */
 
-cudaError_t shim_enqueue(cudaStream_t stream, int (*run)(const void *record), const void *record, size_t bytes)
+cudaError_t shim_enqueue(cudaStream_t stream, int (*run)(const void *record), const void *record, size_t bytes,
+                         const char *name)
 {
   call c;
   if (c.refused()) return c.result();
@@ -446,6 +455,7 @@ cudaError_t shim_enqueue(cudaStream_t stream, int (*run)(const void *record), co
   if (!s) return c.leave(cudaErrorInvalidResourceHandle);
   auto kept = keep(record, bytes);
   work w;
+  w.name = name;
   w.run = [=] {
     counts.launches++;
     return (cudaError_t)run(kept->data());

@@ -13,9 +13,20 @@ extern "C" {
 #endif
 
 /* Queues work that a vendor library would do: run(record) is called when the stream gets there, with device memory
-** readable and writable; later for each replay when the stream is being captured. record: bytes that are copied now.
+** readable and writable; later for each replay when the stream is being captured. record: bytes that are copied now; name:
+** for the ledger.
 ** run returns 0, or the CUDA error that the GPU is lost with; it must not call the runtime. */
-SHIM_API cudaError_t shim_enqueue(cudaStream_t stream, int (*run)(const void *record), const void *record, size_t bytes);
+SHIM_API cudaError_t shim_enqueue(cudaStream_t stream, int (*run)(const void *record), const void *record, size_t bytes,
+                                  const char *name);
+
+/* Reads something of every page, as the ledger counts: for work that is left out but for what it writes. */
+static inline void shim_touch(const void *at, size_t bytes)
+{
+  enum { PAGE = 4096 };
+  const volatile char *byte = (const volatile char *)at;
+  for (size_t i = 0; i < bytes; i += PAGE) (void)byte[i];
+  if (bytes) (void)byte[bytes - 1];
+}
 
 /* Runs what is queued on the stream, unless it is being captured; a GPU goes on by itself. */
 SHIM_API cudaError_t shim_go_on(cudaStream_t stream);

@@ -1,0 +1,93 @@
+"""The ledger of a training step of recipes/captcha_cnn.lua: nodes of its graph, and bytes of device memory by node.
+
+A step in bf16 is captured on the stand-in for CUDA at two batch sizes. What a node moves is a constant and so much per
+image, so two sizes give the bytes of batch 1024. cuDNN's and cuBLASLt's work counts as its inputs and outputs, once.
+By hand: CAPL_BIN=build/capl tests/cuda/ledger.py build/cuda-shim prints what goes where.
+SPDX-License-Identifier: Apache-2.0
+"""
+import glob
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+CAPL = os.path.abspath(os.environ["CAPL_BIN"])
+SHIM = os.path.abspath(sys.argv[1])
+RECIPE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "recipes", "captcha_cnn.lua")
+FEW, MORE, BATCH = 2, 6, 1024
+# A change that needs more has to say so here; one that needs less moves these down.
+MOST_NODES, MOST_MB = 123, 21.9
+
+
+def check(condition, what, seen=""):
+    if not condition:
+        sys.exit(f"FAILED: {what}\n{seen}")
+    print("ok", what)
+
+
+def short(name):
+    """A kernel without its arguments and spaces of names, a record without sizes."""
+    name = name.replace("(anonymous namespace)::", "").replace("void ", "")
+    record = re.match(r"(\S+ \S+) x=", name)
+    if record:
+        return "cuDNN " + record[1]
+    if re.match(r"b?f(16|32) \d+x", name):
+        return "cuBLASLt " + name.split()[0]
+    return re.sub(r"\(\w+\)$", "", name)
+
+
+def ledger(batch, folder):
+    """[(node, bytes read, bytes written)] of the step's graph."""
+    at = os.path.join(folder, f"ledger{batch}")
+    done = subprocess.run(
+        [CAPL, "bench", RECIPE, "--fixed", "--json", "--precision=bf16", "--capture=true", f"--batch={batch}", "--steps=1",
+         "--warmup=3"], capture_output=True, text=True, timeout=110, stdin=subprocess.DEVNULL, cwd=folder,
+        env={**os.environ, "CAPL_BACKEND_PATH": SHIM, "CAPL_DEVICE": "cuda", "CAPL_FAKE_DNN": "zeros",
+             "CAPL_FAKE_BLAS": "zeros", "CAPL_SHIM_LEDGER": at, "OMP_NUM_THREADS": "1"})
+    check(done.returncode == 0, f"a captured step of {batch} images", done.stdout + done.stderr)
+    json.loads(done.stdout)
+    lines = []
+    for name in glob.glob(at + ".*"):
+        with open(name, encoding="utf-8") as file:
+            lines += file.read().splitlines()
+    graphs = "\n".join(lines).split("graph\n")[1:]
+    check(len(graphs) > 0, "the step was launched as a graph")
+    nodes = [line.split(" ", 2) for line in graphs[-1].splitlines()]
+    return [(short(name), int(read), int(written)) for read, written, name in nodes]
+
+
+def per_image(few, more):
+    """Bytes per image of a step of BATCH."""
+    slope = (more - few) / (MORE - FEW)
+    return slope + (few - slope * FEW) / BATCH
+
+
+def table(few, more):
+    """{node: [count, MB read, MB written]}, each per image at BATCH."""
+    rows = {}
+    for (name, read, written), (other, more_read, more_written) in zip(few, more):
+        check(name == other, f"the same nodes in both sizes: {name}", other) if name != other else None
+        row = rows.setdefault(name, [0, 0, 0])
+        row[0] += 1
+        row[1] += per_image(read, more_read) / 1e6
+        row[2] += per_image(written, more_written) / 1e6
+    return rows
+
+
+def main():
+    with tempfile.TemporaryDirectory() as folder:
+        few, more = ledger(FEW, folder), ledger(MORE, folder)
+    check(len(few) == len(more), f"as many nodes in both sizes: {len(few)}, {len(more)}")
+    rows = table(few, more)
+    print(f"\n{'node':44} {'count':>5} {'read MB':>8} {'written':>8}   per image at batch {BATCH}")
+    for name, (count, read, written) in sorted(rows.items(), key=lambda row: -row[1][1] - row[1][2]):
+        print(f"{name:44} {count:5} {read:8.3f} {written:8.3f}")
+    nodes, moved = len(few), sum(read + written for _, read, written in rows.values())
+    print(f"{'all':44} {nodes:5} {sum(r[1] for r in rows.values()):8.3f} {sum(r[2] for r in rows.values()):8.3f}\n")
+    check(nodes <= MOST_NODES, f"{nodes} nodes, at most {MOST_NODES}")
+    check(moved <= MOST_MB, f"{moved:.2f} MB per image, at most {MOST_MB}")
+
+
+main()
