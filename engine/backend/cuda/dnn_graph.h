@@ -11,6 +11,15 @@
 
 #include "backend/cuda/dnn.h"
 
+/* Descriptions of GPUs, which only tests and CAPL_DNN_DEVICE need; a library before 9.8 refuses them. */
+#if CUDNN_VERSION < 90800
+#define CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR ((cudnnBackendDescriptorType_t)38)
+#define CUDNN_ATTR_ENGINEHEUR_DEVICEPROP ((cudnnBackendAttributeName_t)204)
+#define CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP ((cudnnBackendAttributeName_t)407)
+#define CUDNN_ATTR_DEVICEPROP_DEVICE_ID ((cudnnBackendAttributeName_t)2700)
+#define CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION ((cudnnBackendAttributeName_t)2702)
+#endif
+
 enum { DNN_LEAST = 90100 }; /* cudnnGetVersion() of the oldest library that has all that graphs and plans here need */
 
 /* Numbers of tensors in cuDNN's graphs ("unique ids"): role + 1, and these. */

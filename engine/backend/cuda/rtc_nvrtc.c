@@ -38,15 +38,28 @@ static bool find_functions(void)
   return true;
 }
 
-/* Under lock. The version that the toolkit of this build has is tried first. */
+/* That of this build's toolkit, or an older one: what a newer one compiles, a driver that is new enough for this build may not
+** load. */
+static void *open_library(void)
+{
+  enum { OWN = CUDART_VERSION / 1000, OLDEST = 12 };
+  void *library = NULL;
+  for (int major = OWN; major >= OLDEST && !library; major--) {
+    char name[32];
+    snprintf(name, sizeof name, "libnvrtc.so.%d", major);
+    library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+  }
+  return library ? library : dlopen("libnvrtc.so", RTLD_NOW | RTLD_LOCAL);
+}
+
+/* Under lock. */
 static void load(void)
 {
-  static const char *const names[] = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"};
   lib.tried = true;
-  for (size_t k = 0; k < sizeof names / sizeof *names && !lib.library; k++) lib.library = dlopen(names[k], RTLD_NOW | RTLD_LOCAL);
+  lib.library = open_library();
   int major = 0, minor = 0;
   if (!lib.library) {
-    snprintf(lib.text, sizeof lib.text, "none: libnvrtc.so.13 (or .12) was not found");
+    snprintf(lib.text, sizeof lib.text, "none: libnvrtc.so.%d was not found", CUDART_VERSION / 1000);
   } else if (!find_functions() || lib.nvrtcVersion(&major, &minor) != NVRTC_SUCCESS) {
     lib.library = NULL;
     snprintf(lib.text, sizeof lib.text, "none: the libnvrtc found is not usable");

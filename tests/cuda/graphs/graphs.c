@@ -1,10 +1,10 @@
 /* graphs.c -- what the real cuDNN makes of the engine's records on a GPU that is not there.
 **
-** usage: graphs STUB DEVICE.json types|kinds RECORDS...
+** usage: graphs STUB DEVICE.json types|kinds|alone RECORDS...
 ** Every record of the lists becomes a graph, by the backend's own builder, then candidates by cuDNN's heuristics for the
 ** described GPU, then a finished plan, saved and loaded again; what can be read back is compared with the record. A
 ** process of its own does a few records at a time, since cuDNN may crash; then the record is named and the next process
-** goes on. Plans of runtime-compiled engines take up to a second, so one of each kind, or of each kind and type, is
+** goes on. "alone" is for libraries before 9.8, to which no GPU can be described: graphs without plans. Plans of runtime-compiled engines take up to a second, so one of each kind, or of each kind and type, is
 ** finished; of the others the candidates count. A line for every failure, then a summary. In a list, N stands for each
 ** of the batch sizes; text after # is for people.
 ** SPDX-License-Identifier: Apache-2.0
@@ -298,6 +298,38 @@ static int run_refusals(const dnn_target *target)
   return wrong;
 }
 
+/* ---- without a description --------------------------------------------------------------------------------- */
+
+/* What a library before 9.8 can be asked without a GPU: it takes every graph, whose descriptors read back as they should, and
+** has engines for graphs of this form. Whether one takes the sizes on a certain GPU only that GPU tells. */
+static bool takes_graph(const dnn_record *record)
+{
+  dnn_graph g;
+  findings f = {0};
+  int64_t engines = 0, count = 0;
+  char text[DNN_TEXT];
+  capl_status status = dnn_graph_build(&g, record, NULL);
+  if (status == CAPL_OK) {
+    expect_descriptors(record, &g, &f);
+    cudnnBackendGetAttribute(g.graph, CUDNN_ATTR_OPERATIONGRAPH_ENGINE_GLOBAL_COUNT, CUDNN_TYPE_INT64, 1, &count, &engines);
+  }
+  dnn_graph_free(&g);
+  bool ok = status == CAPL_OK && !f.wrong[0] && engines > 0;
+  if (!ok)
+    printf("FAILED %s\n   %s\n", dnn_describe(record, text, sizeof text),
+           status != CAPL_OK ? capl_error_last()->message : f.wrong[0] ? f.wrong : "no engine");
+  return ok;
+}
+
+static int run_graphs_alone(void)
+{
+  int taken = 0;
+  for (int i = 0; i < n_records; i++) taken += takes_graph(&records[i]);
+  printf("cuDNN %zu: %d of %d graphs taken, each with engines of its form; no GPU can be described to it\n", cudnnGetVersion(),
+         taken, n_records);
+  return taken != n_records;
+}
+
 /* ---- everything --------------------------------------------------------------------------------------------- */
 
 typedef struct {
@@ -442,16 +474,17 @@ static double now(void)
 
 int main(int argc, char **argv)
 {
-  if (argc < 5) return printf("usage: graphs STUB DEVICE.json types|kinds RECORDS...\n"), 2;
+  if (argc < 5) return printf("usage: graphs STUB DEVICE.json types|kinds|alone RECORDS...\n"), 2;
   setvbuf(stdout, NULL, _IOLBF, 0); /* nothing is left in it for children to write again */
   double start = now();
   if (!dlopen(argv[1], RTLD_NOW | RTLD_GLOBAL)) return printf("%s\n", dlerror()), 1;
+  for (int i = 4; i < argc; i++) add_list(argv[i]);
+  if (strcmp(argv[3], "alone") == 0) return run_graphs_alone();
   char *json = read_text(argv[2]);
   dnn_target target;
   if (dnn_target_describe(json, &target) != CAPL_OK)
     return printf("skipped: this cuDNN does not read %s: %s\n", argv[2], capl_error_last()->message), SKIPPED;
   workspace_max = dnn_workspace_share((size_t)number_of(json, "totalGlobalMem"));
-  for (int i = 4; i < argc; i++) add_list(argv[i]);
   warm_up(&target);
   totals t = {0};
   job j = {.target = &target, .capability = (int)number_of(json, "deviceVer") / 10, .each_type = strcmp(argv[3], "types") == 0};
