@@ -1,4 +1,5 @@
-/* conv.c -- convolution and its gradients: cuDNN, or own kernels for what it has no engine for.
+/* conv.c -- convolution and its gradients: cuDNN, own kernels for one input channel (conv_thin.h), and for what cuDNN has
+** no engine for.
 **
 ** Images are NHWC, weights OHWI, both as cuDNN sees them N,C,H,W with strides. An f32 bias of 16-bit images is rounded to
 ** 16 bits before cuDNN adds it, as PyTorch's autocast does: engines with that sum built in are ready made, those for an
@@ -9,6 +10,7 @@
 */
 #include <string.h>
 
+#include "backend/cuda/conv_thin.h"
 #include "backend/cuda/dnn.h"
 #include "backend/cuda/kernels/conv.h"
 #include "backend/cuda/kernels/matmul.h"
@@ -83,6 +85,40 @@ static capl_status list_own(int kernel, const dnn_record *record, int64_t blocks
   return dnn_list_own(record, &(dnn_work){run_own, &own});
 }
 
+/* ---- one input channel: own kernels by choice --------------------------------------------------------- */
+
+/* A thin convolution, and what of it is wanted. */
+typedef struct {
+  capl_device *device;
+  capl_dtype dtype;
+  const conv_args *forward;       /* NULL: gradients */
+  const conv_grad_w_args *grad_w;
+  float *db;
+} thin_call;
+
+static capl_status run_thin(const void *data)
+{
+  const thin_call *thin = data;
+  if (thin->forward) return conv_thin_forward(thin->dtype, thin->forward);
+  return conv_thin_grad_w_b(thin->device, thin->dtype, thin->grad_w, thin->db);
+}
+
+/* Own kernels unless cuDNN was timed to be faster (dnn_faster), then *done is false. The bytes speak for them: for 1x60x160
+** and 32 outputs in 16 bits an image takes 0.61 MB of y or dy and 0.02 MB of x, while cuDNN's tensor cores want 8 channels,
+** so that its workspace of 0.15 MB is written and read as well, and the bias is summed from another 0.61 MB of dy. The trial
+** leaves that last reading out, in cuDNN's favour. A choice is no falling back, and is not counted as one (own.h). */
+static capl_status try_thin(const dnn_record *record, const dnn_pointers *p, const thin_call *thin, bool *done)
+{
+  bool faster;
+  CAPL_TRY(dnn_faster(thin->device, record, p, &(dnn_work){run_thin, thin}, &faster));
+  *done = !faster;
+  if (faster) return CAPL_OK;
+  CAPL_TRY(run_thin(thin));
+  dnn_count(record, false);
+  note(record, false);
+  return CAPL_OK;
+}
+
 /* ---- forward ------------------------------------------------------------------------------------------ */
 
 /* *out: bias in the images' type, in scratch memory where it has another one; *room is that or NULL. */
@@ -123,7 +159,12 @@ static capl_status cu_conv2d(const capl_call *call)
   conv_args args = {.s = s, .x = p.at[DNN_X], .w = p.at[DNN_W], .bias = bias ? capl_tensor_data(bias) : NULL,
                     .bias_f32 = bias && bias->dtype == CAPL_F32, .y = p.at[DNN_Y]};
   int64_t blocks = cu_blocks(capl_tensor_numel(y), CU_THREADS);
-  bool done;
+  bool done = false;
+  if (conv_is_thin(&s)) {
+    p.at[DNN_BIAS] = (void *)(uintptr_t)args.bias; /* in a trial an f32 bias is any 16-bit numbers: y is overwritten */
+    CAPL_TRY(try_thin(&record, &p, &(thin_call){call->device, x->dtype, .forward = &args}, &done));
+  }
+  if (done) return CAPL_OK;
   CAPL_TRY(list_own(CONV, &record, blocks, &args));
   CAPL_TRY(forward_by_dnn(x, bias, &record, &p, &done));
   return done ? by_library(&record) : launch_own(CONV, &record, blocks, &args);
@@ -216,8 +257,26 @@ static capl_status grad_bias(const capl_tensor *dy, capl_tensor *db)
   return cu_column_sums(dy->device, dy->dtype, capl_tensor_data(dy), rows, channels, capl_tensor_data(db));
 }
 
+/* Both gradients of a thin convolution at once; *done is false for others. */
+static capl_status grad_thin(const capl_call *call, bool *done)
+{
+  const capl_tensor *x = call->in[0], *dy = call->in[1];
+  capl_tensor *dw = call->out[0];
+  conv_sizes s = sizes_of(call->attr, x, dw, dy);
+  *done = false;
+  if (!conv_is_thin(&s)) return CAPL_OK;
+  dnn_record record = record_of(DNN_CONV_GRAD_W, x->dtype, &s);
+  conv_grad_w_args args = {.s = s, .x = capl_tensor_data(x), .dy = capl_tensor_data(dy), .dw = capl_tensor_data(dw)};
+  dnn_pointers p = {.at = {[DNN_X] = capl_tensor_data(x), [DNN_DY] = capl_tensor_data(dy), [DNN_DW] = args.dw}};
+  thin_call thin = {call->device, x->dtype, .grad_w = &args, .db = capl_tensor_data(call->out[1])};
+  return try_thin(&record, &p, &thin, done);
+}
+
 static capl_status cu_conv2d_grad_w(const capl_call *call)
 {
+  bool done;
+  CAPL_TRY(grad_thin(call, &done));
+  if (done) return CAPL_OK;
   CAPL_TRY(grad_weights(call->attr, call->in[0], call->in[1], call->out[0]));
   return grad_bias(call->in[1], call->out[1]);
 }

@@ -16,6 +16,7 @@ set(CUDA_C_SOURCES
   data.c
   loop.c
   conv.c
+  conv_thin.c
   dnn_list.c
   dnn_record.c
   plan_cache.c
@@ -66,6 +67,7 @@ set(CUDA_KERNELS
   kernels/region.cu
   kernels/ctc.cu
   kernels/conv.cu
+  kernels/conv_thin.cu
   )
 
 # Files that include a vendor library's headers beyond the runtime; the tests have their own instead.

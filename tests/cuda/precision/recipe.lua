@@ -5,7 +5,7 @@
 local p = capl.params {precision = "auto", epochs = 4}
 
 capl.manual_seed(3)
-local model = nn.Sequential {nn.Conv2d(1, 8, 3, {padding = 1}), nn.ReLU(), nn.Flatten(), nn.Linear(8 * 6 * 6, 4)}
+local model = nn.Sequential {nn.Conv2d(1, 8, 5, {padding = 2}), nn.ReLU(), nn.Flatten(), nn.Linear(8 * 6 * 6, 4)}
 local opt = optim.SGD(model:parameters(), {lr = 1e-3})
 for step = 1, p.epochs do
   local x = capl.randn(8, 1, 6, 6) * (step == 2 and 100 or 1)

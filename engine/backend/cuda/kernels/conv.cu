@@ -131,6 +131,32 @@ template <class T> __global__ void conv_grad_w(conv_grad_w_args g)
   if (threadIdx.x == 0) g.dw[weight] = sum;
 }
 
+/* A column of partial: some threads each add up every DEPTH-th part, then a tree of them. */
+__global__ void __launch_bounds__(CONV_TOTAL_THREADS) conv_total(conv_total_args g)
+{
+  enum { DEPTH = CONV_TOTAL_THREADS / CONV_TOTAL_COLUMNS, AHEAD = 4 };
+  __shared__ float room[DEPTH][CONV_TOTAL_COLUMNS];
+  int x = threadIdx.x % CONV_TOTAL_COLUMNS, y = threadIdx.x / CONV_TOTAL_COLUMNS;
+  int64_t width = g.columns * g.O, at = (int64_t)blockIdx.x * CONV_TOTAL_COLUMNS + x;
+  float sum = 0.0f;
+  for (int64_t part = y; at < width && part < g.parts; part += AHEAD * DEPTH) {
+    float v[AHEAD];
+#pragma unroll
+    for (int k = 0; k < AHEAD; k++) v[k] = part + k * DEPTH < g.parts ? g.partial[(part + k * DEPTH) * width + at] : 0.0f;
+#pragma unroll
+    for (int k = 0; k < AHEAD; k++) sum += v[k];
+  }
+  room[y][x] = sum;
+  for (int step = DEPTH / 2; step > 0; step /= 2) {
+    __syncthreads();
+    if (y < step) room[y][x] += room[y + step][x];
+  }
+  if (y > 0 || at >= width) return;
+  int64_t k = at / g.O, o = at % g.O;
+  if (k < g.K) g.dw[o * g.K + k] = room[0][x];
+  else if (g.db) g.db[o] = room[0][x];
+}
+
 /* ---- f32 to and from the type of the images --------------------------------------------------- */
 
 template <class T> __global__ void conv_widen(conv_widen_args g)
@@ -147,4 +173,4 @@ template <class T> __global__ void conv_narrow(conv_narrow_args g)
 }
 
 CU_TABLE(cu_conv_table, CU_FLOATS(conv), CU_FLOATS(conv_grad_x), CU_FLOATS(conv_grad_w), CU_FLOATS(conv_widen),
-         CU_FLOATS(conv_narrow))
+         CU_FLOATS(conv_narrow), CU_ENTRY(conv_total))

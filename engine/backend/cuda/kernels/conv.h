@@ -37,6 +37,15 @@ typedef struct {
   float *dw;
 } conv_grad_w_args;
 
+/* What parts of the pixels gave, partial (parts, columns, O), added up: dw[o][k] := column k < K, db[o] := column K, if there
+** is one (columns = K + 1) and db is not NULL. Blocks of CONV_TOTAL_THREADS for CONV_TOTAL_COLUMNS numbers each. */
+enum { CONV_TOTAL_THREADS = 256, CONV_TOTAL_COLUMNS = 8 };
+typedef struct {
+  const float *partial;
+  int64_t parts, columns, K, O;
+  float *dw, *db;
+} conv_total_args;
+
 /* to[i] := from[i], i < n. */
 typedef struct {
   const void *from;
@@ -51,8 +60,8 @@ typedef struct {
   int64_t n;
 } conv_narrow_args;
 
-/* Each kernel of the three types in the order of cu_type. */
-enum { CONV = 0, CONV_GRAD_X = 3, CONV_GRAD_W = 6, CONV_WIDEN = 9, CONV_NARROW = 12 };
+/* Each kernel of the three types in the order of cu_type; CONV_TOTAL is one. */
+enum { CONV = 0, CONV_GRAD_X = 3, CONV_GRAD_W = 6, CONV_WIDEN = 9, CONV_NARROW = 12, CONV_TOTAL = 15 };
 
 #ifdef __cplusplus
 extern "C" {
