@@ -383,12 +383,16 @@ static capl_status need_engine(const dnn_record *record, const char *refusal)
   return CAPL_FAIL(CAPL_EUNSUPPORTED, "cuDNN has no engine for %s: %s", dnn_describe(record, text, sizeof text), refusal);
 }
 
+static bool is_norm(const dnn_record *record)
+{
+  return record->kind == DNN_NORM || record->kind == DNN_NORM_GRAD;
+}
+
 /* dnn_refusal, and what only newer GPUs have: asking costs a graph for each record. */
 static const char *refusal_here(const dnn_record *record)
 {
   enum { NORMS_SINCE = 80 };
-  bool norm = record->kind == DNN_NORM || record->kind == DNN_NORM_GRAD;
-  if (norm && cu.capability < NORMS_SINCE) return "norms have engines since sm_80";
+  if (is_norm(record) && cu.capability < NORMS_SINCE) return "norms have engines since sm_80";
   return dnn_refusal(record);
 }
 
@@ -519,15 +523,20 @@ static capl_status stage_and_time(capl_device *device, const dnn_record *record,
   return status;
 }
 
-/* Known from an earlier run, or timed now; beyond NORMS_TIMED the own kernels run untimed. */
+/* Whether timing the record would go beyond NORMS_TIMED: then own kernels run untimed. */
+static bool takes_too_long(const dnn_record *record)
+{
+  return is_norm(record) && ++state.norms_timed > NORMS_TIMED && !state.listing;
+}
+
+/* Known from an earlier run, or timed now. */
 static capl_status settle(capl_device *device, const dnn_record *record, const dnn_pointers *p, const dnn_work *own,
                           choice *out)
 {
   *out = recall(record);
   if (*out != NOT_CHOSEN) return CAPL_OK;
   *out = OWN_FASTER;
-  if (state.norms_timed >= NORMS_TIMED && !state.listing) return CAPL_OK;
-  state.norms_timed++;
+  if (takes_too_long(record)) return CAPL_OK;
   CAPL_TRY(stage_and_time(device, record, *p, own, out));
   remember(record, *out);
   return CAPL_OK;

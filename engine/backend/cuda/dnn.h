@@ -155,7 +155,7 @@ typedef struct {
 
 /* Whether cuDNN runs the record faster than own does on this GPU. Timed at the record's first call, with autotune alone and
 ** never while cu.capturing; kept in memory and on disk. The results of both are written, running statistics are not: own must
-** leave them alone. At most a few records of one process are timed, since cuDNN compiles their engines: false for more. */
+** leave them alone. At most a few norms of one process are timed, since cuDNN compiles their engines: false for more. */
 capl_status dnn_faster(capl_device *device, const dnn_record *record, const dnn_pointers *p, const dnn_work *own,
                        bool *faster);
 /* Adds own kernels to the list of engines, if there is to be one and the record is new: runs them a few times. */
