@@ -4,6 +4,8 @@
 ** system: a training step repeats the same sizes, so after the first step nothing is mapped,
 ** faulted or zeroed any more (malloc and free of big tensors cost other engines a quarter of their
 ** CPU step). Size classes are powers of two with eight steps between, so at most 12 % is wasted.
+** With CAPL_POISON=1, for tests, a block is filled with NaN when it comes back, behind the work that is
+** queued: work that uses it later, though it was freed, computes NaN.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #include "tensor/storage.h"
@@ -43,6 +45,8 @@ struct capl_allocator {
   free_block *spare; /* list cells without a block */
   struct scratch_note *scratch, *spare_notes; /* sizes of scratch blocks that are out, on devices the host cannot write to */
   capl_pool *pools; /* blocks that belong to captured steps */
+  capl_pool *recording; /* that of the step being captured by any thread; NULL = none */
+  bool poison; /* CAPL_POISON */
   capl_memory_stats stats;
   size_t limit;
 };
@@ -65,6 +69,8 @@ capl_status capl_allocator_new(capl_allocator **out)
   *out = calloc(1, sizeof **out);
   if (!*out) return CAPL_FAIL(CAPL_ENOMEM, "no memory for an allocator");
   pthread_mutex_init(&(*out)->lock, NULL);
+  const char *poison = getenv("CAPL_POISON");
+  (*out)->poison = poison && !strcmp(poison, "1");
   return CAPL_OK;
 }
 
@@ -197,15 +203,24 @@ capl_status capl_block_get(capl_device *device, size_t bytes, void **out)
   return CAPL_OK;
 }
 
-/* Whether p went back to the captured step that owns it. Called locked. */
-static bool put_pooled(capl_allocator *a, void *p, size_t rounded)
+/* The captured step that p went back to because it owns it, or NULL. Called locked. */
+static capl_pool *put_pooled(capl_allocator *a, void *p, size_t rounded)
 {
   for (capl_pool *pool = a->pools; pool; pool = pool->next)
     if (pool_put(pool, p)) {
       a->stats.captured += rounded;
-      return true;
+      return pool;
     }
-  return false;
+  return NULL;
+}
+
+/* Fills a block that came back. A recording would do so again with each launch, so it only fills blocks of its own; and
+** nothing of other threads goes into it. Called locked: nobody gets the block before. */
+static void poison(capl_device *device, const capl_pool *owner, void *p, size_t bytes)
+{
+  capl_allocator *a = device->allocator;
+  if (a->recording && (owner != a->recording || pool_now != owner)) return;
+  (void)device->backend->mem_fill(p, 0xFF, bytes); /* a lost GPU says so elsewhere */
 }
 
 /* Puts a block on its free list; false when there is no memory for the list. Called locked. */
@@ -231,7 +246,9 @@ void capl_block_put(capl_device *device, void *p, size_t bytes)
   int class = size_class(bytes, &rounded);
   pthread_mutex_lock(&a->lock);
   a->stats.live -= rounded;
-  bool kept = put_pooled(a, p, rounded) || put_cached(device, p, class, rounded);
+  capl_pool *owner = put_pooled(a, p, rounded);
+  if (a->poison) poison(device, owner, p, bytes);
+  bool kept = owner || put_cached(device, p, class, rounded);
   pthread_mutex_unlock(&a->lock);
   if (kept) return;
   PERMIT(device, p, rounded);
@@ -274,7 +291,7 @@ capl_status capl_pool_begin(capl_device *device, capl_pool **out)
   capl_allocator *a = device->allocator;
   pthread_mutex_lock(&a->lock);
   (*out)->next = a->pools;
-  a->pools = *out;
+  a->pools = a->recording = *out;
   pthread_mutex_unlock(&a->lock);
   pool_now = *out;
   pool_device = device;
@@ -283,7 +300,12 @@ capl_status capl_pool_begin(capl_device *device, capl_pool **out)
 
 void capl_pool_end(capl_pool *pool)
 {
-  if (pool_now == pool) pool_now = NULL;
+  if (pool_now != pool) return;
+  capl_allocator *a = pool_device->allocator;
+  pthread_mutex_lock(&a->lock);
+  a->recording = NULL;
+  pthread_mutex_unlock(&a->lock);
+  pool_now = NULL;
 }
 
 /* Called locked. A block that no list can hold is lost to the process: freeing here would wait for the device. */
