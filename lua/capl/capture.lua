@@ -177,7 +177,7 @@ end
 
 -- From here on every call runs as it is.
 function Captured:give_up(why)
-  self.eager = why
+  self.eager, run.capture_refused = why, why
   self:free()
   run.print("note: the step is not captured: " .. why)
 end

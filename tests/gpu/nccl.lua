@@ -73,6 +73,7 @@ local function train(graph)
     local image = capl.rand(p.batch, 1, 30, 80, {seed = 3, stream = {k, rank, 1}})
     losses[k] = step(image, (capl.rand(p.batch, {seed = 3, stream = {k, rank, 2}}) * 36):to("i32")):item()
   end
+  if graph and step:state().replays == 0 then error(("rank %d: no step was captured: %s"):format(rank, tostring(step:state().eager))) end
   return losses, parameters[1]:sum():item()
 end
 

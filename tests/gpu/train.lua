@@ -35,6 +35,7 @@ for k = 1, p.steps do
   local target = capl.rand(p.batch, 144, {seed = p.seed, stream = {k, 0, 2}}):gt(0.9):to("f32")
   losses[k] = step(image, target)
 end
+if p.graph and step:state().replays == 0 then error("no step was captured: " .. tostring(step:state().eager)) end
 for k, loss in ipairs(losses) do print(("loss %d %.9g"):format(k, loss:item())) end
 
 local sum, squares = 0, 0

@@ -23,6 +23,7 @@ local run = require "run"
 local spec = {
   {name = "steps", type = "number", doc = "steps that are measured (20; with --augment 100; with --ab 10 in each round)"},
   {name = "warmup", type = "number", doc = "steps before them (5; with --augment 10)"},
+  {name = "blocks", type = "number", doc = "the steps in so many blocks: a time is the mean of one; else each step is timed"},
   {name = "ab", type = "text", value = "KEY=A,B", many = true,
     doc = "KEY=A,B: compares the recipe with these values of a setting, in turn; several: all combinations"},
   {name = "rounds", type = "number", default = 10, doc = "with --ab: turns of each"},
@@ -36,9 +37,10 @@ local spec = {
   {name = "batch", type = "number", doc = "likewise; settings that are named like options of bench stand behind a word of their own: --"},
 }
 
---- Listens to the ends of steps; ends the recipe after the last one.
+--- Listens to the ends of steps; ends the recipe after the last one. times: seconds of a step, by block
 local function listen(o)
   local seen = {times = {}, images = 0}
+  local length = o.steps / o.blocks
   run.on("step", function()
     local nth = run.steps - o.warmup
     if nth == 0 then
@@ -47,12 +49,12 @@ local function listen(o)
       seen.counters = core.counters()
       if o.ops then core.sys.profile.start() end
     end
-    if nth >= 0 then core.mark(nth) end -- in the device's own time: a GPU still works when the host goes on
+    if nth >= 0 and nth % length == 0 then core.mark(nth / length) end -- in the device's own time: a GPU still works when the host goes on
     if nth > 0 then seen.images = seen.images + run.step_images * agreed.size() end
     run.step_images = 0
     if nth == o.steps then
-      for i = 1, nth do seen.times[i] = core.between(i - 1, i) end
-      seen.seconds = core.between(0, nth)
+      for i = 1, o.blocks do seen.times[i] = core.between(i - 1, i) / length end
+      seen.seconds = core.between(0, o.blocks)
       seen.hardware = seen.machine:figures(seen.seconds)
       seen.machine:close()
       if o.ops then seen.rows = core.sys.profile.stop() end
@@ -71,15 +73,21 @@ end
 
 local function figures(o, seen, path)
   local step = bench_stats.median(seen.times)
-  local per_step = seen.images / #seen.times
+  local per_step = seen.images / o.steps
   local counters = core.counters()
-  local function each_step(name) return (counters[name] - seen.counters[name]) / #seen.times end
+  local function counted(name) return counters[name] - seen.counters[name] end
+  local function each_step(name) return counted(name) / o.steps end
+  local blocks = {}
+  for i, seconds in ipairs(seen.times) do blocks[i] = 1000 * seconds end
+  local w = core.sys.walls()
   return {
+    sandbox = {raised = w.raised, landlock = w.files, seccomp = w.calls, jit = not w.raised or w.jit},
     recipe = path, version = core.version(), device = (core.device()), images_per_s = per_step / step, step_ms = 1000 * step,
     images_per_s_mean = seen.images / seen.seconds, peak_bytes = seen.hardware.tensor_bytes,
     peak_rss_bytes = seen.hardware.rss, hardware = seen.hardware,
     precision = run.precision() or products.lowest(run.step_products), batch = per_step, threads = core.sys.threads(),
-    workers = workers(), steps = #seen.times, fixed = o.fixed, products = run.step_products,
+    workers = workers(), steps = o.steps, blocks_ms = o.blocks < o.steps and blocks or nil,
+    captured_steps = counted("captured_steps"), capture_refused = run.capture_refused, fixed = o.fixed, products = run.step_products,
     own_kernels = core.own_kernels(), fused_ops = each_step("fused_ops"), ref_fallbacks = each_step("ref_fallbacks"),
   }
 end
@@ -95,7 +103,7 @@ end
 
 local function print_figures(f)
   core.sys.out(("%s: %.1f images/s, step %.2f ms (median of %d), mean %.1f images/s\n"):format(
-    f.recipe, f.images_per_s, f.step_ms, f.steps, f.images_per_s_mean))
+    f.recipe, f.images_per_s, f.step_ms, #(f.blocks_ms or {}) > 0 and #f.blocks_ms or f.steps, f.images_per_s_mean))
   core.sys.out(("  batch %d, precision %s, threads %d, data %s; peak %.0f MB of tensors, %.0f MB of process\n"):format(
     f.batch, f.precision, f.threads, f.fixed and "fixed" or "loaded", f.peak_bytes / 1e6, f.peak_rss_bytes / 1e6))
   core.sys.out(("  a step: %s; fused ops %g, ref fallbacks %g\n"):format(
@@ -112,6 +120,10 @@ local function main(job)
   if words[1] then core.error{code = "value", message = ("'%s' is no option; write --key=value"):format(words[1])} end
   o.steps, o.warmup = o.steps or o.augment and 100 or asked[1] and 10 or 20, o.warmup or o.augment and 10 or 5
   if o.steps < 1 or o.warmup < 1 then core.error{code = "value", message = "--steps and --warmup are at least 1"} end
+  o.blocks = o.blocks or o.steps
+  if o.blocks < 1 or o.steps % o.blocks ~= 0 then
+    core.error{code = "value", message = ("--steps=%g are not --blocks=%g of the same length"):format(o.steps, o.blocks)}
+  end
   if o.steps > 4000 then core.error{code = "value", message = ("--steps is at most 4000, not %d"):format(o.steps)} end
   if o.precision then rest[#rest + 1] = "--precision=" .. o.precision end
   if o.batch then rest[#rest + 1] = "--batch=" .. ("%d"):format(o.batch) end
@@ -131,7 +143,7 @@ local function main(job)
   end
   local f = figures(o, seen, job.recipe)
   if o.ops then
-    f.ops, f.rates = bench_ops.rows(seen.rows, #seen.times, f.precision)
+    f.ops, f.rates = bench_ops.rows(seen.rows, o.steps, f.precision)
     f.by_op = bench_ops.by_op(f.ops)
     f.floor_sum_ms = 0 -- not floor_ms: each row has one of its own
     for _, row in ipairs(f.ops) do f.floor_sum_ms = f.floor_sum_ms + row.floor_ms end

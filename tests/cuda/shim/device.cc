@@ -54,6 +54,8 @@ static void read_settings()
   const char *driver = env("CAPL_SHIM_DRIVER", "");
   settings.driver = !strcmp(driver, "none") ? 0 : !strcmp(driver, "old") ? OLD_DRIVER : NEEDS_DRIVER;
   settings.capability = atoi(env("CAPL_SHIM_CAPABILITY", "90"));
+  settings.refuses_capture = strcmp(env("CAPL_SHIM_CAPTURE", "1"), "0") == 0;
+  settings.launch_us = atof(env("CAPL_SHIM_LAUNCH_US", "0"));
   settings.memory = strtoull(env("CAPL_SHIM_MEMORY", "17179869184"), nullptr, 0);
   read_failure(env("CAPL_SHIM_FAIL", ""));
   settings.race_goes_on = strcmp(env("CAPL_SHIM_RACE", "fail"), "report") == 0;

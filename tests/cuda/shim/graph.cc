@@ -129,7 +129,7 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t stream, enum cudaStreamCaptureMo
   if (c.refused()) return c.result();
   shim_stream *s = stream_of(stream);
   if (!s) return c.leave(cudaErrorInvalidResourceHandle);
-  if (!stream) return c.leave(cudaErrorStreamCaptureUnsupported);
+  if (!stream || settings.refuses_capture) return c.leave(cudaErrorStreamCaptureUnsupported);
   if (s->capturing) return c.leave(cudaErrorStreamCaptureInvalidated);
   capture *k = new capture;
   k->origin = s;

@@ -33,6 +33,8 @@ struct shim_settings {
   int devices;
   int driver;          /* version, 0 = none */
   int capability;      /* 90 */
+  bool refuses_capture;
+  double launch_us;    /* what events take each launch for; 0 = they tell the time */
   size_t memory;       /* bytes of the device */
   int fail_code;       /* 0 = never */
   uint64_t fail_at;    /* the call to fail, counted from 1 */
