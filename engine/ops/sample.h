@@ -52,17 +52,21 @@ static inline sample_axis sample_axis_for(const capl_attr *attr, int axis, const
 
 static inline sample_pair sample_pair_of(const sample_axis *a, int64_t o)
 {
+  sample_pair pair = {0, 0, 0}; /* C++ has no compound literals */
   if (!a->bilinear) {
     float at = (float)o * (float)a->ratio;
     int64_t i = at < (float)a->in ? (int64_t)at : a->in - 1; /* a scale may point far outside */
     if (i > a->in - 1) i = a->in - 1;
-    return (sample_pair){i, i, 0};
+    pair.first = pair.second = i;
+    return pair;
   }
   double at = a->align ? a->ratio * (double)o : a->ratio * ((double)o + 0.5) - 0.5;
   if (at < 0) at = 0;
-  if (!(at < (double)(a->in - 1))) return (sample_pair){a->in - 1, a->in - 1, 0};
-  int64_t first = (int64_t)at;
-  return (sample_pair){first, first + 1, at - (double)first};
+  bool inside = at < (double)(a->in - 1);
+  pair.first = inside ? (int64_t)at : a->in - 1;
+  pair.second = inside ? pair.first + 1 : pair.first;
+  pair.share = inside ? at - (double)pair.first : 0;
+  return pair;
 }
 
 /* ---- grid_sample ----------------------------------------------------------------------------- */

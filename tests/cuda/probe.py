@@ -70,6 +70,7 @@ def other_cards():
     # A library of the wrong version is no reason for slow kernels, but for no GPU.
     old = "device cuda is not available: cuDNN 9.0.0 is installed, capl needs 9.1.0 or a later 9.x"
     expect("a cuDNN that is too old", ["tests/gpu/train.lua", "--device=cuda"], 1, old, CAPL_FAKE_DNN="old")
+    expect("a cuDNN that is too old, info", ["info"], 0, "off       cuDNN 9.0.0 is installed", CAPL_FAKE_DNN="old")
     expect("a cuDNN that is too old, auto", use("auto"), 0, "cpu\n", CAPL_FAKE_DNN="old")
     expect("a card newer than the code", use("cuda"), 0, "cuda:0\n", CAPL_SHIM_CAPABILITY="120")
     expect("a card between two", use("cuda"), 0, "cuda:0\n", CAPL_SHIM_CAPABILITY="87")

@@ -299,16 +299,17 @@ static void cache_key(const dnn_record *record, char *key, size_t len)
   snprintf(key, len, "%s%s", dnn_describe(record, text, sizeof text), tunes(record) ? " tuned" : "");
 }
 
-/* The plan on disk; one that was made where more memory was free stays there unused. */
-static bool load(const char *key, int64_t max, dnn_plan *out)
+/* The plan on disk. One that was made where more memory was free stays there, too_large for now. */
+static bool load(const char *key, int64_t max, dnn_plan *out, bool *too_large)
 {
+  *too_large = false;
   size_t len;
   char *text = state.listing ? NULL : plan_cache_read("plan", state.scope, key, &len);
   if (!text) return false;
   dnn_target target = {.handle = state.handle};
   bool ok = dnn_plan_load(text, &target, out) == CAPL_OK;
   if (!ok) plan_cache_drop("plan", state.scope, key, capl_error_last()->message);
-  else if (out->workspace > max) dnn_plan_free(out), ok = false;
+  else if (out->workspace > max) dnn_plan_free(out), ok = false, *too_large = true;
   else state.statistics.loaded++;
   free(text);
   return ok;
@@ -341,12 +342,12 @@ static capl_status make(const dnn_record *record, const dnn_slots *s)
   int64_t max;
   CAPL_TRY(workspace_max(record, s->device, &max));
   cache_key(record, key, sizeof key);
-  bool loaded = load(key, max, &plan);
+  bool too_large, loaded = load(key, max, &plan, &too_large);
   if (!loaded) {
     capl_status status = build(record, s, max, &plan);
     if (status != CAPL_OK && status != CAPL_EUNSUPPORTED) return status;
-    if (plan.plan) save(key, &plan);
-    else tell_no_engine(record);
+    if (plan.plan && !too_large) save(key, &plan);
+    else if (!plan.plan) tell_no_engine(record);
   }
   capl_status status = keep(record, &plan, loaded);
   if (status != CAPL_OK) dnn_plan_free(&plan);

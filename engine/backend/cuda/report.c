@@ -99,7 +99,7 @@ capl_status device_report(char *text, size_t len)
   text_out out = {text, len};
   int count;
   text[0] = '\0';
-  if (device_count(&count) != CAPL_OK) line(&out, "off", "%s", capl_error_last()->message);
+  if (device_count(&count) != CAPL_OK || dnn_check() != CAPL_OK) line(&out, "off", "%s", capl_error_last()->message);
   driver_line(&out);
   library_lines(&out);
   for (int k = 0; k < count; k++) {

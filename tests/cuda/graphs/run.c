@@ -286,6 +286,10 @@ static void a_workspace_may_take_an_eighth_of_what_is_free(void **state)
   played.free = (size_t)1 << 30; /* the plan on disk wants more than there is now */
   assert_ok(run("conv2d f32 x=1,2,4,4 y=1,3,4,4 kernel=3,3 padding=1,1", 0));
   need_written(DNN_Y, 0, 2);
+  restart();
+  played.free = (size_t)4 << 30; /* and is not replaced by the slower one */
+  assert_ok(run("conv2d f32 x=1,2,4,4 y=1,3,4,4 kernel=3,3 padding=1,1", 0));
+  need_written(DNN_Y, 0, 1);
 }
 
 static void what_is_free_does_not_decide_where_the_choice_must_be_the_same(void **state)
