@@ -8,7 +8,7 @@
 #include "capl/op.h"
 
 /* conv2d and its gradients. The gradients add one pair: H,W of x, or kh,kw. */
-enum { CONV_STRIDE, CONV_PADDING, CONV_DILATION, CONV_GROUPS, CONV_SIZE, CONV_KERNEL = CONV_SIZE };
+enum { CONV_STRIDE, CONV_PADDING, CONV_DILATION, CONV_GROUPS, CONV_SIZE, CONV_KERNEL = CONV_SIZE, CONV_NO_BIAS };
 /* conv_transpose2d has one more pair, too. */
 enum { CONV_OUTPUT_PADDING = CONV_SIZE };
 

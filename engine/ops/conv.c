@@ -198,6 +198,7 @@ static capl_status conv_transpose2d_shape(const capl_call *call, capl_out_spec *
 
 /* ---- gradient rules --------------------------------------------------------------------------- */
 
+/* The bias before a training batch norm moves nothing: its gradient is 0, and dy need not be read for it. */
 static capl_status conv2d_grad(const capl_node *node, capl_tensor *const *dy, capl_tensor **dx)
 {
   if (!dy[0]) return CAPL_OK;
@@ -212,6 +213,7 @@ static capl_status conv2d_grad(const capl_node *node, capl_tensor *const *dy, ca
   if (node->needs[1] || bias_needs) {
     capl_tensor *got[2];
     attr[CONV_KERNEL] = CAPL_A_INTS2(weight->size[2], weight->size[3]);
+    attr[CONV_NO_BIAS] = CAPL_A_INT(!bias_needs || dy[0]->zero_sums);
     CAPL_TRY(GRAD_CALL(CAPL_OP_conv2d_grad_w, attr, got, x, dy[0]));
     if (node->needs[1])
       dx[1] = got[0];
@@ -233,6 +235,7 @@ static capl_status weight_gradient(const capl_attr *given, capl_tensor *x, capl_
   capl_attr attr[CAPL_MAX_ATTR];
   memcpy(attr, given, sizeof attr);
   attr[CONV_KERNEL] = CAPL_A_INTS2(like->size[2], like->size[3]);
+  attr[CONV_NO_BIAS] = CAPL_A_INT(true);
   CAPL_TRY(GRAD_CALL(CAPL_OP_conv2d_grad_w, attr, got, x, dy));
   capl_tensor_unref(got[1]);
   *dw = got[0];
@@ -379,7 +382,7 @@ const capl_op capl_op_conv2d_grad_w = {
     .ins = "x, dy",
     .outs = "dw, db",
     .n_out = 2,
-    .attrs = {CONV_ATTRS, PAIR_ATTR("kernel")},
+    .attrs = {CONV_ATTRS, PAIR_ATTR("kernel"), {"no_bias", CAPL_ATTR_BOOL, .def = false}},
     .amp = CAPL_AMP_KEEP,
     .layout = CAPL_LAYOUT_IMAGE,
     .shape = conv2d_grad_w_shape,
@@ -388,7 +391,8 @@ const capl_op capl_op_conv2d_grad_w = {
         "Gradients of conv2d with respect to weight and bias. Not differentiable.\n"
         "x (N,C,H,W), dy (N,O,H',W') of one floating dtype -> dw (O,C/groups,kh,kw), db (O), both f32\n"
         "whatever the dtype of x (f64 when x is f64): a 16-bit sum over a batch would lose the small\n"
-        "terms. stride, padding, dilation, groups as in conv2d; kernel: {kh, kw}.\n"
+        "terms. stride, padding, dilation, groups as in conv2d; kernel: {kh, kw}. no_bias: db is zeros,\n"
+        "and dy is not summed.\n"
         "Errors: shape if dy is not what conv2d gives for x; value if groups does not divide C or O; dtype.",
 };
 

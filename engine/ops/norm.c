@@ -163,7 +163,8 @@ static capl_status bn_act_pool_grad_shape(const capl_call *call, capl_out_spec *
 
 /* ---- gradient rules --------------------------------------------------------------------------- */
 
-/* Hands over the gradients of x, weight and bias that are wanted and drops the others. */
+/* Hands over the gradients of x, weight and bias that are wanted and drops the others. Adding the same to a whole channel
+** of x changes nothing that its own mean is taken from: dx sums to 0 there, but for rounding. */
 static void keep_needed(const capl_node *node, capl_tensor **got, capl_tensor **dx)
 {
   for (int i = NORM_X; i <= NORM_BIAS; i++) {
@@ -172,6 +173,7 @@ static void keep_needed(const capl_node *node, capl_tensor **got, capl_tensor **
     else
       capl_tensor_unref(got[i]);
   }
+  if (dx[NORM_X]) dx[NORM_X]->zero_sums = node->attr[NORM_TRAINING].i;
 }
 
 static capl_status batch_norm_rule(const capl_node *node, capl_tensor *const *dy, capl_tensor **dx)

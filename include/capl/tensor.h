@@ -76,6 +76,7 @@ typedef struct capl_tensor {
   capl_node *node;          /* the op call that made it, NULL for leaves */
   int node_output;          /* which output of node */
   struct capl_tensor *grad; /* f32 sum of gradients for leaves, NULL until backward */
+  bool zero_sums;           /* a gradient whose sum over each channel is 0 by mathematics: a training batch norm's */
   struct capl_grad_slot *slot; /* tape.h: where a leaf's gradient is kept; NULL = in memory of its own */
 } capl_tensor;
 

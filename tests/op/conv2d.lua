@@ -58,6 +58,8 @@ return {
     attrs = {kernel = 3, stride = 2, padding = {0, 0}}},
   {op = "conv2d_grad_w", name = "depthwise", inputs = {{2, 3, 5, 5}, {2, 3, 5, 5}}, batch = {1, 2},
     attrs = {kernel = 3, groups = 3, padding = 1}},
+  {op = "conv2d_grad_w", name = "no bias", inputs = {{2, 3, 5, 5}, {2, 8, 5, 5}}, batch = {1, 2},
+    attrs = {kernel = 3, padding = 1, no_bias = true}},
 
   {inputs = {{2, 3, 5, 5}, {8, 1, 3, 3}}, fails = {"shape", "weight expects 1 input channel, x has 3"}},
   {inputs = {{2, 3, 5, 5}, {8, 3, 7, 7}},

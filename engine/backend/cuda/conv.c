@@ -212,16 +212,27 @@ static capl_status cu_conv_transpose2d(const capl_call *call)
 
 /* ---- gradient of the weights --------------------------------------------------------------------------- */
 
-static capl_status widen(capl_dtype dtype, const void *from, capl_tensor *to)
+/* zeros: a tensor to fill on the way, or NULL. */
+static capl_status widen(capl_dtype dtype, const void *from, capl_tensor *to, capl_tensor *zeros)
 {
   conv_widen_args args = {.from = from, .to = capl_tensor_data(to), .n = capl_tensor_numel(to)};
+  if (zeros) {
+    args.zeros = capl_tensor_data(zeros);
+    args.n_zeros = capl_tensor_numel(zeros);
+  }
   return cu_launch(cu_conv_table[CONV_WIDEN + (int)cu_type_of(dtype)], cu_blocks(args.n, CU_THREADS), CU_THREADS, 0,
                    &args);
 }
 
-/* dw by cuDNN, through 16-bit scratch memory unless all is f32. */
-static capl_status weights_by_dnn(const dnn_record *record, dnn_pointers *p, capl_tensor *dw, bool *done)
+static capl_status no_bias(const capl_call *call)
 {
+  return call->attr[CONV_NO_BIAS].i ? cu_fill_tensor(call->out[1], 0) : CAPL_OK;
+}
+
+/* dw by cuDNN, through 16-bit scratch memory unless all is f32; and the zeros of no_bias. */
+static capl_status weights_by_dnn(const capl_call *call, const dnn_record *record, dnn_pointers *p, bool *done)
+{
+  capl_tensor *dw = call->out[0], *zeros = call->attr[CONV_NO_BIAS].i ? call->out[1] : NULL;
   bool wide = record->dtype == CAPL_F32;
   void *narrow = NULL;
   *done = false;
@@ -230,22 +241,26 @@ static capl_status weights_by_dnn(const dnn_record *record, dnn_pointers *p, cap
     CAPL_TRY(capl_scratch_get(dw->device, (size_t)capl_tensor_numel(dw) * capl_dtype_size(record->dtype), &narrow));
   p->at[DNN_DW] = wide ? capl_tensor_data(dw) : narrow;
   capl_status status = dnn_try(dw->device, record, p, done);
-  if (status == CAPL_OK && *done && !wide) status = widen(record->dtype, narrow, dw);
+  if (status == CAPL_OK && *done) status = wide ? no_bias(call) : widen(record->dtype, narrow, dw, zeros);
   if (narrow) capl_scratch_put(dw->device, narrow);
   return status;
 }
 
-static capl_status grad_weights(const capl_attr *attr, const capl_tensor *x, const capl_tensor *dy, capl_tensor *dw)
+static capl_status grad_weights(const capl_call *call)
 {
-  if (capl_tensor_numel(dw) == 0) return CAPL_OK;
-  conv_sizes s = sizes_of(attr, x, dw, dy);
+  const capl_tensor *x = call->in[0], *dy = call->in[1];
+  capl_tensor *dw = call->out[0];
+  if (capl_tensor_numel(dw) == 0) return no_bias(call);
+  conv_sizes s = sizes_of(call->attr, x, dw, dy);
   dnn_record record = record_of(DNN_CONV_GRAD_W, x->dtype, &s);
   dnn_pointers p = {.at = {[DNN_X] = capl_tensor_data(x), [DNN_DY] = capl_tensor_data(dy)}};
   conv_grad_w_args args = {.s = s, .x = p.at[DNN_X], .dy = p.at[DNN_DY], .dw = capl_tensor_data(dw)};
   bool done;
   CAPL_TRY(list_own(CONV_GRAD_W, &record, capl_tensor_numel(dw), &args));
-  CAPL_TRY(weights_by_dnn(&record, &p, dw, &done));
-  return done ? by_library(&record) : launch_own(CONV_GRAD_W, &record, capl_tensor_numel(dw), &args);
+  CAPL_TRY(weights_by_dnn(call, &record, &p, &done));
+  if (done) return by_library(&record);
+  CAPL_TRY(no_bias(call));
+  return launch_own(CONV_GRAD_W, &record, capl_tensor_numel(dw), &args);
 }
 
 static capl_status grad_bias(const capl_tensor *dy, capl_tensor *db)
@@ -276,9 +291,9 @@ static capl_status cu_conv2d_grad_w(const capl_call *call)
 {
   bool done;
   CAPL_TRY(grad_thin(call, &done));
-  if (done) return CAPL_OK;
-  CAPL_TRY(grad_weights(call->attr, call->in[0], call->in[1], call->out[0]));
-  return grad_bias(call->in[1], call->out[1]);
+  if (done) return no_bias(call);
+  CAPL_TRY(grad_weights(call));
+  return call->attr[CONV_NO_BIAS].i ? CAPL_OK : grad_bias(call->in[1], call->out[1]);
 }
 
 /* Factors of one dtype; a bias of that or f32. */

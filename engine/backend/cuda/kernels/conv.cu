@@ -164,6 +164,7 @@ template <class T> __global__ void conv_widen(conv_widen_args g)
   int64_t step = (int64_t)gridDim.x * blockDim.x;
   for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < g.n; i += step)
     g.to[i] = cu_float(((const T *)g.from)[i]);
+  for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < g.n_zeros; i += step) g.zeros[i] = 0.0f;
 }
 
 template <class T> __global__ void conv_narrow(conv_narrow_args g)

@@ -46,11 +46,11 @@ typedef struct {
   float *dw, *db;
 } conv_total_args;
 
-/* to[i] := from[i], i < n. */
+/* to[i] := from[i], i < n; zeros[i] := 0, i < n_zeros, which may be 0. */
 typedef struct {
   const void *from;
-  float *to;
-  int64_t n;
+  float *to, *zeros;
+  int64_t n, n_zeros;
 } conv_widen_args;
 
 /* to[i] := from[i] rounded, i < n. */
