@@ -8,9 +8,10 @@
 --           GPU as u8 (480 MB)
 -- network   captcha_single.lua's: 19,072,400 parameters, 395.8 M multiplications per image
 -- training  150 epochs of Adam 2e-4, the rate a cosine to 1e-6 that moves once per epoch; fp16 with a loss scale that lives on
---           the GPU; convolutions timed before they are chosen; 512 images a step from 40 GB on, 256 from 24 GB, 128 from
---           12 GB, else 64. With --accumulate=N a step sums N batches. In fp16 no product is left that TF32 could
---           make faster; --precision=tf32 is the other way
+--           the GPU; convolutions timed before they are chosen; 2048 images a step from 120 GB on, 1024 from 80 GB, 512
+--           from 40 GB, 256 from 24 GB, 128 from 12 GB, else 64: tensors take 0.36 GB and 3.1 MB per image
+--           (fp32 6.2). With --accumulate=N a step sums N batches. In fp16 no product is left that TF32 could make faster;
+--           --precision=tf32 is the other way
 -- ranks     --ranks=gpus: one step spread over all GPUs, batch images in all
 -- expected  96 % of fresh captchas read without a mistake, what the network's authors report of their own data; not yet
 --           trained to its end here
@@ -83,7 +84,9 @@ local changes = {
   rotate = 5, scale = 0.1, translate_x = 0.03, translate_y = 0.05, contrast = 0.3, brightness = 0.1, noise = {0, 8},
 }
 -- A step of batch images: each GPU takes its part.
-local all = p.batch == "auto" and train.batch_by_memory {{40, 512}, {24, 256}, {12, 128}, {0, 64}} or p.batch
+local all = p.batch == "auto" and train.batch_by_memory {
+  {120, 2048}, {80, 1024}, {40, 512}, {24, 256}, {12, 128}, {0, 64},
+} or p.batch
 local per_gpu = math.max(1, math.floor(all / capl.distributed().size))
 local train_source, val_source, test_source = sources(p.samples, p.val, p.test)
 local images = loader(train_source, "train", per_gpu, p.augment and changes or nil)

@@ -9,7 +9,7 @@
 -- network   captcha_single.lua's: 19,072,400 parameters, 395.8 M multiplications per image
 -- training  150 epochs of AdamW 6e-4, weight decay 1e-4, per-step warm-up of 5 epochs and cosine to 1e-6; fp16 with a loss scale
 --           that lives on the GPU (bf16, tf32 and fp32 by --precision); convolutions timed before they are chosen; per GPU
---           1024 images a step from 40 GB on, 512 from 24 GB, 256 from 12 GB, 128 from 8 GB, else 64
+--           2048 images a step from 120 GB on, 1024 from 40 GB, 512 from 24 GB, 256 from 12 GB, 128 from 8 GB, else 64
 -- ranks     one process per GPU (--ranks=N for fewer); on processors --ranks=2 --preset=try shows that all of it runs. Batch norm
 --           sees each GPU's own images, unless --sync_bn
 -- expected  96 % of fresh captchas read without a mistake, what the network's authors report of their own data; not yet
@@ -84,7 +84,9 @@ end
 local changes = {
   rotate = 5, scale = 0.1, translate_x = 0.03, translate_y = 0.05, contrast = 0.3, brightness = 0.1, noise = {0, 8},
 }
-local per_gpu = p.batch == "auto" and train.batch_by_memory {{40, 1024}, {24, 512}, {12, 256}, {8, 128}, {0, 64}} or p.batch
+local per_gpu = p.batch == "auto" and train.batch_by_memory {
+  {120, 2048}, {40, 1024}, {24, 512}, {12, 256}, {8, 128}, {0, 64},
+} or p.batch
 local train_source, val_source, test_source = sources(p.samples, p.val, p.test)
 local images = loader(train_source, "train", per_gpu, p.augment and changes or nil) -- of this rank
 local val, test = loader(val_source, "val", 512), loader(test_source, "test", 512)
