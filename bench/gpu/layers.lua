@@ -69,11 +69,13 @@ local function milliseconds(name, precision)
     loss:item() -- waits
     rounds[round] = 1e3 * (capl.clock() - start) / p.times
   end
-  return median(rounds)
+  local state = step:state()
+  return median(rounds), state.replays, state.eager and (', "refused": "%s"'):format(state.eager:gsub('["\\%c]', " ")) or ""
 end
 
 for precision in p.precisions:gmatch("[^,]+") do
   for _, name in ipairs {"lstm", "gru", "ctc", "layer_norm", "attention", "depthwise", "transposed"} do
-    print(('{"layer": "%s", "precision": "%s", "ms": %.4f}'):format(name, precision, capl.scope(milliseconds, name, precision)))
+    print(('{"layer": "%s", "precision": "%s", "ms": %.4f, "captured_steps": %d%s}'):format(name, precision,
+      capl.scope(milliseconds, name, precision)))
   end
 end

@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
 """captcha_cnn's training step on a GPU in PyTorch, in each of the ways its users would try: the peer to beat.
 
-usage: torch_peer.py [--batches=512,1024] [--precisions=fp32,tf32,fp16,bf16] [--modes=eager,compile] [--steps=50]
-                     [--rounds=5] [--data] [--layers] [--device=cuda]
-Prints one line of JSON per case: mode, precision, batch, step_ms (median of the rounds, device events), images_per_s,
-peak_bytes; a case that fails has "error" instead. --data: also with a data set of u8 images on the GPU, shuffled, and
+usage: torch_peer.py [--batches=1024,512] [--precisions=bf16,fp16,tf32,fp32] [--modes=eager,graph,compile] [--steps=50]
+                     [--rounds=5] [--data] [--infer] [--layers] [--device=cuda]
+Prints one line of JSON per case: mode, precision, batch, step_ms, blocks_ms (the mean of a step in each of the rounds, by two
+events of the device), of which step_ms is the median, images_per_s, peak_bytes; a case that fails has "error" instead. As
+`capl bench --blocks` does it. --infer: the network in eval mode instead of a training step. --data: also with a data set of u8 images on the GPU, shuffled, and
 augmented by a compiled affine warp (grid_sample) with contrast, brightness and noise. --layers: instead, single layers
 forward and backward, as bench/gpu/layers.lua has them, by cuDNN's LSTM and PyTorch's best attention: layer, precision, ms.
 Everything PyTorch offers is on: channels_last, fused AdamW, cudnn.benchmark, autocast with GradScaler for fp16;
-"compile" is torch.compile with mode max-autotune, which captures CUDA graphs itself.
+"graph" replays the whole step, optimiser included, as one torch.cuda.graph, its input copied in; "compile" is torch.compile
+with mode max-autotune, which captures CUDA graphs itself.
 SPDX-License-Identifier: Apache-2.0
 """
 import argparse
@@ -39,11 +41,12 @@ def captcha_cnn():
         nn.Linear(1024, POSITIONS * CLASSES))
 
 
-def make_step(device, precision, compiled):
+def make_step(device, precision, compiled, graph=False):
     """step(images, target) -> loss; the model and its optimiser live in it."""
     cuda = device.type == "cuda"
     model = captcha_cnn().to(device).to(memory_format=torch.channels_last).train()
-    optimizer = torch.optim.AdamW(model.parameters(), lr=6e-4, weight_decay=1e-4, **({"fused": True} if cuda else {}))
+    optimizer = torch.optim.AdamW(model.parameters(), lr=6e-4, weight_decay=1e-4, 
+                                  **({"fused": True, "capturable": graph} if cuda else {}))
     criterion = nn.MultiLabelSoftMarginLoss()
     low = {"fp16": torch.float16, "bf16": torch.bfloat16}.get(precision)
     scaler = torch.amp.GradScaler("cuda") if precision == "fp16" and cuda else None
@@ -69,6 +72,42 @@ def make_step(device, precision, compiled):
         return loss
 
     return step
+
+
+def make_inference(device, precision, compiled):
+    """read(images, target) -> logits: the network in eval mode; the target is there for the sake of the caller."""
+    model = captcha_cnn().to(device).to(memory_format=torch.channels_last).eval()
+    low = {"fp16": torch.float16, "bf16": torch.bfloat16}.get(precision)
+
+    def forward(images):
+        with torch.no_grad(), torch.autocast(device.type, dtype=low or torch.bfloat16, enabled=low is not None):
+            return model(images)
+
+    if compiled:
+        forward = torch.compile(forward, mode="max-autotune")
+    return lambda images, _target: forward(images)
+
+
+def as_graph(step, batch):
+    """The step as one CUDA graph with inputs of its own. batch: an example. Recorded after plain steps on a side stream."""
+    inputs = [x.clone() for x in batch]
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        for _ in range(3):
+            step(*inputs)
+    torch.cuda.current_stream().wait_stream(side)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        result = step(*inputs)
+
+    def replay(*batch):
+        for own, given in zip(inputs, batch):
+            own.copy_(given, non_blocking=True)
+        graph.replay()
+        return result
+
+    return replay
 
 
 def one_hot(labels):
@@ -138,8 +177,11 @@ class Clock:
 def measure(args, device, mode, precision, batch, data):
     torch.manual_seed(0)
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = precision == "tf32"
-    step = make_step(device, precision, mode == "compile")
+    make = make_inference if args.infer else make_step
+    step = make(device, precision, mode == "compile", **({} if args.infer else {"graph": mode == "graph"}))
     batches = resident_batches(device, batch) if data else fixed_batch(device, batch)
+    if mode == "graph":
+        step = as_graph(step, batches())
     clock, times = Clock(device), []
     for _ in range(min(WARM_UP, args.steps)):
         step(*batches())
@@ -153,6 +195,7 @@ def measure(args, device, mode, precision, batch, data):
     seconds = statistics.median(times)
     peak = torch.cuda.max_memory_allocated() if device.type == "cuda" else 0
     return {"step_ms": round(1e3 * seconds, 4), "min_ms": round(1e3 * min(times), 4),
+            "max_ms": round(1e3 * max(times), 4), "blocks_ms": [round(1e3 * t, 4) for t in times],
             "images_per_s": round(batch / seconds, 1), "peak_bytes": peak}
 
 
@@ -222,12 +265,13 @@ def print_layers(args, device):
 
 def main():
     parser = argparse.ArgumentParser(usage=__doc__)
-    parser.add_argument("--batches", default="512,1024")
-    parser.add_argument("--precisions", default="fp32,tf32,fp16,bf16")
-    parser.add_argument("--modes", default="eager,compile")
+    parser.add_argument("--batches", default="1024,512")
+    parser.add_argument("--precisions", default="bf16,fp16,tf32,fp32")
+    parser.add_argument("--modes", default="eager,graph,compile")
     parser.add_argument("--steps", type=int, default=50)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--data", action="store_true")
+    parser.add_argument("--infer", action="store_true")
     parser.add_argument("--layers", action="store_true")
     parser.add_argument("--small", action="store_true", help="two samples: to try this file")
     parser.add_argument("--device", default="cuda")

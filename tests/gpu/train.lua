@@ -29,13 +29,21 @@ local function step(image, target)
 end
 if p.graph then step = capl.capture(step) end
 
-local losses = {}
+local losses, start = {}, nil
+local PLAIN = 4 -- steps before the clock starts: two are watched, one is recorded, one is to spare
 for k = 1, p.steps do
+  if k == PLAIN + 1 then
+    losses[PLAIN]:item() -- waits
+    start = capl.clock()
+  end
   local image = capl.rand(p.batch, 1, 60, 160, {seed = p.seed, stream = {k, 0, 1}})
   local target = capl.rand(p.batch, 144, {seed = p.seed, stream = {k, 0, 2}}):gt(0.9):to("f32")
   losses[k] = step(image, target)
 end
 if p.graph and step:state().replays == 0 then error("no step was captured: " .. tostring(step:state().eager)) end
+losses[p.steps]:item()
+if start then print(("ms %.4f"):format(1e3 * (capl.clock() - start) / (p.steps - PLAIN))) end
+print(("captured %d"):format(p.graph and step:state().replays or 0))
 for k, loss in ipairs(losses) do print(("loss %d %.9g"):format(k, loss:item())) end
 
 local sum, squares = 0, 0
