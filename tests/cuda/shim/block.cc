@@ -49,6 +49,7 @@ struct request {
 static fiber fibers[MAX_THREADS];
 static request requests[MAX_THREADS];
 static bool finished[MAX_THREADS];
+static unsigned alive[MAX_THREADS / WARP], waiting[MAX_THREADS / WARP]; /* lanes that run; that have a request */
 static place scheduler;
 static fiber *current;
 static int threads, next_thread, used_fibers;
@@ -79,6 +80,7 @@ static void fiber_main()
       take_thread(f);
       running->kernel->call(running->args);
       finished[f->thread] = true;
+      alive[f->thread / WARP] &= ~(1u << f->thread % WARP);
       f->thread = -1;
     }
     f->now = DONE;
@@ -148,23 +150,13 @@ void *shim_dynamic_shared(void)
   return dynamic_shared;
 }
 
-/* Lanes of mask that exist in this warp and have not returned: those that must come. */
-static unsigned lanes_to_come(int warp, unsigned mask)
-{
-  for (int lane = 0; lane < WARP; lane++) {
-    int t = warp * WARP + lane;
-    if (t >= threads || finished[t]) mask &= ~(1u << lane);
-  }
-  return mask;
-}
-
 static const uint64_t GARBAGE = 0xCBCBCBCBCBCBCBCBull;
 
 /* Whether all lanes of a warp that still run have come to __syncwarp. One of fewer lanes is not known to the search for
 ** races, which then finds more than there are. */
 static bool is_barrier(int warp, unsigned group)
 {
-  bool barrier = group == lanes_to_come(warp, 0xffffffffu);
+  bool barrier = group == alive[warp];
   for (int k = 0; k < WARP; k++)
     if (group >> k & 1) barrier = barrier && requests[warp * WARP + k].barrier;
   return barrier;
@@ -188,15 +180,17 @@ static void serve(int warp, unsigned group)
     lanes[k].who->now = READY;
     lanes[k].who = nullptr;
   }
+  waiting[warp] &= ~group;
 }
 
-/* Serves the group of `mask` if all of it has come, with the same mask. */
+/* Serves the group of `mask` if all of it that still runs has come, with the same mask. */
 static bool try_serve(int warp, unsigned mask)
 {
-  request *lanes = requests + warp * WARP;
-  unsigned group = lanes_to_come(warp, mask);
+  const request *lanes = requests + warp * WARP;
+  unsigned group = mask & alive[warp];
+  if (group & ~waiting[warp]) return false;
   for (int k = 0; k < WARP; k++)
-    if (group >> k & 1 && (!lanes[k].who || lanes[k].mask != mask)) return false;
+    if (group >> k & 1 && lanes[k].mask != mask) return false;
   serve(warp, group);
   return true;
 }
@@ -206,6 +200,7 @@ static uint64_t meet(request r, const char *file, int line)
 {
   int t = current->thread;
   requests[t] = r;
+  waiting[t / WARP] |= 1u << t % WARP;
   if (!try_serve(t / WARP, r.mask)) wait_as(AT_WARP, file, line);
   return requests[t].result;
 }
@@ -297,8 +292,17 @@ static bool resume_ready()
   return any;
 }
 
+static void wake_warps()
+{
+  for (int first = 0; first < threads; first += WARP) {
+    alive[first / WARP] = threads - first < WARP ? (1u << (threads - first)) - 1 : ~0u;
+    waiting[first / WARP] = 0;
+  }
+}
+
 static bool run_block()
 {
+  wake_warps();
   memset(finished, 0, (size_t)threads * sizeof *finished);
   memset(requests, 0, (size_t)threads * sizeof *requests);
   race_block_begins();

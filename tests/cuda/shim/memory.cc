@@ -19,10 +19,14 @@ static const size_t ARENA = (size_t)64 << 30, ALIGNMENT = 512, GAP = 512;
 enum { FRESH = 0xFF };
 
 static char *arena;
+static size_t unused; /* offset from which on no block ever was */
+static std::multimap<size_t, size_t> &holes = *new std::multimap<size_t, size_t>; /* bytes -> offset of freed blocks */
 static size_t high; /* bytes from the arena's begin that were ever in use, whole pages */
 static int opened;
 static bool reachable;     /* as the pages are protected now */
-static uint64_t closings;
+static const void *user; /* kernel or vendor's function that ran last */
+static std::map<const void *, uint64_t> &closings = *new std::map<const void *, uint64_t>; /* by user */
+static uint64_t seldom;
 static std::map<size_t, size_t> &blocks = *new std::map<size_t, size_t>; /* offset -> bytes */
 static std::map<const char *, size_t> &locked = *new std::map<const char *, size_t>;
 static std::map<const char *, size_t> &made_locked = *new std::map<const char *, size_t>; /* of those, by cudaMallocHost */
@@ -55,17 +59,22 @@ bool device_memory_let(const void *at, size_t bytes, bool write)
   return mprotect(begin, bytes, write ? PROT_READ | PROT_WRITE : PROT_READ) == 0;
 }
 
-/* Closing costs a walk over all pages. After the first thousand times, which see every kind of step, it is done one time
-** in 16: a host that touches device memory does so again and again. */
+void device_memory_used_by(const void *code)
+{
+  user = code;
+}
+
+/* Closing costs a walk over all pages. It is done the first times that work of each kind has run, then one time in 64: a
+** host that touches device memory after work does so again and again. */
 void device_memory_open(bool open)
 {
+  enum { FIRST = 32, SELDOM = 64 };
   opened += open ? 1 : -1;
   if (opened > 0) {
     if (!reachable) protect(true);
     return;
   }
-  closings++;
-  if (closings < 1000 || closings % 16 == 0) protect(false);
+  if (closings[user]++ < FIRST || ++seldom % SELDOM == 0) protect(false);
 }
 
 static bool inside(const std::map<const char *, size_t> &map, const void *p, size_t bytes)
@@ -125,10 +134,19 @@ static bool open_arena()
   return true;
 }
 
-/* The first gap that is wide enough. */
+/* Where a block of as many bytes was, else behind all others that ever were, else the first gap that is wide enough. */
 static size_t find_room(size_t bytes)
 {
-  size_t at = 0;
+  auto hole = holes.find(bytes);
+  if (hole != holes.end()) {
+    size_t at = hole->second;
+    holes.erase(hole);
+    return at;
+  }
+  size_t end = (unused + bytes + GAP + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT, at = unused;
+  if (end <= ARENA) return unused = end, at;
+  holes.clear();
+  at = 0;
   for (auto &b : blocks) {
     if (b.first >= at + bytes + GAP) break;
     at = (b.first + b.second + GAP + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
@@ -187,6 +205,7 @@ cudaError_t cudaFree(void *p)
     size_t begin = (found->first + 4095) / 4096 * 4096, end = (found->first + found->second) / 4096 * 4096;
     madvise(arena + begin, end - begin, MADV_DONTNEED);
   }
+  holes.insert({found->second, found->first});
   counts.frees++;
   counts.live_bytes -= found->second;
   blocks.erase(found);
@@ -206,6 +225,8 @@ void memory_reset()
 {
   for (auto &b : blocks) forbid(b.first, b.second);
   blocks.clear();
+  holes.clear();
+  unused = 0;
   for (auto &m : made_locked) free((void *)m.first);
   made_locked.clear();
   locked.clear();

@@ -84,6 +84,8 @@ size_t device_offset(const void *p);
 void device_place(const void *p, char *out, size_t len);
 /* The host can read and write device memory only while work of a stream runs. */
 void device_memory_open(bool open);
+/* The kernel, or the function of shim_enqueue, that uses it now. */
+void device_memory_used_by(const void *code);
 /* The same of all of it, and of whole pages of it, to read or also to write; false for what is no device memory. */
 void device_memory_protect(bool open);
 bool device_memory_let(const void *at, size_t bytes, bool write);

@@ -384,6 +384,7 @@ cudaError_t cudaLaunchKernel(const void *entry, dim3 grid, dim3 block, void **ar
   w.run = [=] {
     counts.launches++;
     launch l = {kernel, grid, block, shared, kept->data()};
+    device_memory_used_by(kernel->code);
     return block_run_all(l, settings.backwards) ? cudaSuccess : cudaErrorLaunchFailure;
   };
   return c.leave(queue_work(s, std::move(w)));
@@ -460,6 +461,7 @@ cudaError_t shim_enqueue(cudaStream_t stream, int (*run)(const void *record), co
   w.name = name;
   w.run = [=] {
     counts.launches++;
+    device_memory_used_by((const void *)run);
     return (cudaError_t)run(kept->data());
   };
   return c.leave(queue_work(s, std::move(w)));

@@ -74,6 +74,7 @@ static void clean(void)
 {
   OK(cudaEventDestroy(outside));
   OK(cudaEventDestroy(forked));
+  OK(cudaGraphExecDestroy(earlier));
 }
 
 /* What a call inside a capture gives; the capture must be void then, and further work refused. */
