@@ -1,4 +1,4 @@
-/* cut.h -- how norm.c and pool.c cut images into threads: wide or narrow kernels, and how many blocks.
+/* cut.h -- how pool.c and sample.c cut images into threads: wide or narrow kernels, and how many blocks.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #ifndef CAPL_CUDA_CUT_H

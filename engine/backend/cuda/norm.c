@@ -6,7 +6,7 @@
 ** faster (dnn_faster), and own kernels everywhere else.
 ** SPDX-License-Identifier: Apache-2.0
 */
-#include "backend/cuda/cut.h"
+#include "backend/cuda/cuda.h"
 #include "backend/cuda/dnn.h"
 #include "backend/cuda/kernels/norm.h"
 #include "ops/attrs.h"
@@ -36,10 +36,29 @@ static capl_status partial_get(const capl_call *call, const cu_pixels *p, float 
   return CAPL_OK;
 }
 
-static norm_windows windows_of(const capl_tensor *x, bool cut_ones_too)
+/* Values of a load that x, two more tensors of its dtype (NULL = none) and the bytes of an index (NULL = none) allow:
+** those of 16 bytes, 4, or 1. */
+static int vector_of(const capl_tensor *x, const void *other, const void *another, const uint8_t *index)
 {
-  int H = (int)x->size[2], W = (int)x->size[3], more = cut_ones_too ? 1 : 0;
-  return (norm_windows){H, W, (H + more) / 2, (W + more) / 2};
+  const int most = 16 / (int)capl_dtype_size(x->dtype);
+  for (int vector = most; vector > 1; vector = vector > 4 ? 4 : 1) {
+    uintptr_t bytes = (uintptr_t)vector * capl_dtype_size(x->dtype);
+    uintptr_t begins = (uintptr_t)capl_tensor_data(x) | (uintptr_t)other | (uintptr_t)another;
+    if (x->size[1] % vector == 0 && begins % bytes == 0 && (uintptr_t)index % (uintptr_t)vector == 0) return vector;
+  }
+  return 1;
+}
+
+/* How blocks share `pixels` of x's channels. */
+static cu_pixels cut(int64_t pixels, const capl_tensor *x, int vector, int blocks_per_multiprocessor)
+{
+  return cu_pixels_of(pixels, x->size[1], vector, (int64_t)blocks_per_multiprocessor * cu.multiprocessors);
+}
+
+static capl_status launch_cut(int kernel, const capl_tensor *x, int vector, const cu_pixels *p, const void *args)
+{
+  cu_entry entry = cu_norm_table[cu_vector_entry(kernel, vector, cu_type_of(x->dtype))];
+  return cu_launch_2d(entry, cu_pixel_blocks(p), cu_pixel_tiles(p), CU_PIXEL_THREADS, 0, args);
 }
 
 /* ---- cuDNN ---- */
@@ -140,12 +159,12 @@ static capl_status join_moments(const capl_call *call, const cu_pixels *p, const
 
 static capl_status batch_statistics(const capl_call *call, const capl_tensor *x)
 {
-  bool wide = cu_is_wide(x, NULL);
-  cu_pixels p = cu_cut(pixels_of(x), x, wide, CU_PIXEL_BLOCKS);
+  int vector = vector_of(x, NULL, NULL, NULL);
+  cu_pixels p = cut(pixels_of(x), x, vector, CU_PIXEL_BLOCKS);
   norm_moments_args args = {.p = p, .x = capl_tensor_data(x)};
   CAPL_TRY(partial_get(call, &p, &args.partial));
   args.origin = args.partial + cu_pixel_blocks(&p) * 2 * p.channels;
-  capl_status status = cu_launch_cut(cu_norm_table, NORM_MOMENTS, x->dtype, wide, &p, &args);
+  capl_status status = launch_cut(NORM_MOMENTS, x, vector, &p, &args);
   if (status == CAPL_OK) status = join_moments(call, &p, &args);
   capl_scratch_put(call->device, args.partial); /* work on it is queued before that of its next owner */
   return status;
@@ -160,20 +179,21 @@ static norm_channels channels_of(const capl_call *call)
 static capl_status apply(const capl_call *call, const capl_tensor *x, bool relu)
 {
   void *y = capl_tensor_data(call->out[NORM_Y]);
-  bool wide = cu_is_wide(x, y);
-  norm_apply_args args = {.p = cu_cut(pixels_of(x), x, wide, CU_PIXEL_BLOCKS), .c = channels_of(call),
+  int vector = vector_of(x, y, NULL, NULL);
+  norm_apply_args args = {.p = cut(pixels_of(x), x, vector, CU_PIXEL_BLOCKS), .c = channels_of(call),
                           .x = capl_tensor_data(x), .y = y, .relu = relu};
-  return cu_launch_cut(cu_norm_table, NORM_APPLY, x->dtype, wide, &args.p, &args);
+  return launch_cut(NORM_APPLY, x, vector, &args.p, &args);
 }
 
 static capl_status apply_pool(const capl_call *call, const capl_tensor *x)
 {
   void *y = capl_tensor_data(call->out[NORM_Y]);
   uint8_t *index = capl_tensor_data(call->out[NORM_INDEX]);
-  bool wide = cu_is_wide(x, y) && cu_starts_wide(index, CAPL_U8);
-  norm_pool_args args = {.p = cu_cut(pixels_of(call->out[NORM_Y]), x, wide, CU_PIXEL_BLOCKS), .c = channels_of(call),
-                         .w = windows_of(x, false), .x = capl_tensor_data(x), .y = y, .index = index};
-  return cu_launch_cut(cu_norm_table, NORM_POOL, x->dtype, wide, &args.p, &args);
+  int vector = vector_of(x, y, NULL, index);
+  norm_pool_args args = {.p = cut(pixels_of(call->out[NORM_Y]), x, vector, CU_PIXEL_BLOCKS), .c = channels_of(call),
+                         .x = capl_tensor_data(x), .y = y, .index = index};
+  args.w = norm_windows_of(x->size[2], x->size[3], false, &args.p);
+  return launch_cut(NORM_POOL, x, vector, &args.p, &args);
 }
 
 static capl_status statistics(const capl_call *call)
@@ -240,11 +260,11 @@ static capl_status join_sums(const capl_call *call, const norm_grad_args *args)
 }
 
 /* dweight and dbias, then dx, which needs them in training. sums, apply: numbers of the two kernels. */
-static capl_status two_passes(const capl_call *call, norm_grad_args *args, bool wide, int sums, int apply_kernel)
+static capl_status two_passes(const capl_call *call, norm_grad_args *args, int vector, int sums, int apply_kernel)
 {
   const capl_tensor *x = call->in[0];
   CAPL_TRY(partial_get(call, &args->p, &args->partial));
-  capl_status status = cu_launch_cut(cu_norm_table, sums, x->dtype, wide, &args->p, args);
+  capl_status status = launch_cut(sums, x, vector, &args->p, args);
   if (status == CAPL_OK) status = join_sums(call, args);
   capl_scratch_put(call->device, args->partial);
   CAPL_TRY(status);
@@ -252,7 +272,7 @@ static capl_status two_passes(const capl_call *call, norm_grad_args *args, bool 
     args->dweight = capl_tensor_data(call->out[1]);
     args->dbias = capl_tensor_data(call->out[2]);
   }
-  return cu_launch_cut(cu_norm_table, apply_kernel, x->dtype, wide, &args->p, args);
+  return launch_cut(apply_kernel, x, vector, &args->p, args);
 }
 
 /* Gradients of parameters that saw no value. */
@@ -274,9 +294,9 @@ static capl_status differentiate(const capl_call *call, bool fused)
   const capl_tensor *x = call->in[0];
   if (capl_tensor_numel(x) == 0) return no_gradient(call);
   norm_grad_args args = grad_args(call, fused);
-  bool wide = cu_is_wide(x, args.dy) && cu_starts_wide(args.dx, x->dtype);
-  args.p = cu_cut(pixels_of(x), x, wide, CU_PIXEL_BLOCKS);
-  return two_passes(call, &args, wide, NORM_GRAD_SUMS, NORM_GRAD_APPLY);
+  int vector = vector_of(x, args.dy, args.dx, NULL);
+  args.p = cut(pixels_of(x), x, vector, NORM_GRAD_BLOCKS(vector));
+  return two_passes(call, &args, vector, NORM_GRAD_SUMS, NORM_GRAD_APPLY);
 }
 
 static capl_status own_backward(const void *data)
@@ -303,11 +323,11 @@ static capl_status cu_bn_act_pool_grad(const capl_call *call)
   if (capl_tensor_numel(x) == 0) return no_gradient(call);
   norm_grad_args args = grad_args(call, true);
   args.index = capl_tensor_data(call->in[6]);
-  args.w = windows_of(x, true);
-  bool wide = cu_is_wide(x, args.dy) && cu_starts_wide(args.dx, x->dtype) &&
-              cu_starts_wide(args.index, CAPL_U8);
-  args.p = cu_cut(x->size[0] * args.w.windows_h * args.w.windows_w, x, wide, CU_WINDOW_BLOCKS);
-  return two_passes(call, &args, wide, NORM_POOL_GRAD_SUMS, NORM_POOL_GRAD_APPLY);
+  int vector = vector_of(x, args.dy, args.dx, args.index);
+  int64_t windows = x->size[0] * ((x->size[2] + 1) / 2) * ((x->size[3] + 1) / 2);
+  args.p = cut(windows, x, vector, NORM_GRAD_BLOCKS(vector));
+  args.w = norm_windows_of(x->size[2], x->size[3], true, &args.p);
+  return two_passes(call, &args, vector, NORM_POOL_GRAD_SUMS, NORM_POOL_GRAD_APPLY);
 }
 
 /* ---- rows ---- */

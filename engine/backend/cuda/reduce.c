@@ -74,7 +74,7 @@ static void choose_splits(reduce_args *a, int64_t items)
 
 /* Which kernels a call takes, by number in the table. */
 typedef struct {
-  int rows, columns, parts; /* REDUCE_ROWS, ... */
+  int rows, columns, parts; /* SUM_ROWS, ... */
   int vector;               /* elements in the vectors of the kernels 3 further, 1 = there are none */
 } reduce_kernels;
 
@@ -173,17 +173,22 @@ static capl_status reduce(const capl_call *call, const capl_attr *dims, reduce_o
   return reduce_loops(call->device, &a, k);
 }
 
-static reduce_kernels fold_kernels(capl_dtype dtype)
+static reduce_kernels fold_kernels(reduce_op op, capl_dtype dtype)
 {
   cu_type type = cu_type_of(dtype);
-  if (type == CU_TYPES) return (reduce_kernels){REDUCE_ROWS_WHOLE, REDUCE_COLUMNS_WHOLE, REDUCE_PARTS_WHOLE, 1};
-  return (reduce_kernels){REDUCE_ROWS + type, REDUCE_COLUMNS + type, REDUCE_PARTS, 16 / (int)capl_dtype_size(dtype)};
+  bool max = op == REDUCE_MAX;
+  if (type == CU_TYPES)
+    return max ? (reduce_kernels){MAX_ROWS_WHOLE, MAX_COLUMNS_WHOLE, MAX_PARTS_WHOLE, 1}
+               : (reduce_kernels){SUM_ROWS_WHOLE, SUM_COLUMNS_WHOLE, SUM_PARTS_WHOLE, 1};
+  int vector = 16 / (int)capl_dtype_size(dtype);
+  return max ? (reduce_kernels){MAX_ROWS + (int)type, MAX_COLUMNS + (int)type, MAX_PARTS, vector}
+             : (reduce_kernels){SUM_ROWS + (int)type, SUM_COLUMNS + (int)type, SUM_PARTS, vector};
 }
 
 capl_status cu_column_sums(capl_device *device, capl_dtype dtype, const void *x, int64_t rows, int64_t columns,
                            float *sums)
 {
-  reduce_kernels k = fold_kernels(dtype);
+  reduce_kernels k = fold_kernels(REDUCE_SUM, dtype);
   reduce_args a = {.op = REDUCE_SUM, .x = x, .y = sums, .from = dtype, .to = CAPL_F32};
   if (columns == 0) return CAPL_OK;
   a.kept = (cu_loop){.ndim = 1, .size = {columns}, .stride = {{1}, {1}}};
@@ -196,7 +201,7 @@ capl_status cu_column_sums(capl_device *device, capl_dtype dtype, const void *x,
 #define REDUCE_KERNEL(op, which)                                        \
   static capl_status cu_##op(const capl_call *call)                     \
   {                                                                     \
-    reduce_kernels k = fold_kernels(call->in[0]->dtype);                \
+    reduce_kernels k = fold_kernels(which, call->in[0]->dtype);              \
     return reduce(call, &call->attr[DIMS], which, &k);                  \
   }
 REDUCE_KERNEL(sum, REDUCE_SUM)

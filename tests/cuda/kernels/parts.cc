@@ -10,6 +10,7 @@
 #include "backend/cuda/kernels/any.h"
 #include "backend/cuda/kernels/kernel.h"
 #include "backend/cuda/kernels/loop.h"
+#include "backend/cuda/kernels/norm.cu"
 
 extern "C" {
 #include <cmocka.h>
@@ -110,6 +111,71 @@ static void doubles_are_rounded_once(void **)
   }
 }
 
+/* Where a thread's turn number t is, in elements of x and of y, by plain arithmetic. */
+static void check_window(const cu_pixels &p, const norm_windows &w, int64_t n, const window_place &at)
+{
+  cu_cursor window = cu_cursor_at(n, w.windows_h, w.windows_w);
+  assert_true(at.h == window.h && at.w == window.w);
+  assert_true(at.corner == ((window.n * w.H + 2 * window.h) * w.W + 2 * window.w) * p.channels);
+  if (2 * window.h + 1 >= w.H || 2 * window.w + 1 >= w.W) return; /* cut by the edge: no value of y */
+  assert_true(at.pooled == ((window.n * (w.H / 2) + window.h) * (w.W / 2) + window.w) * p.channels);
+}
+
+/* Windows walked from `first` on, by blocks of so many. */
+static void walk_windows(int64_t pixels, int64_t channels, int H, int W, bool cut_ones_too, int64_t first)
+{
+  cu_pixels p = cu_pixels_of(pixels, channels, 1, 12);
+  norm_windows w = norm_windows_of(H, W, cut_ones_too, &p);
+  cu_place at = {};
+  at.first = first;
+  window_place window = window_at(w, at, p.channels);
+  for (int turn = 0; turn < 500; turn++, window_move(w, window)) check_window(p, w, first + (int64_t)turn * p.height, window);
+}
+
+static void windows_are_walked_without_products(void **)
+{
+  for (int k = 0; k < 200; k++) {
+    int H = 2 + (int)(draw() % 40), W = 2 + (int)(draw() % 40);
+    walk_windows(1 << 20, 1 + (int64_t)(draw() % 300), H, W, k % 2 == 0, (int64_t)(draw() % 5000));
+  }
+}
+
+/* 2^36 windows of 64 channels: offsets of 44 bits. */
+static void windows_beyond_32_bits(void **)
+{
+  walk_windows(INT64_C(1) << 36, 64, 60, 160, false, (INT64_C(1) << 36) - 100000);
+  walk_windows(INT64_C(1) << 36, 64, 59, 161, true, (INT64_C(1) << 36) - 100000);
+}
+
+/* A thread counts its pixels in 32 bits, so no block has more than 2^30 of them. */
+static void blocks_share_any_number_of_pixels(void **)
+{
+  for (int64_t pixels = 1; pixels < INT64_C(1) << 44; pixels = 3 * pixels + 1) {
+    cu_pixels p = cu_pixels_of(pixels, 1, 1, 4);
+    assert_true(p.chunk > 0 && p.chunk <= CU_PIXEL_CHUNK);
+    assert_true(cu_pixel_blocks(&p) * p.chunk >= pixels && (cu_pixel_blocks(&p) - 1) * p.chunk < pixels);
+    cu_place at = {};
+    at.first = (cu_pixel_blocks(&p) - 1) * p.chunk;
+    at.last = pixels;
+    assert_true(cu_turns(p, at) == cu_divide_up(at.last - at.first, p.height));
+  }
+}
+
+/* Every number of turns loads what is there and uses each pixel once, in order. */
+static void loads_ahead_miss_nothing(void **)
+{
+  for (int turns = 0; turns < 20; turns++) {
+    int from = 0, place[4] = {-1, -1, -1, -1}, used = 0;
+    auto load = [&](int k, int i) {
+      assert_true(from + i < turns);
+      place[k] = from + i;
+    };
+    auto use = [&](int k) { assert_int_equal(place[k], used++); };
+    cu_ahead<4>(turns, load, use, [&] { from += 4; });
+    assert_int_equal(used, turns);
+  }
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -117,6 +183,10 @@ int main(void)
     cmocka_unit_test(indices_are_split_as_by_division),
     cmocka_unit_test(indices_beyond_31_bits_are_split_too),
     cmocka_unit_test(doubles_are_rounded_once),
+    cmocka_unit_test(windows_are_walked_without_products),
+    cmocka_unit_test(windows_beyond_32_bits),
+    cmocka_unit_test(blocks_share_any_number_of_pixels),
+    cmocka_unit_test(loads_ahead_miss_nothing),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -24,6 +24,8 @@ typedef struct {
 } cu_loop;
 
 #ifdef __cplusplus
+#include <string.h>
+
 #include "backend/cuda/kernels/kernel.h"
 
 static __device__ __forceinline__ int64_t cu_divide(const cu_loop &loop, int64_t i, int d)
@@ -65,9 +67,20 @@ template <class T, int N> struct alignas(N * sizeof(T) < 16 ? N * sizeof(T) : 16
   T v[N];
 };
 
+/* By words: a compiler that sees elements may store each by itself, or keep them in memory. */
 template <class T, int N> static __device__ __forceinline__ cu_pack<T, N> cu_load(const T *p)
 {
-  return *(const cu_pack<T, N> *)p;
+  cu_pack<T, N> pack;
+  if constexpr (sizeof pack == sizeof(uint4)) {
+    uint4 words = *(const uint4 *)p;
+    memcpy(&pack, &words, sizeof words);
+  } else if constexpr (sizeof pack == sizeof(uint2)) {
+    uint2 words = *(const uint2 *)p;
+    memcpy(&pack, &words, sizeof words);
+  } else {
+    pack = *(const cu_pack<T, N> *)p;
+  }
+  return pack;
 }
 
 /* The same element N times where step is 0, N neighbours where it is not. */
@@ -85,7 +98,17 @@ template <class T, int N> static __device__ __forceinline__ cu_pack<T, N> cu_loa
 
 template <class T, int N> static __device__ __forceinline__ void cu_store(T *p, const cu_pack<T, N> &pack)
 {
-  *(cu_pack<T, N> *)p = pack;
+  if constexpr (sizeof pack == sizeof(uint4)) {
+    uint4 words;
+    memcpy(&words, &pack, sizeof words);
+#ifdef CAPL_CUDA_SHIM
+    *(uint4 *)p = words;
+#else
+    __stwb((uint4 *)p, words); /* a plain store may be cut into four */
+#endif
+  } else {
+    *(cu_pack<T, N> *)p = pack;
+  }
 }
 
 #endif

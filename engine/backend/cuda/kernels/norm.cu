@@ -6,76 +6,73 @@
 ** the sample variance", 1983), with means counted from the first pixel of the channel, which keeps their digits where
 ** all values are far from 0. So no result depends on which block runs first.
 ** The relu mask of the backward pass is computed again from x by the forward pass's own expression.
+** Memory is kept busy by loads of several pixels or of a whole window before the first of them is used (cu_ahead), and by
+** few instructions beside: tests/cuda/sass counts both in the machine code.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #include "backend/cuda/kernels/norm.h"
 
 #include "backend/cuda/kernels/vector.h"
 
-/* Pixels whose loads are under way at the same time. */
-enum { AHEAD = 4, GRAD_AHEAD = 2 };
+/* Pixels whose loads are under way at the same time: of x, and of x and dy. */
+enum { AHEAD = 4, GRAD_AHEAD = 4 };
 
 /* ---- statistics ------------------------------------------------------------------------------ */
 
-/* Count, mean (from the channel's first value) and sum of squared distances from the mean of some values. */
+/* Mean (from the channel's first value) and sum of squared distances from the mean of some values. */
 struct moments {
-  float n, mean, m2;
+  float mean, m2;
 };
 
-static __device__ __forceinline__ moments merged(const moments &a, const moments &b)
+/* Of n values and `more` ones together. */
+static __device__ __forceinline__ moments merged(const moments &a, float n, const moments &b, float more)
 {
-  moments all;
-  float shift = b.mean - a.mean;
-  all.n = a.n + b.n;
-  float share = all.n > 0 ? b.n / all.n : 0.0f;
-  all.mean = a.mean + shift * share;
-  all.m2 = a.m2 + b.m2 + shift * shift * a.n * share;
-  return all;
+  float shift = b.mean - a.mean, share = n + more > 0 ? more / (n + more) : 0.0f;
+  return {a.mean + shift * share, a.m2 + b.m2 + shift * shift * n * share};
 }
 
-/* The moments of one thread's pixels. */
+/* The moments of one thread's pixels, whose number is the result. */
 template <class T, int V>
-static __device__ __forceinline__ void own_moments(const cu_pixels &p, const cu_place &at, const T *x, moments own[V])
+static __device__ __forceinline__ float own_moments(const cu_pixels &p, const cu_place &at, const T *x, moments own[V])
 {
-  float pivot[V] = {}, sum[V] = {}, square[V] = {}, n = 0;
-  const T *from = x + at.channel;
-  if (at.first < at.last) {
-    cu_pack<T, V> head = cu_load<T, V>(from + at.first * p.channels);
+  float pivot[V] = {}, sum[V] = {}, square[V] = {};
+  const int turns = cu_turns(p, at);
+  const int64_t step = p.height * p.channels;
+  const T *from = x + at.first * p.channels + at.channel;
+  if (turns > 0) {
+    cu_pack<T, V> head = cu_load<T, V>(from);
     for (int i = 0; i < V; i++) pivot[i] = cu_float(head.v[i]);
   }
-  for (int64_t pixel = at.first; pixel < at.last; pixel += AHEAD * p.height) {
-    cu_pack<T, V> part[AHEAD];
+  cu_pack<T, V> part[AHEAD];
+  auto load = [&](int k, int i) { part[k] = cu_load<T, V>(from + i * step); };
+  auto use = [&](int k) {
 #pragma unroll
-    for (int k = 0; k < AHEAD; k++)
-      if (pixel + k * p.height < at.last) part[k] = cu_load<T, V>(from + (pixel + k * p.height) * p.channels);
-#pragma unroll
-    for (int k = 0; k < AHEAD; k++) {
-      if (pixel + k * p.height >= at.last) break;
-      n += 1;
-#pragma unroll
-      for (int i = 0; i < V; i++) {
-        float away = cu_float(part[k].v[i]) - pivot[i];
-        sum[i] += away;
-        square[i] += away * away;
-      }
+    for (int i = 0; i < V; i++) {
+      float away = cu_float(part[k].v[i]) - pivot[i];
+      sum[i] += away;
+      square[i] += away * away;
     }
-  }
-  cu_pack<T, V> origin = cu_load<T, V>(from);
+  };
+  cu_ahead<AHEAD>(turns, load, use, [&] { from += AHEAD * step; });
+  cu_pack<T, V> origin = cu_load<T, V>(x + at.channel);
+  const float n = (float)turns, each = n > 0 ? 1.0f / n : 0.0f;
   for (int i = 0; i < V; i++) {
-    float shift = n > 0 ? sum[i] / n : 0.0f;
-    own[i].n = n;
+    float shift = sum[i] * each;
     own[i].mean = pivot[i] - cu_float(origin.v[i]) + shift;
     own[i].m2 = fmaxf(square[i] - sum[i] * shift, 0.0f);
   }
+  return n;
 }
 
-/* Merges the moments of all lanes of a block into those of lane 0. room: 2 * V + 1 rows of CU_PIXEL_THREADS floats. */
-template <int V> static __device__ __forceinline__ void block_moments(const cu_pixels &p, int lane, float *room, moments own[V])
+/* Merges the moments of all lanes of a block, of n values each, into those of lane 0. room: 2 * V + 1 rows of
+** CU_PIXEL_THREADS floats. */
+template <int V>
+static __device__ __forceinline__ void block_moments(const cu_pixels &p, int lane, float *room, float n, moments own[V])
 {
   float *mine = room + threadIdx.x;
   for (int step = cu_first_step(p.height); step > 0; step /= 2) {
     if (cu_gives(lane, step)) {
-      mine[2 * V * CU_PIXEL_THREADS] = own[0].n;
+      mine[2 * V * CU_PIXEL_THREADS] = n;
       for (int i = 0; i < V; i++) {
         mine[2 * i * CU_PIXEL_THREADS] = own[i].mean;
         mine[(2 * i + 1) * CU_PIXEL_THREADS] = own[i].m2;
@@ -84,9 +81,10 @@ template <int V> static __device__ __forceinline__ void block_moments(const cu_p
     __syncthreads();
     if (lane < step && lane + step < p.height) {
       const float *other = mine + step * p.width;
+      float more = other[2 * V * CU_PIXEL_THREADS];
       for (int i = 0; i < V; i++)
-        own[i] = merged(own[i], {other[2 * V * CU_PIXEL_THREADS], other[2 * i * CU_PIXEL_THREADS],
-                                 other[(2 * i + 1) * CU_PIXEL_THREADS]});
+        own[i] = merged(own[i], n, {other[2 * i * CU_PIXEL_THREADS], other[(2 * i + 1) * CU_PIXEL_THREADS]}, more);
+      n += more;
     }
   }
 }
@@ -102,8 +100,8 @@ template <class T, int V> __global__ void __launch_bounds__(CU_PIXEL_THREADS, CU
   __shared__ float room[(2 * V + 1) * CU_PIXEL_THREADS];
   cu_place at = cu_place_of<V>(a.p);
   moments own[V] = {};
-  if (at.works) own_moments<T, V>(a.p, at, (const T *)a.x, own);
-  block_moments<V>(a.p, at.works ? at.lane : a.p.height, room, own);
+  float n = at.works ? own_moments<T, V>(a.p, at, (const T *)a.x, own) : 0.0f;
+  block_moments<V>(a.p, at.works ? at.lane : a.p.height, room, n, own);
   if (!at.works || at.lane > 0) return;
   float *out = partial_of(a.p, a.partial, at.channel);
   for (int i = 0; i < V; i++) {
@@ -129,34 +127,41 @@ static __device__ __forceinline__ total_place total_place_of()
   return at;
 }
 
-static __device__ void store_statistics(const norm_statistics_args &a, int64_t c, const moments &all)
+static __device__ void store_statistics(const norm_statistics_args &a, int64_t c, float n, const moments &all)
 {
-  float variance = all.m2 / all.n, mean = a.origin[c] + all.mean;
+  float variance = all.m2 / n, mean = a.origin[c] + all.mean;
   a.mean[c] = mean;
   a.invstd[c] = 1.0f / sqrtf(variance + a.eps);
   if (!a.running_mean) return;
   float kept = 1.0f - a.momentum;
   a.running_mean[c] = kept * a.running_mean[c] + a.momentum * mean;
-  a.running_var[c] = kept * a.running_var[c] + a.momentum * (all.m2 / (all.n - 1.0f));
+  a.running_var[c] = kept * a.running_var[c] + a.momentum * (all.m2 / (n - 1.0f));
 }
 
 __global__ void __launch_bounds__(NORM_TOTAL_CHANNELS * NORM_TOTAL_LANES) norm_statistics(norm_statistics_args a)
 {
   __shared__ moments room[NORM_TOTAL_CHANNELS * NORM_TOTAL_LANES];
+  __shared__ float counts[NORM_TOTAL_CHANNELS * NORM_TOTAL_LANES];
   total_place at = total_place_of();
-  moments own = {0, 0, 0};
+  moments own = {0, 0};
+  float n = 0;
   int64_t blocks = (a.pixels + a.chunk - 1) / a.chunk;
   for (int64_t b = at.lane; b < blocks && at.channel < a.channels; b += at.lanes) {
     const float *from = a.partial + b * 2 * a.channels + at.channel;
-    float n = (float)(b + 1 < blocks ? a.chunk : a.pixels - b * a.chunk);
-    own = merged(own, {n, from[0], from[a.channels]});
+    float more = (float)(b + 1 < blocks ? a.chunk : a.pixels - b * a.chunk);
+    own = merged(own, n, {from[0], from[a.channels]}, more);
+    n += more;
   }
   for (int step = at.lanes / 2; step > 0; step /= 2) {
-    if (cu_gives(at.lane, step)) room[threadIdx.x] = own;
+    if (cu_gives(at.lane, step)) room[threadIdx.x] = own, counts[threadIdx.x] = n;
     __syncthreads();
-    if (at.lane < step) own = merged(own, room[threadIdx.x + step * NORM_TOTAL_CHANNELS]);
+    if (at.lane < step) {
+      int other = threadIdx.x + step * NORM_TOTAL_CHANNELS;
+      own = merged(own, n, room[other], counts[other]);
+      n += counts[other];
+    }
   }
-  if (at.lane == 0 && at.channel < a.channels) store_statistics(a, at.channel, own);
+  if (at.lane == 0 && at.channel < a.channels) store_statistics(a, at.channel, n, own);
 }
 
 __global__ void norm_running(norm_running_args a)
@@ -192,10 +197,10 @@ template <int V> static __device__ __forceinline__ float normed(const affine<V> 
   return fmaf(x - f.mean[i], f.scale[i], f.bias[i]);
 }
 
-/* Offset of a thread's pixel number `step`. */
-static __device__ __forceinline__ int64_t pixel_at(const cu_pixels &p, const cu_place &at, int64_t step)
+/* Offset of a thread's last pixel. */
+static __device__ __forceinline__ int64_t last_pixel(const cu_pixels &p, const cu_place &at, int turns)
 {
-  return (at.first + step * p.height) * p.channels;
+  return (at.first + (int64_t)(turns - 1) * p.height) * p.channels + at.channel;
 }
 
 /* NaN stays. */
@@ -205,44 +210,67 @@ static __device__ __forceinline__ float rectified(float z)
 }
 
 /* From the back: what the pass before read last is still in the L2 cache. */
+template <class T, int V, bool RELU>
+static __device__ __forceinline__ void apply_pixels(const norm_apply_args &a, const cu_place &at)
+{
+  const affine<V> f = affine_of<V>(a.c, at.channel);
+  const int turns = cu_turns(a.p, at);
+  const int64_t step = a.p.height * a.p.channels;
+  int64_t from = last_pixel(a.p, at, turns);
+  const T *__restrict__ x = (const T *)a.x;
+  T *__restrict__ y = (T *)a.y;
+  cu_pack<T, V> v[AHEAD];
+  auto load = [&](int k, int i) { v[k] = cu_load<T, V>(x + (from - i * step)); };
+  auto use = [&](int k) {
+#pragma unroll
+    for (int i = 0; i < V; i++) {
+      float z = normed(f, i, cu_float(v[k].v[i]));
+      v[k].v[i] = cu_as<T>(RELU ? rectified(z) : z);
+    }
+    cu_store(y + (from - k * step), v[k]);
+  };
+  cu_ahead<AHEAD>(turns, load, use, [&] { from -= AHEAD * step; });
+}
+
 template <class T, int V> __global__ void __launch_bounds__(CU_PIXEL_THREADS, CU_PIXEL_BLOCKS) norm_apply(norm_apply_args a)
 {
   cu_place at = cu_place_of<V>(a.p);
-  if (!at.works || at.first >= at.last) return;
-  affine<V> f = affine_of<V>(a.c, at.channel);
-  const T *__restrict__ x = (const T *)a.x + at.channel;
-  T *__restrict__ y = (T *)a.y + at.channel;
-  int64_t steps = (at.last - at.first - 1) / a.p.height;
-  for (int64_t step = steps; step >= 0; step -= AHEAD) {
-    cu_pack<T, V> v[AHEAD];
-#pragma unroll
-    for (int k = 0; k < AHEAD; k++)
-      if (step >= k) v[k] = cu_load<T, V>(x + pixel_at(a.p, at, step - k));
-#pragma unroll
-    for (int k = 0; k < AHEAD; k++) {
-      if (step < k) break;
-#pragma unroll
-      for (int i = 0; i < V; i++) {
-        float z = normed(f, i, cu_float(v[k].v[i]));
-        v[k].v[i] = cu_as<T>(a.relu ? rectified(z) : z);
-      }
-      cu_store(y + pixel_at(a.p, at, step - k), v[k]);
-    }
-  }
+  if (!at.works) return;
+  if (a.relu) apply_pixels<T, V, true>(a, at);
+  else apply_pixels<T, V, false>(a, at);
 }
 
 /* ---- pooled forward -------------------------------------------------------------------------- */
 
-/* First pixel of a window in x. */
-static __device__ __forceinline__ int64_t window_corner(const norm_windows &w, const cu_cursor &at)
+/* A window: its place in the image, and the offsets of its first pixel in x and of its value in y. */
+struct window_place {
+  int h, w;
+  int64_t corner, pooled;
+};
+
+static __device__ __forceinline__ window_place window_at(const norm_windows &w, const cu_place &at, int64_t channels)
 {
-  return (at.n * w.H + 2 * (int64_t)at.h) * w.W + 2 * at.w;
+  cu_cursor first = cu_cursor_at(at.first, w.windows_h, w.windows_w);
+  int64_t row = first.n * w.H + 2 * (int64_t)first.h, pooled_row = first.n * (w.H / 2) + first.h;
+  return {first.h, first.w, (row * w.W + 2 * first.w) * channels + at.channel,
+          (pooled_row * (w.W / 2) + first.w) * channels + at.channel};
+}
+
+/* To the thread's next window, without a division or a product. */
+static __device__ __forceinline__ void window_move(const norm_windows &w, window_place &at)
+{
+  at.w += w.step_w;
+  at.h += w.step_h;
+  at.corner += w.x.step;
+  at.pooled += w.y.step;
+  if (at.w >= w.windows_w) at.w -= w.windows_w, at.h++, at.corner += w.x.wrap_w, at.pooled += w.y.wrap_w;
+  if (at.h >= w.windows_h) at.h -= w.windows_h, at.corner += w.x.wrap_h, at.pooled += w.y.wrap_h;
 }
 
 /* Pixel k of a window, row by row, counted from its corner. */
 static __device__ __forceinline__ int64_t window_pixel(const norm_windows &w, int k)
 {
-  return (int64_t)(k / 2) * w.W + k % 2;
+  return (k / 2 ? w.row : 0) + (k % 2 ? w.column : 0);
 }
 
 /* Largest of the window after relu, and the first place that has it; NaN beats everything. */
@@ -252,13 +280,14 @@ static __device__ __forceinline__ void window_best(const affine<V> &f, const cu_
 {
 #pragma unroll
   for (int i = 0; i < V; i++) {
-    best[i] = rectified(normed(f, i, cu_float(part[0].v[i])));
+    best[i] = normed(f, i, cu_float(part[0].v[i]));
     place[i] = 0;
 #pragma unroll
     for (int k = 1; k < 4; k++) {
-      float z = rectified(normed(f, i, cu_float(part[k].v[i])));
-      if (z > best[i] || (z != z && best[i] == best[i])) best[i] = z, place[i] = (uint8_t)k;
+      float z = normed(f, i, cu_float(part[k].v[i]));
+      if (!(z <= best[i]) && best[i] == best[i]) best[i] = z, place[i] = (uint8_t)k;
     }
+    if (best[i] <= 0.0f) best[i] = 0.0f, place[i] = 0; /* after relu all four are equal */
   }
 }
 
@@ -266,22 +295,21 @@ template <class T, int V> __global__ void __launch_bounds__(CU_PIXEL_THREADS, CU
 {
   cu_place at = cu_place_of<V>(a.p);
   if (!at.works || at.first >= at.last) return;
-  affine<V> f = affine_of<V>(a.c, at.channel);
-  cu_cursor window = cu_cursor_at(at.first, a.w.windows_h, a.w.windows_w);
-  const cu_cursor step = cu_cursor_at(a.p.height, a.w.windows_h, a.w.windows_w);
-  const T *x = (const T *)a.x + at.channel;
-  for (int64_t pixel = at.first; pixel < at.last; pixel += a.p.height) {
-    int64_t corner = window_corner(a.w, window), to = pixel * a.p.channels + at.channel;
+  const affine<V> f = affine_of<V>(a.c, at.channel);
+  window_place window = window_at(a.w, at, a.p.channels);
+#pragma unroll 1
+  for (int left = cu_turns(a.p, at); left > 0; left--) {
+    const T *x = (const T *)a.x + window.corner;
     cu_pack<T, V> part[4];
 #pragma unroll
-    for (int k = 0; k < 4; k++) part[k] = cu_load<T, V>(x + (corner + window_pixel(a.w, k)) * a.p.channels);
+    for (int k = 0; k < 4; k++) part[k] = cu_load<T, V>(x + window_pixel(a.w, k));
     float best[V];
     cu_pack<uint8_t, V> place;
     window_best<T, V>(f, part, best, place.v);
     for (int i = 0; i < V; i++) part[0].v[i] = cu_as<T>(best[i]);
-    cu_store((T *)a.y + to, part[0]);
-    cu_store(a.index + to, place);
-    cu_cursor_move(window, step, a.w.windows_h, a.w.windows_w);
+    cu_store((T *)a.y + window.pooled, part[0]);
+    cu_store(a.index + window.pooled, place);
+    window_move(a.w, window);
   }
 }
 
@@ -321,37 +349,36 @@ static __device__ __forceinline__ void store_sums(const norm_grad_args &a, const
   }
 }
 
-template <class T, int V>
+template <class T, int V, bool RELU>
 static __device__ __forceinline__ void own_sums(const norm_grad_args &a, const cu_place &at, float dz[V], float dzx[V])
 {
-  affine<V> f = affine_of<V>(a.c, at.channel);
-  const T *x = (const T *)a.x + at.channel, *dy = (const T *)a.dy + at.channel;
-  for (int64_t pixel = at.first; pixel < at.last; pixel += GRAD_AHEAD * a.p.height) {
-    cu_pack<T, V> v[GRAD_AHEAD], g[GRAD_AHEAD];
+  const affine<V> f = affine_of<V>(a.c, at.channel);
+  const int64_t step = a.p.height * a.p.channels;
+  int64_t from = at.first * a.p.channels + at.channel;
+  const T *x = (const T *)a.x, *dy = (const T *)a.dy;
+  cu_pack<T, V> v[GRAD_AHEAD], g[GRAD_AHEAD];
+  auto load = [&](int k, int i) {
+    v[k] = cu_load<T, V>(x + (from + i * step));
+    g[k] = cu_load<T, V>(dy + (from + i * step));
+  };
+  auto use = [&](int k) {
 #pragma unroll
-    for (int k = 0; k < GRAD_AHEAD; k++) {
-      int64_t from = (pixel + k * a.p.height) * a.p.channels;
-      if (pixel + k * a.p.height < at.last) v[k] = cu_load<T, V>(x + from), g[k] = cu_load<T, V>(dy + from);
+    for (int i = 0; i < V; i++) {
+      float value = cu_float(v[k].v[i]), slope = masked(f, i, RELU, value, cu_float(g[k].v[i]));
+      dz[i] += slope;
+      dzx[i] += slope * (value - f.mean[i]);
     }
-#pragma unroll
-    for (int k = 0; k < GRAD_AHEAD; k++) {
-      if (pixel + k * a.p.height >= at.last) break;
-#pragma unroll
-      for (int i = 0; i < V; i++) {
-        float value = cu_float(v[k].v[i]), slope = masked(f, i, a.relu, value, cu_float(g[k].v[i]));
-        dz[i] += slope;
-        dzx[i] += slope * (value - f.mean[i]);
-      }
-    }
-  }
+  };
+  cu_ahead<GRAD_AHEAD>(cu_turns(a.p, at), load, use, [&] { from += GRAD_AHEAD * step; });
 }
 
-template <class T, int V> __global__ void __launch_bounds__(CU_PIXEL_THREADS, CU_PIXEL_BLOCKS) norm_grad_sums(norm_grad_args a)
+template <class T, int V> __global__ void __launch_bounds__(CU_PIXEL_THREADS, NORM_GRAD_BLOCKS(V)) norm_grad_sums(norm_grad_args a)
 {
   __shared__ float room[2 * V * CU_PIXEL_THREADS];
   cu_place at = cu_place_of<V>(a.p);
   float dz[V] = {}, dzx[V] = {};
-  if (at.works) own_sums<T, V>(a, at, dz, dzx);
+  if (at.works && a.relu) own_sums<T, V, true>(a, at, dz, dzx);
+  else if (at.works) own_sums<T, V, false>(a, at, dz, dzx);
   store_sums<V>(a, at, room, dz, dzx);
 }
 
@@ -413,78 +440,87 @@ static __device__ __forceinline__ cu_pack<T, V> slopes_of(const affine<V> &f, co
   return dx;
 }
 
-template <class T, int V> __global__ void __launch_bounds__(CU_PIXEL_THREADS, CU_PIXEL_BLOCKS) norm_grad_apply(norm_grad_args a)
+/* From the back, as norm_apply. */
+template <class T, int V, bool RELU>
+static __device__ __forceinline__ void apply_slopes(const norm_grad_args &a, const cu_place &at)
+{
+  const affine<V> f = affine_of<V>(a.c, at.channel);
+  const feedback<V> b = feedback_of<V>(a, at.channel);
+  const int turns = cu_turns(a.p, at);
+  const int64_t step = a.p.height * a.p.channels;
+  int64_t from = last_pixel(a.p, at, turns);
+  const T *__restrict__ x = (const T *)a.x, *__restrict__ dy = (const T *)a.dy;
+  T *__restrict__ dx = (T *)a.dx;
+  cu_pack<T, V> v[GRAD_AHEAD], g[GRAD_AHEAD];
+  auto load = [&](int k, int i) {
+    v[k] = cu_load<T, V>(x + (from - i * step));
+    g[k] = cu_load<T, V>(dy + (from - i * step));
+  };
+  auto use = [&](int k) { cu_store(dx + (from - k * step), slopes_of<T, V>(f, b, RELU, v[k], g[k])); };
+  cu_ahead<GRAD_AHEAD>(turns, load, use, [&] { from -= GRAD_AHEAD * step; });
+}
+
+template <class T, int V> __global__ void __launch_bounds__(CU_PIXEL_THREADS, NORM_GRAD_BLOCKS(V)) norm_grad_apply(norm_grad_args a)
 {
   cu_place at = cu_place_of<V>(a.p);
-  if (!at.works || at.first >= at.last) return;
-  affine<V> f = affine_of<V>(a.c, at.channel);
-  feedback<V> b = feedback_of<V>(a, at.channel);
-  const T *__restrict__ x = (const T *)a.x + at.channel, *__restrict__ dy = (const T *)a.dy + at.channel;
-  T *__restrict__ dx = (T *)a.dx + at.channel;
-  int64_t steps = (at.last - at.first - 1) / a.p.height;
-  for (int64_t step = steps; step >= 0; step -= GRAD_AHEAD) { /* from the back, as norm_apply */
-    cu_pack<T, V> v[GRAD_AHEAD], g[GRAD_AHEAD];
-#pragma unroll
-    for (int k = 0; k < GRAD_AHEAD; k++) {
-      if (step < k) break;
-      v[k] = cu_load<T, V>(x + pixel_at(a.p, at, step - k));
-      g[k] = cu_load<T, V>(dy + pixel_at(a.p, at, step - k));
-    }
-#pragma unroll
-    for (int k = 0; k < GRAD_AHEAD; k++)
-      if (step >= k) cu_store(dx + pixel_at(a.p, at, step - k), slopes_of<T, V>(f, b, a.relu, v[k], g[k]));
-  }
+  if (!at.works) return;
+  if (a.relu) apply_slopes<T, V, true>(a, at);
+  else apply_slopes<T, V, false>(a, at);
 }
 
 /* ---- pooled backward ------------------------------------------------------------------------- */
 
 /* A window of x, perhaps cut by the edge (then no pooling saw it: dy and index are zeros), and what came back for it. */
 template <class T, int V> struct window_data {
-  cu_pack<T, V> x[4], dy;
+  cu_pack<T, V> x0, x1, x2, x3, dy; /* names and no array: that would be put into memory */
   cu_pack<uint8_t, V> index;
-  bool whole, has[4];
+  bool below, beside; /* whether x has a row below the corner, and a column beside it */
 };
 
 template <class T, int V>
-static __device__ __forceinline__ void load_window(const norm_grad_args &a, const cu_cursor &at, int64_t channel, int64_t corner,
-                                                   window_data<T, V> &d)
+static __device__ __forceinline__ window_data<T, V> load_window(const norm_grad_args &a, const window_place &at)
 {
-  int height = a.w.H - 2 * at.h, width = a.w.W - 2 * at.w;
-  d.whole = height >= 2 && width >= 2;
-#pragma unroll
-  for (int k = 0; k < 4; k++) {
-    d.has[k] = k / 2 < height && k % 2 < width;
-    if (d.has[k]) d.x[k] = cu_load<T, V>((const T *)a.x + (corner + window_pixel(a.w, k)) * a.p.channels + channel);
+  window_data<T, V> d = {};
+  const T *x = (const T *)a.x + at.corner;
+  d.below = 2 * at.h + 1 < a.w.H;
+  d.beside = 2 * at.w + 1 < a.w.W;
+  if (d.below && d.beside) { /* the branch comes before all loads, so that none is waited for in between */
+    d.dy = cu_load<T, V>((const T *)a.dy + at.pooled);
+    d.index = cu_load<uint8_t, V>(a.index + at.pooled);
+    d.x3 = cu_load<T, V>(x + (a.w.row + a.w.column));
   }
-  if (!d.whole) return;
-  int64_t pooled = (at.n * (a.w.H / 2) + at.h) * (a.w.W / 2) + at.w;
-  d.dy = cu_load<T, V>((const T *)a.dy + pooled * a.p.channels + channel);
-  d.index = cu_load<uint8_t, V>(a.index + pooled * a.p.channels + channel);
+  d.x0 = cu_load<T, V>(x);
+  if (d.beside) d.x1 = cu_load<T, V>(x + a.w.column);
+  if (d.below) d.x2 = cu_load<T, V>(x + a.w.row);
+  return d;
+}
+
+/* The largest value of a window in channel i. */
+template <class T, int V> static __device__ __forceinline__ float window_winner(const window_data<T, V> &d, int i)
+{
+  float low = cu_float(d.index.v[i] & 1 ? d.x1.v[i] : d.x0.v[i]), high = cu_float(d.index.v[i] & 1 ? d.x3.v[i] : d.x2.v[i]);
+  return d.index.v[i] & 2 ? high : low;
 }
 
 template <class T, int V>
 static __device__ __forceinline__ void own_pool_sums(const norm_grad_args &a, const cu_place &at, float dz[V], float dzx[V])
 {
-  affine<V> f = affine_of<V>(a.c, at.channel);
-  cu_cursor window = cu_cursor_at(at.first, a.w.windows_h, a.w.windows_w);
-  const cu_cursor step = cu_cursor_at(a.p.height, a.w.windows_h, a.w.windows_w);
-  for (int64_t pixel = at.first; pixel < at.last; pixel += a.p.height) {
-    window_data<T, V> d;
-    load_window<T, V>(a, window, at.channel, window_corner(a.w, window), d);
-    cu_cursor_move(window, step, a.w.windows_h, a.w.windows_w);
-    if (!d.whole) continue;
+  const affine<V> f = affine_of<V>(a.c, at.channel);
+  window_place window = window_at(a.w, at, a.p.channels);
+#pragma unroll 1
+  for (int left = cu_turns(a.p, at); left > 0; left--) {
+    window_data<T, V> d = load_window<T, V>(a, window);
+    window_move(a.w, window);
 #pragma unroll
     for (int i = 0; i < V; i++) {
-      float value = 0;
-      for (int k = 0; k < 4; k++) value = d.index.v[i] == k ? cu_float(d.x[k].v[i]) : value;
-      float slope = masked(f, i, true, value, cu_float(d.dy.v[i]));
+      float value = window_winner(d, i), slope = masked(f, i, true, value, cu_float(d.dy.v[i]));
       dz[i] += slope;
       dzx[i] += slope * (value - f.mean[i]);
     }
   }
 }
 
-template <class T, int V> __global__ void __launch_bounds__(CU_PIXEL_THREADS, CU_WINDOW_BLOCKS) norm_pool_grad_sums(norm_grad_args a)
+template <class T, int V> __global__ void __launch_bounds__(CU_PIXEL_THREADS, NORM_GRAD_BLOCKS(V)) norm_pool_grad_sums(norm_grad_args a)
 {
   __shared__ float room[2 * V * CU_PIXEL_THREADS];
   cu_place at = cu_place_of<V>(a.p);
@@ -493,35 +529,41 @@ template <class T, int V> __global__ void __launch_bounds__(CU_PIXEL_THREADS, CU
   store_sums<V>(a, at, room, dz, dzx);
 }
 
-template <class T, int V> __global__ void __launch_bounds__(CU_PIXEL_THREADS, CU_WINDOW_BLOCKS) norm_pool_grad_apply(norm_grad_args a)
+/* dx of pixel `k` of a window. */
+template <class T, int V>
+static __device__ __forceinline__ void window_slopes(const affine<V> &f, const feedback<V> &b, const window_data<T, V> &d, int k,
+                                                     const float back[V], const cu_pack<T, V> &x, T *dx)
+{
+  cu_pack<T, V> out;
+#pragma unroll
+  for (int i = 0; i < V; i++)
+    out.v[i] = cu_as<T>(slope_of(f, b, i, cu_float(x.v[i]), d.index.v[i] == k ? back[i] : 0.0f));
+  cu_store(dx, out);
+}
+
+template <class T, int V> __global__ void __launch_bounds__(CU_PIXEL_THREADS, NORM_GRAD_BLOCKS(V)) norm_pool_grad_apply(norm_grad_args a)
 {
   cu_place at = cu_place_of<V>(a.p);
   if (!at.works || at.first >= at.last) return;
-  affine<V> f = affine_of<V>(a.c, at.channel);
-  feedback<V> b = feedback_of<V>(a, at.channel);
-  cu_cursor window = cu_cursor_at(at.first, a.w.windows_h, a.w.windows_w);
-  const cu_cursor step = cu_cursor_at(a.p.height, a.w.windows_h, a.w.windows_w);
-  for (int64_t pixel = at.first; pixel < at.last; pixel += a.p.height) {
-    window_data<T, V> d;
-    int64_t corner = window_corner(a.w, window);
-    load_window<T, V>(a, window, at.channel, corner, d);
-    cu_cursor_move(window, step, a.w.windows_h, a.w.windows_w);
+  const affine<V> f = affine_of<V>(a.c, at.channel);
+  const feedback<V> b = feedback_of<V>(a, at.channel);
+  window_place window = window_at(a.w, at, a.p.channels);
+#pragma unroll 1
+  for (int left = cu_turns(a.p, at); left > 0; left--) {
+    window_data<T, V> d = load_window<T, V>(a, window);
+    T *dx = (T *)a.dx + window.corner;
+    window_move(a.w, window);
+    float back[V];
 #pragma unroll
-    for (int k = 0; k < 4; k++) {
-      if (!d.has[k]) continue;
-#pragma unroll
-      for (int i = 0; i < V; i++) {
-        float value = cu_float(d.x[k].v[i]);
-        bool won = d.whole && d.index.v[i] == k;
-        float dz = won ? masked(f, i, true, value, cu_float(d.dy.v[i])) : 0.0f;
-        d.x[k].v[i] = cu_as<T>(slope_of(f, b, i, value, dz));
-      }
-      cu_store((T *)a.dx + (corner + window_pixel(a.w, k)) * a.p.channels + at.channel, d.x[k]);
-    }
+    for (int i = 0; i < V; i++) back[i] = masked(f, i, true, window_winner(d, i), cu_float(d.dy.v[i]));
+    window_slopes(f, b, d, 0, back, d.x0, dx);
+    if (d.beside) window_slopes(f, b, d, 1, back, d.x1, dx + a.w.column);
+    if (d.below) window_slopes(f, b, d, 2, back, d.x2, dx + a.w.row);
+    if (d.beside && d.below) window_slopes(f, b, d, 3, back, d.x3, dx + (a.w.row + a.w.column));
   }
 }
 
 /* ORDER norm kernels */
-CU_TABLE(cu_norm_table, CU_WIDE(norm_moments), CU_WIDE(norm_apply), CU_WIDE(norm_pool), CU_WIDE(norm_grad_sums),
-         CU_WIDE(norm_grad_apply), CU_WIDE(norm_pool_grad_sums), CU_WIDE(norm_pool_grad_apply), CU_ENTRY(norm_statistics),
+CU_TABLE(cu_norm_table, CU_VECTORS(norm_moments), CU_VECTORS(norm_apply), CU_VECTORS(norm_pool), CU_VECTORS(norm_grad_sums),
+         CU_VECTORS(norm_grad_apply), CU_VECTORS(norm_pool_grad_sums), CU_VECTORS(norm_pool_grad_apply), CU_ENTRY(norm_statistics),
          CU_ENTRY(norm_running), CU_ENTRY(norm_totals))

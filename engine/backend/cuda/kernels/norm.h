@@ -38,12 +38,43 @@ typedef struct {
   const float *weight, *bias, *mean, *invstd;
 } norm_channels;
 
-/* Heights and widths: p counts the pixels of y in the forward kernel; in the backward ones, the windows of x,
-** the cut ones at the edges too. */
+/* How an offset moves: by step from one of a thread's windows to its next, by wrap_w and wrap_h more where a row and an
+** image of windows end on the way. In elements. */
 typedef struct {
-  int H, W;             /* of x */
-  int windows_h, windows_w;
+  int64_t step, wrap_w, wrap_h;
+} norm_moves;
+
+/* p counts the pixels of y in the forward kernel; in the backward ones, the windows of x, the cut ones at the edges too. */
+typedef struct {
+  int H, W;                 /* of x */
+  int windows_h, windows_w; /* windows of an image */
+  int step_h, step_w;       /* rows and columns between a thread's windows, beside whole images */
+  int64_t row, column;      /* elements of x from a pixel to the one below, to the one beside */
+  norm_moves x, y;          /* of a window's first pixel, of its value in y */
 } norm_windows;
+
+/* Windows of an image in rows of `width`, `image` rows an image, where a window takes `size` of them in both directions. */
+static inline norm_moves norm_moves_of(const norm_windows *w, int64_t images, int64_t image, int64_t width, int size,
+                                       int64_t channels)
+{
+  return (norm_moves){((images * image + (int64_t)size * w->step_h) * width + (int64_t)size * w->step_w) * channels,
+                      size * (width - w->windows_w) * channels, (image - (int64_t)size * w->windows_h) * width * channels};
+}
+
+/* The 2x2 windows of H x W pixels, walked by threads that have every p->height-th window. */
+static inline norm_windows norm_windows_of(int64_t H, int64_t W, bool cut_ones_too, const cu_pixels *p)
+{
+  int more = cut_ones_too ? 1 : 0;
+  norm_windows w = {(int)H, (int)W, (int)((H + more) / 2), (int)((W + more) / 2), 0, 0, 0, 0, {0, 0, 0}, {0, 0, 0}};
+  w.step_w = p->height % w.windows_w;
+  w.step_h = p->height / w.windows_w % w.windows_h;
+  int64_t images = p->height / w.windows_w / w.windows_h;
+  w.row = W * p->channels;
+  w.column = p->channels;
+  w.x = norm_moves_of(&w, images, H, W, 2, p->channels);
+  w.y = norm_moves_of(&w, images, H / 2, W / 2, 1, p->channels);
+  return w;
+}
 
 typedef struct {
   cu_pixels p;
@@ -81,7 +112,7 @@ typedef struct {
   float *dweight, *dbias;
 } norm_totals_args;
 
-/* Kernels of the table; those before NORM_SINGLE have CU_WIDE instances. */
+/* Kernels of the table; those before NORM_SINGLE have CU_VECTORS instances. */
 enum {
   NORM_MOMENTS,
   NORM_APPLY,
@@ -94,7 +125,7 @@ enum {
 };
 
 enum {
-  NORM_STATISTICS_ENTRY = 2 * CU_TYPES * NORM_SINGLE, /* after those */
+  NORM_STATISTICS_ENTRY = 3 * CU_TYPES * NORM_SINGLE, /* after those */
   NORM_RUNNING_ENTRY,
   NORM_TOTALS_ENTRY,
 };
@@ -102,6 +133,10 @@ enum {
 /* Threads of the two kernels that add up the blocks' sums: a block has NORM_TOTAL_CHANNELS channels, and for each a
 ** power of two of lanes, at most NORM_TOTAL_LANES. */
 enum { NORM_TOTAL_CHANNELS = 8, NORM_TOTAL_LANES = 128 };
+
+/* Blocks of the gradient kernels per multiprocessor that all run at once, by values of a load: 8 take up to 128 registers a
+** thread for the numbers of their channels, fewer 80. */
+#define NORM_GRAD_BLOCKS(vector) ((vector) == 8 ? 2 : CU_WINDOW_BLOCKS)
 
 #ifdef __cplusplus
 extern "C" {

@@ -25,6 +25,7 @@ enum {
   CU_PIXEL_BLOCKS = 4,  /* per multiprocessor: all of a grid run at once with 64 registers a thread, */
   CU_WINDOW_BLOCKS = 3, /* or with 80, in kernels that hold a whole window */
   CU_PIXEL_STEPS = 4,  /* pixels that a thread should have at least, before more blocks pay */
+  CU_PIXEL_CHUNK = 1 << 30, /* pixels of a block, at most: kernels count them in 32 bits */
 };
 
 static inline int64_t cu_divide_up(int64_t a, int64_t b)
@@ -41,6 +42,7 @@ static inline cu_pixels cu_pixels_of(int64_t pixels, int64_t channels, int vecto
   p.height = CU_PIXEL_THREADS / p.width;
   int64_t worth = cu_divide_up(pixels, (int64_t)CU_PIXEL_STEPS * p.height), most = cu_divide_up(blocks, tiles);
   p.chunk = cu_divide_up(pixels, worth < most ? worth : most);
+  if (p.chunk > CU_PIXEL_CHUNK) p.chunk = CU_PIXEL_CHUNK;
   return p;
 }
 
@@ -48,6 +50,13 @@ static inline cu_pixels cu_pixels_of(int64_t pixels, int64_t channels, int vecto
 static inline int cu_wide_entry(int kernel, bool wide, cu_type type)
 {
   return (2 * kernel + wide) * CU_TYPES + (int)type;
+}
+
+/* Where a table of CU_VECTORS rows has kernel number `kernel` for a type. vector: values of a load. */
+static inline int cu_vector_entry(int kernel, int vector, cu_type type)
+{
+  int width = vector == 1 ? 0 : vector * (type == CU_F32 ? 4 : 2) == 16 ? 2 : 1;
+  return (3 * kernel + width) * CU_TYPES + (int)type;
 }
 
 static inline int64_t cu_pixel_blocks(const cu_pixels *p)

@@ -26,21 +26,28 @@ typedef struct {
   int64_t columns, x_column, y_column, tiles; /* reduce_columns: the innermost kept dim, in tiles of the team's width */
 } reduce_args;
 
-/* Bytes that a part takes at most; blocks per multiprocessor that all run at once with 64 registers a thread. */
+/* Bytes that a part takes at most; blocks per multiprocessor that all run at once with 64 registers a thread (of 8 columns
+** side by side: 3, with 80). */
 enum { REDUCE_PART = 16, REDUCE_BLOCKS = 4 };
 
 /* Of floats: + cu_type, single elements first, then + 3 for vectors of 16 bytes. WHOLE: integers of any dtype. */
 enum {
-  REDUCE_ROWS = 0,       /* outputs take a team each, which runs along the folded dims */
-  REDUCE_COLUMNS = 6,    /* neighbouring outputs take a team, which runs along them and across the folded dims */
-  ARGMAX_ROWS = 12,      /* likewise, without vectors */
-  ARGMAX_COLUMNS = 15,
-  REDUCE_ROWS_WHOLE = 18,
-  REDUCE_COLUMNS_WHOLE,
+  SUM_ROWS = 0,     /* outputs take a team each, which runs along the folded dims */
+  SUM_COLUMNS = 6,  /* neighbouring outputs take a team, which runs along them and across the folded dims */
+  MAX_ROWS = 12,
+  MAX_COLUMNS = 18,
+  ARGMAX_ROWS = 24, /* likewise, without vectors */
+  ARGMAX_COLUMNS = 27,
+  SUM_ROWS_WHOLE = 30,
+  SUM_COLUMNS_WHOLE,
+  MAX_ROWS_WHOLE,
+  MAX_COLUMNS_WHOLE,
   ARGMAX_ROWS_WHOLE,
   ARGMAX_COLUMNS_WHOLE,
-  REDUCE_PARTS,          /* the second kernel: of floats, of integers; */
-  REDUCE_PARTS_WHOLE,
+  SUM_PARTS,        /* the second kernel: of floats, of integers; */
+  SUM_PARTS_WHOLE,
+  MAX_PARTS,
+  MAX_PARTS_WHOLE,
   ARGMAX_PARTS,
   ARGMAX_PARTS_WHOLE,
 };

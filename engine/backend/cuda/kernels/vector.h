@@ -1,8 +1,8 @@
 /* vector.h -- for kernels over pixels: several values in one load, a thread's place, walking over images.
 **
 ** The wide instance of a kernel moves 4 values per thread and load; it needs channels in multiples of 4 and tensors
-** that begin at a multiple of 4 elements. The narrow one moves single values and takes any number of channels. (8 values
-** of 16 bits at once would be 16 bytes a load, but then the backward kernels spill registers.)
+** that begin at a multiple of 4 elements. The narrow one moves single values and takes any number of channels. The
+** kernels of norm.cu also have instances that move 16 bytes: 8 values of 16 bits.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #ifndef CAPL_CUDA_VECTOR_H
@@ -26,6 +26,10 @@ template <int V> static __device__ __forceinline__ void cu_channels(const float 
       CU_ENTRY(kernel<float, CU_WIDE_VALUES>), CU_ENTRY(kernel<cu_f16, CU_WIDE_VALUES>),           \
       CU_ENTRY(kernel<cu_bf16, CU_WIDE_VALUES>)
 
+/* Likewise in three widths, where cu_vector_entry (pixels.h) finds them. */
+#define CU_VECTORS(kernel)                                                                         \
+  CU_WIDE(kernel), CU_ENTRY(kernel<float, 4>), CU_ENTRY(kernel<cu_f16, 8>), CU_ENTRY(kernel<cu_bf16, 8>)
+
 /* ---- a thread's place (pixels.h) ------------------------------------------------------------- */
 
 struct cu_place {
@@ -46,6 +50,35 @@ template <int V> static __device__ __forceinline__ cu_place cu_place_of(const cu
   at.first = begin + at.lane;
   at.last = begin + p.chunk < p.pixels ? begin + p.chunk : p.pixels;
   return at;
+}
+
+/* How many pixels a thread has. */
+static __device__ __forceinline__ int cu_turns(const cu_pixels &p, const cu_place &at)
+{
+  return at.first < at.last ? (int)(at.last - at.first - 1) / p.height + 1 : 0;
+}
+
+/* Runs load(k, k) for N pixels, then use(k) for the same, then next() to move on by N, until `turns` pixels were used: so
+** N loads are under way at a time, without a branch in between. load(k, i) puts pixel i from here into place k; the last,
+** incomplete turn loads pixel 0 again where there is none. */
+template <int N, class Load, class Use, class Next>
+static __device__ __forceinline__ void cu_ahead(int64_t turns, Load load, Use use, Next next)
+{
+  int64_t left = turns;
+#pragma unroll 1
+  for (; left >= N; left -= N) {
+#pragma unroll
+    for (int k = 0; k < N; k++) load(k, k);
+#pragma unroll
+    for (int k = 0; k < N; k++) use(k);
+    next();
+  }
+  if (left <= 0) return;
+#pragma unroll
+  for (int k = 0; k < N - 1; k++) load(k, k < left ? k : 0);
+#pragma unroll
+  for (int k = 0; k < N - 1; k++)
+    if (k < left) use(k);
 }
 
 /* ---- joining what lanes have ----------------------------------------------------------------- */
