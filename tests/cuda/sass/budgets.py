@@ -1,0 +1,124 @@
+"""budgets.py OBJECTS NVCC ARCHS SCRATCH -- what the machine code of kernels may take, and what it must have.
+
+No function keeps anything in local memory beyond STACKS. Those whose speed decides a training step have a number of loads under way at a
+time, fit so many blocks into a multiprocessor, and issue their instructions faster than the memory moves their bytes.
+Faults of each kind, in fixture.cu, must be found. --table prints the times in Markdown. Skipped where the tools are not.
+SPDX-License-Identifier: Apache-2.0
+"""
+import collections
+import glob
+import os
+import subprocess
+import sys
+
+import sass
+
+# Least loads issued before the first is used, of how many bytes; blocks of 256 threads that run at once.
+Budget = collections.namedtuple("Budget", "loads bytes blocks")
+BUDGETS = {
+    "norm.cu.o": {
+        "norm_moments<bf16, 8>": Budget(4, 64, 4), "norm_moments<f32, 4>": Budget(4, 64, 4),
+        "norm_apply<bf16, 8>": Budget(4, 64, 4), "norm_apply<f32, 4>": Budget(4, 64, 4),
+        "norm_pool<bf16, 8>": Budget(4, 64, 4), "norm_pool<f32, 4>": Budget(4, 64, 4),
+        "norm_grad_sums<bf16, 8>": Budget(8, 128, 2), "norm_grad_sums<f32, 4>": Budget(8, 128, 3),
+        "norm_grad_apply<bf16, 8>": Budget(8, 128, 2), "norm_grad_apply<f32, 4>": Budget(8, 128, 3),
+        "norm_pool_grad_sums<bf16, 8>": Budget(6, 88, 2), "norm_pool_grad_sums<f32, 4>": Budget(6, 84, 3),
+        "norm_pool_grad_apply<bf16, 8>": Budget(6, 88, 2), "norm_pool_grad_apply<f32, 4>": Budget(6, 84, 3),
+    },
+    "reduce.cu.o": {
+        "reduce_columns<bf16, adding<f32>, 8>": Budget(4, 64, 3), "reduce_columns<f32, adding<f32>, 4>": Budget(4, 64, 4),
+        "reduce_rows<bf16, adding<f32>, 8>": Budget(4, 64, 4), "reduce_rows<f32, adding<f32>, 4>": Budget(4, 64, 4),
+        "reduce_rows<f32, largest<f32>, 4>": Budget(4, 64, 4),
+    },
+}
+# Bytes of local memory that the functions of a file may have, on sm_90.
+STACKS = {"activation.cu.o": 32, "attention.cu.o": 8, "ctc.cu.o": 8, "sample.cu.o": 88}
+FAULTS = {
+    "one_by_one": (Budget(2, 8, 1), "1 loads of 4 bytes under way, 2 of 8 are needed"),
+    "array_in_memory": (Budget(1, 4, 1), "bytes of local memory"),
+    "many_instructions": (Budget(1, 4, 1), "issuing takes"),
+}
+REGISTERS, THREADS = 65536, 256
+
+# Bytes a second; instructions of threads a second: multiprocessors x 4 schedulers x 32 threads x clock (the lower one).
+Card = collections.namedtuple("Card", "name bytes issues")
+CARDS = {"90": Card("H200", 4.8e12, 132 * 128 * 1.755e9), "80": Card("A100", 2.0e12, 108 * 128 * 1.41e9)}
+
+
+def issue_share(loop, card):
+    """Time to issue a loop's instructions over the time to move its bytes; every instruction counts once."""
+    return len(loop.body) / card.issues / (loop.bytes / card.bytes)
+
+
+def faults(kernel, budget, card):
+    """What is wrong with a kernel, in words."""
+    if kernel.stack:
+        yield f"{kernel.name}: {kernel.stack} bytes of local memory"
+    if kernel.registers * THREADS * budget.blocks > REGISTERS:
+        yield f"{kernel.name}: {kernel.registers} registers, too many for {budget.blocks} blocks"
+    loop = kernel.main_loop()
+    if not loop:
+        yield f"{kernel.name}: no loop with loads"
+        return
+    loads, size = loop.in_flight()
+    if loads < budget.loads or size < budget.bytes:
+        yield f"{kernel.name}: {loads} loads of {size} bytes under way, {budget.loads} of {budget.bytes} are needed"
+    if issue_share(loop, card) >= 1:
+        yield f"{kernel.name}: issuing takes {issue_share(loop, card):.2f} of the memory's time on {card.name}"
+
+
+def stacks(env, file, arch):
+    """Functions of a file that keep more in local memory than is allowed."""
+    base = os.path.basename(file)
+    return [f"{base}: {name}: {stack} bytes of local memory"
+            for name, (_, stack) in sass.usage(env, file, arch).items() if stack > STACKS.get(base, 0)]
+
+
+def check(env, objects, arch, table):
+    wrong = []
+    for file in sorted(glob.glob(os.path.join(objects, "*.cu.o"))) if arch == "90" else ():
+        wrong += stacks(env, file, arch)
+    for file, budgets in BUDGETS.items():
+        kernels = sass.dump(env, os.path.join(objects, file), arch)
+        for name, budget in budgets.items():
+            if name not in kernels:
+                wrong.append(f"{file}: there is no {name}")
+                continue
+            wrong += faults(kernels[name], budget, CARDS[arch])
+            if table:
+                row(kernels[name], CARDS[arch])
+    return wrong
+
+
+def row(kernel, card):
+    loop = kernel.main_loop()
+    loads, size = loop.in_flight()
+    print(f"| {card.name} | {kernel.name} | {kernel.registers} | {loads} x {size // loads} | {len(loop.body)} | {loop.bytes} | "
+          f"{issue_share(loop, card):.2f} |")
+
+
+def check_faults(env, nvcc, scratch):
+    """Every planted fault is found, in those words."""
+    cubin = os.path.join(scratch, "fixture.cubin")
+    source = os.path.join(os.path.dirname(os.path.abspath(__file__)), "fixture.cu")
+    subprocess.run([nvcc, "-arch=sm_90", "-cubin", "-o", cubin, source], check=True)
+    kernels = sass.dump(env, cubin, "90")
+    missed = [f"{name}: the fault was not found" for name, (budget, words) in FAULTS.items()
+              if not any(words in text for text in faults(kernels[name], budget, CARDS["90"]))]
+    return missed if stacks(env, cubin, "90") else missed + ["fixture.cu: local memory was not found"]
+
+
+def main(objects, nvcc, archs, scratch, *options):
+    env = sass.tools()
+    if not env:
+        print("SASS budgets: NOT CHECKED: there is no cuobjdump or nvdisasm on the PATH, beside nvcc or in Python's nvidia-* packages")
+        return 77
+    wrong = [] if options else check_faults(env, nvcc, scratch)
+    for arch in sorted(set(archs.split(",")) & set(CARDS)):
+        wrong += check(env, objects, arch, "--table" in options)
+    print("\n".join(wrong) or f"SASS budgets kept by {sum(map(len, BUDGETS.values()))} kernels")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

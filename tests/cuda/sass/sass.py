@@ -1,0 +1,173 @@
+"""sass.py -- machine code of kernels as cuobjdump prints it: resources, loops, loads in flight, instructions by kind.
+
+dump(FILE, ARCH) gives a Kernel per function. Numbers are of one thread; a loop is what a branch backwards encloses.
+SPDX-License-Identifier: Apache-2.0
+"""
+import collections
+import glob
+import os
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+
+Instruction = collections.namedtuple("Instruction", "address text name")
+BYTES = {"8": 1, "16": 2, "64": 8, "128": 16}
+PREFIX = re.compile(r"^@!?U?P\w+\s+")
+LINE = re.compile(r"\s+/\*([0-9a-f]{4,})\*/\s+(.*?);")
+BRANCH = re.compile(r"\bBRA\b.*?0x([0-9a-f]+)")
+REGISTER = re.compile(r"\bR(\d+)\b(\.64)?")
+CALLS = ("CALL", "RET")
+
+
+def folders():
+    """Where NVIDIA's tools may be: the PATH, beside nvcc, Python's nvidia-* packages."""
+    yield from os.environ.get("PATH", "").split(os.pathsep)
+    yield from (os.path.join(os.environ.get(name, ""), "bin") for name in ("CUDA_HOME", "CUDA_PATH"))
+    yield "/usr/local/cuda/bin"
+    for site in {sysconfig.get_paths()["purelib"], *sys.path}:
+        yield from glob.glob(os.path.join(site, "nvidia", "*", "bin"))
+
+
+def tools():
+    """The environment in which cuobjdump finds nvdisasm; None where one of them is missing."""
+    path = os.pathsep.join(f for f in folders() if f)
+    if shutil.which("cuobjdump", path=path) and shutil.which("nvdisasm", path=path):
+        return {**os.environ, "PATH": path}
+    return None
+
+
+def width(name):
+    """Bytes that a load or store moves per thread."""
+    for part in reversed(name.split(".")[1:]):
+        part = part.lstrip("US") if part in ("U8", "S8", "U16", "S16") else part
+        if part in BYTES:
+            return BYTES[part]
+    return 4
+
+
+def is_load(i):
+    return i.name.startswith("LDG")
+
+
+def is_store(i):
+    return i.name.startswith("STG")
+
+
+def registers(text):
+    """Numbers of the 32-bit registers in a list of operands."""
+    found = set()
+    for number, pair in REGISTER.findall(text):
+        found.add(int(number))
+        if pair:
+            found.add(int(number) + 1)
+    return found
+
+
+def loaded(i):
+    first = int(REGISTER.search(i.text).group(1))
+    return set(range(first, first + max(1, width(i.name) // 4)))
+
+
+class Loop:
+    """The instructions from a branch's target up to that branch."""
+
+    def __init__(self, body):
+        self.body = body
+        self.loads = [i for i in body if is_load(i)]
+        self.stores = [i for i in body if is_store(i)]
+        self.bytes = sum(width(i.name) for i in self.loads + self.stores)
+
+    def in_flight(self):
+        """Loads issued before the first instruction that needs one of them, and their bytes."""
+        waiting, count, total = set(), 0, 0
+        for i in self.body:
+            operands = i.text.split(",", 1)
+            read = registers(i.text if is_store(i) else operands[1] if len(operands) > 1 else "")
+            if waiting & read:
+                break
+            if is_load(i):
+                waiting |= loaded(i)
+                count, total = count + 1, total + width(i.name)
+        return count, total
+
+
+class Kernel:
+    """A function: its name, registers, bytes of stack, instructions."""
+
+    def __init__(self, name):
+        self.name, self.registers, self.stack, self.code = name, 0, 0, []
+
+    def loops(self):
+        """Loops that enclose no other, with global loads."""
+        spans = []
+        for i in self.code:
+            branch = BRANCH.search(i.text)
+            if branch and int(branch.group(1), 16) < i.address:
+                spans.append((int(branch.group(1), 16), i.address))
+        inner = [a for a in spans if not any(b != a and a[0] <= b[0] and b[1] <= a[1] for b in spans)]
+        bodies = [Loop([i for i in self.code if first <= i.address <= last]) for first, last in inner]
+        return [b for b in bodies if b.loads]
+
+    def main_loop(self):
+        """The loop that moves the most bytes a turn, the longest of equals; None without one."""
+        return max(self.loops(), key=lambda loop: (loop.bytes, len(loop.body)), default=None)
+
+
+def demangled(names):
+    text = subprocess.run(["c++filt"], input="\n".join(names), text=True, capture_output=True, check=True).stdout
+    return [re.sub(r"\(anonymous namespace\)::|^void ", "", re.sub(r"\)\(.*$", ")", n)) for n in text.splitlines()]
+
+
+def run(env, *args):
+    return subprocess.run([shutil.which("cuobjdump", path=env["PATH"]), *args], env=env, text=True, capture_output=True, check=True).stdout
+
+
+def usage(env, file, arch):
+    """Registers and bytes of stack of a file's functions, by their names in the object."""
+    text = run(env, "-res-usage", "-arch", "sm_" + arch, file)
+    return {name: (int(registers), int(stack))
+            for name, registers, stack in re.findall(r"Function (\S+):\s+REG:(\d+) STACK:(\d+)", text)}
+
+
+def dump(env, file, arch):
+    """The kernels of an object file or cubin for one compute capability ("90"), by short name: norm_apply<bf16, 8>."""
+    kernels, now = {}, None
+    for line in run(env, "-sass", "-arch", "sm_" + arch, file).splitlines():
+        code = LINE.match(line)
+        if code and now:
+            text = code.group(2)
+            bare = PREFIX.sub("", text)
+            if not bare.startswith("NOP"):
+                now.code.append(Instruction(int(code.group(1), 16), text, bare.split()[0]))
+        elif "Function : " in line:
+            now = kernels.setdefault(line.split(" : ")[1].strip(), Kernel(""))
+    for name, (registers, stack) in usage(env, file, arch).items():
+        if name in kernels:
+            kernels[name].registers, kernels[name].stack = registers, stack
+    for kernel, name in zip(kernels.values(), demangled(list(kernels))):
+        kernel.name = short(name)
+    return {k.name: k for k in kernels.values()}
+
+
+def short(name):
+    """norm_apply<__nv_bfloat16, 8>(norm_apply_args) as norm_apply<bf16, 8>."""
+    name = re.sub(r"\([^()]*\)$", "", name.replace("(int)", "").replace("(bool)", ""))
+    return name.replace("__nv_bfloat16", "bf16").replace("__half", "f16").replace("float", "f32")
+
+
+def main(file, arch, *patterns):
+    """Prints what is known of the kernels whose names match one of the patterns."""
+    for name, k in sorted(dump(tools(), file, arch).items()):
+        if patterns and not any(re.search(p, name) for p in patterns):
+            continue
+        print(f"{name}: registers {k.registers}, stack {k.stack}, instructions {len(k.code)}")
+        for loop in k.loops():
+            count, total = loop.in_flight()
+            print(f"  loop {loop.body[0].address:x}..{loop.body[-1].address:x}: {len(loop.body)} instructions, "
+                  f"{len(loop.loads)} loads, {len(loop.stores)} stores, {loop.bytes} bytes; in flight {count}, {total} bytes")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
