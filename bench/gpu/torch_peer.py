@@ -219,14 +219,21 @@ def make_layer(name, n, device):
         "layer_norm": lambda: (nn.LayerNorm(256), random(128 * n, 256)),
         "depthwise": lambda: (nn.Conv2d(64, 64, 3, padding=1, groups=64), random(n, 64, 30, 80)),
         "transposed": lambda: (nn.ConvTranspose2d(64, 64, 4, stride=2, padding=1), random(n, 64, 15, 40)),
+        "conv_first": lambda: (nn.Conv2d(1, 32, 3, padding=1), random(n, 1, 60, 160)),
+        "conv_first_5x5": lambda: (nn.Conv2d(1, 32, 5, padding=2), random(n, 1, 60, 160)),
+        "conv_first_8": lambda: (nn.Conv2d(8, 32, 3, padding=1), random(n, 8, 60, 160)),
     }[name]()
     layer = layer.to(device)
     if x.dim() == 4:
         layer, x = layer.to(memory_format=torch.channels_last), x.detach().to(memory_format=torch.channels_last).requires_grad_()
+    if name.startswith("conv_first"):  # images ask for no gradient
+        x.requires_grad_(False)
+        return lambda: layer(x), [*layer.parameters()]
     return lambda: layer(x), [x, *layer.parameters()]
 
 
-LAYERS = ["lstm", "gru", "ctc", "layer_norm", "attention", "depthwise", "transposed"]
+LAYERS = ["lstm", "gru", "ctc", "layer_norm", "attention", "depthwise", "transposed", "conv_first", "conv_first_5x5",
+          "conv_first_8"]
 
 
 def measure_layer(args, device, name, precision):

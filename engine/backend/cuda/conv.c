@@ -1,5 +1,5 @@
 /* conv.c -- convolution and its gradients: cuDNN, own kernels for one input channel (conv_thin.h), and for what cuDNN has
-** no engine for.
+** no engine for (conv_own.h).
 **
 ** Images are NHWC, weights OHWI, both as cuDNN sees them N,C,H,W with strides. An f32 bias of 16-bit images is rounded to
 ** 16 bits before cuDNN adds it, as PyTorch's autocast does: engines with that sum built in are ready made, those for an
@@ -10,6 +10,7 @@
 */
 #include <string.h>
 
+#include "backend/cuda/conv_own.h"
 #include "backend/cuda/conv_thin.h"
 #include "backend/cuda/dnn.h"
 #include "backend/cuda/kernels/conv.h"
@@ -51,69 +52,69 @@ static void note(const dnn_record *record, bool own)
   own_note(dnn_kind_name(record->kind), dnn_hash(record), own);
 }
 
-/* What takes the place of an engine counts as its product does. */
-static capl_status launch_own(int kernel, const dnn_record *record, int64_t blocks, const void *args)
-{
-  note(record, true);
-  CAPL_TRY(cu_launch(cu_conv_table[kernel + (int)cu_type_of(record->dtype)], blocks, CU_THREADS, 0, args));
-  dnn_count(record, false);
-  return CAPL_OK;
-}
-
 static capl_status by_library(const dnn_record *record)
 {
   note(record, false);
   return CAPL_OK;
 }
 
-/* What takes the place of an engine, to be timed beside the engines. */
+/* ---- own kernels -------------------------------------------------------------------------------------- */
+
+/* One product: the first that is not NULL. */
 typedef struct {
-  cu_entry entry;
-  int64_t blocks;
-  const void *args;
-} own_launch;
+  capl_device *device;
+  capl_dtype dtype;
+  const conv_args *forward;
+  const conv_grad_x_args *grad_x;
+  const conv_grad_w_args *grad_w;
+  float *dw, *db; /* of grad_w; db of thin ones only */
+  bool no_bias;   /* db := 0 */
+} own_call;
 
 static capl_status run_own(const void *data)
 {
-  const own_launch *own = data;
-  return cu_launch(own->entry, own->blocks, CU_THREADS, 0, own->args);
+  const own_call *own = data;
+  if (own->forward) return conv_own_forward(own->dtype, own->forward);
+  if (own->grad_x) return conv_own_grad_x(own->dtype, own->grad_x);
+  return conv_own_grad_w(own->device, own->dtype, own->grad_w, own->dw);
 }
 
-static capl_status list_own(int kernel, const dnn_record *record, int64_t blocks, const void *args)
+/* What takes the place of an engine counts as its product does. */
+static capl_status launch_own(const dnn_record *record, const own_call *own)
 {
-  own_launch own = {cu_conv_table[kernel + (int)cu_type_of(record->dtype)], blocks, args};
-  return dnn_list_own(record, &(dnn_work){run_own, &own});
+  note(record, true);
+  CAPL_TRY(run_own(own));
+  dnn_count(record, false);
+  return CAPL_OK;
+}
+
+/* To be timed beside the engines. */
+static capl_status list_own(const dnn_record *record, const own_call *own)
+{
+  return dnn_list_own(record, &(dnn_work){run_own, own});
 }
 
 /* ---- one input channel: own kernels by choice --------------------------------------------------------- */
 
-/* A thin convolution, and what of it is wanted. */
-typedef struct {
-  capl_device *device;
-  capl_dtype dtype;
-  const conv_args *forward;       /* NULL: gradients */
-  const conv_grad_w_args *grad_w;
-  float *db;
-} thin_call;
-
 static capl_status run_thin(const void *data)
 {
-  const thin_call *thin = data;
-  if (thin->forward) return conv_thin_forward(thin->dtype, thin->forward);
-  return conv_thin_grad_w_b(thin->device, thin->dtype, thin->grad_w, thin->db);
+  const own_call *own = data;
+  if (own->forward) return conv_thin_forward(own->dtype, own->forward);
+  return conv_thin_weights(own->device, own->dtype, own->grad_w,
+                           (conv_thin_grads){own->dw, own->db, own->no_bias});
 }
 
 /* Own kernels unless cuDNN was timed to be faster (dnn_faster), then *done is false. The bytes speak for them: for 1x60x160
 ** and 32 outputs in 16 bits an image takes 0.61 MB of y or dy and 0.02 MB of x, while cuDNN's tensor cores want 8 channels,
 ** so that its workspace of 0.15 MB is written and read as well, and the bias is summed from another 0.61 MB of dy. The trial
 ** leaves that last reading out, in cuDNN's favour. A choice is no falling back, and is not counted as one (own.h). */
-static capl_status try_thin(const dnn_record *record, const dnn_pointers *p, const thin_call *thin, bool *done)
+static capl_status try_thin(const dnn_record *record, const dnn_pointers *p, const own_call *own, bool *done)
 {
   bool faster;
-  CAPL_TRY(dnn_faster(thin->device, record, p, &(dnn_work){run_thin, thin}, &faster));
+  CAPL_TRY(dnn_faster(own->device, record, p, &(dnn_work){run_thin, own}, &faster));
   *done = !faster;
   if (faster) return CAPL_OK;
-  CAPL_TRY(run_thin(thin));
+  CAPL_TRY(run_thin(own));
   dnn_count(record, false);
   note(record, false);
   return CAPL_OK;
@@ -158,16 +159,16 @@ static capl_status cu_conv2d(const capl_call *call)
                            [DNN_BIAS] = NULL}};
   conv_args args = {.s = s, .x = p.at[DNN_X], .w = p.at[DNN_W], .bias = bias ? capl_tensor_data(bias) : NULL,
                     .bias_f32 = bias && bias->dtype == CAPL_F32, .y = p.at[DNN_Y]};
-  int64_t blocks = cu_blocks(capl_tensor_numel(y), CU_THREADS);
+  own_call own = {call->device, x->dtype, .forward = &args};
   bool done = false;
   if (conv_is_thin(&s)) {
     p.at[DNN_BIAS] = (void *)(uintptr_t)args.bias; /* in a trial an f32 bias is any 16-bit numbers: y is overwritten */
-    CAPL_TRY(try_thin(&record, &p, &(thin_call){call->device, x->dtype, .forward = &args}, &done));
+    CAPL_TRY(try_thin(&record, &p, &own, &done));
   }
   if (done) return CAPL_OK;
-  CAPL_TRY(list_own(CONV, &record, blocks, &args));
+  CAPL_TRY(list_own(&record, &own));
   CAPL_TRY(forward_by_dnn(x, bias, &record, &p, &done));
-  return done ? by_library(&record) : launch_own(CONV, &record, blocks, &args);
+  return done ? by_library(&record) : launch_own(&record, &own);
 }
 
 /* ---- gradients ---------------------------------------------------------------------------------------- */
@@ -181,11 +182,11 @@ static capl_status cu_conv2d_grad_x(const capl_call *call)
   dnn_pointers p = {.at = {[DNN_DY] = capl_tensor_data(dy), [DNN_W] = capl_tensor_data(w),
                            [DNN_DX] = capl_tensor_data(dx)}};
   conv_grad_x_args args = {.s = s, .dy = p.at[DNN_DY], .w = p.at[DNN_W], .dx = p.at[DNN_DX]};
-  int64_t blocks = cu_blocks(capl_tensor_numel(dx), CU_THREADS);
+  own_call own = {call->device, dy->dtype, .grad_x = &args};
   bool done;
-  CAPL_TRY(list_own(CONV_GRAD_X, &record, blocks, &args));
+  CAPL_TRY(list_own(&record, &own));
   CAPL_TRY(dnn_try(call->device, &record, &p, &done));
-  return done ? by_library(&record) : launch_own(CONV_GRAD_X, &record, blocks, &args);
+  return done ? by_library(&record) : launch_own(&record, &own);
 }
 
 /* ---- transposed: the same product, then the bias in place --------------------------------------------- */
@@ -254,13 +255,14 @@ static capl_status grad_weights(const capl_call *call)
   conv_sizes s = sizes_of(call->attr, x, dw, dy);
   dnn_record record = record_of(DNN_CONV_GRAD_W, x->dtype, &s);
   dnn_pointers p = {.at = {[DNN_X] = capl_tensor_data(x), [DNN_DY] = capl_tensor_data(dy)}};
-  conv_grad_w_args args = {.s = s, .x = p.at[DNN_X], .dy = p.at[DNN_DY], .dw = capl_tensor_data(dw)};
+  conv_grad_w_args args = {.s = s, .x = p.at[DNN_X], .dy = p.at[DNN_DY]};
+  own_call own = {dw->device, x->dtype, .grad_w = &args, .dw = capl_tensor_data(dw)};
   bool done;
-  CAPL_TRY(list_own(CONV_GRAD_W, &record, capl_tensor_numel(dw), &args));
+  CAPL_TRY(list_own(&record, &own));
   CAPL_TRY(weights_by_dnn(call, &record, &p, &done));
   if (done) return by_library(&record);
   CAPL_TRY(no_bias(call));
-  return launch_own(CONV_GRAD_W, &record, capl_tensor_numel(dw), &args);
+  return launch_own(&record, &own);
 }
 
 static capl_status grad_bias(const capl_tensor *dy, capl_tensor *db)
@@ -281,17 +283,18 @@ static capl_status grad_thin(const capl_call *call, bool *done)
   *done = false;
   if (!conv_is_thin(&s)) return CAPL_OK;
   dnn_record record = record_of(DNN_CONV_GRAD_W, x->dtype, &s);
-  conv_grad_w_args args = {.s = s, .x = capl_tensor_data(x), .dy = capl_tensor_data(dy), .dw = capl_tensor_data(dw)};
-  dnn_pointers p = {.at = {[DNN_X] = capl_tensor_data(x), [DNN_DY] = capl_tensor_data(dy), [DNN_DW] = args.dw}};
-  thin_call thin = {call->device, x->dtype, .grad_w = &args, .db = capl_tensor_data(call->out[1])};
-  return try_thin(&record, &p, &thin, done);
+  conv_grad_w_args args = {.s = s, .x = capl_tensor_data(x), .dy = capl_tensor_data(dy)};
+  own_call own = {call->device, x->dtype, .grad_w = &args, .dw = capl_tensor_data(dw),
+                  .db = capl_tensor_data(call->out[1]), .no_bias = call->attr[CONV_NO_BIAS].i};
+  dnn_pointers p = {.at = {[DNN_X] = capl_tensor_data(x), [DNN_DY] = capl_tensor_data(dy), [DNN_DW] = own.dw}};
+  return try_thin(&record, &p, &own, done);
 }
 
 static capl_status cu_conv2d_grad_w(const capl_call *call)
 {
   bool done;
   CAPL_TRY(grad_thin(call, &done));
-  if (done) return no_bias(call);
+  if (done) return CAPL_OK;
   CAPL_TRY(grad_weights(call));
   return call->attr[CONV_NO_BIAS].i ? CAPL_OK : grad_bias(call->in[1], call->out[1]);
 }

@@ -72,15 +72,15 @@ capl_status conv_thin_forward(capl_dtype dtype, const conv_args *args)
   return launch(CONV_THIN, dtype, args->s.stride[0], thin.y, &thin.s, &thin);
 }
 
-static capl_status total(const conv_thin_grad_w_args *from, int64_t parts, float *dw, float *db)
+static capl_status total(const conv_thin_grad_w_args *from, int64_t parts, const conv_thin_grads *to)
 {
   conv_total_args args = {.partial = from->partial, .parts = parts, .columns = CONV_THIN_TAPS + 1, .K = CONV_THIN_TAPS,
-                          .O = from->s.O, .dw = dw, .db = db};
+                          .O = from->s.O, .dw = to->dw, .db = to->db, .no_bias = to->no_bias};
   return cu_launch(cu_conv_table[CONV_TOTAL], cu_divide_up(args.columns * args.O, CONV_TOTAL_COLUMNS), CONV_TOTAL_THREADS, 0,
                    &args);
 }
 
-capl_status conv_thin_grad_w_b(capl_device *device, capl_dtype dtype, const conv_grad_w_args *args, float *db)
+capl_status conv_thin_weights(capl_device *device, capl_dtype dtype, const conv_grad_w_args *args, conv_thin_grads to)
 {
   conv_thin_grad_w_args thin = {.s = strips_of(&args->s, dtype), .x = args->x, .dy = args->dy};
   int64_t parts = blocks_of(&thin.s, dtype);
@@ -88,7 +88,7 @@ capl_status conv_thin_grad_w_b(capl_device *device, capl_dtype dtype, const conv
   CAPL_TRY(capl_scratch_get(device, (size_t)(parts * (CONV_THIN_TAPS + 1) * thin.s.O) * sizeof(float), &partial));
   thin.partial = partial;
   capl_status status = launch(CONV_THIN_GRAD_W, dtype, args->s.stride[0], thin.dy, &thin.s, &thin);
-  if (status == CAPL_OK) status = total(&thin, parts, args->dw, db);
+  if (status == CAPL_OK) status = total(&thin, parts, &to);
   capl_scratch_put(device, partial); /* work on it is queued before that of its next owner */
   return status;
 }

@@ -12,8 +12,14 @@ bool conv_is_thin(const conv_sizes *s);
 
 /* y = x * w + bias. bias NULL: none; else f32, or of dtype. Pointers as an element is aligned. */
 capl_status conv_thin_forward(capl_dtype dtype, const conv_args *args);
-/* dw and db, both f32 and read once from dy; db NULL: not wanted. The order of the sums depends on the sizes and the GPU
-** alone. device: gives scratch memory for 10 numbers an output and block. */
-capl_status conv_thin_grad_w_b(capl_device *device, capl_dtype dtype, const conv_grad_w_args *args, float *db);
+/* Both f32. */
+typedef struct {
+  float *dw, *db;
+  bool no_bias; /* db := 0 */
+} conv_thin_grads;
+
+/* Both gradients, with dy read once; args->partial and chunk are unused. The order of the sums depends on the sizes and the
+** GPU alone. device: gives scratch memory for 10 numbers an output and block. */
+capl_status conv_thin_weights(capl_device *device, capl_dtype dtype, const conv_grad_w_args *args, conv_thin_grads to);
 
 #endif

@@ -16,6 +16,7 @@ set(CUDA_C_SOURCES
   data.c
   loop.c
   conv.c
+  conv_own.c
   conv_thin.c
   dnn_list.c
   dnn_record.c
@@ -68,6 +69,7 @@ set(CUDA_KERNELS
   kernels/ctc.cu
   kernels/conv.cu
   kernels/conv_thin.cu
+  kernels/conv_tiled.cu
   )
 
 # Files that include a vendor library's headers beyond the runtime; the tests have their own instead.

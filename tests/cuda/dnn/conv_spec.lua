@@ -14,6 +14,10 @@ local CASES = {
   {{2, 12, 6, 9}, 6, {3, 3}, {groups = 3, padding = 1}},
   {{3, 10, 8, 8}, 20, {3, 3}, {groups = 10, stride = 2, padding = 1}},
   {{1, 2, 5, 6}, 3, {2, 2}, {stride = 3, padding = 2}},
+  -- For own kernels: several tiles of each product and parts of pixels; several taps of several outputs; few inputs.
+  {{2, 20, 19, 17}, 70, {3, 3}, {padding = 1}},
+  {{2, 40, 21, 18}, 40, {3, 5}, {groups = 40, padding = {1, 2}, stride = {1, 2}}},
+  {{2, 2, 20, 19}, 24, {5, 5}, {padding = 2}},
 }
 
 local function with(attrs, more)

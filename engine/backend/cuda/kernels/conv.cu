@@ -1,14 +1,15 @@
 /* conv.cu -- convolution and its gradients as plain sums, for what cuDNN has no engine for (bf16 before sm_80, weights
-** without input channels), and 16-bit weight gradients made f32.
+** without input channels) and conv_tiled.cu no use (few channels a group, depthwise), and 16-bit weight gradients made f32.
 **
-** One thread for each element of y or dx, neighbours along the channels, so that warps read and write whole lines; one
-** block for each weight. Correct for every shape, and slow beside a real engine: cuDNN is asked first.
+** One thread for each element of y, neighbours along the channels, so that warps read and write whole lines; one or a few
+** for each of dx. Weight gradients are summed in parts of the pixels, and the parts in fixed order. Every shape is taken; a
+** depthwise layer is within some 10 times of an engine, since its bytes are read once or twice and its taps are few.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #include "backend/cuda/kernels/kernel.h"
 
 #include "backend/cuda/kernels/conv.h"
-#include "backend/cuda/kernels/loop.h"
+#include "backend/cuda/kernels/vector.h"
 
 /* Position in x that tap `tap` of output position `out` reads; may lie in the padding. */
 static __device__ __forceinline__ int64_t input_of(const conv_sizes &s, int axis, int64_t out, int64_t tap)
@@ -20,8 +21,9 @@ static __device__ __forceinline__ int64_t input_of(const conv_sizes &s, int axis
 static __device__ __forceinline__ int64_t output_of(const conv_sizes &s, int axis, int64_t size, int64_t in, int64_t tap)
 {
   int64_t from = in + s.padding[axis] - tap * s.dilation[axis];
-  if (from < 0 || from % s.stride[axis] != 0) return -1;
-  int64_t out = from / s.stride[axis];
+  if (from < 0) return -1;
+  int64_t out = s.stride[axis] == 1 ? from : from / s.stride[axis]; /* a division is some 70 instructions */
+  if (out * s.stride[axis] != from) return -1;
   return out < size ? out : -1;
 }
 
@@ -75,7 +77,8 @@ template <class T> __global__ void conv(conv_args g)
 
 /* ---- gradient of x --------------------------------------------------------------------------- */
 
-template <class T> static __device__ float input_sum(const conv_grad_x_args &g, const place &at)
+/* Every `lanes`-th output channel from `lane` on, of those that read element `at` of x. */
+template <class T> static __device__ float input_sum(const conv_grad_x_args &g, const place &at, int lane)
 {
   const conv_sizes &s = g.s;
   int64_t inputs = s.C / s.groups, outputs = s.O / s.groups;
@@ -90,7 +93,8 @@ template <class T> static __device__ float input_sum(const conv_grad_x_args &g, 
       if (column < 0) continue;
       const T *pixel = dy + ((at.n * s.out_H + row) * s.out_W + column) * s.O;
       const T *tap = w + (i * s.kernel[1] + j) * inputs + k;
-      for (int64_t o = first; o < first + outputs; o++) sum += cu_float(pixel[o]) * cu_float(tap[o * taps * inputs]);
+      for (int64_t o = first + lane; o < first + outputs; o += g.lanes)
+        sum += cu_float(pixel[o]) * cu_float(tap[o * taps * inputs]);
     }
   }
   return sum;
@@ -98,37 +102,60 @@ template <class T> static __device__ float input_sum(const conv_grad_x_args &g, 
 
 template <class T> __global__ void conv_grad_x(conv_grad_x_args g)
 {
-  int64_t total = g.s.N * g.s.H * g.s.W * g.s.C, step = (int64_t)gridDim.x * blockDim.x;
-  for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < total; i += step)
-    ((T *)g.dx)[i] = cu_as<T>(input_sum<T>(g, place_of(i, g.s.H, g.s.W, g.s.C)));
+  int64_t total = g.s.N * g.s.H * g.s.W * g.s.C, step = (int64_t)gridDim.x * blockDim.x / g.lanes;
+  int lane = (int)threadIdx.x % g.lanes;
+  int64_t first = (int64_t)blockIdx.x * blockDim.x / g.lanes;
+  for (int64_t base = first; base < total; base += step) { /* all lanes of a warp, for the shuffles */
+    int64_t i = base + (int)threadIdx.x / g.lanes;
+    float sum = i < total ? input_sum<T>(g, place_of(i, g.s.H, g.s.W, g.s.C), lane) : 0.0f;
+    for (int k = g.lanes / 2; k > 0; k /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, k);
+    if (lane == 0 && i < total) ((T *)g.dx)[i] = cu_as<T>(sum);
+  }
 }
 
 /* ---- gradient of the weights ----------------------------------------------------------------- */
 
-/* This thread's share of the sum over all output pixels for the weight at o, i, j, k. */
-template <class T> static __device__ float weight_share(const conv_grad_w_args &g, int64_t o, int64_t i, int64_t j, int64_t k)
+/* The weights of a block: CONV_GRAD_W_TAPS of each of CONV_GRAD_W_OUTPUTS outputs, one output a thread; a warp has a pixel. */
+template <class T> __global__ void __launch_bounds__(CONV_GRAD_W_THREADS) conv_grad_w(conv_grad_w_args g)
 {
+  enum { TAPS = CONV_GRAD_W_TAPS, OUTPUTS = CONV_GRAD_W_OUTPUTS, LANES = CONV_GRAD_W_THREADS / OUTPUTS };
+  __shared__ float room[TAPS][LANES][OUTPUTS];
+  __shared__ int64_t row_of[TAPS], column_of[TAPS], channel_of[TAPS];
   const conv_sizes &s = g.s;
-  int64_t channel = o / (s.O / s.groups) * (s.C / s.groups) + k, pixels = s.N * s.out_H * s.out_W;
-  const T *x = (const T *)g.x, *dy = (const T *)g.dy;
-  float sum = 0.0f;
-  for (int64_t p = threadIdx.x; p < pixels; p += blockDim.x) {
-    int64_t n = p / s.out_W / s.out_H;
-    int64_t row = input_of(s, 0, p / s.out_W % s.out_H, i), column = input_of(s, 1, p % s.out_W, j);
-    if (row < 0 || row >= s.H || column < 0 || column >= s.W) continue;
-    sum += cu_float(x[((n * s.H + row) * s.W + column) * s.C + channel]) * cu_float(dy[p * s.O + o]);
+  int64_t inputs = s.C / s.groups, K = s.kernel[0] * s.kernel[1] * inputs;
+  int64_t tiles = (s.O + OUTPUTS - 1) / OUTPUTS, runs = (K + TAPS - 1) / TAPS;
+  int64_t part = blockIdx.x / (tiles * runs), k0 = blockIdx.x / tiles % runs * TAPS;
+  int x = threadIdx.x % OUTPUTS, lane = threadIdx.x / OUTPUTS;
+  int64_t o = blockIdx.x % tiles * OUTPUTS + x, pixels = s.N * s.out_H * s.out_W;
+  int64_t first = part * g.chunk, last = first + g.chunk < pixels ? first + g.chunk : pixels;
+  if (threadIdx.x < TAPS) {
+    int64_t k = k0 + threadIdx.x < K ? k0 + threadIdx.x : K - 1; /* beyond the last: summed, and not kept */
+    row_of[threadIdx.x] = k / inputs / s.kernel[1] * s.dilation[0] - s.padding[0];
+    column_of[threadIdx.x] = k / inputs % s.kernel[1] * s.dilation[1] - s.padding[1];
+    channel_of[threadIdx.x] = k % inputs;
   }
-  return sum;
-}
-
-template <class T> __global__ void conv_grad_w(conv_grad_w_args g)
-{
-  __shared__ float room[32];
-  int64_t inputs = g.s.C / g.s.groups, weight = blockIdx.x;
-  int64_t k = weight % inputs, j = weight / inputs % g.s.kernel[1];
-  int64_t i = weight / inputs / g.s.kernel[1] % g.s.kernel[0], o = weight / inputs / g.s.kernel[1] / g.s.kernel[0];
-  float sum = cu_block_sum(weight_share<T>(g, o, i, j, k), room);
-  if (threadIdx.x == 0) g.dw[weight] = sum;
+  __syncthreads();
+  float sum[TAPS] = {};
+  cu_cursor at = cu_cursor_at(first + lane, (int)s.out_H, (int)s.out_W), step = cu_cursor_at(LANES, (int)s.out_H, (int)s.out_W);
+  for (int64_t p = first + lane; p < last && o < s.O; p += LANES) {
+    const T *image = (const T *)g.x + at.n * s.H * s.W * s.C + o / (s.O / s.groups) * inputs;
+    float d = cu_float(((const T *)g.dy)[p * s.O + o]);
+#pragma unroll
+    for (int t = 0; t < TAPS; t++) {
+      int64_t row = at.h * s.stride[0] + row_of[t], column = at.w * s.stride[1] + column_of[t];
+      if (row >= 0 && row < s.H && column >= 0 && column < s.W)
+        sum[t] += cu_float(image[(row * s.W + column) * s.C + channel_of[t]]) * d;
+    }
+    cu_cursor_move(at, step, (int)s.out_H, (int)s.out_W);
+  }
+#pragma unroll
+  for (int t = 0; t < TAPS; t++) room[t][lane][x] = sum[t];
+  __syncthreads();
+  for (int t = lane; t < TAPS; t += LANES) {
+    float all = 0.0f;
+    for (int k = 0; k < LANES; k++) all += room[t][k][x];
+    if (o < s.O && k0 + t < K) g.partial[(part * K + k0 + t) * s.O + o] = all;
+  }
 }
 
 /* A column of partial: some threads each add up every DEPTH-th part, then a tree of them. */
@@ -154,7 +181,7 @@ __global__ void __launch_bounds__(CONV_TOTAL_THREADS) conv_total(conv_total_args
   if (y > 0 || at >= width) return;
   int64_t k = at / g.O, o = at % g.O;
   if (k < g.K) g.dw[o * g.K + k] = room[0][x];
-  else if (g.db) g.db[o] = room[0][x];
+  else if (g.db) g.db[o] = g.no_bias ? 0.0f : room[0][x];
 }
 
 /* ---- f32 to and from the type of the images --------------------------------------------------- */

@@ -23,18 +23,22 @@ typedef struct {
   void *y;
 } conv_args;
 
-/* dx from dy and w. */
+/* dx from dy and w. lanes: threads of an element, a power of 2 up to 8; conv_tiled has no use for it. */
 typedef struct {
   conv_sizes s;
   const void *dy, *w;
   void *dx;
+  int lanes;
 } conv_grad_x_args;
 
-/* dw f32 from x and dy: one block for each weight. */
+/* partial (parts, K, O), K = kH * kW * C/groups: the sums over `chunk` output pixels each. Blocks: tiles of outputs, then
+** runs of taps, then parts. */
+enum { CONV_GRAD_W_TAPS = 9, CONV_GRAD_W_OUTPUTS = 32, CONV_GRAD_W_THREADS = 256 };
 typedef struct {
   conv_sizes s;
   const void *x, *dy;
-  float *dw;
+  float *partial;
+  int64_t chunk;
 } conv_grad_w_args;
 
 /* What parts of the pixels gave, partial (parts, columns, O), added up: dw[o][k] := column k < K, db[o] := column K, if there
@@ -44,6 +48,7 @@ typedef struct {
   const float *partial;
   int64_t parts, columns, K, O;
   float *dw, *db;
+  bool no_bias; /* db := 0, whatever its column has */
 } conv_total_args;
 
 /* to[i] := from[i], i < n; zeros[i] := 0, i < n_zeros, which may be 0. */
