@@ -88,7 +88,8 @@ local settings = {
 function sections.sandbox()
   local first
   for _, setting in ipairs(settings) do
-    local words = {"--steps=24", "--graph=true", "--deterministic=true", "--precision=" .. run.o.precisions[1]}
+    local words = {"--graph=true", "--deterministic=true", "--precision=" .. run.o.precisions[1],
+      run.o.quick and "--steps=6" or "--steps=24"}
     local numbers, ms, captured = train_once("sandbox", setting[1], words, setting)
     if numbers and (captured or 0) < 1 then record.row("sandbox", setting[1], "failed", "no step was captured")
     elseif numbers then
