@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/count.h"
 #include "bind/embedded.h"
 #include "bind/sys.h"
 
@@ -223,6 +224,7 @@ static void open_core(lua_State *L)
       {"set_metatable", core_set_metatable}, {"has_module", core_has_module}, {"source", core_source}, {"modules", core_modules}, {NULL, NULL}};
   lua_newtable(L);
   luaL_setfuncs(L, own, 0);
+  capl_count_from(1); /* dims and places, in every message */
   bind_open_errors(L);
   bind_open_tensors(L);
   bind_open_create(L);

@@ -121,18 +121,19 @@ capl_status ctc_check_values(const ctc_problem *p)
   for (int64_t n = 0; n < p->N; n++) {
     int64_t steps = ctc_input_length(p, n), length = ctc_target_length(p, n);
     if (steps < 0 || steps > p->T)
-      return CAPL_FAIL(CAPL_EVALUE, "input_lengths[%" PRId64 "] is %" PRId64 ", log_probs has %" PRId64 " time steps", n,
-                       steps, p->T);
+      return CAPL_FAIL(CAPL_EVALUE, "input_lengths[%" PRId64 "] is %" PRId64 ", log_probs has %" PRId64 " time steps",
+                       capl_counted(n), steps, p->T);
     if (length < 0 || length > p->S)
       return CAPL_FAIL(CAPL_EVALUE, "target_lengths[%" PRId64 "] is %" PRId64 ", a row of targets has %" PRId64 " labels",
-                       n, length, p->S);
+                       capl_counted(n), length, p->S);
     for (int64_t s = 0; s < length; s++) {
       int64_t label = ctc_label(p, n, s);
       if (label < 0 || label >= p->K)
-        return CAPL_FAIL(CAPL_EVALUE, "targets[%" PRId64 "][%" PRId64 "] is %" PRId64 ", classes are 0 to %" PRId64, n, s,
-                         label, p->K - 1);
+        return CAPL_FAIL(CAPL_EVALUE, "targets[%" PRId64 "][%" PRId64 "] is %" PRId64 ", classes are 0 to %" PRId64,
+                         capl_counted(n), capl_counted(s), label, p->K - 1);
       if (label != p->blank) continue;
-      CAPL_FAIL(CAPL_EVALUE, "targets[%" PRId64 "][%" PRId64 "] is %" PRId64 ", which is the blank", n, s, label);
+      CAPL_FAIL(CAPL_EVALUE, "targets[%" PRId64 "][%" PRId64 "] is %" PRId64 ", which is the blank", capl_counted(n),
+                capl_counted(s), label);
       capl_error_hint("labels are the other classes; a shorter text is said by target_lengths, not filled up with blanks");
       return CAPL_EVALUE;
     }

@@ -14,7 +14,7 @@ static capl_status reduced_dims(const capl_tensor *x, const capl_attr *dims, boo
   for (int i = 0; i < dims->n; i++) {
     int d;
     CAPL_TRY(normalize_dim(dims->v[i], x->ndim, &d));
-    if (reduced[d]) return CAPL_FAIL(CAPL_EVALUE, "dim %d (counted from 0) is given twice", d);
+    if (reduced[d]) return CAPL_FAIL(CAPL_EVALUE, "dim %d is given twice", (int)capl_counted(d));
     reduced[d] = true;
   }
   return CAPL_OK;
@@ -56,7 +56,7 @@ static capl_status need_elements(const capl_tensor *x, const bool *reduced)
 {
   for (int d = 0; d < x->ndim; d++)
     if (reduced[d] && x->size[d] == 0)
-      return CAPL_FAIL(CAPL_ESHAPE, "dim %d (counted from 0) of x has size 0: nothing to choose from", d);
+      return CAPL_FAIL(CAPL_ESHAPE, "dim %d of x has size 0: nothing to choose from", (int)capl_counted(d));
   return CAPL_OK;
 }
 

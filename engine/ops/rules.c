@@ -150,9 +150,9 @@ capl_status normalize_dim(int64_t dim, int ndim, int *out)
     *out = (int)(dim < 0 ? dim + ndim : dim);
     return CAPL_OK;
   }
-  if (ndim == 0) return CAPL_FAIL(CAPL_EVALUE, "dim %lld (counted from 0) of a scalar, which has no dims", (long long)dim);
-  return CAPL_FAIL(CAPL_EVALUE, "dim %lld (counted from 0) is outside 0..%d of a tensor with %d dims", (long long)dim,
-                   ndim - 1, ndim);
+  if (ndim == 0) return CAPL_FAIL(CAPL_EVALUE, "dim %lld of a scalar, which has no dims", (long long)capl_counted(dim));
+  return CAPL_FAIL(CAPL_EVALUE, "dim %lld is outside %d..%d of a tensor with %d dims", (long long)capl_counted(dim),
+                   (int)capl_counted(0), (int)capl_counted(ndim - 1), ndim);
 }
 
 /* gradients */

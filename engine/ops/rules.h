@@ -4,6 +4,7 @@
 #ifndef CAPL_OPS_RULES_H
 #define CAPL_OPS_RULES_H
 
+#include "base/count.h"
 #include "capl/op.h"
 #include "capl/tape.h"
 

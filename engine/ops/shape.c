@@ -141,7 +141,7 @@ static capl_status permute_dims(const capl_call *call, int *dims)
     return CAPL_FAIL(CAPL_ESHAPE, "%d dims given for x with %d dims", attr->n, x->ndim);
   for (int d = 0; d < attr->n; d++) {
     CAPL_TRY(normalize_dim(attr->v[d], x->ndim, &dims[d]));
-    if (seen[dims[d]]) return CAPL_FAIL(CAPL_EVALUE, "dim %d (counted from 0) is given twice", dims[d]);
+    if (seen[dims[d]]) return CAPL_FAIL(CAPL_EVALUE, "dim %d is given twice", (int)capl_counted(dims[d]));
     seen[dims[d]] = true;
   }
   return CAPL_OK;
@@ -203,8 +203,8 @@ static capl_status narrow_check(const capl_tensor *x, const capl_attr *attr, int
   int64_t start = attr[1].i, length = attr[2].i;
   CAPL_TRY(normalize_dim(attr[0].i, x->ndim, dim));
   if (start >= 0 && length >= 0 && start <= x->size[*dim] - length) return CAPL_OK;
-  return CAPL_FAIL(CAPL_EVALUE, "%lld elements from %lld on (counted from 0) are outside dim %d of size %lld",
-                   (long long)length, (long long)start, *dim, (long long)x->size[*dim]);
+  return CAPL_FAIL(CAPL_EVALUE, "%lld elements from %lld on are outside dim %d of size %lld", (long long)length,
+                   (long long)capl_counted(start), (int)capl_counted(*dim), (long long)x->size[*dim]);
 }
 
 static capl_status narrow_shape(const capl_call *call, capl_out_spec *out)
@@ -307,9 +307,9 @@ static capl_status expand_sizes(const capl_tensor *x, const capl_attr *size, int
     bool keep = size->v[d] == -1 && d >= lead;
     out[d] = keep ? own : size->v[d];
     if (out[d] >= 0 && (own == 1 || own == out[d])) continue;
-    return CAPL_FAIL(CAPL_ESHAPE, "x %s cannot be expanded to %s: dim %d (counted from 0) is neither 1 nor equal",
+    return CAPL_FAIL(CAPL_ESHAPE, "x %s cannot be expanded to %s: dim %d is neither 1 nor equal",
                      capl_shape_describe(x->ndim, x->size, from, sizeof from),
-                     capl_shape_describe(size->n, size->v, to, sizeof to), d);
+                     capl_shape_describe(size->n, size->v, to, sizeof to), (int)capl_counted(d));
   }
   return CAPL_OK;
 }
@@ -365,9 +365,9 @@ static capl_status concat_check(const capl_call *call, int i, int dim)
   bool fits = a->ndim == b->ndim;
   for (int d = 0; fits && d < a->ndim; d++) fits = d == dim || a->size[d] == b->size[d];
   if (fits) return CAPL_OK;
-  return CAPL_FAIL(CAPL_ESHAPE, "input 1 is %s, input %d is %s: they may differ in dim %d (counted from 0) only",
+  return CAPL_FAIL(CAPL_ESHAPE, "input 1 is %s, input %d is %s: they may differ in dim %d only",
                    capl_shape_describe(a->ndim, a->size, first, sizeof first), i + 1,
-                   capl_shape_describe(b->ndim, b->size, other, sizeof other), dim);
+                   capl_shape_describe(b->ndim, b->size, other, sizeof other), (int)capl_counted(dim));
 }
 
 static capl_status concat_shape(const capl_call *call, capl_out_spec *out)
@@ -380,7 +380,7 @@ static capl_status concat_shape(const capl_call *call, capl_out_spec *out)
   for (int i = 1; i < call->n_in; i++) {
     CAPL_TRY(concat_check(call, i, dim));
     if (__builtin_add_overflow(out->size[dim], call->in[i]->size[dim], &out->size[dim]))
-      return CAPL_FAIL(CAPL_EVALUE, "the sizes in dim %d (counted from 0) add up to too many", dim);
+      return CAPL_FAIL(CAPL_EVALUE, "the sizes in dim %d add up to too many", (int)capl_counted(dim));
     out->dtype = promote(out->dtype, call->in[i]->dtype);
   }
   return CAPL_OK;

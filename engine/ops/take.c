@@ -83,7 +83,7 @@ static int64_t locate(const capl_tensor *t, int64_t i, char *text, size_t len)
   }
   text[0] = 0;
   for (int d = 0; d < t->ndim && used < len; d++)
-    used += (size_t)snprintf(text + used, len - used, "%s%" PRId64, d ? "," : "", place[d]);
+    used += (size_t)snprintf(text + used, len - used, "%s%" PRId64, d ? "," : "", capl_counted(place[d]));
   return at;
 }
 
@@ -96,8 +96,7 @@ capl_status take_need_range(const take_place *p)
     if (v >= 0 && v < p->n) continue;
     if (p->n == 0) CAPL_FAIL(CAPL_EVALUE, "index[%s] is %" PRId64 ", and there is nothing to choose from", place, v);
     else
-      CAPL_FAIL(CAPL_EVALUE, "index[%s] is %" PRId64 ", it must be in 0..%" PRId64 " (indices and places count from 0)", place,
-                v, p->n - 1);
+      CAPL_FAIL(CAPL_EVALUE, "index[%s] is %" PRId64 ", it must be in 0..%" PRId64 " (values count from 0)", place, v, p->n - 1);
     capl_error_hint(v == p->n && v > 0 ? "subtract 1 from indices that count from 1"
                                        : "labels of padding (-1) must be replaced first, e.g. index:clamp(0)");
     return CAPL_EVALUE;
@@ -123,9 +122,9 @@ static capl_status need_each(const capl_tensor *x, const char *name, const capl_
   bool fits = index->ndim == x->ndim;
   for (int d = 0; fits && d < x->ndim; d++) fits = d == dim || index->size[d] <= x->size[d];
   if (fits) return CAPL_OK;
-  return CAPL_FAIL(CAPL_ESHAPE, "index is %s, %s is %s: they need as many dims, and index may be longer in dim %d (counted from 0) only",
+  return CAPL_FAIL(CAPL_ESHAPE, "index is %s, %s is %s: they need as many dims, and index may be longer in dim %d only",
                    capl_shape_describe(index->ndim, index->size, left, sizeof left), name,
-                   capl_shape_describe(x->ndim, x->size, right, sizeof right), dim);
+                   capl_shape_describe(x->ndim, x->size, right, sizeof right), (int)capl_counted(dim));
 }
 
 static capl_status dim_of(const capl_call *call, int ndim, int *dim)

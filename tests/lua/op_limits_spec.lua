@@ -36,15 +36,15 @@ describe("sizes beyond counting", function()
     local long = op.expand(capl.zeros(1), {size = {2 ^ 53}})
     local many = {}
     for i = 1, 1025 do many[i] = long end
-    refused("the sizes in dim 0 (counted from 0) add up to too many", function() return (op.concat(many)) end)
+    refused("the sizes in dim 1 add up to too many", function() return (op.concat(many)) end)
     local wide = op.expand(capl.zeros(1, 1, 1, 1), {size = {1, 2 ^ 53, 1, 1}})
-    refused("weight has size 9007199254740992 in dim 1", function()
+    refused("weight has size 9007199254740992 in dim 2", function()
       return (op.conv2d(capl.zeros(1, 2, 3, 3), wide, {groups = 2 ^ 20}))
     end)
   end)
 
   it("narrow names what was asked for", function()
-    refused("9007199254740992 elements from 2 on (counted from 0) are outside dim 0 of size 4", function()
+    refused("9007199254740992 elements from 3 on are outside dim 1 of size 4", function()
       return (op.narrow(capl.zeros(4), {dim = 1, start = 3, length = 2 ^ 53}))
     end)
   end)

@@ -60,7 +60,7 @@ describe("elements by index", function()
 
   it("say where an index is out of range", function()
     local text = error_text(function() local y = x:index_select(1, {1, 2}) return y end)
-    assert.is_truthy(text:find("index[1] is 2, it must be in 0..1 (indices and places count from 0)", 1, true), text)
+    assert.is_truthy(text:find("index[2] is 2, it must be in 0..1 (values count from 0)", 1, true), text)
     assert.is_truthy(text:find("subtract 1", 1, true), text)
   end)
 
@@ -216,7 +216,7 @@ describe("embedding", function()
 
   it("names an index that has no row", function()
     local layer = nn.Embedding(5, 2)
-    fails_with("index[1] is 5, it must be in 0..4", function() return (layer(index{1, 5})) end)
+    fails_with("index[2] is 5, it must be in 0..4", function() return (layer(index{1, 5})) end)
     fails_with("padding_idx 5 is outside 0..4", function() return (nn.Embedding(5, 2, {padding_idx = 5})) end)
   end)
 end)

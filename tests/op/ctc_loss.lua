@@ -69,12 +69,12 @@ local function but(i, input)
   list[i] = input
   return list
 end
-refused("more steps than there are", but(3, whole {4, 5}), "value", "input_lengths[1] is 5, log_probs has 4 time steps", host)
-refused("fewer steps than none", but(3, whole {-1, 4}), "value", "input_lengths[0] is -1", host)
-refused("more labels than a row has", but(4, whole {2, 3}), "value", "target_lengths[1] is 3, a row of targets has 2 labels", host)
-refused("a label outside", but(2, rows {{1, 2}, {2, 3}}), "value", "targets[1][1] is 3, classes are 0 to 2", host)
-refused("padding within the length", but(2, rows {{1, -1}, {2, 1}}), "value", "targets[0][1] is -1", host)
-refused("a blank among the labels", but(2, rows {{1, 0}, {2, 1}}), "value", "targets[0][1] is 0, which is the blank", host)
+refused("more steps than there are", but(3, whole {4, 5}), "value", "input_lengths[2] is 5, log_probs has 4 time steps", host)
+refused("fewer steps than none", but(3, whole {-1, 4}), "value", "input_lengths[1] is -1", host)
+refused("more labels than a row has", but(4, whole {2, 3}), "value", "target_lengths[2] is 3, a row of targets has 2 labels", host)
+refused("a label outside", but(2, rows {{1, 2}, {2, 3}}), "value", "targets[2][2] is 3, classes are 0 to 2", host)
+refused("padding within the length", but(2, rows {{1, -1}, {2, 1}}), "value", "targets[1][2] is -1", host)
+refused("a blank among the labels", but(2, rows {{1, 0}, {2, 1}}), "value", "targets[1][2] is 0, which is the blank", host)
 refused("a blank that is no class", good, "value", "blank is class 3, log_probs has 3 classes: 0 to 2", nil, {blank = 3})
 refused("batch first", but(1, scores(2, 4, 3)), "shape", "targets must be (N,S) with N = 4 as in log_probs (T,N,K); it is (2,2)")
 refused("targets in one row", but(2, whole {1, 2, 2, 1}), "shape", "it is (4)")

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/count.h"
 #include "capl/backend.h"
 #include "capl/tape.h"
 
@@ -531,6 +532,20 @@ static void a_wrong_index_is_refused(void **state)
   capl_tensor_unref(minus);
 }
 
+/* Callers in C count dims and places from 0; those of the Lua binding from 1 (tests/op). */
+static void messages_count_from_the_callers_first_number(void **state)
+{
+  (void)state;
+  capl_tensor *x = make(CAPL_F32, (shape){2, {2, 3}}, (double[6]){0}), *y;
+  assert_fails(capl_run(CAPL_OP_sum, &x, 1, "dims=1,1", &y), CAPL_EVALUE, "sum: dim 1 is given twice");
+  assert_fails(capl_run(CAPL_OP_sum, &x, 1, "dims=2", &y), CAPL_EVALUE, "sum: dim 2 is outside 0..1 of a tensor with 2 dims");
+  capl_count_from(1);
+  assert_fails(capl_run(CAPL_OP_sum, &x, 1, "dims=1,1", &y), CAPL_EVALUE, "sum: dim 2 is given twice");
+  assert_fails(capl_run(CAPL_OP_sum, &x, 1, "dims=-3", &y), CAPL_EVALUE, "sum: dim -3 is outside 1..2 of a tensor with 2 dims");
+  capl_count_from(0);
+  capl_tensor_unref(x);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -541,6 +556,7 @@ int main(void)
       cmocka_unit_test(products_are_counted_in_both_directions),
       cmocka_unit_test(errors_name_both_sides),
       cmocka_unit_test(a_wrong_index_is_refused),
+      cmocka_unit_test(messages_count_from_the_callers_first_number),
   };
   return cmocka_run_group_tests(tests, open_ref, NULL);
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "backend/cpu/cpu.h"
+#include "base/count.h"
 
 enum { MEAN, SUM, NONE };
 
@@ -51,8 +52,8 @@ static capl_status ce_init(ce_job *job, const capl_call *call, int weight)
     int64_t label = label_of(job, r);
     if (label == job->ignore) continue;
     if (label < 0 || label >= job->classes)
-      return CAPL_FAIL(CAPL_EVALUE, "labels[%" PRId64 "] is %" PRId64 ", classes are 0 to %" PRId64, r, label,
-                       job->classes - 1);
+      return CAPL_FAIL(CAPL_EVALUE, "labels[%" PRId64 "] is %" PRId64 ", classes are 0 to %" PRId64, capl_counted(r),
+                       label, job->classes - 1);
     job->counted += weight_of(job, label);
   }
   return CAPL_OK;

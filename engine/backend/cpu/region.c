@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "backend/cpu/cpu.h"
+#include "base/count.h"
 #include "ops/attrs.h"
 
 enum { STACK_CLASSES = 1024, PLACES = 512 };
@@ -35,7 +36,7 @@ static capl_status region_init(region_job *job, const capl_call *call)
     int64_t y = label_of(job, row);
     if (y != job->ignore && (y < 0 || y >= job->classes))
       return CAPL_FAIL(CAPL_EVALUE, "labels[%" PRId64 "][%" PRId64 "] is %" PRId64 ", classes are 0 to %" PRId64,
-                       row / job->places, row % job->places, y, job->classes - 1);
+                       capl_counted(row / job->places), capl_counted(row % job->places), y, job->classes - 1);
   }
   return CAPL_OK;
 }

@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "backend/ref/ref.h"
+#include "base/count.h"
 
 enum { MEAN, SUM, NONE };
 
@@ -68,8 +69,8 @@ static capl_status check_labels(const ce *c, double *counted)
     int64_t y = label(c, n);
     if (y == c->ignore) continue;
     if (y < 0 || y >= c->classes)
-      return CAPL_FAIL(CAPL_EVALUE, "labels[%lld] is %lld, classes are 0 to %lld", (long long)n, (long long)y,
-                       (long long)c->classes - 1);
+      return CAPL_FAIL(CAPL_EVALUE, "labels[%lld] is %lld, classes are 0 to %lld", (long long)capl_counted(n),
+                       (long long)y, (long long)c->classes - 1);
     *counted += weight_of(c, y);
   }
   return CAPL_OK;

@@ -12,6 +12,7 @@
 #include "ops/window.h"
 
 #include "backend/ref/ref.h"
+#include "base/count.h"
 
 /* Input positions [first, last) that one window covers along an axis. */
 typedef struct {
@@ -162,8 +163,8 @@ static capl_status winner_position(const pool *p, int64_t index, int64_t h, int6
   int64_t row = index / row_length + (p->attr ? v.rows.start : 0);
   int64_t column = index % row_length + (p->attr ? v.columns.start : 0);
   if (row < v.rows.first || row >= v.rows.last || column < v.columns.first || column >= v.columns.last)
-    return CAPL_FAIL(CAPL_EVALUE, "index %d of output %d,%d lies outside its window", (int)index, (int)h,
-                     (int)w);
+    return CAPL_FAIL(CAPL_EVALUE, "index %d of output %d,%d lies outside its window", (int)index,
+                     (int)capl_counted(h), (int)capl_counted(w));
   *position = row * p->in[1] + column;
   return CAPL_OK;
 }

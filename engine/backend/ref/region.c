@@ -5,6 +5,7 @@
 #include <math.h>
 
 #include "backend/ref/ref.h"
+#include "base/count.h"
 #include "ops/attrs.h"
 
 typedef struct {
@@ -49,8 +50,8 @@ static capl_status check_label(const regions *r, int64_t n, int64_t i)
 {
   int64_t y = label(r, n, i);
   if (y == r->ignore || (y >= 0 && y < r->classes)) return CAPL_OK;
-  return CAPL_FAIL(CAPL_EVALUE, "labels[%" PRId64 "][%" PRId64 "] is %" PRId64 ", classes are 0 to %" PRId64, n, i, y,
-                   r->classes - 1);
+  return CAPL_FAIL(CAPL_EVALUE, "labels[%" PRId64 "][%" PRId64 "] is %" PRId64 ", classes are 0 to %" PRId64,
+                   capl_counted(n), capl_counted(i), y, r->classes - 1);
 }
 
 static double area(const regions *r, int64_t n, int64_t k, int which)
