@@ -23,7 +23,7 @@ enum { NORM_GRAD_TRAINING, NORM_GRAD_ACT };
 /* Inputs of batch_norm, bn_act and bn_act_pool ... */
 enum { NORM_X, NORM_WEIGHT, NORM_BIAS, NORM_RUNNING_MEAN, NORM_RUNNING_VAR };
 /* ... and their outputs. */
-enum { NORM_Y, NORM_MEAN, NORM_INVSTD, NORM_INDEX };
+enum { NORM_Y, NORM_MEAN, NORM_INVSTD, NORM_RESERVE };
 
 /* layer_norm, rms_norm; group_norm. Their gradients have the first attribute only. */
 enum { LAYER_NORM_SHAPE, LAYER_NORM_EPS };

@@ -341,6 +341,7 @@ static capl_status execute(capl_call *call, capl_tensor **laid)
     return expand_call(call);
   }
   if (arithmetic && !kernel) return no_kernel(call);
+  if (backend == call->device->name && call->device->backend->reserve) call->device->backend->reserve(call, specs);
   CAPL_TRY(allocate_outputs(call, specs));
   if (arithmetic) CAPL_TRY(run_kernel(call, kernel, backend));
   return tape_wants(op, history, call->n_in) ? tape_record(call, history) : CAPL_OK;

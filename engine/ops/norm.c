@@ -118,7 +118,7 @@ static capl_status bn_act_pool_shape(const capl_call *call, capl_out_spec *out)
   CAPL_TRY(batch_norm_shape(call, out));
   CAPL_TRY(pooled_size(call->in[NORM_X], size));
   spec_set(&out[NORM_Y], call->in[NORM_X]->dtype, 4, size);
-  spec_set(&out[NORM_INDEX], CAPL_U8, 4, size);
+  spec_set(&out[NORM_RESERVE], CAPL_U8, 4, size); /* a backend may have another dtype */
   return CAPL_OK;
 }
 
@@ -152,13 +152,13 @@ static capl_status bn_act_grad_shape(const capl_call *call, capl_out_spec *out)
 
 static capl_status bn_act_pool_grad_shape(const capl_call *call, capl_out_spec *out)
 {
-  const capl_tensor *dy = call->in[1], *index = call->in[6];
+  const capl_tensor *dy = call->in[1], *reserve = call->in[6];
   int64_t size[4];
   CAPL_TRY(norm_grad_shape(call, fused_vectors, out));
   CAPL_TRY(pooled_size(call->in[0], size));
   CAPL_TRY(window_need_size(dy, "dy", 4, size, "pooling x gives"));
-  CAPL_TRY(need_dtype(index, "index", CAPL_U8));
-  return need_same_shape(dy, "dy", index, "index");
+  if (reserve->dtype != dy->dtype) CAPL_TRY(need_dtype(reserve, "reserve", CAPL_U8));
+  return need_same_shape(dy, "dy", reserve, "reserve");
 }
 
 /* ---- gradient rules --------------------------------------------------------------------------- */
@@ -207,7 +207,7 @@ static capl_status bn_act_pool_rule(const capl_node *node, capl_tensor *const *d
   capl_tensor *got[3];
   CAPL_TRY(GRAD_CALL(CAPL_OP_bn_act_pool_grad, attr, got, node->in[NORM_X], dy[NORM_Y], node->in[NORM_WEIGHT],
                      node->in[NORM_BIAS], node->out[NORM_MEAN], node->out[NORM_INVSTD],
-                     node->out[NORM_INDEX]));
+                     node->out[NORM_RESERVE]));
   keep_needed(node, got, dx);
   return CAPL_OK;
 }
@@ -264,7 +264,7 @@ static capl_status bn_act_pool_expand(const capl_call *call)
   call->out[NORM_Y] = pooled[0];
   call->out[NORM_MEAN] = active[NORM_MEAN];
   call->out[NORM_INVSTD] = active[NORM_INVSTD];
-  call->out[NORM_INDEX] = pooled[1];
+  call->out[NORM_RESERVE] = pooled[1];
   return CAPL_OK;
 }
 
@@ -323,13 +323,15 @@ static capl_status bn_act_grad_expand(const capl_call *call)
   return status;
 }
 
-/* dy goes to the positions in index; where the maximum was 0 the mask of bn_act_grad stops it. */
+/* dy goes to the positions in reserve; where the maximum was 0 the mask of bn_act_grad stops it. */
 static capl_status bn_act_pool_grad_expand(const capl_call *call)
 {
-  capl_tensor *x = call->in[0], *scattered;
+  capl_tensor *x = call->in[0], *reserve = call->in[6], *scattered;
   capl_attr attr[CAPL_MAX_ATTR];
+  if (reserve->dtype != CAPL_U8)
+    return CAPL_FAIL(CAPL_EDTYPE, "reserve is %s: bn_act_pool on another device made it", capl_dtype_name(reserve->dtype));
   pool_attrs(attr, x->size[2], x->size[3]);
-  CAPL_TRY(GRAD_CALL(CAPL_OP_max_pool2d_grad, attr, &scattered, call->in[1], call->in[6]));
+  CAPL_TRY(GRAD_CALL(CAPL_OP_max_pool2d_grad, attr, &scattered, call->in[1], reserve));
   capl_status status = GRAD_CALL(CAPL_OP_bn_act_grad, call->attr, call->out, x, scattered, call->in[2],
                                  call->in[3], call->in[4], call->in[5]);
   capl_tensor_unref(scattered);
@@ -426,28 +428,29 @@ const capl_op capl_op_bn_act_grad = {
 const capl_op capl_op_bn_act_pool = {
     .name = "bn_act_pool",
     .ins = NORM_INPUTS,
-    .outs = "y, mean, invstd, index",
+    .outs = "y, mean, invstd, reserve",
     .n_out = 4,
     .attrs = {NORM_ATTRS, ACT_ATTR},
     .amp = CAPL_AMP_KEEP,
     .layout = CAPL_LAYOUT_IMAGE,
     .mutates = NORM_MUTATES,
     .save_in = BIT(NORM_X) | BIT(NORM_WEIGHT) | BIT(NORM_BIAS),
-    .save_out = NORM_STATISTICS | BIT(NORM_INDEX),
-    .index_outs = NORM_STATISTICS | BIT(NORM_INDEX),
+    .save_out = NORM_STATISTICS | BIT(NORM_RESERVE),
+    .index_outs = NORM_STATISTICS | BIT(NORM_RESERVE),
     .shape = bn_act_pool_shape,
     .grad = bn_act_pool_rule,
     .expand = bn_act_pool_expand,
     .doc = "Fused batch_norm, activation and max_pool2d of 2x2 windows with stride 2.\n"
-           "x (N,C,H,W) floating, H and W at least 2 -> y, index (N,C,floor(H/2),floor(W/2)); y has x's\n"
-           "dtype. index u8: which of the window's 4 values won, row by row; the first of equal ones. act:\n"
-           "the activation. Only x and index are kept for the backward pass.\n" NORM_DOC_PARAMETERS
+           "x (N,C,H,W) floating, H and W at least 2 -> y, reserve (N,C,floor(H/2),floor(W/2)); y has x's\n"
+           "dtype. reserve: what the backward pass needs beside x. On ref and cpu u8: which of the window's 4\n"
+           "values won, row by row; the first of equal ones. On cuda of x's dtype: the value of x that won.\n"
+           "act: the activation. Only x and reserve are kept for the backward pass.\n" NORM_DOC_PARAMETERS
                NORM_DOC_ERRORS,
 };
 
 const capl_op capl_op_bn_act_pool_grad = {
     .name = "bn_act_pool_grad",
-    .ins = "x, dy, weight, bias, mean, invstd, index",
+    .ins = "x, dy, weight, bias, mean, invstd, reserve",
     .outs = "dx, dweight, dbias",
     .n_out = 3,
     .attrs = {TRAINING_ATTR, ACT_ATTR},
@@ -457,7 +460,8 @@ const capl_op capl_op_bn_act_pool_grad = {
     .expand = bn_act_pool_grad_expand,
     .doc = "Gradients of bn_act_pool. Not differentiable.\n"
            "x (N,C,H,W), dy (N,C,floor(H/2),floor(W/2)) of one floating dtype -> dx like x; dweight,\n"
-           "dbias (C) f32 (f64 when x is f64). weight, bias, mean, invstd (C), index: as given to and\n"
-           "returned by bn_act_pool. A window whose maximum is 0 passes no gradient, whatever its index.\n"
+           "dbias (C) f32 (f64 when x is f64). weight, bias, mean, invstd (C), reserve: as given to and\n"
+           "returned by bn_act_pool on this device; u8 is accepted on every device. A window whose maximum\n"
+           "is 0 passes no gradient.\n"
            "training: as in batch_norm_grad.\n" NORM_DOC_ERRORS,
 };

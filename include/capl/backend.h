@@ -95,6 +95,8 @@ typedef struct capl_backend {
   capl_status (*count)(int *count);
   /* Optional: the products that ran so far, where a vendor's library should run them and own kernels are the slow way out. */
   void (*own_kernels)(capl_own_fn fn, void *user);
+  /* Optional: changes the specs of outputs named reserve, for calls that run on this backend's own kernels. */
+  void (*reserve)(const capl_call *call, capl_out_spec *out);
 } capl_backend;
 
 enum { CAPL_FETCH_BYTES = 64 };

@@ -222,7 +222,7 @@ static capl_status normalise(const capl_call *call, bool relu, bool pool)
   job.stream = streams(&job.p, job.y);
   if (pool) {
     job.image = cpu_image_of(x);
-    job.index_out = capl_tensor_data(call->out[NORM_INDEX]);
+    job.index_out = capl_tensor_data(call->out[NORM_RESERVE]);
   }
   CAPL_TRY(room_get(call->device, job.p.channels, &room));
   forward(call, &job);
@@ -395,12 +395,17 @@ static bool supports_pooled(const capl_call *call)
   return supports_norm(call) && call->in[0]->size[1] <= ROW_CHANNELS;
 }
 
+static bool supports_pooled_grad(const capl_call *call)
+{
+  return supports_pooled(call) && call->in[6]->dtype == CAPL_U8;
+}
+
 const capl_kernel cpu_norm_kernels[] = {
   {CAPL_OP_batch_norm, cpu_batch_norm, supports_norm, CPU_REAL},
   {CAPL_OP_batch_norm_grad, cpu_batch_norm_grad, supports_norm, CPU_REAL},
   {CAPL_OP_bn_act, cpu_bn_act, supports_norm, CPU_REAL},
   {CAPL_OP_bn_act_grad, cpu_bn_act_grad, supports_norm, CPU_REAL},
   {CAPL_OP_bn_act_pool, cpu_bn_act_pool, supports_pooled, CPU_REAL},
-  {CAPL_OP_bn_act_pool_grad, cpu_bn_act_pool_grad, supports_pooled, CPU_REAL},
+  {CAPL_OP_bn_act_pool_grad, cpu_bn_act_pool_grad, supports_pooled_grad, CPU_REAL},
   {0},
 };

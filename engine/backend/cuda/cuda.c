@@ -244,6 +244,7 @@ static const capl_backend backend = {
   .feed = &cu_feed_ops,
   .count = device_count,
   .own_kernels = own_report,
+  .reserve = cu_norm_reserve,
 };
 
 CAPL_API const capl_backend *capl_backend_cuda_entry(void);

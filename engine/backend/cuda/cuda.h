@@ -85,6 +85,9 @@ extern const capl_kernel cu_ctc_kernels[];
 extern const capl_kernel cu_region_kernels[];
 extern const capl_kernel cu_optim_kernels[];
 
+/* capl_backend.reserve: bn_act_pool keeps the values of x that won (norm.c). */
+void cu_norm_reserve(const capl_call *call, capl_out_spec *out);
+
 /* dst := src on this GPU, any strides and dtypes (shape.c). */
 capl_status cu_copy_tensor(capl_tensor *dst, const capl_tensor *src);
 /* Every element of t := value (shape.c). */

@@ -36,15 +36,14 @@ static capl_status partial_get(const capl_call *call, const cu_pixels *p, float 
   return CAPL_OK;
 }
 
-/* Values of a load that x, two more tensors of its dtype (NULL = none) and the bytes of an index (NULL = none) allow:
-** those of 16 bytes, 4, or 1. */
-static int vector_of(const capl_tensor *x, const void *other, const void *another, const uint8_t *index)
+/* Values of a load that x and two more tensors of its dtype (NULL = none) allow: those of 16 bytes, 4, or 1. */
+static int vector_of(const capl_tensor *x, const void *other, const void *another)
 {
   const int most = 16 / (int)capl_dtype_size(x->dtype);
   for (int vector = most; vector > 1; vector = vector > 4 ? 4 : 1) {
     uintptr_t bytes = (uintptr_t)vector * capl_dtype_size(x->dtype);
     uintptr_t begins = (uintptr_t)capl_tensor_data(x) | (uintptr_t)other | (uintptr_t)another;
-    if (x->size[1] % vector == 0 && begins % bytes == 0 && (uintptr_t)index % (uintptr_t)vector == 0) return vector;
+    if (x->size[1] % vector == 0 && begins % bytes == 0) return vector;
   }
   return 1;
 }
@@ -159,7 +158,7 @@ static capl_status join_moments(const capl_call *call, const cu_pixels *p, const
 
 static capl_status batch_statistics(const capl_call *call, const capl_tensor *x)
 {
-  int vector = vector_of(x, NULL, NULL, NULL);
+  int vector = vector_of(x, NULL, NULL);
   cu_pixels p = cut(pixels_of(x), x, vector, CU_PIXEL_BLOCKS);
   norm_moments_args args = {.p = p, .x = capl_tensor_data(x)};
   CAPL_TRY(partial_get(call, &p, &args.partial));
@@ -179,7 +178,7 @@ static norm_channels channels_of(const capl_call *call)
 static capl_status apply(const capl_call *call, const capl_tensor *x, bool relu)
 {
   void *y = capl_tensor_data(call->out[NORM_Y]);
-  int vector = vector_of(x, y, NULL, NULL);
+  int vector = vector_of(x, y, NULL);
   norm_apply_args args = {.p = cut(pixels_of(x), x, vector, CU_PIXEL_BLOCKS), .c = channels_of(call),
                           .x = capl_tensor_data(x), .y = y, .relu = relu};
   return launch_cut(NORM_APPLY, x, vector, &args.p, &args);
@@ -188,10 +187,10 @@ static capl_status apply(const capl_call *call, const capl_tensor *x, bool relu)
 static capl_status apply_pool(const capl_call *call, const capl_tensor *x)
 {
   void *y = capl_tensor_data(call->out[NORM_Y]);
-  uint8_t *index = capl_tensor_data(call->out[NORM_INDEX]);
-  int vector = vector_of(x, y, NULL, index);
+  void *winner = capl_tensor_data(call->out[NORM_RESERVE]);
+  int vector = vector_of(x, y, winner);
   norm_pool_args args = {.p = cut(pixels_of(call->out[NORM_Y]), x, vector, CU_PIXEL_BLOCKS), .c = channels_of(call),
-                         .x = capl_tensor_data(x), .y = y, .index = index};
+                         .x = capl_tensor_data(x), .y = y, .winner = winner};
   args.w = norm_windows_of(x->size[2], x->size[3], false, &args.p);
   return launch_cut(NORM_POOL, x, vector, &args.p, &args);
 }
@@ -234,6 +233,12 @@ static capl_status cu_bn_act(const capl_call *call)
   return normalise(call, true);
 }
 
+/* The gradient's sums need the windows' winners alone, a quarter of x; their places are found again for dx. */
+void cu_norm_reserve(const capl_call *call, capl_out_spec *out)
+{
+  if (call->id == CAPL_OP_bn_act_pool) out[NORM_RESERVE].dtype = call->in[NORM_X]->dtype;
+}
+
 static capl_status cu_bn_act_pool(const capl_call *call)
 {
   const capl_tensor *x = call->in[NORM_X];
@@ -259,20 +264,17 @@ static capl_status join_sums(const capl_call *call, const norm_grad_args *args)
   return launch_total(NORM_TOTALS_ENTRY, totals.channels, totals.blocks, &totals);
 }
 
-/* dweight and dbias, then dx, which needs them in training. sums, apply: numbers of the two kernels. */
-static capl_status two_passes(const capl_call *call, norm_grad_args *args, int vector, int sums, int apply_kernel)
+/* dweight and dbias. x: the values that dy belongs to. */
+static capl_status sum_gradients(const capl_call *call, const capl_tensor *x, norm_grad_args args)
 {
-  const capl_tensor *x = call->in[0];
-  CAPL_TRY(partial_get(call, &args->p, &args->partial));
-  capl_status status = launch_cut(sums, x, vector, &args->p, args);
-  if (status == CAPL_OK) status = join_sums(call, args);
-  capl_scratch_put(call->device, args->partial);
-  CAPL_TRY(status);
-  if (call->attr[NORM_GRAD_TRAINING].i) {
-    args->dweight = capl_tensor_data(call->out[1]);
-    args->dbias = capl_tensor_data(call->out[2]);
-  }
-  return launch_cut(apply_kernel, x, vector, &args->p, args);
+  int vector = vector_of(x, args.dy, NULL);
+  args.x = capl_tensor_data(x);
+  args.p = cut(pixels_of(x), x, vector, NORM_GRAD_BLOCKS(vector));
+  CAPL_TRY(partial_get(call, &args.p, &args.partial));
+  capl_status status = launch_cut(NORM_GRAD_SUMS, x, vector, &args.p, &args);
+  if (status == CAPL_OK) status = join_sums(call, &args);
+  capl_scratch_put(call->device, args.partial);
+  return status;
 }
 
 /* Gradients of parameters that saw no value. */
@@ -282,11 +284,15 @@ static capl_status no_gradient(const capl_call *call)
   return cu_fill_tensor(call->out[2], 0);
 }
 
+/* dx needs dweight and dbias in training. */
 static norm_grad_args grad_args(const capl_call *call, bool fused)
 {
   const capl_tensor *x = call->in[0];
+  bool training = call->attr[NORM_GRAD_TRAINING].i;
   return (norm_grad_args){.c = grad_channels(call, fused), .x = capl_tensor_data(x), .dy = capl_tensor_data(call->in[1]),
-                          .dx = capl_tensor_data(call->out[0]), .share = (float)(1 / (double)pixels_of(x)), .relu = fused};
+                          .dx = capl_tensor_data(call->out[0]), .share = (float)(1 / (double)pixels_of(x)), .relu = fused,
+                          .dweight = training ? capl_tensor_data(call->out[1]) : NULL,
+                          .dbias = training ? capl_tensor_data(call->out[2]) : NULL};
 }
 
 static capl_status differentiate(const capl_call *call, bool fused)
@@ -294,9 +300,10 @@ static capl_status differentiate(const capl_call *call, bool fused)
   const capl_tensor *x = call->in[0];
   if (capl_tensor_numel(x) == 0) return no_gradient(call);
   norm_grad_args args = grad_args(call, fused);
-  int vector = vector_of(x, args.dy, args.dx, NULL);
+  CAPL_TRY(sum_gradients(call, x, args));
+  int vector = vector_of(x, args.dy, args.dx);
   args.p = cut(pixels_of(x), x, vector, NORM_GRAD_BLOCKS(vector));
-  return two_passes(call, &args, vector, NORM_GRAD_SUMS, NORM_GRAD_APPLY);
+  return launch_cut(NORM_GRAD_APPLY, x, vector, &args.p, &args);
 }
 
 static capl_status own_backward(const void *data)
@@ -322,12 +329,18 @@ static capl_status cu_bn_act_pool_grad(const capl_call *call)
   const capl_tensor *x = call->in[0];
   if (capl_tensor_numel(x) == 0) return no_gradient(call);
   norm_grad_args args = grad_args(call, true);
-  args.index = capl_tensor_data(call->in[6]);
-  int vector = vector_of(x, args.dy, args.dx, args.index);
+  CAPL_TRY(sum_gradients(call, call->in[6], args));
+  int vector = vector_of(x, args.dy, args.dx);
   int64_t windows = x->size[0] * ((x->size[2] + 1) / 2) * ((x->size[3] + 1) / 2);
   args.p = cut(windows, x, vector, NORM_GRAD_BLOCKS(vector));
   args.w = norm_windows_of(x->size[2], x->size[3], true, &args.p);
-  return two_passes(call, &args, vector, NORM_POOL_GRAD_SUMS, NORM_POOL_GRAD_APPLY);
+  return launch_cut(NORM_POOL_GRAD_APPLY, x, vector, &args.p, &args);
+}
+
+/* A reserve of places, ref's and cpu's, is left to the simpler ops. */
+static bool has_winners(const capl_call *call)
+{
+  return call->in[6]->dtype == call->in[0]->dtype;
 }
 
 /* ---- rows ---- */
@@ -338,6 +351,6 @@ const capl_kernel cu_norm_kernels[] = {
   {CAPL_OP_bn_act, cu_bn_act, NULL, CU_REAL},
   {CAPL_OP_bn_act_grad, cu_bn_act_grad, NULL, CU_REAL},
   {CAPL_OP_bn_act_pool, cu_bn_act_pool, NULL, CU_REAL},
-  {CAPL_OP_bn_act_pool_grad, cu_bn_act_pool_grad, NULL, CU_REAL},
+  {CAPL_OP_bn_act_pool_grad, cu_bn_act_pool_grad, has_winners, CU_REAL},
   {0},
 };

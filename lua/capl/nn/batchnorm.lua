@@ -43,11 +43,11 @@ local function count_batch(self) self.batches = self.batches + 1 end
 function BatchNorm:fused(x, name)
   local again, training = settings.recomputing, self.training and not self.frozen -- again: the batch has been counted
   if training and not again then hooks.each_time(count_batch, self) end
-  local y, mean, invstd, index = op[name](x, self.weight, self.bias, self.running_mean, self.running_var,
+  local y, mean, invstd, reserve = op[name](x, self.weight, self.bias, self.running_mean, self.running_var,
     {eps = self.eps, momentum = again and 0 or self.momentum, training = training})
   mean:free()
   invstd:free()
-  if index then index:free() end
+  if reserve then reserve:free() end
   return y
 end
 

@@ -22,6 +22,34 @@ local function forward_inputs(size, dtype)
   return {normal(size, dtype, 1, 0.3, 1.7), weight, bias, mean, var}
 end
 
+-- What the index of ref's bn_act_pool says of x: the values of x that won.
+local function winners_of(x, index)
+  local at = op.max_pool2d_grad(index:float() * 0 + 1, index, {kernel = 2, size = {x.shape[3], x.shape[4]}})
+  return op.avg_pool2d(op.mul(x, at), {kernel = 2}) * 4
+end
+
+-- bn_act_pool on cuda and the gradient from its reserve, beside ref in f32 (in 16 bits ref rounds before it compares).
+local function same_pooled(inputs, training, rearrange)
+  local x, weight, bias, mean, var = unpack(inputs)
+  local got = support.run("cuda", "bn_act_pool", inputs, {training = training}, rearrange)
+  local want = support.run("ref", "bn_act_pool", {x:float(), weight, bias, mean, var}, {training = training})
+  assert.equal(x.dtype, got[4].dtype)
+  assert.is_true(support.distance(got[1], want[1]) <= support.tolerance[x.dtype])
+  local alive = op.gt(want[1], want[1] * 0):float()
+  local winners = op.mul(winners_of(x:float(), want[4]), alive)
+  assert.equal(0, support.different(op.mul(got[4]:to("ref"):float(), alive), winners))
+  local dy = normal(want[1].shape, x.dtype, 2)
+  local function gradients(device, of_x, of_dy, reserve, change)
+    local list = {of_x, of_dy, weight, bias, got[2], got[3], reserve} -- the same mean and invstd on both
+    return support.run(device, "bn_act_pool_grad", list, {training = training}, change)
+  end
+  local back = gradients("cuda", x, dy, got[4], rearrange)
+  for k, y in ipairs(gradients("ref", x:float(), dy:float(), want[4])) do
+    local distance, allowed = support.distance(back[k], y), support.tolerance[back[k].dtype]
+    assert(distance <= allowed, ("gradient %d is off by %.3g, allowed are %g"):format(k, distance, allowed))
+  end
+end
+
 for i, size in ipairs(SIZES) do
   for _, dtype in ipairs {"f32", DTYPES[i % 2 + 2]} do
     local pools = #size == 4
@@ -32,9 +60,6 @@ for i, size in ipairs(SIZES) do
         it("forward " .. mode, function()
           same("batch_norm", forward_inputs(size, dtype), {training = training})
           same("bn_act", forward_inputs(size, dtype), {training = training})
-          -- In 16 bits ref rounds before it compares, so among nearly equal values it may choose another.
-          local index = dtype == "f32" and 0 or 10
-          if pools then same("bn_act_pool", forward_inputs(size, dtype), {training = training}, {[4] = index}) end
         end)
 
         it("backward " .. mode, function()
@@ -42,12 +67,16 @@ for i, size in ipairs(SIZES) do
           local x, dy = normal(size, dtype, 1, 0.3, 1.7), normal(size, dtype, 2)
           same("batch_norm_grad", {x, dy, weight, mean, var}, {training = training})
           same("bn_act_grad", {x, dy, weight, bias, mean, var}, {training = training}, dtype ~= "f32" and {0.05, 1e-2, 1e-2})
-          if not pools then return end
-          local pooled = {size[1], size[2], math.floor(size[3] / 2), math.floor(size[4] / 2)}
-          local index = support.whole(pooled, "u8", 3, 0, 3)
-          same("bn_act_pool_grad", {x, normal(pooled, dtype, 2), weight, bias, mean, var, index}, {training = training},
-            dtype ~= "f32" and {0.05, 1e-2, 1e-2})
         end)
+
+        if pools then
+          it("pooled " .. mode, function() same_pooled(forward_inputs(size, dtype), training) end)
+
+          it("pooled with equal values " .. mode, function()
+            local _, weight, bias, mean, var = unpack(forward_inputs(size, dtype))
+            same_pooled({support.whole(size, dtype, 4, -2, 2), weight, bias, mean, var}, training)
+          end)
+        end
       end
     end)
   end
@@ -132,8 +161,68 @@ describe("batch norm", function()
     local weight, bias, mean, var = parameters(8)
     local x = normal({2, 8, 6, 6}, "f32")
     x:set(2, 3, 4, 5, 0 / 0)
-    same("bn_act_pool", {x, weight, bias, mean, var}, {training = false})
+    same("bn_act_pool", {x, weight, bias, mean, var}, {training = false}, {[4] = math.huge})
     same("batch_norm", {x, weight, bias, mean, var}, {training = true})
+  end)
+
+  -- Windows of one channel, with gradients of 10, 20, ...: dx, dbias and the reserve, on cuda.
+  local function windows(values, weight, bias)
+    local n = #values / 4
+    local function vector(v) return capl.ones(1, {device = "ref"}) * v end
+    local x = op.reshape(capl.tensor(values, {device = "ref"}), {size = {n, 1, 2, 2}})
+    local dy = {}
+    for k = 1, n do dy[k] = 10 * k end
+    local parameters_of = {vector(weight), vector(bias), vector(0), vector(1)}
+    local y = support.run("cuda", "bn_act_pool", {x, unpack(parameters_of)}, {eps = 0})
+    local slopes = op.reshape(capl.tensor(dy, {device = "ref"}), {size = {n, 1, 1, 1}})
+    local inputs = {x, slopes, parameters_of[1], parameters_of[2], y[2], y[3], y[4]}
+    local back = support.run("cuda", "bn_act_pool_grad", inputs, {})
+    local function list(t) return op.reshape(t:to("cpu"), {size = {-1}}):tolist() end
+    return list(back[1]), list(back[3])[1], list(y[4])
+  end
+
+  it("gives the gradient of a window to its first winner, by what is compared after the norm", function()
+    local dx, dbias, reserve = windows({1, 3, 3, 2, 5, 1, 5, 5, -1, -2, -3, -4, 0, -1, 0, 7}, 1, 0)
+    assert.same({0, 10, 0, 0, 20, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 40}, dx)
+    assert.equal(70, dbias)
+    assert.same({3, 5, -1, 7}, reserve)
+    dx, dbias, reserve = windows({1, 3, 3, 2, -5, 1, -5, 5}, -1, 0)
+    assert.same({0, 0, 0, 0, -20, 0, 0, 0}, dx)
+    assert.equal(20, dbias)
+    assert.equal(-5, reserve[2])
+    dx, dbias, reserve = windows({1, 3, 4, 2}, 2 ^ -40, 1) -- all are 1 after the norm
+    assert.same({10 * 2 ^ -40, 0, 0, 0}, dx)
+    assert.equal(10, dbias)
+    assert.same({1}, reserve)
+  end)
+
+  it("gives nothing to the neighbours of NaN", function()
+    for place = 1, 4 do
+      local values = {4, 5, 6, 7}
+      values[place] = 0 / 0
+      local dx, dbias, reserve = windows(values, 1, 0)
+      for k = 1, 4 do assert.is_true(k == place or dx[k] == 0) end
+      assert.equal(0, dbias)
+      assert.is_true(reserve[1] ~= reserve[1])
+    end
+  end)
+
+  it("pools images that begin anywhere in memory", function()
+    local function shifted(t)
+      if #t.shape ~= 4 then return t end
+      local n, c, h, w = unpack(t.shape)
+      local flat = op.reshape(op.contiguous(op.permute(t, {dims = {1, 3, 4, 2}})), {size = {n * h * w * c}})
+      local longer = op.concat(capl.zeros(1, {device = "cuda"}):to(t.dtype), flat, {dim = 1})
+      local rest = op.narrow(longer, {dim = 1, start = 2, length = n * h * w * c})
+      return op.permute(op.reshape(rest, {size = {n, h, w, c}}), {dims = {1, 4, 2, 3}})
+    end
+    for _, dtype in ipairs {"f32", "bf16"} do same_pooled(forward_inputs({2, 32, 7, 9}, dtype), true, shifted) end
+  end)
+
+  it("takes ref's places, too", function()
+    local weight, bias, mean, var = parameters(24)
+    local x, index = normal({2, 24, 7, 9}, "f32"), support.whole({2, 24, 3, 4}, "u8", 3, 0, 3)
+    same("bn_act_pool_grad", {x, normal({2, 24, 3, 4}, "f32", 2), weight, bias, mean, var, index}, {training = true})
   end)
 
   it("gives the same bits twice, however many blocks ran", function()

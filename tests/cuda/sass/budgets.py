@@ -22,8 +22,7 @@ BUDGETS = {
         "norm_pool<bf16, 8>": Budget(4, 64, 4), "norm_pool<f32, 4>": Budget(4, 64, 4),
         "norm_grad_sums<bf16, 8>": Budget(8, 128, 2), "norm_grad_sums<f32, 4>": Budget(8, 128, 3),
         "norm_grad_apply<bf16, 8>": Budget(8, 128, 2), "norm_grad_apply<f32, 4>": Budget(8, 128, 3),
-        "norm_pool_grad_sums<bf16, 8>": Budget(6, 88, 2), "norm_pool_grad_sums<f32, 4>": Budget(6, 84, 3),
-        "norm_pool_grad_apply<bf16, 8>": Budget(6, 88, 2), "norm_pool_grad_apply<f32, 4>": Budget(6, 84, 3),
+        "norm_pool_grad_apply<bf16, 8>": Budget(5, 80, 2), "norm_pool_grad_apply<f32, 4>": Budget(5, 80, 3),
     },
     "reduce.cu.o": {
         "reduce_columns<bf16, adding<f32>, 8>": Budget(4, 64, 3), "reduce_columns<f32, adding<f32>, 4>": Budget(4, 64, 4),

@@ -1,11 +1,14 @@
 /* norm.cu -- batch norm over channels-last pixels, alone, with relu, and with relu and 2x2 max pooling.
 **
-** Bytes decide the time: the forward pass reads x twice and writes y, the backward one reads x and dy (and index)
-** twice and writes dx. Statistics are taken without cancellation: every thread sums around its own first value, then
-** (count, mean, sum of squares) triples are merged pairwise in a fixed order (T. Chan et al., "Algorithms for computing
-** the sample variance", 1983), with means counted from the first pixel of the channel, which keeps their digits where
-** all values are far from 0. So no result depends on which block runs first.
-** The relu mask of the backward pass is computed again from x by the forward pass's own expression.
+** Bytes decide the time: the forward pass reads x twice and writes y, the backward one reads x and dy twice and writes
+** dx. With pooling the forward pass also writes the winners, the value of x that each window's maximum comes from, and
+** the backward one reads those instead of x the first time.
+** Statistics are taken without cancellation: every thread sums around its own first value, then (count, mean, sum of
+** squares) triples are merged pairwise in a fixed order (T. Chan et al., "Algorithms for computing the sample variance",
+** 1983), with means counted from the first pixel of the channel, which keeps their digits where all values are far from
+** 0. So no result depends on which block runs first.
+** The relu mask of the backward pass, and the places of the winners, are computed again from x by the forward pass's
+** own expressions.
 ** Memory is kept busy by loads of several pixels or of a whole window before the first of them is used (cu_ahead), and by
 ** few instructions beside: tests/cuda/sass counts both in the machine code.
 ** SPDX-License-Identifier: Apache-2.0
@@ -273,21 +276,41 @@ static __device__ __forceinline__ int64_t window_pixel(const norm_windows &w, in
   return (k / 2 ? w.row : 0) + (k % 2 ? w.column : 0);
 }
 
-/* Largest of the window after relu, and the first place that has it; NaN beats everything. */
+/* The winner of a window in a channel: its value before relu, and its place. */
+struct window_winner {
+  float z;
+  int place;
+};
+
+/* The first of equal ones wins; NaN beats everything. */
+template <int V>
+static __device__ __forceinline__ window_winner winner_of(const affine<V> &f, int i, float x0, float x1, float x2,
+                                                          float x3)
+{
+  const float x[4] = {x0, x1, x2, x3};
+  window_winner best = {normed(f, i, x0), 0};
+#pragma unroll
+  for (int k = 1; k < 4; k++) {
+    float z = normed(f, i, x[k]);
+    if (!(z <= best.z) && best.z == best.z) best = {z, k};
+  }
+  return best;
+}
+
+/* y and the winner's x, written over the first two pixels. */
 template <class T, int V>
-static __device__ __forceinline__ void window_best(const affine<V> &f, const cu_pack<T, V> part[4], float best[V],
-                                                   uint8_t place[V])
+static __device__ __forceinline__ void pool_window(const affine<V> &f, cu_pack<T, V> part[4])
 {
 #pragma unroll
   for (int i = 0; i < V; i++) {
-    best[i] = normed(f, i, cu_float(part[0].v[i]));
-    place[i] = 0;
+    window_winner best = winner_of(f, i, cu_float(part[0].v[i]), cu_float(part[1].v[i]), cu_float(part[2].v[i]),
+                                   cu_float(part[3].v[i]));
+    T x = part[0].v[i];
 #pragma unroll
-    for (int k = 1; k < 4; k++) {
-      float z = normed(f, i, cu_float(part[k].v[i]));
-      if (!(z <= best[i]) && best[i] == best[i]) best[i] = z, place[i] = (uint8_t)k;
-    }
-    if (best[i] <= 0.0f) best[i] = 0.0f, place[i] = 0; /* after relu all four are equal */
+    for (int k = 1; k < 4; k++)
+      if (best.place == k) x = part[k].v[i];
+    part[0].v[i] = cu_as<T>(best.z <= 0.0f ? 0.0f : best.z);
+    part[1].v[i] = x;
   }
 }
 
@@ -303,12 +326,9 @@ template <class T, int V> __global__ void __launch_bounds__(CU_PIXEL_THREADS, CU
     cu_pack<T, V> part[4];
 #pragma unroll
     for (int k = 0; k < 4; k++) part[k] = cu_load<T, V>(x + window_pixel(a.w, k));
-    float best[V];
-    cu_pack<uint8_t, V> place;
-    window_best<T, V>(f, part, best, place.v);
-    for (int i = 0; i < V; i++) part[0].v[i] = cu_as<T>(best[i]);
+    pool_window(f, part);
     cu_store((T *)a.y + window.pooled, part[0]);
-    cu_store(a.index + window.pooled, place);
+    cu_store((T *)a.winner + window.pooled, part[1]);
     window_move(a.w, window);
   }
 }
@@ -470,10 +490,9 @@ template <class T, int V> __global__ void __launch_bounds__(CU_PIXEL_THREADS, NO
 
 /* ---- pooled backward ------------------------------------------------------------------------- */
 
-/* A window of x, perhaps cut by the edge (then no pooling saw it: dy and index are zeros), and what came back for it. */
+/* A window of x, perhaps cut by the edge (then no pooling saw it, and dy is 0), and what came back for it. */
 template <class T, int V> struct window_data {
   cu_pack<T, V> x0, x1, x2, x3, dy; /* names and no array: that would be put into memory */
-  cu_pack<uint8_t, V> index;
   bool below, beside; /* whether x has a row below the corner, and a column beside it */
 };
 
@@ -486,7 +505,6 @@ static __device__ __forceinline__ window_data<T, V> load_window(const norm_grad_
   d.beside = 2 * at.w + 1 < a.w.W;
   if (d.below && d.beside) { /* the branch comes before all loads, so that none is waited for in between */
     d.dy = cu_load<T, V>((const T *)a.dy + at.pooled);
-    d.index = cu_load<uint8_t, V>(a.index + at.pooled);
     d.x3 = cu_load<T, V>(x + (a.w.row + a.w.column));
   }
   d.x0 = cu_load<T, V>(x);
@@ -495,49 +513,35 @@ static __device__ __forceinline__ window_data<T, V> load_window(const norm_grad_
   return d;
 }
 
-/* The largest value of a window in channel i. */
-template <class T, int V> static __device__ __forceinline__ float window_winner(const window_data<T, V> &d, int i)
-{
-  float low = cu_float(d.index.v[i] & 1 ? d.x1.v[i] : d.x0.v[i]), high = cu_float(d.index.v[i] & 1 ? d.x3.v[i] : d.x2.v[i]);
-  return d.index.v[i] & 2 ? high : low;
-}
+/* What a window passes back in each channel, and to which of its pixels. */
+template <int V> struct window_back {
+  float dz[V];
+  int place[V];
+};
 
 template <class T, int V>
-static __device__ __forceinline__ void own_pool_sums(const norm_grad_args &a, const cu_place &at, float dz[V], float dzx[V])
+static __device__ __forceinline__ window_back<V> back_of(const affine<V> &f, const window_data<T, V> &d)
 {
-  const affine<V> f = affine_of<V>(a.c, at.channel);
-  window_place window = window_at(a.w, at, a.p.channels);
-#pragma unroll 1
-  for (int left = cu_turns(a.p, at); left > 0; left--) {
-    window_data<T, V> d = load_window<T, V>(a, window);
-    window_move(a.w, window);
+  window_back<V> back;
 #pragma unroll
-    for (int i = 0; i < V; i++) {
-      float value = window_winner(d, i), slope = masked(f, i, true, value, cu_float(d.dy.v[i]));
-      dz[i] += slope;
-      dzx[i] += slope * (value - f.mean[i]);
-    }
+  for (int i = 0; i < V; i++) {
+    window_winner best = winner_of(f, i, cu_float(d.x0.v[i]), cu_float(d.x1.v[i]), cu_float(d.x2.v[i]),
+                                   cu_float(d.x3.v[i]));
+    back.dz[i] = best.z > 0.0f ? cu_float(d.dy.v[i]) : 0.0f;
+    back.place[i] = best.place;
   }
-}
-
-template <class T, int V> __global__ void __launch_bounds__(CU_PIXEL_THREADS, NORM_GRAD_BLOCKS(V)) norm_pool_grad_sums(norm_grad_args a)
-{
-  __shared__ float room[2 * V * CU_PIXEL_THREADS];
-  cu_place at = cu_place_of<V>(a.p);
-  float dz[V] = {}, dzx[V] = {};
-  if (at.works && at.first < at.last) own_pool_sums<T, V>(a, at, dz, dzx);
-  store_sums<V>(a, at, room, dz, dzx);
+  return back;
 }
 
 /* dx of pixel `k` of a window. */
 template <class T, int V>
-static __device__ __forceinline__ void window_slopes(const affine<V> &f, const feedback<V> &b, const window_data<T, V> &d, int k,
-                                                     const float back[V], const cu_pack<T, V> &x, T *dx)
+static __device__ __forceinline__ void window_slopes(const affine<V> &f, const feedback<V> &b,
+                                                     const window_back<V> &back, int k, const cu_pack<T, V> &x, T *dx)
 {
   cu_pack<T, V> out;
 #pragma unroll
   for (int i = 0; i < V; i++)
-    out.v[i] = cu_as<T>(slope_of(f, b, i, cu_float(x.v[i]), d.index.v[i] == k ? back[i] : 0.0f));
+    out.v[i] = cu_as<T>(slope_of(f, b, i, cu_float(x.v[i]), back.place[i] == k ? back.dz[i] : 0.0f));
   cu_store(dx, out);
 }
 
@@ -553,17 +557,15 @@ template <class T, int V> __global__ void __launch_bounds__(CU_PIXEL_THREADS, NO
     window_data<T, V> d = load_window<T, V>(a, window);
     T *dx = (T *)a.dx + window.corner;
     window_move(a.w, window);
-    float back[V];
-#pragma unroll
-    for (int i = 0; i < V; i++) back[i] = masked(f, i, true, window_winner(d, i), cu_float(d.dy.v[i]));
-    window_slopes(f, b, d, 0, back, d.x0, dx);
-    if (d.beside) window_slopes(f, b, d, 1, back, d.x1, dx + a.w.column);
-    if (d.below) window_slopes(f, b, d, 2, back, d.x2, dx + a.w.row);
-    if (d.beside && d.below) window_slopes(f, b, d, 3, back, d.x3, dx + (a.w.row + a.w.column));
+    const window_back<V> back = back_of(f, d);
+    window_slopes(f, b, back, 0, d.x0, dx);
+    if (d.beside) window_slopes(f, b, back, 1, d.x1, dx + a.w.column);
+    if (d.below) window_slopes(f, b, back, 2, d.x2, dx + a.w.row);
+    if (d.beside && d.below) window_slopes(f, b, back, 3, d.x3, dx + (a.w.row + a.w.column));
   }
 }
 
 /* ORDER norm kernels */
 CU_TABLE(cu_norm_table, CU_VECTORS(norm_moments), CU_VECTORS(norm_apply), CU_VECTORS(norm_pool), CU_VECTORS(norm_grad_sums),
-         CU_VECTORS(norm_grad_apply), CU_VECTORS(norm_pool_grad_sums), CU_VECTORS(norm_pool_grad_apply), CU_ENTRY(norm_statistics),
+         CU_VECTORS(norm_grad_apply), CU_VECTORS(norm_pool_grad_apply), CU_ENTRY(norm_statistics),
          CU_ENTRY(norm_running), CU_ENTRY(norm_totals))

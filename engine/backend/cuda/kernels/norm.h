@@ -89,16 +89,15 @@ typedef struct {
   norm_channels c;
   norm_windows w;
   const void *x;
-  void *y;
-  uint8_t *index;
+  void *y, *winner;
 } norm_pool_args;
 
+/* x, dy: of pixels, or winners and dy of windows. NORM_POOL_GRAD_APPLY: x of pixels, dy of windows. */
 typedef struct {
   cu_pixels p;
   norm_channels c;
-  norm_windows w;
+  norm_windows w; /* NORM_POOL_GRAD_APPLY only */
   const void *x, *dy;
-  const uint8_t *index; /* pooled only */
   float *partial;
   void *dx;
   const float *dweight, *dbias; /* for dx; NULL when statistics are constants */
@@ -119,7 +118,6 @@ enum {
   NORM_POOL,
   NORM_GRAD_SUMS,
   NORM_GRAD_APPLY,
-  NORM_POOL_GRAD_SUMS,
   NORM_POOL_GRAD_APPLY,
   NORM_SINGLE,
 };
