@@ -32,7 +32,7 @@ typedef struct {
 
 enum { CAPL_MARKS = 4096 };
 
-/* Told a kind of product ("conv2d_grad_w"), how many different ones ran, and how many of those on own kernels. */
+/* Gets a kind of product ("conv2d_grad_w"), how many different ones ran, and how many of those on own kernels. */
 typedef void (*capl_own_fn)(void *user, const char *kind, int own, int total);
 
 typedef struct capl_backend {
