@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "data/identity.h"
+#include "synth/identity.h"
 #include "data/mix.h"
 
 capl_source *capl_source_ref(capl_source *source)

@@ -3,7 +3,7 @@
 */
 #include "fuzz.h"
 
-#include "header.h"
+#include "program/header.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

@@ -20,7 +20,7 @@ printf '/* unlicensed.c -- has no licence line. */\nint x;\n' >engine/base/unlic
 printf '/* luafan.c -- knows Lua where it should not.\n** %s */\n#include <lua.h>\n' "$spdx" >engine/data/luafan.c
 printf '/* upward.c -- knows a layer above its own.\n** %s */\n#include "tape/tape.h"\n#include "capl/tape.h"\n' "$spdx" \
   >engine/base/upward.c
-printf '/* curious.c -- opens what it only has to start.\n** %s */\n#include "dist/world.h"\n' "$spdx" >engine/launch/curious.c
+printf '/* curious.c -- opens what it only has to start.\n** %s */\n#include "dist/world.h"\n' "$spdx" >engine/program/launch/curious.c
 printf '/* chatty.c -- prints.\n** %s */\nvoid f(void) { printf("x"); }\n' "$spdx" >engine/io/chatty.c
 printf '/* lean.h -- forgets what it needs.\n** %s */\nint64_t x;\n' "$spdx" >include/capl/lean.h
 printf '# see /ho%s/somebody/notes\n' me >notes.txt
@@ -33,7 +33,7 @@ printf '/* thing.c -- lives in a folder without README.\n** %s */\nint x;\n' "$s
 # shellcheck disable=SC2016 # of the README
 sed -i 's|`nvml.c`|`gone.c`|' engine/monitor/README.md
 # shellcheck disable=SC2016
-sed -i 's|`launch/`|launching|' engine/README.md
+sed -i 's|`monitor/`|monitoring|' engine/README.md
 
 if CI=1 scripts/check >found.txt 2>&1; then
   echo "scripts/check is content with a broken tree" >&2
@@ -43,8 +43,8 @@ missed=0
 for expected in \
   'purpose: engine/base/purposeless.c:1' 'purpose: engine/base/unlicensed.c:1' 'size: lua/long.lua:1002' \
   'readme: engine/undescribed/README.md:1' \
-  'readme: engine/monitor/README.md:1: names gone.c' 'readme: engine/README.md:1: does not name launch/' 'lua_h: engine/data/luafan.c:3' \
-  'direction: engine/base/upward.c:3' 'direction: engine/base/upward.c:4' 'direction: engine/launch/curious.c:3' 'silence: engine/io/chatty.c:3' \
+  'readme: engine/monitor/README.md:1: names gone.c' 'readme: engine/README.md:1: does not name monitor/' 'lua_h: engine/data/luafan.c:3' \
+  'direction: engine/base/upward.c:3' 'direction: engine/base/upward.c:4' 'direction: engine/program/launch/curious.c:3' 'silence: engine/io/chatty.c:3' \
   'headers: .*lean.h:3:.*std=c11' 'headers: .*lean.h:3:.*std=c++17' 'places: notes.txt:1' \
   'shell: scripts/careless:4' 'lua: lua/global.lua:3'; do
   grep -q "^$expected" found.txt || { echo "not reported: $expected" >&2; missed=1; }

@@ -11,7 +11,7 @@
 #include <pthread.h>
 
 #include "base/isa.h"
-#include "data/draw/draw.h"
+#include "synth/draw/draw.h"
 
 extern const draw_kernels draw_kernels_plain;
 

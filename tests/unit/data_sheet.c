@@ -6,7 +6,7 @@
 
 #include <math.h>
 
-#include "data/sheet.h"
+#include "synth/sheet.h"
 
 enum { W = 61, H = 37 };
 

@@ -7,9 +7,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "launch/frame.h"
-#include "launch/mpirun.h"
-#include "launch/tag.h"
+#include "program/launch/mux.h"
+#include "program/launch/mpirun.h"
+#include "program/launch/tag.h"
 #include "unit.h"
 
 static char seen[1 << 21]; /* what was handed on, each time with a '|' behind it */

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "launch/ranks.h"
+#include "program/launch/ranks.h"
 #include "unit.h"
 
 static int gpus_here;

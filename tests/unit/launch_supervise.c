@@ -15,7 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "launch/supervise.h"
+#include "program/launch/supervise.h"
 #include "unit.h"
 
 enum { MOST = 4 };

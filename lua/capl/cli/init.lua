@@ -1,4 +1,4 @@
--- cli: finds the module of a command and runs it; every command is a row in engine/commands.c and a file lua/capl/cli/NAME.lua.
+-- cli: finds the module of a command and runs it; every command is a row in engine/program/commands.c and a file lua/capl/cli/NAME.lua.
 --
 -- A command's module has main(job) -> exit status, and what its page is made of (page.lua): options (see options.lua; nil when its
 -- words go elsewhere), options_of(job) where they depend on its words, examples = {{"capl NAME …", "what it does"}, …}.

@@ -110,8 +110,8 @@ end
 --- docs/commands.md
 function manual.markdown()
   local out = {"# Commands\n",
-    "Made by `scripts/docs` from `capl man --markdown`: of the list in [engine/commands.c](../engine/commands.c) and the options in",
-    "[lua/capl/cli](../lua/capl/cli). `capl help COMMAND` prints the same, `man capl` too where capl is installed.\n",
+    "Made by `scripts/docs` from `capl man --markdown`: of the list in [engine/program/commands.c](../engine/program/commands.c)",
+    "and the options in [lua/capl/cli](../lua/capl/cli). `capl help COMMAND` prints the same, `man capl` too where capl is installed.\n",
     "    capl [options] RECIPE [--key=value…]", "    capl [options] COMMAND [words]", "    capl\n", "## Words\n"}
   for _, line in ipairs(words.recipe) do out[#out + 1] = line end
   for _, line in ipairs(words.line) do out[#out + 1] = line end

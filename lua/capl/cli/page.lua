@@ -1,4 +1,4 @@
--- page.lua: what there is to say of a command, gathered from its row in engine/commands.c and its module, and written as text.
+-- page.lua: what there is to say of a command, gathered from its row in engine/program/commands.c and its module, and written as text.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 

@@ -1,4 +1,4 @@
--- repl.lua: the prompt's page for `capl repl --help`; the prompt itself is engine/bind/repl.c.
+-- repl.lua: the prompt's page for `capl repl --help`; the prompt itself is engine/program/prompt/repl.c.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 

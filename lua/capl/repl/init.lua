@@ -1,5 +1,5 @@
 -- repl: what a line at the prompt means: expression or statement, ?name, printing of values, TAB.
--- engine/bind/repl.c reads the lines; show.lua prints, complete.lua answers TAB, globals.lua has the prompt's own names.
+-- engine/program/prompt/repl.c reads the lines; show.lua prints, complete.lua answers TAB, globals.lua has the prompt's own names.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 

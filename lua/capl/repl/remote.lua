@@ -1,6 +1,6 @@
 -- remote.lua: a prompt whose lines run in another process: what `capl attach` types into a run.
 --
--- The same three questions as repl: each is a frame to the run (engine/launch/gate.h) and an answer.
+-- The same three questions as repl: each is a frame to the run (engine/program/attach/gate.h) and an answer.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 

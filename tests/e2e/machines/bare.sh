@@ -129,7 +129,7 @@ ok "predict: $(cat "$work/out.txt")"
 if [[ $release == bookworm ]]; then
   rm -rf "$root$checkout"/{runs,build/capl,build/CMakeCache.txt}
   chown -R 1000:1000 "$root$checkout"
-  touch "$root$checkout/engine/main.c"
+  touch "$root$checkout/engine/program/main.c"
   chown 0:0 "$root/srv/user"
   as_user env HOME=/srv/user "$checkout/scripts/quickstart" --max_time=2s "${small[@]}" || fail "quickstart as a plain user"
   said 'nothing, all packages are here' "quickstart wants packages that are there"

@@ -1,0 +1,564 @@
+/* data.c -- the data engine for Lua: PNG, sources. The captcha generator is in captcha.c, the loader in loader.c.
+**
+** Sample numbers are 0-based values, as class labels are. What users call is lua/capl/data on top of this.
+** SPDX-License-Identifier: Apache-2.0
+*/
+#include "bind/data/data.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- boxes: userdata holding one pointer ----------------------------------------------------- */
+
+void **data_new_box(lua_State *L, const char *type)
+{
+  void **box = lua_newuserdata(L, sizeof *box);
+  *box = NULL;
+  luaL_setmetatable(L, type);
+  return box;
+}
+
+void *data_check_box(lua_State *L, int i, const char *type)
+{
+  void **box = luaL_testudata(L, i, type);
+  if (!box) bind_type_error(L, i, type + strlen("capl."));
+  if (!*box) bind_fail(L, CAPL_ESTATE, NULL, NULL, "%s was released", type + strlen("capl."));
+  return *box;
+}
+
+void data_open_type(lua_State *L, const char *type, const luaL_Reg *methods, lua_CFunction release)
+{
+  luaL_newmetatable(L, type);
+  lua_newtable(L);
+  luaL_setfuncs(L, methods, 0);
+  lua_pushcfunction(L, release);
+  lua_setfield(L, -2, "free");
+  lua_setfield(L, -2, "__index");
+  lua_pushcfunction(L, release);
+  lua_setfield(L, -2, "__gc");
+  lua_pushstring(L, type + strlen("capl."));
+  lua_setfield(L, -2, "__metatable");
+  lua_pop(L, 1);
+}
+
+/* ---- options --------------------------------------------------------------------------------- */
+
+/* The function that was called, as recipes know it: "data.folder" for core.data.folder_source; "" for one of the others. */
+static const char *recipe_name(lua_State *L, char *room, size_t size)
+{
+  static const char *const names[] = {"loader", "captcha", "folder", "list", "lmdb", "slider", "faces", "series"};
+  lua_Debug ar = {0};
+  if (!lua_getstack(L, 0, &ar) || !lua_getinfo(L, "n", &ar) || !ar.name) return "";
+  size_t n = strlen(ar.name), tail = strlen("_source");
+  if (n > tail && strcmp(ar.name + n - tail, "_source") == 0) n -= tail;
+  for (size_t k = 0; k < sizeof names / sizeof names[0]; k++)
+    if (strlen(names[k]) == n && strncmp(names[k], ar.name, n) == 0) return snprintf(room, size, "data.%s", names[k]), room;
+  return "";
+}
+
+int data_option_error(lua_State *L, int i, const char *fmt, ...)
+{
+  char what[512], room[64];
+  va_list args;
+  va_start(args, fmt);
+  vsnprintf(what, sizeof what, fmt, args);
+  va_end(args);
+  const char *name = recipe_name(L, room, sizeof room);
+  if (*name) return bind_fail(L, CAPL_EVALUE, NULL, NULL, "%s: %s", name, what);
+  return bind_arg_error(L, i, "%s", what);
+}
+
+typedef struct {
+  char text[32];
+} number_text;
+
+/* 1048576, not 1.04858e+06 */
+static number_text show(double x)
+{
+  number_text t;
+  bool whole = fabs(x) <= 9007199254740992.0 && x == (double)(int64_t)x;
+  snprintf(t.text, sizeof t.text, whole ? "%.0f" : "%g", x);
+  return t;
+}
+
+static int out_of_range(lua_State *L, int i, const char *key, double min, double max, double x)
+{
+  return data_option_error(L, i, "%s is in %s..%s, got %s", key, show(min).text, show(max).text, show(x).text);
+}
+
+double data_option_number(lua_State *L, int i, const char *key, double otherwise, double min, double max)
+{
+  double x = otherwise;
+  if (bind_option(L, i, key)) {
+    if (lua_type(L, -1) != LUA_TNUMBER)
+      data_option_error(L, i, "%s is a number, got %s", key, bind_typename(L, -1));
+    x = lua_tonumber(L, -1);
+    if (!(x >= min && x <= max)) out_of_range(L, i, key, min, max, x);
+  }
+  lua_pop(L, 1);
+  return x;
+}
+
+double data_option_whole(lua_State *L, int i, const char *key, double otherwise, double min, double max)
+{
+  double x = data_option_number(L, i, key, otherwise, min, max);
+  if (x != (double)(int64_t)x) data_option_error(L, i, "%s is a whole number, got %g", key, x);
+  return x;
+}
+
+bool data_option_bool(lua_State *L, int i, const char *key, bool otherwise)
+{
+  bool x = otherwise;
+  if (bind_option(L, i, key)) {
+    if (!lua_isboolean(L, -1)) data_option_error(L, i, "%s is true or false, got %s", key, bind_typename(L, -1));
+    x = lua_toboolean(L, -1);
+  }
+  lua_pop(L, 1);
+  return x;
+}
+
+/* Borrowed from the options table. */
+const char *data_option_string(lua_State *L, int i, const char *key)
+{
+  const char *s = NULL;
+  if (bind_option(L, i, key)) {
+    if (lua_type(L, -1) != LUA_TSTRING)
+      data_option_error(L, i, "%s is a string, got %s", key, bind_typename(L, -1));
+    s = lua_tostring(L, -1);
+  }
+  lua_pop(L, 1);
+  return s;
+}
+
+const char *data_option_path(lua_State *L, int i, const char *key, int rights)
+{
+  if (!data_option_string(L, i, key)) return NULL;
+  bind_option(L, i, key);
+  const char *path = bind_check_path(L, -1, rights);
+  lua_pop(L, 1);
+  return path;
+}
+
+int data_option_word(lua_State *L, int i, const char *key, const char *const *words, int otherwise)
+{
+  const char *s = data_option_string(L, i, key);
+  if (!s) return otherwise;
+  for (int k = 0; words[k]; k++)
+    if (strcmp(words[k], s) == 0) return k;
+  char list[200];
+  size_t used = 0;
+  for (int k = 0; words[k] && used < sizeof list; k++)
+    used += (size_t)snprintf(list + used, sizeof list - used, "%s\"%s\"", k > 0 ? ", " : "", words[k]);
+  return data_option_error(L, i, "%s cannot be \"%s\"; there are: %s", key, s, list);
+}
+
+/* ---- images ---------------------------------------------------------------------------------- */
+
+static const double LIMIT_32 = 4294967295.0;
+
+/* Memory for the values of t that the host can write; NULL if t has none. */
+static void *room_for(lua_State *L, const capl_tensor *t)
+{
+  const capl_backend *backend = t->device->backend;
+  if (!backend->arithmetic) return NULL;
+  return backend->host_memory ? capl_tensor_data(t) : lua_newuserdata(L, capl_tensor_bytes(t) + 1);
+}
+
+void data_new_images(lua_State *L, capl_dtype dtype, int n, int c, int h, int w, capl_tensor **out,
+                     void **data)
+{
+  int64_t size[4] = {n, c, h, w};
+  bind_check(L, capl_tensor_new(bind_opt_device(L, 0), dtype, 4, size, CAPL_AUTO, out), "data");
+  *data = room_for(L, *out);
+}
+
+void data_sent(lua_State *L, capl_tensor *t, const void *data)
+{
+  if (!data || t->device->backend->host_memory) return;
+  bind_check(L, t->device->backend->copy_in(capl_tensor_data(t), data, capl_tensor_bytes(t)), "data");
+}
+
+void data_push_owned(lua_State *L, capl_tensor **t)
+{
+  capl_tensor *given = *t;
+  *t = NULL;
+  bind_push_tensor(L, given);
+}
+
+/* data.png_read(path[, channels]) -> (1,C,H,W) u8 */
+static int data_png_read(lua_State *L)
+{
+  const char *path = bind_check_path(L, 1, CAPL_MAY_READ);
+  int64_t channels = lua_isnoneornil(L, 2) ? 0 : bind_check_int(L, 2);
+  __attribute__((cleanup(capl_image_fini))) capl_image image = {0};
+  OWNED *t = NULL;
+  void *data;
+  bind_check(L, capl_png_read(path, (int)channels, &image), NULL);
+  data_new_images(L, CAPL_U8, 1, image.channels, image.height, image.width, &t, &data);
+  if (data) memcpy(data, image.pixels, (size_t)image.channels * (size_t)image.height * (size_t)image.width);
+  data_sent(L, t, data);
+  data_push_owned(L, &t);
+  return 1;
+}
+
+/* data.png_write(path, image): image (C,H,W) or (1,C,H,W), u8 levels 0..255, C 1 or 3 */
+static int data_png_write(lua_State *L)
+{
+  const char *path = bind_check_product(L, 1);
+  capl_tensor *t = bind_on_host(L, 2);
+  int lead = t->ndim - 3;
+  if (t->dtype != CAPL_U8 || lead < 0 || lead > 1 || (lead == 1 && t->size[0] != 1)) {
+    char text[160];
+    return bind_arg_error(L, 2, "one u8 image (C,H,W) expected, got %s",
+                          capl_tensor_describe(t, text, sizeof text));
+  }
+  const int64_t *size = t->size + lead, *stride = t->stride + lead;
+  const uint8_t *from = capl_tensor_data(t);
+  uint8_t *pixels = lua_newuserdata(L, (size_t)capl_tensor_numel(t) + 1), *to = pixels;
+  for (int64_t y = 0; y < size[1]; y++)
+    for (int64_t x = 0; x < size[2]; x++)
+      for (int64_t c = 0; c < size[0]; c++) *to++ = from[c * stride[0] + y * stride[1] + x * stride[2]];
+  bind_check(L, capl_png_write(path, pixels, (int)size[2], (int)size[1], (int)size[0]), NULL);
+  return 0;
+}
+
+/* Ones into zeros, on devices whose memory the host writes. Returns a label that is none of the classes, else 0. */
+static int32_t write_ones(const capl_tensor *labels, int64_t K, float *to)
+{
+  const int32_t *from = capl_tensor_data(labels);
+  int64_t N = labels->size[0], T = labels->size[1];
+  for (int64_t n = 0; n < N; n++)
+    for (int64_t t = 0; t < T; t++) {
+      int32_t k = from[n * labels->stride[0] + t * labels->stride[1]];
+      if (k >= K) return k;
+      if (k >= 0) to[n * T * K + t * K + k] = 1;
+    }
+  return 0;
+}
+
+/* Queued on the device, which cannot tell of labels outside the classes: a loader's labels never are. */
+static void queue_ones(lua_State *L, const capl_tensor *labels, int64_t K, capl_tensor *out)
+{
+  const capl_feed_ops *feed = labels->device->backend->feed;
+  if (!feed || !capl_tensor_is_row(labels))
+    bind_fail(L, CAPL_EUNSUPPORTED, "one_hot", NULL, "labels on %s that are not in one piece", labels->device->name);
+  bind_check(L, feed->one_hot(capl_tensor_data(labels), labels->size[0], labels->size[1], K, capl_tensor_data(out)), "one_hot");
+}
+
+/* data.one_hot(labels (N,T), K) -> (N,T*K) f32: 1 at t*K + label; labels below 0 mark nothing */
+static int data_one_hot(lua_State *L)
+{
+  capl_tensor *labels = bind_check_tensor(L, 1);
+  int64_t K = bind_check_int(L, 2);
+  if (labels->ndim != 2 || labels->dtype != CAPL_I32) {
+    char text[160];
+    return bind_arg_error(L, 1, "labels (N,T) i32 expected, got %s",
+                          capl_tensor_describe(labels, text, sizeof text));
+  }
+  if (K < 1) return bind_arg_error(L, 2, "at least one class, got %lld", (long long)K);
+  int64_t size[2] = {labels->size[0], labels->size[1] * K};
+  const capl_backend *backend = labels->device->backend;
+  OWNED *out = NULL;
+  bind_check(L, capl_tensor_new(labels->device, CAPL_F32, 2, size, CAPL_ROW, &out), "one_hot");
+  if (backend->arithmetic && !backend->host_memory) {
+    queue_ones(L, labels, K, out);
+  } else if (backend->arithmetic) {
+    bind_check(L, capl_tensor_fill(out, 0), "one_hot");
+    int32_t wrong = write_ones(labels, K, capl_tensor_data(out));
+    if (wrong)
+      return bind_fail(L, CAPL_EVALUE, "one_hot", NULL, "label %d is outside 0..%lld", wrong, (long long)K - 1);
+  }
+  data_push_owned(L, &out);
+  return 1;
+}
+
+/* data.charset(spec) -> expanded: "0-9A-F" -> "0123456789ABCDEF" */
+static int data_charset(lua_State *L)
+{
+  char expanded[CAPL_CHARSET_MAX + 1];
+  bind_check(L, capl_charset_expand(bind_check_string(L, 1), expanded), NULL);
+  lua_pushstring(L, expanded);
+  return 1;
+}
+
+/* ---- sources --------------------------------------------------------------------------------- */
+
+static int source_count(lua_State *L)
+{
+  return lua_pushnumber(L, capl_source_count(data_check_box(L, 1, SOURCE_TYPE))), 1;
+}
+
+static int source_width(lua_State *L)
+{
+  return lua_pushinteger(L, capl_source_width(data_check_box(L, 1, SOURCE_TYPE))), 1;
+}
+
+static int source_height(lua_State *L)
+{
+  return lua_pushinteger(L, capl_source_height(data_check_box(L, 1, SOURCE_TYPE))), 1;
+}
+
+static int source_channels(lua_State *L)
+{
+  return lua_pushinteger(L, capl_source_channels(data_check_box(L, 1, SOURCE_TYPE))), 1;
+}
+
+static int source_length(lua_State *L)
+{
+  return lua_pushinteger(L, capl_source_length(data_check_box(L, 1, SOURCE_TYPE))), 1;
+}
+
+static int source_length_min(lua_State *L)
+{
+  return lua_pushinteger(L, capl_source_length_min(data_check_box(L, 1, SOURCE_TYPE))), 1;
+}
+
+/* source:widths() -> ascending px that its images may have; nil: all are as wide */
+static int source_widths(lua_State *L)
+{
+  int n;
+  const int *widths = capl_source_widths(data_check_box(L, 1, SOURCE_TYPE), &n);
+  if (n == 0) return lua_pushnil(L), 1;
+  lua_createtable(L, n, 0);
+  for (int k = 0; k < n; k++) {
+    lua_pushinteger(L, widths[k]);
+    lua_rawseti(L, -2, k + 1);
+  }
+  return 1;
+}
+
+/* source:width_of(id) -> px of the batch that a sample is in */
+static int source_width_of(lua_State *L)
+{
+  const capl_source *source = data_check_box(L, 1, SOURCE_TYPE);
+  return lua_pushinteger(L, capl_source_width_of(source, data_check_sample(L, 2, source))), 1;
+}
+
+/* source:squeezed() -> images that are wider than the widest of widths, the number of the widest and its px */
+static int source_squeezed(lua_State *L)
+{
+  uint32_t id = 0;
+  int px = 0;
+  lua_pushnumber(L, capl_source_squeezed(data_check_box(L, 1, SOURCE_TYPE), &id, &px));
+  lua_pushnumber(L, id);
+  lua_pushinteger(L, px);
+  return 3;
+}
+
+static int source_fixed(lua_State *L)
+{
+  return lua_pushboolean(L, capl_source_fixed(data_check_box(L, 1, SOURCE_TYPE))), 1;
+}
+
+static int source_charset(lua_State *L)
+{
+  return lua_pushstring(L, capl_source_charset(data_check_box(L, 1, SOURCE_TYPE))), 1;
+}
+
+uint32_t data_check_sample(lua_State *L, int i, const capl_source *source)
+{
+  int64_t id = bind_check_int(L, i), count = capl_source_count(source);
+  if (id < 0 || id >= count)
+    bind_arg_error(L, i, "sample %lld is outside 0..%lld", (long long)id, (long long)count - 1);
+  return (uint32_t)id;
+}
+
+/* source:hash() -> 16 hexadecimal digits: what would change the samples */
+static int source_hash(lua_State *L)
+{
+  char hash[CAPL_SOURCE_HASH_TEXT];
+  bind_check(L, capl_source_hash(data_check_box(L, 1, SOURCE_TYPE), hash), NULL);
+  return lua_pushstring(L, hash), 1;
+}
+
+/* source:content() -> {files, bytes, sha256} of names, texts and bytes of all its files */
+static int source_content(lua_State *L)
+{
+  capl_content content;
+  bind_check(L, capl_source_content(data_check_box(L, 1, SOURCE_TYPE), capl_interrupt_pending, &content), NULL);
+  lua_createtable(L, 0, 3);
+  lua_pushnumber(L, content.files);
+  lua_setfield(L, -2, "files");
+  lua_pushnumber(L, (double)content.bytes);
+  lua_setfield(L, -2, "bytes");
+  lua_pushstring(L, content.sha256);
+  lua_setfield(L, -2, "sha256");
+  return 1;
+}
+
+/* source:name(id) -> path below the folder, or nil for sources without files */
+static int source_name(lua_State *L)
+{
+  const capl_source *source = data_check_box(L, 1, SOURCE_TYPE);
+  lua_pushstring(L, capl_source_name(source, data_check_sample(L, 2, source)));
+  return 1;
+}
+
+/* source:left_out() -> images of kinds that are not read, the path of the first one or nil */
+static int source_left_out(lua_State *L)
+{
+  const char *first;
+  lua_pushnumber(L, capl_source_left_out(data_check_box(L, 1, SOURCE_TYPE), &first));
+  lua_pushstring(L, first);
+  return 2;
+}
+
+/* source:set_label(id, text) -> true, or false and what is wrong: the loader's on_error decides then */
+static int source_set_label(lua_State *L)
+{
+  capl_source *source = data_check_box(L, 1, SOURCE_TYPE);
+  bool good = capl_source_set_label(source, data_check_sample(L, 2, source), bind_check_string(L, 3)) == CAPL_OK;
+  lua_pushboolean(L, good);
+  if (good) return 1;
+  lua_pushstring(L, capl_error_last()->message);
+  return 2;
+}
+
+void data_push_copy(lua_State *L, capl_dtype dtype, int ndim, const int64_t *size, const void *data)
+{
+  OWNED *t = NULL;
+  bind_check(L, capl_tensor_new(bind_opt_device(L, 0), dtype, ndim, size, CAPL_ROW, &t), "data");
+  const capl_backend *backend = t->device->backend;
+  if (backend->arithmetic && backend->host_memory) memcpy(capl_tensor_data(t), data, capl_tensor_bytes(t));
+  else if (backend->arithmetic) data_sent(L, t, data);
+  data_push_owned(L, &t);
+}
+
+void data_push_labels(lua_State *L, const int32_t *labels, int n, int T)
+{
+  data_push_copy(L, CAPL_I32, 2, (const int64_t[]){n, T}, labels);
+}
+
+void data_push_field(lua_State *L, const capl_field *field, int n, const void *data)
+{
+  int64_t size[4] = {n};
+  for (int d = 0; d < field->ndim; d++) size[d + 1] = field->size[d];
+  data_push_copy(L, field->kind == CAPL_FIELD_MASK ? CAPL_U8 : CAPL_F32, field->ndim + 1, size, data);
+}
+
+/* source:fields() -> list of {name, kind = "mask"|"points"|"boxes"|"values"} */
+static int source_fields(lua_State *L)
+{
+  static const char *const kinds[] = {"mask", "points", "boxes", "values"}; /* ORDER capl_field_kind */
+  _Static_assert(CAPL_FIELD_VALUES == 3, "order matches data.h");
+  const capl_source *source = data_check_box(L, 1, SOURCE_TYPE);
+  const capl_field *field;
+  lua_newtable(L);
+  for (int i = 0; (field = capl_source_field(source, i)); i++) {
+    lua_createtable(L, 0, 2);
+    lua_pushstring(L, field->name);
+    lua_setfield(L, -2, "name");
+    lua_pushstring(L, kinds[field->kind]);
+    lua_setfield(L, -2, "kind");
+    lua_rawseti(L, -2, i + 1);
+  }
+  return 1;
+}
+
+/* Room for one sample's fields, which lives on the stack; pushes CAPL_FIELDS_MAX values. */
+static void room_for_fields(lua_State *L, const capl_source *source, capl_sample *sample)
+{
+  for (int i = 0; i < CAPL_FIELDS_MAX; i++) {
+    const capl_field *field = capl_source_field(source, i);
+    sample->field[i] = lua_newuserdata(L, field ? capl_field_bytes(field) : 1);
+  }
+}
+
+static void push_image(lua_State *L, const capl_source *source, uint32_t id, const uint8_t *pixels)
+{
+  OWNED *t = NULL;
+  void *data;
+  if (!pixels) {
+    lua_pushnil(L);
+    return;
+  }
+  int channels = capl_source_channels(source), height = capl_source_height(source), width = capl_source_width_of(source, id);
+  data_new_images(L, CAPL_U8, 1, channels, height, width, &t, &data);
+  if (data) memcpy(data, pixels, capl_tensor_bytes(t));
+  data_sent(L, t, data);
+  data_push_owned(L, &t);
+}
+
+/* source:read(epoch, id) -> (1,C,H,W) u8, labels (1,T) i32, {name = (1,…) for each field}; nil for what it has not */
+static int source_read(lua_State *L)
+{
+  capl_source *source = data_check_box(L, 1, SOURCE_TYPE);
+  int64_t epoch = bind_check_int(L, 2);
+  uint32_t id = data_check_sample(L, 3, source);
+  int32_t labels[CAPL_LABEL_MAX];
+  size_t bytes = capl_source_pixels_bytes(source, id);
+  if (epoch < 0 || epoch > (int64_t)LIMIT_32)
+    return bind_arg_error(L, 2, "epoch from 0 on, got %lld", (long long)epoch);
+  capl_sample sample = {.pixels = bytes ? lua_newuserdata(L, bytes) : NULL, .labels = labels};
+  room_for_fields(L, source, &sample);
+  bind_check(L, capl_source_read(source, (uint32_t)epoch, id, &sample), NULL);
+  push_image(L, source, id, sample.pixels);
+  if (capl_source_length(source) > 0) data_push_labels(L, labels, 1, capl_source_length(source));
+  else lua_pushnil(L);
+  if (capl_source_fields(source) == 0) return 2;
+  lua_newtable(L);
+  const capl_field *field;
+  for (int i = 0; (field = capl_source_field(source, i)); i++) {
+    data_push_field(L, field, 1, sample.field[i]);
+    lua_setfield(L, -2, field->name);
+  }
+  return 3;
+}
+
+/* source:subset({id, …}) -> source of these samples, ids from 0 */
+static int source_subset(lua_State *L)
+{
+  capl_source *source = data_check_box(L, 1, SOURCE_TYPE);
+  luaL_checktype(L, 2, LUA_TTABLE);
+  size_t n = lua_objlen(L, 2);
+  uint32_t *id = lua_newuserdata(L, (n ? n : 1) * sizeof *id);
+  for (size_t i = 0; i < n; i++) {
+    lua_rawgeti(L, 2, (int)i + 1);
+    id[i] = data_check_sample(L, -1, source);
+    lua_pop(L, 1);
+  }
+  void **box = data_new_box(L, SOURCE_TYPE);
+  bind_check(L, capl_source_subset_new(source, id, (uint32_t)n, (capl_source **)box), NULL);
+  return 1;
+}
+
+static int source_release(lua_State *L)
+{
+  void **box = luaL_testudata(L, 1, SOURCE_TYPE);
+  if (box) capl_source_unref(*box), *box = NULL;
+  return 0;
+}
+
+/* ---- opening --------------------------------------------------------------------------------- */
+
+void bind_open_data(lua_State *L)
+{
+  static const luaL_Reg source[] = {{"count", source_count},   {"width", source_width},
+                                    {"height", source_height}, {"channels", source_channels},
+                                    {"fixed", source_fixed},     {"hash", source_hash}, {"content", source_content},
+                                    {"length", source_length}, {"charset", source_charset},
+                                    {"length_min", source_length_min}, {"widths", source_widths}, {"width_of", source_width_of}, {"squeezed", source_squeezed},
+                                    {"name", source_name},     {"set_label", source_set_label},
+                                    {"left_out", source_left_out},
+                                    {"fields", source_fields},
+                                    {"read", source_read},     {"subset", source_subset},
+                                    {NULL, NULL}};
+  static const luaL_Reg functions[] = {{"png_read", data_png_read},
+                                       {"png_write", data_png_write},
+                                       {"one_hot", data_one_hot},
+                                       {"charset", data_charset},
+                                       {NULL, NULL}};
+  data_open_type(L, SOURCE_TYPE, source, source_release);
+  lua_newtable(L);
+  luaL_setfuncs(L, functions, 0);
+  bind_open_files(L);
+  bind_open_captcha(L);
+  bind_open_loader(L);
+  bind_open_arrays(L);
+  bind_open_scenes(L);
+  bind_open_series(L);
+  lua_setfield(L, -2, "data");
+}

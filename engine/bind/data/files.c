@@ -1,0 +1,318 @@
+/* files.c -- images in files for Lua: folders, lists, databases, single files, and what their sources can tell.
+** SPDX-License-Identifier: Apache-2.0
+*/
+#include "bind/data/data.h"
+#include "data/widths.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- sources --------------------------------------------------------------------------------- */
+
+#define IMAGE_OPTIONS "width", "height", "channels", "charset", "length", "length_min", "variable", "case", "resize", \
+  "widths", "width_step"
+
+int data_option_widths(lua_State *L, int i, int widths[CAPL_WIDTHS_MAX])
+{
+  bool given = bind_option(L, i, "widths");
+  if (given && (!lua_istable(L, -1) || lua_objlen(L, -1) == 0 || lua_objlen(L, -1) > CAPL_WIDTHS_MAX))
+    data_option_error(L, i, "widths is a list of 1 to %d widths in px", CAPL_WIDTHS_MAX);
+  int n = given ? (int)lua_objlen(L, -1) : 0;
+  for (int k = 0; k < n; k++) {
+    lua_rawgeti(L, -1, k + 1);
+    double px = lua_type(L, -1) == LUA_TNUMBER ? lua_tonumber(L, -1) : 0;
+    widths[k] = px == (double)(int)px ? (int)px : 0;
+    lua_pop(L, 1);
+  }
+  lua_pop(L, 1);
+  return n;
+}
+
+static capl_folder_options image_options(lua_State *L, int i)
+{
+  static const char *const cases[] = {"keep", "upper", "lower", NULL}; /* ORDER capl_case */
+  capl_folder_options o = {.width = (int)data_option_whole(L, i, "width", 0, 0, 65535),
+                               .height = (int)data_option_whole(L, i, "height", 0, 0, 65535),
+                               .channels = (int)data_option_whole(L, i, "channels", 0, 0, 3),
+                               .charset = data_option_string(L, i, "charset"),
+                               .length = (int)data_option_whole(L, i, "length", 0, 0, CAPL_LABEL_MAX),
+                               .length_min = (int)data_option_whole(L, i, "length_min", 0, 0, CAPL_LABEL_MAX),
+                               .variable = data_option_bool(L, i, "variable", false),
+                               .letters = (capl_case)data_option_word(L, i, "case", cases, CAPL_CASE_KEEP),
+                               .resize = data_option_bool(L, i, "resize", false),
+                               .width_step = (int)data_option_whole(L, i, "width_step", 0, 0, 1024),
+                               .stop = capl_interrupt_pending};
+  o.n_widths = data_option_widths(L, i, o.widths);
+  return o;
+}
+
+/* data.folder_source(dir, {width, height, channels, charset, length, length_min, variable, case, resize}) */
+static int data_folder_source(lua_State *L)
+{
+  static const char *const names[] = {IMAGE_OPTIONS, NULL};
+  const char *dir = bind_check_path(L, 1, CAPL_MAY_READ);
+  bind_check_options(L, 2, names);
+  capl_folder_options o = image_options(L, 2);
+  void **box = data_new_box(L, SOURCE_TYPE);
+  bind_check(L, capl_source_folder_new(dir, &o, (capl_source **)box), NULL);
+  return 1;
+}
+
+/* data.choose_widths({px, …}, step) -> ascending widths for images that are so wide */
+static int data_choose_widths(lua_State *L)
+{
+  luaL_checktype(L, 1, LUA_TTABLE);
+  int64_t step = bind_check_int(L, 2);
+  size_t n = lua_objlen(L, 1);
+  int widths[CAPL_WIDTHS_MAX], *px = lua_newuserdata(L, (n + 1) * sizeof *px);
+  if (step < 1 || step > 1024) return bind_arg_error(L, 2, "a step of 1..1024 px, got %lld", (long long)step);
+  for (size_t i = 0; i < n; i++) {
+    lua_rawgeti(L, 1, (int)i + 1);
+    px[i] = (int)lua_tonumber(L, -1);
+    if (px[i] < 1) return bind_arg_error(L, 1, "widths are from 1 px on");
+    lua_pop(L, 1);
+  }
+  int found = widths_choose(px, (uint32_t)n, (int)step, widths);
+  lua_createtable(L, found, 0);
+  for (int k = 0; k < found; k++) {
+    lua_pushinteger(L, widths[k]);
+    lua_rawseti(L, -2, k + 1);
+  }
+  return 1;
+}
+
+static char option_separator(lua_State *L, int i)
+{
+  const char *text = data_option_string(L, i, "separator");
+  if (text && (strlen(text) != 1 || strchr("\"\r\n", *text))) data_option_error(L, i, "separator is one character, such as ';', got '%s'", text);
+  return text ? *text : '\0';
+}
+
+/* data.list_source(file, {width, …, root, format, path, label, separator}) */
+static int data_list_source(lua_State *L)
+{
+  static const char *const names[] = {IMAGE_OPTIONS, "root", "format", "path", "label", "separator", NULL};
+  static const char *const formats[] = {"auto", "tsv", "jsonl", "csv", NULL};
+  const char *file = bind_check_path(L, 1, CAPL_MAY_READ);
+  bind_check_options(L, 2, names);
+  capl_list_options o = {.images = image_options(L, 2),
+                         .format = (capl_list_format)data_option_word(L, 2, "format", formats, CAPL_LIST_AUTO),
+                         .root = data_option_path(L, 2, "root", CAPL_MAY_READ),
+                         .path_key = data_option_string(L, 2, "path"),
+                         .label_key = data_option_string(L, 2, "label"),
+                         .separator = option_separator(L, 2)};
+  void **box = data_new_box(L, SOURCE_TYPE);
+  bind_check(L, capl_source_list_new(file, &o, (capl_source **)box), NULL);
+  return 1;
+}
+
+/* data.lmdb_source(path, {width, height, channels, charset, length, length_min, variable, case, resize}) */
+static int data_lmdb_source(lua_State *L)
+{
+  static const char *const names[] = {IMAGE_OPTIONS, NULL};
+  const char *path = bind_check_path(L, 1, CAPL_MAY_READ);
+  bind_check_options(L, 2, names);
+  capl_lmdb_options o = {.images = image_options(L, 2), .stop = capl_interrupt_pending};
+  void **box = data_new_box(L, SOURCE_TYPE);
+  bind_check(L, capl_source_lmdb_new(path, &o, (capl_source **)box), NULL);
+  return 1;
+}
+
+/* source:pack(dir): its files, as they are, as an LMDB database */
+static int source_pack(lua_State *L)
+{
+  capl_source *source = data_check_box(L, 1, SOURCE_TYPE);
+  bind_check(L, capl_lmdb_pack(source, bind_check_path(L, 2, CAPL_MAY_WRITE), capl_interrupt_pending), NULL);
+  return 0;
+}
+
+/* ---- what a source of files can tell --------------------------------------------------------- */
+
+/* source:text(id) -> the label as it was given, or nil */
+static int source_text(lua_State *L)
+{
+  const capl_source *source = data_check_box(L, 1, SOURCE_TYPE);
+  lua_pushstring(L, capl_source_text(source, data_check_sample(L, 2, source)));
+  return 1;
+}
+
+/* source:set_text(id, text): a label that is held against no charset */
+static int source_set_text(lua_State *L)
+{
+  capl_source *source = data_check_box(L, 1, SOURCE_TYPE);
+  bind_check(L, capl_source_set_text(source, data_check_sample(L, 2, source), bind_check_string(L, 3)), NULL);
+  return 0;
+}
+
+/* source:bad_labels() -> {id, …} of the samples whose label is missing or does not fit */
+static int source_bad_labels(lua_State *L)
+{
+  const capl_source *source = data_check_box(L, 1, SOURCE_TYPE);
+  int bad = 0;
+  lua_newtable(L);
+  for (uint32_t i = 0; i < capl_source_count(source); i++) {
+    if (i % 65536 == 0 && capl_interrupt_pending()) break;
+    if (capl_source_check_label(source, i) == CAPL_OK) continue;
+    lua_pushnumber(L, i);
+    lua_rawseti(L, -2, ++bad);
+  }
+  return 1;
+}
+
+/* source:label_error(id) -> what is wrong with the label, or nil */
+static int source_label_error(lua_State *L)
+{
+  const capl_source *source = data_check_box(L, 1, SOURCE_TYPE);
+  bool good = capl_source_check_label(source, data_check_sample(L, 2, source)) == CAPL_OK;
+  lua_pushstring(L, good ? NULL : capl_error_last()->message);
+  return 1;
+}
+
+/* source:characters() -> every character of its labels, sorted */
+static int source_characters(lua_State *L)
+{
+  char characters[256];
+  capl_source_characters(data_check_box(L, 1, SOURCE_TYPE), characters);
+  return lua_pushstring(L, characters), 1;
+}
+
+/* source:set_charset(charset, shortest, longest): labels of a source that was opened without one are held against it */
+static int source_set_charset(lua_State *L)
+{
+  capl_source *source = data_check_box(L, 1, SOURCE_TYPE);
+  int64_t lo = bind_check_int(L, 3), hi = bind_check_int(L, 4);
+  if (lo < 1 || lo > hi || hi > CAPL_LABEL_MAX) return bind_arg_error(L, 3, "lengths 1 <= shortest <= longest <= %d", CAPL_LABEL_MAX);
+  bind_check(L, capl_source_set_charset(source, bind_check_string(L, 2), (int)lo, (int)hi), NULL);
+  return 0;
+}
+
+/* source:fit_length(): labels are as long as the good ones among them */
+static int source_fit_length(lua_State *L)
+{
+  bind_check(L, capl_source_fit_length(data_check_box(L, 1, SOURCE_TYPE)), NULL);
+  return 0;
+}
+
+/* source:share(id) -> number in [0, 1) that depends on the file's bytes alone */
+static int source_share(lua_State *L)
+{
+  capl_source *source = data_check_box(L, 1, SOURCE_TYPE);
+  double share = 0;
+  bind_check(L, capl_source_share(source, data_check_sample(L, 2, source), &share), NULL);
+  return lua_pushnumber(L, share), 1;
+}
+
+/* data.text_share(text) -> number in [0, 1) that depends on the text alone */
+static int data_text_share(lua_State *L)
+{
+  size_t size;
+  const char *text = luaL_checklstring(L, 1, &size);
+  return lua_pushnumber(L, capl_share_of(text, size)), 1;
+}
+
+/* ---- looking at files ------------------------------------------------------------------------ */
+
+#define SCAN_TYPE "capl.scan"
+
+/* source:scan{pixels = false, threads = 0} -> what its files are; pixels: they are decoded too */
+static int source_scan(lua_State *L)
+{
+  static const char *const names[] = {"pixels", "threads", NULL};
+  capl_source *source = data_check_box(L, 1, SOURCE_TYPE);
+  bind_check_options(L, 2, names);
+  bool pixels = data_option_bool(L, 2, "pixels", false);
+  int threads = (int)data_option_whole(L, 2, "threads", 0, 0, CAPL_WORKERS_MAX);
+  void **box = data_new_box(L, SCAN_TYPE);
+  bind_check(L, capl_scan_new(source, pixels, threads, capl_interrupt_pending, (capl_scan **)box), NULL);
+  return 1;
+}
+
+/* scan:facts(id) -> bytes, format, width, height, channels; or bytes, nil, what is wrong */
+static int scan_facts(lua_State *L)
+{
+  const capl_file_facts *f = capl_scan_facts(data_check_box(L, 1, SCAN_TYPE), (uint32_t)bind_check_int(L, 2));
+  if (!f) return bind_arg_error(L, 2, "no such sample");
+  lua_pushnumber(L, (double)f->bytes);
+  lua_pushstring(L, f->format);
+  if (!f->format) return lua_pushstring(L, f->message ? f->message : "cannot be read"), 3;
+  lua_pushinteger(L, f->width);
+  lua_pushinteger(L, f->height);
+  lua_pushinteger(L, f->channels);
+  return 5;
+}
+
+/* scan:seen(id) -> darker, lighter, differ: as capl_file_facts has them, of a scan of pixels */
+static int scan_seen(lua_State *L)
+{
+  const capl_file_facts *f = capl_scan_facts(data_check_box(L, 1, SCAN_TYPE), (uint32_t)bind_check_int(L, 2));
+  if (!f) return bind_arg_error(L, 2, "no such sample");
+  lua_pushnumber(L, f->darker);
+  lua_pushnumber(L, f->lighter);
+  lua_pushnumber(L, f->differ);
+  return 3;
+}
+
+static void release_pairs(capl_same **pairs) { free(*pairs); }
+
+/* scan:same([other,] pixels) -> {id, first, id, first, …}: files of other (of scan itself) that scan has (earlier) too */
+static int scan_same(lua_State *L)
+{
+  capl_scan *scan = data_check_box(L, 1, SCAN_TYPE);
+  capl_scan *other = lua_isboolean(L, 2) ? NULL : data_check_box(L, 2, SCAN_TYPE);
+  __attribute__((cleanup(release_pairs))) capl_same *pairs = NULL;
+  uint32_t n = 0;
+  bind_check(L, capl_scan_same(scan, other, lua_toboolean(L, other ? 3 : 2), &pairs, &n), NULL);
+  lua_createtable(L, (int)(2 * n), 0);
+  for (uint32_t i = 0; i < n; i++) {
+    lua_pushnumber(L, pairs[i].id);
+    lua_rawseti(L, -2, (int)(2 * i + 1));
+    lua_pushnumber(L, pairs[i].first);
+    lua_rawseti(L, -2, (int)(2 * i + 2));
+  }
+  return 1;
+}
+
+static int scan_release(lua_State *L)
+{
+  void **box = luaL_testudata(L, 1, SCAN_TYPE);
+  if (box) capl_scan_free(*box), *box = NULL;
+  return 0;
+}
+
+/* ---- single files ---------------------------------------------------------------------------- */
+
+/* data.image_read(path[, channels]) -> (1,C,H,W) u8 of a PNG or JPEG file */
+static int data_image_read(lua_State *L)
+{
+  const char *path = bind_check_path(L, 1, CAPL_MAY_READ);
+  int64_t channels = lua_isnoneornil(L, 2) ? 0 : bind_check_int(L, 2);
+  __attribute__((cleanup(capl_image_fini))) capl_image image = {0};
+  OWNED *t = NULL;
+  void *data;
+  bind_check(L, capl_image_read(path, (int)channels, &image), NULL);
+  data_new_images(L, CAPL_U8, 1, image.channels, image.height, image.width, &t, &data);
+  if (data) memcpy(data, image.pixels, (size_t)image.channels * (size_t)image.height * (size_t)image.width);
+  data_sent(L, t, data);
+  data_push_owned(L, &t);
+  return 1;
+}
+
+/* Adds functions to the table on top, and methods to sources. */
+void bind_open_files(lua_State *L)
+{
+  static const luaL_Reg functions[] = {{"folder_source", data_folder_source}, {"list_source", data_list_source},
+                                       {"lmdb_source", data_lmdb_source},     {"text_share", data_text_share},
+                                       {"image_read", data_image_read},       {"choose_widths", data_choose_widths}, {NULL, NULL}};
+  static const luaL_Reg source[] = {{"text", source_text},   {"bad_labels", source_bad_labels}, {"label_error", source_label_error},
+                                    {"share", source_share}, {"set_text", source_set_text},     {"pack", source_pack},
+                                    {"scan", source_scan},   {"characters", source_characters},
+                                    {"set_charset", source_set_charset}, {"fit_length", source_fit_length},
+                                    {NULL, NULL}};
+  static const luaL_Reg scan[] = {{"facts", scan_facts}, {"same", scan_same}, {"seen", scan_seen}, {NULL, NULL}};
+  data_open_type(L, SCAN_TYPE, scan, scan_release);
+  luaL_setfuncs(L, functions, 0);
+  luaL_getmetatable(L, SOURCE_TYPE);
+  lua_getfield(L, -1, "__index");
+  luaL_setfuncs(L, source, 0);
+  lua_pop(L, 2);
+}

@@ -1,0 +1,138 @@
+/* scenes.c -- generated scenes for Lua: slider captchas and faces as sources. lua/capl/data/scenes.lua is on top.
+** SPDX-License-Identifier: Apache-2.0
+*/
+#include "capl/scenes.h"
+
+#include <string.h>
+
+#include "bind/data/data.h"
+
+static const double LIMIT_32 = 4294967295.0;
+
+static capl_scene_set option_set(lua_State *L, int i)
+{
+  return (capl_scene_set){.seed = (uint64_t)data_option_whole(L, i, "seed", 42, 0, 9007199254740992.0),
+                          .count = (uint32_t)data_option_whole(L, i, "count", 0, 0, LIMIT_32),
+                          .fixed = data_option_bool(L, i, "fixed", false),
+                          .channels = (int)data_option_whole(L, i, "channels", 3, 1, 3)};
+}
+
+/* shapes = {"circle", …} as bits; 0 = not given. */
+static uint32_t option_shapes(lua_State *L, int i)
+{
+  uint32_t bits = 0;
+  if (bind_option(L, i, "shapes")) {
+    luaL_checktype(L, -1, LUA_TTABLE);
+    for (int k = 1, n = (int)lua_objlen(L, -1); k <= n; k++) {
+      lua_rawgeti(L, -1, k);
+      const char *wanted = lua_tostring(L, -1), *name;
+      int shape = 0;
+      while ((name = capl_slider_shape_name(shape)) && (!wanted || strcmp(name, wanted) != 0)) shape++;
+      if (!name) bind_arg_error(L, i, "no shape '%s'", wanted ? wanted : bind_typename(L, -1));
+      bits |= 1u << shape;
+      lua_pop(L, 1);
+    }
+  }
+  lua_pop(L, 1);
+  return bits;
+}
+
+/* data.slider_source{seed, count, fixed, channels, width, height, mixed, background_first, background_count, size_lo,
+** size_hi, shapes} */
+static int data_slider_source(lua_State *L)
+{
+  static const char *const names[] = {"seed",  "count", "fixed", "channels", "width", "height", "mixed", "background_first",
+                                      "background_count", "size_lo", "size_hi", "shapes", NULL};
+  bind_check_options(L, 1, names);
+  capl_slider_options o = {.width = (int)data_option_whole(L, 1, "width", 0, 0, 65535),
+                           .height = (int)data_option_whole(L, 1, "height", 0, 0, 65535),
+                           .mixed = data_option_bool(L, 1, "mixed", false),
+                           .background_first = (uint32_t)data_option_whole(L, 1, "background_first", 0, 0, LIMIT_32),
+                           .background_count = (uint32_t)data_option_whole(L, 1, "background_count", 0, 0, LIMIT_32),
+                           .size_lo = (int)data_option_whole(L, 1, "size_lo", 0, 0, 65535),
+                           .size_hi = (int)data_option_whole(L, 1, "size_hi", 0, 0, 65535),
+                           .shapes = option_shapes(L, 1)};
+  capl_scene_set set = option_set(L, 1);
+  void **box = data_new_box(L, SOURCE_TYPE);
+  bind_check(L, capl_source_slider_new(&o, &set, (capl_source **)box), NULL);
+  return 1;
+}
+
+/* data.faces_source{seed, count, fixed, channels, size} */
+static int data_faces_source(lua_State *L)
+{
+  static const char *const names[] = {"seed", "count", "fixed", "channels", "size", NULL};
+  bind_check_options(L, 1, names);
+  int size = (int)data_option_whole(L, 1, "size", 0, 0, 65535);
+  capl_scene_set set = option_set(L, 1);
+  void **box = data_new_box(L, SOURCE_TYPE);
+  bind_check(L, capl_source_faces_new(size, &set, (capl_source **)box), NULL);
+  return 1;
+}
+
+/* data.scene_save(source, dir, n[, threads]) */
+static int data_scene_save(lua_State *L)
+{
+  capl_source *source = data_check_box(L, 1, SOURCE_TYPE);
+  const char *dir = bind_check_path(L, 2, CAPL_MAY_WRITE);
+  int64_t n = bind_check_int(L, 3), threads = lua_isnoneornil(L, 4) ? 0 : bind_check_int(L, 4);
+  if (n < 0 || n > INT32_MAX) return bind_arg_error(L, 3, "0 to 2^31-1 pictures, got %lld", (long long)n);
+  if (threads < 0 || threads > 1024) return bind_arg_error(L, 4, "0 to 1024 threads, got %lld", (long long)threads);
+  bind_check(L, capl_scene_save(source, (uint32_t)n, dir, (int)threads), NULL);
+  return 0;
+}
+
+/* data.scene_compare(source, n[, threads[, dir]]) -> sha256 */
+static int data_scene_compare(lua_State *L)
+{
+  capl_source *source = data_check_box(L, 1, SOURCE_TYPE);
+  int64_t n = bind_check_int(L, 2), threads = lua_isnoneornil(L, 3) ? 0 : bind_check_int(L, 3);
+  const char *dir = lua_isnoneornil(L, 4) ? NULL : bind_check_path(L, 4, CAPL_MAY_READ);
+  char sha256[65];
+  if (n < 0 || n > INT32_MAX) return bind_arg_error(L, 2, "0 to 2^31-1 pictures, got %lld", (long long)n);
+  if (threads < 0 || threads > 1024) return bind_arg_error(L, 3, "0 to 1024 threads, got %lld", (long long)threads);
+  bind_check(L, capl_scene_compare(source, (uint32_t)n, dir, (int)threads, sha256), NULL);
+  lua_pushstring(L, sha256);
+  return 1;
+}
+
+/* Sets the table's key to the list of names that name(0), name(1), … gives. */
+static void set_names(lua_State *L, const char *key, const char *(*name)(int))
+{
+  lua_newtable(L);
+  for (int i = 0; name(i); i++) {
+    lua_pushstring(L, name(i));
+    lua_rawseti(L, -2, i + 1);
+  }
+  lua_setfield(L, -2, key);
+}
+
+static void set_swaps(lua_State *L)
+{
+  int pair[2];
+  lua_newtable(L);
+  for (int i = 0; capl_face_swap(i, pair); i++) {
+    lua_newtable(L);
+    for (int k = 0; k < 2; k++) {
+      lua_pushinteger(L, pair[k]);
+      lua_rawseti(L, -2, k + 1);
+    }
+    lua_rawseti(L, -2, i + 1);
+  }
+  lua_setfield(L, -2, "face_swaps");
+}
+
+/* Adds the scenes' functions and lists to the table on top. */
+void bind_open_scenes(lua_State *L)
+{
+  static const luaL_Reg functions[] = {{"slider_source", data_slider_source},
+                                       {"faces_source", data_faces_source},
+                                       {"scene_save", data_scene_save},
+                                       {"scene_compare", data_scene_compare},
+                                       {NULL, NULL}};
+  luaL_setfuncs(L, functions, 0);
+  set_names(L, "slider_shapes", capl_slider_shape_name);
+  set_names(L, "slider_confusions", capl_slider_confusion_name);
+  set_names(L, "face_classes", capl_face_class_name);
+  set_swaps(L);
+}

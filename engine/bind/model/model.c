@@ -1,0 +1,285 @@
+/* model.c -- trained recognisers for Lua: opening, reading files, replaying golden pairs; and what saving one needs.
+** SPDX-License-Identifier: Apache-2.0
+*/
+#include <sha256.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bind/data/data.h"
+#include "capl/model.h"
+
+#define MODEL_TYPE "capl.model"
+#define FILES_TYPE "capl.model_files"
+
+static void set_text(lua_State *L, const char *key, const char *value)
+{
+  lua_pushstring(L, value);
+  lua_setfield(L, -2, key);
+}
+
+static void set_number(lua_State *L, const char *key, double value)
+{
+  lua_pushnumber(L, value);
+  lua_setfield(L, -2, key);
+}
+
+static void set_flag(lua_State *L, const char *key, bool value)
+{
+  lua_pushboolean(L, value);
+  lua_setfield(L, -2, key);
+}
+
+/* ---- models ------------------------------------------------------------------------------------ */
+
+/* model_open(path, {device, precision, plain}) -> model */
+static int core_model_open(lua_State *L)
+{
+  static const char *const names[] = {"device", "precision", "plain", NULL};
+  const char *path = bind_check_path(L, 1, CAPL_MAY_READ);
+  bind_check_options(L, 2, names);
+  capl_model_options o = {.device = data_option_string(L, 2, "device"),
+                          .precision = data_option_string(L, 2, "precision"),
+                          .plain = data_option_bool(L, 2, "plain", false)};
+  void **box = data_new_box(L, MODEL_TYPE);
+  bind_check(L, capl_model_open(path, &o, (capl_model **)box), NULL);
+  return 1;
+}
+
+/* model:info() -> {width, height, channels, widths = list or nil, length_min, length, decoding, charset, precision} */
+static int model_info(lua_State *L)
+{
+  capl_model_info info;
+  capl_model_info_get(data_check_box(L, 1, MODEL_TYPE), &info);
+  lua_newtable(L);
+  set_number(L, "width", info.width);
+  set_number(L, "height", info.height);
+  set_number(L, "channels", info.channels);
+  if (info.n_widths > 0) {
+    lua_createtable(L, info.n_widths, 0);
+    for (int w = 0; w < info.n_widths; w++) lua_pushinteger(L, info.widths[w]), lua_rawseti(L, -2, w + 1);
+    lua_setfield(L, -2, "widths");
+  }
+  set_number(L, "length_min", info.length_min);
+  set_number(L, "length", info.length);
+  set_text(L, "decoding", info.ctc ? "ctc" : "argmax");
+  set_text(L, "charset", info.charset);
+  set_text(L, "precision", info.precision);
+  return 1;
+}
+
+/* model:verify() -> {n, difference, largest, same_texts, tolerance, ok} */
+static int model_verify(lua_State *L)
+{
+  capl_model_verdict v;
+  bind_check(L, capl_model_verify(data_check_box(L, 1, MODEL_TYPE), &v), NULL);
+  lua_newtable(L);
+  set_number(L, "n", v.n);
+  set_number(L, "difference", v.difference);
+  set_number(L, "largest", v.largest);
+  set_number(L, "same_texts", v.same_texts);
+  set_number(L, "tolerance", v.tolerance);
+  set_flag(L, "ok", v.ok);
+  return 1;
+}
+
+/* model:decoding({beam, characters, length_min, length_max}) */
+static int model_set_decoding(lua_State *L)
+{
+  static const char *const names[] = {"beam", "characters", "length_min", "length_max", NULL};
+  bind_check_options(L, 2, names);
+  capl_model_decoding o = {.beam = (int)data_option_whole(L, 2, "beam", 0, 0, 1 << 20), .characters = data_option_string(L, 2, "characters"),
+                           .length_min = (int)data_option_whole(L, 2, "length_min", 0, 0, 1 << 20),
+                           .length_max = (int)data_option_whole(L, 2, "length_max", 0, 0, 1 << 20)};
+  bind_check(L, capl_model_decoding_set(data_check_box(L, 1, MODEL_TYPE), &o), NULL);
+  return 0;
+}
+
+static int model_release(lua_State *L)
+{
+  void **box = luaL_testudata(L, 1, MODEL_TYPE);
+  if (box) capl_model_close(*box), *box = NULL;
+  return 0;
+}
+
+/* ---- files ------------------------------------------------------------------------------------- */
+
+/* model:files({path, ...} or source[, workers]) -> files; the model must be kept while they are read */
+static int model_files(lua_State *L)
+{
+  capl_model *model = data_check_box(L, 1, MODEL_TYPE);
+  int64_t workers = lua_isnoneornil(L, 3) ? -1 : bind_check_int(L, 3);
+  if (workers < -1 || workers > 256) return bind_arg_error(L, 3, "0 to 256 threads, got %lld", (long long)workers);
+  if (lua_isuserdata(L, 2)) {
+    void **box = data_new_box(L, FILES_TYPE);
+    bind_check(L, capl_model_source_begin(model, data_check_box(L, 2, SOURCE_TYPE), (int)workers, (capl_model_files **)box), NULL);
+    return 1;
+  }
+  bind_check_table(L, 2);
+  size_t n = lua_objlen(L, 2);
+  const char **paths = lua_newuserdata(L, (n + 1) * sizeof *paths);
+  for (size_t i = 0; i < n; i++) {
+    lua_rawgeti(L, 2, (int)i + 1);
+    if (lua_type(L, -1) != LUA_TSTRING) return bind_arg_error(L, 2, "a list of paths expected");
+    paths[i] = lua_tostring(L, -1); /* the table keeps it alive */
+    lua_pop(L, 1);
+  }
+  void **box = data_new_box(L, FILES_TYPE);
+  bind_check(L, capl_model_files_begin(model, paths, (uint32_t)n, (int)workers, (capl_model_files **)box), NULL);
+  return 1;
+}
+
+/* {0.99, 0.7 …}: how sure the model is of each character */
+static void set_sure(lua_State *L, const capl_reading *reading)
+{
+  int n = (int)strlen(reading->text);
+  lua_createtable(L, n, 0);
+  for (int i = 0; i < n; i++) lua_pushnumber(L, (double)reading->sure[i]), lua_rawseti(L, -2, i + 1);
+  lua_setfield(L, -2, "sure");
+}
+
+static int push_readings(lua_State *L, const capl_reading *readings, int n)
+{
+  lua_createtable(L, n, 0);
+  for (int i = 0; i < n; i++) {
+    lua_createtable(L, 0, 5);
+    set_text(L, "text", readings[i].text);
+    set_number(L, "confidence", readings[i].confidence);
+    set_sure(L, &readings[i]);
+    set_number(L, "width", readings[i].width);
+    set_number(L, "height", readings[i].height);
+    if (readings[i].status != CAPL_OK) set_text(L, "error", readings[i].error);
+    lua_rawseti(L, -2, i + 1);
+  }
+  return 1;
+}
+
+/* files:next() -> list of {text, confidence, sure, width, height, error = what is wrong or nil}; nil at the end */
+static int files_next(lua_State *L)
+{
+  const capl_reading *readings;
+  int n;
+  bind_check(L, capl_model_files_next(data_check_box(L, 1, FILES_TYPE), &readings, &n), NULL);
+  return n == 0 ? (lua_pushnil(L), 1) : push_readings(L, readings, n);
+}
+
+static int files_release(lua_State *L)
+{
+  void **box = luaL_testudata(L, 1, FILES_TYPE);
+  if (box) capl_model_files_end(*box), *box = NULL;
+  return 0;
+}
+
+/* ---- saving ------------------------------------------------------------------------------------ */
+
+/* The levels of u8 images (N,C,H,W) as (N,H,W,C); lives in a userdata pushed on the stack. */
+static const uint8_t *push_levels(lua_State *L, const capl_tensor *t)
+{
+  const int64_t *size = t->size, *stride = t->stride;
+  const uint8_t *from = capl_tensor_data(t);
+  uint8_t *levels = lua_newuserdata(L, (size_t)capl_tensor_numel(t) + 1), *to = levels;
+  for (int64_t n = 0; n < size[0]; n++)
+    for (int64_t y = 0; y < size[2]; y++)
+      for (int64_t x = 0; x < size[3]; x++)
+        for (int64_t c = 0; c < size[1]; c++)
+          *to++ = from[n * stride[0] + c * stride[1] + y * stride[2] + x * stride[3]];
+  return levels;
+}
+
+static capl_tensor *check_images(lua_State *L, int i)
+{
+  capl_tensor *t = bind_on_host(L, i);
+  char text[160];
+  if (t->dtype != CAPL_U8 || t->ndim != 4 || t->size[0] < 1)
+    bind_arg_error(L, i, "u8 images (N,C,H,W) expected, got %s", capl_tensor_describe(t, text, sizeof text));
+  return t;
+}
+
+/* model:read(images u8 (N,C,H,W)) -> list of readings as files:next gives them */
+static int model_read(lua_State *L)
+{
+  enum { MOST = 64 };
+  capl_model *model = data_check_box(L, 1, MODEL_TYPE);
+  capl_tensor *images = check_images(L, 2);
+  const int64_t *size = images->size;
+  if (size[0] > MOST) return bind_arg_error(L, 2, "at most %d images expected, got %lld", MOST, (long long)size[0]);
+  const uint8_t *levels = push_levels(L, images);
+  capl_model_image list[MOST];
+  capl_reading *readings = lua_newuserdata(L, (size_t)size[0] * sizeof *readings);
+  for (int64_t i = 0; i < size[0]; i++)
+    list[i] = (capl_model_image){.pixels = levels + (size_t)(i * size[1] * size[2] * size[3]), .width = (int)size[3],
+                                 .height = (int)size[2], .channels = (int)size[1]};
+  bind_check(L, capl_model_run(model, list, (int)size[0], readings), NULL);
+  return push_readings(L, readings, (int)size[0]);
+}
+
+/* model_input(meta json, images u8 (N,C,H,W)) -> (N,C,H,W) f32, as a model with that meta data would see them */
+static int core_model_input(lua_State *L)
+{
+  const char *meta = bind_check_string(L, 1);
+  capl_tensor *images = check_images(L, 2);
+  const int64_t *size = images->size;
+  const uint8_t *levels = push_levels(L, images);
+  capl_device *device = bind_opt_device(L, 0), *host = device;
+  bool apart = device->backend->arithmetic && !device->backend->host_memory;
+  if (apart) bind_check(L, capl_device_open("ref", &host), NULL);
+  OWNED *t = NULL, *there = NULL;
+  bind_check(L, capl_tensor_new(host, CAPL_F32, 4, size, CAPL_AUTO, &t), "model_input");
+  void *data = capl_tensor_data(t);
+  if (data) bind_check(L, capl_model_prepare(meta, levels, (int)size[0], (int)size[3], (int)size[2], (int)size[1], data), NULL);
+  if (host != device) bind_check(L, capl_tensor_to(t, device, &there), "model_input");
+  data_push_owned(L, there ? &there : &t);
+  return 1;
+}
+
+/* Golden pairs of one width each, from lists of images u8 (N,C,H,W) and outputs (N,...) at i and i + 1. */
+static int check_golden(lua_State *L, int i, capl_golden *golden)
+{
+  int n = (int)lua_objlen(L, i);
+  luaL_checkstack(L, 3 * n, "too many golden pairs");
+  for (int k = 0; k < n; k++) {
+    lua_rawgeti(L, i, k + 1);
+    capl_tensor *images = check_images(L, lua_gettop(L));
+    const uint8_t *levels = push_levels(L, images);
+    lua_rawgeti(L, i + 1, k + 1);
+    golden[k] = (capl_golden){.n = (int)images->size[0], .width = (int)images->size[3], .height = (int)images->size[2],
+                              .channels = (int)images->size[1], .images = levels, .output = bind_check_tensor(L, -1)};
+    if (k > 0) golden[k - 1].next = &golden[k];
+  }
+  return n;
+}
+
+/* model_save(path, graph, meta json[, {images u8 (N,C,H,W), …}, {output (N,...), …}]): a pair of them for each width */
+int bind_model_save(lua_State *L, const capl_graph *graph)
+{
+  const char *path = bind_check_path(L, 1, CAPL_MAY_WRITE), *meta = bind_check_string(L, 3);
+  capl_golden golden[CAPL_GOLDEN_MAX];
+  if (lua_isnoneornil(L, 4)) return bind_check(L, capl_model_save(path, graph, meta, NULL), NULL), 0;
+  bind_check_table(L, 4);
+  bind_check_table(L, 5);
+  if (lua_objlen(L, 4) > CAPL_GOLDEN_MAX) return bind_arg_error(L, 4, "at most %d widths expected", CAPL_GOLDEN_MAX);
+  int n = check_golden(L, 4, golden);
+  bind_check(L, capl_model_save(path, graph, meta, n > 0 ? golden : NULL), NULL);
+  return 0;
+}
+
+/* sha256(text) -> 64 hexadecimal digits; a model names its recipe by it */
+static int core_sha256(lua_State *L)
+{
+  size_t n;
+  const char *text = luaL_checklstring(L, 1, &n);
+  char digest[SHA256_DIGEST_STRING_LENGTH];
+  SHA256Data((const uint8_t *)text, n, digest);
+  lua_pushstring(L, digest);
+  return 1;
+}
+
+void bind_open_model(lua_State *L)
+{
+  static const luaL_Reg model[] = {{"info", model_info}, {"verify", model_verify}, {"files", model_files}, {"read", model_read}, {"decoding", model_set_decoding}, {NULL, NULL}};
+  static const luaL_Reg files[] = {{"next", files_next}, {NULL, NULL}};
+  static const luaL_Reg functions[] = {{"model_open", core_model_open}, {"model_input", core_model_input},
+                                       {"sha256", core_sha256}, {NULL, NULL}};
+  data_open_type(L, MODEL_TYPE, model, model_release);
+  data_open_type(L, FILES_TYPE, files, files_release);
+  luaL_setfuncs(L, functions, 0);
+}

@@ -1,0 +1,336 @@
+/* captcha.c -- captcha generators: their options, what threads draw in, the drawing of one image.
+**
+** A generator is a preset (captcha_presets.c) with options; the preset's style (style_*.c) does the drawing.
+** SPDX-License-Identifier: Apache-2.0
+*/
+#include "synth/captcha.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "synth/dice.h"
+#include "synth/fonts.h"
+#include "data/streams.h"
+
+/* ---- making a generator ---------------------------------------------------------------------- */
+
+static int or_default(int value, int fallback)
+{
+  return value ? value : fallback;
+}
+
+static capl_status set_picks(capl_captcha *gen, const char *often, int times)
+{
+  if (times < 1 || times > CAPL_OFTEN_MAX) {
+    return CAPL_FAIL(CAPL_EVALUE, "captcha times is %d; it must be 1..%d", times, CAPL_OFTEN_MAX);
+  }
+  for (const char *c = often; *c; c++) {
+    if (!strchr(gen->charset, *c)) {
+      return CAPL_FAIL(CAPL_EVALUE, "captcha often holds '%c', which is not in the charset \"%s\"", *c, gen->charset);
+    }
+  }
+  for (int id = 0; gen->charset[id]; id++) {
+    int copies = strchr(often, gen->charset[id]) ? times : 1;
+    for (int i = 0; i < copies; i++) gen->pick[gen->n_pick++] = (uint8_t)id;
+  }
+  return CAPL_OK;
+}
+
+/* The order in which easy images take letters up is the same for every generator of a charset. */
+static void set_easy_picks(capl_captcha *gen)
+{
+  int n_letters = (int)strlen(gen->charset), n = 0;
+  for (int i = 0; i < n_letters; i++) {
+    uint8_t id = (uint8_t)capl_shuffle(CAPL_STREAM_CAPTCHA, 0, (uint32_t)n_letters, (uint32_t)i);
+    for (int k = 0; k < gen->n_pick; k++) {
+      if (gen->pick[k] == id) gen->easy_pick[n++] = id;
+    }
+    gen->n_easy[i + 1] = n;
+  }
+}
+
+static capl_status set_length(capl_captcha *gen, const capl_captcha_options *options)
+{
+  gen->length_lo = or_default(options->length, gen->preset->options.length);
+  gen->length = or_default(options->length_max, gen->length_lo);
+  if (gen->length_lo < 1 || gen->length_lo > CAPL_LABEL_MAX) {
+    return CAPL_FAIL(CAPL_EVALUE, "captcha length is %d; it must be 1..%d", gen->length_lo, CAPL_LABEL_MAX);
+  }
+  if (gen->length >= gen->length_lo && gen->length <= CAPL_LABEL_MAX) return CAPL_OK;
+  return CAPL_FAIL(CAPL_EVALUE, "captcha length is %d..%d; the second number must be %d..%d", gen->length_lo, gen->length,
+                   gen->length_lo, CAPL_LABEL_MAX);
+}
+
+static capl_status set_options(capl_captcha *gen, const capl_captcha_options *options)
+{
+  CAPL_TRY(set_length(gen, options));
+  gen->width = options->grows ? captcha_width_of(gen->preset, options, gen->length) : or_default(options->width, gen->preset->options.width);
+  gen->height = or_default(options->height, gen->preset->options.height);
+  if (gen->width < CAPTCHA_PX_MIN || gen->width > CAPTCHA_PX_MAX || gen->height < CAPTCHA_PX_MIN || gen->height > CAPTCHA_PX_MAX) {
+    return CAPL_FAIL(CAPL_EVALUE, "captcha size is %d x %d px; each side must be %d..%d", gen->width, gen->height,
+                     CAPTCHA_PX_MIN, CAPTCHA_PX_MAX);
+  }
+  CAPL_TRY(capl_charset_expand(options->charset ? options->charset : gen->preset->options.charset, gen->charset));
+  CAPL_TRY(set_picks(gen, options->often ? options->often : "", or_default(options->times, 1)));
+  set_easy_picks(gen);
+  gen->own_size = !options->size.given;
+  gen->own_dots = !options->dots.given;
+  return captcha_options_resolve(gen->preset, options, &gen->options);
+}
+
+static capl_status find_fonts(capl_captcha *gen, const capl_captcha_options *options)
+{
+  const char *const *usual = gen->preset->options.fonts, *const *names = options->fonts[0] ? options->fonts : usual;
+  gen->own_fonts = names == usual;
+  while (gen->n_fonts < CAPL_FONTS_MAX && names[gen->n_fonts]) {
+    const char *own = gen->own_fonts ? usual[gen->n_fonts] : usual[0];
+    CAPL_TRY(capl_font_find(names[gen->n_fonts], own, &gen->font[gen->n_fonts]));
+    gen->n_fonts++;
+  }
+  return CAPL_OK;
+}
+
+/* ---- rooms: what a thread draws in ----------------------------------------------------------- */
+
+static void free_room(captcha_room *room)
+{
+  captcha_scratch_free(room->lepture);
+  free(room->rgb);
+  free(room->rows);
+  free(room);
+}
+
+static capl_status furnish(const capl_captcha *gen, captcha_room *room)
+{
+  size_t row = (size_t)gen->width * 3;
+  if (gen->glyphs.glyph) CAPL_TRY(captcha_scratch_new(gen, &room->lepture));
+  if (!gen->letters.letter) return CAPL_OK;
+  room->rgb = malloc(row * (size_t)gen->height);
+  room->rows = malloc(2 * row);
+  if (room->rgb && room->rows) return CAPL_OK;
+  return CAPL_FAIL(CAPL_ENOMEM, "no memory to draw captchas of %d x %d px", gen->width, gen->height);
+}
+
+static capl_status new_room(const capl_captcha *gen, captcha_room **made)
+{
+  captcha_room *room = calloc(1, sizeof *room);
+  if (!room) return CAPL_FAIL(CAPL_ENOMEM, "no memory to draw captchas");
+  capl_status status = furnish(gen, room);
+  if (status != CAPL_OK) {
+    free_room(room);
+    return status;
+  }
+  *made = room;
+  return CAPL_OK;
+}
+
+static capl_status take_room(capl_captcha *gen, captcha_room **room)
+{
+  pthread_mutex_lock(&gen->lock);
+  *room = gen->idle;
+  if (*room) gen->idle = (*room)->next;
+  pthread_mutex_unlock(&gen->lock);
+  return *room ? CAPL_OK : new_room(gen, room);
+}
+
+static void return_room(capl_captcha *gen, captcha_room *room)
+{
+  pthread_mutex_lock(&gen->lock);
+  room->next = gen->idle;
+  gen->idle = room;
+  pthread_mutex_unlock(&gen->lock);
+}
+
+/* ---- making and releasing -------------------------------------------------------------------- */
+
+static capl_status build(capl_captcha *gen, const char *preset, const capl_captcha_options *options)
+{
+  CAPL_TRY(captcha_preset_find(preset, &gen->preset));
+  CAPL_TRY(set_options(gen, options));
+  CAPL_TRY(find_fonts(gen, options));
+  if (options->grows) return captcha_members_new(gen, preset, options);
+  CAPL_TRY(gen->preset->style->open(gen, gen->font, gen->n_fonts));
+  return new_room(gen, &gen->idle);
+}
+
+capl_status capl_captcha_new(const char *preset, const capl_captcha_options *options, capl_captcha **out)
+{
+  static const capl_captcha_options defaults;
+  capl_captcha *gen = calloc(1, sizeof *gen);
+  if (!gen) return CAPL_FAIL(CAPL_ENOMEM, "no memory for a captcha generator");
+  gen->refs = 1;
+  pthread_mutex_init(&gen->lock, NULL);
+  capl_status status = build(gen, preset, options ? options : &defaults);
+  if (status == CAPL_OK) {
+    *out = gen;
+  } else {
+    capl_captcha_unref(gen);
+  }
+  return status;
+}
+
+capl_captcha *capl_captcha_ref(capl_captcha *gen)
+{
+  atomic_fetch_add(&gen->refs, 1);
+  return gen;
+}
+
+void capl_captcha_unref(capl_captcha *gen)
+{
+  if (!gen || atomic_fetch_sub(&gen->refs, 1) != 1) return;
+  while (gen->idle) {
+    captcha_room *next = gen->idle->next;
+    free_room(gen->idle);
+    gen->idle = next;
+  }
+  for (int i = 0; i < gen->n_members; i++) capl_captcha_unref(gen->member[i]);
+  for (int i = 0; i < gen->n_fonts; i++) free(gen->font[i]);
+  captcha_letters_fini(&gen->letters);
+  capl_glyphs_fini(&gen->glyphs);
+  pthread_mutex_destroy(&gen->lock);
+  free(gen);
+}
+
+int capl_captcha_width(const capl_captcha *gen)
+{
+  return gen->width;
+}
+
+int capl_captcha_height(const capl_captcha *gen)
+{
+  return gen->height;
+}
+
+int capl_captcha_length(const capl_captcha *gen)
+{
+  return gen->length;
+}
+
+const char *capl_captcha_charset(const capl_captcha *gen)
+{
+  return gen->charset;
+}
+
+const char *capl_captcha_font(const capl_captcha *gen, int i)
+{
+  return i >= 0 && i < gen->n_fonts ? gen->font[i] : NULL;
+}
+
+int capl_captcha_shortest(const capl_captcha *gen)
+{
+  return gen->length_lo;
+}
+
+/* ---- drawing --------------------------------------------------------------------------------- */
+
+int captcha_roll_letter(captcha_image *image)
+{
+  const capl_captcha *gen = image->gen;
+  bool all = image->level.n_letters == (int)strlen(gen->charset);
+  const uint8_t *pick = all ? gen->pick : gen->easy_pick;
+  return pick[dice_between(&image->rng, 0, gen->n_easy[image->level.n_letters] - 1)];
+}
+
+int captcha_roll_length(captcha_image *image)
+{
+  int lo = image->level.length_lo, hi = image->level.length_hi;
+  return lo == hi ? lo : dice_between(&image->rng, lo, hi);
+}
+
+captcha_colour captcha_roll_colour(capl_rng *rng, const capl_captcha_colours *colours)
+{
+  captcha_colour colour;
+  for (int c = 0; c < 3; c++) colour.rgb[c] = (uint8_t)dice_between(rng, colours->lo[c], colours->hi[c]);
+  return colour;
+}
+
+int captcha_roll_count(captcha_image *image, int lo, int hi)
+{
+  return (int)((float)dice_between(&image->rng, lo, hi) * image->level.noise + 0.5f);
+}
+
+void captcha_draw_in(const captcha_style *style, captcha_image *image)
+{
+  if (style->draw) {
+    style->draw(image);
+    return;
+  }
+  uint8_t *rgb = image->channels == 3 ? image->pixels : image->room->rgb;
+  captcha_sheet sheet = {image->gen->width, image->gen->height, rgb};
+  style->paint(image, &sheet);
+  if (image->channels == 1) captcha_sheet_luma(&sheet, image->pixels);
+}
+
+static capl_status check_share(const char *name, float share)
+{
+  if (share >= 0 && share <= 1) return CAPL_OK;
+  return CAPL_FAIL(CAPL_EVALUE, "difficulty: %s is %g; it is a share, 0..1", name, (double)share);
+}
+
+static capl_status set_level(const capl_captcha *gen, const capl_difficulty *d, captcha_level *level)
+{
+  int n_letters = (int)strlen(gen->charset);
+  *level = (captcha_level){gen->length_lo, gen->length, n_letters, 1, 1};
+  if (!d) return CAPL_OK;
+  level->length_hi = or_default(d->length_hi, gen->length);
+  level->length_lo = or_default(d->length_lo, level->length_hi < gen->length_lo ? level->length_hi : gen->length_lo);
+  if (level->length_lo < gen->length_lo || level->length_hi > gen->length || level->length_lo > level->length_hi) {
+    return CAPL_FAIL(CAPL_EVALUE, "difficulty: length is %d..%d; the generator draws %d..%d characters", level->length_lo,
+                     level->length_hi, gen->length_lo, gen->length);
+  }
+  CAPL_TRY(check_share("charset_share", d->charset_share));
+  CAPL_TRY(check_share("noise", d->noise));
+  CAPL_TRY(check_share("warp", d->warp));
+  level->n_letters = (int)ceilf(d->charset_share * (float)n_letters - 1e-3f);
+  if (level->n_letters < 1) level->n_letters = 1;
+  level->noise = d->noise;
+  level->warp = d->warp;
+  return CAPL_OK;
+}
+
+/* A member draws texts of one length; what lies behind them is the caller's. */
+static capl_status draw_by_member(const capl_captcha *gen, const capl_captcha *member, uint64_t seed, uint64_t index,
+                                  const capl_difficulty *difficulty, int channels, uint8_t *pixels, int32_t *labels)
+{
+  captcha_level level;
+  CAPL_TRY(set_level(gen, difficulty, &level));
+  capl_difficulty rest = difficulty ? *difficulty : (capl_difficulty){0, 0, 1, 1, 1};
+  rest.length_lo = rest.length_hi = 0;
+  for (int i = member->length; i < gen->length; i++) labels[i] = -1;
+  return capl_captcha_draw_at(member, seed, index, &rest, channels, pixels, labels);
+}
+
+capl_status capl_captcha_draw_at(const capl_captcha *generator, uint64_t seed, uint64_t index,
+                                 const capl_difficulty *difficulty, int channels, uint8_t *pixels, int32_t *labels)
+{
+  if (channels != 1 && channels != 3) return CAPL_FAIL(CAPL_EVALUE, "a captcha has 1 or 3 channels, not %d", channels);
+  const capl_captcha *member = capl_captcha_member(generator, seed, index, difficulty);
+  if (member != generator) return draw_by_member(generator, member, seed, index, difficulty, channels, pixels, labels);
+  capl_captcha *gen = (capl_captcha *)generator; /* only the list of idle rooms changes */
+  captcha_image image = {.gen = gen, .channels = channels, .pixels = pixels, .labels = labels};
+  CAPL_TRY(set_level(gen, difficulty, &image.level));
+  CAPL_TRY(take_room(gen, &image.room));
+  capl_rng_init(&image.rng, seed, (uint32_t)index, (uint32_t)(index >> 32), CAPL_STREAM_CAPTCHA);
+  for (int i = 0; i < gen->length; i++) labels[i] = -1;
+  captcha_draw_in(gen->preset->style, &image);
+  return_room(gen, image.room);
+  return CAPL_OK;
+}
+
+capl_status capl_captcha_draw(const capl_captcha *gen, uint64_t seed, uint64_t index, int channels, uint8_t *pixels,
+                              int32_t *labels)
+{
+  return capl_captcha_draw_at(gen, seed, index, NULL, channels, pixels, labels);
+}
+
+int capl_captcha_text(const capl_captcha *gen, const int32_t *labels, char *text)
+{
+  int n = 0;
+  while (n < gen->length && labels[n] >= 0) {
+    text[n] = gen->charset[labels[n]];
+    n++;
+  }
+  text[n] = '\0';
+  return n;
+}

@@ -1,0 +1,204 @@
+/* slider.c -- slider captchas as a source: samples, labels, sizes.
+** SPDX-License-Identifier: Apache-2.0
+*/
+#include <stdlib.h>
+#include <string.h>
+
+#include "synth/scenes/backdrop.h"
+#include "synth/identity.h"
+#include "data/image.h"
+#include "data/mix.h"
+#include "synth/scenes/scene.h"
+#include "synth/scenes/slider.h"
+#include "synth/steady.h"
+#include "data/streams.h"
+
+enum { POINTS, BOXES, ANGLE, FACTS };
+
+typedef struct {
+  scene_source scene;
+  capl_slider_options options;
+} slider_source;
+
+/* How the canvas comes into the sample: enlarged, with a margin. */
+typedef struct {
+  int width, height; /* px of the picture in the sample */
+  int left, top;
+  float per_x, per_y; /* sample px per canvas px */
+} fitting;
+
+static fitting fit(const slider_plan *plan, const capl_source *s)
+{
+  float wide = (float)s->width / (float)plan->width, high = (float)s->height / (float)plan->height, scale = wide < high ? wide : high;
+  fitting f = {.width = (int)(scale * (float)plan->width + 0.5f), .height = (int)(scale * (float)plan->height + 0.5f)};
+  f.left = (s->width - f.width) / 2, f.top = (s->height - f.height) / 2;
+  f.per_x = (float)f.width / (float)plan->width, f.per_y = (float)f.height / (float)plan->height;
+  return f;
+}
+
+/* ---- labels ---------------------------------------------------------------------------------- */
+
+static void write_place(const slider_plan *plan, const slider_place *at, const fitting *f, float class, float point[3], float box[5])
+{
+  if (point) {
+    canvas_point centre = slider_centre(plan, at);
+    point[0] = (float)f->left + f->per_x * centre.x;
+    point[1] = (float)f->top + f->per_y * centre.y;
+    point[2] = 1;
+  }
+  if (box) {
+    slider_box(plan, at, box);
+    for (int i = 0; i < 4; i++) box[i] = i % 2 ? (float)f->top + f->per_y * box[i] : (float)f->left + f->per_x * box[i];
+    box[4] = class;
+  }
+}
+
+static void write_labels(const slider_plan *plan, const fitting *f, const capl_sample *to)
+{
+  float *points = to->field[POINTS], *boxes = to->field[BOXES], *angle = to->field[ANGLE], *facts = to->field[FACTS];
+  const slider_place *place[2 + CAPL_SLIDER_DECOYS] = {&plan->gap, &plan->piece};
+  for (int i = 0; i < plan->n_decoys; i++) place[2 + i] = &plan->decoy[i];
+  for (int i = 0; i < 2 + CAPL_SLIDER_DECOYS; i++) {
+    float *point = points ? points + 3 * i : NULL, *box = boxes ? boxes + 5 * i : NULL;
+    if (point) memset(point, 0, 3 * sizeof *point);
+    if (box) memset(box, 0, 5 * sizeof *box), box[4] = -1;
+    if (place[i]) write_place(plan, place[i], f, (float)(i < 2 ? i : 2), point, box);
+  }
+  if (angle) angle[0] = plan->gap.radians * (float)(180 / STEADY_PI);
+  if (facts) {
+    facts[0] = (float)plan->background;
+    facts[1] = (float)plan->shape.shape;
+    facts[2] = (float)plan->size;
+    facts[3] = (float)plan->confusions;
+  }
+}
+
+/* ---- pixels ---------------------------------------------------------------------------------- */
+
+/* Levels of the canvas at a place between its pixels, the nearest of them beyond its edge. */
+static void between(const canvas *c, float x, float y, uint8_t rgb[3])
+{
+  x = steady_clamp(x - 0.5f, 0, (float)c->width - 1);
+  y = steady_clamp(y - 0.5f, 0, (float)c->height - 1);
+  int column = (int)x < c->width - 1 ? (int)x : c->width - 2, row = (int)y < c->height - 1 ? (int)y : c->height - 2;
+  size_t at = (size_t)row * (size_t)c->width + (size_t)column, below = at + (size_t)c->width;
+  float across = x - (float)column, down = y - (float)row;
+  for (int k = 0; k < 3; k++) {
+    const float *p = c->plane[k];
+    float level = steady_mix(steady_mix(p[at], p[at + 1], across), steady_mix(p[below], p[below + 1], across), down);
+    rgb[k] = (uint8_t)(steady_clamp(level, 0, 255) + 0.5f);
+  }
+}
+
+static void write_fitted(const canvas *c, const fitting *f, const capl_source *s, uint8_t *pixels)
+{
+  memset(pixels, 255, (size_t)s->width * (size_t)s->height * (size_t)s->channels);
+  for (int y = 0; y < f->height; y++)
+    for (int x = 0; x < f->width; x++) {
+      uint8_t rgb[3], *to = pixels + ((size_t)(f->top + y) * (size_t)s->width + (size_t)(f->left + x)) * (size_t)s->channels;
+      between(c, ((float)x + 0.5f) / f->per_x, ((float)y + 0.5f) / f->per_y, rgb);
+      if (s->channels == 3) memcpy(to, rgb, 3);
+      else *to = capl_luma(rgb[0], rgb[1], rgb[2]);
+    }
+}
+
+static capl_status write_pixels(const slider_source *s, const slider_plan *plan, const fitting *f, capl_image *scratch, uint8_t *pixels)
+{
+  const capl_source *base = &s->scene.base;
+  canvas c;
+  outline o;
+  CAPL_TRY(canvas_open(&c, plan->width, plan->height, NULL, scratch));
+  backdrop_draw(&c, s->scene.seed, plan->background, &o);
+  slider_draw(plan, &c);
+  if (plan->width == base->width && plan->height == base->height) canvas_write(&c, base->channels, pixels);
+  else write_fitted(&c, f, base, pixels);
+  return CAPL_OK;
+}
+
+static capl_status slider_read(capl_source *source, const capl_read *what, capl_image *scratch, const capl_sample *to)
+{
+  const slider_source *s = (const slider_source *)source;
+  capl_rng rng;
+  slider_plan plan;
+  scene_dice(&s->scene, what, CAPL_STREAM_SLIDER, &rng);
+  slider_roll(&plan, &s->options, s->scene.seed, &rng);
+  fitting f = fit(&plan, source);
+  write_labels(&plan, &f, to);
+  return to->pixels ? write_pixels(s, &plan, &f, scratch, to->pixels) : CAPL_OK;
+}
+
+/* ---- opening --------------------------------------------------------------------------------- */
+
+static capl_status slider_identity(capl_source *source, uint64_t *place, uint64_t *content)
+{
+  const slider_source *s = (const slider_source *)source;
+  const capl_slider_options *o = &s->options;
+  uint32_t of[] = {o->mixed, o->background_first, o->background_count, (uint32_t)o->size_lo, (uint32_t)o->size_hi, o->shapes};
+  *place = identity_of_form(mix_bytes(mix_text(s->scene.seed, "slider"), of, sizeof of), source);
+  return identity_of_drawn(source, *place, content);
+}
+
+static void slider_close(capl_source *source)
+{
+  free(source);
+}
+
+static capl_slider_options with_defaults(const capl_slider_options *given)
+{
+  capl_slider_options o = given ? *given : (capl_slider_options){0};
+  if (!o.width) o.width = o.mixed ? 512 : 320;
+  if (!o.height) o.height = o.mixed ? 256 : 160;
+  if (!o.background_count) o.background_count = 2000;
+  if (!o.size_lo) o.size_lo = 46;
+  if (!o.size_hi) o.size_hi = o.size_lo > 64 ? o.size_lo : 64;
+  if (!o.shapes) o.shapes = (1u << CAPL_SLIDER_SHAPES) - 1;
+  return o;
+}
+
+static capl_status check(const capl_slider_options *o)
+{
+  if (o->width < 240 || o->width > 2048) return CAPL_FAIL(CAPL_EVALUE, "a slider captcha is 240..2048 px wide, not %d", o->width);
+  if (o->height < 120 || o->height > 2048) return CAPL_FAIL(CAPL_EVALUE, "a slider captcha is 120..2048 px high, not %d", o->height);
+  if (o->size_lo < 32 || o->size_hi > 96 || (o->size_lo + 1) / 2 > o->size_hi / 2)
+    return CAPL_FAIL(CAPL_EVALUE, "the size of a piece is an even number of %d..%d px; there is none, or it is not within 32..96",
+                     o->size_lo, o->size_hi);
+  if (o->shapes >> CAPL_SLIDER_SHAPES) return CAPL_FAIL(CAPL_EVALUE, "there are %d shapes; bits 0x%x name others", CAPL_SLIDER_SHAPES, o->shapes);
+  if ((uint64_t)o->background_first + o->background_count <= 1 << 24) return CAPL_OK; /* numbers that a float holds */
+  return CAPL_FAIL(CAPL_EVALUE, "backgrounds are numbered below %d; %u more than %u are too many", 1 << 24, o->background_count, o->background_first);
+}
+
+capl_status capl_source_slider_new(const capl_slider_options *options, const capl_scene_set *set, capl_source **source)
+{
+  static const capl_source_ops ops = {.read = slider_read, .close = slider_close, .identity = slider_identity};
+  capl_slider_options o = with_defaults(options);
+  CAPL_TRY(check(&o));
+  slider_source *s = calloc(1, sizeof *s);
+  if (!s) return CAPL_FAIL(CAPL_ENOMEM, "no memory for a source of slider captchas");
+  s->options = o;
+  capl_status status = scene_begin(&s->scene, &ops, set);
+  if (status != CAPL_OK) return free(s), status;
+  capl_source *base = &s->scene.base;
+  base->width = o.width, base->height = o.height;
+  scene_field(base, "points", CAPL_FIELD_POINTS, 2, 2 + CAPL_SLIDER_DECOYS, 3);
+  scene_field(base, "boxes", CAPL_FIELD_BOXES, 2, 2 + CAPL_SLIDER_DECOYS, 5);
+  scene_field(base, "angle", CAPL_FIELD_VALUES, 1, 1, 0);
+  scene_field(base, "facts", CAPL_FIELD_VALUES, 1, 4, 0);
+  *source = base;
+  return CAPL_OK;
+}
+
+const char *capl_slider_shape_name(int i)
+{
+#define X(name, text, share) text,
+  static const char *const names[] = {CAPL_SLIDER_SHAPE_MAP(X)};
+#undef X
+  return i >= 0 && i < CAPL_SLIDER_SHAPES ? names[i] : NULL;
+}
+
+const char *capl_slider_confusion_name(int i)
+{
+#define X(name, text, share) text,
+  static const char *const names[] = {CAPL_SLIDER_CONFUSION_MAP(X)};
+#undef X
+  return i >= 0 && i < CAPL_SLIDER_CONFUSIONS ? names[i] : NULL;
+}

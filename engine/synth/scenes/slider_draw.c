@@ -1,0 +1,160 @@
+/* slider_draw.c -- the piece cut out, its gap shaded, decoys: slider captchas on their background.
+**
+** Everything goes by the distance to the shape's edge and the direction from its middle: gaps are dark and darker towards
+** the edge, as if the light came from the top left; pieces have a bright rim.
+** SPDX-License-Identifier: Apache-2.0
+*/
+#include <string.h>
+
+#include "synth/scenes/slider.h"
+#include "synth/steady.h"
+
+/* A pixel as the shape sees it. */
+typedef struct {
+  float cover;          /* share that is inside */
+  float inside;         /* px from the edge, 0 outside */
+  float deep;           /* 0 at the edge, 1 in the middle */
+  float top_left, bottom_right; /* 1 in that direction from the middle, 0 across it and beyond */
+} spot;
+
+/* A shape in its place. */
+typedef struct {
+  const piece *shape;
+  float x, y, cos, sin, scale;
+  int left, top, right, bottom; /* pixels it may touch */
+} view;
+
+/* margin: how many pixels around are looked at too. */
+static view look(const slider_plan *plan, const slider_place *at, int margin, const canvas *c)
+{
+  float box[4];
+  slider_box(plan, at, box);
+  view v = {.shape = &plan->shape, .x = at->x, .y = at->y, .scale = at->scale};
+  v.cos = (float)steady_cos((double)at->radians), v.sin = (float)steady_sin((double)at->radians);
+  v.left = (int)steady_clamp(box[0] - 1, (float)margin, (float)c->width);
+  v.top = (int)steady_clamp(box[1] - 1, (float)margin, (float)c->height);
+  v.right = (int)steady_clamp(box[2] + 2, 0, (float)(c->width - margin));
+  v.bottom = (int)steady_clamp(box[3] + 2, 0, (float)(c->height - margin));
+  return v;
+}
+
+static spot see(const view *v, int column, int row)
+{
+  float dx = ((float)column + 0.5f - v->x) / v->scale, dy = ((float)row + 0.5f - v->y) / v->scale;
+  float x = v->cos * dx - v->sin * dy, y = v->sin * dx + v->cos * dy, d = piece_distance(v->shape, x, y) * v->scale;
+  spot s = {.cover = steady_clamp(0.5f - d, 0, 1), .inside = d < 0 ? -d : 0};
+  s.deep = steady_clamp(s.inside / (v->shape->depth * v->scale), 0, 1);
+  float away = sqrtf(dx * dx + dy * dy), slant = (dx + dy) * 0.70710678f / (away > 0.5f ? away : 0.5f);
+  s.top_left = slant < 0 ? -slant : 0;
+  s.bottom_right = slant > 0 ? slant : 0;
+  return s;
+}
+
+static float *at_pixel(const canvas *c, int plane, int x, int y)
+{
+  return c->plane[plane] + (size_t)y * (size_t)c->width + x;
+}
+
+/* ---- gaps ------------------------------------------------------------------------------------ */
+
+static float gap_shade(const slider_plan *plan, const spot *s)
+{
+  float lobe = s->top_left > s->bottom_right ? s->top_left : s->bottom_right, edge = 1 - s->deep, shade;
+  if (plan->confusions & 1u << CAPL_CONFUSION_HIGHLIGHT)
+    shade = steady_mix(20, 40, plan->light) + steady_mix(40, 60, plan->light) * edge + steady_mix(15, 30, plan->light) * lobe;
+  else
+    shade = -plan->dark * (40 + 50 * edge + 20 * lobe);
+  if (plan->confusions & 1u << CAPL_CONFUSION_EDGE && s->inside < plan->edge_width)
+    shade += plan->edge * steady_decay(plan->edge_decay * s->inside / plan->edge_width * 2);
+  return shade * s->cover;
+}
+
+static void shade_gap(const slider_plan *plan, const view *v, canvas *c)
+{
+  for (int y = v->top; y < v->bottom; y++)
+    for (int x = v->left; x < v->right; x++) {
+      spot s = see(v, x, y);
+      if (s.cover <= 0) continue;
+      float shade = gap_shade(plan, &s);
+      for (int k = 0; k < 3; k++) {
+        float *p = at_pixel(c, k, x, y);
+        *p = steady_clamp(*p + shade, 0, 255);
+      }
+    }
+}
+
+/* One row of 3x3 Gaussian weights (deviation 0.8 px), with the rows above and here as they were. */
+static void blur_row(const float *above, const float *here, const float *below, const float *cover, int left, int right, float *to)
+{
+  const float side = 0.2391f, middle = 0.5218f;
+  for (int x = left; x < right; x++) {
+    float a = side * (above[x - 1] + above[x + 1]) + middle * above[x];
+    float b = side * (here[x - 1] + here[x + 1]) + middle * here[x];
+    float d = side * (below[x - 1] + below[x + 1]) + middle * below[x];
+    to[x] = steady_mix(to[x], side * (a + d) + middle * b, cover[x]);
+  }
+}
+
+/* Softens what is inside. Rows 0 and 1 + 2k, 2 + 2k of the canvas: cover, and plane k's row above and this one as they
+** were. */
+static void blur_gap(const view *v, canvas *c)
+{
+  size_t from = (size_t)v->left - 1, bytes = (size_t)(v->right - v->left + 2) * sizeof(float);
+  for (int k = 0; k < 3; k++) memcpy(c->row[1 + 2 * k] + from, at_pixel(c, k, (int)from, v->top - 1), bytes);
+  for (int y = v->top; y < v->bottom; y++) {
+    for (int x = v->left; x < v->right; x++) c->row[0][x] = see(v, x, y).cover;
+    for (int k = 0; k < 3; k++) {
+      float *here = c->row[2 + 2 * k], *above = c->row[1 + 2 * k];
+      memcpy(here + from, at_pixel(c, k, (int)from, y), bytes);
+      blur_row(above, here, at_pixel(c, k, 0, y + 1), c->row[0], v->left, v->right, at_pixel(c, k, 0, y));
+      c->row[1 + 2 * k] = here;
+      c->row[2 + 2 * k] = above;
+    }
+  }
+}
+
+static void draw_gap(const slider_plan *plan, const slider_place *at, canvas *c)
+{
+  view v = look(plan, at, 1, c); /* blurring looks at the neighbours */
+  shade_gap(plan, &v, c);
+  blur_gap(&v, c);
+}
+
+/* ---- the piece ------------------------------------------------------------------------------- */
+
+/* Opacity of the white on a piece: a rim of 6 px that dies away, brighter towards the light and against it. */
+static float rim(const spot *s)
+{
+  if (s->inside > 6) return 0;
+  float e = steady_decay(s->inside * (2 / 3.0f)), fall = 2 * e / (1 + e); /* 1 - tanh(inside / 3) */
+  float lobes = s->top_left * s->top_left * s->top_left + 1.2f * s->bottom_right * s->bottom_right * s->bottom_right;
+  return steady_clamp(fall * (0.4f + 0.5f * lobes), 0, 0.7f);
+}
+
+static void draw_piece(const slider_plan *plan, canvas *c)
+{
+  view v = look(plan, &plan->piece, 0, c);
+  int away = (int)(plan->gap.x - plan->piece.x + 0.5f);
+  bool noisy = plan->confusions & 1u << CAPL_CONFUSION_NOISE;
+  for (int y = v.top; y < v.bottom; y++) {
+    float *noise = c->row[1];
+    memset(noise, 0, (size_t)c->width * sizeof *noise);
+    if (noisy) canvas_noise_row(plan->noise_key, (float)v.left, (float)y, v.right - v.left, 10, 10, plan->noise, noise + v.left);
+    for (int x = v.left; x < v.right; x++) {
+      spot s = see(&v, x, y);
+      float white = rim(&s);
+      if (s.cover > 0)
+        for (int k = 0; k < 3; k++) {
+          float *to = at_pixel(c, k, x, y), level = steady_mix(*at_pixel(c, k, x + away, y) + noise[x], 255, white);
+          *to = steady_mix(*to, level, s.cover);
+        }
+    }
+  }
+}
+
+void slider_draw(const slider_plan *plan, canvas *c)
+{
+  draw_piece(plan, c); /* while its pixels are still there */
+  draw_gap(plan, &plan->gap, c);
+  for (int i = 0; i < plan->n_decoys; i++) draw_gap(plan, &plan->decoy[i], c);
+}

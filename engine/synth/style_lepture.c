@@ -1,0 +1,146 @@
+/* style_lepture.c -- the dice of the lepture style: warped letters, dots, an arc.
+**
+** Two presets follow these rules; they differ in how far letters are pushed out of shape and in where the arc ends. An
+** image is planned first (every random number is drawn here, in a fixed order), then painted by paint.c without any
+** further choice.
+** SPDX-License-Identifier: Apache-2.0
+*/
+#include <stdlib.h>
+#include <string.h>
+
+#include "synth/captcha.h"
+#include "synth/dice.h"
+
+static int widest_line(const capl_captcha *gen)
+{
+  int letter = 0, blank = 0;
+  for (int i = 0; i < gen->glyphs.n_sizes * gen->glyphs.n_chars; i++) {
+    if (gen->glyphs.glyph[i].cell_w > letter) letter = gen->glyphs.glyph[i].cell_w;
+  }
+  for (int s = 0; s < gen->glyphs.n_sizes; s++) {
+    if (gen->glyphs.space_w[s] > blank) blank = gen->glyphs.space_w[s];
+  }
+  int line = gen->length * (letter + blank);
+  return line > gen->width ? line : gen->width;
+}
+
+/* Adds a font's glyphs behind those there are, as further sizes. */
+static capl_status append_font(capl_glyphs *all, capl_glyphs *font)
+{
+  size_t have = (size_t)(all->n_sizes * all->n_chars), more = (size_t)(font->n_sizes * font->n_chars);
+  capl_glyph *glyph = realloc(all->glyph, (have + more) * sizeof *glyph);
+  if (glyph) all->glyph = glyph;
+  int *space_w = realloc(all->space_w, (size_t)(all->n_sizes + font->n_sizes) * sizeof *space_w);
+  if (space_w) all->space_w = space_w;
+  if (!glyph || !space_w) return CAPL_FAIL(CAPL_ENOMEM, "no memory for the glyphs of %s", font->path);
+  memcpy(glyph + have, font->glyph, more * sizeof *glyph);
+  memcpy(space_w + all->n_sizes, font->space_w, (size_t)font->n_sizes * sizeof *space_w);
+  all->n_sizes += font->n_sizes;
+  font->n_sizes = 0; /* its glyphs have a new owner */
+  return CAPL_OK;
+}
+
+static capl_status open_lepture(capl_captcha *gen, char *const *fonts, int n_fonts)
+{
+  const int *sizes = gen->preset->lepture.size_px;
+  CAPL_TRY(capl_glyphs_init(&gen->glyphs, fonts[0], gen->charset, sizes, CAPTCHA_SIZES));
+  for (int f = 1; f < n_fonts; f++) {
+    capl_glyphs font;
+    capl_status status = capl_glyphs_init(&font, fonts[f], gen->charset, sizes, CAPTCHA_SIZES);
+    if (status == CAPL_OK) status = append_font(&gen->glyphs, &font);
+    capl_glyphs_fini(&font);
+    CAPL_TRY(status);
+  }
+  gen->canvas_width = widest_line(gen);
+  return CAPL_OK;
+}
+
+/* ---- the dice -------------------------------------------------------------------------------- */
+
+static float radians(float degrees)
+{
+  return degrees * 3.14159265f / 180;
+}
+
+static void roll_colours(capl_rng *rng, captcha_plan *plan)
+{
+  for (int c = 0; c < 3; c++) plan->background[c] = (float)dice_between(rng, 238, 255);
+  for (int c = 0; c < 3; c++) plan->ink[c] = (float)dice_between(rng, 10, 200);
+  plan->opacity = dice_between(rng, 220, 255);
+}
+
+static float roll_reach(capl_rng *rng, captcha_warp_rule rule, int cell_px)
+{
+  return (float)cell_px * (rule.least + rule.spread * capl_rng_float(rng)) + rule.px;
+}
+
+/* A size; of several fonts also one of them. No die is rolled for a single one. */
+static int roll_size(captcha_image *image)
+{
+  int size = dice_between(&image->rng, 0, CAPTCHA_SIZES - 1), n_fonts = image->gen->glyphs.n_sizes / CAPTCHA_SIZES;
+  return n_fonts == 1 ? size : size + CAPTCHA_SIZES * dice_between(&image->rng, 0, n_fonts - 1);
+}
+
+static captcha_cell roll_letter(captcha_image *image, int32_t *label)
+{
+  const capl_captcha *gen = image->gen;
+  const captcha_lepture_rule *rule = &gen->preset->lepture;
+  capl_rng *rng = &image->rng;
+  int size = roll_size(image);
+  *label = captcha_roll_letter(image);
+  const capl_glyph *glyph = &gen->glyphs.glyph[size * gen->glyphs.n_chars + *label];
+  captcha_cell cell = {.width = glyph->cell_w, .warp = {.glyph = glyph}};
+  cell.warp.angle = radians(dice_uniform(rng, -30, 30) * image->level.warp);
+  float reach_x = roll_reach(rng, rule->warp_x, glyph->cell_w) * image->level.warp;
+  float reach_y = roll_reach(rng, rule->warp_y, glyph->cell_h) * image->level.warp;
+  cell.warp.x1 = (int)dice_uniform(rng, -reach_x, reach_x);
+  cell.warp.y1 = (int)dice_uniform(rng, -reach_y, reach_y);
+  cell.warp.x2 = (int)dice_uniform(rng, -reach_x, reach_x);
+  cell.warp.y2 = (int)dice_uniform(rng, -reach_y, reach_y);
+  return cell;
+}
+
+/* Each letter may be preceded by a blank; cells overlap by up to a quarter of the average letter's share. */
+static void roll_text(captcha_image *image, captcha_plan *plan)
+{
+  plan->n_letters = captcha_roll_length(image);
+  plan->n_cells = plan->text_width = 0;
+  for (int i = 0; i < plan->n_letters; i++) {
+    if (dice_between(&image->rng, 0, 1)) {
+      plan->cell[plan->n_cells++] = (captcha_cell){.width = image->gen->glyphs.space_w[roll_size(image)]};
+    }
+    plan->cell[plan->n_cells++] = roll_letter(image, &image->labels[i]);
+  }
+  for (int i = 0; i < plan->n_cells; i++) plan->text_width += plan->cell[i].width;
+  int most_back = plan->text_width / plan->n_letters / 4;
+  for (int i = 0; i < plan->n_cells; i++) plan->cell[i].step_back = dice_between(&image->rng, 0, most_back);
+}
+
+static void roll_noise(captcha_image *image, captcha_plan *plan)
+{
+  capl_rng *rng = &image->rng;
+  int w = image->gen->width, h = image->gen->height;
+  plan->n_dots = (int)(CAPTCHA_DOTS * image->level.noise + 0.5f);
+  for (int i = 0; i < plan->n_dots; i++) {
+    plan->dot[i].x = dice_between(rng, 0, w);
+    plan->dot[i].y = dice_between(rng, 0, h);
+  }
+  plan->arc_from.x = dice_between(rng, 0, w / 5);
+  plan->arc_to.x = dice_between(rng, image->gen->preset->lepture.arc_spans ? w - w / 5 : w / 5, w);
+  plan->arc_from.y = dice_between(rng, h / 5, h - h / 5);
+  plan->arc_to.y = dice_between(rng, plan->arc_from.y, h - h / 5);
+  plan->arc_end = radians((float)dice_between(rng, 160, 200));
+  plan->arc_start = radians((float)dice_between(rng, 0, 20));
+  plan->has_arc = image->level.noise >= 1 || dice_chance(rng, image->level.noise);
+}
+
+static void draw_lepture(captcha_image *image)
+{
+  captcha_plan plan;
+  roll_colours(&image->rng, &plan);
+  roll_text(image, &plan);
+  roll_noise(image, &plan);
+  captcha_paint(image->gen, &plan, image->room->lepture, image->channels, image->pixels);
+}
+
+const captcha_style captcha_lepture = {.open = open_lepture, .draw = draw_lepture};
