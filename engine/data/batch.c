@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "data/augment_rows.h"
 #include "data/loader.h"
 
@@ -368,10 +369,10 @@ capl_status row_make(const row_maker *maker, row_scratch *scratch, uint32_t epoc
   job.read = job.room;
   CAPL_TRY(read_or_replace(&job, position, note));
   note->augmented = false;
-  double since = scratch->timed ? loader_seconds() : 0;
+  double since = scratch->timed ? clock_now() : 0;
   capl_status status = maker->kind == ROW_FINISHED ? finish_row(&job, to, note) : describe_row(&job, to, note);
   if (maker->lists->n) note->used = maker->plain->ops->used(maker->plain, &(capl_read){.epoch = epoch, .id = note->id, .difficulty = difficulty_of(to->stage)});
   note->length = length_of(job.read.labels, maker->source->length);
-  scratch->augment_seconds = scratch->timed && to->stage->augments ? loader_seconds() - since : 0;
+  scratch->augment_seconds = scratch->timed && to->stage->augments ? clock_now() - since : 0;
   return status;
 }

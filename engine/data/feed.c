@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "data/loader.h"
 
 /* BUFFERS >= 2: the copy of a batch waits for the kernels of the batch that many before it, which are queued by then. */
@@ -291,9 +292,9 @@ capl_status feed_begin(capl_loader *l)
   f->current = NULL;
   f->taken = 0;
   if (f->stage) return arrive_all(f);
-  double since = loader_seconds();
+  double since = clock_now();
   if (!f->path[0] && !f->why[0]) CAPL_TRY(choose(l)); /* once, even if there was no room then */
-  double took = loader_seconds() - since;
+  double took = clock_now() - since;
   l->stats.wait_seconds += took; /* reading a whole set is waiting for data too */
   l->stats.seconds += took;
   CAPL_TRY(make_room(l));
@@ -327,11 +328,11 @@ static capl_status send(capl_loader *l, slot *s)
 /* Waits for a copy without the lock, which the threads need to go on. */
 static capl_status wait_arrived(capl_loader *l, const slot *s, bool *done)
 {
-  double since = loader_seconds();
+  double since = clock_now();
   pthread_mutex_unlock(&l->lock);
   capl_status status = l->feed->ops->arrived(l->feed->stage, s->buffer, true, done);
   pthread_mutex_lock(&l->lock);
-  l->stats.wait_seconds += loader_seconds() - since;
+  l->stats.wait_seconds += clock_now() - since;
   return status;
 }
 

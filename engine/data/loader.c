@@ -12,8 +12,8 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "base/clock.h"
 #include "base/thread.h"
 
 enum { TICKET_ROWS = 16 };
@@ -124,7 +124,7 @@ static void do_ticket(capl_loader *l, ticket *t, row_scratch *scratch)
     row_place to = place_of(l, t->slot, row);
     row_note note;
     bool timed = row == t->first;
-    double since = timed ? loader_seconds() : 0;
+    double since = timed ? clock_now() : 0;
     scratch->timed = timed;
     if (row_make(&l->maker, scratch, (uint32_t)l->epoch, position, &to, &note) != CAPL_OK) {
       t->failed_row = row;
@@ -137,7 +137,7 @@ static void do_ticket(capl_loader *l, ticket *t, row_scratch *scratch)
     t->augmented += note.augmented;
     if (!timed) continue;
     int rows = t->end - t->first;
-    t->work_seconds = (loader_seconds() - since) * rows;
+    t->work_seconds = (clock_now() - since) * rows;
     t->augment_seconds = scratch->augment_seconds * rows;
   }
 }
@@ -443,7 +443,7 @@ static capl_status begin_locked(capl_loader *l, const capl_loader_state *state)
   l->n_batches = loader_batches_from(l, l->start);
   l->began = true;
   l->ended = false;
-  l->last_call = loader_seconds();
+  l->last_call = clock_now();
   pthread_cond_broadcast(&l->work);
   return CAPL_OK;
 }
@@ -485,13 +485,6 @@ void capl_loader_state_get(const capl_loader *l, capl_loader_state *state)
 
 /* ---- handing out ----------------------------------------------------------------------------- */
 
-double loader_seconds(void)
-{
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 bool loader_complete(const slot *s, uint64_t batch)
 {
   return s->batch == batch && s->rows_left == 0;
@@ -500,7 +493,7 @@ bool loader_complete(const slot *s, uint64_t batch)
 void loader_wait(capl_loader *l, const slot *s, uint64_t batch)
 {
   if (loader_complete(s, batch)) return;
-  double since = loader_seconds();
+  double since = clock_now();
   while (!loader_complete(s, batch)) {
     ticket t;
     if (l->n_workers == 0 && take_ticket(l, &t)) {
@@ -509,7 +502,7 @@ void loader_wait(capl_loader *l, const slot *s, uint64_t batch)
       pthread_cond_wait(&l->done, &l->lock);
     }
   }
-  l->stats.wait_seconds += loader_seconds() - since;
+  l->stats.wait_seconds += clock_now() - since;
 }
 
 void loader_hand_out(capl_loader *l, const slot *s, capl_batch *batch)
@@ -555,7 +548,7 @@ static capl_status next_locked(capl_loader *l, capl_batch *batch)
 {
   if (!l->began) return CAPL_FAIL(CAPL_ESTATE, "no epoch has been begun; call capl_loader_epoch first");
   capl_status status = l->feed ? feed_next(l, batch) : next_on_host(l, batch);
-  double now = loader_seconds();
+  double now = clock_now();
   bool ends = status == CAPL_OK && batch->count == 0 && !l->ended;
   if (batch->count > 0 || ends) l->stats.seconds += now - l->last_call; /* the last batch's step is part of the epoch */
   l->ended = l->ended || ends;

@@ -97,7 +97,6 @@ bool loader_complete(const slot *s, uint64_t batch);
 /* Until it does; lets go of the lock meanwhile. */
 void loader_wait(capl_loader *loader, const slot *s, uint64_t batch);
 void loader_hand_out(capl_loader *loader, const slot *s, capl_batch *batch);
-double loader_seconds(void);
 /* Gives out no more tickets and waits for those in work: one sample each. */
 void loader_quiesce(capl_loader *loader);
 

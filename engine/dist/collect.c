@@ -5,16 +5,9 @@
 ** SPDX-License-Identifier: Apache-2.0
 */
 #include <stdlib.h>
-#include <time.h>
 
+#include "base/clock.h"
 #include "dist/world.h"
-
-static double now(void)
-{
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 /* ---- checks ------------------------------------------------------------------------------------- */
 
@@ -110,10 +103,10 @@ static void give_work(capl_work *work)
 
 static capl_status wait_for(capl_world *w, int64_t ticket, uint64_t number)
 {
-  double start = now();
+  double start = clock_now();
   capl_status status = w->collectives.table->wait(w->collectives.state, ticket);
   watch_end(w, number);
-  w->waited += now() - start;
+  w->waited += clock_now() - start;
   return status;
 }
 
@@ -268,12 +261,12 @@ capl_status capl_barrier(capl_world *w)
   if (!w->collectives.table) return CAPL_OK;
   begin(w, "barrier", 0);
   uint64_t number = w->calls;
-  double start = now();
+  double start = clock_now();
   capl_status status = w->last_ticket ? w->collectives.table->wait(w->collectives.state, w->last_ticket) : CAPL_OK;
   if (status == CAPL_OK && w->collectives.table->device_memory && w->device->backend->sync) status = w->device->backend->sync();
   if (status == CAPL_OK) status = capl_world_tell(w, "", 0, &all);
   if (status == CAPL_OK) capl_messages_free(&all);
-  w->waited += now() - start;
+  w->waited += clock_now() - start;
   watch_end(w, number);
   return status;
 }

@@ -21,6 +21,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/text.h"
 #include "dist/join.h"
 
@@ -92,7 +93,7 @@ capl_status star_open_sockets(const star_options *options, const int *sockets, s
 {
   join_options o = join_of(options);
   if (o.rank == 0) return host_open(options, &o, -1, sockets, out);
-  return guest_open(options, &o, sockets[0], join_clock() + o.seconds, out);
+  return guest_open(options, &o, sockets[0], clock_now() + o.seconds, out);
 }
 
 /* ---- rank 0's door ---------------------------------------------------------------------------- */
@@ -200,7 +201,7 @@ static int knock_at(const struct addrinfo *a, double deadline)
   int err = connect(fd, a->ai_addr, a->ai_addrlen) == 0 ? 0 : errno;
   if (err == EINPROGRESS) {
     struct pollfd p = {.fd = fd, .events = POLLOUT};
-    double left = deadline - join_clock();
+    double left = deadline - clock_now();
     int ready;
     do ready = poll(&p, 1, left > 0 ? (int)(left * 1000) + 1 : 0);
     while (ready < 0 && errno == EINTR);
@@ -228,7 +229,7 @@ static capl_status knock(const star_options *options, const join_options *o, con
   if (failed) return CAPL_FAIL(CAPL_EIO, "rank 0's host %s is not known here: %s", name, gai_strerror(failed));
   capl_status status = CAPL_EIO;
   for (struct addrinfo *a = list; a && status != CAPL_OK; a = a->ai_next) {
-    double until = join_clock() + TRY_S;
+    double until = clock_now() + TRY_S;
     int fd = knock_at(a, until < deadline ? until : deadline);
     if (fd < 0) status = CAPL_FAIL(CAPL_EIO, "rank 0 cannot be reached at %s port %d: %s", name, port, capl_errno_text(errno));
     else status = guest_open(options, o, fd, deadline, out);
@@ -240,14 +241,14 @@ static capl_status knock(const star_options *options, const join_options *o, con
 /* All names in turn until one lets us in. */
 static capl_status knock_around(const star_options *options, const join_options *o, char *names, int port, star **out)
 {
-  double deadline = join_clock() + o->seconds;
+  double deadline = clock_now() + o->seconds;
   char copy[STAR_WHERE];
   for (;;) {
     snprintf(copy, sizeof copy, "%s", names);
     char *rest = copy;
     for (char *name; (name = strsep(&rest, ","));)
       if (knock(options, o, name, port, deadline, out) == CAPL_OK) return CAPL_OK;
-    if (join_clock() > deadline) {
+    if (clock_now() > deadline) {
       capl_error_hint("tried for %.3g s: %.300s port %d; a firewall may be closed, or rank 0 has ended", o->seconds, names, port);
       return CAPL_EIO;
     }
@@ -327,8 +328,8 @@ capl_status star_open_local(const star_options *options, const char *name, star 
   join_options o = join_of(options);
   o.same_user = true;
   if (o.rank == 0) return local_host(options, &o, name, out);
-  double deadline = join_clock() + o.seconds;
-  while (join_clock() <= deadline) {
+  double deadline = clock_now() + o.seconds;
+  while (clock_now() <= deadline) {
     int fd = local_knock(name);
     if (fd >= 0 && guest_open(options, &o, fd, deadline, out) == CAPL_OK) return CAPL_OK;
     poll(NULL, 0, (int)PAUSE_MS);

@@ -21,9 +21,9 @@
 #include <string.h>
 #include <sys/random.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/text.h"
 #include "capl/capl.h"
 
@@ -37,16 +37,9 @@ typedef struct {
   char host[CAPL_HOST_NAME];
 } greeting;
 
-double join_clock(void)
-{
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 static int wait_ms(double deadline)
 {
-  double left = deadline - join_clock();
+  double left = deadline - clock_now();
   return left <= 0 ? 0 : left > 1 ? 1000 : (int)(left * 1000) + 1;
 }
 
@@ -85,7 +78,7 @@ static void guest_add(party *p, int fd)
     if (p->guests[i].fd < 0 || p->since[i] < p->since[at]) at = i;
   wire_close(&p->guests[at]);
   wire_open(&p->guests[at], fd, sizeof(greeting));
-  p->since[at] = join_clock();
+  p->since[at] = clock_now();
 }
 
 /* What makes a known rank impossible; strangers are turned away in silence. */
@@ -137,7 +130,7 @@ static int party_polls(party *p, int door, struct pollfd *polls, wire **whose)
   int n = 0;
   polls[n++] = (struct pollfd){.fd = door, .events = POLLIN};
   for (int i = 0; i < GUESTS; i++) {
-    if (p->guests[i].fd >= 0 && door >= 0 && join_clock() - p->since[i] > GREETING_S) wire_close(&p->guests[i]);
+    if (p->guests[i].fd >= 0 && door >= 0 && clock_now() - p->since[i] > GREETING_S) wire_close(&p->guests[i]);
     if (p->guests[i].fd < 0) continue;
     whose[n] = &p->guests[i];
     polls[n++] = (struct pollfd){.fd = p->guests[i].fd, .events = POLLIN};
@@ -197,9 +190,9 @@ static capl_status missing(const party *p)
 
 static capl_status party_hold(party *p, int door)
 {
-  double deadline = join_clock() + p->o->seconds;
+  double deadline = clock_now() + p->o->seconds;
   while (p->joined < p->o->size - 1) {
-    if (join_clock() > deadline) return missing(p);
+    if (clock_now() > deadline) return missing(p);
     CAPL_TRY(party_wait(p, door, deadline));
   }
   return CAPL_OK;
@@ -249,7 +242,7 @@ capl_status join_guest(const join_options *o, wire *link, watch_member *members,
     }
     if (got < 0) return CAPL_FAIL(CAPL_EIO, "what answers there is no rank 0 of capl");
     if (!open) return CAPL_FAIL(CAPL_EIO, "rank 0 closed the connection: it ended, or is of another job");
-    if (join_clock() > deadline) return CAPL_FAIL(CAPL_EIO, "not all ranks have joined within %.3g s", o->seconds);
+    if (clock_now() > deadline) return CAPL_FAIL(CAPL_EIO, "not all ranks have joined within %.3g s", o->seconds);
     struct pollfd poll_one = {.fd = link->fd, .events = (short)(POLLIN | (link->out.len ? POLLOUT : 0))};
     poll(&poll_one, 1, wait_ms(deadline));
   }

@@ -28,8 +28,6 @@ capl_status join_guest(const join_options *o, wire *link, watch_member *members,
 /* Whether the process at the other end of a socket of this host is of the same user. */
 bool join_same_user(int fd);
 
-double join_clock(void);
-
 /* Starts the star's thread on links that have joined; takes links and members (star.c). */
 capl_status star_start(const star_options *options, wire *links, watch_member *members, star **out);
 

@@ -11,9 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/uio.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/thread.h"
 #include "dist/mpi_calls.h"
 
@@ -44,13 +44,6 @@ typedef struct {
   double busy;
 } mpi_state;
 
-static double now(void)
-{
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 /* ---- the thread --------------------------------------------------------------------------------- */
 
 static void note_failure(mpi_state *s, int64_t ticket, capl_status status)
@@ -65,7 +58,7 @@ static void note_failure(mpi_state *s, int64_t ticket, capl_status status)
 /* Locked. finished: the time from the moment the work before was done, or this was queued. */
 static void finish(mpi_state *s, capl_status status, double *free_since)
 {
-  double end = now(), begun = s->queue[(s->done + 1) % QUEUE].since;
+  double end = clock_now(), begun = s->queue[(s->done + 1) % QUEUE].since;
   s->busy += end - (begun > *free_since ? begun : *free_since);
   *free_since = end;
   if (status != CAPL_OK) note_failure(s, s->done + 1, status);
@@ -190,7 +183,7 @@ static capl_status queue(mpi_state *s, mpi_job job, int64_t *ticket)
   pthread_mutex_lock(&s->lock);
   while (s->last - s->done >= QUEUE) pthread_cond_wait(&s->progress, &s->lock);
   *ticket = ++s->last;
-  s->queue[*ticket % QUEUE] = (entry){job, now()};
+  s->queue[*ticket % QUEUE] = (entry){job, clock_now()};
   pthread_cond_signal(&s->queued);
   pthread_mutex_unlock(&s->lock);
   return CAPL_OK;

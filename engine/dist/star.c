@@ -14,6 +14,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/thread.h"
 #include "dist/join.h"
@@ -282,10 +283,10 @@ static void links_send(star *s, double now)
 /* What is to be sent still goes out, as far as the others take it. */
 static void links_flush(star *s)
 {
-  double until = join_clock() + FLUSH_S;
+  double until = clock_now() + FLUSH_S;
   for (;;) {
     bool more = false;
-    double now = join_clock();
+    double now = clock_now();
     links_send(s, now);
     for (int i = 0; i < s->n_links; i++) more = more || (s->links[i].fd >= 0 && s->links[i].out.len);
     if (!more || now > until) return;
@@ -333,7 +334,7 @@ static void wait_round(star *s)
 
 static watch_finding round_done(star *s)
 {
-  double now = join_clock();
+  double now = clock_now();
   forgive(s, now);
   uint64_t count;
   if (s->polls[s->n_links].revents && read(s->wake, &count, sizeof count) < 0) count = 0;
@@ -350,8 +351,8 @@ static void *run(void *arg)
 {
   star *s = arg;
   lock(s);
-  beat(s, join_clock());
-  links_send(s, join_clock());
+  beat(s, clock_now());
+  links_send(s, clock_now());
   while (!s->ending) {
     wait_round(s);
     watch_finding finding = round_done(s);
@@ -416,7 +417,7 @@ capl_status star_start(const star_options *o, wire *links, watch_member *members
   for (int i = 0; i < s->n_links; i++) s->links[i].most = most;
   capl_status status = s->wake < 0 || !star_room(s) ? CAPL_FAIL(CAPL_ENOMEM, "no memory for a star") : CAPL_OK;
   for (int r = 0; status == CAPL_OK && r < s->size; r++) {
-    s->heard[r] = join_clock();
+    s->heard[r] = clock_now();
     s->views[r].status.left_s = -1;
   }
   if (status == CAPL_OK) status = capl_thread_start(&s->thread, "capl-star", run, s);
@@ -433,11 +434,7 @@ const watch_member *star_member(const star *s, int rank)
 /* Waits under the lock until done(s) or so many seconds are over. */
 static void wait_for(star *s, bool (*done)(const star *), double seconds)
 {
-  struct timespec until;
-  clock_gettime(CLOCK_REALTIME, &until);
-  until.tv_sec += (time_t)seconds;
-  until.tv_nsec += (long)((seconds - (double)(time_t)seconds) * 1e9);
-  if (until.tv_nsec >= 1000000000) until.tv_sec++, until.tv_nsec -= 1000000000;
+  struct timespec until = clock_after(CLOCK_REALTIME, seconds);
   while (!done(s) && pthread_cond_timedwait(&s->answered, &s->lock, &until) != ETIMEDOUT) {}
 }
 
@@ -473,8 +470,8 @@ bool star_fail(star *s, int status, const char *message)
   star_leave(s, status, message);
   if (s->rank == 0) return true;
   bool same = false;
-  double until = join_clock() + GRACE_S;
-  while (!same && join_clock() < until) {
+  double until = clock_now() + GRACE_S;
+  while (!same && clock_now() < until) {
     lock(s);
     same = s->views[0].status.left_s >= 0 && s->views[0].status.status && watch_same_error(s->watch, &s->views[0].status);
     bool lost = s->lost || s->views[0].gone;

@@ -7,7 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
+
+#include "base/clock.h"
 
 enum { PENDING = 256 };
 static const double DEFAULT_S = 60, BEAT_MOST_S = 1;
@@ -41,18 +42,11 @@ struct watch {
   char noted[WATCH_REASON];
 };
 
-static double clock_s(void)
-{
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 capl_status watch_new(int rank, int size, double seconds, watch **out)
 {
   watch *w = calloc(1, sizeof *w);
   if (!w) return CAPL_FAIL(CAPL_ENOMEM, "no memory for a watchdog");
-  double now = clock_s();
+  double now = clock_now();
   *w = (watch){.rank = rank, .size = size, .seconds = seconds > 0 ? seconds : DEFAULT_S, .step = -1, .idle_since = now,
                .free_since = now, .tell_since = -1, .hold_since = -1, .left_since = -1};
   pthread_mutex_init(&w->lock, NULL);
@@ -86,7 +80,7 @@ int watch_size(const watch *w) { return w->size; }
 
 double watch_stuck_for(watch *w, uint64_t key)
 {
-  double now = clock_s();
+  double now = clock_now();
   if (w->stuck_since == 0 || w->stuck_key != key) w->stuck_since = now;
   w->stuck_key = key;
   return now - w->stuck_since;
@@ -108,7 +102,7 @@ double watch_every(watch *w)
 
 /* ---- notes ------------------------------------------------------------------------------------ */
 
-static void busy(watch *w) { w->idle_since = clock_s(); }
+static void busy(watch *w) { w->idle_since = clock_now(); }
 
 uint64_t watch_queue(watch *w, const char *name, size_t bytes, int peer)
 {
@@ -218,7 +212,7 @@ void watch_left(watch *w, int status, const char *message)
   if (!w) return;
   pthread_mutex_lock(&w->lock);
   if (w->left_since < 0) {
-    w->left_since = clock_s();
+    w->left_since = clock_now();
     w->status = status;
     snprintf(w->error, sizeof w->error, "%.*s", (int)strcspn(message ? message : "", "\n"), message ? message : "");
   }
@@ -261,7 +255,7 @@ void watch_status_now(watch *w, watch_status *out)
 {
   pthread_mutex_lock(&w->lock);
   ask_library(w);
-  double now = clock_s();
+  double now = clock_now();
   *out = (watch_status){.step = w->step, .entered = w->entered, .done = w->done, .told = w->told, .heard = w->heard,
                         .wait_s = -1, .peer = -1, .status = w->status, .idle_s = now - w->idle_since,
                         .free_s = now - w->free_since};

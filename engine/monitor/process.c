@@ -13,10 +13,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/cgroup.h"
+#include "base/clock.h"
 #include "base/thread.h"
 
 enum { CLOCKS = 8 }; /* processors whose clock is looked at */
@@ -171,20 +171,13 @@ void monitor_process_close(monitor_process *p)
 
 /* ---- readings --------------------------------------------------------------------------------- */
 
-static double clock_s(clockid_t id)
-{
-  struct timespec t;
-  clock_gettime(id, &t);
-  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 /* a / b, at most 1; NaN where there was nothing to divide by. */
 static double share(double a, double b) { return b > 0 ? fmin(fmax(a / b, 0), 1) : NAN; }
 
 static bool read_own(monitor_process *p, double now, monitor_reading *r)
 {
   char text[128];
-  double cpu_s = p->pid ? NAN : clock_s(CLOCK_PROCESS_CPUTIME_ID);
+  double cpu_s = p->pid ? NAN : clock_read(CLOCK_PROCESS_CPUTIME_ID);
   unsigned long long pages, started;
   if (p->pid && !(read_stat(p, &cpu_s, &started) && started == p->started)) return false;
   if (now > p->at_s) r->value[MONITOR_cpu] = share(cpu_s - p->cpu_s, (now - p->at_s) * p->processors);
@@ -246,7 +239,7 @@ static void read_heat(monitor_process *p, double now, monitor_reading *r)
 void monitor_process_read(monitor_process *p, monitor_reading *r)
 {
   char text[64];
-  double now = clock_s(CLOCK_MONOTONIC);
+  double now = clock_now();
   r->ended = !read_own(p, now, r);
   read_machine(p, r);
   read_memory(p, r);

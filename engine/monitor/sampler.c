@@ -13,8 +13,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "base/clock.h"
 #include "base/thread.h"
 
 enum { EVENTS = 4, EVENT_TEXT = 200, PATIENCE_S = 1 };
@@ -60,13 +60,6 @@ const char *monitor_name(monitor_figure figure)
 #undef X
   };
   return names[figure];
-}
-
-static double now_s(clockid_t clock)
-{
-  struct timespec t;
-  clock_gettime(clock, &t);
-  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
 /* ---- windows ---------------------------------------------------------------------------------- */
@@ -227,18 +220,13 @@ static void take_reading(monitor *m)
   monitor_reading r = nothing();
   if (m->gpu) monitor_gpu_read(m->gpu, &r);
   if (m->process) monitor_process_read(m->process, &r);
-  add(m, &r, now_s(CLOCK_MONOTONIC));
-}
-
-static struct timespec time_at(double s)
-{
-  return (struct timespec){(time_t)s, (long)((s - floor(s)) * 1e9)};
+  add(m, &r, clock_now());
 }
 
 /* Has the thread take one that begins after this call. */
 static monitor_reading ask(monitor *m)
 {
-  struct timespec until = time_at(now_s(CLOCK_MONOTONIC) + WAIT_S);
+  struct timespec until = clock_after(CLOCK_MONOTONIC, WAIT_S);
   pthread_mutex_lock(&m->lock);
   uint64_t mine = m->begun + 1;
   m->asked = true;
@@ -262,14 +250,14 @@ void monitor_sample(monitor *m, monitor_reading *out)
 /* Waits until `due`, the end, or somebody who asks; whether to go on. */
 static bool wait_until(monitor *m, double due)
 {
-  struct timespec until = time_at(due);
+  struct timespec until = clock_time(due);
   int late = 0;
   pthread_mutex_lock(&m->lock);
   while (!m->ending && !m->asked && !late) late = pthread_cond_timedwait(&m->wake, &m->lock, &until);
   bool on = !m->ending;
   m->asked = false;
   m->begun++;
-  m->cost_s = now_s(CLOCK_THREAD_CPUTIME_ID);
+  m->cost_s = clock_read(CLOCK_THREAD_CPUTIME_ID);
   pthread_mutex_unlock(&m->lock);
   return on;
 }
@@ -278,10 +266,10 @@ static bool wait_until(monitor *m, double due)
 static void *run(void *arg)
 {
   monitor *m = arg;
-  double due = now_s(CLOCK_MONOTONIC);
+  double due = clock_now();
   while (wait_until(m, due)) {
     take_reading(m);
-    double now = now_s(CLOCK_MONOTONIC);
+    double now = clock_now();
     if (due <= now) due = fmax(due + m->every, now);
   }
   return NULL;
@@ -336,14 +324,12 @@ capl_status monitor_open(const monitor_options *o, monitor **out)
 /* A driver whose GPU has died may keep a call for minutes; then the thread and what it uses stay until the process ends. */
 static bool ended(monitor *m)
 {
-  struct timespec until;
   if (!m->running) return true;
   pthread_mutex_lock(&m->lock);
   m->ending = true;
   pthread_cond_signal(&m->wake);
   pthread_mutex_unlock(&m->lock);
-  clock_gettime(CLOCK_REALTIME, &until);
-  until.tv_sec += PATIENCE_S;
+  struct timespec until = clock_after(CLOCK_REALTIME, PATIENCE_S);
   if (pthread_timedjoin_np(m->thread, NULL, &until) == 0) return true;
   pthread_detach(m->thread);
   return false;

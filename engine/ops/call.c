@@ -9,9 +9,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "backend/registry.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "ops/autocast.h"
 #include "tape/tape.h"
@@ -267,19 +267,12 @@ const char *capl_profile_label_get(void)
   return layer;
 }
 
-static double seconds_now(void)
-{
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 static capl_status run_profiled(const capl_kernel *k, const capl_call *call, const char *backend)
 {
-  double start = seconds_now();
+  double start = clock_now();
   CAPL_TRY(k->run(call));
   if (call->device->backend->sync) CAPL_TRY(call->device->backend->sync());
-  capl_profile_event event = {.call = call, .label = layer, .backend = backend, .seconds = seconds_now() - start};
+  capl_profile_event event = {.call = call, .label = layer, .backend = backend, .seconds = clock_now() - start};
   for (int i = 0; i < call->n_in; i++)
     if (call->in[i]) event.bytes += (double)capl_tensor_bytes(call->in[i]);
   for (int o = 0; o < call->op->n_out; o++) event.bytes += (double)capl_tensor_bytes(call->out[o]);

@@ -10,9 +10,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "program/attach/attach.h"
 #include "base/log.h"
 #include "bind/core/core.h"
@@ -30,26 +30,19 @@
 
 static pthread_t lua_thread;
 static volatile sig_atomic_t stop_signal; /* first SIGINT, SIGTERM or SIGHUP since the last call began, 0 = none */
-static struct timespec stop_since;
+static double stop_since;
 static volatile sig_atomic_t at_prompt;
 static volatile sig_atomic_t has_prompt, warned; /* by stop_at_once, since the last line was read */
 
 /* While signals are held, the first one waits for the next call of sys.hold, where the program is between two steps and can
 ** be saved. What takes longer than that between two calls is stopped at once, as without. */
 static volatile sig_atomic_t holding; /* seconds, 0 = not held */
-static struct timespec held_since;
+static double held_since;
 static atomic_bool *saving;
 
 static void set_saving(bool on)
 {
   if (saving) atomic_store(saving, on);
-}
-
-static double seconds_since(const struct timespec *start)
-{
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return (double)(now.tv_sec - start->tv_sec) + 1e-9 * (double)(now.tv_nsec - start->tv_nsec);
 }
 
 /* What mpirun passes on to its ranks: SIGUSR1 stands for Ctrl-C, SIGUSR2 for SIGTERM, after which mpirun would kill them. */
@@ -64,7 +57,7 @@ static void stop_at_once(int signal)
   static const char text[] = "\ncapl: one operation is still at work, which cannot be stopped halfway; Ctrl-C once more ends capl\n";
   if (signal == SIGINT && has_prompt && !warned) {
     warned = 1;
-    clock_gettime(CLOCK_MONOTONIC, &stop_since);
+    stop_since = clock_now();
     if (write(STDERR_FILENO, text, sizeof text - 1) >= 0) return;
   }
   capl_sys_bar_leave();
@@ -86,12 +79,12 @@ static void on_signal(int signal)
     return;
   }
   if (stop_signal) {
-    if (seconds_since(&stop_since) > 0.2) stop_at_once(signal);
+    if (clock_now() - stop_since > 0.2) stop_at_once(signal);
     return;
   }
-  clock_gettime(CLOCK_MONOTONIC, &stop_since);
+  stop_since = clock_now();
   stop_signal = signal;
-  if (holding && seconds_since(&held_since) < holding)
+  if (holding && clock_now() - held_since < holding)
     set_saving(true), capl_attach_stop_line(); /* a lock-free store; what a visitor has typed is no step */
   else
     capl_interrupt_request();
@@ -163,7 +156,7 @@ static int sys_hold(lua_State *L)
 {
   int seconds = (int)luaL_checkinteger(L, 1);
   holding = 0;
-  clock_gettime(CLOCK_MONOTONIC, &held_since);
+  held_since = clock_now();
   holding = seconds;
   lua_pushboolean(L, stop_signal != 0);
   if (!stop_signal) return 1;

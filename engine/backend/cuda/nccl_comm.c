@@ -12,10 +12,10 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "backend/cuda/cuda.h"
 #include "backend/cuda/device.h"
+#include "base/clock.h"
 
 /* ---- errors ---------------------------------------------------------------------------------- */
 
@@ -78,10 +78,8 @@ static bool begin(task *t)
 /* Whether the task ended within that time. t stays in use when it did not: it has to be static. */
 static bool run_within(task *t, int seconds)
 {
-  struct timespec until;
   if (!begin(t)) return false;
-  clock_gettime(CLOCK_MONOTONIC, &until);
-  until.tv_sec += seconds;
+  struct timespec until = clock_after(CLOCK_MONOTONIC, seconds);
   pthread_mutex_lock(&t->lock);
   while (!t->ended && pthread_cond_timedwait(&t->end, &t->lock, &until) != ETIMEDOUT) {}
   bool ended = t->ended;

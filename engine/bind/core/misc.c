@@ -7,9 +7,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "backend/registry.h"
+#include "base/clock.h"
 
 bind_settings bind_current = {.seed = 42};
 
@@ -119,13 +119,6 @@ static int core_device_info(lua_State *L)
 
 /* ---- the device's time ----------------------------------------------------------------------- */
 
-static double seconds_now(void)
-{
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 static int check_mark(lua_State *L, int i)
 {
   int64_t slot = bind_check_int(L, i);
@@ -143,7 +136,7 @@ static int core_mark(lua_State *L)
   int slot = check_mark(L, 1);
   if (backend->mark) return bind_check(L, backend->mark(slot), NULL), 0;
   if (backend->sync) bind_check(L, backend->sync(), NULL);
-  host_marks[slot] = seconds_now();
+  host_marks[slot] = clock_now();
   return 0;
 }
 
@@ -300,7 +293,7 @@ static double held_seconds;
 /* core.clock() -> seconds from some fixed moment, monotonic; without those for which the run was held */
 static int core_clock(lua_State *L)
 {
-  lua_pushnumber(L, seconds_now() - held_seconds);
+  lua_pushnumber(L, clock_now() - held_seconds);
   return 1;
 }
 
@@ -314,18 +307,14 @@ static int core_clock_held(lua_State *L)
 /* core.cpu_clock() -> processor seconds of this process, all threads */
 static int core_cpu_clock(lua_State *L)
 {
-  struct timespec t;
-  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-  lua_pushnumber(L, (double)t.tv_sec + 1e-9 * (double)t.tv_nsec);
+  lua_pushnumber(L, clock_read(CLOCK_PROCESS_CPUTIME_ID));
   return 1;
 }
 
 /* core.thread_clock() -> processor seconds of the calling thread alone */
 static int core_thread_clock(lua_State *L)
 {
-  struct timespec t;
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-  lua_pushnumber(L, (double)t.tv_sec + 1e-9 * (double)t.tv_nsec);
+  lua_pushnumber(L, clock_read(CLOCK_THREAD_CPUTIME_ID));
   return 1;
 }
 

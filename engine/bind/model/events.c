@@ -5,8 +5,8 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "base/clock.h"
 #include "io/events.h"
 
 /* What one call owns, in a userdata: an error anywhere in it leaks nothing. */
@@ -127,13 +127,6 @@ static void read_scalars(lua_State *L, int i, events_value *v)
     *v = (events_value){.kind = EVENTS_SCALAR, .tag = luaL_checkstring(L, -2), .number = luaL_checknumber(L, -1)};
 }
 
-static double now(void)
-{
-  struct timespec t;
-  clock_gettime(CLOCK_REALTIME, &t);
-  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 /* core.event(step, values) -> the record's bytes; without arguments the record that a file begins with.
 ** values: a list as above, or {tag = number}
 ** errs unsupported: libcapl_proto.so is not there */
@@ -141,7 +134,7 @@ static int core_event(lua_State *L)
 {
   int n = 0;
   bool scalars = false;
-  events_record record = {.time = now(), .version = lua_isnoneornil(L, 1) ? "brain.Event:2" : NULL};
+  events_record record = {.time = clock_read(CLOCK_REALTIME), .version = lua_isnoneornil(L, 1) ? "brain.Event:2" : NULL};
   lua_settop(L, 2);
   if (!record.version) {
     record.step = bind_check_int(L, 1);

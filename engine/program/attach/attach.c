@@ -15,9 +15,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "bind/core/core.h"
 #include "program/prompt/repl.h"
 #include "bind/core/sys.h"
@@ -61,10 +61,8 @@ void capl_attach_hold(crew_hold *place) { hold = place; }
 
 void capl_attach_held(bool on)
 {
-  struct timespec now;
   if (!hold || on == (atomic_load(&hold->since_ms) > 0)) return;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  long long ms = 1000LL * now.tv_sec + now.tv_nsec / 1000000;
+  long long ms = (long long)(1e3 * clock_now());
   if (!on) atomic_fetch_add(&hold->before_ms, ms - atomic_load(&hold->since_ms));
   atomic_store(&hold->since_ms, on ? ms : 0);
 }

@@ -19,9 +19,9 @@
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/text.h"
 #include "base/thread.h"
 #include "program/attach/gate.h"
@@ -44,7 +44,7 @@ typedef struct {
   const crew *c;
   member *members;
   output *out; /* of all of them; NULL = they print themselves */
-  struct timespec start;
+  double start;
   pid_t parent, starter; /* the launcher, whose end is looked for, 0 = none; who started this process */
   bool orphan;           /* it has died, and the signal was its death's */
   int signals; /* descriptor */
@@ -58,12 +58,7 @@ typedef struct {
   double next, notice; /* when the next step is due, when to say that it saves; 0 = never */
 } watcher;
 
-static double elapsed(const watcher *w)
-{
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return (double)(now.tv_sec - w->start.tv_sec) + 1e-9 * (double)(now.tv_nsec - w->start.tv_nsec);
-}
+static double elapsed(const watcher *w) { return clock_now() - w->start; }
 
 /* A line of this program's own, on a terminal that may show a progress bar. */
 __attribute__((format(printf, 2, 3))) static void tell(watcher *w, const char *fmt, ...)
@@ -332,11 +327,9 @@ static double sooner(double a, double at, double now)
 /* Seconds that do not count against the limit. */
 static double held(const watcher *w)
 {
-  struct timespec now;
   if (!w->c->hold) return 0;
-  clock_gettime(CLOCK_MONOTONIC, &now);
   long long since = atomic_load(&w->c->hold->since_ms), ms = atomic_load(&w->c->hold->before_ms);
-  if (since > 0) ms += 1000LL * now.tv_sec + now.tv_nsec / 1000000 - since;
+  if (since > 0) ms += (long long)(1e3 * clock_now()) - since;
   return 1e-3 * (double)ms;
 }
 
@@ -404,8 +397,7 @@ static int job_status(const watcher *w, bool started)
 
 int supervise(const crew *c)
 {
-  watcher w = {.c = c, .signals = -1};
-  clock_gettime(CLOCK_MONOTONIC, &w.start);
+  watcher w = {.c = c, .signals = -1, .start = clock_now()};
   w.members = calloc((size_t)c->count, sizeof *w.members);
   bool ready = w.members && (c->output == OUTPUT_OWN || (w.out = output_new(c)));
   if (c->ranks > 1 && c->output != OUTPUT_MPIRUN && c->count == 1) w.parent = getppid(); /* the launcher, which may die */

@@ -13,10 +13,10 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <termios.h>
-#include <time.h>
 #include <unistd.h>
 #include <wchar.h>
 
+#include "base/clock.h"
 #include "base/text.h"
 #include "program/prompt/prompt.h"
 
@@ -44,20 +44,13 @@ static int sys_utf8(lua_State *L)
   return 1;
 }
 
-static double seconds_now(void)
-{
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
-
 /* Reads bytes until one of them is last, or the time is over. Returns their number. */
 static size_t read_answer(char *answer, size_t room, char last, double seconds)
 {
-  double end = seconds_now() + seconds;
+  double end = clock_now() + seconds;
   size_t n = 0;
   while (n < room && !capl_interrupt_pending()) {
-    double rest = end - seconds_now();
+    double rest = end - clock_now();
     struct pollfd p = {STDIN_FILENO, POLLIN, 0};
     if (rest <= 0 || poll(&p, 1, (int)(rest * 1000) + 1) <= 0) break;
     if (read(STDIN_FILENO, answer + n, 1) != 1) break;
