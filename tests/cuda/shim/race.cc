@@ -2,11 +2,13 @@
 **
 ** gcc and clang call the __tsan_ functions before every access of code that is built with -fsanitize=thread; here they are
 ** ours. What CUDA orders is little: accesses of one thread; those of a block before and after __syncthreads; those of a
-** warp before and after __syncwarp of all its lanes. Shuffles, votes, and atomics order nothing, blocks of one launch
-** are never ordered. Two accesses to one byte that are not ordered race unless both read, or both are atomic; also when
-** both write the same value. Every byte of device memory and of shared memory keeps its last write and as many reads and
-** atomics as it takes to find every race with a later access. So what is found does not depend on the order in which
-** threads run here.
+** warp before and after __syncwarp of all its lanes; and of two blocks what a thread does, or what its block did before its
+** last __syncthreads, then __threadfence and an atomic of that thread on device memory, then an atomic on the same address
+** and __threadfence of a thread of the other block, then what this thread does, or its block after its next __syncthreads.
+** Shuffles, votes, and atomics without fences order nothing. Two accesses to one byte that are not ordered race unless both
+** read, or both are atomic; also when both write the same value. Every byte of device memory and of shared memory keeps its
+** last write and as many reads and atomics as it takes to find every race with a later access. So what is found does not
+** depend on the order in which threads run here, but for one thing: an atomic is taken to see all that came before it here.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #include "race.h"
@@ -17,6 +19,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <map>
 #include <set>
 #include <utility>
 #include <vector>
@@ -27,7 +30,7 @@
 enum kind { READ, WRITE, ATOMIC };
 static const char *const verbs[] = {"reads", "writes", "atomically changes"};
 
-/* What one thread does between two barriers. */
+/* What one thread does between two barriers or fences. */
 struct segment {
   uint32_t block;
   uint32_t since_block, since_warp; /* number of the last barrier of its block, of its warp */
@@ -39,10 +42,26 @@ struct mark {
   int32_t caller;   /* distance from the kernel's begin */
 };
 
-/* Of one byte, or of four that were always used together. Two reads are enough (note). */
-struct cell {
-  mark written, reads[2], atomics[2];
+/* Accesses of a kind, which do not race with each other: two of them are enough (note). crowded: those of two blocks, and
+** there were others, of which fences may not tell: what follows is taken for unordered with those. */
+struct marks {
+  mark m[2];
+  uint32_t crowded;
 };
+
+/* Of one byte, or of four that were always used together. */
+struct cell {
+  mark written;
+  marks reads, atomics;
+};
+
+/* What is over of a block: segments that began before a barrier of it, and those of one thread below a number. */
+struct span {
+  uint32_t barrier, segment;
+  uint16_t thread;
+};
+
+typedef std::map<uint32_t, span> knowledge; /* by block */
 
 enum { WORD = 4 };
 
@@ -67,6 +86,12 @@ static uint32_t touches; /* since what is known of device memory was last forgot
 static bool found, ready, used; /* a race; memory for what this launch touches; by any launch */
 static word *of_device, *of_static, *of_dynamic;
 static std::vector<cell> &split = *new std::vector<cell>; /* of this launch, four for each split word */
+static std::map<const void *, knowledge> &released = *new std::map<const void *, knowledge>; /* by an atomic's address */
+/* Of the block that runs: since its last barrier; of threads that learned more since then, that have yet to come to a fence,
+** and of what they fenced last. */
+static knowledge &known_to_block = *new knowledge;
+static std::map<int, knowledge> &known = *new std::map<int, knowledge>, &seen = *new std::map<int, knowledge>,
+                                &fenced = *new std::map<int, knowledge>;
 static shared_span statics;
 static std::set<std::pair<int32_t, int32_t>> &reported = *new std::set<std::pair<int32_t, int32_t>>;
 
@@ -113,6 +138,7 @@ void race_launch_begins(const launch *l)
   segments.clear();
   split.clear();
   reported.clear();
+  released.clear();
   found = ready = false;
   block = 0;
 }
@@ -147,11 +173,27 @@ void race_block_begins()
 {
   block++;
   first_of_block = first_of_launch + (uint32_t)segments.size();
+  known_to_block.clear();
+  known.clear();
+  seen.clear();
+  fenced.clear();
   race_block_barrier();
+}
+
+/* Adds what is over. Of the threads of a block that went on in its latest part one is remembered: to know less is to find
+** more races. */
+static void learn(knowledge *k, const knowledge &more)
+{
+  for (const auto &[block, s] : more) {
+    span *own = &k->insert({block, s}).first->second;
+    if (s.barrier > own->barrier || (s.barrier == own->barrier && s.thread == own->thread && s.segment > own->segment)) *own = s;
+  }
 }
 
 void race_block_barrier()
 {
+  for (const auto &[thread, k] : known) learn(&known_to_block, k);
+  known.clear();
   block_barrier = ++barriers;
   for (uint32_t &warp : warp_barriers) warp = block_barrier;
   now = 0;
@@ -181,9 +223,25 @@ static uint32_t segment_now()
 
 /* ---- what races ------------------------------------------------------------------------------ */
 
-static bool is_ordered(const segment &a, const segment &b)
+/* What the thread that runs knows to be over. */
+static const knowledge &known_now()
 {
-  if (a.block != b.block) return false;
+  auto own = known.find(thread_now);
+  return own == known.end() ? known_to_block : own->second;
+}
+
+static bool is_over(uint32_t number, const segment &a)
+{
+  const knowledge &k = known_now();
+  auto s = k.find(a.block);
+  if (s == k.end()) return false;
+  return a.since_block < s->second.barrier || (a.thread == s->second.thread && number < s->second.segment);
+}
+
+/* b: of the thread that runs. */
+static bool is_ordered(uint32_t earlier, const segment &a, const segment &b)
+{
+  if (a.block != b.block) return is_over(earlier, a);
   if (a.thread == b.thread || a.since_block != b.since_block) return true;
   return a.thread / 32 == b.thread / 32 && a.since_warp != b.since_warp;
 }
@@ -215,24 +273,33 @@ static void report(const mark &before, kind earlier, const mark &after, kind lat
 static void compare(const mark &before, kind earlier, const mark &after, kind later, uint32_t oldest, const void *at)
 {
   if (before.segment < oldest || before.segment == after.segment) return;
-  if (!is_ordered(segment_of(before.segment), segment_of(after.segment))) report(before, earlier, after, later, at);
+  if (!is_ordered(before.segment, segment_of(before.segment), segment_of(after.segment))) report(before, earlier, after, later, at);
+}
+
+static void compare_all(const marks &before, kind earlier, const mark &after, kind later, uint32_t oldest, const void *at)
+{
+  if (earlier == later) return;
+  for (const mark &m : before.m) compare(m, earlier, after, later, oldest, at);
+  if (before.crowded && before.m[0].segment >= oldest) report(before.m[1], earlier, after, later, at);
 }
 
 /* Keeps of all accesses of a kind two that are not ordered, in this sense: those of two blocks if there are, else of two
-** warps since the block's last barrier, else of two lanes since their warp's. A later access that races with any races
-** with one of these. */
-static void note(mark m[2], const mark &after, uint32_t oldest)
+** warps since the block's last barrier, else of two lanes since their warp's, else the latest of the one thread. A later
+** access that races with any races with one of these, or finds them crowded. */
+static void note(marks *all, const mark &after, uint32_t oldest)
 {
+  mark *m = all->m;
   if (m[0].segment < oldest) {
-    m[0] = after;
-    m[1].segment = 0;
+    *all = {{after, {}}, 0};
     return;
   }
   if (m[0].segment == after.segment) return;
   const segment &first = segment_of(m[0].segment), &latest = segment_of(after.segment);
   bool two = m[1].segment >= oldest;
-  if (two && segment_of(m[1].segment).block != first.block) return;
-  if (first.block != latest.block) {
+  if (two && segment_of(m[1].segment).block != first.block) {
+    all->crowded |= m[1].segment != after.segment;
+  } else if (first.block != latest.block) {
+    all->crowded |= two;
     m[1] = after;
   } else if (first.since_block != latest.since_block) {
     m[0] = after;
@@ -244,20 +311,18 @@ static void note(mark m[2], const mark &after, uint32_t oldest)
   } else if (first.since_warp != latest.since_warp) {
     m[0] = after;
     m[1].segment = 0;
-  } else if (first.thread != latest.thread) {
-    m[1] = after;
+  } else {
+    m[first.thread != latest.thread] = after;
   }
 }
 
 static void touch_cell(cell *c, kind k, const mark &after, uint32_t oldest, const void *at)
 {
   compare(c->written, WRITE, after, k, oldest, at);
-  for (const mark &a : c->atomics)
-    if (k != ATOMIC) compare(a, ATOMIC, after, k, oldest, at);
-  for (const mark &r : c->reads)
-    if (k != READ) compare(r, READ, after, k, oldest, at);
-  if (k == READ) note(c->reads, after, oldest);
-  else if (k == ATOMIC) note(c->atomics, after, oldest);
+  compare_all(c->atomics, ATOMIC, after, k, oldest, at);
+  compare_all(c->reads, READ, after, k, oldest, at);
+  if (k == READ) note(&c->reads, after, oldest);
+  else if (k == ATOMIC) note(&c->atomics, after, oldest);
   else *c = {after, {}, {}}; /* what races with the earlier ones races with this write */
 }
 
@@ -311,6 +376,32 @@ static void touch(const void *p, size_t bytes, kind k, const void *caller)
   }
 }
 
+/* ---- what blocks know of each other ---------------------------------------------------------- */
+
+/* What the thread has seen in atomics is over for it; what is over now goes along with its next atomics. */
+static void fence()
+{
+  if (!seen[thread_now].empty()) {
+    known.insert({thread_now, known_to_block});
+    learn(&known[thread_now], seen[thread_now]);
+    seen.erase(thread_now);
+  }
+  knowledge own = known_now();
+  own[block] = {block_barrier, first_of_launch + (uint32_t)segments.size(), (uint16_t)thread_now};
+  fenced[thread_now] = own;
+  latest[thread_now] = now = 0; /* what follows is another segment */
+}
+
+/* Of device memory: that of a block is another block's later. */
+static void meet(const void *at)
+{
+  if (!begins_on_device(at) || (fenced.empty() && released.empty())) return;
+  knowledge *left = &released[at];
+  learn(&seen[thread_now], *left);
+  auto own = fenced.find(thread_now);
+  if (own != fenced.end()) learn(left, own->second);
+}
+
 /* ---- what the compiler calls ----------------------------------------------------------------- */
 
 #define HOOK extern "C" __attribute__((visibility("default"))) void
@@ -348,4 +439,13 @@ HOOK __tsan_init() {}
 HOOK __tsan_func_entry(void *) {}
 HOOK __tsan_func_exit() {}
 
-HOOK shim_atomic(const void *p, size_t bytes, const void *caller) { touch(p, bytes, ATOMIC, caller); }
+HOOK shim_atomic(const void *p, size_t bytes, const void *caller)
+{
+  touch(p, bytes, ATOMIC, caller);
+  if (thread_now >= 0) meet(p);
+}
+
+HOOK shim_fence(void)
+{
+  if (thread_now >= 0) fence();
+}

@@ -118,7 +118,13 @@ static inline int shim_width(int width = 32) { return width; }
 #define __any_sync(mask, p) (__ballot_sync(mask, p) != 0)
 #define __all_sync(mask, p) (__ballot_sync(mask, !(p)) == 0)
 
+/* Blocks run one after the other: only the search for races (race.cc) has to know. */
+#ifdef __SANITIZE_THREAD__
+extern "C" SHIM_API void shim_fence(void);
+static inline void __threadfence() { shim_fence(); }
+#else
 static inline void __threadfence() {}
+#endif
 static inline void __threadfence_block() {}
 
 /* ---- atomics: whole numbers only, the order of float sums is not fixed on the card ------------ */
@@ -157,6 +163,7 @@ extern "C" SHIM_API void shim_atomic(const void *p, size_t bytes, const void *ca
 SHIM_ATOMICS(int)
 SHIM_ATOMICS(unsigned int)
 SHIM_ATOMICS(unsigned long long)
+SHIM_ATOMIC(atomicInc, unsigned int, old >= v ? 0 : old + 1)
 
 /* ---- loads and stores with a hint, bits ------------------------------------------------------- */
 
