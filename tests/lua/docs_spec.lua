@@ -109,17 +109,17 @@ end)
 
 describe("the parts of train.fit", function()
   it("are all in their list, and no two have the same key, which the contract explains", function()
-    local list, keys, count = io.open(root .. "train/parts/init.lua"):read("*a"), {}, 0
+    local list, keys, count = io.open(root .. "train/callbacks/init.lua"):read("*a"), {}, 0
     local contract = {}
     for text in io.open(root .. "../../docs/contract.md"):read("*a"):gmatch("`([^`\n]+)`") do
       for word in text:gmatch("[%w_]+") do contract[word] = true end
     end
-    for path in io.popen("ls '" .. root .. "train/parts'"):lines() do
+    for path in io.popen("ls '" .. root .. "train/callbacks'"):lines() do
       local name = path:match("^(.*)%.lua$")
       if name ~= "init" then
         count = count + 1
-        assert.matches(('require "train.parts.%s"'):format(name), list, 1, true)
-        local spec = io.open(root .. "train/parts/" .. path):read("*a"):match('name = "[%w_]+",%s+spec = (%b{})') or ""
+        assert.matches(('require "train.callbacks.%s"'):format(name), list, 1, true)
+        local spec = io.open(root .. "train/callbacks/" .. path):read("*a"):match('name = "[%w_]+",%s+spec = (%b{})') or ""
         for key in spec:gmatch('{"([%w_]+)",') do
           assert.is_nil(keys[key], ("%s of %s is a key of %s, too"):format(key, name, tostring(keys[key])))
           keys[key] = name

@@ -45,7 +45,7 @@ end
 
 --- Switches it on for the next train.fit.
 function cost.start()
-  local parts = require "train.parts"
+  local parts = require "train.callbacks"
   local new = parts.new
   parts.new = function(fit)
     local made = new(fit)

@@ -1,7 +1,7 @@
 -- loops.lua: training loops as somebody who is attached sees them: where they are, their rates, saving, stopping.
 --
 -- A loop has line() -> text, loss() -> number or nil, lr(), set_lr(value or "recipe"), save() -> path, stop(), tell_held(seconds).
--- That of train.fit is in train/parts/attach.lua; here are those of recipes that write their own.
+-- That of train.fit is in train/callbacks/attach.lua; here are those of recipes that write their own.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 

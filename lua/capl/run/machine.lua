@@ -1,6 +1,6 @@
 -- machine.lua: what a run does to the machine, whatever its loop is: sampled from its first step on, told at its end.
 --
--- train.fit samples by itself (train/parts/monitor.lua) and says so; a loop of one's own gets a sampler here.
+-- train.fit samples by itself (train/callbacks/monitor.lua) and says so; a loop of one's own gets a sampler here.
 -- SPDX-License-Identifier: Apache-2.0
 local monitor = require "train.monitor"
 local features = require "run.features"

@@ -1,4 +1,4 @@
--- fit.lua: train.fit{…}: the ready-made loop: steps, evaluations, the end. Its features are in parts/.
+-- fit.lua: train.fit{…}: the ready-made loop: steps, evaluations, the end. Its features are in callbacks/.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
@@ -9,7 +9,7 @@ local exported = require "train.exported"
 local hooks = require "hooks"
 local modelfile = require "run.modelfile"
 local options = require "train.options"
-local parts = require "train.parts"
+local parts = require "train.callbacks"
 local progress = require "run.progress"
 local record = require "train.record"
 local run = require "run"

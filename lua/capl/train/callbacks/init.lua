@@ -21,45 +21,45 @@
 local parts = {}
 
 local list = {
-  require "train.parts.time", -- the first: its clock ends a step before others work on it
-  require "train.parts.in_force", -- its lines come before those of others
-  require "train.parts.weights", -- before all that copy the model
-  require "train.parts.auto_batch", -- before all that exchange loaders or count in batches
-  require "train.parts.limit",
-  require "train.parts.overfit",
-  require "train.parts.shards", -- after all that exchange the train loader
-  require "train.parts.freeze",
-  require "train.parts.sanity",
-  require "train.parts.recompute",
-  require "train.parts.accumulate",
-  require "train.parts.clip",
-  require "train.parts.lr_rule",
-  require "train.parts.lr_find",
-  require "train.parts.plan",
-  require "train.parts.anomaly",
-  require "train.parts.initial_loss",
-  require "train.parts.curve",
-  require "train.parts.ctc", -- behind the curve, which says what a point is
-  require "train.parts.record",
-  require "train.parts.histograms",
-  require "train.parts.ema", -- before all that save or copy the model in after_evaluation
-  require "train.parts.ema_compare",
-  require "train.parts.best",
-  require "train.parts.early_stop",
-  require "train.parts.settle",
-  require "train.parts.plateau",
-  require "train.parts.gap",
-  require "train.parts.blank",
-  require "train.parts.curriculum",
-  require "train.parts.events",
-  require "train.parts.ranks",
-  require "train.parts.monitor",
-  require "train.parts.replicas",
-  require "train.parts.scaling",
-  require "train.parts.override",
-  require "train.parts.attach", -- behind override, which writes its rates down, and before what saves
-  require "train.parts.checkpoint", -- last: it saves what the others have made of a step
-  require "train.parts.dry_run", -- after all that write files
+  require "train.callbacks.time", -- the first: its clock ends a step before others work on it
+  require "train.callbacks.in_force", -- its lines come before those of others
+  require "train.callbacks.weights", -- before all that copy the model
+  require "train.callbacks.auto_batch", -- before all that exchange loaders or count in batches
+  require "train.callbacks.limit",
+  require "train.callbacks.overfit",
+  require "train.callbacks.shards", -- after all that exchange the train loader
+  require "train.callbacks.freeze",
+  require "train.callbacks.sanity",
+  require "train.callbacks.recompute",
+  require "train.callbacks.accumulate",
+  require "train.callbacks.clip",
+  require "train.callbacks.lr_rule",
+  require "train.callbacks.lr_find",
+  require "train.callbacks.plan",
+  require "train.callbacks.anomaly",
+  require "train.callbacks.initial_loss",
+  require "train.callbacks.curve",
+  require "train.callbacks.ctc", -- behind the curve, which says what a point is
+  require "train.callbacks.record",
+  require "train.callbacks.histograms",
+  require "train.callbacks.ema", -- before all that save or copy the model in after_evaluation
+  require "train.callbacks.ema_compare",
+  require "train.callbacks.best",
+  require "train.callbacks.early_stop",
+  require "train.callbacks.settle",
+  require "train.callbacks.plateau",
+  require "train.callbacks.gap",
+  require "train.callbacks.blank",
+  require "train.callbacks.curriculum",
+  require "train.callbacks.events",
+  require "train.callbacks.ranks",
+  require "train.callbacks.monitor",
+  require "train.callbacks.replicas",
+  require "train.callbacks.scaling",
+  require "train.callbacks.override",
+  require "train.callbacks.attach", -- behind override, which writes its rates down, and before what saves
+  require "train.callbacks.checkpoint", -- last: it saves what the others have made of a step
+  require "train.callbacks.dry_run", -- after all that write files
 }
 
 local events = {"resume", "begin", "before_step", "after_step", "between_steps", "epoch_ended", "before_evaluation", "evaluated",
