@@ -8,7 +8,7 @@ local check = require "check"
 local hooks = require "hooks"
 local missing = require "missing"
 local precision = require "precision"
-local seal = require "seal"
+local readonly = require "readonly"
 local tensor = require "tensor"
 
 local capl = {version = core.version(), op = missing.watch("capl.op", core.op)}
@@ -54,7 +54,7 @@ end
 -- GPU may then take what is fastest. The CPU is always so. Also a setting of every recipe: --deterministic.
 function capl.deterministic(on)
   if on ~= nil then check.arg(1, "deterministic", "boolean", on) end
-  return require("switches").deterministic(on)
+  return require("determinism").deterministic(on)
 end
 
 --- capl.manual_seed(n): every random number from here on follows from n. 42 at start.
@@ -144,20 +144,20 @@ capl.is_error = core.is_error
 
 -- ---- parts that are loaded when first used ----
 
-local later = require "later"
+local lazy = require "lazy"
 
 local loaded = {}
 
 return setmetatable(capl, {
   __index = function(_, key)
     if loaded[key] ~= nil then return loaded[key] end
-    local where = later[key]
+    local where = lazy[key]
     if where and core.has_module(where[1]) then
       local value = require(where[1])
       if where[2] then value = value[where[2]] end
-      loaded[key] = seal.late(value)
+      loaded[key] = readonly.late(value)
       return loaded[key]
     end
-    missing.fail("capl", capl, key, later)
+    missing.fail("capl", capl, key, lazy)
   end,
 })

@@ -3,7 +3,7 @@
 local core = ...
 
 local forward = require "forward"
-local json = require "run.json"
+local json = require "json"
 
 local io = {}
 

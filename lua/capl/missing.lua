@@ -3,7 +3,7 @@
 local core = ...
 
 local check = require "check"
-local seal = require "seal"
+local readonly = require "readonly"
 
 local missing = {}
 
@@ -67,7 +67,7 @@ end
 
 --- Lets t, which recipes know as path, say so when an unknown name is read -> t
 function missing.watch(path, t)
-  seal.is_library[t] = true
+  readonly.is_library[t] = true
   return setmetatable(t, {__index = function(_, key)
     if type(key) == "string" and key:sub(1, 2) ~= "__" then missing.fail(path, t, key) end
   end})

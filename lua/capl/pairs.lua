@@ -12,10 +12,10 @@
 -- Hence these functions, under all versions. A key costs some 15 ns more than it did; other loops cost nothing more.
 -- SPDX-License-Identifier: Apache-2.0
 
-local seal = require "seal"
+local readonly = require "readonly"
 
-local contents = seal.contents -- tables that recipes only read have their entries behind them
-local whole = seal.whole
+local contents = readonly.contents -- tables that recipes only read have their entries behind them
+local whole = readonly.whole
 local next, type = next, type -- LuaJIT's; called as the last thing done, for its errors to name the caller's line
 
 local own = {}

@@ -7,7 +7,7 @@
 local child = require "child"
 local read_json = require "read_json"
 
-local json = assert(loadfile(os.getenv("CAPL_CHECK_ROOT") .. "/lua/capl/run/json.lua"))({error = function(e) error(e.message, 0) end})
+local json = assert(loadfile(os.getenv("CAPL_CHECK_ROOT") .. "/lua/capl/json.lua"))({error = function(e) error(e.message, 0) end})
 local record = {json = json, seen = {}, start = child.clock()}
 record.before = record.start
 

@@ -2,7 +2,7 @@
 **
 ** Registry: "capl.library" the environment of library chunks, "capl.recipe" that of recipes. Functions that could leave
 ** the list, or wait where no hook reaches, are replaced by the ones here; what protects the library's tables is
-** lua/capl/seal.lua; `require` is require.c.
+** lua/capl/readonly.lua; `require` is require.c.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #include "bind/core/core.h"
@@ -204,10 +204,10 @@ static void set_iterators(lua_State *L)
   lua_pop(L, 2);
 }
 
-/* The library's own setmetatable, which keeps its classes to itself: lua/capl/seal.lua. */
+/* The library's own setmetatable, which keeps its classes to itself: lua/capl/readonly.lua. */
 static void set_metatables(lua_State *L)
 {
-  capl_bind_require(L, "seal");
+  capl_bind_require(L, "readonly");
   lua_getfield(L, -1, "setmetatable");
   lua_setfield(L, -3, "setmetatable");
   lua_pop(L, 1);
@@ -221,10 +221,10 @@ void bind_set_iterators(lua_State *L)
   lua_pop(L, 1);
 }
 
-/* Calls a function of lua/capl/seal.lua with the value on top, which its result replaces. */
+/* Calls a function of lua/capl/readonly.lua with the value on top, which its result replaces. */
 static void seal_with(lua_State *L, const char *function)
 {
-  capl_bind_require(L, "seal");
+  capl_bind_require(L, "readonly");
   lua_getfield(L, -1, function);
   lua_replace(L, -2);
   lua_insert(L, -2);
@@ -248,7 +248,7 @@ static void set_seal_functions(lua_State *L)
 {
   static const char *const in_table[] = {"insert", "remove", "sort", NULL};
   static const char *const global[] = {"setmetatable", "getmetatable", "rawget", NULL};
-  capl_bind_require(L, "seal");
+  capl_bind_require(L, "readonly");
   lua_getfield(L, -1, "functions");
   lua_replace(L, -2);
   for (int i = 0; global[i]; i++) lua_getfield(L, -1, global[i]), lua_setfield(L, -3, global[i]);
@@ -296,10 +296,10 @@ void bind_whole_environment(lua_State *L)
   capl_bind_environment(L);
 }
 
-/* Recipes that look through their environment, on top, or set its metatable, find all parts in it: lua/capl/seal.lua. */
+/* Recipes that look through their environment, on top, or set its metatable, find all parts in it: lua/capl/readonly.lua. */
 static void begin_sealing(lua_State *L)
 {
-  capl_bind_require(L, "seal");
+  capl_bind_require(L, "readonly");
   lua_getfield(L, -1, "begin");
   lua_pushvalue(L, -3);
   lua_pushcfunction(L, load_all_parts);

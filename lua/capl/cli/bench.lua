@@ -5,18 +5,18 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
-local agreed = require "run.agreed"
+local sync = require "dist.sync"
 local bench_ab = require "cli.bench_ab"
 local bench_arm = require "cli.bench_arm"
 local bench_augment = require "cli.bench_augment"
 local bench_logging = require "cli.bench_logging"
 local bench_ops = require "cli.bench_ops"
 local bench_stats = require "cli.bench_stats"
-local json = require "run.json"
+local json = require "json"
 local machine = require "cli.bench_machine"
 local options = require "cli.options"
 local own_kernels = require "run.own_kernels"
-local products = require "run.products"
+local precision_counts = require "run.precision_counts"
 local recipe = require "cli.execute"
 local run = require "run"
 
@@ -50,7 +50,7 @@ local function listen(o)
       if o.ops then core.sys.profile.start() end
     end
     if nth >= 0 and nth % length == 0 then core.mark(nth / length) end -- in the device's own time: a GPU still works when the host goes on
-    if nth > 0 then seen.images = seen.images + run.step_images * agreed.size() end
+    if nth > 0 then seen.images = seen.images + run.step_images * sync.size() end
     run.step_images = 0
     if nth == o.steps then
       for i = 1, o.blocks do seen.times[i] = core.between(i - 1, i) / length end
@@ -85,7 +85,7 @@ local function figures(o, seen, path)
     recipe = path, version = core.version(), device = (core.device()), images_per_s = per_step / step, step_ms = 1000 * step,
     images_per_s_mean = seen.images / seen.seconds, peak_bytes = seen.hardware.tensor_bytes,
     peak_rss_bytes = seen.hardware.rss, hardware = seen.hardware,
-    precision = run.precision() or products.lowest(run.step_products), batch = per_step, threads = core.sys.threads(),
+    precision = run.precision() or precision_counts.lowest(run.step_products), batch = per_step, threads = core.sys.threads(),
     workers = workers(), steps = o.steps, blocks_ms = o.blocks < o.steps and blocks or nil,
     captured_steps = counted("captured_steps"), capture_refused = run.capture_refused, fixed = o.fixed, products = run.step_products,
     own_kernels = core.own_kernels(), fused_ops = each_step("fused_ops"), ref_fallbacks = each_step("ref_fallbacks"),
@@ -107,7 +107,7 @@ local function print_figures(f)
   core.sys.out(("  batch %d, precision %s, threads %d, data %s; peak %.0f MB of tensors, %.0f MB of process\n"):format(
     f.batch, f.precision, f.threads, f.fixed and "fixed" or "loaded", f.peak_bytes / 1e6, f.peak_rss_bytes / 1e6))
   core.sys.out(("  a step: %s; fused ops %g, ref fallbacks %g\n"):format(
-    products.text(f.products) or "no products", f.fused_ops, f.ref_fallbacks))
+    precision_counts.text(f.products) or "no products", f.fused_ops, f.ref_fallbacks))
   local own = own_kernels.text()
   if own then core.sys.out("  " .. own .. "\n") end
   core.sys.out("  " .. hardware_text(f.hardware) .. "\n")

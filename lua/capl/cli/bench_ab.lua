@@ -11,7 +11,7 @@ local arms_of = require "cli.bench_arms"
 local progress = require "run.progress"
 local stats = require "cli.bench_stats"
 local table_of = require "cli.bench_table"
-local json = require "run.json"
+local json = require "json"
 
 local ab = {}
 

@@ -6,9 +6,9 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
-local json = require "run.json"
+local json = require "json"
 local machine = require "cli.bench_machine"
-local products = require "run.products"
+local precision_counts = require "run.precision_counts"
 local recipe = require "cli.execute"
 local run = require "run"
 
@@ -36,7 +36,7 @@ end
 -- ---- a round ----
 
 function Arm:begin_round()
-  self.products, self.captured, self.images = products.all(), core.counters().captured_steps, 0
+  self.products, self.captured, self.images = precision_counts.all(), core.counters().captured_steps, 0
   self.machine:begin()
   core.mark(0)
 end
@@ -44,7 +44,7 @@ end
 -- Products of a step by type, and whether the steps were replays: those do what was counted when they were recorded.
 function Arm:products_of_step()
   if core.counters().captured_steps > self.captured then return run.step_products, true end
-  local out = products.all()
+  local out = precision_counts.all()
   for name, count in pairs(out) do out[name] = (count - self.products[name]) / self.steps end
   return out, false
 end

@@ -4,7 +4,7 @@
 local core = ...
 
 local cost = require "dist.cost"
-local json = require "run.json"
+local json = require "json"
 
 local simulate = {}
 

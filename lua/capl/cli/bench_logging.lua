@@ -7,7 +7,7 @@
 local core = ...
 
 local cost = require "run.cost"
-local json = require "run.json"
+local json = require "json"
 local recipe = require "cli.execute"
 local run = require "run"
 

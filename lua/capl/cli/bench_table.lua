@@ -1,6 +1,6 @@
 -- bench_table.lua: what `capl bench --ab` prints for people.
 -- SPDX-License-Identifier: Apache-2.0
-local products = require "run.products"
+local precision_counts = require "run.precision_counts"
 
 -- Columns: title, text of an arm or nil when it is not known. A column that no arm knows is left out.
 local function number(format, key, scale)
@@ -20,7 +20,7 @@ local speed = {
 local function product_text(a)
   local whole = {}
   for name, count in pairs(a.products) do whole[name] = math.floor(count + 0.5) end
-  return (products.text(whole) or "none") .. (a.captured and ", as one launch" or "")
+  return (precision_counts.text(whole) or "none") .. (a.captured and ", as one launch" or "")
 end
 
 local means = {

@@ -3,7 +3,7 @@
 local core = ...
 
 local index = require "docs.index"
-local json = require "run.json"
+local json = require "json"
 local options = require "cli.options"
 
 local spec = {

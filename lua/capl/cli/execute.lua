@@ -23,7 +23,7 @@ local function join_ranks(words)
   if dist.size() == 1 then return end
   local name = named_device(words)
   if name and (core.device()) ~= "meta" then core.device(name) end
-  if dist.join{recipe = run.recipe}.rank > 0 then require("dist.still").begin() end
+  if dist.join{recipe = run.recipe}.rank > 0 then require("dist.mute_ranks").begin() end
   require("dist.preflight").listen()
 end
 

@@ -3,7 +3,7 @@
 local core = ...
 
 local data = require "data"
-local json = require "run.json"
+local json = require "json"
 local manifest = require "data.manifest"
 local pm25 = require "data.pm25"
 

@@ -3,7 +3,7 @@
 local core = ...
 
 local about = require "cli.about"
-local json = require "run.json"
+local json = require "json"
 local options = require "cli.options"
 local wrap = require "cli.wrap"
 

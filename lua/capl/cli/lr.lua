@@ -5,7 +5,7 @@
 local core = ...
 
 local hooks = require "hooks"
-local json = require "run.json"
+local json = require "json"
 local lr_find = require "train.lr_find"
 local lr_sweeps = require "train.lr_sweeps"
 local options = require "cli.options"

@@ -5,7 +5,7 @@
 local core = ...
 
 local folder = require "report.folder"
-local json = require "run.json"
+local json = require "json"
 local lines = require "cli.monitor_lines"
 local options = require "cli.options"
 local process = require "run.process"

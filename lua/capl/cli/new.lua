@@ -5,7 +5,7 @@ local core = ...
 local list = require "cli.list"
 local options = require "cli.options"
 local page = require "cli.page"
-local shell = require "run.shell"
+local shell = require "shell"
 local starter = require "cli.starter"
 
 local spec = {

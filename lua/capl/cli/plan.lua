@@ -11,7 +11,7 @@ local hooks = require "hooks"
 local progress = require "run.progress"
 local recipe = require "cli.execute"
 local run = require "run"
-local shell = require "run.shell"
+local shell = require "shell"
 
 local plan = {}
 

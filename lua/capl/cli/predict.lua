@@ -4,7 +4,7 @@ local core = ...
 
 local decoding = require "cli.decoding"
 local files = require "cli.files"
-local json = require "run.json"
+local json = require "json"
 local options = require "cli.options"
 
 local spec = decoding.add_to {

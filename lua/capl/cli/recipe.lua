@@ -8,10 +8,10 @@ local core = ...
 local about = require "recipe.about"
 local grouped = require "grouped"
 local claim = require "recipe.claim"
-local json = require "run.json"
+local json = require "json"
 local manifest = require "recipe.manifest"
 local options = require "cli.options"
-local shell = require "run.shell"
+local shell = require "shell"
 
 local spec = {
   {name = "json", type = "flag", default = false, doc = "info, verify: one JSON object instead of lines"},

@@ -6,7 +6,7 @@ local core = ...
 
 local about = require "recipe.about"
 local claim = require "recipe.claim"
-local json = require "run.json"
+local json = require "json"
 local options = require "cli.options"
 local proof = require "recipe.proof"
 

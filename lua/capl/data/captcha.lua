@@ -2,7 +2,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
-local agreed = require "run.agreed"
+local sync = require "dist.sync"
 local check = require "data.check"
 local manifest = require "data.manifest"
 
@@ -118,8 +118,8 @@ function captcha.new(source)
       check.fail('data.save_captchas: widths is "auto": each image is as wide as its text')
     end
     local gen, style = generator("data.save_captchas", o), {}
-    agreed.by_main("writing captchas", function() gen:save(o.dir, o.count, o.seed or 42, o.workers or 0, format) end)
-    if not o.manifest or not agreed.is_main() then return end
+    sync.by_main("writing captchas", function() gen:save(o.dir, o.count, o.seed or 42, o.workers or 0, format) end)
+    if not o.manifest or not sync.is_main() then return end
     for _, name in ipairs(look) do style[name] = o[name] end
     manifest.write(o.dir, gen, {
       format = format, images = o.count, seed = o.seed or 42, options = style, workers = o.workers or 0,

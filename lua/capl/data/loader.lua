@@ -13,7 +13,7 @@ local hooks = require "hooks"
 local lock = require "data.lock"
 local run = require "run"
 local schedules = require "augment.schedule"
-local told = require "data.told"
+local loader_log = require "data.loader_log"
 
 local START = 32 -- images of a batch = "auto" until somebody has measured
 
@@ -268,7 +268,7 @@ end
 --- The line a run prints at the end of an epoch of its train loader: "epoch 3: 50,030 images in 12.1 s, waited 0.4 % of it
 -- for data", and what would help when that is more than a tenth. Epochs of less than 5 s share a line.
 -- in   since: loader:stats() at an earlier time; numbers of the first and the last epoch since then; now = loader:stats()
-function Loader:waited(since, from, to, now) return told.waiting(self, since, now or self:stats(), from, to or from) end
+function Loader:waited(since, from, to, now) return loader_log.waiting(self, since, now or self:stats(), from, to or from) end
 --- How the batches come to be: "made on the host", "resident on cuda:0, 458 MB", "streamed to cuda:0, page-locked: why", and
 -- behind that ", cached in memory, 458 MB", ", cached in FILE" or ", not cached: why". Known from the first epoch on.
 function Loader:path() return self.box:path() end
@@ -302,7 +302,7 @@ function Loader:set_state(state)
   end
   if self.schedule then self.schedule:resumed() end
   self.resumed = self.box:state().epoch
-  told.resumed(self)
+  loader_log.resumed(self)
 end
 
 -- ---- batches ----
@@ -336,7 +336,7 @@ local function next_of(self)
   if self.on_error ~= "skip" then return self.box:next() end
   local fine, batch, ids = pcall(self.box.next, self.box)
   if fine and batch then return batch, ids end
-  told.bad(self)
+  loader_log.bad(self)
   if not fine then error(batch, 0) end
 end
 
@@ -379,12 +379,12 @@ function Loader:epoch(number)
   if self.role == "train" and not self.low.parts then core.stream_owner(self.low.rank) end -- other dropout on each rank
   self.resumed = nil
   if self.schedule then self.schedule:announce() end
-  told.path(self)
+  loader_log.path(self)
   if run.fixed and self.role == "train" then return repeat_first(self) end
   return function()
     local batch = next_batch(self)
     if batch then return batch end
-    told.epoch(self, number)
+    loader_log.epoch(self, number)
     hooks.epoch(self, number)
   end
 end

@@ -2,7 +2,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
-local json = require "run.json"
+local json = require "json"
 
 local manifest = {}
 

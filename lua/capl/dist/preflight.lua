@@ -5,7 +5,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
-local agreed = require "run.agreed"
+local sync = require "dist.sync"
 local hooks = require "hooks"
 local precision = require "precision"
 local run = require "run"
@@ -243,7 +243,7 @@ function preflight.check()
   local own, hosts = own_facts(), {}
   local all = world:gather(own)
   for i, one in ipairs(all) do hosts[i] = one.host end
-  agreed.hosts = hosts
+  sync.hosts = hosts
   preflight.compare(all, hosts)
   check_shards(all)
   preflight.figures = core.no_grad(measure, world)

@@ -2,7 +2,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
-local agreed = require "run.agreed"
+local sync = require "dist.sync"
 local run = require "run"
 
 local ranks = {}
@@ -28,7 +28,7 @@ end
 
 --- The end of a step.
 function ranks.step()
-  local world = agreed.world()
+  local world = sync.world()
   if not world then return end
   local clock = core.clock()
   if run.steps == 1 then since = now(world) else spent = spent + (clock - last) end
@@ -92,7 +92,7 @@ end
 
 --- The end of the run: every rank gives its figures; kept as run.ranks for result.json, and told.
 function ranks.done()
-  local world = agreed.world()
+  local world = sync.world()
   if not world or run.steps == 0 then return end
   run.ranks = world:gather(own(world))
   for _, r in ipairs(shown(run.ranks)) do run.print("report: " .. ranks.line(r)) end

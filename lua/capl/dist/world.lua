@@ -5,7 +5,7 @@
 local core = ...
 
 local check = require "check"
-local json = require "run.json"
+local json = require "json"
 
 local World = {}
 -- Alone the device is the default one at the moment: a recipe may choose it later.

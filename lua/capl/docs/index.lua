@@ -12,7 +12,7 @@ local options = require "docs.options"
 local parts = require "docs.parts"
 local places = require "docs.places"
 
-local own = require("seal").own
+local own = require("readonly").own
 
 local docs = {}
 

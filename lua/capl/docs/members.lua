@@ -4,14 +4,14 @@ local core = ...
 
 local blocks = require "docs.blocks"
 local places = require "docs.places"
-local seal = require "seal"
+local readonly = require "readonly"
 
-local own = seal.own
+local own = readonly.own
 
 local members = {}
 
 --- The entries of a table, also of one that is sealed against recipes.
-local function contents(t) return seal.contents[t] or t end
+local function contents(t) return readonly.contents[t] or t end
 
 members.contents = contents
 
@@ -70,7 +70,7 @@ local function keys_of(place, out)
     if places.is_public(name) then out[#out + 1] = name end
   end
   if place.name == "capl" then
-    for name in pairs(require "later") do
+    for name in pairs(require "lazy") do
       if own(members.table_of(place), name) == nil then out[#out + 1] = name end
     end
   end
@@ -92,7 +92,7 @@ function members.value(place, name)
   local owner = not place.class and members.table_of(place)
   if not owner then return nil end
   local value = own(owner, name)
-  local later = value == nil and place.name == "capl" and require("later")[name]
+  local later = value == nil and place.name == "capl" and require("lazy")[name]
   if not later then return value end
   value = require(later[1])
   if later[2] then value = value[later[2]] end

@@ -3,7 +3,7 @@
 local core = ...
 
 local check = require "check"
-local seal = require "seal"
+local readonly = require "readonly"
 
 local inherited = {"__call", "__tostring", "__newindex"} -- metamethods are not found through __index
 
@@ -24,9 +24,9 @@ local function class(name, parent)
   local new = {__name = name, __module = true, __metatable = nil}
   if parent then
     if type(parent) ~= "table" or not parent.__module then check.arg(2, "class", "class", parent) end
-    for _, key in ipairs(inherited) do new[key] = seal.metamethod(parent, key) end
+    for _, key in ipairs(inherited) do new[key] = readonly.metamethod(parent, key) end
   end
-  local lookup = parent and seal.metamethod(parent, "__index")
+  local lookup = parent and readonly.metamethod(parent, "__index")
   new.__index = new
   if type(lookup) == "function" then
     new.__index = function(self, key)
@@ -43,7 +43,7 @@ end
 local function is_module(value)
   if type(value) ~= "table" then return false end
   local meta = getmetatable(value)
-  return type(meta) == "table" and seal.own(meta, "__module") == true
+  return type(meta) == "table" and readonly.own(meta, "__module") == true
 end
 
 core.is_module = is_module

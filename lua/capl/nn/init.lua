@@ -3,7 +3,7 @@
 local classes = require "nn.class"
 local missing = require "missing"
 local parameter = require "nn.parameter"
-local seal = require "seal"
+local readonly = require "readonly"
 
 local nn = {
   Module = require "nn.module",
@@ -36,7 +36,7 @@ end
 nn.binary_cross_entropy_with_logits = nn.bce_with_logits
 
 --- nn.class(name[, parent]) -> a class of modules; parent: nn.Module unless said.
-function nn.class(name, parent) return seal.leave_open(classes.class(name, parent or nn.Module)) end
+function nn.class(name, parent) return readonly.leave_open(classes.class(name, parent or nn.Module)) end
 
 missing.watch("nn.init", nn.init)
 return missing.watch("nn", nn)

@@ -7,7 +7,7 @@ local core = ...
 
 local check = require "check"
 local classes = require "nn.class"
-local seal = require "seal"
+local readonly = require "readonly"
 local settings = require "nn.settings"
 local Module = require "nn.module"
 local BatchNorm = require "nn.batchnorm"
@@ -34,7 +34,7 @@ function Sequential:add(layer)
   local layers = self._layers
   if not is_module(layer) then
     check.fail("nn.Sequential", ("layer %d is a %s, not a module"):format(#layers + 1, core.typename(layer)),
-      type(layer) == "table" and seal.own(layer, "__module") and ("call the class: nn.%s()"):format(layer.__name) or nil)
+      type(layer) == "table" and readonly.own(layer, "__module") and ("call the class: nn.%s()"):format(layer.__name) or nil)
   end
   layers[#layers + 1] = layer
   rawset(self, "_pure", nil)
@@ -72,7 +72,7 @@ end
 -- Layers of ours neither keep their input nor their output.
 local function is_pure(layer)
   local class = getmetatable(layer)
-  if class ~= Sequential then return seal.own(class, "pure") or false end
+  if class ~= Sequential then return readonly.own(class, "pure") or false end
   if layer._pure == nil then
     local pure = true
     for _, child in ipairs(layer._layers) do pure = pure and is_pure(child) end

@@ -9,7 +9,7 @@ local dist = require "dist"
 local hooks = require "hooks"
 local monitor = require "train.monitor"
 local output = require "run.output"
-local switches = require "switches"
+local determinism = require "determinism"
 
 local function apply_device(value)
   -- capl check runs recipes on device meta whatever they ask for.
@@ -22,7 +22,7 @@ local function apply_deterministic(value)
   if type(value) ~= "boolean" then
     core.error{code = "value", message = ("deterministic is true or false, not '%s'"):format(tostring(value))}
   end
-  return switches.deterministic(value), nil, not value
+  return determinism.deterministic(value), nil, not value
 end
 
 local function apply_autotune(value)
@@ -32,7 +32,7 @@ local function apply_autotune(value)
     core.error{code = "value", message = ("autotune is auto, true or false, not '%s'"):format(tostring(value))}
   end
   if hooks.planned then return value == true, nil, asked == "auto" end -- a plan times nothing
-  local on, why = switches.autotune(value)
+  local on, why = determinism.autotune(value)
   return on, why, asked == "auto"
 end
 

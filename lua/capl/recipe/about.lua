@@ -4,7 +4,7 @@ local core = ...
 
 local claim = require "recipe.claim"
 local docs = require "params.docs"
-local shell = require "run.shell"
+local shell = require "shell"
 local tokens = require "recipe.tokens"
 
 local about = {}

@@ -8,7 +8,7 @@ local core = ...
 local about = require "recipe.about"
 local claim = require "recipe.claim"
 local contents = require "recipe.contents"
-local json = require "run.json"
+local json = require "json"
 local strict = require "recipe.strict_json"
 
 local manifest = {FORMAT = 1}

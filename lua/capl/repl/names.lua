@@ -8,7 +8,7 @@ local scope = require "repl.scope"
 local session = require "repl.session"
 local term = require "repl.term"
 
-local contents = require("seal").contents -- of tables that are read-only for recipes
+local contents = require("readonly").contents -- of tables that are read-only for recipes
 
 local names = {}
 
@@ -25,7 +25,7 @@ local function next_behind(value)
   local meta = core.sys.metatable(value)
   if type(meta) ~= "table" then return nil end
   local behind = rawget(meta, "__index")
-  if type(behind) == "function" then -- an object whose class looks in more places: what is known is the class (seal.lua)
+  if type(behind) == "function" then -- an object whose class looks in more places: what is known is the class (readonly.lua)
     local class = rawget(meta, "__metatable")
     return type(class) == "table" and class or rawget(meta, "__module") and meta or nil
   end
@@ -65,7 +65,7 @@ function names.fields(value)
   end
   local globals = core.sys.environment()
   if rawequal(value, rawget(globals, "capl")) then -- what is loaded when first asked for
-    for name in pairs(require "later") do out[name] = out[name] or type(rawget(globals, name) or names.fields) end
+    for name in pairs(require "lazy") do out[name] = out[name] or type(rawget(globals, name) or names.fields) end
   end
   return out
 end

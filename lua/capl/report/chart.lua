@@ -4,7 +4,7 @@
 -- The lines are SVG stretched over their box; what must not be stretched (numbers, names) is HTML around it.
 -- SPDX-License-Identifier: Apache-2.0
 local html = require "report.html"
-local json = require "run.json"
+local json = require "json"
 
 local chart = {}
 

@@ -3,11 +3,11 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
-local agreed = require "run.agreed"
+local sync = require "dist.sync"
 local expect = require "recipe.expect"
 local features = require "run.features"
 local html = require "report.html"
-local json = require "run.json"
+local json = require "json"
 local machine = require "run.machine"
 local process = require "run.process"
 local report = require "report"
@@ -73,8 +73,8 @@ function ending.failed(err)
   local is_ours = core.is_error(err)
   local out = {message = is_ours and err.message or tostring(err), where = is_ours and err.where or nil,
     hint = is_ours and err.hint or nil, step = run.steps, ended_at = core.sys.date(), process = process.this()}
-  out.message = out.message .. agreed.here()
-  agreed.write(run.path .. "/error.json", json.encode(out, true) .. "\n") -- on a full disk the error itself is what counts
+  out.message = out.message .. sync.here()
+  sync.write(run.path .. "/error.json", json.encode(out, true) .. "\n") -- on a full disk the error itself is what counts
   write_page()
 end
 

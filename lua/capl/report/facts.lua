@@ -3,7 +3,7 @@
 local chart = require "report.chart"
 local curves = require "report.curves"
 local html = require "report.html"
-local json = require "run.json"
+local json = require "json"
 local value = require "report.value"
 
 local facts = {}

@@ -1,7 +1,7 @@
 -- screen.lua: tables for a terminal: columns as wide as what is in them, nothing that could move the cursor.
 -- SPDX-License-Identifier: Apache-2.0
 
-local json = require "run.json"
+local json = require "json"
 
 local screen = {}
 

@@ -7,10 +7,10 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
-local agreed = require "run.agreed"
+local sync = require "dist.sync"
 local check = require "check"
 local hooks = require "hooks"
-local json = require "run.json"
+local json = require "json"
 local loops = require "run.loops"
 local run = require "run"
 
@@ -197,9 +197,9 @@ local function open(loop)
   local scope = require "repl.scope"
   for name, fn in pairs(words) do scope.own[name] = fn end
   sys.gate_answer("h", ("%s (process %d) is held at %s"):format(run.path or run.recipe, require("run.process").this().pid, loop:line()))
-  if agreed.world() then
+  if sync.world() then
     sys.gate_answer("e", ("note: %d ranks: lr, step, save and stop act on all; what else you change is changed on rank 0 alone\n"):format(
-      agreed.size()))
+      sync.size()))
   end
   return self
 end
@@ -216,8 +216,8 @@ end
 -- What rank 0's visitor wants now, on every rank.
 local function next_order(loop)
   local wish
-  agreed.by_main("somebody is attached to it", function() wish = serve(loop) end)
-  return agreed.of_main(function() return wish and {what = wish.what, value = wish.value} end)
+  sync.by_main("somebody is attached to it", function() wish = serve(loop) end)
+  return sync.of_main(function() return wish and {what = wish.what, value = wish.value} end)
 end
 
 local function carry_out(loop, wish)
@@ -273,9 +273,9 @@ end
 
 -- Whether the run is to be held here.
 local function is_due()
-  if agreed.world() then
+  if sync.world() then
     if left then left = left - 1 end
-    return left == 0 or agreed.visited()
+    return left == 0 or sync.visited()
   end
   if not left then return sys.gate_wanted() end
   left = left - 1
@@ -288,7 +288,7 @@ function attach.point(loop)
   return hold_now(loop)
 end
 
-agreed.wants_visit = function()
+sync.wants_visit = function()
   if not sys.gate_wanted then return nil end
   if left then return sys.gate_hurried() or nil end
   return sys.gate_wanted() or nil

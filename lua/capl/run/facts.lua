@@ -2,7 +2,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
-local agreed = require "run.agreed"
+local sync = require "dist.sync"
 local hooks = require "hooks"
 
 local facts = {}
@@ -16,8 +16,8 @@ end
 -- assume: the facts that CAPL_ASSUME forces, nil where it is not set
 function facts.machine()
   local device = core.device()
-  local world = agreed.world()
-  return {ranks = world and world.size, hosts = world and agreed.hosts,
+  local world = sync.world()
+  return {ranks = world and world.size, hosts = world and sync.hosts,
     device = device, backend = core.device_info(device).description, processor = processor(), processors = core.sys.cpus(),
     threads = core.sys.threads(), assume = core.assume()}
 end

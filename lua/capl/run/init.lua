@@ -4,18 +4,18 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
-local agreed = require "run.agreed"
+local sync = require "dist.sync"
 local facts = require "run.facts"
 local features = require "run.features"
 local hooks = require "hooks"
-local json = require "run.json"
+local json = require "json"
 local output = require "run.output"
 local own_kernels = require "run.own_kernels"
 local place = require "run.place"
 local precision = require "precision"
 local process = require "run.process"
-local products = require "run.products"
-local shell = require "run.shell"
+local precision_counts = require "run.precision_counts"
+local shell = require "shell"
 local trees = require "run.trees"
 
 local SHOWN = 200 -- bytes of a setting's value that the header shows
@@ -67,7 +67,7 @@ function run.start(opts)
   for key, value in pairs(opts) do run[key] = value end
   run.began = core.clock()
   features.counting = true
-  products.begin()
+  precision_counts.begin()
   table.insert(hooks.on_gradients, run.gradients_ready)
   table.insert(hooks.on_step, run.step_ended)
   table.insert(hooks.on_epoch, run.epoch_ended)
@@ -86,7 +86,7 @@ local function add_precision()
   local name, origin = run.setting("precision")
   if name ~= "bf16" and name ~= "fp16" and name ~= "tf32" then return end
   features.add{name = "precision = " .. name, what = name .. " products", explicit = origin ~= "auto",
-    count = function() return products.all()[name] end}
+    count = function() return precision_counts.all()[name] end}
 end
 
 local function add_augment(entry)
@@ -180,7 +180,7 @@ function run.folder()
   if run.path then return run.path end
   local path, base = place.path(plain_name(), run.mode ~= "run" and run.mode ~= "none")
   run.path = path
-  if path ~= base and agreed.is_main() then run.print("files of this run: " .. path) end
+  if path ~= base and sync.is_main() then run.print("files of this run: " .. path) end
   return path
 end
 
@@ -241,13 +241,13 @@ function run.gradients_ready()
   local is_real = run.mode == "run" or run.mode == "bench"
   if run.steps > 0 or not is_real then return end
   tell_own_kernels()
-  if name and origin ~= "auto" then products.check(name) end
+  if name and origin ~= "auto" then precision_counts.check(name) end
 end
 
 --- "precision bf16: 22 bf16 products, 2 fp32 products a step"
 local function precision_line()
   local name = run.setting("precision")
-  local text = products.text(run.step_products)
+  local text = precision_counts.text(run.step_products)
   if name and text then return ("precision %s: %s a step"):format(name, text) end
 end
 
@@ -264,7 +264,7 @@ end
 --- The first step: nothing long has been wasted yet.
 local function first_step()
   check_args()
-  run.step_products = products.of_step()
+  run.step_products = precision_counts.of_step()
   if run.mode ~= "run" then return end
   if run.setting("dry_run") and not run.scratch then
     core.error{code = "value", message = "--dry_run is about train.fit, and this recipe has a loop of its own",
@@ -284,7 +284,7 @@ local function remember(opt)
 end
 
 function run.step_ended(opt)
-  agreed.step()
+  sync.step()
   run.steps = run.steps + 1
   remember(opt)
   if run.steps == 1 and run.mode ~= "none" then first_step() end
@@ -301,7 +301,7 @@ function run.epoch_ended(loader, epoch)
 end
 
 function run.loader_made(loader, role, augment)
-  if run.mode == "run" and agreed.world() then run.folder() end -- later it may be one rank alone that needs it
+  if run.mode == "run" and sync.world() then run.folder() end -- later it may be one rank alone that needs it
   run.loaders[#run.loaders + 1] = {loader = loader, role = role, augment = augment}
   if augment and run.mode ~= "none" then add_augment(run.loaders[#run.loaders]) end
   tell("loader", loader, role)
@@ -323,7 +323,7 @@ function run.saw_batch(loader, batch)
   run.input_shape = run.image_shape or batch.input and batch.input.shape
   if loader.role ~= "train" then return end
   run.step_images = run.step_images + batch.count
-  if run.steps == 0 then products.begin() end
+  if run.steps == 0 then precision_counts.begin() end
 end
 
 --- Width, height and channels of the images of this run.
@@ -373,7 +373,7 @@ local function scaling_lines()
 end
 
 local function report()
-  local parts = {("steps %d"):format(run.steps), products.text(run.step_products)}
+  local parts = {("steps %d"):format(run.steps), precision_counts.text(run.step_products)}
   if parts[2] then parts[2] = parts[2] .. " a step" end
   for _, name in ipairs(counters) do parts[#parts + 1] = ("%s %d"):format(name, core.counters()[name]) end
   for _, entry in ipairs(run.loaders) do
@@ -432,7 +432,7 @@ end
 --- Ends a run that returned: report, promises, last line.
 function run.finish()
   check_args()
-  features.sum(agreed.world())
+  features.sum(sync.world())
   if run.steps > 0 and hooks.parallel then hooks.parallel.settle() end
   if run.steps > 0 then report_or_error() end
   if not run.scratch then features.check() end -- one step proves nothing

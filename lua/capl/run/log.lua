@@ -8,7 +8,7 @@ local core = ...
 local check = require "check"
 local csv = require "run.csv"
 local events = require "run.events"
-local json = require "run.json"
+local json = require "json"
 local output = require "run.output"
 local run = require "run"
 

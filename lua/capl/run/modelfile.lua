@@ -4,7 +4,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
-local agreed = require "run.agreed"
+local sync = require "dist.sync"
 local hooks = require "hooks"
 local run = require "run"
 
@@ -109,8 +109,8 @@ end
 --      the loaders say (charset, length, normalize …). docs/model-file.md lists them
 -- errs value: the meta data contradict the model; io: the folder cannot be written
 function modelfile.save(path, model, meta)
-  if run.mode ~= "run" or not agreed.is_main() then return end
-  agreed.busy("saving a model", save, path, model, meta)
+  if run.mode ~= "run" or not sync.is_main() then return end
+  sync.busy("saving a model", save, path, model, meta)
 end
 
 return modelfile

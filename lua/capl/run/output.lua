@@ -5,7 +5,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
-local json = require "run.json"
+local json = require "json"
 
 local output = {
   mode = "lines", -- "lines", "quiet" or "json"

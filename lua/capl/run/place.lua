@@ -2,7 +2,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
-local agreed = require "run.agreed"
+local sync = require "dist.sync"
 
 local place = {}
 
@@ -51,7 +51,7 @@ end
 --- Makes the folder of a run called name, or takes the one that goes on, and lets the recipe write there. Every rank calls it.
 -- in   resumed: {folder =, said = whether the user has named it}; nil: a new run
 function place.settle(name, resumed)
-  settled = resumed and {path = resumed.folder, base = resumed.folder} or agreed.of_main(function() return try(name) end)
+  settled = resumed and {path = resumed.folder, base = resumed.folder} or sync.of_main(function() return try(name) end)
   if not settled.path then return end
   local how = resumed and (resumed.said and "named" or "found") or settled.given and "named" or "made"
   core.sys.run_folder(settled.path, how)
@@ -66,7 +66,7 @@ function place.path(name, scratch)
     core.sys.mkdir(path)
     return path, path
   end
-  settled = settled or agreed.of_main(function() return try(name) end)
+  settled = settled or sync.of_main(function() return try(name) end)
   if not settled.path then core.error{code = settled.code, message = settled.message} end
   return settled.path, settled.base
 end

@@ -5,7 +5,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
-local agreed = require "run.agreed"
+local sync = require "dist.sync"
 local check = require "check"
 local output = require "run.output"
 local run = require "run"
@@ -49,7 +49,7 @@ local function new(opts)
   return setmetatable({
     steps = opts.steps, every = opts.every or 5, live = live, step_number = 0, images = 0, position = 0, done = done, todo = todo,
     started = now, started_at = 0, from = now, from_images = 0, shown = now, shown_images = 0, next_show = 0,
-    waits = {from = 0, shown = 0}, often = agreed.of_main(function() return live end),
+    waits = {from = 0, shown = 0}, often = sync.of_main(function() return live end),
   }, progress)
 end
 
@@ -71,13 +71,13 @@ end
 
 -- The mean loss of the ranks, to be read when it has arrived.
 local function fetched(loss)
-  if type(loss) ~= "number" then return core.fetch(agreed.mean(loss)) end
-  local world = agreed.world()
+  if type(loss) ~= "number" then return core.fetch(sync.mean(loss)) end
+  local world = sync.world()
   return known(world and world:sum{loss = loss}.loss / world.size or loss)
 end
 
 -- Ranks must not differ in when it has arrived: among several it is waited for.
-local function is_ready(loss) return agreed.world() ~= nil or loss:ready() end
+local function is_ready(loss) return sync.world() ~= nil or loss:ready() end
 
 -- Memory to show, now and at most: what a GPU's program holds of the card, else what this process holds.
 local function memory_in_use()
@@ -161,7 +161,7 @@ function progress:figures(now, due)
   local over = math.max(self.position - self.started_at, 1e-9)
   local memory, peak, where = memory_in_use()
   local rate, wait = self:recent(now)
-  local world = agreed.world()
+  local world = sync.world()
   return {
     step = due.step, steps = self.steps, loss = due.loss:value(), lr = due.lr, rate = rate, wait = wait,
     left = (1 - self.position) / over * (now - self.started), position = self.position,
@@ -187,11 +187,11 @@ end
 -- out  the loss that was shown, of step meter.shown_step; else nil
 function progress:step(images, loss, lr, position, together)
   self.step_number = self.step_number + 1
-  self.images = self.images + (together or images * agreed.size())
+  self.images = self.images + (together or images * sync.size())
   self.position = position or self.step_number / self.steps
   core.pace(AHEAD)
   local now, ends = core.clock(), self.position >= 1
-  local clock = agreed.world() and agreed.clock() or now -- the mean loss takes all ranks, at the same step
+  local clock = sync.world() and sync.clock() or now -- the mean loss takes all ranks, at the same step
   if ends or (clock >= self.next_show and not self.due) then
     self.due = {step = self.step_number, lr = lr, loss = fetched(loss)}
   end

@@ -5,7 +5,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
-local agreed = require "run.agreed"
+local sync = require "dist.sync"
 local hooks = require "hooks"
 local process = require "run.process"
 local run = require "run"
@@ -92,7 +92,7 @@ local found -- what find has found, for begin
 --- Before the sandbox closes: the run that --resume=value is about -> {folder =, said = whether value names it}; nil: there is none,
 --- which begin tells with the recipe's line. Every rank calls it.
 function resume.find(value)
-  found = agreed.of_main(function()
+  found = sync.of_main(function()
     local ok, folder, file = pcall(locate, value)
     return ok and {folder = folder, file = file} or nil
   end)
@@ -117,14 +117,14 @@ end
 function resume.begin(value)
   if not value then return {} end
   if run.mode ~= "run" then fail("--resume goes on with a run; this command begins none") end
-  local place = found or agreed.of_main(function()
+  local place = found or sync.of_main(function()
     local folder, file = locate(value)
     return {folder = folder, file = file}
   end)
   local folder, file = place.folder, place.file
   local settings = settings_of(folder)
-  if not settings then fail(("%s is no run's folder: it has no settings.json%s"):format(folder, agreed.here()), agreed.files_hint()) end
-  if agreed.is_main() then take_folder(folder, settings) end
+  if not settings then fail(("%s is no run's folder: it has no settings.json%s"):format(folder, sync.here()), sync.files_hint()) end
+  if sync.is_main() then take_folder(folder, settings) end
   resume.from = {folder = folder, file = file, settings = settings.settings, recipe = settings.recipe}
   run.path = folder
   table.insert(hooks.on_gradients, must_be_taken)

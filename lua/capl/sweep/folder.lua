@@ -4,7 +4,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
-local json = require "run.json"
+local json = require "json"
 local process = require "run.process"
 local checkpoints = require "train.folder"
 

@@ -9,7 +9,7 @@ local metric = require "sweep.metric"
 local page = require "sweep.page"
 local picture = require "sweep.picture"
 local pool = require "sweep.pool"
-local shell = require "run.shell"
+local shell = require "shell"
 local show = require "sweep.show"
 local trial = require "sweep.trial"
 

@@ -1,7 +1,7 @@
 -- learning_curve.lua: how many images are needed: the figure of runs on growing parts of a set, drawn, and what it says of more.
 -- SPDX-License-Identifier: Apache-2.0
 local grouped = require "grouped"
-local json = require "run.json"
+local json = require "json"
 local plot = require "plot"
 local power_law = require "sweep.power_law"
 

@@ -3,7 +3,7 @@
 local core = ...
 
 local metric = require "sweep.metric"
-local shell = require "run.shell"
+local shell = require "shell"
 
 local trial = {}
 

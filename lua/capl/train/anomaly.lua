@@ -7,7 +7,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
-local agreed = require "run.agreed"
+local sync = require "dist.sync"
 local check = require "check"
 local forward = require "forward"
 local hooks = require "hooks"
@@ -257,8 +257,8 @@ end
 
 function Anomaly:of_origin(origin, batch, lines, what)
   if not origin then
-    local of_all = agreed.size() > 1 and what ~= "the loss" -- which is of this rank alone
-    lines[#lines + 1] = of_all and ("made again, the step gave finite numbers%s: it began on another"):format(agreed.here())
+    local of_all = sync.size() > 1 and what ~= "the loss" -- which is of this rank alone
+    lines[#lines + 1] = of_all and ("made again, the step gave finite numbers%s: it began on another"):format(sync.here())
       or "made again, the step gave finite numbers: where it began cannot be told"
     return nil
   end
@@ -282,7 +282,7 @@ end
 
 --- Raises the error about a step. at: {batch, step, seed, streams}
 function Anomaly:explain(what, value, at)
-  if agreed.world() then agreed.world():hold("looking for what is not finite") end
+  if sync.world() then sync.world():hold("looking for what is not finite") end
   self.now = nil
   self:stop_watching()
   at = self:at_fault(at)

@@ -5,7 +5,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
-local agreed = require "run.agreed"
+local sync = require "dist.sync"
 local check = require "check"
 local forward = require "forward"
 local hooks = require "hooks"
@@ -36,7 +36,7 @@ end
 
 -- On the rank that has least.
 local function least_room()
-  local free, world = room(), agreed.world()
+  local free, world = room(), sync.world()
   for _, other in ipairs(world and world:gather{free = free} or {}) do free = math.min(free or math.huge, other.free or math.huge) end
   return free
 end
@@ -53,7 +53,7 @@ end
 
 -- The largest of the ranks' numbers: the slowest and the fullest decides for all. nil where one of them has none.
 local function most_of(value)
-  local world, most = agreed.world(), value
+  local world, most = sync.world(), value
   if not world then return value end
   for _, other in ipairs(world:gather{value = value}) do
     if other.value == nil then return nil end

@@ -5,14 +5,14 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
-local agreed = require "run.agreed"
+local sync = require "dist.sync"
 local attach = require "run.attach"
 local check = require "check"
 local exact = require "train.exact"
 local folder = require "train.folder"
 local hooks = require "hooks"
 local loops = require "run.loops"
-local rates = require "train.rates"
+local learning_rates = require "train.learning_rates"
 local resume = require "run.resume"
 local run = require "run"
 local span = require "train.span"
@@ -98,9 +98,9 @@ local function new(given)
   if o.keep < 1 then check.fail(OP, ("keep is at least 1, got %d"):format(o.keep)) end
   local self = setmetatable({
     objects = objects, keep = o.keep, every_n = o.every_n, top_k = o.top_k, path = o.folder, every = read_every(o.every),
-    step = 0, top = {}, saved_at = agreed.clock(), count = 0, built = {},
+    step = 0, top = {}, saved_at = sync.clock(), count = 0, built = {},
   }, Checkpoint)
-  for name, object in pairs(objects) do self.built[name] = rates.options_of(object) end
+  for name, object in pairs(objects) do self.built[name] = learning_rates.options_of(object) end
   return self
 end
 
@@ -167,12 +167,12 @@ end
 function Checkpoint:save(ended)
   if hooks.parallel then hooks.parallel.settle(self:models()) end
   local file = folder.file(self:folder(), self.step)
-  self.cost = agreed.by_main("saving a checkpoint", function()
+  self.cost = sync.by_main("saving a checkpoint", function()
     tree.save(file, self:tree(ended))
     folder.prune(self.path, self.keep, self:kept())
   end)
   self.last, self.last_step, self.count = file, self.step, self.count + 1
-  self.saved_at = agreed.now()
+  self.saved_at = sync.now()
   return file
 end
 
@@ -181,7 +181,7 @@ function Checkpoint:try_save(ended)
   local ok, err = pcall(self.save, self, ended)
   if ok then return true end
   if not core.is_error(err) or err.code ~= "io" then error(err, 0) end
-  self.saved_at, self.failed = agreed.clock(), err
+  self.saved_at, self.failed = sync.clock(), err
   run.print(("note: step %d could not be saved: %s"):format(self.step, err.message))
   run.print("note: " .. self:last_words())
   return false
@@ -205,13 +205,13 @@ function Checkpoint:is_due()
   if not every.seconds then return false end
   local wait = every.seconds
   if every.auto then wait = self.count == 0 and AUTO_FIRST or math.max(wait, self.cost / SHARE) end
-  return agreed.clock() - self.saved_at >= wait
+  return sync.clock() - self.saved_at >= wait
 end
 
 -- Saves between two steps when it is time, and when the program was asked to end; then it ends.
 function Checkpoint:between_steps()
   if self:is_due() and self.last_step ~= self.step then self:try_save() end
-  if run.mode ~= "run" or not agreed.hold(HOLD) then return end
+  if run.mode ~= "run" or not sync.hold(HOLD) then return end
   self:stop()
 end
 
@@ -228,7 +228,7 @@ function Checkpoint:stop()
   core.sys.saving(true)
   if self.last_step == self.step or self:try_save() then run.print(("saved: %s; %s"):format(self.last, self:how_to_go_on())) end
   core.sys.saving(false)
-  agreed.hold(0)
+  sync.hold(0)
   core.sys.stop()
 end
 
@@ -250,7 +250,7 @@ end
 
 --- Behind the loop: saves the end of the run. ended = "steps": why it is over.
 function Checkpoint:finish(ended)
-  agreed.hold(0)
+  sync.hold(0)
   self:try_save(ended or "steps")
 end
 
@@ -264,7 +264,7 @@ end
 
 local function tell_differences(self, file, saved)
   local mine = self:facts()
-  local lines = agreed.of_main(function() return exact.differences(saved.facts, mine, resume.is_longer()) end)
+  local lines = sync.of_main(function() return exact.differences(saved.facts, mine, resume.is_longer()) end)
   local moved = exact.moved(saved.facts, mine)
   if moved then run.print("resume: " .. moved) end
   if #lines == 0 then return end
@@ -279,9 +279,9 @@ end
 
 -- Every rank reads the file that rank 0 has chosen.
 local function read_from(from)
-  if not agreed.world() then return read_alone(from) end
+  if not sync.world() then return read_alone(from) end
   local saved
-  local file = agreed.of_main(function()
+  local file = sync.of_main(function()
     local read, path = read_alone(from)
     saved = read
     return path
@@ -290,8 +290,8 @@ local function read_from(from)
   local ok, err = pcall(folder.load, file)
   if ok then return err, file end
   local ours = core.is_error(err)
-  core.error{code = ours and err.code or "io", path = false, message = (ours and err.message or tostring(err)) .. agreed.here(),
-    hint = agreed.files_hint()}
+  core.error{code = ours and err.code or "io", path = false, message = (ours and err.message or tostring(err)) .. sync.here(),
+    hint = sync.files_hint()}
 end
 
 local ORDER = {model = 1, optimizer = 2, train = 3} -- first; others follow by name
@@ -316,7 +316,7 @@ local function put_back(self, saved, name)
   end
   local _, set = methods_of(object)
   object[set](object, state)
-  for _, line in ipairs(rates.keep_changes(object, saved.built and saved.built[name], self.built[name])) do
+  for _, line in ipairs(learning_rates.keep_changes(object, saved.built and saved.built[name], self.built[name])) do
     run.print(("resume: %s: %s"):format(name, line))
   end
 end
@@ -330,10 +330,10 @@ function Checkpoint:load(saved, file)
     end)
     core.rng(saved.rng.seed, saved.rng.streams)
   end)
-  if agreed.world() then require("dist.agree").resumed(saved.step) end
+  if sync.world() then require("dist.agree").resumed(saved.step) end
   run.image_shape = run.image_shape or saved.image_shape -- model files need it, also of a run that has no step left to make
   self.step, self.top, self.last, self.last_step = saved.step, saved.top or {}, file, saved.step
-  self.saved_at = agreed.clock()
+  self.saved_at = sync.clock()
   return saved
 end
 

@@ -7,7 +7,7 @@ local core = ...
 local align = require "meter.align"
 local capl = require "init"
 local check = require "check"
-local json = require "run.json"
+local json = require "json"
 local run = require "run"
 
 local evaluation = {}

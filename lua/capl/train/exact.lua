@@ -4,7 +4,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
-local agreed = require "run.agreed"
+local sync = require "dist.sync"
 local facts = require "run.facts"
 local run = require "run"
 
@@ -32,7 +32,7 @@ function exact.facts(data, accumulate)
   return {
     version = core.version(), device = machine.device, hardware = machine.backend, isa = core.isa(), threads = machine.threads,
     precision = run.precision(), deterministic = run.setting("deterministic"), recipe = run.text and core.sha256(run.text), data = data,
-    accumulate = accumulate, ranks = agreed.size(),
+    accumulate = accumulate, ranks = sync.size(),
   }
 end
 

@@ -2,7 +2,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
-local agreed = require "run.agreed"
+local sync = require "dist.sync"
 local evaluate = require "train.evaluate"
 local evaluation = require "train.evaluation"
 local exported = require "train.exported"
@@ -66,7 +66,7 @@ local function ranks_of(loader) return loader.ranks and loader:ranks() or 1 end
 
 -- Ctrl-C and SIGTERM wait until the loop is between two steps, where all of it can be saved; seconds = 0: no longer.
 local function hold(seconds)
-  if agreed.hold(seconds) then core.sys.stop() end
+  if sync.hold(seconds) then core.sys.stop() end
 end
 
 -- ---- files ----
@@ -74,7 +74,7 @@ end
 function Fit:path(name) return run.folder() .. "/" .. name end -- luacheck: no self
 
 -- nil where nothing is written.
-function Fit:model_path(name) return run.mode == "run" and agreed.is_main() and self:path(name) or nil end -- luacheck: no self
+function Fit:model_path(name) return run.mode == "run" and sync.is_main() and self:path(name) or nil end -- luacheck: no self
 
 function Fit:save_model(name, metrics)
   if run.mode ~= "run" then return end
@@ -101,12 +101,12 @@ function Fit:read(loader, with_loss)
 end
 
 function Fit:evaluate()
-  local started = agreed.now()
+  local started = sync.now()
   self.pending = true -- until it is done: a run that is stopped meanwhile begins with it when it goes on
   self.parts:tell("before_evaluation")
-  if agreed.meet() then core.sys.stop() end
+  if sync.meet() then core.sys.stop() end
   local meter = self:read(self.o.val, true)
-  agreed.hold(HOLD) -- what parts make of it is made by all of them
+  sync.hold(HOLD) -- what parts make of it is made by all of them
   local e = self:at()
   e.figures, e.meter, e.loss = meter:result(), meter, meter.loss
   self.val, self.val_step, self.val_meter = e.figures, self.step, meter
@@ -117,7 +117,7 @@ function Fit:evaluate()
   run.print(("val  %6d  loss %.4f  %s"):format(self.step, e.loss, meter:line()))
   self.progress:remember(evaluation.note(meter))
   self.pending = nil
-  local took = agreed.now() - started
+  local took = sync.now() - started
   self.evaluations, self.evaluating = self.evaluations + 1, self.evaluating + took
   self.span.reserve = took -- so that the last evaluation, too, ends within the time box
 end
@@ -306,7 +306,7 @@ local function fit(given)
     self:begin()
     self:steps()
   end)
-  if how ~= "done" then agreed.part(how == "stopped") end
+  if how ~= "done" then sync.part(how == "stopped") end
   if how == "stopped" then self:stopped() end
   if how == "error" then self.parts:tell("failed") end
   if how ~= "done" then self.parts:tell("close") end

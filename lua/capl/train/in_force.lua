@@ -5,7 +5,7 @@
 local core = ...
 
 local check = require "check"
-local json = require "run.json"
+local json = require "json"
 local precision = require "precision"
 local run = require "run"
 local schedule = require "optim.schedule"

@@ -2,7 +2,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
-local agreed = require "run.agreed"
+local sync = require "dist.sync"
 local check = require "check"
 local forward = require "forward"
 local lr_sweeps = require "train.lr_sweeps"
@@ -86,7 +86,7 @@ end
 -- A step, without ending it for those who count steps -> its loss.
 local function step(o, batch)
   local loss = forward.loss(o, batch)
-  local value = agreed.mean(loss):item()
+  local value = sync.mean(loss):item()
   if value == value and math.abs(value) < math.huge then
     o.optimizer:backward(loss)
     o.optimizer:apply()

@@ -2,7 +2,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
-local agreed = require "run.agreed"
+local sync = require "dist.sync"
 local check = require "check"
 local forward = require "forward"
 local hooks = require "hooks"
@@ -84,8 +84,8 @@ local function check_parts(o)
   for _, name in ipairs{"train", "val", "test"} do check_loader(o, name) end
   if type(o.capture) == "string" and o.capture ~= "auto" then check.unknown(OP, "capture", o.capture, {"auto", "true", "false"}) end
   check.one_of(OP, "on_oom", o.on_oom, {"stop", "split"})
-  if o.on_oom == "split" and agreed.size() > 1 then
-    check.fail(OP, ('on_oom = "split": a rank that makes its step anew would leave the %d others waiting'):format(agreed.size() - 1),
+  if o.on_oom == "split" and sync.size() > 1 then
+    check.fail(OP, ('on_oom = "split": a rank that makes its step anew would leave the %d others waiting'):format(sync.size() - 1),
       "a smaller batch for every rank, with accumulate to keep the images of a step")
   end
 end

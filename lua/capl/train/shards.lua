@@ -12,7 +12,7 @@ local hooks = require "hooks"
 local parameters_of = require "optim.parameters"
 local part_of = require "train.part"
 local run = require "run"
-local switches = require "switches"
+local determinism = require "determinism"
 local tensor = require "tensor"
 local tree = require "dist.tree"
 
@@ -211,7 +211,7 @@ end
 --- Whether the settings of a run let steps be made of shards; one compute thread from now on.
 function Shards.prepare(op, shards, world)
   check_count(op, shards, world or dist.world())
-  if not switches.deterministic() then
+  if not determinism.deterministic() then
     check.fail(op, ("shards = %d are for the same bits on any number of ranks, and deterministic is not on"):format(shards),
       "deterministic = true of train.fit, or --deterministic, or leave shards out")
   end

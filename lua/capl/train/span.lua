@@ -5,7 +5,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
-local agreed = require "run.agreed"
+local sync = require "dist.sync"
 local check = require "check"
 
 local Span = {}
@@ -42,14 +42,14 @@ end
 --- opts: steps and max_time (seconds); one of them may be nil.
 local function new(opts)
   return setmetatable({steps = opts.steps, max_time = opts.max_time, reserve = 0, position = 0, step = 0,
-    started = agreed.clock()}, Span)
+    started = sync.clock()}, Span)
 end
 
-function Span:seconds() return agreed.clock() - self.started end
+function Span:seconds() return sync.clock() - self.started end
 
 --- The same by this process's own clock, for figures that decide nothing.
 function Span:elapsed()
-  if agreed.is_main() then return core.clock() - self.started end
+  if sync.is_main() then return core.clock() - self.started end
   return self:seconds()
 end
 
@@ -81,7 +81,7 @@ function Span:state() return {seconds = self:seconds(), position = self.position
 
 --- Goes on where a state was taken: the seconds of before count.
 function Span:set_state(state)
-  self.started = agreed.clock() - state.seconds
+  self.started = sync.clock() - state.seconds
   self.position, self.step, self.reserve = state.position, state.step, state.reserve
 end
 

@@ -6,7 +6,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
-local agreed = require "run.agreed"
+local sync = require "dist.sync"
 local capture = require "capture"
 local check = require "check"
 local forward = require "forward"
@@ -28,7 +28,7 @@ local function loss_of(o, batch) return (forward.loss(o, batch)) end
 -- Samples of all ranks in a batch, and of this one. A round that ends an epoch, or a width, may be dealt out unevenly.
 local function samples_of(o, batch)
   local ranks = o.train.ranks and o.train:ranks() or 1
-  if ranks == 1 or ranks ~= agreed.size() then return batch.count, batch.count end
+  if ranks == 1 or ranks ~= sync.size() then return batch.count, batch.count end
   return batch.together or batch.count * ranks, (batch.count - (batch.padded or 0)) * ranks
 end
 

@@ -80,7 +80,7 @@ local env = setmetatable({}, {__index = _G})
 if load("return io or debug or getfenv", "x", "t", env)() then ESCAPED() end
 
 --- names of the library's modules are reached from recipes
-for _, name in ipairs{"core", "sys", "run", "hooks", "seal", "cli", "check"} do
+for _, name in ipairs{"core", "sys", "run", "hooks", "readonly", "cli", "check"} do
   if rawget(_G, name) then ESCAPED() end
   if pcall(require, "capl." .. name) or pcall(require, name) then ESCAPED() end
 end

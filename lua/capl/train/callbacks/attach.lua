@@ -1,6 +1,6 @@
 -- attach.lua: a person's prompt between two steps of train.fit: `capl attach`; run/attach.lua does the rest.
 -- SPDX-License-Identifier: Apache-2.0
-local agreed = require "run.agreed"
+local sync = require "dist.sync"
 local attach = require "run.attach"
 local loops = require "run.loops"
 local run = require "run"
@@ -49,7 +49,7 @@ end
 function Attach:save()
   local part = self.fit.parts:get("checkpoint")
   if part then return part:save_now() end
-  agreed.by_main("saving the model", function() self.fit:save_model("attach.capl") end)
+  sync.by_main("saving the model", function() self.fit:save_model("attach.capl") end)
   return self.fit:path("attach.capl")
 end
 
@@ -60,7 +60,7 @@ function Attach:tell_held(seconds)
   self.seconds = (self.seconds or 0) + seconds
   run.print(("%s, at step %d"):format(text, self.fit.step))
   self.fit.record:event(self.fit:at(), text)
-  agreed.hold(60)
+  sync.hold(60)
 end
 
 return {name = "attach", new = new}

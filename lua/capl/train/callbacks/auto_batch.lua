@@ -5,7 +5,7 @@
 local core = ...
 
 local auto_batch = require "train.auto_batch"
-local json = require "run.json"
+local json = require "json"
 local resume = require "run.resume"
 local run = require "run"
 

@@ -2,7 +2,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
-local agreed = require "run.agreed"
+local sync = require "dist.sync"
 local check = require "check"
 local span = require "train.span"
 
@@ -31,7 +31,7 @@ function Curve:after_step(loss)
   if self:is_point() then
     local at = self.fit:at()
     self.fit.parts:tell("point", at)
-    table.insert(self.fetches, {loss = core.fetch(agreed.mean(loss)), at = at, lr = self.fit.lr})
+    table.insert(self.fetches, {loss = core.fetch(sync.mean(loss)), at = at, lr = self.fit.lr})
   end
   self:note(false)
 end

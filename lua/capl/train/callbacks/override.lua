@@ -2,7 +2,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
-local journal = require "train.journal"
+local change_log = require "train.change_log"
 local run = require "run"
 
 local Override = {}
@@ -88,7 +88,7 @@ end
 
 local function shown(value)
   if type(value) ~= "table" then return tostring(value) end
-  local ok, text = pcall(require("run.json").encode, value)
+  local ok, text = pcall(require("json").encode, value)
   return ok and text or "…"
 end
 
@@ -153,7 +153,7 @@ end
 
 local function new(fit)
   if run.mode ~= "run" or fit.o.override == false then return nil end
-  local self = setmetatable({fit = fit, journal = journal.new(run.folder()), now = {}, counter = {n = 0}}, Override)
+  local self = setmetatable({fit = fit, journal = change_log.new(run.folder()), now = {}, counter = {n = 0}}, Override)
   self.own = {rates = rates_of(fit), log_every = fit.o.log_every, eval_every = fit.o.eval_every}
   return self
 end

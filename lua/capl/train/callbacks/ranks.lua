@@ -2,14 +2,14 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
-local agreed = require "run.agreed"
+local sync = require "dist.sync"
 local of_ranks = require "dist.ranks"
 
 local Ranks = {}
 Ranks.__index = Ranks
 
 local function new(fit)
-  local world = agreed.world()
+  local world = sync.world()
   if not world or core.device() == "meta" then return nil end
   return setmetatable({fit = fit, world = world, at = core.clock(), waited = world:traffic().waited}, Ranks)
 end

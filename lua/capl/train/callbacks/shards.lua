@@ -4,7 +4,7 @@ local check = require "check"
 local dist = require "dist"
 local run = require "run"
 local shards = require "train.shards"
-local switches = require "switches"
+local determinism = require "determinism"
 
 local OP = "train.fit"
 
@@ -36,7 +36,7 @@ local function check_others(o)
 end
 
 local function prepare(o)
-  if o.deterministic ~= nil then switches.deterministic(o.deterministic) end
+  if o.deterministic ~= nil then determinism.deterministic(o.deterministic) end
   local given = shards.setting()
   o.shards = o.shards or given
   if not o.shards then return end

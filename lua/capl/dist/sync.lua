@@ -1,4 +1,4 @@
--- agreed.lua: what the ranks of a world must see alike: the time, and the wish that the run should stop.
+-- sync.lua: what the ranks of a world must see alike: the time, and the wish that the run should stop.
 --
 -- Whoever decides by a clock or a signal asks here. Alone, that is this process's own. Among several ranks it is rank 0's
 -- clock as of the last exchange (dist/agree.lua: at most four times a second, at the end of a step), and a stop that all
@@ -6,7 +6,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
-local agreed = {
+local sync = {
   write = core.sys and core.sys.write, -- of any rank: what only this one knows, such as its error
 }
 
@@ -21,34 +21,34 @@ local function several()
 end
 
 --- The world of several ranks, nil for a process alone and for one that has parted.
-function agreed.world()
+function sync.world()
   if parted then return nil end
   return several()
 end
 
 --- How many ranks there are.
-function agreed.size()
-  local world = agreed.world()
+function sync.size()
+  local world = sync.world()
   return world and world.size or 1
 end
 
 --- The mean of a scalar over all ranks, on the device; every rank calls it. The tensor itself for a process alone.
-function agreed.mean(x)
-  local world = agreed.world()
+function sync.mean(x)
+  local world = sync.world()
   if not world then return x end
   return core.no_grad(function() return world:all_reduce(x:detach():to("f32"):reshape(1) * 1, {op = "mean"}):reshape(1):sum() end)
 end
 
 --- Seconds, the same on every rank; they go on from step to step.
-function agreed.clock()
-  local world = agreed.world()
+function sync.clock()
+  local world = sync.world()
   if not world then return core.clock() end
-  return seconds or agreed.now()
+  return seconds or sync.now()
 end
 
 --- Seconds of rank 0 at this moment; every rank calls it. For rare moments: it waits for the others.
-function agreed.now()
-  local world = agreed.world()
+function sync.now()
+  local world = sync.world()
   if not world then return core.clock() end
   seconds = world:gather(core.clock())[1]
   return seconds
@@ -57,10 +57,10 @@ end
 --- fn() on rank 0 alone, which writes; the others wait for its end. An error of it is one of all.
 -- in   what: what it does, told when it takes long
 -- out  seconds it took
-function agreed.by_main(what, fn)
-  local world, began = agreed.world(), core.clock()
+function sync.by_main(what, fn)
+  local world, began = sync.world(), core.clock()
   if not world then
-    if agreed.is_main() then fn() end
+    if sync.is_main() then fn() end
     return core.clock() - began
   end
   world:hold(what)
@@ -75,33 +75,33 @@ function agreed.by_main(what, fn)
 end
 
 --- Whether this process writes and speaks for all.
-function agreed.is_main() return require("dist").world().is_main end
+function sync.is_main() return require("dist").world().is_main end
 
 --- From here on this rank ends, and waits for no other: an error, or a signal that came between what all do together.
 -- unless_all: not where all have agreed to stop, and do so together
-function agreed.part(unless_all) parted = parted or not (unless_all and stop) end
+function sync.part(unless_all) parted = parted or not (unless_all and stop) end
 
 --- What fn gives on rank 0, on every rank; a text or what else JSON holds.
-function agreed.of_main(fn)
-  local world = agreed.world()
+function sync.of_main(fn)
+  local world = sync.world()
   if not world then return fn() end
   return world:gather{value = world.is_main and fn() or nil}[1].value
 end
 
 --- " on rank 1 (host b)" for messages about what only this rank sees; "" for a process alone.
-function agreed.here()
+function sync.here()
   local world = several()
   return world and (" on rank %d (host %s)"):format(world.rank, world.host) or ""
 end
 
 --- What helps a rank that does not find the files of the run; nil for a process alone.
-function agreed.files_hint()
-  return agreed.world() and "all hosts need the run's folder under the same path, on a file system that they share" or nil
+function sync.files_hint()
+  return sync.world() and "all hosts need the run's folder under the same path, on a file system that they share" or nil
 end
 
 --- fn(…), which takes this rank so long that the others are told what it does.
-function agreed.busy(what, fn, ...)
-  local world = agreed.world()
+function sync.busy(what, fn, ...)
+  local world = sync.world()
   if not world then return fn(...) end
   world:hold(what)
   local ok, err = pcall(fn, ...)
@@ -116,22 +116,22 @@ local function asked(hold)
 end
 
 local function votes()
-  local _, signal = asked(agreed.holding or 0)
-  return {stop = signal, visit = agreed.wants_visit and agreed.wants_visit()}
+  local _, signal = asked(sync.holding or 0)
+  return {stop = signal, visit = sync.wants_visit and sync.wants_visit()}
 end
 
 --- Whether rank 0 has said at this step that somebody wants to look at the run.
-function agreed.visited() return agreed.has_met and visit or false end
+function sync.visited() return sync.has_met and visit or false end
 
 --- Whether there was an exchange at the end of this step, so that another one costs nothing much.
-function agreed.met() return agreed.has_met end
+function sync.met() return sync.has_met end
 
 --- The end of a step: what ranks wish is exchanged when it is time.
-function agreed.step()
-  if not agreed.world() then return end
+function sync.step()
+  if not sync.world() then return end
   local decisions
-  decisions, agreed.has_met = require("dist.agree").step(votes)
-  if agreed.has_met then seconds, stop, visit = decisions.seconds, stop or decisions.stop, decisions.visit end
+  decisions, sync.has_met = require("dist.agree").step(votes)
+  if sync.has_met then seconds, stop, visit = decisions.seconds, stop or decisions.stop, decisions.visit end
 end
 
 -- Lets a stop that others were asked for be this process's own.
@@ -142,23 +142,23 @@ end
 
 --- Whether the run should stop, between two steps; signals wait for so many seconds more, 0: they come at once again. In a
 -- world that is so when all have agreed on it.
-function agreed.hold(hold)
-  if not agreed.world() then return asked(hold) end
-  agreed.holding = hold
+function sync.hold(hold)
+  if not sync.world() then return asked(hold) end
+  sync.holding = hold
   if stop then return take_stop(hold) end
   asked(hold)
   return false
 end
 
 --- Before something long that signals may interrupt: whether the run should stop, asked of all ranks now.
-function agreed.meet()
-  local world = agreed.world()
+function sync.meet()
+  local world = sync.world()
   if not world then return asked(0) end
-  local _, signal = asked(agreed.holding or 0)
+  local _, signal = asked(sync.holding or 0)
   for _, other in ipairs(world:gather(signal or 0)) do
     if other ~= 0 then stop = stop or other end
   end
-  return agreed.hold(0)
+  return sync.hold(0)
 end
 
-return agreed
+return sync

@@ -1,10 +1,10 @@
--- switches.lua: how a device chooses what it runs: the same bits every time, or whatever is fastest.
+-- determinism.lua: how a device chooses what it runs: the same bits every time, or whatever is fastest.
 --
 -- Only GPUs have a choice: cpu and ref keep the order of their sums.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
-local switches = {}
+local determinism = {}
 local deterministic, autotune = false, "auto"
 
 local function on_gpu() return core.device():match("^cuda") ~= nil end
@@ -27,7 +27,7 @@ end
 
 --- Same seed, same bits, on the same device and build: kernels that keep the order of their sums, and choices that do not
 --- depend on timing. -> whether it is on; set if given
-function switches.deterministic(on)
+function determinism.deterministic(on)
   if on ~= nil then
     check_both(on, autotune)
     deterministic = on
@@ -38,7 +38,7 @@ end
 
 --- Whether the first call of a shape times its candidates: true, false, "auto" (on a GPU unless deterministic).
 -- -> value in force, why; set if given
-function switches.autotune(value)
+function determinism.autotune(value)
   if value ~= nil then
     check_both(deterministic, value)
     if value == true and not on_gpu() then
@@ -54,6 +54,6 @@ function switches.autotune(value)
 end
 
 --- Says it again: the device was chosen.
-function switches.apply() apply() end
+function determinism.apply() apply() end
 
-return switches
+return determinism

@@ -1,4 +1,4 @@
--- journal.lua: runs/NAME/override.json, what a person wants changed in a running training, and journal.jsonl: what was
+-- change_log.lua: runs/NAME/override.json, what a person wants changed in a running training, and journal.jsonl: what was
 -- changed at which step, so that a run that goes on does the same again at the same steps.
 --
 -- override.json is data: {"lr": 1e-4}. It says all that is to differ from the recipe; a key that is taken out, or the file,
@@ -7,8 +7,8 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
-local agreed = require "run.agreed"
-local json = require "run.json"
+local sync = require "dist.sync"
+local json = require "json"
 local lines = require "train.lines"
 
 local Journal = {}
@@ -80,9 +80,9 @@ end
 
 -- Rank 0 looks, all hear of it at the same step.
 function Journal:look_together()
-  if self.looked and not agreed.met() then return nil end
+  if self.looked and not sync.met() then return nil end
   self.looked = true
-  return agreed.of_main(function() return self:read() end)
+  return sync.of_main(function() return self:read() end)
 end
 
 --- What the file newly says, at most four times a second; nil: nothing new. Nothing new is looked at while old lines wait.
@@ -90,7 +90,7 @@ end
 function Journal:look()
   if self.done < #self.entries then return nil end
   local seen
-  if agreed.world() then seen = self:look_together() else seen = self:look_alone() end
+  if sync.world() then seen = self:look_together() else seen = self:look_alone() end
   if not seen then return nil end
   if seen.why then return nil, "nothing changes: " .. seen.why end
   if seen.gone then return {} end
@@ -103,7 +103,7 @@ end
 -- errs io: then they must not be made
 function Journal:note(step, changes)
   local entry = {step = step, at = core.sys.date(), changes = changes, sha256 = self.hash}
-  agreed.by_main("writes down what changes", function()
+  sync.by_main("writes down what changes", function()
     local done, why = core.sys.append(self.path, json.encode(entry) .. "\n", true)
     if not done then core.error{code = "io", message = why, path = false} end
   end)

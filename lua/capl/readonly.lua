@@ -1,4 +1,4 @@
--- seal.lua: library tables that recipes read but cannot change, at every depth, and classes that they cannot get hold of.
+-- readonly.lua: library tables that recipes read but cannot change, at every depth, and classes that they cannot get hold of.
 --
 -- A table is sealed where it is: what it holds moves behind it (contents), and it stays empty itself, with a metatable that
 -- reads there and refuses writes. So it remains the same value for everybody, and to the library nothing changes. The pairs,
@@ -15,7 +15,7 @@ local core = ...
 local getmetatable, setmetatable, next, rawequal, rawget, rawset, type = getmetatable, setmetatable, next, rawequal, rawget, rawset, type
 local insert, remove, sort = table.insert, table.remove, table.sort
 
-local seal = {}
+local readonly = {}
 
 local weak = {__mode = "k"}
 local contents = setmetatable({}, weak) -- sealed table or class -> where its entries are
@@ -23,8 +23,8 @@ local metas = setmetatable({}, weak) -- class -> metatable of its objects
 local sealed = setmetatable({}, weak) -- tables that recipes may read -> true
 local open = setmetatable({}, weak) -- classes and metatables of recipes -> true
 
-seal.contents = contents
-seal.is_library = setmetatable({}, weak) -- tables with a metatable of their own that are no objects (missing.lua)
+readonly.contents = contents
+readonly.is_library = setmetatable({}, weak) -- tables with a metatable of their own that are no objects (missing.lua)
 
 local function is_metamethod(key) return type(key) == "string" and key:sub(1, 2) == "__" end
 
@@ -72,7 +72,7 @@ local function prepare(class)
 end
 
 --- The library's setmetatable.
-function seal.setmetatable(t, meta)
+function readonly.setmetatable(t, meta)
   if meta == nil then return setmetatable(t, meta) end
   local of_objects = metas[meta]
   if not of_objects and not open[meta] and rawget(meta, "__index") == meta then of_objects = prepare(meta) end
@@ -81,20 +81,20 @@ function seal.setmetatable(t, meta)
 end
 
 --- What a table itself has under key, also when it is sealed.
-function seal.own(t, key)
+function readonly.own(t, key)
   local value = rawget(t, key)
   if value == nil and contents[t] then return rawget(contents[t], key) end
   return value
 end
 
 --- A metamethod of a class.
-function seal.metamethod(class, key)
+function readonly.metamethod(class, key)
   local of_objects = metas[class]
   return rawget(of_objects or class, key)
 end
 
 --- A class that is a recipe's own from now on.
-function seal.leave_open(class)
+function readonly.leave_open(class)
   open[class] = true
   return class
 end
@@ -127,14 +127,14 @@ local function given(value)
   if kept[value] then
     local out = {}
     for key, entry in next, value do out[key] = entry end
-    return seal.public(setmetatable(out, meta))
+    return readonly.public(setmetatable(out, meta))
   end
   local object = meta and not is_class(value) and (metas[meta] or type(rawget(meta, "__index")) == "function")
-  return object and not seal.is_library[value] and value or seal.public(value)
+  return object and not readonly.is_library[value] and value or readonly.public(value)
 end
 
 --- Seals a table that recipes may read, with all below it -> the same table.
-function seal.public(t)
+function readonly.public(t)
   if sealed[t] then return t end
   sealed[t] = true
   local class = is_class(t)
@@ -152,14 +152,14 @@ local ready = false -- there is an environment of recipes
 local globals, load_parts -- that environment, and what loads those of its parts that were not used yet
 
 --- Recipes may look through t: if it is their environment, all its parts are loaded.
-function seal.whole(t)
+function readonly.whole(t)
   if globals == nil or not rawequal(t, globals) then return end
   globals = nil
   load_parts()
 end
 
 --- The environment is made: core's own tables are left as they are, all else that is asked for is sealed.
-function seal.begin(environment, load)
+function readonly.begin(environment, load)
   ready, globals, load_parts = true, environment, load
   local function keep(t)
     if kept[t] then return end
@@ -172,7 +172,7 @@ function seal.begin(environment, load)
 end
 
 --- For what is loaded when first asked for -> what a recipe gets.
-function seal.late(value)
+function readonly.late(value)
   if not ready then return value end
   return given(value)
 end
@@ -180,10 +180,10 @@ end
 -- ---- functions of recipes ----
 
 local own = {}
-seal.functions = own
+readonly.functions = own
 
 function own.setmetatable(t, meta)
-  seal.whole(t)
+  readonly.whole(t)
   if type(meta) == "table" and not metas[meta] and not contents[meta] then open[meta] = true end
   return setmetatable(t, meta)
 end
@@ -191,14 +191,14 @@ end
 --- Metatables that are the recipe's own, and classes that it may read; false for others of the library.
 function own.getmetatable(value)
   if type(value) ~= "table" then return nil end
-  seal.whole(value)
+  readonly.whole(value)
   local meta = getmetatable(value)
   if type(meta) ~= "table" or open[meta] or sealed[meta] then return meta end
   return false
 end
 
 function own.rawget(t, key)
-  seal.whole(t)
+  readonly.whole(t)
   local behind = contents[t]
   return rawget(behind or t, key)
 end
@@ -212,4 +212,4 @@ function own.insert(t, ...) return insert(writable(t, "a list"), ...) end
 function own.remove(t, ...) return remove(writable(t, "a list"), ...) end
 function own.sort(t, ...) return sort(writable(t, "a list"), ...) end
 
-return seal
+return readonly

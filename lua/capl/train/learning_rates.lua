@@ -1,9 +1,9 @@
--- rates.lua: options of optimisers that were changed between a run and its continuation, such as by --lr.
+-- learning_rates.lua: options of optimisers that were changed between a run and its continuation, such as by --lr.
 --
 -- A saved optimiser knows its rates and so does the one that the recipe has built now. Where the recipe built it as before,
 -- the saved value counts: a loop may have changed it. Where it did not, somebody wants the new one.
 -- SPDX-License-Identifier: Apache-2.0
-local rates = {}
+local learning_rates = {}
 
 -- Optimisers of an object: itself, or those that it joins.
 local function optimizers_of(object)
@@ -17,7 +17,7 @@ end
 local plain = {number = true, string = true, boolean = true}
 
 --- Plain options of an optimiser's groups as it was built; nil for anything else. What a schedule says is no option.
-function rates.options_of(object)
+function learning_rates.options_of(object)
   local out = {}
   for _, opt in ipairs(type(object) == "table" and optimizers_of(object) or {}) do
     for _, group in ipairs(opt.groups) do
@@ -41,7 +41,7 @@ local function keep_group(group, was, is, lines, where)
 end
 
 --- After the saved state was put back: lets what was built otherwise than then stay. -> lines that tell it
-function rates.keep_changes(object, was, is)
+function learning_rates.keep_changes(object, was, is)
   local lines, i = {}, 0
   if not was or not is or #was ~= #is then return lines end
   for _, opt in ipairs(optimizers_of(object)) do
@@ -55,4 +55,4 @@ function rates.keep_changes(object, was, is)
   return lines
 end
 
-return rates
+return learning_rates

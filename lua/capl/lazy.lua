@@ -1,4 +1,4 @@
--- later.lua: the parts of capl that are loaded when first used: name -> module, and which field of it.
+-- lazy.lua: the parts of capl that are loaded when first used: name -> module, and which field of it.
 -- SPDX-License-Identifier: Apache-2.0
 return {
   nn = {"nn"}, optim = {"optim"}, data = {"data"}, augment = {"augment"}, plot = {"plot"}, text = {"text"}, train = {"train"}, io = {"io"},

@@ -1,4 +1,4 @@
--- told.lua: what a loader tells of itself while a run goes on: how its batches come to be, what share of an epoch the step
+-- loader_log.lua: what a loader tells of itself while a run goes on: how its batches come to be, what share of an epoch the step
 -- waited for them, and which samples are bad.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
@@ -6,7 +6,7 @@ local core = ...
 local grouped = require "grouped"
 local run = require "run"
 
-local told = {}
+local loader_log = {}
 
 local EVERY = 5 -- seconds between two lines about epochs, at least: short epochs share one
 local MUCH = 10 -- per cent of the time; more waiting than this is worth a remedy
@@ -15,7 +15,7 @@ local FILE = "bad_files.txt"
 -- ---- how batches come to be ----
 
 --- Says once how a loader's batches are made, unless it is the usual way or of little interest.
-function told.path(loader)
+function loader_log.path(loader)
   if loader.told_path then return end
   loader.told_path = true
   local path = loader:path()
@@ -26,7 +26,7 @@ end
 -- ---- going on ----
 
 --- Says so when a loader goes on in steps of another size than it was saved in: of another batch or number of ranks.
-function told.resumed(loader)
+function loader_log.resumed(loader)
   local at, round, all = loader:state().position, loader.batch * loader:ranks(), loader:all_samples()
   if loader.source.widths or at % round == 0 or at >= all then return end
   run.print(("note: the %s loader goes on after %s samples in steps of %d; it was saved in steps of another size"):format(loader.role,
@@ -52,7 +52,7 @@ end
 
 --- "epoch 3: 50,030 images in 12.1 s, waited 0.4 % of it for data"
 -- since, now: loader:stats(); from, to: numbers of the epochs between them
-function told.waiting(loader, since, now, from, to)
+function loader_log.waiting(loader, since, now, from, to)
   local seconds = now.seconds - since.seconds
   local share = seconds > 0 and 100 * (now.wait_seconds - since.wait_seconds) / seconds or 0
   local what = loader.source.box:width() > 0 and "images" or "samples"
@@ -65,13 +65,13 @@ function told.waiting(loader, since, now, from, to)
 end
 
 --- At the end of an epoch of a train loader: the line, unless the last one was moments ago.
-function told.epoch(loader, number)
+function loader_log.epoch(loader, number)
   if run.mode ~= "run" or loader.role ~= "train" then return end
   local line = loader.line
   line.from = line.from or number
   local now = loader:stats()
   if now.seconds - line.stats.seconds < EVERY then return end
-  run.print(told.waiting(loader, line.stats, now, line.from, number))
+  run.print(loader_log.waiting(loader, line.stats, now, line.from, number))
   loader.line = {stats = now}
 end
 
@@ -86,7 +86,7 @@ local function bad_line(loader, bad)
 end
 
 --- Keeps the run's list of bad samples up to date: those of every loader, by their numbers.
-function told.bad(loader)
+function loader_log.bad(loader)
   local count = loader:stats().bad
   if run.mode ~= "run" or count == loader.told_bad then return end
   local lines = {"# loader\tsample\tpath\twhat is wrong"}
@@ -100,4 +100,4 @@ function told.bad(loader)
   loader.told_bad = count
 end
 
-return told
+return loader_log

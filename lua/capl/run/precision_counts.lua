@@ -1,34 +1,34 @@
--- products.lua: in which types the products of a step (convolutions, linear layers, matmul) really ran.
+-- precision_counts.lua: in which types the products of a step (convolutions, linear layers, matmul) really ran.
 --
 -- Backends count each product by the type they ran it in. What a run asked for is compared with that before its first
 -- step changes a weight, and told after it.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
-local products = {}
+local precision_counts = {}
 
 local types = {"bf16", "fp16", "tf32", "fp32"}
 local base = {} -- counts when the step began
 
 --- Products since the process started, by type: {bf16 =, fp16 =, tf32 =, fp32 =}
-function products.all()
+function precision_counts.all()
   local counters, out = core.counters(), {}
   for _, name in ipairs(types) do out[name] = counters[name .. "_kernels"] end
   return out
 end
 
 --- A step begins.
-function products.begin() base = products.all() end
+function precision_counts.begin() base = precision_counts.all() end
 
 --- Products since then.
-function products.of_step()
-  local out = products.all()
+function precision_counts.of_step()
+  local out = precision_counts.all()
   for name, count in pairs(out) do out[name] = count - (base[name] or 0) end
   return out
 end
 
 --- "22 bf16 products, 2 fp32 products"; nil when there were none.
-function products.text(counts)
+function precision_counts.text(counts)
   local parts = {}
   for _, name in ipairs(types) do
     if counts[name] > 0 then parts[#parts + 1] = ("%d %s product%s"):format(counts[name], name, counts[name] > 1 and "s" or "") end
@@ -37,7 +37,7 @@ function products.text(counts)
 end
 
 --- The narrowest type of these products: what the run computes in, as far as it says so by nothing else.
-function products.lowest(counts)
+function precision_counts.lowest(counts)
   for _, name in ipairs(types) do
     if (counts or {})[name] and counts[name] > 0 then return name end
   end
@@ -53,15 +53,15 @@ end
 
 --- Raises an error when the step has used no product of the type that was asked for.
 -- in   precision: "fp32", "tf32", "fp16" or "bf16"
-function products.check(precision)
-  local counts = products.of_step()
+function precision_counts.check(precision)
+  local counts = precision_counts.of_step()
   local count = counts[precision == "f32" and "fp32" or precision]
   local none = precision ~= "fp32" and precision ~= "f32"
-  if count ~= 0 or not (none or products.text(counts)) then return end
-  local instead = products.text(counts)
+  if count ~= 0 or not (none or precision_counts.text(counts)) then return end
+  local instead = precision_counts.text(counts)
   core.error{code = "state", hint = hint(precision, counts),
     message = ("precision = %s was asked for, but the first step ran no product in it%s; no weight has been changed"):format(
       precision, instead and (" (it ran %s)"):format(instead) or "")}
 end
 
-return products
+return precision_counts

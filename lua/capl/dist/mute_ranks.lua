@@ -1,4 +1,4 @@
--- still.lua: a rank that is not the first says and writes nothing of its own: one run has one folder and one voice.
+-- mute_ranks.lua: a rank that is not the first says and writes nothing of its own: one run has one folder and one voice.
 --
 -- It does all that rank 0 does, so that both take part in whatever needs all ranks; only the last step, the file, is left out,
 -- here and not in each of the many places that write one. What a recipe prints is its own affair, and errors are told.
@@ -8,7 +8,7 @@ local core = ...
 local output = require "run.output"
 local run = require "run"
 
-local still = {}
+local mute_ranks = {}
 
 -- Functions that write where their first argument says; a rank that is still has written, as far as callers can see.
 local writers = {
@@ -34,7 +34,7 @@ local function replace(names, make)
 end
 
 --- From here on this process leaves files and lines to rank 0.
-function still.begin()
+function mute_ranks.begin()
   output.silent = true
   for _, names in ipairs(writers) do
     replace(names, function(write)
@@ -50,4 +50,4 @@ function still.begin()
   core.sys.bar, core.sys.out = function() end, function() end
 end
 
-return still
+return mute_ranks
