@@ -253,6 +253,8 @@ static int read_words(const capl_command *command, int argc, char **argv, comman
 static int unknown_command(const char *word)
 {
   capl_suggestion s = {.wanted = word};
+  const char *instead = capl_gone(word);
+  if (instead) return usage_error("the command '%s' is gone: %s", word, instead);
   capl_commands_suggest(&s);
   shipped_suggest(&s);
   if (s.nearest) return usage_error("there is no command or recipe '%s'; did you mean '%s'?", word, s.nearest);
@@ -283,14 +285,7 @@ static int read_command(int argc, char **argv, int i, command_line *c)
 
 /* ---- ranks ------------------------------------------------------------------------------------- */
 
-static bool asks_for_curve(const char *word) { return strncmp(word, "--learning_curve", 16) == 0 || strncmp(word, "--learning-curve", 16) == 0; }
 static bool asks_to_simulate(const char *word) { return is(word, "--simulate"); }
-
-/* Whether the job is done by one process: help, and a learning curve, whose runs start ranks of their own. */
-static bool is_alone(const capl_job *job)
-{
-  return has_word(job->argc, job->argv, asks_for_curve) || has_word(job->argc, job->argv, is_help);
-}
 
 static void tell_ranks(command_line *c)
 {
@@ -314,7 +309,7 @@ static int read_ranks(command_line *c)
     return usage_error("'%s' works in one process; --ranks is for runs, bench and check", command->name);
   if (l->asked != RANKS_UNSAID) tell_ranks(c);
   l->plans = command->ranks == RANKS_PLANS;
-  l->starts = command->ranks == RANKS_STARTS && !is_alone(&l->job);
+  l->starts = command->ranks == RANKS_STARTS && !has_word(l->job.argc, l->job.argv, is_help);
   return 0;
 }
 

@@ -108,6 +108,20 @@ static const capl_global globals[] = {
   {"--version", NULL, "prints the version; with --json also build and libraries"},
 };
 
+/* Words of earlier versions. */
+static const struct {
+  const char *word, *instead;
+} gone[] = {
+  {"--learning_curve", "capl sweep RECIPE --grid fraction=0.1,0.3,1 trains on parts of the images"},
+};
+
+const char *capl_gone(const char *word)
+{
+  for (size_t i = 0; i < sizeof gone / sizeof *gone; i++)
+    if (strcmp(gone[i].word, word) == 0) return gone[i].instead;
+  return NULL;
+}
+
 const capl_global *capl_globals(int *n)
 {
   *n = sizeof globals / sizeof *globals;

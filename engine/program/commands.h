@@ -47,6 +47,9 @@ const capl_command *capl_commands(int *n);
 /* NULL = there is none of that name. */
 const capl_command *capl_command_find(const char *name);
 
+/* What took the place of a command or an option that is gone ("--key"), or NULL; docs/removed.md lists them. */
+const char *capl_gone(const char *word);
+
 /* Adds the names that a user may write to a suggestion. */
 void capl_commands_suggest(capl_suggestion *s);
 

@@ -59,6 +59,13 @@ static int sys_globals(lua_State *L)
   return 1;
 }
 
+/* gone(word) -> what took the place of a command or an option ("--key") of earlier versions, or nil */
+static int sys_gone(lua_State *L)
+{
+  lua_pushstring(L, capl_gone(luaL_checkstring(L, 1)));
+  return 1;
+}
+
 /* recipes() -> folder of the recipes that come with the program, nil when there is none */
 static int sys_recipes(lua_State *L)
 {
@@ -96,6 +103,7 @@ static int sys_built(lua_State *L)
 
 void capl_program_add(lua_State *L)
 {
-  static const luaL_Reg functions[] = {{"commands", sys_commands}, {"globals", sys_globals}, {"recipes", sys_recipes}, {"built", sys_built}, {NULL, NULL}};
+  static const luaL_Reg functions[] = {{"commands", sys_commands}, {"globals", sys_globals}, {"recipes", sys_recipes},
+    {"built", sys_built}, {"gone", sys_gone}, {NULL, NULL}};
   luaL_setfuncs(L, functions, 0);
 }

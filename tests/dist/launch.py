@@ -104,10 +104,6 @@ def errors():
     status, out, err = capl("crash.lua", "--ranks=2")
     check(status == 1 and "crash.lua:4: rank one is unhappy" in err, "a rank's error is the job's", (status, out, err))
     check(not BANNERS.search(out + err), "mpirun adds nothing to it", err)
-    status, out, err = capl("crash.lua", "--ranks=2", "--learning_curve=0.5,1")
-    check(os.listdir("runs") == ["crash-learning_curve"] and out.count("one after the other") == 1,
-          "one process leads a learning curve", (status, out, err))
-    check("rank one is unhappy" in out, "whose runs have ranks of their own", (status, out, err))
     status, out, err = capl("crash.lua", "--ranks=2", env={"PATH": "/nonexistent"})
     check((status, err) == (1, "capl: --ranks=2 needs Open MPI: sudo apt install openmpi-bin libopenmpi-dev, then scripts/build\n"),
           "mpirun is missing", (status, err))

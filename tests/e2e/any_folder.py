@@ -70,19 +70,6 @@ def ways_to_read():
     check(capl("info", "set")[0] == 1, "a folder that is no model is refused", "")
 
 
-def how_many_images():
-    status, out, err = capl(recipe("crnn_ctc.lua"), "--data=set", "--learning-curve=0.5,1", *SHORT)
-    check(status == 0, "a learning curve", out + err)
-    folder = "runs/crnn_ctc-learning_curve/"
-    with open(folder + "learning_curve.json", encoding="utf-8") as file:
-        curve = json.load(file)
-    images = [point["images"] for point in curve["points"]]
-    check(len(images) == 2 and abs(2 * images[0] - images[1]) <= 1, "its runs learn from half and all", str(curve))
-    check(curve["says"][0] in out and os.path.getsize(folder + "learning_curve.png") > 1000, "it says what it saw and draws it", out)
-    status, out, err = capl(recipe("crnn_ctc.lua"), "--data=set", "--learning_curve=2", *SHORT)
-    check(status == 1 and "lists shares of the training images" in err, "shares above 1", out + err)
-
-
 SHARE = """--- capl: 1
 capl.params {fraction = 1}
 print((data.split(data.folder("many", {charset = "0-9", length = 2, width = 32, height = 16}), {val = 0.05})):count())
@@ -147,7 +134,6 @@ def main():
     images()
     learns()
     ways_to_read()
-    how_many_images()
     share_of_many()
     one_width()
     draws()

@@ -45,7 +45,7 @@ def answers():
           str(first))
     expect(["verif"], ["verify"], ".lua")
     expect(["--min"], ["--minutes="])
-    expect(["mine.lua", "--l"], ["--lr=", "--learning_curve"])
+    expect(["mine.lua", "--l"], ["--lr="])
     expect(["run", "--lr", "2", "mine.lua", "--mo"], ["--mode=", "--monitor_every="])
     expect(["mine.lua", "--mode="], ["--mode=fast", "--mode=slow"])
     expect(["mine.lua", "--mode", "s"], ["slow"])

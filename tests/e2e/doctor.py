@@ -231,7 +231,7 @@ def readings():
     check("small set" not in found, "which is no learning by heart", str(found))
     has(run("nothing", [[0, 0, 60], [0, 0, 60], [0, 0, 0]], 0.0, 1.0, True), "readings", "error", "nothing was read: 0 characters of 120")
     found = run("heart", [[50, 10, 0], [10, 50, 0], [0, 0, 0]], 0.6, 0.01, False)
-    has(found, "small set", "warning", "300 training images are learnt by heart", "60 % are", "augment = true; recipes/finetune.lua", "--learning_curve")
+    has(found, "small set", "warning", "300 training images are learnt by heart", "60 % are", "augment = true; recipes/finetune.lua", "--grid fraction=0.1,0.3,1")
     found = run("sigmoids", [[50, 10, 0], [10, 50, 0], [0, 0, 0]], 0.1, 0.1, True, "multilabel_soft_margin")
     check("small set" not in found, "a mean over 144 sigmoids is not how likely a text is", str(found))
     found = look("heart")[0]

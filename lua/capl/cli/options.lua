@@ -107,8 +107,9 @@ local function unknown(spec, key, command)
     near = core.nearest(negated, names)
     near = near and "no-" .. near
   end
-  fail(("unknown option --%s%s"):format(key, near and "; did you mean --" .. near .. "?" or ""),
-    "'capl " .. command .. " --help' lists the options")
+  local instead = core.sys.gone and core.sys.gone("--" .. plain(key))
+  fail(("unknown option --%s%s"):format(key, near and not instead and "; did you mean --" .. near .. "?" or ""),
+    instead and "it is gone: " .. instead or "'capl " .. command .. " --help' lists the options")
 end
 
 -- ---- reading ----

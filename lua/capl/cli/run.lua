@@ -1,11 +1,10 @@
--- run.lua: `capl RECIPE [--key=value…]`; with --learning_curve, several runs of it.
+-- run.lua: `capl RECIPE [--key=value…]`.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
 local attach = require "run.attach"
 local ending = require "report.ending"
 local expect = require "recipe.expect"
-local learning_curve = require "cli.learning_curve"
 local machine = require "run.machine"
 local options = require "cli.options"
 local ranks = require "dist.ranks"
@@ -53,8 +52,6 @@ end
 
 local function main(job)
   local words, help = without_help(job.args)
-  local curve, rest = learning_curve.asked(words)
-  if curve and not help then return learning_curve.run(job, curve, rest) end
   if not help and job.plan_reason then return require("cli.plan").main(job, words, job.plan_reason) end
   if not help then return whole_run(job, words) end
   local ended = recipe.execute(job, {mode = "run", args = words, help = true})

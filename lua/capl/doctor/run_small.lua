@@ -28,7 +28,7 @@ local function remedies(r)
   local list, augment = {}, value.at(r.settings, "settings", "augment", "value")
   if augment == false or augment == "none" then list[1] = "augment = true" end
   list[#list + 1] = "recipes/finetune.lua, which learns from drawn captchas first"
-  list[#list + 1] = "more images (--learning_curve tells how many)"
+  list[#list + 1] = "more images (capl sweep RECIPE --grid fraction=0.1,0.3,1 tells what they bring)"
   return "in this order: " .. table.concat(list, "; ")
 end
 

@@ -96,11 +96,6 @@ local function apply_shards(value)
   return value, nil, value == 0
 end
 
-local function refuse_learning_curve(value)
-  if value == false then return value, nil, true end
-  core.error{code = "value", message = "--learning_curve belongs to a run: capl RECIPE --learning_curve"}
-end
-
 local function apply_dry_run(value)
   if type(value) ~= "boolean" then
     core.error{code = "value", message = ("dry_run is true or false, not '%s'"):format(tostring(value))}
@@ -129,8 +124,6 @@ return {
     apply = apply_fraction, taken = true},
   {key = "shards", default = 0, doc = "parts of a batch that are computed one by one: with deterministic, the same bits on any ranks",
     apply = apply_shards, taken = true},
-  {key = "learning_curve", default = false, doc = "runs with 10, 30 and 100 % of them (or =0.2,0.5,1), and how many images are needed",
-    apply = refuse_learning_curve, from_text = function(text) return text end},
   {key = "init_from", default = "none", doc = "begins with the weights in a safetensors file, a model or a checkpoint",
     apply = as_it_is("none"), taken = true},
 }
