@@ -181,7 +181,7 @@ static int find_recipe(const capl_command *command, int argc, char *const *argv)
 /* Whether a command's first word is no recipe. */
 static bool stands_alone(const capl_command *c, const char *word)
 {
-  return (c->recipe == RECIPE_OR_RUN && is_folder(word)) || (c->recipe == RECIPE_OR_DIST && is(word, "dist"));
+  return c->recipe == RECIPE_OR_RUN && is_folder(word);
 }
 
 /* ---- the command's words ----------------------------------------------------------------------- */
@@ -285,7 +285,6 @@ static int read_command(int argc, char **argv, int i, command_line *c)
 
 /* ---- ranks ------------------------------------------------------------------------------------- */
 
-static bool asks_to_simulate(const char *word) { return is(word, "--simulate"); }
 
 static void tell_ranks(command_line *c)
 {
@@ -294,8 +293,7 @@ static void tell_ranks(command_line *c)
   c->l.job.ranks_word = c->ranks_word;
 }
 
-/* Takes --ranks from the words of a recipe's command; `bench dist --simulate` reads it itself. Returns 0, or the exit status
-** after saying what is wrong. */
+/* Takes --ranks from the words of a recipe's command. Returns 0, or the exit status after saying what is wrong. */
 static int read_ranks(command_line *c)
 {
   launch *l = &c->l;
@@ -303,7 +301,6 @@ static int read_ranks(command_line *c)
   l->asked = RANKS_UNSAID;
   if (!c->ranks && (!command->recipe || command->recipe == RECIPE_STAYS)) return 0;
   if (c->ranks) add_word(&l->job, c->ranks);
-  if (command->ranks && has_word(l->job.argc, l->job.argv, asks_to_simulate)) return 0;
   if (ranks_take(&l->job.argc, l->job.argv, &l->asked) != CAPL_OK) return usage_error("%s", capl_error_last()->message);
   if (l->asked != RANKS_UNSAID && !command->ranks)
     return usage_error("'%s' works in one process; --ranks is for runs, bench and check", command->name);

@@ -35,9 +35,8 @@ static const capl_command commands[] = {
    .help = "looks for what keeps a recipe from learning, or went wrong in a run, and says what to write"},
   {.name = "bench", .group = "look",
    .usage = "capl bench RECIPE [--steps=N] [--ab KEY=A,B] [--ops] [--augment] [--json] [--fixed] [--key=value…]",
-   .takes = "recipe", .recipe = RECIPE_OR_DIST, .ranks = RANKS_STARTS,
-   .help = "measures how fast the training steps of a recipe are; --ab compares settings, turn by turn; `capl bench dist "
-           "--ranks=N`: how fast ranks exchange, and with --simulate what that makes of a step on many"},
+   .takes = "recipe", .recipe = RECIPE_NEEDED, .ranks = RANKS_STARTS,
+   .help = "measures how fast the training steps of a recipe are; --ab compares settings, turn by turn"},
 
   /* ---- runs ---- */
   {.name = "runs", .group = "runs", .usage = "capl runs [FOLDER] [--sort=KEY] [--json]", .takes = "folder",

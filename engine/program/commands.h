@@ -14,7 +14,6 @@ typedef enum {
   RECIPE_NONE,
   RECIPE_NEEDED,
   RECIPE_OR_RUN,  /* or the folder of a run, which stays among the words */
-  RECIPE_OR_DIST, /* or the word "dist", which stays */
   RECIPE_STAYS,   /* brought to the front of the words if there is one; its header is not read here */
 } command_recipe;
 

@@ -114,7 +114,6 @@ local function print_figures(f)
 end
 
 local function main(job)
-  if not job.recipe then return require("cli.bench_dist").run(job) end
   local o, words, rest = options.read(job.args, spec, {command = "bench", rest = true})
   local asked = o.ab or {}
   if words[1] then core.error{code = "value", message = ("'%s' is no option; write --key=value"):format(words[1])} end
@@ -153,13 +152,7 @@ local function main(job)
   if o.ops then core.sys.out(bench_ops.table(f.ops, f.step_ms) .. "\n" .. bench_ops.table_by_op(f.by_op, f.step_ms)) end
 end
 
--- The options of `capl bench`, or of `capl bench dist`.
-local function options_of(job)
-  return job.args[1] == "dist" and require("cli.bench_dist").options or spec
-end
-
-return {main = main, options = spec, options_of = options_of, examples = {
+return {main = main, options = spec, examples = {
   {"capl bench mine.lua --ops", "how long a step takes, and which operations of it"},
   {"capl bench mine.lua --ab precision=fp32,bf16", "which of two settings is faster"},
-  {"capl bench dist --ranks=4 --simulate", "what many processes would gain"},
 }}

@@ -76,7 +76,7 @@ local function print_plan(job, words, ranks, as_json)
   local figures = plan.figures(seen, ranks)
   if as_json then
     core.sys.mute(false)
-    return core.sys.out(json.encode(plan.values(figures)) .. "\n")
+    return core.sys.out(json.encode(figures) .. "\n")
   end
   print_summary()
   core.sys.out(plan.title(job, ranks))

@@ -1,11 +1,10 @@
--- plan.lua: what a recipe would do on several ranks, found by its first step on device meta: batch, steps, exchange, memory,
--- time. For `capl check RECIPE --ranks=N`, and for a recipe whose GPUs are not here.
+-- plan.lua: what a recipe would do on several ranks, found by its first step on device meta: batch, steps, exchange, memory.
+-- For `capl check RECIPE --ranks=N`, and for a recipe whose GPUs are not here.
 --
 -- Numbers of the recipe are its own; what is assumed of GPUs that nobody sees is named in the plan.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
-local cost = require "dist.cost"
 local grouped = require "grouped"
 local hooks = require "hooks"
 local progress = require "run.progress"
@@ -16,13 +15,8 @@ local shell = require "shell"
 local plan = {}
 
 plan.RANKS = 3 -- of a recipe that wants all GPUs of a machine that has none
-local LITTLE = 0.002 -- seconds of a step below which starting its kernels takes longer than their work
 
--- The GPU that is assumed: an A100 with 40 GB. rate: products a second of its data sheet; share of it that training reaches.
-local GPU = {
-  name = "A100", gigabytes = 40, bandwidth = 20e9, latency = 10e-6,
-  rate = {fp16 = 312e12, bf16 = 312e12, tf32 = 156e12, fp32 = 19.5e12}, share = {fp16 = 0.3, bf16 = 0.3, tf32 = 0.3, fp32 = 0.6},
-}
+local GPU = {name = "A100", gigabytes = 40} -- which is assumed
 
 -- ---- the first step ----
 
@@ -76,13 +70,6 @@ local function data_bytes(source)
   return count < 1e8 and count * box:width() * box:height() * box:channels() or nil
 end
 
--- Seconds of a step of that many images, without exchange.
-local function computing(macs, images, precision)
-  local rate = GPU.rate[precision] or GPU.rate.fp32
-  local share = GPU.share[precision] or GPU.share.fp32
-  return 3 * 2 * macs * images / (rate * share) -- a product is two operations, and the backward pass makes two products of one
-end
-
 --- All that the plan tells, as numbers.
 function plan.figures(seen, ranks)
   local train = loader_of("train")
@@ -97,10 +84,7 @@ function plan.figures(seen, ranks)
   f.parameters, f.trained = parameters()
   f.gradient_bytes = 4 * f.trained
   if not run.image_shape then return f end
-  local summary = require("nn.summary")(hooks.model, run.image_shape)
-  f.macs = summary.macs
-  f.buckets = cost.buckets(summary.rows, 4)
-  f.compute = f.batch and computing(f.macs, f.batch * accumulate, f.precision)
+  f.macs = require("nn.summary")(hooks.model, run.image_shape).macs
   return f
 end
 
@@ -129,31 +113,6 @@ local function memory_text(f)
     bytes(f.peak_bytes), bytes(fixed), bytes(f.peak_bytes - fixed))
 end
 
-local function assumed(f)
-  local precision = GPU.rate[f.precision] and f.precision or "fp32"
-  return ("assumed: %.0f %% of the %.4g TFLOP/s that an %s has in %s, none of it measured"):format(100 * GPU.share[precision],
-    GPU.rate[precision] / 1e12, GPU.name, precision)
-end
-
---- The cost of a step on that many ranks, by the assumed GPU; nil where the recipe does not show its network.
-function plan.estimate(f, ranks)
-  if not f.compute then return nil end
-  return cost.estimate{ranks = ranks or f.ranks, compute = f.compute, buckets = f.buckets,
-    links = {bandwidth = GPU.bandwidth, latency = GPU.latency}}
-end
-
-local function time_lines(f, add)
-  local e = plan.estimate(f)
-  if not e then return end
-  local took = f.steps and e.step * f.steps
-  add("time", ("about %s (%s%s)"):format(took and (took < 60 and cost.seconds(took) or progress.duration(took)) .. " of training"
-    or cost.seconds(e.step) .. " a step", assumed(f), f.compute < LITTLE and "; a step of so little work takes longer" or ""))
-  if f.ranks == 1 then return end
-  add("scaling", ("%s (assumed: %.0f GB/s between GPUs)"):format(cost.line(e), GPU.bandwidth / 1e9))
-  local warning = cost.advice(e)
-  if warning then add("warning", warning) end
-end
-
 --- Lines of the plan.
 function plan.lines(f)
   local lines = {}
@@ -167,7 +126,6 @@ function plan.lines(f)
   end
   add("memory", memory_text(f))
   if f.data_bytes then add("data", ("%s images, %s on each GPU that has room for them"):format(grouped(f.images), bytes(f.data_bytes))) end
-  time_lines(f, add)
   return lines
 end
 
@@ -175,19 +133,6 @@ end
 function plan.title(job, ranks)
   return ("%s on %d GPU%s, %s with 40 GB%s (assumed):\n"):format(job.recipe, ranks, ranks == 1 and "" or "s",
     ranks == 1 and "an A100" or "A100", ranks == 1 and "" or " each")
-end
-
---- For programs: the figures, and what a step is expected to cost.
-function plan.values(f)
-  local e, out = plan.estimate(f), {}
-  for key, value in pairs(f) do
-    if key ~= "buckets" then out[key] = value end
-  end
-  if e then
-    out.step_seconds, out.exchange_seconds, out.hidden_seconds, out.efficiency = e.step, e.reduce, e.hidden, e.efficiency
-    out.seconds, out.assumed = f.steps and e.step * f.steps, assumed(f)
-  end
-  return out
 end
 
 -- ---- a recipe whose GPUs are not here ----
