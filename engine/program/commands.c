@@ -8,87 +8,84 @@
 /* Each has a module lua/capl/cli/NAME.lua, with _ for -. */
 static const capl_command commands[] = {
   /* ---- begin ---- */
-  {.name = "new", .group = "begin", .usage = "capl new NAME [--data=SOURCE] [--from=RECIPE]", .takes = "name",
+  {.name = "new", .group = "begin", .usage = "capl new NAME [--data=SOURCE] [--from=RECIPE]",
    .help = "writes NAME.lua, a recipe to begin with: for drawn captchas, for your own, or a copy"},
-  {.name = "list", .group = "begin", .usage = "capl list [NAME] [--json]", .takes = "shipped",
+  {.name = "list", .group = "begin", .usage = "capl list [NAME] [--json]",
    .help = "lists the recipes that come with capl: what each is for and what it reaches"},
 
   /* ---- train ---- */
-  {.name = "run", .group = "train", .usage = "capl RECIPE [--key=value…] | capl run RECIPE [--key=value…]", .takes = "recipe", .recipe = RECIPE_NEEDED, .ranks = RANKS_STARTS,
+  {.name = "run", .group = "train", .usage = "capl RECIPE [--key=value…] | capl run RECIPE [--key=value…]", .recipe = RECIPE_NEEDED, .ranks = RANKS_STARTS,
    .help = "trains: runs a recipe, a whole experiment in one file; --help lists its settings"},
-  {.name = "sweep", .group = "train", .takes = "recipe", .recipe = RECIPE_STAYS,
+  {.name = "sweep", .group = "train", .recipe = RECIPE_STAYS,
    .usage = "capl sweep RECIPE --grid KEY=A,B,C … [--random=N | --halving=N] [--metric=M] [--key=value…] | "
             "capl sweep --resume FOLDER",
    .help = "trains a recipe with other settings again and again, side by side, and says which are best on the val images"},
   {.name = "lr", .group = "train", .usage = "capl lr RECIPE [--min_lr=A] [--max_lr=B] [--steps=N] [--out=FILE] [--json] [--key=value…]",
-   .takes = "recipe", .recipe = RECIPE_NEEDED,
+   .recipe = RECIPE_NEEDED,
    .help = "raises the learning rate of a recipe from step to step, draws the losses and suggests a rate"},
 
   /* ---- look ---- */
-  {.name = "check", .group = "look", .usage = "capl check RECIPE [--key=value…]", .takes = "recipe", .recipe = RECIPE_NEEDED, .ranks = RANKS_PLANS,
+  {.name = "check", .group = "look", .usage = "capl check RECIPE [--key=value…]", .recipe = RECIPE_NEEDED, .ranks = RANKS_PLANS,
    .help = "shows the layers, parameters and memory of a recipe, and its mistakes, without computing anything"},
-  {.name = "preview", .group = "look", .usage = "capl preview RECIPE [--epoch=N] [--out=FILE] [--samples=N] [--key=value…]", .takes = "recipe",
+  {.name = "preview", .group = "look", .usage = "capl preview RECIPE [--epoch=N] [--out=FILE] [--samples=N] [--key=value…]",
    .recipe = RECIPE_NEEDED,
    .help = "draws training images of a recipe as its augmentation leaves them, with labels, masks, points and boxes, stage by "
            "stage"},
-  {.name = "doctor", .group = "look", .usage = "capl doctor RECIPE|RUN [--json] [--key=value…]", .takes = "recipe|run", .recipe = RECIPE_OR_RUN,
+  {.name = "doctor", .group = "look", .usage = "capl doctor RECIPE|RUN [--json] [--key=value…]", .recipe = RECIPE_OR_RUN,
    .help = "looks for what keeps a recipe from learning, or went wrong in a run, and says what to write"},
   {.name = "bench", .group = "look",
    .usage = "capl bench RECIPE [--steps=N] [--ab KEY=A,B] [--ops] [--augment] [--json] [--fixed] [--key=value…]",
-   .takes = "recipe", .recipe = RECIPE_NEEDED, .ranks = RANKS_STARTS,
+   .recipe = RECIPE_NEEDED, .ranks = RANKS_STARTS,
    .help = "measures how fast the training steps of a recipe are; --ab compares settings, turn by turn"},
 
   /* ---- runs ---- */
-  {.name = "runs", .group = "runs", .usage = "capl runs [FOLDER] [--sort=KEY] [--json]", .takes = "folder",
+  {.name = "runs", .group = "runs", .usage = "capl runs [FOLDER] [--sort=KEY] [--json]",
    .help = "lists the runs in runs/ or FOLDER: state, steps, time, best figure"},
-  {.name = "attach", .group = "runs", .usage = "capl attach [RUN|PROCESS]", .takes = "run",
+  {.name = "attach", .group = "runs", .usage = "capl attach [RUN|PROCESS]",
    .help = "stops a run at the end of its step and gives a prompt inside it: look at tensors, change the rate, train a step, go on; "
            "alone: lists the runs to attach to"},
-  {.name = "monitor", .group = "runs", .usage = "capl monitor [RUN] [--every=SECONDS] [--count=N] [--json]", .takes = "run",
+  {.name = "monitor", .group = "runs", .usage = "capl monitor [RUN] [--every=SECONDS] [--count=N] [--json]",
    .help = "shows power, load, memory, temperature and clocks of GPUs and processors as they are, and how runs are going"},
-  {.name = "report", .group = "runs", .usage = "capl report RUN|SWEEP [--out=FILE]", .takes = "run",
+  {.name = "report", .group = "runs", .usage = "capl report RUN|SWEEP [--out=FILE]",
    .help = "writes the page of a run or a sweep from the files in its folder, also of one that was killed or is running"},
-  {.name = "diff", .group = "runs", .usage = "capl diff RUN RUN [--out=FILE] [--json]", .takes = "run",
-   .help = "compares two runs: settings, data, model, curves, and whether their figures differ by more than chance"},
 
   /* ---- models ---- */
-  {.name = "predict", .group = "models", .usage = "capl predict MODEL IMAGE… [--json]", .takes = "model image",
+  {.name = "predict", .group = "models", .usage = "capl predict MODEL IMAGE… [--json]",
    .help = "reads PNG and JPEG files, folders of them or a list on standard input (-) with a trained model: path, text, "
            "confidence"},
-  {.name = "eval", .group = "models", .usage = "capl eval MODEL --data=SOURCE [--label=PATTERN] [--errors=FILE] [--json]", .takes = "model",
+  {.name = "eval", .group = "models", .usage = "capl eval MODEL --data=SOURCE [--label=PATTERN] [--errors=FILE] [--json]",
    .help = "reads labelled PNG and JPEG files with a trained model and counts what it gets right"},
-  {.name = "verify", .group = "models", .usage = "capl verify MODEL [--json]", .takes = "model",
+  {.name = "verify", .group = "models", .usage = "capl verify MODEL [--json]",
    .help = "checks that a model says here what it said when it was saved"},
 
   /* ---- data ---- */
   {.name = "generate", .group = "data", .usage = "capl generate --out=DIR [--preset=P] [--n=N] [--seed=S] [--charset=C] [--length=T]",
    .help = "writes captcha images as PNG files named by their text"},
   {.name = "data", .group = "data", .usage = "capl data stat|check|pack SOURCE [--val=SOURCE] [--charset=C] [--label=RULE] [--out=DIR]",
-   .takes = "stat|check|pack source",
    .help = "what is in a folder, a list or an LMDB database of images; what is wrong with it; packs it to LMDB"},
 
   /* ---- share ---- */
-  {.name = "recipe", .group = "share", .takes = "info|pack|verify recipe",
+  {.name = "recipe", .group = "share",
    .usage = "capl recipe info FILE [--json] | capl recipe pack FILE [--data=SOURCE] [--weights=MODEL] [--out=FILE] | "
             "capl recipe verify MANIFEST|FILE [--data=SOURCE] [--weights=MODEL] [--without=data,weights] [--json]",
    .help = "what a recipe is, without running it; writes a manifest of all that belongs to it; checks that all of that is here"},
-  {.name = "test", .group = "share", .usage = "capl test RECIPE [--seeds=N] [--out=FILE] [--json] [--key=value…]", .takes = "recipe",
+  {.name = "test", .group = "share", .usage = "capl test RECIPE [--seeds=N] [--out=FILE] [--json] [--key=value…]",
    .recipe = RECIPE_STAYS,
    .help = "runs a recipe with its own settings and says whether it reaches what its capl.expect claims"},
 
   /* ---- the program ---- */
-  {.name = "info", .group = "program", .usage = "capl info [MODEL] [--json]", .takes = "model",
+  {.name = "info", .group = "program", .usage = "capl info [MODEL] [--json]",
    .help = "what this program finds on this machine: processors, devices, variables that change what it does; or what a model "
            "is"},
-  {.name = "ops", .group = "program", .usage = "capl ops [NAME]", .takes = "op",
+  {.name = "ops", .group = "program", .usage = "capl ops [NAME]",
    .help = "the table of operations by backend and type, or the page of one"},
   {.name = "version", .group = "program", .usage = "capl version [--json]", .help = "which capl this is; with --json also its build and libraries"},
-  {.name = "help", .group = "program", .usage = "capl help [COMMAND|exit]", .takes = "command",
+  {.name = "help", .group = "program", .usage = "capl help [COMMAND|exit]",
    .help = "lists the commands, or tells of one: what it does, its options, examples"},
-  {.name = "docs", .group = "program", .usage = "capl docs [NAME] [--json] [--write=DIR]", .takes = "name",
+  {.name = "docs", .group = "program", .usage = "capl docs [NAME] [--json] [--write=DIR]",
    .help = "explains a name of recipes as ?name does at the prompt; --write makes pages of all of them"},
-  {.name = "completion", .group = "program", .usage = "capl completion bash|zsh", .takes = "bash|zsh",
-   .help = "prints a script: with it a shell completes commands, options, settings of recipes and files"},
+  {.name = "completion", .group = "program", .usage = "capl completion bash|zsh",
+   .help = "prints a script: with it a shell completes commands, options and files"},
   {.name = "man", .group = "program", .usage = "capl man", .help = "prints the manual page: capl man | man -l -"},
   {.name = "eval-code", .group = "program", .usage = "capl -e CODE",
    .help = "runs one line of Lua, such as 'print(capl.randn({2, 3}))'"},
@@ -111,6 +108,7 @@ static const capl_global globals[] = {
 static const struct {
   const char *word, *instead;
 } gone[] = {
+  {"diff", "capl runs lists the figures of all runs, capl report writes the page of one"},
   {"--learning_curve", "capl sweep RECIPE --grid fraction=0.1,0.3,1 trains on parts of the images"},
 };
 

@@ -25,8 +25,6 @@ typedef struct {
   const char *group; /* heading in the list of commands; rows of a group stand together */
   const char *usage; /* forms parted by " | " */
   const char *help;  /* one sentence without a full stop */
-  const char *takes; /* what its plain words are, for completion: kinds parted by blanks, the last for all further words.
-                     ** recipe, model, run, source, image, folder, file, command, op, shell, shipped; or a choice such as stat|check|pack */
   command_recipe recipe;
   command_ranks ranks;
 } capl_command;

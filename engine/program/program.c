@@ -15,8 +15,8 @@ static void push_command(lua_State *L, const capl_command *c)
 {
   const struct {
     const char *key, *value;
-  } texts[] = {{"name", c->name}, {"group", c->group}, {"usage", c->usage}, {"help", c->help}, {"takes", c->takes}};
-  lua_createtable(L, 0, 8);
+  } texts[] = {{"name", c->name}, {"group", c->group}, {"usage", c->usage}, {"help", c->help}};
+  lua_createtable(L, 0, 6);
   for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
     lua_pushstring(L, texts[i].value);
     lua_setfield(L, -2, texts[i].key);
@@ -27,7 +27,7 @@ static void push_command(lua_State *L, const capl_command *c)
   lua_setfield(L, -2, "ranks");
 }
 
-/* commands() -> {{name, group, usage, help, takes, recipe, ranks}}, in the order of the list */
+/* commands() -> {{name, group, usage, help, recipe, ranks}}, in the order of the list */
 static int sys_commands(lua_State *L)
 {
   int n;

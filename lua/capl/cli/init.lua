@@ -1,7 +1,7 @@
 -- cli: finds the module of a command and runs it; every command is a row in engine/program/commands.c and a file lua/capl/cli/NAME.lua.
 --
 -- A command's module has main(job) -> exit status, and what its page is made of (page.lua): options (see options.lua; nil when its
--- words go elsewhere), options_of(job) where they depend on its words, examples = {{"capl NAME …", "what it does"}, …}.
+-- words go elsewhere), examples = {{"capl NAME …", "what it does"}, …}.
 -- job: command, usage, help, recipe, args = the words behind the command, verbose, minutes, read.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
@@ -23,7 +23,7 @@ function cli.main(job)
   local command = require("cli." .. job.command:gsub("-", "_"))
   local has_settings = job.recipe and job.command == "run" -- whose own page it is then
   if not has_settings and job.command ~= "help" and wants_help(job) then
-    core.sys.out(page.text(page.of(job.command, job)))
+    core.sys.out(page.text(page.of(job.command)))
     return 0
   end
   return command.main(job) or 0

@@ -63,13 +63,11 @@ local function usages(text)
 end
 
 --- Everything about a command: {name, word, help, usage = {…}, options = {…}, examples = {{command, what}}, recipe, ranks}.
--- job: of a call, where options depend on its words
-function page.of(name, job)
+function page.of(name)
   local row = page.find(name)
   local module = require("cli." .. name:gsub("-", "_"))
-  local spec = job and module.options_of and module.options_of(job) or module.options or {}
-  return {name = name, word = page.word(name), group = row.group, help = row.help, usage = usages(row.usage), options = spec,
-    examples = module.examples or {}, recipe = row.recipe, ranks = row.ranks, takes = row.takes}
+  return {name = name, word = page.word(name), group = row.group, help = row.help, usage = usages(row.usage),
+    options = module.options or {}, examples = module.examples or {}, recipe = row.recipe, ranks = row.ranks}
 end
 
 --- Lines of "name  meaning", the meaning wrapped beside its name.
