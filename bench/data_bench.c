@@ -21,7 +21,7 @@
 #include <sys/resource.h>
 #include <time.h>
 
-#include "capl/data.h"
+#include "capl/synth.h"
 #include "data/source.h"
 
 enum { TURNS = 7, THREADS_MOST = 64 };

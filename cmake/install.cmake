@@ -1,6 +1,6 @@
 # What `cmake --install` puts where; included last by the top CMakeLists.txt.
 #
-#   bin/capl   lib/libcapl.so   lib/capl/{libcapl_{cpu,cuda,mpi,loopback,report,proto}.so,capl-lmdb}   include/capl/   lib/pkgconfig/capl.pc
+#   bin/capl   lib/libcapl.so   lib/libcapl_synth.so   lib/capl/{libcapl_{cpu,cuda,mpi,loopback,report,proto}.so,capl-lmdb}   include/capl/   lib/pkgconfig/capl.pc
 #   share/capl/recipes/         share/doc/capl/   share/man/man1/capl.1.gz   share/{bash-completion/completions,zsh/site-functions}/
 #
 # The tree can be moved: programs find libraries, and the pkg-config file its prefix, relative to themselves.
@@ -9,7 +9,7 @@
 set(docdir ${CMAKE_INSTALL_DATADIR}/doc/capl)
 set(backenddir ${CMAKE_INSTALL_LIBDIR}/capl)
 
-install(TARGETS capl_core LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(TARGETS capl_core capl_synth LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 if(TARGET capl)
   install(TARGETS capl RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endif()

@@ -11,16 +11,16 @@
 
 /* Looks for the file name in $CAPL_BACKEND_PATH, beside libcapl, then in its folder capl/. -> dlopen's handle, or
 ** NULL and the reason in why. */
-void *library_open(const char *name, char *why, size_t len);
+CAPL_API void *library_open(const char *name, char *why, size_t len);
 
 /* The hint of an error made of library_open's reason: otherwise, unless descriptors or memory ran out. */
-void library_hint(const char *why, const char *otherwise);
+CAPL_API void library_hint(const char *why, const char *otherwise);
 
 /* The path of a library or a program among capl's parts, looked for in the same places. false: it is in none of them. */
 CAPL_API bool library_path(const char *name, char *path, size_t len);
 bool library_program(const char *name, char *path, size_t len);
 
 /* The function entry of the library as *(void **)out; NULL if there is none. */
-void library_find(void *library, const char *entry, void *out);
+CAPL_API void library_find(void *library, const char *entry, void *out);
 
 #endif

@@ -1,7 +1,7 @@
 /* augment.c -- augments a sample: filters, geometry, colour, noise, mixing, erasing, band by band.
 **
 ** A band is a few rows: they are made, mixed and normalised while they lie in the nearest cache. The loops over pixels are
-** in augment_rows.c, what the dice say in augment_draw.c.
+** in augment_rows.c, its random numbers in augment_draw.c.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #include "data/augment.h"

@@ -1,6 +1,6 @@
 /* augment.h -- the fused augmentation as the loader calls it, and what its ops do, to the bit.
 **
-** A draw holds what the dice said for one sample; everything after that is a function of draw and levels. Whoever makes
+** A draw holds the random numbers of one sample; everything after that is a function of draw and levels. Whoever makes
 ** images elsewhere (another instruction set, a GPU) computes the same levels by these rules. Images are H,W,C levels,
 ** C = 1 or 3; pixel centres have whole coordinates; >> rounds towards minus infinity; llrint and lrint to nearest even;
 ** f32 and f64 operations round one by one (no fused multiply-add), in the order written.
@@ -48,9 +48,9 @@ enum {
 
 #define CAPL_BOX_LEFT 0.1 /* share of a box's area that must stay in the image */
 
-/* ---- dice ---- */
+/* ---- random numbers ---- */
 
-/* Whose dice. */
+/* Whose random numbers. */
 typedef struct {
   uint64_t seed;
   uint32_t epoch, sample;
@@ -89,14 +89,14 @@ typedef struct {
   capl_area erased;
 } capl_augment_draw;
 
-/* Rolls the dice for one image of the given size. mean: its capl_augment_mean, read if the options need it. */
+/* Draws the random numbers for one image of the given size. mean: its capl_augment_mean, read if the options need it. */
 CAPL_API capl_augment_draw capl_augment_roll(const capl_augment_options *options, uint64_t seed, uint32_t epoch, uint32_t sample,
                                     int height, int width, float mean);
 /* Which of count samples this one is mixed with; false = none. It may be itself. */
 CAPL_API bool capl_augment_partner(const capl_augment_options *options, const capl_augment_case *which, uint32_t count, uint32_t *id);
 /* Whether samples may be mixed at all. */
 bool capl_augment_mixes(const capl_augment_options *options);
-/* Whether the dice need the mean of an image. */
+/* Whether an augmentation needs the mean of an image. */
 bool capl_augment_needs_mean(const capl_augment_options *options);
 /* Mean luma of n_pixels, as they were read. */
 CAPL_API float capl_augment_mean(const uint8_t *in, size_t n_pixels, int channels);

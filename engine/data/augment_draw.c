@@ -1,4 +1,4 @@
-/* augment_draw.c -- rolls the dice of the augmentation: from options and the number of a sample to a draw.
+/* augment_draw.c -- draws the random numbers of the augmentation: from options and the number of a sample to a draw.
 **
 ** Each op has its own Philox stream, so that switching one on does not shift the others. Geometry is composed into one
 ** map from output to source, colour into one matrix.
@@ -21,7 +21,7 @@ typedef struct {
   uint32_t epoch, sample;
 } origin;
 
-/* ---- dice ------------------------------------------------------------------------------------ */
+/* ---- random numbers ------------------------------------------------------------------------------------ */
 
 static capl_rng open_stream(const origin *from, uint32_t number)
 {

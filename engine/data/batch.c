@@ -184,7 +184,7 @@ static sample_facts facts_of(const row_maker *maker, size_t n_pixels, const row_
   return facts;
 }
 
-/* Rolls a sample's dice and writes how a device makes its image, which has this number there. alone: it is not mixed. */
+/* Draws a sample's random numbers and writes how a device makes its image, which has this number there. alone: it is not mixed. */
 static capl_augment_draw describe(const row_job *job, uint32_t id, const sample_facts *facts, bool alone, uint32_t number,
                                   const feed_place *place)
 {

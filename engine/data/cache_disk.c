@@ -22,7 +22,7 @@
 #include "base/places.h"
 #include "base/text.h"
 #include "data/cache.h"
-#include "data/mix.h"
+#include "data/hash64.h"
 
 enum { HEADER = 4096, PATH_ROOM = PATH_MAX };
 
@@ -80,9 +80,9 @@ static size_t pixels_bytes(const disk_cache *c, uint32_t in_root)
 static uint64_t hash_of(const disk_cache *c, uint32_t in_root, const capl_sample *parts)
 {
   const cache_record *r = &c->record;
-  uint64_t h = mix_bytes(c->header.content ^ in_root, parts->pixels, pixels_bytes(c, in_root));
-  h = mix_bytes(h, parts->labels, r->labels_bytes);
-  for (int i = 0; i < c->base.n_fields; i++) h = mix_bytes(h, parts->field[i], r->field_bytes[i]);
+  uint64_t h = hash64_bytes(c->header.content ^ in_root, parts->pixels, pixels_bytes(c, in_root));
+  h = hash64_bytes(h, parts->labels, r->labels_bytes);
+  for (int i = 0; i < c->base.n_fields; i++) h = hash64_bytes(h, parts->field[i], r->field_bytes[i]);
   return h ? h : 1;
 }
 
@@ -299,7 +299,7 @@ static capl_status open_file(disk_cache *c, const char *dir, bool *there, char *
 {
   uint64_t place, content;
   CAPL_TRY(c->root->ops->identity(c->root, &place, &content));
-  lay_out(c, mix_text(content, CAPL_VERSION)); /* another version may decode or resize in another way */
+  lay_out(c, hash64_text(content, CAPL_VERSION)); /* another version may decode or resize in another way */
   *there = folder_of(dir, c->path, why, room);
   if (!*there) return CAPL_OK;
   size_t used = strlen(c->path);

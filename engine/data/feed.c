@@ -4,7 +4,7 @@
 ** i is handed out, batch i+1 is sent if it is ready, so its copy runs beside step i. A slot goes back to the threads
 ** when its batch has been handed out and its copy has arrived; a staging buffer is written again when the kernels that
 ** read it have ended, which the backend sees to (feed.h). Resident, only the rows travel, by the same way: 96 bytes for
-** each image, and what else its augmentation needs, made from the permutation and the dice of its epoch.
+** each image, and what else its augmentation needs, made from the permutation and the random numbers of its epoch.
 ** All of this runs in the thread that trains; the loader's threads never meet the device.
 ** SPDX-License-Identifier: Apache-2.0
 */

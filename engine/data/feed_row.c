@@ -1,4 +1,4 @@
-/* feed_row.c -- turns what the dice said for an image into numbers that a device's kernel reads (feed.h).
+/* feed_row.c -- turns the random numbers of an image into those that a device's kernel reads (feed.h).
 ** SPDX-License-Identifier: Apache-2.0
 */
 #include "data/feed_row.h"

@@ -28,7 +28,7 @@ typedef struct {
   uint32_t number; /* of that image in the batch */
 } feed_place;
 
-/* Writes how the image of this number is made: by the dice, then level * scale + shift. */
+/* Writes how the image of this number is made: by its random numbers, then level * scale + shift. */
 void feed_row_write(const capl_augment_draw *draw, const capl_affine *to, int height, int width, uint32_t image,
                     const feed_place *place);
 

@@ -7,7 +7,7 @@
 #include "capl/data.h"
 
 /* Makes room for H*W*channels bytes and sets the sizes. ENOMEM. */
-capl_status capl_image_resize(capl_image *image, int width, int height, int channels);
+CAPL_API capl_status capl_image_resize(capl_image *image, int width, int height, int channels);
 
 /* The usual 8-bit luma: 0.299 R + 0.587 G + 0.114 B in 16-bit fixed point, rounded. */
 static inline uint8_t capl_luma(uint8_t red, uint8_t green, uint8_t blue)
@@ -42,6 +42,6 @@ typedef struct {
 } file_bytes;
 
 /* EIO naming path, ENOMEM. Never waits: a pipe or a device is an error. */
-capl_status file_bytes_read(const char *path, file_bytes *file);
+CAPL_API capl_status file_bytes_read(const char *path, file_bytes *file);
 
 #endif

@@ -11,9 +11,9 @@
 #include <sys/stat.h>
 
 #include "base/text.h"
-#include "data/fit.h"
+#include "data/resize.h"
 #include "data/image.h"
-#include "data/mix.h"
+#include "data/hash64.h"
 
 enum { TITLE_ROOM = 4096 };
 
@@ -167,7 +167,7 @@ static capl_status wrong_size(const image_set *set, uint32_t i, const capl_image
   return CAPL_ESHAPE;
 }
 
-/* fit_image does not know whose image it is. */
+/* resize_image does not know whose image it is. */
 static capl_status cannot_fit(const image_set *set, uint32_t i)
 {
   capl_error e = *capl_error_last();
@@ -184,12 +184,12 @@ capl_status image_set_read(capl_source *source, const capl_read *what, capl_imag
   capl_status status;
   if (source->n_widths) {
     int used, width = capl_source_width_of(source, i);
-    fit_choose(scratch->width, scratch->height, source->height, &width, 1, &used);
-    status = fit_padded(scratch->pixels, scratch->width, scratch->height, source->channels, used, width, source->height, to->pixels);
+    resize_choose(scratch->width, scratch->height, source->height, &width, 1, &used);
+    status = resize_padded(scratch->pixels, scratch->width, scratch->height, source->channels, used, width, source->height, to->pixels);
     return status == CAPL_OK ? status : cannot_fit(set, i);
   }
   if (!set->resize && (scratch->width != source->width || scratch->height != source->height)) return wrong_size(set, i, scratch);
-  status = fit_image(scratch->pixels, scratch->width, scratch->height, source->channels, source->width, source->height, to->pixels);
+  status = resize_image(scratch->pixels, scratch->width, scratch->height, source->channels, source->width, source->height, to->pixels);
   return status == CAPL_OK ? status : cannot_fit(set, i);
 }
 
@@ -199,10 +199,10 @@ capl_status image_set_read(capl_source *source, const capl_read *what, capl_imag
 static uint64_t mix_file(uint64_t h, const char *path)
 {
   struct stat st;
-  h = mix_text(h, path);
+  h = hash64_text(h, path);
   if (stat(path, &st) != 0 || S_ISDIR(st.st_mode)) return h;
   int64_t of[] = {st.st_size, st.st_mtim.tv_sec, st.st_mtim.tv_nsec};
-  return mix_bytes(h, of, sizeof of);
+  return hash64_bytes(h, of, sizeof of);
 }
 
 /* Titles of samples are the paths of their files, unless a database holds them all. */
@@ -211,9 +211,9 @@ capl_status image_set_identity(capl_source *source, uint64_t *place, uint64_t *c
   const image_set *set = (const image_set *)source;
   char path[TITLE_ROOM];
   int options[] = {source->width, source->height, source->channels, set->resize};
-  *place = mix_text(0, realpath(set->where, path) ? path : set->where);
-  *place = mix_bytes(*place, options, sizeof options);
-  if (source->n_widths) *place = mix_bytes(*place, source->widths, sizeof source->widths);
+  *place = hash64_text(0, realpath(set->where, path) ? path : set->where);
+  *place = hash64_bytes(*place, options, sizeof options);
+  if (source->n_widths) *place = hash64_bytes(*place, source->widths, sizeof source->widths);
   snprintf(path, sizeof path, "%s/data.mdb", set->where);
   *content = mix_file(mix_file(*place, set->where), path);
   for (uint32_t i = 0; i < source->count; i++) {

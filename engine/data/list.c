@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "data/fit.h"
+#include "data/resize.h"
 #include "data/source.h"
 
 enum { TITLE_ROOM = 4096 };
@@ -41,9 +41,9 @@ static capl_status fit(const list_size *to, const capl_image *in, list_note *not
   int used = to->width;
   note->width = in->width;
   note->height = in->height;
-  if (to->n_widths == 0) return fit_image(in->pixels, in->width, in->height, to->channels, to->width, to->height, pixels);
-  note->w = fit_choose(in->width, in->height, to->height, to->widths, to->n_widths, &used);
-  return fit_padded(in->pixels, in->width, in->height, to->channels, used, to->widths[note->w], to->height, pixels);
+  if (to->n_widths == 0) return resize_image(in->pixels, in->width, in->height, to->channels, to->width, to->height, pixels);
+  note->w = resize_choose(in->width, in->height, to->height, to->widths, to->n_widths, &used);
+  return resize_padded(in->pixels, in->width, in->height, to->channels, used, to->widths[note->w], to->height, pixels);
 }
 
 static capl_status read_file(const list_source *s, uint32_t id, capl_image *scratch, uint8_t *pixels)

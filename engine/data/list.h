@@ -9,7 +9,7 @@
 
 #include "capl/data.h"
 
-/* What images are fitted to: stretched to width x height, or of n_widths widths (fit.h), of which width is the greatest. An
+/* What images are fitted to: stretched to width x height, or of n_widths widths (resize.h), of which width is the greatest. An
 ** image of a narrower one lies at the beginning of its pixels, and nothing is said of what is behind it. */
 typedef struct {
   int width, height, channels;

@@ -3,7 +3,7 @@
 */
 #include <string.h>
 
-#include "capl/data.h"
+#include "capl/field.h"
 
 static bool usable(unsigned char c)
 {

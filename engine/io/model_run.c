@@ -11,7 +11,7 @@
 #include "capl/backend.h"
 #include "capl/io.h"
 #include "capl/op.h"
-#include "data/fit.h"
+#include "data/resize.h"
 #include "io/graph.h"
 
 struct capl_model {

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "synth/dice.h"
+#include "synth/random.h"
 #include "synth/fonts.h"
 #include "data/streams.h"
 
@@ -229,25 +229,25 @@ int captcha_roll_letter(captcha_image *image)
   const capl_captcha *gen = image->gen;
   bool all = image->level.n_letters == (int)strlen(gen->charset);
   const uint8_t *pick = all ? gen->pick : gen->easy_pick;
-  return pick[dice_between(&image->rng, 0, gen->n_easy[image->level.n_letters] - 1)];
+  return pick[random_between(&image->rng, 0, gen->n_easy[image->level.n_letters] - 1)];
 }
 
 int captcha_roll_length(captcha_image *image)
 {
   int lo = image->level.length_lo, hi = image->level.length_hi;
-  return lo == hi ? lo : dice_between(&image->rng, lo, hi);
+  return lo == hi ? lo : random_between(&image->rng, lo, hi);
 }
 
 captcha_colour captcha_roll_colour(capl_rng *rng, const capl_captcha_colours *colours)
 {
   captcha_colour colour;
-  for (int c = 0; c < 3; c++) colour.rgb[c] = (uint8_t)dice_between(rng, colours->lo[c], colours->hi[c]);
+  for (int c = 0; c < 3; c++) colour.rgb[c] = (uint8_t)random_between(rng, colours->lo[c], colours->hi[c]);
   return colour;
 }
 
 int captcha_roll_count(captcha_image *image, int lo, int hi)
 {
-  return (int)((float)dice_between(&image->rng, lo, hi) * image->level.noise + 0.5f);
+  return (int)((float)random_between(&image->rng, lo, hi) * image->level.noise + 0.5f);
 }
 
 void captcha_draw_in(const captcha_style *style, captcha_image *image)

@@ -10,7 +10,8 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "capl/data.h"
+#include "capl/loader.h"
+#include "capl/synth.h"
 #include "capl/rng.h"
 #include "synth/letters.h"
 #include "synth/sheet.h"

@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "capl/data.h"
-#include "synth/captcha_each.h"
+#include "capl/synth.h"
+#include "synth/parallel_for.h"
 
 typedef struct {
   const capl_captcha *gen;
@@ -141,7 +141,7 @@ static capl_status compare_all(job *j, uint32_t n, int threads, bool (*stop)(voi
 {
   if (!j->digest || !j->sample) return CAPL_FAIL(CAPL_ENOMEM, "no memory for the hashes of %u images", n);
   if (j->kept) CAPL_TRY(find_samples(j, n));
-  return captcha_each(n, threads, 2 * j->bytes, stop, draw_again, j);
+  return parallel_for(n, threads, 2 * j->bytes, stop, draw_again, j);
 }
 
 capl_status capl_captcha_compare(const capl_captcha *gen, uint64_t seed, uint32_t n, capl_source *kept, int threads,

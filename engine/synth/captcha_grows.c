@@ -7,10 +7,10 @@
 #include <string.h>
 
 #include "synth/captcha.h"
-#include "data/fit.h"
+#include "data/resize.h"
 #include "synth/identity.h"
 #include "data/image.h"
-#include "data/mix.h"
+#include "data/hash64.h"
 #include "data/source.h"
 #include "data/streams.h"
 #include "data/widths.h"
@@ -120,14 +120,14 @@ static capl_status wide_read(capl_source *source, const capl_read *what, capl_im
   if (used == width) return draw(s, member, what, to->pixels, labels);
   CAPL_TRY(capl_image_resize(scratch, used, source->height, source->channels));
   CAPL_TRY(draw(s, member, what, scratch->pixels, labels));
-  return fit_padded(scratch->pixels, used, source->height, source->channels, used, width, source->height, to->pixels);
+  return resize_padded(scratch->pixels, used, source->height, source->channels, used, width, source->height, to->pixels);
 }
 
 static capl_status wide_identity(capl_source *source, uint64_t *place, uint64_t *content)
 {
   const wide_source *s = (const wide_source *)source;
-  *place = identity_of_form(identity_of_captcha(mix_text(s->seed, "captcha of several widths"), s->gen), source);
-  *place = mix_bytes(*place, source->widths, sizeof source->widths);
+  *place = identity_of_form(identity_of_captcha(hash64_text(s->seed, "captcha of several widths"), s->gen), source);
+  *place = hash64_bytes(*place, source->widths, sizeof source->widths);
   CAPL_TRY(identity_of_drawn(source, *place, content));
   return identity_of_fonts(s->gen, content);
 }

@@ -60,3 +60,8 @@ capl_status captcha_preset_find(const char *name, const captcha_preset **found)
   }
   return CAPL_FAIL(CAPL_EVALUE, "no captcha preset \"%s\"; there are: %s", name ? name : "", names);
 }
+
+const char *capl_synth_version(void)
+{
+  return CAPL_VERSION;
+}

@@ -9,8 +9,8 @@
 #include <sys/stat.h>
 
 #include "base/text.h"
-#include "capl/data.h"
-#include "synth/captcha_each.h"
+#include "capl/synth.h"
+#include "synth/parallel_for.h"
 
 typedef struct {
   const capl_captcha *gen;
@@ -50,7 +50,7 @@ capl_status capl_captcha_save(const capl_captcha *gen, uint64_t seed, uint32_t n
   CAPL_TRY(make_folder(dir));
   job j = {.gen = gen, .seed = seed, .dir = dir, .digits = snprintf(NULL, 0, "%u", n ? n - 1 : 0)};
   size_t bytes = (size_t)capl_captcha_width(gen) * (size_t)capl_captcha_height(gen) * 3;
-  return captcha_each(n, threads, bytes, stop, save_one, &j);
+  return parallel_for(n, threads, bytes, stop, save_one, &j);
 }
 
 /* ---- as a database ----------------------------------------------------------------------------- */
@@ -91,7 +91,7 @@ static capl_status pack_block(block *b, uint32_t n, int threads, bool (*stop)(vo
 {
   size_t bytes = (size_t)capl_captcha_width(b->gen) * (size_t)capl_captcha_height(b->gen) * 3;
   memset(b->record, 0, sizeof b->record);
-  capl_status status = captcha_each(n, threads, bytes, stop, encode_one, b);
+  capl_status status = parallel_for(n, threads, bytes, stop, encode_one, b);
   if (status == CAPL_OK) status = append_block(b, n, writer);
   for (uint32_t i = 0; i < n; i++) free(b->record[i].bytes);
   return status;

@@ -12,7 +12,7 @@
 #include <ft2build.h>
 #include FT_FREETYPE_H
 
-#include "capl/data.h"
+#include "capl/synth.h"
 #include "synth/fonts.h"
 
 enum { DROID_ASCENT = 2163, DROID_EM = 2048 }; /* units of Droid Sans Mono */

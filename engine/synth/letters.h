@@ -8,7 +8,7 @@
 
 #include <stdint.h>
 
-#include "capl/data.h"
+#include "capl/synth.h"
 
 enum { CAPTCHA_LETTER_SIZES = 8 };
 

@@ -7,9 +7,10 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "capl/synth.h"
 #include "capl/rng.h"
 #include "capl/series.h"
-#include "synth/dice.h"
+#include "synth/random.h"
 #include "synth/steady.h"
 #include "data/streams.h"
 
@@ -65,9 +66,9 @@ static double drift(double old, double share, double deviation, capl_rng *rng)
 /* Spells begin more often from November to March, and last two to six days. */
 static void stand_still(memory *m, double winter, capl_rng *rng)
 {
-  bool begins = dice_chance(rng, winter > 0.35 ? 0.11f : 0.035f);
+  bool begins = random_chance(rng, winter > 0.35 ? 0.11f : 0.035f);
   int days = 2;
-  while (days < 6 && dice_chance(rng, 0.55f)) days++;
+  while (days < 6 && random_chance(rng, 0.55f)) days++;
   if (m->still > 0 && m->still < m->spell) m->still++;
   else if (m->still > 0) m->still = 0;
   else if (begins) m->still = 1, m->spell = days;
@@ -101,7 +102,7 @@ static void roll_weather(memory *m, double winter, double *day, capl_rng *rng)
 /* Rain: every eighth day, in summer every third; in metres of the daily mean hour, as a rate, and what the sun sends. */
 static double roll_rain(double winter, double *day, capl_rng *rng)
 {
-  bool rains = dice_chance(rng, (float)(0.17 - 0.14 * winter));
+  bool rains = random_chance(rng, (float)(0.17 - 0.14 * winter));
   double much = -0.00025 * (1 - 0.8 * winter) * steady_log(1 - (double)capl_rng_float(rng)), clear = 1 + 0.02 * steady_normal(rng);
   day[CAPL_PM25_tp] = rains ? much : 0;
   day[CAPL_PM25_avg_tprate] = day[CAPL_PM25_tp] / 3.6; /* 1000 kg m-3 over an hour */

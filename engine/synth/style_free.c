@@ -4,7 +4,7 @@
 #include <math.h>
 
 #include "synth/captcha.h"
-#include "synth/dice.h"
+#include "synth/random.h"
 
 static capl_status open_free(capl_captcha *gen, char *const *fonts, int n_fonts)
 {
@@ -17,7 +17,7 @@ static capl_status open_free(capl_captcha *gen, char *const *fonts, int n_fonts)
 
 static float roll(captcha_image *image, capl_captcha_range range)
 {
-  return dice_uniform(&image->rng, range.lo, range.hi);
+  return random_uniform(&image->rng, range.lo, range.hi);
 }
 
 static int roll_count(captcha_image *image, capl_captcha_range range)
@@ -27,8 +27,8 @@ static int roll_count(captcha_image *image, capl_captcha_range range)
 
 static captcha_spot roll_spot(captcha_image *image, const captcha_sheet *sheet)
 {
-  float x = dice_uniform(&image->rng, 0, (float)sheet->width);
-  return (captcha_spot){x, dice_uniform(&image->rng, 0, (float)sheet->height)};
+  float x = random_uniform(&image->rng, 0, (float)sheet->width);
+  return (captcha_spot){x, random_uniform(&image->rng, 0, (float)sheet->height)};
 }
 
 /* ---- ground ---------------------------------------------------------------------------------- */
@@ -41,7 +41,7 @@ static void paint_ground(captcha_image *image, const captcha_sheet *sheet)
     captcha_sheet_fill(sheet, colour);
   } else {
     captcha_stop stop[] = {{0, colour}, {1, captcha_roll_colour(&image->rng, &o->background)}};
-    float degrees = dice_uniform(&image->rng, 0, 360);
+    float degrees = random_uniform(&image->rng, 0, 360);
     captcha_sheet_gradient(sheet, stop, (captcha_spot){captcha_sine(90 - degrees), captcha_sine(degrees)});
   }
   float grain = roll(image, o->grain) * image->level.noise;
@@ -62,8 +62,8 @@ static void roll_push(captcha_image *image, float reach, captcha_spot push[4])
 {
   captcha_spot mean = {0, 0};
   for (int k = 0; k < 4; k++) {
-    push[k].x = dice_uniform(&image->rng, -reach, reach);
-    push[k].y = dice_uniform(&image->rng, -reach, reach);
+    push[k].x = random_uniform(&image->rng, -reach, reach);
+    push[k].y = random_uniform(&image->rng, -reach, reach);
     mean.x += push[k].x / 4;
     mean.y += push[k].y / 4;
   }
@@ -77,7 +77,7 @@ static placed roll_letter(captcha_image *image, int i)
 {
   const capl_captcha_options *o = &image->gen->options;
   const captcha_letters *l = &image->gen->letters;
-  int font = dice_between(&image->rng, 0, l->n_fonts - 1), size = dice_between(&image->rng, 0, l->n_sizes - 1);
+  int font = random_between(&image->rng, 0, l->n_fonts - 1), size = random_between(&image->rng, 0, l->n_sizes - 1);
   image->labels[i] = captcha_roll_letter(image);
   placed p = {.letter = captcha_letters_at(l, font, size, 0, image->labels[i]), .size = (float)l->size[size].high};
   p.gap = p.size * roll(image, o->spacing);
@@ -101,7 +101,7 @@ static void lay_out(captcha_image *image, const captcha_sheet *sheet, placed *le
   const captcha_letters *l = &image->gen->letters;
   float room = (float)sheet->width * 0.96f, width = line_width(letter, n);
   float squeeze = width > room ? room / width : 1, spare = (float)sheet->width - width * squeeze;
-  float x = spare * dice_uniform(&image->rng, 0.25f, 0.75f);
+  float x = spare * random_uniform(&image->rng, 0.25f, 0.75f);
   /* The base line lies so that capital letters, about 0.73 em high, stand in the middle. */
   float base = (float)sheet->height / 2 + 0.365f * (float)(l->size[0].high + l->size[l->n_sizes - 1].high) / 2;
   for (int i = 0; i < n; i++) {
@@ -143,9 +143,9 @@ enum { PIECES = 24 }; /* of an arc or a curve */
 static void paint_arc(captcha_image *image, const captcha_sheet *sheet, captcha_colour ink)
 {
   captcha_spot centre = roll_spot(image, sheet), at = {0, 0};
-  float half_w = (float)sheet->width * dice_uniform(&image->rng, 0.1f, 0.5f);
-  float half_h = (float)sheet->height * dice_uniform(&image->rng, 0.1f, 0.5f);
-  float start = dice_uniform(&image->rng, 0, 360), sweep = dice_uniform(&image->rng, 120, 300);
+  float half_w = (float)sheet->width * random_uniform(&image->rng, 0.1f, 0.5f);
+  float half_h = (float)sheet->height * random_uniform(&image->rng, 0.1f, 0.5f);
+  float start = random_uniform(&image->rng, 0, 360), sweep = random_uniform(&image->rng, 120, 300);
   float width = roll(image, image->gen->options.line_width);
   for (int i = 0; i <= PIECES; i++) {
     float angle = start + sweep * (float)i / PIECES;
@@ -159,8 +159,8 @@ static void paint_arc(captcha_image *image, const captcha_sheet *sheet, captcha_
 static void paint_curve(captcha_image *image, const captcha_sheet *sheet, captcha_colour ink)
 {
   float w = (float)sheet->width, h = (float)sheet->height;
-  float middle = h * dice_uniform(&image->rng, 0.25f, 0.75f), height = h * dice_uniform(&image->rng, 0.05f, 0.3f);
-  float phase = dice_uniform(&image->rng, 0, 360), sweep = dice_uniform(&image->rng, 180, 720);
+  float middle = h * random_uniform(&image->rng, 0.25f, 0.75f), height = h * random_uniform(&image->rng, 0.05f, 0.3f);
+  float phase = random_uniform(&image->rng, 0, 360), sweep = random_uniform(&image->rng, 180, 720);
   float width = roll(image, image->gen->options.line_width);
   captcha_spot at = {0, 0};
   for (int i = 0; i <= PIECES; i++) {
@@ -200,7 +200,7 @@ static void paint_free(captcha_image *image, const captcha_sheet *sheet)
   paint_many(image, sheet, o->arcs, by_thing, paint_arc);
   paint_many(image, sheet, o->curves, by_thing, paint_curve);
   paint_many(image, sheet, o->dots, by_thing, paint_dot);
-  int passes = dice_between(&image->rng, (int)o->smooth.lo, (int)o->smooth.hi);
+  int passes = random_between(&image->rng, (int)o->smooth.lo, (int)o->smooth.hi);
   for (int i = 0; i < passes; i++) captcha_sheet_smooth(sheet, image->room->rows);
 }
 

@@ -5,7 +5,7 @@
 #include <math.h>
 
 #include "synth/captcha.h"
-#include "synth/dice.h"
+#include "synth/random.h"
 
 enum { N_ANGLES = 15, N_TURNS = 2 * N_ANGLES - 1, LEAST_SIZE = 6 };
 
@@ -134,7 +134,7 @@ static void paint_lines(captcha_image *image, const captcha_sheet *sheet, captch
 {
   const capl_captcha_options *o = &image->gen->options;
   int style = captcha_word_index(captcha_grids, o->style);
-  if (style == N_STYLES) style = dice_between(&image->rng, 0, N_STYLES - 1);
+  if (style == N_STYLES) style = random_between(&image->rng, 0, N_STYLES - 1);
   grid g = {sheet, captcha_roll_count(image, (int)o->lines.lo, (int)o->lines.hi), line, ink};
   if (g.n > 0) paint_style[style](&g);
   paint_frame(&g);
@@ -144,7 +144,7 @@ static void paint_lines(captcha_image *image, const captcha_sheet *sheet, captch
 
 static int roll_turn(captcha_image *image)
 {
-  int roll = dice_between(&image->rng, 0, 2 * N_ANGLES - 1), angle = roll % N_ANGLES;
+  int roll = random_between(&image->rng, 0, 2 * N_ANGLES - 1), angle = roll % N_ANGLES;
   angle = (int)((float)angle * image->level.warp + 0.5f);
   return angle && roll >= N_ANGLES ? angle + N_ANGLES - 1 : angle;
 }
@@ -153,8 +153,8 @@ static int roll_turn(captcha_image *image)
 static float roll_jitter(capl_rng *rng)
 {
   static const float amounts[] = {1.2f, 1, 0.5f, 0.25f, 0.125f};
-  float amount = amounts[dice_between(rng, 0, 4)];
-  return dice_between(rng, 0, 1) ? amount : -amount;
+  float amount = amounts[random_between(rng, 0, 4)];
+  return random_between(rng, 0, 1) ? amount : -amount;
 }
 
 /* Where a letter goes whose place has its middle there, as measured on images of the original: turned one way it hangs
@@ -175,8 +175,8 @@ static void paint_letter(captcha_image *image, const captcha_sheet *sheet, captc
 {
   const captcha_letters *l = &image->gen->letters;
   capl_rng *rng = &image->rng;
-  int font = l->n_fonts == 1 ? 0 : dice_between(rng, 0, l->n_fonts - 1);
-  int size = l->n_sizes == 1 ? 0 : dice_between(rng, 0, l->n_sizes - 1);
+  int font = l->n_fonts == 1 ? 0 : random_between(rng, 0, l->n_fonts - 1);
+  int size = l->n_sizes == 1 ? 0 : random_between(rng, 0, l->n_sizes - 1);
   int id = captcha_roll_letter(image), turn = roll_turn(image), px = l->size[size].high;
   const captcha_letter *letter = captcha_letters_at(l, font, size, turn, id);
   captcha_spot at = place(letter, px, turns[turn], middle, (float)sheet->height / 2);
@@ -205,7 +205,7 @@ static void paint_particles(captcha_image *image, const captcha_sheet *sheet, ca
   const capl_captcha_options *usual = &image->gen->preset->options;
   if (image->gen->own_dots) n = n * sheet->width * sheet->height / (usual->width * usual->height);
   for (int i = 0; i < n; i++) {
-    int x = dice_between(rng, 0, sheet->width - 1), y = dice_between(rng, 0, sheet->height - 1);
+    int x = random_between(rng, 0, sheet->width - 1), y = random_between(rng, 0, sheet->height - 1);
     captcha_sheet_dot(sheet, x + 1, y + 1, ink);
     captcha_sheet_dot(sheet, x + 2, y + 2, ink);
   }

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "synth/captcha.h"
-#include "synth/dice.h"
+#include "synth/random.h"
 
 /* The style is made for 5 letters on 200x50 px; other sizes and lengths keep its proportions. */
 enum { USUAL_WIDTH = 200, USUAL_HEIGHT = 50, LEAST_SIZE = 6 };
@@ -47,9 +47,9 @@ static void paint_text(captcha_image *image, const captcha_sheet *sheet)
 {
   const captcha_letters *l = &image->gen->letters;
   int n = captcha_roll_length(image), x = 27 * sheet->width / USUAL_WIDTH;
-  int y = 45 * sheet->height / USUAL_HEIGHT + dice_between(&image->rng, -1, 1);
+  int y = 45 * sheet->height / USUAL_HEIGHT + random_between(&image->rng, -1, 1);
   for (int i = 0; i < n; i++) {
-    int font = l->n_fonts == 1 ? 0 : dice_between(&image->rng, 0, l->n_fonts - 1);
+    int font = l->n_fonts == 1 ? 0 : random_between(&image->rng, 0, l->n_fonts - 1);
     image->labels[i] = captcha_roll_letter(image);
     const captcha_letter *letter = captcha_letters_at(l, font, 0, 0, image->labels[i]);
     captcha_sheet_letter(sheet, letter, x, y, black);
@@ -94,11 +94,11 @@ static void paint_curve(captcha_image *image, const captcha_sheet *sheet)
 {
   capl_rng *rng = &image->rng;
   float w = (float)sheet->width, h = (float)sheet->height, unit = h / USUAL_HEIGHT;
-  int n = dice_between(rng, 3, 5);
-  captcha_spot at = {w * 0.0925f, h * dice_uniform(rng, 0.2f, 0.85f)};
+  int n = random_between(rng, 3, 5);
+  captcha_spot at = {w * 0.0925f, h * random_uniform(rng, 0.2f, 0.85f)};
   for (int i = 0; i < n; i++) {
-    float share = (float)(i + 1) / (float)n, bend = i + 1 < n ? dice_uniform(rng, -0.05f, 0.05f) : 0;
-    float y = at.y / h + dice_uniform(rng, -0.3f, 0.3f);
+    float share = (float)(i + 1) / (float)n, bend = i + 1 < n ? random_uniform(rng, -0.05f, 0.05f) : 0;
+    float y = at.y / h + random_uniform(rng, -0.3f, 0.3f);
     captcha_spot next = {w * (0.0925f + 0.8125f * share + bend), h * fminf(fmaxf(y, 0.1f), 0.92f)};
     float before = 3 - 1.5f * (float)i / (float)n, after = 3 - 1.5f * share;
     captcha_sheet_stroke(sheet, at, next, before * unit, after * unit, true, black);
@@ -111,16 +111,16 @@ static void paint_bent_stroke(captcha_image *image, const captcha_sheet *sheet)
 {
   capl_rng *rng = &image->rng;
   float w = (float)sheet->width, h = (float)sheet->height, width = 1.4f * h / USUAL_HEIGHT;
-  captcha_spot from = {w * 0.09f, h * dice_uniform(rng, 0.2f, 0.8f)};
-  captcha_spot knee = {w * dice_uniform(rng, 0.14f, 0.19f), h * dice_uniform(rng, 0.2f, 0.8f)};
-  captcha_spot to = {w * 0.25f, h * dice_uniform(rng, 0.2f, 0.8f)};
+  captcha_spot from = {w * 0.09f, h * random_uniform(rng, 0.2f, 0.8f)};
+  captcha_spot knee = {w * random_uniform(rng, 0.14f, 0.19f), h * random_uniform(rng, 0.2f, 0.8f)};
+  captcha_spot to = {w * 0.25f, h * random_uniform(rng, 0.2f, 0.8f)};
   captcha_sheet_stroke(sheet, from, knee, width, width, true, black);
   captcha_sheet_stroke(sheet, knee, to, width, width, true, black);
 }
 
 static bool happens(captcha_image *image)
 {
-  return image->level.noise >= 1 || dice_chance(&image->rng, image->level.noise);
+  return image->level.noise >= 1 || random_chance(&image->rng, image->level.noise);
 }
 
 static void paint_gradient(captcha_image *image, const captcha_sheet *sheet)

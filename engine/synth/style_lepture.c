@@ -1,4 +1,4 @@
-/* style_lepture.c -- the dice of the lepture style: warped letters, dots, an arc.
+/* style_lepture.c -- the random numbers of the lepture style: warped letters, dots, an arc.
 **
 ** Two presets follow these rules; they differ in how far letters are pushed out of shape and in where the arc ends. An
 ** image is planned first (every random number is drawn here, in a fixed order), then painted by paint.c without any
@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "synth/captcha.h"
-#include "synth/dice.h"
+#include "synth/random.h"
 
 static int widest_line(const capl_captcha *gen)
 {
@@ -55,7 +55,7 @@ static capl_status open_lepture(capl_captcha *gen, char *const *fonts, int n_fon
   return CAPL_OK;
 }
 
-/* ---- the dice -------------------------------------------------------------------------------- */
+/* ---- random numbers -------------------------------------------------------------------------------- */
 
 static float radians(float degrees)
 {
@@ -64,9 +64,9 @@ static float radians(float degrees)
 
 static void roll_colours(capl_rng *rng, captcha_plan *plan)
 {
-  for (int c = 0; c < 3; c++) plan->background[c] = (float)dice_between(rng, 238, 255);
-  for (int c = 0; c < 3; c++) plan->ink[c] = (float)dice_between(rng, 10, 200);
-  plan->opacity = dice_between(rng, 220, 255);
+  for (int c = 0; c < 3; c++) plan->background[c] = (float)random_between(rng, 238, 255);
+  for (int c = 0; c < 3; c++) plan->ink[c] = (float)random_between(rng, 10, 200);
+  plan->opacity = random_between(rng, 220, 255);
 }
 
 static float roll_reach(capl_rng *rng, captcha_warp_rule rule, int cell_px)
@@ -77,8 +77,8 @@ static float roll_reach(capl_rng *rng, captcha_warp_rule rule, int cell_px)
 /* A size; of several fonts also one of them. No die is rolled for a single one. */
 static int roll_size(captcha_image *image)
 {
-  int size = dice_between(&image->rng, 0, CAPTCHA_SIZES - 1), n_fonts = image->gen->glyphs.n_sizes / CAPTCHA_SIZES;
-  return n_fonts == 1 ? size : size + CAPTCHA_SIZES * dice_between(&image->rng, 0, n_fonts - 1);
+  int size = random_between(&image->rng, 0, CAPTCHA_SIZES - 1), n_fonts = image->gen->glyphs.n_sizes / CAPTCHA_SIZES;
+  return n_fonts == 1 ? size : size + CAPTCHA_SIZES * random_between(&image->rng, 0, n_fonts - 1);
 }
 
 static captcha_cell roll_letter(captcha_image *image, int32_t *label)
@@ -90,13 +90,13 @@ static captcha_cell roll_letter(captcha_image *image, int32_t *label)
   *label = captcha_roll_letter(image);
   const capl_glyph *glyph = &gen->glyphs.glyph[size * gen->glyphs.n_chars + *label];
   captcha_cell cell = {.width = glyph->cell_w, .warp = {.glyph = glyph}};
-  cell.warp.angle = radians(dice_uniform(rng, -30, 30) * image->level.warp);
+  cell.warp.angle = radians(random_uniform(rng, -30, 30) * image->level.warp);
   float reach_x = roll_reach(rng, rule->warp_x, glyph->cell_w) * image->level.warp;
   float reach_y = roll_reach(rng, rule->warp_y, glyph->cell_h) * image->level.warp;
-  cell.warp.x1 = (int)dice_uniform(rng, -reach_x, reach_x);
-  cell.warp.y1 = (int)dice_uniform(rng, -reach_y, reach_y);
-  cell.warp.x2 = (int)dice_uniform(rng, -reach_x, reach_x);
-  cell.warp.y2 = (int)dice_uniform(rng, -reach_y, reach_y);
+  cell.warp.x1 = (int)random_uniform(rng, -reach_x, reach_x);
+  cell.warp.y1 = (int)random_uniform(rng, -reach_y, reach_y);
+  cell.warp.x2 = (int)random_uniform(rng, -reach_x, reach_x);
+  cell.warp.y2 = (int)random_uniform(rng, -reach_y, reach_y);
   return cell;
 }
 
@@ -106,14 +106,14 @@ static void roll_text(captcha_image *image, captcha_plan *plan)
   plan->n_letters = captcha_roll_length(image);
   plan->n_cells = plan->text_width = 0;
   for (int i = 0; i < plan->n_letters; i++) {
-    if (dice_between(&image->rng, 0, 1)) {
+    if (random_between(&image->rng, 0, 1)) {
       plan->cell[plan->n_cells++] = (captcha_cell){.width = image->gen->glyphs.space_w[roll_size(image)]};
     }
     plan->cell[plan->n_cells++] = roll_letter(image, &image->labels[i]);
   }
   for (int i = 0; i < plan->n_cells; i++) plan->text_width += plan->cell[i].width;
   int most_back = plan->text_width / plan->n_letters / 4;
-  for (int i = 0; i < plan->n_cells; i++) plan->cell[i].step_back = dice_between(&image->rng, 0, most_back);
+  for (int i = 0; i < plan->n_cells; i++) plan->cell[i].step_back = random_between(&image->rng, 0, most_back);
 }
 
 static void roll_noise(captcha_image *image, captcha_plan *plan)
@@ -122,16 +122,16 @@ static void roll_noise(captcha_image *image, captcha_plan *plan)
   int w = image->gen->width, h = image->gen->height;
   plan->n_dots = (int)(CAPTCHA_DOTS * image->level.noise + 0.5f);
   for (int i = 0; i < plan->n_dots; i++) {
-    plan->dot[i].x = dice_between(rng, 0, w);
-    plan->dot[i].y = dice_between(rng, 0, h);
+    plan->dot[i].x = random_between(rng, 0, w);
+    plan->dot[i].y = random_between(rng, 0, h);
   }
-  plan->arc_from.x = dice_between(rng, 0, w / 5);
-  plan->arc_to.x = dice_between(rng, image->gen->preset->lepture.arc_spans ? w - w / 5 : w / 5, w);
-  plan->arc_from.y = dice_between(rng, h / 5, h - h / 5);
-  plan->arc_to.y = dice_between(rng, plan->arc_from.y, h - h / 5);
-  plan->arc_end = radians((float)dice_between(rng, 160, 200));
-  plan->arc_start = radians((float)dice_between(rng, 0, 20));
-  plan->has_arc = image->level.noise >= 1 || dice_chance(rng, image->level.noise);
+  plan->arc_from.x = random_between(rng, 0, w / 5);
+  plan->arc_to.x = random_between(rng, image->gen->preset->lepture.arc_spans ? w - w / 5 : w / 5, w);
+  plan->arc_from.y = random_between(rng, h / 5, h - h / 5);
+  plan->arc_to.y = random_between(rng, plan->arc_from.y, h - h / 5);
+  plan->arc_end = radians((float)random_between(rng, 160, 200));
+  plan->arc_start = radians((float)random_between(rng, 0, 20));
+  plan->has_arc = image->level.noise >= 1 || random_chance(rng, image->level.noise);
 }
 
 static void draw_lepture(captcha_image *image)

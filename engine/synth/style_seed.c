@@ -2,7 +2,7 @@
 ** SPDX-License-Identifier: Apache-2.0
 */
 #include "synth/captcha.h"
-#include "synth/dice.h"
+#include "synth/random.h"
 
 /* The style is made for 4 letters on 160x60 px; other sizes and lengths keep its proportions. */
 enum { USUAL_WIDTH = 160, USUAL_HEIGHT = 60, USUAL_PITCH = 32, USUAL_SIZE = 40, LEAST_SIZE = 6 };
@@ -35,10 +35,10 @@ static const float thinner = 0.65f;
 static void paint_line(captcha_image *image, const captcha_sheet *sheet)
 {
   capl_rng *rng = &image->rng;
-  int x0 = dice_between(rng, 0, sheet->width - 1), y0 = dice_between(rng, 0, sheet->height - 1);
-  int x1 = dice_between(rng, 0, sheet->width - 1), y1 = dice_between(rng, 0, sheet->height - 1);
+  int x0 = random_between(rng, 0, sheet->width - 1), y0 = random_between(rng, 0, sheet->height - 1);
+  int x1 = random_between(rng, 0, sheet->width - 1), y1 = random_between(rng, 0, sheet->height - 1);
   captcha_colour colour = roll_dark(rng);
-  int width = dice_between(rng, 1, 3);
+  int width = random_between(rng, 1, 3);
   if (width == 1) {
     captcha_sheet_line(sheet, x0, y0, x1, y1, colour);
   } else {
@@ -52,15 +52,15 @@ static void paint_letter(captcha_image *image, const captcha_sheet *sheet, int i
   static const captcha_colour shadow = {{100, 100, 100}};
   const captcha_letters *letters = &image->gen->letters;
   capl_rng *rng = &image->rng;
-  int font = letters->n_fonts == 1 ? 0 : dice_between(rng, 0, letters->n_fonts - 1);
+  int font = letters->n_fonts == 1 ? 0 : random_between(rng, 0, letters->n_fonts - 1);
   image->labels[i] = captcha_roll_letter(image);
   const captcha_letter *letter = captcha_letters_at(letters, font, 0, 0, image->labels[i]);
   int reach_x = 5 * sheet->width / USUAL_WIDTH, reach_y = 5 * sheet->height / USUAL_HEIGHT;
-  int x = sheet->width * (i + 1) / (n + 1) + dice_between(rng, -reach_x, reach_x);
-  int y = (sheet->height - letters->size[0].high) / 2 + dice_between(rng, -reach_y, reach_y) + letters->ascent[font];
+  int x = sheet->width * (i + 1) / (n + 1) + random_between(rng, -reach_x, reach_x);
+  int y = (sheet->height - letters->size[0].high) / 2 + random_between(rng, -reach_y, reach_y) + letters->ascent[font];
   captcha_colour colour = roll_dark(rng);
-  if (dice_between(rng, 0, 1)) {
-    int offset = dice_between(rng, 1, 3);
+  if (random_between(rng, 0, 1)) {
+    int offset = random_between(rng, 1, 3);
     captcha_sheet_letter(sheet, letter, x + offset, y + offset, shadow);
   }
   captcha_sheet_letter(sheet, letter, x, y, colour);
@@ -74,7 +74,7 @@ static void paint_seed(captcha_image *image, const captcha_sheet *sheet)
   for (int i = 0; i < n_lines; i++) paint_line(image, sheet);
   int n_dots = captcha_roll_count(image, 100, 300);
   for (int i = 0; i < n_dots; i++) {
-    int x = dice_between(rng, 0, sheet->width - 1), y = dice_between(rng, 0, sheet->height - 1);
+    int x = random_between(rng, 0, sheet->width - 1), y = random_between(rng, 0, sheet->height - 1);
     captcha_sheet_dot(sheet, x, y, roll_dark(rng));
   }
   int n = captcha_roll_length(image);
@@ -95,7 +95,7 @@ static capl_status open_mixed(capl_captcha *gen, char *const *fonts, int n_fonts
 
 static void draw_mixed(captcha_image *image)
 {
-  captcha_draw_in(dice_between(&image->rng, 0, 1) ? &captcha_lepture : &captcha_seed, image);
+  captcha_draw_in(random_between(&image->rng, 0, 1) ? &captcha_lepture : &captcha_seed, image);
 }
 
 const captcha_style captcha_mixed = {.open = open_mixed, .draw = draw_mixed};

@@ -10,7 +10,7 @@
 #include "synth/draw/draw.h"
 #include "synth/glyphs.h"
 
-/* What the dice said about one letter. Its corners are moved by (x1,y1) top left and bottom left mirrored,
+/* The random numbers of one letter. Its corners are moved by (x1,y1) top left and bottom left mirrored,
 ** (x2,y2) bottom right and top right mirrored. */
 typedef struct {
   const capl_glyph *glyph;

@@ -16,7 +16,6 @@
 #include "capl/op.h"
 #include "capl/rng.h"
 #include "capl/schedule.h"
-#include "capl/scenes.h"
 #include "capl/series.h"
 #include "capl/tape.h"
 #include "capl/tensor.h"

@@ -1,6 +1,6 @@
 /* feed.h -- batches made on a device whose memory the host cannot read.
 **
-** The loader's threads decode images and roll the dice; pixels travel as u8 levels, each with a row of numbers that says
+** The loader's threads decode images and draw the random numbers; pixels travel as u8 levels, each with a row of numbers that says
 ** how the device turns, colours and normalises it. One call makes a whole batch on the device. The levels come with the
 ** batch (streamed: through a ring of staging buffers, by copies that overlap the arithmetic) or lie on the device since
 ** the start (resident). Values are those of the loader on the CPU, bit for bit.

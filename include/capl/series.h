@@ -67,29 +67,6 @@ CAPL_API void capl_series_facts_get(const capl_series *series, capl_series_facts
 /* Name of feature i and how it was scaled; NULL past the last. Borrowed. */
 CAPL_API const char *capl_series_feature(const capl_series *series, int i, double *mean, double *deviation);
 
-/* ---- a series made up ------------------------------------------------------------------------ */
-
-/* name, decimals it is rounded to: fine dust in the air of a city by days, and the weather it follows, in the units of
-** ERA5: K, m/s, m, Pa, kg m-2, m, kg m-2 s-1, J m-2 */
-#define CAPL_PM25_MAP(X)                                                                                          \
-  X(pm25, 1) X(d2m, 2) X(t2m, 2) X(u10, 3) X(v10, 3) X(u100, 3) X(v100, 3) X(blh, 1) X(sp, 0) X(tcwv, 3) X(tp, 6) \
-  X(avg_tprate, 8) X(tisr, 0)
-
-enum {
-#define X(name, decimals) CAPL_PM25_##name,
-  CAPL_PM25_MAP(X)
-#undef X
-  CAPL_PM25_COLUMNS,
-  CAPL_PM25_DAYS_MAX = 100000
-};
-
-CAPL_API const char *capl_pm25_column(int i); /* NULL past the last */
-/* days (1..CAPL_PM25_DAYS_MAX) from 2015-01-01 on. value: (days, CAPL_PM25_COLUMNS); date: (days) texts such as 2015-01-01.
-** The logarithm of pm25 is highest in winter, a little lower at weekends, falls by a quarter over ten years, remembers the day
-** before, falls with wind, rain and a high boundary layer, rises with humidity and while the air stands still for days,
-** mostly in winter; mean 45..55, within 3..400. The same numbers on every machine. EVALUE. */
-CAPL_API capl_status capl_pm25_make(uint64_t seed, uint32_t days, double *value, char (*date)[11]);
-
 #ifdef __cplusplus
 }
 #endif

@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 #include <utime.h>
 
-#include "capl/scenes.h"
+#include "capl/synth.h"
 #include "data/source.h"
 
 static char cache_dir[300];

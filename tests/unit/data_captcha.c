@@ -2,6 +2,7 @@
 ** SPDX-License-Identifier: Apache-2.0
 */
 #define _GNU_SOURCE
+#include "capl/synth.h"
 #include "data_files.h"
 
 #include <dirent.h>

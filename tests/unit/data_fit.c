@@ -5,7 +5,7 @@
 
 #include <stdlib.h>
 
-#include "data/fit.h"
+#include "data/resize.h"
 
 /* Any levels will do; these have edges and slopes. */
 static void fill(uint8_t *levels, int width, int height, int channels)
@@ -32,7 +32,7 @@ static void resizing_agrees_with_pillow_within_one_level(void **state)
     uint8_t in[256], out[64];
     int n = cases[k].width * cases[k].height * cases[k].channels, off = 0;
     fill(in, cases[k].in_width, cases[k].in_height, cases[k].channels);
-    assert_ok(fit_image(in, cases[k].in_width, cases[k].in_height, cases[k].channels, cases[k].width, cases[k].height, out));
+    assert_ok(resize_image(in, cases[k].in_width, cases[k].in_height, cases[k].channels, cases[k].width, cases[k].height, out));
     for (int i = 0; i < n; i++) {
       assert_in_range(out[i] + 1 - cases[k].expected[i], 0, 2);
       off += out[i] != cases[k].expected[i];
@@ -46,10 +46,10 @@ static void the_same_size_is_a_copy_and_one_level_stays_one(void **state)
   (void)state;
   uint8_t in[60], out[60], wide[7 * 9];
   fill(in, 5, 4, 3);
-  assert_ok(fit_image(in, 5, 4, 3, 5, 4, out));
+  assert_ok(resize_image(in, 5, 4, 3, 5, 4, out));
   assert_memory_equal(in, out, sizeof in);
   memset(in, 93, sizeof in);
-  assert_ok(fit_image(in, 10, 6, 1, 7, 9, wide));
+  assert_ok(resize_image(in, 10, 6, 1, 7, 9, wide));
   for (size_t i = 0; i < sizeof wide; i++) assert_int_equal(wide[i], 93);
 }
 
@@ -57,9 +57,9 @@ static void absurd_shrinking_is_refused(void **state)
 {
   (void)state;
   uint8_t *in = calloc(1, 1 << 16), out[16];
-  assert_fails(fit_image(in, 1, 1 << 16, 1, 4, 4, out), CAPL_EVALUE,
+  assert_fails(resize_image(in, 1, 1 << 16, 1, 4, 4, out), CAPL_EVALUE,
                "the image is 1 x 65536 px, more than 64 times the 4 x 4 px to fit it to");
-  assert_ok(fit_image(in, 256, 256, 1, 4, 4, out));
+  assert_ok(resize_image(in, 256, 256, 1, 4, 4, out));
   free(in);
 }
 
@@ -67,11 +67,11 @@ static void channels_become_what_is_wanted(void **state)
 {
   (void)state;
   uint8_t rgb[] = {255, 0, 0, 0, 255, 0, 10, 10, 10}, gray[3], back[9];
-  fit_channels(rgb, 3, 3, 1, gray);
+  resize_channels(rgb, 3, 3, 1, gray);
   assert_int_equal(gray[0], 76);
   assert_int_equal(gray[1], 150);
   assert_int_equal(gray[2], 10);
-  fit_channels(gray, 3, 1, 3, back);
+  resize_channels(gray, 3, 1, 3, back);
   assert_int_equal(back[0], 76);
   assert_int_equal(back[5], 150);
 }

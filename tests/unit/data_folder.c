@@ -6,7 +6,7 @@
 
 #include <sys/stat.h>
 
-#include "data/fit.h"
+#include "data/resize.h"
 
 static void write_image(const char *name, int width, int height)
 {
@@ -150,7 +150,7 @@ static void resizing_fits_every_file(void **state)
     char name[64];
     snprintf(name, sizeof name, "set/%s", capl_source_name(source, i));
     assert_ok(capl_png_read(in_folder(name), 3, &image));
-    assert_ok(fit_image(image.pixels, image.width, image.height, 3, 10, 7, expected));
+    assert_ok(resize_image(image.pixels, image.width, image.height, 3, 10, 7, expected));
     assert_ok(capl_source_read(source, 0, i, &(capl_sample){.pixels = pixels}));
     assert_memory_equal(pixels, expected, sizeof pixels);
   }

@@ -4,6 +4,7 @@
 #ifndef CAPL_TESTS_DATA_LOADING_H
 #define CAPL_TESTS_DATA_LOADING_H
 
+#include "capl/synth.h"
 #include "data_files.h"
 
 enum { N_FILES = 40 };

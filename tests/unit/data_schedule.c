@@ -3,6 +3,7 @@
 */
 #include <math.h>
 
+#include "capl/synth.h"
 #include "capl/schedule.h"
 #include "data_files.h"
 

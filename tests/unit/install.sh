@@ -36,7 +36,7 @@ said=$(LD_LIBRARY_PATH='' "$moved/predict" 2>&1) || true
 [[ $said == usage:* ]] || fail "docs/model-file.md, the program in C: $said"
 [[ $(pkg-config --modversion capl) == $(sed -n 's/^project(capl VERSION \([0-9.]*\).*/\1/p' "$CAPL_SOURCE_DIR/CMakeLists.txt") ]]
 
-for file in bin/capl lib/capl/libcapl_cpu.so lib/capl/libcapl_report.so lib/capl/libcapl_proto.so lib/capl/capl-lmdb include/capl/ops.def share/capl/recipes/captcha.lua share/doc/capl/LICENSE share/man/man1/capl.1.gz \
+for file in bin/capl lib/capl/libcapl_cpu.so lib/capl/libcapl_report.so lib/capl/libcapl_proto.so lib/libcapl_synth.so lib/capl/capl-lmdb include/capl/ops.def share/capl/recipes/captcha.lua share/doc/capl/LICENSE share/man/man1/capl.1.gz \
   share/bash-completion/completions/capl share/zsh/site-functions/_capl; do
   [[ $file == share/[mbz]* && ! -e $build/shell ]] && continue # which a build with sanitizers leaves out
   [[ -e $moved/capl/$file ]] || fail "not installed: $file"
@@ -66,6 +66,18 @@ grep -q '^final exact=' "$moved/run.txt" || fail "the installed recipe has no re
 for file in curves.png events.out.tfevents.* report.html checkpoints/*.capl; do
   compgen -G "$moved/away/runs/captcha/$file" >/dev/null || fail "an installed capl leaves no $file"
 done
+
+# Without the library that draws, folders train as before, and a captcha says what is missing.
+rm "$moved"/capl/lib/libcapl_synth.so*
+said=$("$installed" -e 'data.captcha{}' 2>&1) && fail "captchas are drawn without libcapl_synth.so"
+[[ $said == *'nothing can be drawn here'*'hint: '*libcapl_synth.so* ]] || fail "without libcapl_synth.so: $said"
+(cd "$moved/away" && "$build/capl" generate --out=ten --n=10 >"$moved/generate.txt" &&
+  "$installed" predict runs/captcha/best.capl ten && "$installed" -e '
+    local set = data.folder("ten", {label = "^(.-)_", charset = "0-9A-Z"})
+    local model = nn.Sequential{nn.Flatten(), nn.Linear(set:width() * set:height(), 2)}
+    local opt = optim.SGD(model:parameters(), {lr = 0.1})
+    for batch in data.loader{source = set, batch = 5, role = "train"}:epoch(1) do opt:backward_step(model(batch.image):mean()) end') \
+  >"$moved/alone.txt" 2>&1 || { cat "$moved/alone.txt" >&2; fail "libcapl alone does not predict and train"; }
 
 cmake --build "$build" --target uninstall >/dev/null
 left_in() { (cd "$1" && find . ! -type d -o -name capl); }

@@ -5,7 +5,7 @@
 */
 #include <string.h>
 
-#include "bind/data/data.h"
+#include "bind/data/synth.h"
 
 #define CAPTCHA_TYPE "capl.captcha"
 
@@ -115,11 +115,11 @@ static const char *const common[] = {"charset", "length", "length_max", "width",
 enum { N_COMMON = sizeof common / sizeof common[0] };
 
 /* All option names, ended by NULL. */
-static void list_options(const char *names[N_COMMON + OPTIONS_MAX])
+static void list_options(lua_State *L, const char *names[N_COMMON + OPTIONS_MAX])
 {
   int n = 0;
   for (; n < N_COMMON; n++) names[n] = common[n];
-  for (int i = 0; i < OPTIONS_MAX - 1 && capl_style_option_at(i); i++) names[n++] = capl_style_option_at(i)->name;
+  for (int i = 0; i < OPTIONS_MAX - 1 && data_synth(L)->style_option_at(i); i++) names[n++] = data_synth(L)->style_option_at(i)->name;
   names[n] = NULL;
 }
 
@@ -128,7 +128,7 @@ static int data_captcha(lua_State *L)
 {
   const char *names[N_COMMON + OPTIONS_MAX];
   const char *preset = bind_check_string(L, 1);
-  list_options(names);
+  list_options(L, names);
   bind_check_options(L, 2, names);
   capl_captcha_options o = {.charset = data_option_string(L, 2, "charset"),
                             .length = read_whole(L, "length"),
@@ -139,9 +139,9 @@ static int data_captcha(lua_State *L)
                             .often = data_option_string(L, 2, "often"),
                             .times = read_whole(L, "times")};
   read_fonts(L, &o);
-  for (int i = 0; capl_style_option_at(i); i++) read_style_option(L, capl_style_option_at(i), &o);
+  for (int i = 0; data_synth(L)->style_option_at(i); i++) read_style_option(L, data_synth(L)->style_option_at(i), &o);
   void **box = data_new_box(L, CAPTCHA_TYPE);
-  bind_check(L, capl_captcha_new(preset, &o, (capl_captcha **)box), NULL);
+  bind_check(L, data_synth(L)->captcha_new(preset, &o, (capl_captcha **)box), NULL);
   return 1;
 }
 
@@ -153,8 +153,8 @@ static int data_style_options(lua_State *L)
     [CAPL_STYLE_RANGE] = "range", [CAPL_STYLE_COUNT] = "count", [CAPL_STYLE_COLOUR] = "colour", [CAPL_STYLE_WORD] = "word",
   };
   lua_newtable(L);
-  for (int i = 0; capl_style_option_at(i); i++) {
-    const capl_style_option *option = capl_style_option_at(i);
+  for (int i = 0; data_synth(L)->style_option_at(i); i++) {
+    const capl_style_option *option = data_synth(L)->style_option_at(i);
     lua_newtable(L);
     lua_pushstring(L, option->name);
     lua_setfield(L, -2, "name");
@@ -163,9 +163,9 @@ static int data_style_options(lua_State *L)
     lua_pushstring(L, option->doc);
     lua_setfield(L, -2, "doc");
     lua_newtable(L);
-    for (int p = 0, n = 0; capl_captcha_preset_name(p); p++) {
-      if (!capl_captcha_preset_has(p, option)) continue;
-      lua_pushstring(L, capl_captcha_preset_name(p));
+    for (int p = 0, n = 0; data_synth(L)->captcha_preset_name(p); p++) {
+      if (!data_synth(L)->captcha_preset_has(p, option)) continue;
+      lua_pushstring(L, data_synth(L)->captcha_preset_name(p));
       lua_rawseti(L, -2, ++n);
     }
     lua_setfield(L, -2, "presets");
@@ -178,8 +178,8 @@ static int data_style_options(lua_State *L)
 static int data_presets(lua_State *L)
 {
   lua_newtable(L);
-  for (int i = 0; capl_captcha_preset_name(i); i++) {
-    lua_pushstring(L, capl_captcha_preset_name(i));
+  for (int i = 0; data_synth(L)->captcha_preset_name(i); i++) {
+    lua_pushstring(L, data_synth(L)->captcha_preset_name(i));
     lua_rawseti(L, -2, i + 1);
   }
   return 1;
@@ -187,13 +187,13 @@ static int data_presets(lua_State *L)
 
 static int captcha_width(lua_State *L)
 {
-  return lua_pushinteger(L, capl_captcha_width(data_check_box(L, 1, CAPTCHA_TYPE))), 1;
+  return lua_pushinteger(L, data_synth(L)->captcha_width(data_check_box(L, 1, CAPTCHA_TYPE))), 1;
 }
 
 /* gen:widths() -> ascending px of its images */
 static int captcha_widths(lua_State *L)
 {
-  int widths[CAPL_LABEL_MAX], n = capl_captcha_widths(data_check_box(L, 1, CAPTCHA_TYPE), widths);
+  int widths[CAPL_LABEL_MAX], n = data_synth(L)->captcha_widths(data_check_box(L, 1, CAPTCHA_TYPE), widths);
   lua_createtable(L, n, 0);
   for (int k = 0; k < n; k++) {
     lua_pushinteger(L, widths[k]);
@@ -204,17 +204,17 @@ static int captcha_widths(lua_State *L)
 
 static int captcha_height(lua_State *L)
 {
-  return lua_pushinteger(L, capl_captcha_height(data_check_box(L, 1, CAPTCHA_TYPE))), 1;
+  return lua_pushinteger(L, data_synth(L)->captcha_height(data_check_box(L, 1, CAPTCHA_TYPE))), 1;
 }
 
 static int captcha_length(lua_State *L)
 {
-  return lua_pushinteger(L, capl_captcha_length(data_check_box(L, 1, CAPTCHA_TYPE))), 1;
+  return lua_pushinteger(L, data_synth(L)->captcha_length(data_check_box(L, 1, CAPTCHA_TYPE))), 1;
 }
 
 static int captcha_charset(lua_State *L)
 {
-  return lua_pushstring(L, capl_captcha_charset(data_check_box(L, 1, CAPTCHA_TYPE))), 1;
+  return lua_pushstring(L, data_synth(L)->captcha_charset(data_check_box(L, 1, CAPTCHA_TYPE))), 1;
 }
 
 /* gen:fonts() -> list of paths */
@@ -222,8 +222,8 @@ static int captcha_fonts(lua_State *L)
 {
   const capl_captcha *gen = data_check_box(L, 1, CAPTCHA_TYPE);
   lua_newtable(L);
-  for (int i = 0; capl_captcha_font(gen, i); i++) {
-    lua_pushstring(L, capl_captcha_font(gen, i));
+  for (int i = 0; data_synth(L)->captcha_font(gen, i); i++) {
+    lua_pushstring(L, data_synth(L)->captcha_font(gen, i));
     lua_rawseti(L, -2, i + 1);
   }
   return 1;
@@ -241,11 +241,11 @@ static int captcha_draw(lua_State *L)
   char text[CAPL_LABEL_MAX + 1] = "";
   OWNED *t = NULL;
   void *data;
-  int width = capl_captcha_width(capl_captcha_member(gen, seed, index, NULL));
-  data_new_images(L, CAPL_U8, 1, (int)channels, capl_captcha_height(gen), width, &t, &data);
-  if (data) bind_check(L, capl_captcha_draw(gen, seed, index, (int)channels, data, labels), NULL);
+  int width = data_synth(L)->captcha_width(data_synth(L)->captcha_member(gen, seed, index, NULL));
+  data_new_images(L, CAPL_U8, 1, (int)channels, data_synth(L)->captcha_height(gen), width, &t, &data);
+  if (data) bind_check(L, data_synth(L)->captcha_draw(gen, seed, index, (int)channels, data, labels), NULL);
   data_sent(L, t, data);
-  if (data) capl_captcha_text(gen, labels, text);
+  if (data) data_synth(L)->captcha_text(gen, labels, text);
   data_push_owned(L, &t);
   lua_pushstring(L, text);
   return 2;
@@ -263,7 +263,7 @@ static int captcha_save(lua_State *L)
     return bind_arg_error(L, 3, "0 to 2^32-1 images, got %lld", (long long)n);
   if (threads < 0 || threads > 1024)
     return bind_arg_error(L, 5, "0 to 1024 threads, got %lld", (long long)threads);
-  bind_check(L, (database ? capl_captcha_pack : capl_captcha_save)(gen, (uint64_t)seed, (uint32_t)n, dir, (int)threads, capl_interrupt_pending),
+  bind_check(L, (database ? data_synth(L)->captcha_pack : data_synth(L)->captcha_save)(gen, (uint64_t)seed, (uint32_t)n, dir, (int)threads, capl_interrupt_pending),
              NULL);
   return 0;
 }
@@ -277,7 +277,7 @@ static int captcha_compare(lua_State *L)
   char sha256[CAPL_SHA256_TEXT];
   if (n < 0 || n > (int64_t)LIMIT_32) return bind_arg_error(L, 2, "0 to 2^32-1 images, got %lld", (long long)n);
   if (threads < 0 || threads > 1024) return bind_arg_error(L, 4, "0 to 1024 threads, got %lld", (long long)threads);
-  bind_check(L, capl_captcha_compare(gen, (uint64_t)seed, (uint32_t)n, kept, (int)threads, capl_interrupt_pending, sha256), NULL);
+  bind_check(L, data_synth(L)->captcha_compare(gen, (uint64_t)seed, (uint32_t)n, kept, (int)threads, capl_interrupt_pending, sha256), NULL);
   lua_pushstring(L, sha256);
   return 1;
 }
@@ -285,13 +285,13 @@ static int captcha_compare(lua_State *L)
 /* data.freetype_version() -> "2.12.1" */
 static int data_freetype_version(lua_State *L)
 {
-  return lua_pushstring(L, capl_freetype_version()), 1;
+  return lua_pushstring(L, data_synth(L)->freetype_version()), 1;
 }
 
 static int captcha_release(lua_State *L)
 {
   void **box = luaL_testudata(L, 1, CAPTCHA_TYPE);
-  if (box) capl_captcha_unref(*box), *box = NULL;
+  if (box) data_synth(L)->captcha_unref(*box), *box = NULL;
   return 0;
 }
 
@@ -307,8 +307,8 @@ static int data_captcha_source(lua_State *L)
   bool fixed = data_option_bool(L, 2, "fixed", false);
   void **box = data_new_box(L, SOURCE_TYPE);
   int widths[CAPL_WIDTHS_MAX], n = data_option_widths(L, 2, widths);
-  bind_check(L, n ? capl_source_captcha_widths_new(gen, seed, channels, count, fixed, widths, n, (capl_source **)box)
-                  : capl_source_captcha_new(gen, seed, channels, count, fixed, (capl_source **)box), NULL);
+  bind_check(L, n ? data_synth(L)->source_captcha_widths_new(gen, seed, channels, count, fixed, widths, n, (capl_source **)box)
+                  : data_synth(L)->source_captcha_new(gen, seed, channels, count, fixed, (capl_source **)box), NULL);
   return 1;
 }
 

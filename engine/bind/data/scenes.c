@@ -1,13 +1,23 @@
 /* scenes.c -- generated scenes for Lua: slider captchas and faces as sources. lua/capl/data/scenes.lua is on top.
 ** SPDX-License-Identifier: Apache-2.0
 */
-#include "capl/scenes.h"
+#include "bind/data/synth.h"
 
 #include <string.h>
 
-#include "bind/data/data.h"
-
 static const double LIMIT_32 = 4294967295.0;
+
+/* Names of synth.h, until NULL. */
+#define X(name, text, share) text,
+static const char *const shapes[] = {CAPL_SLIDER_SHAPE_MAP(X) NULL};
+static const char *const confusions[] = {CAPL_SLIDER_CONFUSION_MAP(X) NULL};
+#undef X
+#define X(name, text) text,
+static const char *const classes[] = {CAPL_FACE_CLASS_MAP(X) NULL};
+#undef X
+#define X(left, right) {CAPL_FACE_##left, CAPL_FACE_##right},
+static const int swaps[][2] = {CAPL_FACE_SWAP_MAP(X)};
+#undef X
 
 static capl_scene_set option_set(lua_State *L, int i)
 {
@@ -25,10 +35,10 @@ static uint32_t option_shapes(lua_State *L, int i)
     luaL_checktype(L, -1, LUA_TTABLE);
     for (int k = 1, n = (int)lua_objlen(L, -1); k <= n; k++) {
       lua_rawgeti(L, -1, k);
-      const char *wanted = lua_tostring(L, -1), *name;
+      const char *wanted = lua_tostring(L, -1);
       int shape = 0;
-      while ((name = capl_slider_shape_name(shape)) && (!wanted || strcmp(name, wanted) != 0)) shape++;
-      if (!name) bind_arg_error(L, i, "no shape '%s'", wanted ? wanted : bind_typename(L, -1));
+      while (shapes[shape] && (!wanted || strcmp(shapes[shape], wanted) != 0)) shape++;
+      if (!shapes[shape]) bind_arg_error(L, i, "no shape '%s'", wanted ? wanted : bind_typename(L, -1));
       bits |= 1u << shape;
       lua_pop(L, 1);
     }
@@ -54,7 +64,7 @@ static int data_slider_source(lua_State *L)
                            .shapes = option_shapes(L, 1)};
   capl_scene_set set = option_set(L, 1);
   void **box = data_new_box(L, SOURCE_TYPE);
-  bind_check(L, capl_source_slider_new(&o, &set, (capl_source **)box), NULL);
+  bind_check(L, data_synth(L)->source_slider_new(&o, &set, (capl_source **)box), NULL);
   return 1;
 }
 
@@ -66,7 +76,7 @@ static int data_faces_source(lua_State *L)
   int size = (int)data_option_whole(L, 1, "size", 0, 0, 65535);
   capl_scene_set set = option_set(L, 1);
   void **box = data_new_box(L, SOURCE_TYPE);
-  bind_check(L, capl_source_faces_new(size, &set, (capl_source **)box), NULL);
+  bind_check(L, data_synth(L)->source_faces_new(size, &set, (capl_source **)box), NULL);
   return 1;
 }
 
@@ -78,7 +88,7 @@ static int data_scene_save(lua_State *L)
   int64_t n = bind_check_int(L, 3), threads = lua_isnoneornil(L, 4) ? 0 : bind_check_int(L, 4);
   if (n < 0 || n > INT32_MAX) return bind_arg_error(L, 3, "0 to 2^31-1 pictures, got %lld", (long long)n);
   if (threads < 0 || threads > 1024) return bind_arg_error(L, 4, "0 to 1024 threads, got %lld", (long long)threads);
-  bind_check(L, capl_scene_save(source, (uint32_t)n, dir, (int)threads), NULL);
+  bind_check(L, data_synth(L)->scene_save(source, (uint32_t)n, dir, (int)threads), NULL);
   return 0;
 }
 
@@ -91,17 +101,17 @@ static int data_scene_compare(lua_State *L)
   char sha256[65];
   if (n < 0 || n > INT32_MAX) return bind_arg_error(L, 2, "0 to 2^31-1 pictures, got %lld", (long long)n);
   if (threads < 0 || threads > 1024) return bind_arg_error(L, 3, "0 to 1024 threads, got %lld", (long long)threads);
-  bind_check(L, capl_scene_compare(source, (uint32_t)n, dir, (int)threads, sha256), NULL);
+  bind_check(L, data_synth(L)->scene_compare(source, (uint32_t)n, dir, (int)threads, sha256), NULL);
   lua_pushstring(L, sha256);
   return 1;
 }
 
-/* Sets the table's key to the list of names that name(0), name(1), … gives. */
-static void set_names(lua_State *L, const char *key, const char *(*name)(int))
+/* Sets the table's key to the list of names. */
+static void set_names(lua_State *L, const char *key, const char *const *names)
 {
   lua_newtable(L);
-  for (int i = 0; name(i); i++) {
-    lua_pushstring(L, name(i));
+  for (int i = 0; names[i]; i++) {
+    lua_pushstring(L, names[i]);
     lua_rawseti(L, -2, i + 1);
   }
   lua_setfield(L, -2, key);
@@ -109,12 +119,11 @@ static void set_names(lua_State *L, const char *key, const char *(*name)(int))
 
 static void set_swaps(lua_State *L)
 {
-  int pair[2];
   lua_newtable(L);
-  for (int i = 0; capl_face_swap(i, pair); i++) {
+  for (int i = 0; i < (int)(sizeof swaps / sizeof swaps[0]); i++) {
     lua_newtable(L);
     for (int k = 0; k < 2; k++) {
-      lua_pushinteger(L, pair[k]);
+      lua_pushinteger(L, swaps[i][k]);
       lua_rawseti(L, -2, k + 1);
     }
     lua_rawseti(L, -2, i + 1);
@@ -131,8 +140,8 @@ void bind_open_scenes(lua_State *L)
                                        {"scene_compare", data_scene_compare},
                                        {NULL, NULL}};
   luaL_setfuncs(L, functions, 0);
-  set_names(L, "slider_shapes", capl_slider_shape_name);
-  set_names(L, "slider_confusions", capl_slider_confusion_name);
-  set_names(L, "face_classes", capl_face_class_name);
+  set_names(L, "slider_shapes", shapes);
+  set_names(L, "slider_confusions", confusions);
+  set_names(L, "face_classes", classes);
   set_swaps(L);
 }

@@ -9,7 +9,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "bind/data/data.h"
+#include "bind/data/synth.h"
 #include "data/csv.h"
 
 #define SERIES_TYPE "capl.series"
@@ -95,6 +95,10 @@ static void set_column(lua_State *L, int into, const char *name, int place)
   lua_pop(L, 1);
 }
 
+#define X(name, decimals) #name,
+static const char *const columns[] = {CAPL_PM25_MAP(X)};
+#undef X
+
 /* data.pm25(seed, days) -> table of columns */
 static int data_pm25(lua_State *L)
 {
@@ -102,7 +106,7 @@ static int data_pm25(lua_State *L)
   if (days < 1 || days > CAPL_PM25_DAYS_MAX) return bind_arg_error(L, 2, "1..%d days, got %lld", CAPL_PM25_DAYS_MAX, (long long)days);
   double *value = lua_newuserdata(L, (size_t)days * CAPL_PM25_COLUMNS * sizeof *value);
   char(*date)[11] = lua_newuserdata(L, (size_t)days * sizeof *date);
-  bind_check(L, capl_pm25_make((uint64_t)seed, (uint32_t)days, value, date), NULL);
+  bind_check(L, data_synth(L)->pm25_make((uint64_t)seed, (uint32_t)days, value, date), NULL);
   lua_newtable(L);
   int into = lua_gettop(L);
   lua_newtable(L);
@@ -114,7 +118,7 @@ static int data_pm25(lua_State *L)
       else lua_pushnumber(L, value[i * CAPL_PM25_COLUMNS + k]);
       lua_rawseti(L, -2, (int)i + 1);
     }
-    set_column(L, into, k < 0 ? "date" : capl_pm25_column(k), k + 2);
+    set_column(L, into, k < 0 ? "date" : columns[k], k + 2);
   }
   return 1;
 }

@@ -6,7 +6,7 @@
 */
 #include "synth/scenes/backdrop.h"
 
-#include "synth/dice.h"
+#include "synth/random.h"
 #include "synth/steady.h"
 #include "data/streams.h"
 
@@ -18,11 +18,11 @@ typedef struct {
   float hue; /* the picture's own, in turns */
 } scene;
 
-/* ---- dice and small shapes ------------------------------------------------------------------- */
+/* ---- random numbers and small shapes ------------------------------------------------------------------- */
 
 static float roll(scene *s, float lo, float hi)
 {
-  return dice_uniform(&s->rng, lo, hi);
+  return random_uniform(&s->rng, lo, hi);
 }
 
 /* A colour near the picture's hue. */
@@ -86,7 +86,7 @@ static void shard(scene *s, float x, float y, float r, int n, canvas_colour colo
 
 static void sky(scene *s)
 {
-  bool evening = dice_chance(&s->rng, 0.35f);
+  bool evening = random_chance(&s->rng, 0.35f);
   canvas_colour high = evening ? roll_hsv(s, 0.58f, 0.78f, 0.5f, 0.6f, 0.3f, 0.6f) : roll_hsv(s, 0.53f, 0.63f, 0.55f, 0.65f, 0.6f, 0.95f);
   canvas_colour low = evening ? roll_hsv(s, 0, 0.13f, 0.55f, 0.65f, 0.9f, 1) : roll_hsv(s, 0.5f, 0.6f, 0.15f, 0.25f, 0.85f, 1);
   canvas_gradient(s->c, (canvas_colour[]){high, canvas_mix(high, low, 0.6f), low, low}, 4);
@@ -154,15 +154,15 @@ static void water(scene *s, float top)
 static void draw_hills(scene *s)
 {
   sky(s);
-  int n = dice_between(&s->rng, 2, 4);
+  int n = random_between(&s->rng, 2, 4);
   float hue = roll(s, 0.2f, 0.42f), haze_hue = roll(s, 0.52f, 0.66f);
   for (int i = 0; i < n; i++) {
     float near = (float)(i + 1) / (float)n, base = s->height * (0.42f + 0.42f * near);
     canvas_colour far = canvas_hsv(haze_hue, 0.3f, 0.75f), own = canvas_hsv(hue, 0.5f, roll(s, 0.25f, 0.5f));
-    if (i == n - 1 && dice_chance(&s->rng, 0.35f)) water(s, base - s->height * 0.06f);
+    if (i == n - 1 && random_chance(&s->rng, 0.35f)) water(s, base - s->height * 0.06f);
     else hill(s, base, s->height * (0.22f - 0.1f * near), canvas_mix(far, own, near), 6 + 22 * near);
   }
-  int firs = dice_chance(&s->rng, 0.5f) ? dice_between(&s->rng, 3, 14) : 0;
+  int firs = random_chance(&s->rng, 0.5f) ? random_between(&s->rng, 3, 14) : 0;
   for (int i = 0; i < firs; i++) {
     float x = roll(s, 0, s->width), foot = s->height * roll(s, 0.8f, 1.05f), tall = s->height * roll(s, 0.15f, 0.5f);
     fir(s, x, foot, tall, canvas_hsv(hue + 0.03f, 0.6f, roll(s, 0.12f, 0.3f)));
@@ -182,7 +182,7 @@ static void house(scene *s, float x, float wide, float tall, float near)
   float pane = roll(s, 3, 6), gap = pane * roll(s, 1.6f, 2.2f);
   for (float wy = top + gap; wy < s->height - pane; wy += gap)
     for (float wx = x + 0.6f * gap; wx < x + wide - pane; wx += gap) {
-      bool lit = dice_chance(&s->rng, night ? 0.4f : 0.15f);
+      bool lit = random_chance(&s->rng, night ? 0.4f : 0.15f);
       box(s, wx, wy, wx + pane, wy + pane * 1.2f, lit ? canvas_rgb(250, 225, 150) : canvas_rgb(40, 50, 65), lit ? 0.9f : 0.7f);
     }
 }
@@ -237,7 +237,7 @@ static void draw_leaves(scene *s)
 
 static void flower(scene *s, float x, float y, float size)
 {
-  int petals = dice_between(&s->rng, 5, 9);
+  int petals = random_between(&s->rng, 5, 9);
   canvas_colour colour = roll_hsv(s, s->hue + 0.38f, s->hue + 0.62f, 0.3f, 0.8f, 0.7f, 1);
   float turn = roll(s, 0, 6.28f);
   for (int i = 0; i < petals; i++) {
@@ -260,7 +260,7 @@ static void draw_meadow(scene *s)
     outline_band(s->o, (canvas_point[]){{x, y}, {x + lean * 0.3f, y - tall * 0.6f}, {x + lean, y - tall}}, 3, roll(s, 1.2f, 3), 0.2f);
     fill(s, roll_colour(s, 0.04f, 0.6f, 0.5f), 0.8f);
   }
-  int n = dice_between(&s->rng, 5, 16);
+  int n = random_between(&s->rng, 5, 16);
   for (int i = 0; i < n; i++) {
     canvas_point at = roll_point(s, 0.1f);
     flower(s, at.x, at.y, roll(s, 8, 30));
@@ -273,7 +273,7 @@ static void draw_lights(scene *s)
   canvas_gradient(s->c, (canvas_colour[]){high, low}, 2);
   canvas_clouds(s->c, capl_rng_u32(&s->rng), 80, 1, 3, canvas_rgb(14, 14, 18));
   canvas_frame still = {.xx = 1, .yy = 1};
-  int n = dice_between(&s->rng, 25, 70);
+  int n = random_between(&s->rng, 25, 70);
   for (int i = 0; i < n; i++) {
     float x = roll(s, 0, s->width), y = roll(s, 0, s->height), r = roll(s, 4, 24), strong = roll(s, 0.15f, 0.75f);
     canvas_colour colour = roll_hsv(s, s->hue - 0.2f, s->hue + 0.2f, 0.1f, 0.8f, 0.95f, 1);
@@ -335,12 +335,12 @@ static void draw_abstract(scene *s)
   for (int i = 0; i < n; i++) {
     float x = roll(s, 0, s->width), y = roll(s, 0, s->height), r = roll(s, 4, 34), alpha = roll(s, 0.12f, 0.6f);
     canvas_colour colour = roll_hsv(s, 0, 1, 0.3f, 0.9f, 0.4f, 1);
-    int corners = dice_between(&s->rng, 2, 7);
+    int corners = random_between(&s->rng, 2, 7);
     if (corners == 2) disc(s, x, y, r, colour, alpha);
     else shard(s, x, y, r, corners, colour, alpha);
   }
-  net(s, dice_between(&s->rng, 4, 12));
-  for (int i = dice_between(&s->rng, 1, 3); i > 0; i--) spiral(s);
+  net(s, random_between(&s->rng, 4, 12));
+  for (int i = random_between(&s->rng, 1, 3); i > 0; i--) spiral(s);
   for (int i = 0; i < 60; i++) {
     canvas_point at = roll_point(s, 0);
     float r = roll(s, 0.6f, 2);
@@ -354,7 +354,7 @@ static void draw_cloth(scene *s)
   canvas_colour a = roll_colour(s, 0.05f, 0.4f, 0.7f), b = roll_colour(s, 0.3f, 0.5f, 0.5f);
   canvas_gradient(s->c, (canvas_colour[]){a, canvas_mix(a, b, 0.3f)}, 2);
   float wide = roll(s, 8, 30), turn = roll(s, 0, 3.14f), far = s->width + s->height;
-  for (int pass = dice_between(&s->rng, 1, 2); pass > 0; pass--, turn += 1.5708f)
+  for (int pass = random_between(&s->rng, 1, 2); pass > 0; pass--, turn += 1.5708f)
     for (float at = -far; at < far; at += 2 * wide) {
       canvas_frame frame = canvas_turned(turn, 1, s->width / 2, s->height / 2);
       outline_begin(s->o, &frame);
@@ -381,5 +381,5 @@ void backdrop_draw(canvas *c, uint64_t seed, uint32_t id, outline *o)
   canvas_frame still = {.xx = 1, .yy = 1};
   canvas_spot(c, &still, s.width / 2, s.height / 2, s.width, s.height, 0, canvas_rgb(-vignette, -vignette, -vignette), -1);
   float grain = roll(&s, 1, 7);
-  canvas_grain(c, key, dice_chance(&s.rng, 0.1f) ? 20 : grain);
+  canvas_grain(c, key, random_chance(&s.rng, 0.1f) ? 20 : grain);
 }

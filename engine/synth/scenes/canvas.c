@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-#include "synth/dice.h"
+#include "synth/random.h"
 #include "data/image.h"
 #include "synth/steady.h"
 
@@ -76,8 +76,8 @@ canvas_colour canvas_hsv(float hue, float saturation, float value)
 
 canvas_colour canvas_roll_hsv(capl_rng *rng, float hue_lo, float hue_hi, float saturation_lo, float saturation_hi, float value_lo, float value_hi)
 {
-  float hue = dice_uniform(rng, hue_lo, hue_hi), saturation = dice_uniform(rng, saturation_lo, saturation_hi);
-  return canvas_hsv(hue, saturation, dice_uniform(rng, value_lo, value_hi));
+  float hue = random_uniform(rng, hue_lo, hue_hi), saturation = random_uniform(rng, saturation_lo, saturation_hi);
+  return canvas_hsv(hue, saturation, random_uniform(rng, value_lo, value_hi));
 }
 
 canvas_paint canvas_flat(canvas_colour colour, float alpha, int label)

@@ -1,4 +1,4 @@
-/* face.h -- one drawn face: what the dice said, before it is drawn.
+/* face.h -- one drawn face: its random numbers, before it is drawn.
 **
 ** A face has its own coordinates: the middle of the head is (0, 0), the chin (0, 1), the temples about (-0.75, 0) and
 ** (0.75, 0), y down. Left and right are the picture's.
@@ -7,7 +7,7 @@
 #ifndef CAPL_DATA_SCENES_FACE_H
 #define CAPL_DATA_SCENES_FACE_H
 
-#include "capl/scenes.h"
+#include "capl/synth.h"
 #include "synth/scenes/canvas.h"
 
 typedef enum { FACE_BALD, FACE_SHORT, FACE_CURLY, FACE_MEDIUM, FACE_LONG } face_hair;

@@ -3,6 +3,7 @@
 */
 #include <string.h>
 
+#include "capl/synth.h"
 #include "synth/scenes/face.h"
 #include "synth/scenes/face_parts.h"
 #include "synth/steady.h"

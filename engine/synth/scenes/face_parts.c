@@ -1,6 +1,7 @@
 /* face_parts.c -- brows, eyes, nose, mouth and glasses.
 ** SPDX-License-Identifier: Apache-2.0
 */
+#include "capl/synth.h"
 #include "synth/scenes/face_parts.h"
 
 #include "synth/steady.h"

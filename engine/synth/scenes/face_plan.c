@@ -1,7 +1,7 @@
-/* face_plan.c -- the dice of a face: pose, colours, features, what it wears.
+/* face_plan.c -- the random numbers of a face: pose, colours, features, what it wears.
 ** SPDX-License-Identifier: Apache-2.0
 */
-#include "synth/dice.h"
+#include "synth/random.h"
 #include "synth/scenes/face.h"
 #include "synth/steady.h"
 
@@ -10,14 +10,14 @@
 /* Dice are rolled one a statement: C leaves open in which order arguments are evaluated. */
 static canvas_colour jitter(canvas_colour c, float by, capl_rng *rng)
 {
-  for (int k = 0; k < 3; k++) c.level[k] = steady_clamp(c.level[k] + dice_uniform(rng, -by, by), 0, 255);
+  for (int k = 0; k < 3; k++) c.level[k] = steady_clamp(c.level[k] + random_uniform(rng, -by, by), 0, 255);
   return c;
 }
 
 /* Between two neighbours of a list. */
 static canvas_colour roll_between(const canvas_colour *list, int n, capl_rng *rng)
 {
-  float place = dice_uniform(rng, 0, (float)(n - 1));
+  float place = random_uniform(rng, 0, (float)(n - 1));
   int i = (int)place < n - 1 ? (int)place : n - 2;
   return canvas_mix(list[i], list[i + 1], place - (float)i);
 }
@@ -30,16 +30,16 @@ static void roll_colours(face_plan *p, capl_rng *rng)
   static const canvas_colour irises[] = {{{60, 38, 22}}, {{96, 64, 34}}, {{90, 110, 60}}, {{70, 110, 150}}};
   p->skin = roll_between(skins, 6, rng);
   p->skin = jitter(p->skin, 6, rng);
-  p->hair_colour = dice_chance(rng, 0.18f) ? roll_between(odd, 4, rng) : roll_between(hairs, 6, rng);
+  p->hair_colour = random_chance(rng, 0.18f) ? roll_between(odd, 4, rng) : roll_between(hairs, 6, rng);
   p->hair_colour = jitter(p->hair_colour, 5, rng);
   p->iris = roll_between(irises, 4, rng);
   canvas_colour red = jitter(canvas_rgb(182, 75, 85), 18, rng);
-  p->lips = canvas_mix(p->skin, red, dice_uniform(rng, 0.35f, 0.85f));
+  p->lips = canvas_mix(p->skin, red, random_uniform(rng, 0.35f, 0.85f));
   p->cloth = canvas_roll_hsv(rng, 0, 1, 0, 0.75f, 0.15f, 0.95f);
   p->hat_colour = canvas_roll_hsv(rng, 0, 1, 0.1f, 0.8f, 0.15f, 0.9f);
-  float hue = capl_rng_float(rng), pale = dice_uniform(rng, 0, 0.6f), bright = dice_uniform(rng, 0.15f, 0.95f);
+  float hue = capl_rng_float(rng), pale = random_uniform(rng, 0, 0.6f), bright = random_uniform(rng, 0.15f, 0.95f);
   for (int i = 0; i < 3; i++) {
-    float own = hue + dice_uniform(rng, -0.12f, 0.12f), value = bright + dice_uniform(rng, -0.25f, 0.25f);
+    float own = hue + random_uniform(rng, -0.12f, 0.12f), value = bright + random_uniform(rng, -0.25f, 0.25f);
     p->background[i] = canvas_hsv(own, pale, steady_clamp(value, 0.03f, 1));
   }
 }
@@ -49,10 +49,10 @@ static void roll_colours(face_plan *p, capl_rng *rng)
 /* Up to 15 degrees; the shoulders follow a third of the way, and neck and head stay together below the chin. */
 static void roll_pose(face_plan *p, int size, capl_rng *rng)
 {
-  float side = (float)size, tilt = dice_uniform(rng, -15, 15) * (float)(STEADY_PI / 180);
-  p->px = 0.35f * side * dice_uniform(rng, 0.78f, 1.1f);
-  p->turn = dice_uniform(rng, -1, 1);
-  float x = side * dice_uniform(rng, 0.42f, 0.58f), y = side * dice_uniform(rng, 0.45f, 0.56f);
+  float side = (float)size, tilt = random_uniform(rng, -15, 15) * (float)(STEADY_PI / 180);
+  p->px = 0.35f * side * random_uniform(rng, 0.78f, 1.1f);
+  p->turn = random_uniform(rng, -1, 1);
+  float x = side * random_uniform(rng, 0.42f, 0.58f), y = side * random_uniform(rng, 0.45f, 0.56f);
   p->head = canvas_turned(tilt, p->px, x, y);
   canvas_point neck = canvas_place(&p->head, 0, 0.85f);
   p->body = canvas_turned(tilt / 3, p->px, 0, 0);
@@ -65,49 +65,49 @@ static void roll_pose(face_plan *p, int size, capl_rng *rng)
 
 static void roll_features(face_plan *p, capl_rng *rng)
 {
-  p->light = dice_uniform(rng, -1, 1);
-  p->wide = dice_uniform(rng, 0.92f, 1.06f);
-  p->jaw = dice_uniform(rng, 0.88f, 1.1f);
-  p->eye_open = dice_uniform(rng, 0.65f, 1.15f);
-  p->eye_size = dice_uniform(rng, 0.9f, 1.15f);
-  p->eye_tilt = dice_uniform(rng, -0.04f, 0.05f);
-  p->gaze = dice_uniform(rng, -1, 1);
-  p->brow_height = dice_uniform(rng, -0.04f, 0.04f);
-  p->brow_width = dice_uniform(rng, 0.04f, 0.085f);
-  p->nose_wide = dice_uniform(rng, 0.8f, 1.25f);
-  p->nose_long = dice_uniform(rng, -0.05f, 0.05f);
-  p->mouth_wide = dice_uniform(rng, 0.2f, 0.32f);
-  p->smile = dice_uniform(rng, -0.2f, 1);
-  p->lip = dice_uniform(rng, 0.8f, 1.3f);
-  float open = dice_uniform(rng, 0.03f, 0.14f);
-  p->mouth_open = dice_chance(rng, 0.45f) ? open : 0;
-  p->neckline = dice_uniform(rng, 0, 1);
+  p->light = random_uniform(rng, -1, 1);
+  p->wide = random_uniform(rng, 0.92f, 1.06f);
+  p->jaw = random_uniform(rng, 0.88f, 1.1f);
+  p->eye_open = random_uniform(rng, 0.65f, 1.15f);
+  p->eye_size = random_uniform(rng, 0.9f, 1.15f);
+  p->eye_tilt = random_uniform(rng, -0.04f, 0.05f);
+  p->gaze = random_uniform(rng, -1, 1);
+  p->brow_height = random_uniform(rng, -0.04f, 0.04f);
+  p->brow_width = random_uniform(rng, 0.04f, 0.085f);
+  p->nose_wide = random_uniform(rng, 0.8f, 1.25f);
+  p->nose_long = random_uniform(rng, -0.05f, 0.05f);
+  p->mouth_wide = random_uniform(rng, 0.2f, 0.32f);
+  p->smile = random_uniform(rng, -0.2f, 1);
+  p->lip = random_uniform(rng, 0.8f, 1.3f);
+  float open = random_uniform(rng, 0.03f, 0.14f);
+  p->mouth_open = random_chance(rng, 0.45f) ? open : 0;
+  p->neckline = random_uniform(rng, 0, 1);
   p->key = capl_rng_u32(rng);
-  p->grain = dice_uniform(rng, 1, 4);
+  p->grain = random_uniform(rng, 1, 4);
 }
 
 static void roll_hair(face_plan *p, capl_rng *rng)
 {
-  int hair = dice_between(rng, 0, 99);
+  int hair = random_between(rng, 0, 99);
   p->hair = hair < 4 ? FACE_BALD : hair < 40 ? FACE_SHORT : hair < 50 ? FACE_CURLY : hair < 68 ? FACE_MEDIUM : FACE_LONG;
-  p->volume = dice_uniform(rng, -0.03f, 0.14f);
-  p->hairline = dice_uniform(rng, 0, 1);
-  p->part = dice_uniform(rng, -1, 1);
-  float beard = dice_uniform(rng, 0.15f, 0.6f);
-  p->beard = dice_chance(rng, p->hair <= FACE_CURLY ? 0.4f : 0) ? beard : 0;
-  for (int i = 0; i < 2; i++) p->strap[i] = dice_chance(rng, p->hair == FACE_LONG ? 0.8f : p->hair == FACE_MEDIUM ? 0.5f : 0);
+  p->volume = random_uniform(rng, -0.03f, 0.14f);
+  p->hairline = random_uniform(rng, 0, 1);
+  p->part = random_uniform(rng, -1, 1);
+  float beard = random_uniform(rng, 0.15f, 0.6f);
+  p->beard = random_chance(rng, p->hair <= FACE_CURLY ? 0.4f : 0) ? beard : 0;
+  for (int i = 0; i < 2; i++) p->strap[i] = random_chance(rng, p->hair == FACE_LONG ? 0.8f : p->hair == FACE_MEDIUM ? 0.5f : 0);
 }
 
 /* What few wear: glasses 8 of 100, hats 5, necklaces 5, earrings 20. */
 static void roll_things(face_plan *p, capl_rng *rng)
 {
-  int hat = dice_between(rng, 0, 99);
+  int hat = random_between(rng, 0, 99);
   p->hat = hat < 3 ? FACE_CAP : hat < 5 ? FACE_BEANIE : FACE_BARE;
-  p->glasses = dice_chance(rng, 0.08f);
-  p->dark_glasses = dice_chance(rng, 0.25f);
-  p->round_glasses = dice_chance(rng, 0.4f);
-  p->necklace = dice_chance(rng, 0.05f);
-  bool earrings = dice_chance(rng, 0.2f);
+  p->glasses = random_chance(rng, 0.08f);
+  p->dark_glasses = random_chance(rng, 0.25f);
+  p->round_glasses = random_chance(rng, 0.4f);
+  p->necklace = random_chance(rng, 0.05f);
+  bool earrings = random_chance(rng, 0.2f);
   for (int i = 0; i < 2; i++) p->earring[i] = earrings && !p->strap[i];
 }
 

@@ -3,9 +3,10 @@
 */
 #include <stdlib.h>
 
+#include "capl/synth.h"
 #include "synth/identity.h"
 #include "data/image.h"
-#include "data/mix.h"
+#include "data/hash64.h"
 #include "synth/scenes/face.h"
 #include "synth/scenes/scene.h"
 #include "data/streams.h"
@@ -31,7 +32,7 @@ static capl_status faces_read(capl_source *source, const capl_read *what, capl_i
 
 static capl_status faces_identity(capl_source *source, uint64_t *place, uint64_t *content)
 {
-  *place = identity_of_form(mix_text(((const scene_source *)source)->seed, "faces"), source);
+  *place = identity_of_form(hash64_text(((const scene_source *)source)->seed, "faces"), source);
   return identity_of_drawn(source, *place, content);
 }
 
@@ -61,14 +62,4 @@ const char *capl_face_class_name(int i)
   static const char *const names[] = {CAPL_FACE_CLASS_MAP(X)};
 #undef X
   return i >= 0 && i < CAPL_FACE_CLASSES ? names[i] : NULL;
-}
-
-bool capl_face_swap(int i, int pair[2])
-{
-  static const int pairs[][2] = {{CAPL_FACE_LEFT_EYE, CAPL_FACE_RIGHT_EYE}, {CAPL_FACE_LEFT_BROW, CAPL_FACE_RIGHT_BROW},
-                                 {CAPL_FACE_LEFT_EAR, CAPL_FACE_RIGHT_EAR}};
-  if (i < 0 || i >= (int)(sizeof pairs / sizeof pairs[0])) return false;
-  pair[0] = pairs[i][0];
-  pair[1] = pairs[i][1];
-  return true;
 }

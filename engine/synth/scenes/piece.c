@@ -1,9 +1,10 @@
 /* piece.c -- shapes of the pieces of slider captchas.
 ** SPDX-License-Identifier: Apache-2.0
 */
+#include "capl/synth.h"
 #include "synth/scenes/piece.h"
 
-#include "synth/dice.h"
+#include "synth/random.h"
 #include "synth/steady.h"
 
 static const float JIGSAW_SIDE = 1 / 1.4f; /* of the size */
@@ -110,10 +111,10 @@ static void make_sides(piece *p, const float *x, const float *y, int n)
 /* n corners on a circle; or, each up to `loose` of a step away from its even place, 5 to n of them turned anyhow. */
 static void make_polygon(piece *p, int n, float turn, float loose, capl_rng *rng)
 {
-  if (loose > 0) n = dice_between(rng, 5, n), turn = dice_uniform(rng, 0, 1);
+  if (loose > 0) n = random_between(rng, 5, n), turn = random_uniform(rng, 0, 1);
   float x[PIECE_SIDES], y[PIECE_SIDES];
   for (int i = 0; i < n; i++) {
-    float place = (float)i + turn + (loose > 0 ? dice_uniform(rng, -loose, loose) : 0);
+    float place = (float)i + turn + (loose > 0 ? random_uniform(rng, -loose, loose) : 0);
     double angle = 2 * STEADY_PI * (double)(place / (float)n);
     x[i] = p->half * (float)steady_cos(angle);
     y[i] = p->half * (float)steady_sin(angle);

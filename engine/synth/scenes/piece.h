@@ -5,7 +5,7 @@
 #define CAPL_DATA_SCENES_PIECE_H
 
 #include "capl/rng.h"
-#include "capl/scenes.h"
+#include "capl/synth.h"
 #include "synth/scenes/canvas.h"
 
 enum { PIECE_SIDES = 8, JIGSAW_VARIANTS = 81 /* each side flat, out or in */ };
@@ -25,7 +25,7 @@ typedef struct {
   float hole;           /* the middle is cut out in this share of the size; 0 = it is not */
 } piece;
 
-/* variant: which jigsaw, 0..80. The dice are for polygons. */
+/* variant: which jigsaw, 0..80. They are for polygons. */
 void piece_make(piece *p, int shape, float size, int variant, capl_rng *rng);
 /* px to the edge from the point (x, y), negative inside. */
 float piece_distance(const piece *p, float x, float y);

@@ -1,6 +1,7 @@
 /* scene.c -- what sources of generated pictures share.
 ** SPDX-License-Identifier: Apache-2.0
 */
+#include "capl/synth.h"
 #include "synth/scenes/scene.h"
 
 #include <string.h>

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "capl/synth.h"
 #include "synth/scenes/scene_each.h"
 #include "data/source.h"
 

@@ -4,7 +4,7 @@
 #ifndef CAPL_DATA_SCENES_SCENE_EACH_H
 #define CAPL_DATA_SCENES_SCENE_EACH_H
 
-#include "capl/scenes.h"
+#include "capl/synth.h"
 
 /* What to do with a sample; mask is NULL if the source has none. By several threads at once. */
 typedef capl_status scene_use(void *context, uint32_t index, const uint8_t *pixels, const uint8_t *mask);

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "capl/synth.h"
 #include "base/places.h"
 #include "base/text.h"
 #include "synth/scenes/scene_each.h"

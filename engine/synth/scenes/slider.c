@@ -4,10 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "capl/synth.h"
 #include "synth/scenes/backdrop.h"
 #include "synth/identity.h"
 #include "data/image.h"
-#include "data/mix.h"
+#include "data/hash64.h"
 #include "synth/scenes/scene.h"
 #include "synth/scenes/slider.h"
 #include "synth/steady.h"
@@ -134,7 +135,7 @@ static capl_status slider_identity(capl_source *source, uint64_t *place, uint64_
   const slider_source *s = (const slider_source *)source;
   const capl_slider_options *o = &s->options;
   uint32_t of[] = {o->mixed, o->background_first, o->background_count, (uint32_t)o->size_lo, (uint32_t)o->size_hi, o->shapes};
-  *place = identity_of_form(mix_bytes(mix_text(s->scene.seed, "slider"), of, sizeof of), source);
+  *place = identity_of_form(hash64_bytes(hash64_text(s->scene.seed, "slider"), of, sizeof of), source);
   return identity_of_drawn(source, *place, content);
 }
 

@@ -1,9 +1,10 @@
-/* slider.h -- one slider captcha: what the dice said, before it is drawn.
+/* slider.h -- one slider captcha: its random numbers, before it is drawn.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #ifndef CAPL_DATA_SCENES_SLIDER_H
 #define CAPL_DATA_SCENES_SLIDER_H
 
+#include "capl/synth.h"
 #include "synth/scenes/canvas.h"
 #include "synth/scenes/piece.h"
 

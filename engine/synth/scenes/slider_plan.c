@@ -1,9 +1,10 @@
-/* slider_plan.c -- the dice of slider captchas: sizes, places, what makes the gap hard to find.
+/* slider_plan.c -- the random numbers of slider captchas: sizes, places, what makes the gap hard to find.
 ** SPDX-License-Identifier: Apache-2.0
 */
+#include "capl/synth.h"
 #include "synth/scenes/slider.h"
 
-#include "synth/dice.h"
+#include "synth/random.h"
 #include "synth/steady.h"
 #include "data/streams.h"
 
@@ -18,9 +19,9 @@ static void roll_canvas(slider_plan *plan, const capl_slider_options *o, capl_rn
   static const int usual[][2] = {{320, 160}, {360, 180}, {400, 200}, {384, 192}};
   plan->width = o->width, plan->height = o->height;
   if (!o->mixed) return;
-  bool any = dice_chance(rng, 0.7f);
-  int i = dice_between(rng, 0, 3), height = 2 * dice_between(rng, 70, 120);
-  float aspect = dice_uniform(rng, 1.8f, 2.4f);
+  bool any = random_chance(rng, 0.7f);
+  int i = random_between(rng, 0, 3), height = 2 * random_between(rng, 70, 120);
+  float aspect = random_uniform(rng, 1.8f, 2.4f);
   int width = 2 * (int)(0.5f * aspect * (float)height);
   plan->width = any ? (width < 280 ? 280 : width > 480 ? 480 : width) : usual[i][0];
   plan->height = any ? height : usual[i][1];
@@ -47,7 +48,7 @@ static int roll_shape(uint32_t wanted, capl_rng *rng)
 static unsigned roll_several(capl_rng *rng)
 {
   unsigned bits = 0;
-  for (int n = dice_between(rng, 2, 3); n > 0;) {
+  for (int n = random_between(rng, 2, 3); n > 0;) {
     unsigned bit = 1u << capl_rng_below(rng, CAPL_SLIDER_CONFUSIONS);
     if (bits & bit) continue;
     bits |= bit;
@@ -72,19 +73,19 @@ static unsigned roll_confusions(capl_rng *rng)
 static void roll_strengths(slider_plan *plan, capl_rng *rng)
 {
   plan->noise_key = capl_rng_u32(rng);
-  plan->noise = 50 * dice_uniform(rng, 0.2f, 0.5f);
-  plan->dark = dice_uniform(rng, 0.75f, 1);
-  plan->light = dice_uniform(rng, 0, 1);
-  plan->edge = dice_uniform(rng, 90, 100);
-  plan->edge_width = dice_uniform(rng, 6, 7);
-  plan->edge_decay = dice_uniform(rng, 2, 2.5f);
+  plan->noise = 50 * random_uniform(rng, 0.2f, 0.5f);
+  plan->dark = random_uniform(rng, 0.75f, 1);
+  plan->light = random_uniform(rng, 0, 1);
+  plan->edge = random_uniform(rng, 90, 100);
+  plan->edge_width = random_uniform(rng, 6, 7);
+  plan->edge_decay = random_uniform(rng, 2, 2.5f);
 }
 
 /* Either way round, at least lo. */
 static float roll_turn(float lo, float hi, capl_rng *rng)
 {
-  float turn = dice_uniform(rng, lo, hi) * DEGREE;
-  return dice_chance(rng, 0.5f) ? -turn : turn;
+  float turn = random_uniform(rng, lo, hi) * DEGREE;
+  return random_chance(rng, 0.5f) ? -turn : turn;
 }
 
 /* ---- places ---------------------------------------------------------------------------------- */
@@ -118,9 +119,9 @@ static bool place_decoy(slider_plan *plan, bool level, float loose, capl_rng *rn
   float h = plan->shape.half;
   for (int i = 0; i < TRIES; i++) {
     slider_place at = {.radians = roll_turn(10, 30, rng)};
-    at.scale = dice_uniform(rng, 1 - loose, 1 + loose);
-    at.x = dice_uniform(rng, 2 * h, (float)plan->width - h);
-    at.y = level ? plan->gap.y : dice_uniform(rng, h, (float)plan->height - h);
+    at.scale = random_uniform(rng, 1 - loose, 1 + loose);
+    at.x = random_uniform(rng, 2 * h, (float)plan->width - h);
+    at.y = level ? plan->gap.y : random_uniform(rng, h, (float)plan->height - h);
     if (!is_free(plan, &at)) continue;
     plan->decoy[plan->n_decoys++] = at;
     return true;
@@ -133,10 +134,10 @@ static bool place_decoy(slider_plan *plan, bool level, float loose, capl_rng *rn
 static void place_gap(slider_plan *plan, capl_rng *rng)
 {
   float h = plan->shape.half;
-  plan->piece.x = dice_uniform(rng, h, h + 10);
-  plan->piece.y = dice_uniform(rng, h + 10, (float)plan->height - h - 10);
+  plan->piece.x = random_uniform(rng, h, h + 10);
+  plan->piece.y = random_uniform(rng, h + 10, (float)plan->height - h - 10);
   int least = (int)(2 * h) + 11, most = (int)((float)plan->width - h - 10 - plan->piece.x);
-  plan->gap.x = plan->piece.x + (float)dice_between(rng, least, most);
+  plan->gap.x = plan->piece.x + (float)random_between(rng, least, most);
   plan->gap.y = plan->piece.y;
   plan->gap.scale = plan->piece.scale = 1;
 }
@@ -145,8 +146,8 @@ static void place_gap(slider_plan *plan, capl_rng *rng)
 static void place_all(slider_plan *plan, bool decoys, capl_rng *rng)
 {
   enum { TRIES = 32 };
-  int wanted = decoys ? dice_between(rng, 1, CAPL_SLIDER_DECOYS) : 0, where = dice_between(rng, 0, 2);
-  float loose = dice_chance(rng, 0.5f) ? 0.2f : 0.3f, turn = plan->gap.radians;
+  int wanted = decoys ? random_between(rng, 1, CAPL_SLIDER_DECOYS) : 0, where = random_between(rng, 0, 2);
+  float loose = random_chance(rng, 0.5f) ? 0.2f : 0.3f, turn = plan->gap.radians;
   for (int i = 0; i < TRIES; i++) {
     plan->n_decoys = 0;
     place_gap(plan, rng);
@@ -174,11 +175,11 @@ void slider_roll(slider_plan *plan, const capl_slider_options *o, uint64_t seed,
   plan->background = o->background_first + capl_rng_below(rng, o->background_count);
   roll_canvas(plan, o, rng);
   int shape = roll_shape(o->shapes, rng), variant = roll_variant(seed, plan->background, rng);
-  plan->size = 2 * dice_between(rng, (o->size_lo + 1) / 2, o->size_hi / 2);
+  plan->size = 2 * random_between(rng, (o->size_lo + 1) / 2, o->size_hi / 2);
   plan->confusions = roll_confusions(rng);
   roll_strengths(plan, rng);
   piece_make(&plan->shape, shape, (float)plan->size, variant, rng);
-  float hole = dice_uniform(rng, 0.3f, 0.4f), turn = roll_turn(0.5f, 1.5f, rng);
+  float hole = random_uniform(rng, 0.3f, 0.4f), turn = roll_turn(0.5f, 1.5f, rng);
   if (plan->confusions & 1u << CAPL_CONFUSION_HOLLOW) plan->shape.hole = hole;
   if (plan->confusions & 1u << CAPL_CONFUSION_ROTATION) plan->gap.radians = turn;
   place_all(plan, plan->confusions & 1u << CAPL_CONFUSION_DECOY, rng);

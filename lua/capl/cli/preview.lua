@@ -1,6 +1,6 @@
 -- preview.lua: `capl preview RECIPE`: a sheet of training images as the recipe's augmentation leaves them.
 --
--- The recipe runs up to its first train loader; what that would make is drawn from its source, with other dice in each
+-- The recipe runs up to its first train loader; what that would make is drawn from its source, with other random numbers in each
 -- column. A section for each stage of a schedule, or one for the epoch that is asked for.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
@@ -43,7 +43,7 @@ end
 
 -- ---- batches ----
 
--- The samples as `like` says, with dice of their own: {batch=, i=} for each. Images of several widths are in several batches,
+-- The samples as `like` says, with random numbers of their own: {batch=, i=} for each. Images of several widths are in several batches,
 -- in any order.
 local function rows_of(source, n, like, seed, epoch)
   local box = core.data.loader(source, {batch = n, dtype = "u8", seed = seed, like = like, on_error = "skip"})

@@ -19,10 +19,16 @@ local function list(...)
   return all
 end
 
-local own = {}
-for i, option in ipairs(core.data.style_options()) do own[i] = option.name end
+--- Names of the options that only some presets have, and of all. libcapl_synth knows them, which is loaded when first asked.
+local own, look
 
-local look = list({"preset", "length", "widths"}, common, own)
+local function learn()
+  if own then return end
+  own = {}
+  for i, option in ipairs(core.data.style_options()) do own[i] = option.name end
+  look = list({"preset", "length", "widths"}, common, own)
+end
+
 local STEP = 8 -- px: widths that are chosen are multiples
 
 --- length = 4 or {4, 8} -> shortest, longest
@@ -34,6 +40,7 @@ local function read_length(where, length)
 end
 
 local function generator(where, o)
+  learn()
   local low = {}
   for _, name in ipairs(common) do low[name] = o[name] end
   for _, name in ipairs(own) do low[name] = o[name] end
@@ -85,6 +92,7 @@ function captcha.new(source)
   -- errs value: unknown preset, an option out of range or one that the preset does not have; io: no font
   -- eg   data.captcha({charset = "0-9", length = 2, count = 5, fixed = true}):count()  --> 5
   function data.captcha(opts)
+    learn()
     local o = check.options("data.captcha", opts, list(look, {"count", "fixed", "seed", "channels"}))
     if o.count ~= nil then check_count("data.captcha", o.count) end
     local gen = generator("data.captcha", o)
@@ -101,6 +109,7 @@ function captcha.new(source)
   --       wider images; and what data.captcha knows of the style
   -- errs io, value: the charset holds a character that file names cannot carry
   function data.save_captchas(opts)
+    learn()
     local o = check.options("data.save_captchas", opts, list(look, {"dir", "count", "seed", "workers", "format", "manifest"}))
     check.kind("data.save_captchas", "dir", o.dir, "string")
     if o.dir == "" then check.fail("data.save_captchas: dir is empty; it names a folder") end

@@ -1,7 +1,7 @@
-/* fit.c -- resizing of u8 images, in the two passes of Pillow: columns first, rows after.
+/* resize.c -- resizing of u8 images, in the two passes of Pillow: columns first, rows after.
 ** SPDX-License-Identifier: Apache-2.0
 */
-#include "data/fit.h"
+#include "data/resize.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -65,7 +65,7 @@ static size_t larger(int a, int b)
   return (size_t)(a > b ? a : b);
 }
 
-capl_status fit_image(const uint8_t *in, int in_width, int in_height, int channels, int width, int height, uint8_t *out)
+capl_status resize_image(const uint8_t *in, int in_width, int in_height, int channels, int width, int height, uint8_t *out)
 {
   if (in_width == width && in_height == height) {
     memcpy(out, in, (size_t)width * (size_t)height * (size_t)channels);
@@ -83,7 +83,7 @@ capl_status fit_image(const uint8_t *in, int in_width, int in_height, int channe
   return status;
 }
 
-int fit_choose(int in_width, int in_height, int height, const int *widths, int n, int *used)
+int resize_choose(int in_width, int in_height, int height, const int *widths, int n, int *used)
 {
   double wanted = floor((double)in_width * height / in_height + 0.5);
   int w = 0;
@@ -113,14 +113,14 @@ static void spread_rows(uint8_t *out, int used, int width, int height, int chann
   }
 }
 
-capl_status fit_padded(const uint8_t *in, int in_width, int in_height, int channels, int used, int width, int height, uint8_t *out)
+capl_status resize_padded(const uint8_t *in, int in_width, int in_height, int channels, int used, int width, int height, uint8_t *out)
 {
-  CAPL_TRY(fit_image(in, in_width, in_height, channels, used, height, out));
+  CAPL_TRY(resize_image(in, in_width, in_height, channels, used, height, out));
   if (used < width) spread_rows(out, used, width, height, channels);
   return CAPL_OK;
 }
 
-void fit_channels(const uint8_t *in, size_t n_pixels, int in_channels, int channels, uint8_t *out)
+void resize_channels(const uint8_t *in, size_t n_pixels, int in_channels, int channels, uint8_t *out)
 {
   if (in_channels == channels) {
     memcpy(out, in, n_pixels * (size_t)channels);

@@ -1,7 +1,7 @@
-/* captcha_each.c -- threads that take one number after the other.
+/* parallel_for.c -- threads that take one number after the other.
 ** SPDX-License-Identifier: Apache-2.0
 */
-#include "synth/captcha_each.h"
+#include "synth/parallel_for.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -14,7 +14,7 @@ typedef struct {
   uint32_t n;
   size_t room;
   bool (*stop)(void);
-  captcha_job job;
+  parallel_job job;
   void *context;
   atomic_uint next;
   pthread_mutex_t lock; /* of the three below */
@@ -67,7 +67,7 @@ static void run(work *w, int threads)
   for (int i = 0; i < started; i++) pthread_join(thread[i], NULL);
 }
 
-capl_status captcha_each(uint32_t n, int threads, size_t room, bool (*stop)(void), captcha_job job, void *context)
+capl_status parallel_for(uint32_t n, int threads, size_t room, bool (*stop)(void), parallel_job job, void *context)
 {
   if (n > INT32_MAX) return CAPL_FAIL(CAPL_EVALUE, "cannot draw %u images; at most %d", n, INT32_MAX);
   if (threads < 0 || threads > CAPL_WORKERS_MAX) {
