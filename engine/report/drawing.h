@@ -11,7 +11,6 @@ capl_status draw_lines(const report_chart *chart, report_picture *out);
 capl_status draw_sheet(const report_sheet *sheet, report_picture *out);
 capl_status draw_gallery(const report_gallery *gallery, report_picture *out);
 capl_status draw_matrix(const report_matrix *matrix, report_picture *out);
-capl_status draw_trials(const report_trials *trials, report_picture *out);
 
 /* Pixels (height, width, channels) of an image. */
 typedef struct {

@@ -23,7 +23,6 @@ enum {
   REPORT_MAX_SERIES = 21, /* per panel: 7 colours, full, dashed and dotted */
   REPORT_MAX_CELLS = 10000,
   REPORT_MAX_LABELS = 200, /* of a matrix */
-  REPORT_MAX_SETTINGS = 24, /* of trials */
   REPORT_MAX_GROUPS = 40,
 };
 
@@ -139,29 +138,6 @@ typedef struct {
   int n_groups;
 } report_matrix;
 
-/* ---- trials of a sweep ----------------------------------------------------------------------- */
-
-/* One setting of all trials. */
-typedef struct {
-  const char *name;
-  bool log;                  /* its axis, for numbers above 0 */
-  const double *at;          /* n_trials numbers; with labels: which of them, from 0 on */
-  const char *const *labels; /* of values that are texts; NULL = numbers */
-  int n_labels;
-} report_setting;
-
-/* A figure of each trial over its settings. */
-typedef struct {
-  const char *title, *font; /* as above */
-  const char *metric;       /* name of the figure */
-  bool percent, less;       /* shares of 1, shown in %; less is better */
-  int chosen;               /* the best trial, from 1, where more than its value has decided; 0: that of the best value */
-  const double *value;      /* n_trials; NaN = the trial failed */
-  int n_trials;
-  const report_setting *settings;
-  int n_settings;
-} report_trials;
-
 /* ---- drawing --------------------------------------------------------------------------------- */
 
 /* What libcapl_report offers. *out: caller finishes it. All of them: EVALUE naming panel, series or cell, EIO for the
@@ -172,10 +148,9 @@ typedef struct {
   capl_status (*sheet)(const report_sheet *sheet, report_picture *out);
   capl_status (*gallery)(const report_gallery *gallery, report_picture *out);
   capl_status (*matrix)(const report_matrix *matrix, report_picture *out);
-  capl_status (*trials)(const report_trials *trials, report_picture *out);
 } report_drawing;
 
-enum { REPORT_ABI = 4 };
+enum { REPORT_ABI = 5 };
 
 /* Loads the library at the first call. EUNSUPPORTED names what is missing. */
 CAPL_API capl_status report_open(const report_drawing **out);

@@ -71,7 +71,7 @@ def grid():
     outside = re.findall(r'(?:src|href)="(?!data:|#)([^"]*)"', page)
     check(all(os.path.exists("runs/sweep-small/" + link) for link in outside) and "http" not in page, "the page needs no network", str(outside))
     check(page.count("<tr>") >= 5 and 'class="dot s1"' in page and "<td class=\"n\">failed</td>" in page, "and has them all", page[-3000:])
-    check({"sweep.png", "curves.png", "results.csv"} <= set(os.listdir("runs/sweep-small")), "there are pictures of it")
+    check({"report.html", "results.csv"} <= set(os.listdir("runs/sweep-small")), "there is a page of it")
     settings = read_json(best["folder"] + "/settings.json")["settings"]
     check(settings["steps"] == {"value": 60, "origin": "flag"} and settings["precision"]["origin"] == "flag", "a trial is an ordinary run", str(settings))
     command = out.rsplit("next: ", 1)[1].strip()

@@ -252,27 +252,11 @@ end)
 local function picture_of(name, modules)
   local drawn = {}
   local function keep(what) return function(o) drawn[what] = o end end
-  modules.plot = {trials = keep "trials", lines = keep "lines"}
+  modules.plot = {lines = keep "lines"}
   local chunk = assert(loadfile((os.getenv("CAPL_SOURCE_DIR") or ".") .. "/lua/capl/" .. name .. ".lua"))
   local own = {require = function(wanted) return modules[wanted] or {} end}
   return setfenv(chunk, setmetatable(own, {__index = _G}))({}), drawn
 end
-
-describe("the picture of a sweep", function()
-  it("has a log axis for a log range, however narrow it is", function()
-    local show = {is_share = function() return true end}
-    local picture, drawn = picture_of("sweep/picture", {["sweep.show"] = show, ["sweep.metric"] = {curve = function() end}})
-    local folder = {path = "runs/s", file = function(_, name) return name end}
-    local results = {}
-    for i, lr in ipairs{"0.001", "0.002", "0.004"} do
-      results[i] = {trial = i, rung = 1, settings = {lr = lr}, value = i / 4, status = "done"}
-    end
-    for _, log in ipairs{true, false} do
-      picture.draw({keys = {"lr"}, log = {lr = log}, metric = "exact", goal = "max"}, folder, results)
-      assert.equal(log, drawn.trials.settings[1].log)
-    end
-  end)
-end)
 
 describe("the picture of the lr finder", function()
   it("holds every loss that is not far above the first one", function()

@@ -397,53 +397,6 @@ static void read_matrix(lua_State *L, report_matrix *matrix)
   lua_pop(L, 3);
 }
 
-/* ---- trials of a sweep ----------------------------------------------------------------------- */
-
-/* Texts of the list at key; borrowed from it. */
-static const char *const *texts_field(lua_State *L, const char *key, int *n)
-{
-  const char **texts = push_list(L, key, sizeof *texts, n);
-  for (int i = 0; i < *n; i++) {
-    lua_rawgeti(L, -1, i + 1);
-    texts[i] = lua_tostring(L, -1);
-    lua_pop(L, 1);
-  }
-  keep_userdata(L);
-  lua_pop(L, 2);
-  return texts;
-}
-
-static void read_setting(lua_State *L, report_setting *setting, int64_t n_trials)
-{
-  int64_t n;
-  *setting = (report_setting){.name = text_field(L, "name"), .log = flag_field(L, "log")};
-  setting->at = read_values(L, "at", &n);
-  setting->labels = texts_field(L, "labels", &setting->n_labels);
-  if (n != n_trials)
-    bind_fail(L, CAPL_EVALUE, "plot.trials", NULL, "setting %s has %lld values for %lld trials", setting->name, (long long)n,
-              (long long)n_trials);
-}
-
-static void read_trials(lua_State *L, report_trials *trials)
-{
-  int64_t n;
-  lua_pushvalue(L, 2);
-  *trials = (report_trials){.title = text_field(L, "title"), .font = font_field(L), .metric = text_field(L, "metric"),
-                            .percent = flag_field(L, "percent"), .less = flag_field(L, "less"),
-                            .chosen = (int)number_field(L, "chosen", 0)};
-  trials->value = read_values(L, "values", &n);
-  trials->n_trials = (int)n;
-  report_setting *settings = push_list(L, "settings", sizeof *settings, &trials->n_settings);
-  trials->settings = settings;
-  for (int i = 0; i < trials->n_settings; i++) {
-    lua_rawgeti(L, -1, i + 1);
-    read_setting(L, &settings[i], n);
-    lua_pop(L, 1);
-  }
-  keep_userdata(L);
-  lua_pop(L, 3);
-}
-
 /* ---- drawing --------------------------------------------------------------------------------- */
 
 /* Writes and frees the picture that drawing with status left. */
@@ -513,23 +466,10 @@ static int plot_matrix(lua_State *L)
   return 0;
 }
 
-/* trials(path, trials): likewise */
-static int plot_trials(lua_State *L)
-{
-  const report_drawing *drawing;
-  report_trials trials;
-  report_picture picture = {0};
-  const char *path = begin(L, "plot.trials", &drawing);
-  read_trials(L, &trials);
-  bind_check(L, write_picture(path, drawing->trials(&trials, &picture), &picture), "plot.trials");
-  return 0;
-}
-
 void bind_open_plot(lua_State *L)
 {
   static const luaL_Reg functions[] = {
-      {"lines", plot_lines}, {"sheet", plot_sheet}, {"gallery", plot_gallery}, {"matrix", plot_matrix}, {"trials", plot_trials},
-      {NULL, NULL}};
+      {"lines", plot_lines}, {"sheet", plot_sheet}, {"gallery", plot_gallery}, {"matrix", plot_matrix}, {NULL, NULL}};
   lua_newtable(L);
   luaL_setfuncs(L, functions, 0);
   lua_setfield(L, -2, "plot");

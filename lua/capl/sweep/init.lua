@@ -7,7 +7,6 @@ local core = ...
 
 local metric = require "sweep.metric"
 local page = require "sweep.page"
-local picture = require "sweep.picture"
 local pool = require "sweep.pool"
 local shell = require "shell"
 local show = require "sweep.show"
@@ -174,7 +173,6 @@ function Sweep:save() self.folder:save_csv(self.plan.keys, self.plan.metric, sel
 function Sweep:draw()
   local ranked = self:ranked()
   self.folder.total = total_of(self.plan)
-  picture.draw(self.plan, self.folder, ranked)
   self.folder:write("report.html", page.html(self.plan, self.folder, ranked))
 end
 
@@ -205,7 +203,7 @@ function Sweep:report()
   if self.pool.waits > 0 then say(("note: trials waited for memory; one takes up to %.0f MB"):format(self.pool.peak / 1e6)) end
   local doubt = not show.none_better(self.plan, ranked) and show.doubt(self.plan, ranked)
   if doubt then say(doubt) end
-  say(("results: %s/report.html, results.csv, sweep.png, curves.png"):format(self.folder.path))
+  say(("results: %s/report.html, results.csv"):format(self.folder.path))
   local none = show.none_better(self.plan, ranked)
   if none then return self:report_none(none) end
   say(("best: trial %d, %s %s, in %s"):format(best.trial, self.plan.metric, show.value(self.plan.metric, best.value), best.folder))
