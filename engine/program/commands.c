@@ -17,7 +17,7 @@ static const capl_command commands[] = {
   {.name = "run", .group = "train", .usage = "capl RECIPE [--key=value…] | capl run RECIPE [--key=value…]", .recipe = RECIPE_NEEDED, .ranks = RANKS_STARTS,
    .help = "trains: runs a recipe, a whole experiment in one file; --help lists its settings"},
   {.name = "sweep", .group = "train", .recipe = RECIPE_STAYS,
-   .usage = "capl sweep RECIPE --grid KEY=A,B,C … [--random=N | --halving=N] [--metric=M] [--key=value…] | "
+   .usage = "capl sweep RECIPE --grid KEY=A,B,C … [--random=N] [--metric=M] [--key=value…] | "
             "capl sweep --resume FOLDER",
    .help = "trains a recipe with other settings again and again, side by side, and says which are best on the val images"},
   {.name = "lr", .group = "train", .usage = "capl lr RECIPE [--min_lr=A] [--max_lr=B] [--steps=N] [--out=FILE] [--json] [--key=value…]",
@@ -109,6 +109,7 @@ static const struct {
   const char *word, *instead;
 } gone[] = {
   {"diff", "capl runs lists the figures of all runs, capl report writes the page of one"},
+  {"--halving", "--random=N draws trials; a short --max_time first tells which ranges are worth longer ones"},
   {"--learning_curve", "capl sweep RECIPE --grid fraction=0.1,0.3,1 trains on parts of the images"},
 };
 

@@ -81,6 +81,12 @@ local convert = {
 -- --learning-curve is --learning_curve.
 local function plain(name) return (name:gsub("-", "_")) end
 
+--- A hint for an option of earlier versions, or nil.
+function options.gone(key)
+  local instead = core.sys.gone and core.sys.gone("--" .. plain(key))
+  return instead and "it is gone: " .. instead
+end
+
 local function by_name(spec, key)
   for _, option in ipairs(spec) do
     if plain(option.name) == plain(key) then return option end
@@ -107,9 +113,9 @@ local function unknown(spec, key, command)
     near = core.nearest(negated, names)
     near = near and "no-" .. near
   end
-  local instead = core.sys.gone and core.sys.gone("--" .. plain(key))
-  fail(("unknown option --%s%s"):format(key, near and not instead and "; did you mean --" .. near .. "?" or ""),
-    instead and "it is gone: " .. instead or "'capl " .. command .. " --help' lists the options")
+  local gone = options.gone(key)
+  fail(("unknown option --%s%s"):format(key, near and not gone and "; did you mean --" .. near .. "?" or ""),
+    gone or "'capl " .. command .. " --help' lists the options")
 end
 
 -- ---- reading ----

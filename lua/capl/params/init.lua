@@ -158,8 +158,8 @@ end
 
 -- Options of capl itself, which stand before the recipe.
 local function global_hint(key)
-  local instead = core.sys.gone and core.sys.gone("--" .. key:gsub("-", "_"))
-  if instead then return "it is gone: " .. instead end
+  local gone = options.gone(key)
+  if gone then return gone end
   for _, global in ipairs(core.sys.globals and core.sys.globals() or {}) do
     if global.name == "--" .. key or global.name == key then
       return "options of capl itself stand before the recipe: capl " .. global.name .. " RECIPE"

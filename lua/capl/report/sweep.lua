@@ -71,20 +71,11 @@ local function best_curves(s)
   return chart.lines{title = ("%s of the best trials"):format(s.metric), x_label = x_label, percent = is_share(s) or nil, series = series}
 end
 
--- Of a trial that went on from rung to rung, only the last.
-local function each_once(results)
-  local seen, out = {}, {}
-  for _, result in ipairs(results) do
-    if not seen[result.trial] then seen[result.trial], out[#out + 1] = true, result end
-  end
-  return out
-end
-
 --- Charts of a sweep: its figure over each setting, and the curves of the best trials.
 -- in   metric, keys, results (best first)
 -- out  HTML; "" when no trial has a figure
 function sweep.charts(metric, keys, results)
-  local s = {metric = metric, keys = keys, results = each_once(results)}
+  local s = {metric = metric, keys = keys, results = results}
   local settings, lines = by_setting(s), best_curves(s)
   return (settings and "<section><h2>What the settings did</h2>" .. settings .. "</section>" or "") ..
     (lines and "<section><h2>Curves</h2>" .. lines .. "</section>" or "")
@@ -109,13 +100,11 @@ local function read_results(path)
   return out
 end
 
--- Those that went furthest first, the best of them in front; those without a value last.
+-- The best first; those without a value last.
 local function rank(results, goal)
   table.sort(results, function(a, b)
     local x, y = value.number(a, "value"), value.number(b, "value")
-    local p, q = value.number(a, "rung") or 0, value.number(b, "rung") or 0
     if (x == nil) ~= (y == nil) then return y == nil end
-    if p ~= q then return p > q end
     if x ~= y then
       if goal == "min" then return x < y end
       return x > y
@@ -126,19 +115,14 @@ end
 
 -- ---- the page ----
 
--- Trials there will be, by the plan.
-local function total_of(plan, results)
-  local total = 0
-  for _, rung in ipairs(value.table(plan, "rungs")) do total = total + (value.number(rung, "trials") or 0) end
-  return math.max(total, #results)
-end
-
 --- The page of the sweep in a folder, which may be running or stopped.
 -- errs format: sweep.json or results.jsonl cannot be read
 function sweep.page(path)
   local plan, results = read_plan(path), read_results(path)
   rank(results, value.text(plan, "goal"))
-  local about = {path = path, total = total_of(plan, results), file = function(self, name) return self.path .. "/" .. name end}
+  local about = {
+    path = path, total = math.max(#value.table(plan, "trials"), #results), file = function(self, name) return self.path .. "/" .. name end,
+  }
   local fine, page = pcall(require("sweep.page").html, plan, about, results)
   if fine then return page end
   core.error{code = "format", message = ("the files of the sweep in %s are damaged"):format(path), context = tostring(page),

@@ -31,15 +31,6 @@ local function settings_of(job, args)
   return found
 end
 
--- "samples" of a recipe that has it; the first of what says how long a run is.
-local function budget_key(found)
-  for _, key in ipairs{"samples", "steps", "epochs"} do
-    for _, known in ipairs(found.keys) do
-      if key == known then return key end
-    end
-  end
-end
-
 local function check_axis(found, axis)
   for _, text in ipairs(axis.values or {}) do found.read(axis.key, text) end
   if axis.values then return end
@@ -68,12 +59,11 @@ local function check_word(found, spec, word)
   for _, option in ipairs(spec) do names[#names + 1] = option.name end
   local near = core.nearest(key, names)
   fail(("unknown option --%s%s"):format(key, near and ("; did you mean --%s?"):format(near) or ""),
-    "'capl sweep --help' lists the options of a sweep, 'capl RECIPE --help' the settings of the recipe")
+    options.gone(key) or "'capl sweep --help' lists the options of a sweep, 'capl RECIPE --help' the settings of the recipe")
 end
 
 --- Checks keys and values against the recipe's settings.
 -- args  --key=value words that all trials share; spec: options of the sweep
--- out   {budget = key that says how long a run is, its value}
 function recipe.check(job, args, axes, spec)
   local found = settings_of(job, args)
   for _, word in ipairs(args) do check_word(found, spec, word) end
@@ -83,8 +73,6 @@ function recipe.check(job, args, axes, spec)
       if setting_of(found.known, word) == axis.key then fail(("%s is both fixed and in --grid: %s"):format(axis.key, word)) end
     end
   end
-  local key = budget_key(found)
-  return {budget = key, value = key and found.read(key), read = found.read}
 end
 
 -- The message of `capl check` that failed: all but its hint's repetition of what a run would say.
