@@ -22,9 +22,7 @@ function session.begin()
   if session.begun then return end
   session.begun = true
   note_globals()
-  local environment = core.sys.environment()
-  require("repl.globals").open(environment)
-  before.plot = rawget(environment, "plot")
+  require("repl.globals").open()
   require("repl.strict").begin()
 end
 
