@@ -30,6 +30,13 @@ int capl_text_char(const char *text)
   return n > 1 && (overlong || outside) ? 0 : n;
 }
 
+bool capl_text_is_utf8(const char *text)
+{
+  for (int n; *text; text += n)
+    if (!(n = capl_text_char(text))) return false;
+  return true;
+}
+
 /* What turns the direction of a line or breaks it: U+061C, U+200E, U+200F, U+2028..U+202E, U+2066..U+2069. A path shown with one
 ** of these reads as another. */
 static bool turns_the_line(const unsigned char *p)

@@ -13,6 +13,8 @@
 
 /* Bytes of the UTF-8 character at p, 1..4; 0 = no valid one. p: NUL-ended. */
 CAPL_API int capl_text_char(const char *p);
+/* Whether all of a NUL-ended text is UTF-8. */
+CAPL_API bool capl_text_is_utf8(const char *text);
 
 /* Copies from to to: control characters, those that turn a line's direction, and bytes that are no UTF-8 come out as \x1b, line breaks and tabs as \n and \t
 ** unless lines. What does not fit into room bytes (16 at least) is left out in the middle, where a … stands. */

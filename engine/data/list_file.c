@@ -7,7 +7,6 @@
 #define _GNU_SOURCE
 #include "data/list_file.h"
 
-#include <cjson/cJSON.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +14,7 @@
 #include <strings.h>
 #include <unistd.h>
 
+#include "base/json.h"
 #include "base/text.h"
 #include "data/csv.h"
 #include "data/image.h"
@@ -59,20 +59,13 @@ static capl_status keep_line(reading *r)
   return CAPL_OK;
 }
 
-static bool is_utf8(const char *text)
-{
-  for (int n; *text; text += n)
-    if (!(n = capl_text_char(text))) return false;
-  return true;
-}
-
 /* label: NULL = the line has none. */
 static capl_status keep(reading *r, const char *path, const char *label)
 {
   if (!*path) return broken(r, "the path is empty");
   if (strlen(path) >= PATH_ROOM) return broken(r, "the path is longer than 4095 bytes");
-  if (!is_utf8(path)) return broken(r, "the path is no UTF-8");
-  if (label && !is_utf8(label)) return broken(r, "the label is no UTF-8");
+  if (!capl_text_is_utf8(path)) return broken(r, "the path is no UTF-8");
+  if (label && !capl_text_is_utf8(label)) return broken(r, "the label is no UTF-8");
   if (label && strlen(label) >= PATH_ROOM) return broken(r, "the label is longer than 4095 bytes");
   CAPL_TRY(texts_add(&r->out->path, path));
   CAPL_TRY(texts_add(&r->out->label, label));
@@ -120,13 +113,10 @@ static capl_status read_object(reading *r, const cJSON *object)
 static capl_status read_json(reading *r)
 {
   const csv *t = &r->table;
-  if (t->n_fields != 1 || strstr(t->field[0], "\\u0000")) return broken(r, "holds a control character");
-  const char *end = NULL;
-  cJSON *object = cJSON_ParseWithOpts(t->field[0], &end, true);
-  if (!object) return CAPL_FAIL(CAPL_EFORMAT, "%s:%u: broken JSON at column %d", t->name, t->line, end ? (int)(end - t->field[0]) + 1 : 1);
-  capl_status status = read_object(r, object);
-  cJSON_Delete(object);
-  return status;
+  JSON_OWNED *object = NULL;
+  if (t->n_fields != 1) return broken(r, "holds a control character");
+  CAPL_TRY(json_read(&(json_rules){.name = t->name, .line = t->line}, t->field[0], strlen(t->field[0]), &object));
+  return read_object(r, object);
 }
 
 static capl_status read_csv(reading *r, int path, int label)

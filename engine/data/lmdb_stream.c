@@ -87,12 +87,7 @@ static capl_status begin_frame(lmdb_stream *s)
 static capl_status check_label(const lmdb_stream *s)
 {
   if (strlen(s->text) != s->text_length) return bad_record(s, "the label holds a NUL byte");
-  for (const char *p = s->text; *p;) {
-    int bytes = capl_text_char(p);
-    if (!bytes) return bad_record(s, "the label is no UTF-8");
-    p += bytes;
-  }
-  return CAPL_OK;
+  return capl_text_is_utf8(s->text) ? CAPL_OK : bad_record(s, "the label is no UTF-8");
 }
 
 static capl_status end_record(lmdb_stream *s)

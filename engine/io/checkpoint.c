@@ -3,7 +3,6 @@
 */
 #include "io/checkpoint.h"
 
-#include <cjson/cJSON.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -69,7 +68,7 @@ capl_status checkpoint_save(const char *path, const char *tree, const capl_named
   capl_status status = safetensors_header(all, n + 1, notes, &header, &len);
   if (status == CAPL_OK) {
     status = write_file(path, header, len, list, n);
-    cJSON_free(header);
+    free(header);
   }
   capl_tensor_unref(all[n].tensor);
   free(all);

@@ -40,7 +40,7 @@ struct capl_graph {
   int output;
 };
 
-/* JSON text of everything but the weights' contents; caller frees with cJSON_free. */
+/* JSON text of everything but the weights' contents; caller frees. */
 CAPL_API capl_status graph_to_json(const capl_graph *graph, char **text);
 /* The reverse, weights found by name in list (their references move into the graph). Checks every
 ** number: a graph that passes cannot make capl_graph_run read outside its arrays. */

@@ -1,12 +1,12 @@
 /* graph_json.c -- graphs as JSON: readable, and nothing in it can run code.
 ** SPDX-License-Identifier: Apache-2.0
 */
-#include <cjson/cJSON.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/json.h"
 #include "capl/capl.h"
 #include "io/graph.h"
 
@@ -107,7 +107,7 @@ capl_status graph_to_json(const capl_graph *g, char **text)
   cJSON *nodes = cJSON_AddArrayToObject(root, "nodes");
   for (int k = 0; k < g->n_nodes; k++) cJSON_AddItemToArray(nodes, node_json(&g->nodes[k], g->n_widths));
   cJSON_AddNumberToObject(root, "output", g->output);
-  *text = cJSON_Print(root);
+  *text = json_print(root, true);
   cJSON_Delete(root);
   return *text ? CAPL_OK : CAPL_FAIL(CAPL_ENOMEM, "no memory for the graph's text");
 }
@@ -119,15 +119,6 @@ static capl_status bad(const char *path, const char *why)
   return CAPL_FAIL(CAPL_EFORMAT, "%s is no capl graph: %s", path, why);
 }
 
-static bool whole(const cJSON *item, double low, double high, int64_t *out)
-{
-  if (!cJSON_IsNumber(item)) return false;
-  double v = item->valuedouble;
-  if (!(v >= low && v <= high) || v != floor(v)) return false;
-  *out = (int64_t)v;
-  return true;
-}
-
 /* 5, or {"widths": [5, 7, …]}: values gets one for each of n widths. */
 static bool read_widths(const cJSON *item, double low, double high, int n, int64_t *values, bool *follows)
 {
@@ -135,7 +126,7 @@ static bool read_widths(const cJSON *item, double low, double high, int n, int64
   *follows = list != NULL;
   if (list && (!cJSON_IsArray(list) || n == 0 || cJSON_GetArraySize(list) != n)) return false;
   for (int w = 0; w < (n ? n : 1); w++)
-    if (!whole(list ? cJSON_GetArrayItem(list, w) : item, low, high, &values[w])) return false;
+    if (!json_whole(list ? cJSON_GetArrayItem(list, w) : item, low, high, &values[w])) return false;
   return true;
 }
 
@@ -260,7 +251,7 @@ static capl_status read_node(const char *path, const cJSON *item, capl_graph *g,
   cJSON_ArrayForEach(v, in)
   {
     int64_t value = GRAPH_ABSENT;
-    bool ok = cJSON_IsNull(v) || (whole(v, 0, g->n_values - 1, &value) && defined[value]);
+    bool ok = cJSON_IsNull(v) || (json_whole(v, 0, g->n_values - 1, &value) && defined[value]);
     if (!ok) return bad(path, "a node reads a value that nothing made before");
     node->in[i++] = (int)value;
   }
@@ -268,7 +259,7 @@ static capl_status read_node(const char *path, const cJSON *item, capl_graph *g,
   cJSON_ArrayForEach(v, out)
   {
     int64_t value;
-    if (!whole(v, 0, g->n_values - 1, &value) || defined[value]) return bad(path, "a value is made twice");
+    if (!json_whole(v, 0, g->n_values - 1, &value) || defined[value]) return bad(path, "a value is made twice");
     defined[value] = true;
     node->out[i++] = (int)value;
   }
@@ -282,7 +273,7 @@ static bool read_input_widths(const cJSON *list, capl_graph *g)
   int64_t width = 0;
   if (n < 1 || n > GRAPH_WIDTHS_MAX) return false;
   for (; g->n_widths < n; g->width[g->n_widths++] = (int)width)
-    if (!whole(cJSON_GetArrayItem(list, g->n_widths), (double)width + 1, 1 << 24, &width)) return false;
+    if (!json_whole(cJSON_GetArrayItem(list, g->n_widths), (double)width + 1, 1 << 24, &width)) return false;
   g->input_size[g->input_ndim - 1] = g->width[0];
   return true;
 }
@@ -299,7 +290,7 @@ static capl_status read_input(const char *path, const cJSON *root, capl_graph *g
   for (int d = 1; d < n; d++) {
     const cJSON *item = cJSON_GetArrayItem(size, d);
     bool list = d == n - 1 && cJSON_IsArray(item);
-    if (list ? !read_input_widths(item, g) : !whole(item, 0, 1 << 24, &g->input_size[d])) return bad(path, "its input size is no size");
+    if (list ? !read_input_widths(item, g) : !json_whole(item, 0, 1 << 24, &g->input_size[d])) return bad(path, "its input size is no size");
   }
   return CAPL_OK;
 }
@@ -374,7 +365,7 @@ static capl_status read_nodes(const char *path, const cJSON *root, capl_graph *g
   }
   int64_t output = 0;
   if (status == CAPL_OK &&
-      (!whole(cJSON_GetObjectItemCaseSensitive(root, "output"), 0, g->n_values - 1, &output) || !defined[output]))
+      (!json_whole(cJSON_GetObjectItemCaseSensitive(root, "output"), 0, g->n_values - 1, &output) || !defined[output]))
     status = bad(path, "its output is made by no node");
   if (status == CAPL_OK) g->output = (int)output;
   free(defined);
@@ -395,7 +386,8 @@ static capl_status read_graph(const char *path, const cJSON *root, capl_named_te
 
 capl_status graph_from_json(const char *path, const char *text, capl_named_tensor *list, int n, capl_graph **out)
 {
-  cJSON *root = cJSON_Parse(text);
+  cJSON *root;
+  CAPL_TRY(json_read(&(json_rules){.name = path, .unique = true}, text, strlen(text), &root));
   capl_graph *g = calloc(1, sizeof *g);
   capl_status status = g ? read_graph(path, root, list, n, g) : CAPL_FAIL(CAPL_ENOMEM, "no memory for the graph of %s", path);
   cJSON_Delete(root);

@@ -3,12 +3,12 @@
 */
 #include "io/meta.h"
 
-#include <cjson/cJSON.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/json.h"
 #include "capl/capl.h"
 
 static const char version_key[] = "capl_model", hash_key[] = "weights_sha256";
@@ -177,28 +177,26 @@ static capl_status check_root(const char *path, const cJSON *root)
   return CAPL_EFORMAT;
 }
 
-static cJSON *parse(const char *text)
+static capl_status parse(const char *path, const char *text, cJSON **root)
 {
-  return cJSON_ParseWithOpts(text, NULL, true);
+  return json_read(&(json_rules){.name = path, .unique = true}, text, strlen(text), root);
 }
 
 capl_status meta_check_version(const char *path, const char *text)
 {
-  cJSON *root = parse(text);
-  capl_status status = check_root(path, root);
-  cJSON_Delete(root);
-  return status;
+  JSON_OWNED *root = NULL;
+  CAPL_TRY(parse(path, text, &root));
+  return check_root(path, root);
 }
 
 capl_status meta_parse(const char *path, const char *text, model_meta *out)
 {
-  cJSON *root = parse(text);
+  JSON_OWNED *root = NULL;
   *out = (model_meta){0};
-  capl_status status = check_root(path, root);
-  if (status == CAPL_OK) status = read_input(path, root, out);
-  if (status == CAPL_OK) status = read_output(path, root, out);
-  cJSON_Delete(root);
-  return status;
+  CAPL_TRY(parse(path, text, &root));
+  CAPL_TRY(check_root(path, root));
+  CAPL_TRY(read_input(path, root, out));
+  return read_output(path, root, out);
 }
 
 /* First in the object, where a reader of the file sees it. */
@@ -217,24 +215,21 @@ static bool add_versions(cJSON *root)
 
 capl_status meta_weights_hash(const char *path, const char *text, char *hex)
 {
-  cJSON *root = parse(text);
+  JSON_OWNED *root = NULL;
+  CAPL_TRY(parse(path, text, &root));
   const cJSON *item = cJSON_GetObjectItemCaseSensitive(root, hash_key);
   bool sound = cJSON_IsString(item) && strlen(item->valuestring) == HASH_DIGITS &&
                strspn(item->valuestring, "0123456789abcdef") == HASH_DIGITS;
-  capl_status status = !item || sound ? CAPL_OK : wrong(path, hash_key, "64 hexadecimal digits", item);
   snprintf(hex, HASH_DIGITS + 1, "%s", sound ? item->valuestring : "");
-  cJSON_Delete(root);
-  return status;
+  return !item || sound ? CAPL_OK : wrong(path, hash_key, "64 hexadecimal digits", item);
 }
 
 capl_status meta_with_hash(const char *text, const char *hex, char **out)
 {
-  cJSON *root = parse(text);
+  JSON_OWNED *root = NULL;
+  CAPL_TRY(parse("the model's meta data", text, &root));
   cJSON_DeleteItemFromObjectCaseSensitive(root, hash_key); /* that of the model from which the meta data came */
-  char *printed = cJSON_AddStringToObject(root, hash_key, hex) ? cJSON_Print(root) : NULL;
-  *out = printed ? strdup(printed) : NULL;
-  cJSON_free(printed);
-  cJSON_Delete(root);
+  *out = cJSON_AddStringToObject(root, hash_key, hex) ? json_print(root, true) : NULL;
   return *out ? CAPL_OK : CAPL_FAIL(CAPL_ENOMEM, "no memory for a model's meta data");
 }
 
@@ -250,16 +245,13 @@ static capl_status check_own(const cJSON *root, const char *text)
 
 capl_status meta_stamp(const char *text, char **out)
 {
-  cJSON *root = parse(text);
+  JSON_OWNED *root = NULL;
   *out = NULL;
-  if (!cJSON_IsObject(root)) {
-    cJSON_Delete(root);
+  if (parse("the model's meta data", text, &root) != CAPL_OK || !cJSON_IsObject(root))
     return CAPL_FAIL(CAPL_EVALUE, "a model's meta data must be a JSON object");
-  }
-  char *stamped = add_versions(root) ? cJSON_Print(root) : NULL;
+  char *stamped = add_versions(root) ? json_print(root, true) : NULL;
   capl_status status = stamped ? check_own(root, stamped) : CAPL_FAIL(CAPL_ENOMEM, "no memory for a model's meta data");
-  if (status == CAPL_OK && !(*out = strdup(stamped))) status = CAPL_FAIL(CAPL_ENOMEM, "no memory for a model's meta data");
-  cJSON_free(stamped);
-  cJSON_Delete(root);
+  if (status == CAPL_OK) *out = stamped;
+  else free(stamped);
   return status;
 }

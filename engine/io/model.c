@@ -1,7 +1,6 @@
 /* model.c -- the model file: a folder with weights, graph and what the recipe says of them.
 ** SPDX-License-Identifier: Apache-2.0
 */
-#include <cjson/cJSON.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/fs.h>
@@ -46,7 +45,7 @@ static capl_status write_members(const char *folder, const capl_graph *graph, co
   CAPL_TRY(model_weights_save(member_path(folder, members[0], path), graph->weights, graph->n_weights, hash));
   CAPL_TRY(graph_to_json(graph, &text));
   capl_status status = file_write(member_path(folder, members[1], path), text, strlen(text));
-  cJSON_free(text);
+  free(text);
   CAPL_TRY(status);
   CAPL_TRY(meta_with_hash(meta_json, hash, &meta));
   status = file_write(member_path(folder, members[2], path), meta, strlen(meta));

@@ -5,7 +5,6 @@
 */
 #include "io/model_weights.h"
 
-#include <cjson/cJSON.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,12 +1,12 @@
 /* safetensors.c -- named tensors in one file: 8 bytes of header length, a JSON header, the bytes.
 ** SPDX-License-Identifier: Apache-2.0
 */
-#include <cjson/cJSON.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/json.h"
 #include "capl/backend.h"
 #include "capl/io.h"
 #include "capl/op.h"
@@ -31,22 +31,6 @@ static const char *type_name(capl_dtype dtype)
   for (int k = 0; k < TYPES; k++)
     if (types[k].dtype == dtype) return types[k].name;
   return "?";
-}
-
-static int by_name(const void *a, const void *b) { return strcmp(*(const char *const *)a, *(const char *const *)b); }
-
-/* *twice: a name of two tensors, NULL = there is none. By sorting: files of strangers have many names. false: no memory. */
-static bool find_twice(const capl_named_tensor *list, int n, const char **twice)
-{
-  const char **names = malloc(((size_t)n + 1) * sizeof *names);
-  *twice = NULL;
-  for (int i = 0; names && i < n; i++) names[i] = list[i].name;
-  if (names) qsort(names, (size_t)n, sizeof *names, by_name);
-  for (int i = 1; names && i < n && !*twice; i++)
-    if (strcmp(names[i], names[i - 1]) == 0) *twice = names[i];
-  bool sorted = names != NULL;
-  free(names);
-  return sorted;
 }
 
 /* ---- writing --------------------------------------------------------------------------------- */
@@ -76,24 +60,23 @@ static bool add_notes(cJSON *header, const safetensors_note *notes)
 
 capl_status safetensors_header(const capl_named_tensor *list, int n, const safetensors_note *notes, char **out, size_t *len)
 {
-  const char *twice;
+  const char *twice = NULL;
   if (n > MOST_TENSORS) return CAPL_FAIL(CAPL_EVALUE, "%d tensors are more than the %d that a file may have", n, MOST_TENSORS);
-  if (!find_twice(list, n, &twice)) return CAPL_FAIL(CAPL_ENOMEM, "no memory for a safetensors header");
-  if (twice) return CAPL_FAIL(CAPL_EVALUE, "two tensors are named '%s'", twice);
-  cJSON *header = cJSON_CreateObject();
+  JSON_OWNED *header = cJSON_CreateObject();
   size_t offset = 0;
   bool ok = header && add_notes(header, notes);
   for (int i = 0; ok && i < n; i++) ok = add_entry(header, &list[i], &offset);
-  char *text = ok ? cJSON_PrintUnformatted(header) : NULL;
-  cJSON_Delete(header);
+  ok = ok && json_twice(header, &twice);
+  if (twice) return CAPL_FAIL(CAPL_EVALUE, "two tensors are named '%s'", twice);
+  char *text = ok ? json_print(header, false) : NULL;
   if (!text) return CAPL_FAIL(CAPL_ENOMEM, "no memory for a safetensors header");
   size_t used = strlen(text), padded = (used + ALIGN - 1) / ALIGN * ALIGN;
-  char *grown = cJSON_malloc(padded + 1);
+  char *grown = malloc(padded + 1);
   if (grown) {
     memset(grown, ' ', padded);
     memcpy(grown, text, used);
   }
-  cJSON_free(text);
+  free(text);
   if (!grown) return CAPL_FAIL(CAPL_ENOMEM, "no memory for a safetensors header");
   *out = grown;
   *len = padded;
@@ -142,7 +125,7 @@ capl_status safetensors_save_hashed(const char *path, const capl_named_tensor *l
   capl_status status = file_begin(&w, path);
   w.digest = hash;
   if (status == CAPL_OK) status = safetensors_append(&w, header, len, list, n);
-  cJSON_free(header);
+  free(header);
   if (status == CAPL_OK) return file_commit(&w);
   file_abandon(&w);
   return status;
@@ -169,16 +152,6 @@ static capl_status damaged(const char *path, const char *name, const char *why)
   return CAPL_EFORMAT;
 }
 
-/* A whole number in [0, 2^53]. */
-static bool whole(const cJSON *item, double limit, int64_t *out)
-{
-  if (!cJSON_IsNumber(item)) return false;
-  double v = item->valuedouble;
-  if (!(v >= 0) || v > limit || v != floor(v)) return false;
-  *out = (int64_t)v;
-  return true;
-}
-
 static capl_status read_shape(const char *path, const cJSON *item, entry *e)
 {
   const cJSON *shape = cJSON_GetObjectItemCaseSensitive(item, "shape"), *d;
@@ -186,7 +159,7 @@ static capl_status read_shape(const char *path, const cJSON *item, entry *e)
   if (cJSON_GetArraySize(shape) > CAPL_MAX_NDIM) return damaged(path, item->string, "it has more than 6 dims");
   cJSON_ArrayForEach(d, shape)
   {
-    if (!whole(d, 0x1p53, &e->size[e->ndim++])) return damaged(path, item->string, "its shape is no list of sizes");
+    if (!json_whole(d, 0, 0x1p53, &e->size[e->ndim++])) return damaged(path, item->string, "its shape is no list of sizes");
   }
   return CAPL_OK;
 }
@@ -211,8 +184,8 @@ static capl_status read_entry(const char *path, const cJSON *item, size_t data_l
   CAPL_TRY(read_shape(path, item, e));
   const cJSON *offsets = cJSON_GetObjectItemCaseSensitive(item, "data_offsets");
   int64_t begin, end, bytes = (int64_t)capl_dtype_size(e->dtype);
-  if (cJSON_GetArraySize(offsets) != 2 || !whole(cJSON_GetArrayItem(offsets, 0), (double)data_len, &begin) ||
-      !whole(cJSON_GetArrayItem(offsets, 1), (double)data_len, &end) || begin > end)
+  if (cJSON_GetArraySize(offsets) != 2 || !json_whole(cJSON_GetArrayItem(offsets, 0), 0, (double)data_len, &begin) ||
+      !json_whole(cJSON_GetArrayItem(offsets, 1), 0, (double)data_len, &end) || begin > end)
     return damaged(path, item->string, "its data lies outside the file");
   int64_t span = bytes; /* also with sizes of 0 left out, as strides are computed */
   for (int d = 0; d < e->ndim; d++) {
@@ -257,13 +230,6 @@ static capl_status check_overlap(const char *path, entry *entries, int n)
   return CAPL_OK;
 }
 
-static capl_status check_names(const char *path, const capl_named_tensor *list, int n)
-{
-  const char *twice;
-  if (!find_twice(list, n, &twice)) return CAPL_FAIL(CAPL_ENOMEM, "no memory to read %s", path);
-  return twice ? damaged(path, twice, "it occurs twice") : CAPL_OK;
-}
-
 static capl_status load_entries(const char *path, const cJSON *header, const char *data, size_t data_len,
                                 capl_device *device, entry *entries, capl_named_tensor *list, int *n)
 {
@@ -279,21 +245,7 @@ static capl_status load_entries(const char *path, const cJSON *header, const cha
     entries[(*n)++] = e;
     CAPL_TRY(make_tensor(device, &e, data, &slot->tensor));
   }
-  CAPL_TRY(check_names(path, list, *n));
   return check_overlap(path, entries, *n);
-}
-
-/* Values of a JSON text, about; each takes memory once it is parsed. */
-static int count_items(const char *text, size_t len)
-{
-  int items = 1;
-  bool quoted = false;
-  for (size_t i = 0; i < len; i++) {
-    if (quoted && text[i] == '\\') i++;
-    else if (text[i] == '"') quoted = !quoted;
-    else items += !quoted && (text[i] == ',' || text[i] == '[' || text[i] == '{');
-  }
-  return items;
 }
 
 /* *header: caller deletes. */
@@ -303,9 +255,8 @@ static capl_status parse_header(const char *path, const char *data, size_t len, 
   for (int k = 0; len >= 8 && k < 8; k++) *header_len |= (uint64_t)(unsigned char)data[k] << (8 * k);
   if (len < 8 || *header_len > HEADER_LIMIT || *header_len > len - 8)
     return CAPL_FAIL(CAPL_EFORMAT, "%s is no safetensors file: its header length does not fit", path);
-  if (count_items(data + 8, (size_t)*header_len) > MOST_ITEMS)
-    return CAPL_FAIL(CAPL_EFORMAT, "%s names more than the %d tensors that make sense here", path, MOST_TENSORS);
-  *header = cJSON_ParseWithLength(data + 8, (size_t)*header_len);
+  json_rules rules = {.name = path, .most_values = MOST_ITEMS, .unique = true};
+  CAPL_TRY(json_read(&rules, data + 8, (size_t)*header_len, header));
   if (cJSON_IsObject(*header) && cJSON_GetArraySize(*header) > MOST_TENSORS) {
     cJSON_Delete(*header);
     return CAPL_FAIL(CAPL_EFORMAT, "%s names more than the %d tensors that make sense here", path, MOST_TENSORS);

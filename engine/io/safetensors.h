@@ -12,7 +12,7 @@ typedef struct {
   const char *key, *text;
 } safetensors_note;
 
-/* The header as text, padded with blanks to a multiple of 8; caller frees with cJSON_free. notes: NULL = none. EVALUE for
+/* The header as text, padded with blanks to a multiple of 8; caller frees. notes: NULL = none. EVALUE for
 ** two tensors of one name; ENOMEM. */
 capl_status safetensors_header(const capl_named_tensor *list, int n, const safetensors_note *notes, char **out, size_t *len);
 /* Appends header length, header and the bytes of the tensors. */

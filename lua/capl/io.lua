@@ -3,7 +3,6 @@
 local core = ...
 
 local forward = require "forward"
-local json = require "json"
 
 local io = {}
 
@@ -44,7 +43,7 @@ end
 --      such tensors, one for each width; kept together with what the model says of them now
 -- errs value: the model does other ops for another batch size or width, wrong meta; io: the folder cannot be written
 function io.save_model(path, model, example, meta, images)
-  local text = json.encode(meta or {}, true)
+  local text = core.json_encode(meta or {}, true)
   local training = model.training
   model:eval()
   images = listed(images)

@@ -156,7 +156,7 @@ def hostile():
     spoiled(lambda: rewrite(lambda m: m["recipe"].update(file="other.lua")), 1, "other.lua is missing")
     spoiled(lambda: rewrite(lambda m: m.update(format=9)), 1, "a newer capl wrote it")
     spoiled(lambda: write("small.manifest.json", '{"format": 1, "format": 2}'), 1, 'the key "format" is there twice')
-    spoiled(lambda: write("small.manifest.json", '{"a":' * 100000), 1, "nested deeper than 12")
+    spoiled(lambda: write("small.manifest.json", '{"a":' * 100000), 1, "more than 12 levels")
     spoiled(lambda: write("small.manifest.json", "x" * 2000000), 1, "2000000 bytes, more than any manifest has")
     spoiled(lambda: (os.remove("small.manifest.json"), os.mkfifo("small.manifest.json")), 1, "is no file")
     spoiled(lambda: os.remove("small.manifest.json"), 1, "is missing")

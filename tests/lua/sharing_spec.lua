@@ -23,11 +23,10 @@ local function message(fn, ...)
 end
 
 local tokens = module("recipe/tokens", {})
-local strict = module("recipe/strict_json", {})
 local check = module("check", {homes = {of = function() return nil end}})
 local claim = module("recipe/claim", {check = check, ["meter.interval"] = module("meter/interval", {})})
 local about = {split = function(path) return (path:match("^(.*)/") or "."), (path:match("[^/]+$")) end}
-local manifest = module("recipe/manifest", {["recipe.claim"] = claim, ["recipe.strict_json"] = strict, ["recipe.about"] = about})
+local manifest = module("recipe/manifest", {["recipe.claim"] = claim, ["recipe.about"] = about})
 
 describe("the words of a recipe", function()
   local function tables(text) return tokens.tables(tokens.read(text), "expect") end
@@ -70,32 +69,6 @@ describe("the words of a recipe", function()
       tokens.tables(list, "expect")
       tokens.required(list)
       tokens.setting(list, "seed")
-    end
-  end)
-end)
-
-describe("JSON of strangers", function()
-  it("is read as it is written", function()
-    assert.same({a = {1, -2.5e3, true, {}}, b = 'x"\n\\/é€😀', c = {d = false}},
-      strict.decode('{"a":[1,-2.5e3,true,{}],\n"b":"x\\"\\n\\\\\\/\\u00e9\\u20ac\\ud83d\\ude00","c":{"d":false}} ', "m"))
-  end)
-
-  it("is refused where it is odd, by line", function()
-    for text, wanted in pairs{
-      [""] = "m:1: no JSON object", ["[1]"] = "m:1: no JSON object", ['{"a":1,\n"a":2}'] = 'm:2: the key "a" is there twice',
-      ['{"a":null}'] = "m:1: null stands for nothing here", ['{"a":1} {}'] = "m:1: something behind the object",
-      ['{"a":1'] = "m:1: '}' or ',' is missing", ['{"a":"x'] = "m:1: a text has no end",
-      ['{"a":"\n"}'] = "m:1: a control character in a text",
-      ['{a:1}'] = "m:1: a key in quotes is missing", ['{"a" 1}'] = "m:1: ':' is missing behind \"a\"",
-      ['{"a":01}'] = "m:1: no number that can be read",
-      ['{"a":1e999}'] = "m:1: no number that can be read", ['{"a":NaN}'] = "m:1: no value",
-      ['{"a":"\\x"}'] = "m:1: an unknown escape in a text",
-      ['{"a":"\\ud800"}'] = "m:1: half of a character", ['{"a":"\\udc00"}'] = "m:1: half of a character", ['{"a":[1,]}'] = "m:1: no value",
-      ['{"a":' .. ("["):rep(50)] = "m:1: nested deeper than 12",
-      ['{"a":"' .. ("x"):rep(2 ^ 20) .. '"}'] = "m:1: 1048584 bytes, more than the 1048576 that make sense here",
-      ['{"a":[' .. ("1,"):rep(30000) .. "1]}"] = "m:1: more than 20000 values",
-    } do
-      assert.equal(wanted, message(strict.decode, text, "m"))
     end
   end)
 end)

@@ -85,9 +85,9 @@ static void another_version_is_named_beside_ours(void **state)
   assert_string_equal(capl_error_last()->hint, "save the model again with this capl");
   assert_fails(meta_check_version("m", "{}"), CAPL_EFORMAT,
                "m has no number capl_model: it is no model of this program, or an unfinished one");
-  assert_fails(meta_check_version("m", "{\"capl_model\": 1} tail"), CAPL_EFORMAT, "m holds no JSON object");
+  assert_fails(meta_check_version("m", "{\"capl_model\": 1} tail"), CAPL_EFORMAT, "m:1: broken JSON at column 19");
   assert_fails(meta_check_version("m", "[1]"), CAPL_EFORMAT, "m holds no JSON object");
-  assert_fails(meta_check_version("m", ""), CAPL_EFORMAT, "m holds no JSON object");
+  assert_fails(meta_check_version("m", ""), CAPL_EFORMAT, "m:1: broken JSON at column 1");
 }
 
 static void a_stamp_comes_first_and_replaces_an_older_one(void **state)

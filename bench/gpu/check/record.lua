@@ -6,9 +6,9 @@
 -- SPDX-License-Identifier: Apache-2.0
 local child = require "child"
 local read_json = require "read_json"
+local write_json = require "write_json"
 
-local json = assert(loadfile(os.getenv("CAPL_CHECK_ROOT") .. "/lua/capl/json.lua"))({error = function(e) error(e.message, 0) end})
-local record = {json = json, seen = {}, start = child.clock()}
+local record = {seen = {}, start = child.clock()}
 record.before = record.start
 
 --- The text of a file, nil without one.
@@ -36,7 +36,7 @@ function record.lines(path)
   return out
 end
 
-local function append(line) put(record.folder .. "/results.jsonl", json.encode(line) .. "\n", "a") end
+local function append(line) put(record.folder .. "/results.jsonl", write_json(line) .. "\n", "a") end
 
 --- A call begins: DIR takes lines of one commit only.
 function record.open(folder, call)
@@ -98,7 +98,7 @@ function record.report(folder)
   end
   ended = ended or "killed"
   local report = {commit = calls[1] and calls[1].commit, calls = calls, ended = ended, rows = rows, counts = counts}
-  put(folder .. "/report.json", json.encode(report, true) .. "\n", "w")
+  put(folder .. "/report.json", write_json(report, true) .. "\n", "w")
   print(("passed %d, failed %d, not run %d%s"):format(counts.passed, counts.failed, counts["not run"],
     ended == "done" and "" or "; the last call did not end by itself: " .. ended))
   if counts.failed > 0 then return 1 end

@@ -187,6 +187,7 @@ void bind_open_text(lua_State *L);
 void bind_open_recompute(lua_State *L);
 void bind_open_data(lua_State *L);
 void bind_open_io(lua_State *L);
+void bind_open_json(lua_State *L);
 void bind_open_checkpoint(lua_State *L);
 void bind_open_plot(lua_State *L);
 void bind_open_events(lua_State *L);

@@ -241,6 +241,7 @@ static void open_core(lua_State *L)
   capl_sys_push(L);
   lua_setfield(L, -2, "sys");
   bind_open_io(L);
+  bind_open_json(L);
   bind_open_checkpoint(L);
   bind_open_plot(L);
   bind_open_events(L);

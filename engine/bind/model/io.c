@@ -1,7 +1,6 @@
-/* io.c -- files for Lua: safetensors, traced models, JSON.
+/* io.c -- files for Lua: safetensors, traced models.
 ** SPDX-License-Identifier: Apache-2.0
 */
-#include <cjson/cJSON.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -174,44 +173,6 @@ static int core_model_load(lua_State *L)
   return 2;
 }
 
-/* ---- JSON ------------------------------------------------------------------------------------ */
-
-static void push_json(lua_State *L, const cJSON *item)
-{
-  luaL_checkstack(L, 4, "JSON nested too deeply");
-  if (cJSON_IsString(item)) lua_pushstring(L, item->valuestring);
-  else if (cJSON_IsNumber(item)) lua_pushnumber(L, item->valuedouble);
-  else if (cJSON_IsBool(item)) lua_pushboolean(L, cJSON_IsTrue(item));
-  else if (cJSON_IsArray(item) || cJSON_IsObject(item)) {
-    const cJSON *child;
-    int k = 0;
-    lua_newtable(L);
-    cJSON_ArrayForEach(child, item)
-    {
-      push_json(L, child);
-      if (cJSON_IsArray(item)) lua_rawseti(L, -2, ++k);
-      else lua_setfield(L, -2, child->string);
-    }
-  } else {
-    lua_pushnil(L);
-  }
-}
-
-static void json_release(cJSON **item)
-{
-  cJSON_Delete(*item);
-}
-
-/* json_decode(text) -> value; null becomes nil. */
-static int core_json_decode(lua_State *L)
-{
-  const char *text = bind_check_string(L, 1);
-  __attribute__((cleanup(json_release))) cJSON *root = cJSON_Parse(text);
-  if (!root) return bind_fail(L, CAPL_EFORMAT, "json", NULL, "the text is no JSON");
-  push_json(L, root);
-  return 1;
-}
-
 void bind_open_io(lua_State *L)
 {
   static const luaL_Reg functions[] = {
@@ -226,7 +187,6 @@ void bind_open_io(lua_State *L)
     {"graph_run", core_graph_run},
     {"model_save", core_model_save},
     {"model_load", core_model_load},
-    {"json_decode", core_json_decode},
     {NULL, NULL},
   };
   luaL_newmetatable(L, GRAPH_TYPE);

@@ -2,7 +2,6 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
-local json = require "json"
 local options = require "cli.options"
 local process = require "run.process"
 local remote = require "repl.remote"
@@ -107,7 +106,7 @@ local told = {"TERM", "COLORTERM", "NO_COLOR", "LANG", "LC_ALL", "LC_CTYPE", "KI
 local function hello()
   local out = {utf8 = sys.prompt.utf8(), columns = sys.isatty(1) and sys.columns() or 0}
   for _, name in ipairs(told) do out[name] = sys.getenv(name) end
-  return json.encode(out)
+  return core.json_encode(out)
 end
 
 local function visit(word, verbose)

@@ -12,7 +12,6 @@ local bench_augment = require "cli.bench_augment"
 local bench_logging = require "cli.bench_logging"
 local bench_ops = require "cli.bench_ops"
 local bench_stats = require "cli.bench_stats"
-local json = require "json"
 local machine = require "cli.bench_machine"
 local options = require "cli.options"
 local own_kernels = require "run.own_kernels"
@@ -147,7 +146,7 @@ local function main(job)
     f.floor_sum_ms = 0 -- not floor_ms: each row has one of its own
     for _, row in ipairs(f.ops) do f.floor_sum_ms = f.floor_sum_ms + row.floor_ms end
   end
-  if o.json then core.sys.out(json.encode(f, true) .. "\n") return end
+  if o.json then core.sys.out(core.json_encode(f, true) .. "\n") return end
   print_figures(f)
   if o.ops then core.sys.out(bench_ops.table(f.ops, f.step_ms) .. "\n" .. bench_ops.table_by_op(f.by_op, f.step_ms)) end
 end

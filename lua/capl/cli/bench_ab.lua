@@ -11,7 +11,6 @@ local arms_of = require "cli.bench_arms"
 local progress = require "run.progress"
 local stats = require "cli.bench_stats"
 local table_of = require "cli.bench_table"
-local json = require "json"
 
 local ab = {}
 
@@ -245,7 +244,7 @@ function ab.run(job, o, asked, words)
   if how == "error" then error(err, 0) end
   if how == "stopped" then core.sys.stop() end
   local found = result(job, o, arms)
-  core.sys.out(o.json and json.encode(found, true) .. "\n" or table_of(found, stats.fewest(MISS / (#arms - 1))))
+  core.sys.out(o.json and core.json_encode(found, true) .. "\n" or table_of(found, stats.fewest(MISS / (#arms - 1))))
 end
 
 return ab

@@ -6,7 +6,6 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
-local json = require "json"
 local machine = require "cli.bench_machine"
 local precision_counts = require "run.precision_counts"
 local recipe = require "cli.execute"
@@ -20,7 +19,7 @@ Arm.__index = Arm
 -- ---- orders and answers ----
 
 function Arm:answer(what, values)
-  local done, why = core.sys.write(self.path .. "." .. what, json.encode(values) .. "\n")
+  local done, why = core.sys.write(self.path .. "." .. what, core.json_encode(values) .. "\n")
   if not done then core.error{code = "io", message = why} end
 end
 

@@ -5,7 +5,6 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
-local json = require "json"
 local recipe = require "cli.execute"
 local show = require "augment.show"
 
@@ -111,7 +110,7 @@ function bench_augment.run(job, o, rest)
   local loader = recipe.train_loader(job, {mode = "bench", args = rest, quiet = true})
   local list = rows(loader, o)
   if o.json then
-    core.sys.out(json.encode({recipe = job.recipe, version = core.version(), what = title(loader), steps = o.steps, warmup = o.warmup,
+    core.sys.out(core.json_encode({recipe = job.recipe, version = core.version(), what = title(loader), steps = o.steps, warmup = o.warmup,
       processors = core.sys.cpus(), rows = list}, true) .. "\n")
   else
     core.sys.out(table_of(list, loader, o, job.recipe))

@@ -7,7 +7,6 @@
 local core = ...
 
 local cost = require "run.cost"
-local json = require "json"
 local recipe = require "cli.execute"
 local run = require "run"
 
@@ -34,7 +33,7 @@ function bench_logging.run(job, o, words)
   end
   local f = cost.figures(run.steps)
   f.recipe, f.steps, f.folder = job.recipe, run.steps, run.path
-  if o.json then core.sys.out(json.encode(f, true) .. "\n") else print_figures(f) end
+  if o.json then core.sys.out(core.json_encode(f, true) .. "\n") else print_figures(f) end
 end
 
 return bench_logging

@@ -7,7 +7,6 @@ local check_files = require "cli.check_files"
 local expect = require "recipe.expect"
 local facts = require "run.facts"
 local hooks = require "hooks"
-local json = require "json"
 local plan = require "cli.plan"
 local recipe = require "cli.execute"
 local run = require "run"
@@ -48,7 +47,7 @@ local function print_json(path)
   table.sort(modules)
   table.sort(read)
   for i, entry in ipairs(run.loaders) do roles[i] = entry.role end
-  core.sys.out(json.encode{recipe = path, roles = roles, figures = run.figures, peak_bytes = core.memory("meta").peak,
+  core.sys.out(core.json_encode{recipe = path, roles = roles, figures = run.figures, peak_bytes = core.memory("meta").peak,
     batch = run.input_shape and run.input_shape[1], expected = expect.said(), modules = modules, read = read,
     data = facts.data(run.loaders),
     parameters = hooks.model and hooks.model:parameter_count()} .. "\n")
@@ -76,7 +75,7 @@ local function print_plan(job, words, ranks, as_json)
   local figures = plan.figures(seen, ranks)
   if as_json then
     core.sys.mute(false)
-    return core.sys.out(json.encode(figures) .. "\n")
+    return core.sys.out(core.json_encode(figures) .. "\n")
   end
   print_summary()
   core.sys.out(plan.title(job, ranks))

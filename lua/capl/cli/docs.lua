@@ -3,7 +3,6 @@
 local core = ...
 
 local index = require "docs.index"
-local json = require "json"
 local options = require "cli.options"
 
 local spec = {
@@ -20,7 +19,7 @@ end
 local function print_json(name)
   local out = {}
   for _, one in ipairs(name and {name} or index.names()) do out[#out + 1] = plain(index.of(one)) end
-  core.sys.out(json.encode(out, true) .. "\n")
+  core.sys.out(core.json_encode(out, true) .. "\n")
 end
 
 local function main(job)

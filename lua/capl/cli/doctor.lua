@@ -5,7 +5,6 @@ local core = ...
 local doctor = require "doctor"
 local folder = require "report.folder"
 local hooks = require "hooks"
-local json = require "json"
 local options = require "cli.options"
 local recipe = require "cli.execute"
 local run = require "run"
@@ -116,7 +115,7 @@ local function main(job)
   end
   local n = doctor.count(ctx.findings)
   if o.json then
-    core.sys.out(json.encode({of = title, errors = n.error, warnings = n.warning, findings = ctx.findings}, true) .. "\n")
+    core.sys.out(core.json_encode({of = title, errors = n.error, warnings = n.warning, findings = ctx.findings}, true) .. "\n")
   else
     print_findings(title, ctx.findings)
   end

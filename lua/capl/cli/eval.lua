@@ -6,7 +6,6 @@ local data = require "data"
 local guess = require "data.guess"
 local decoding = require "cli.decoding"
 local files = require "cli.files"
-local json = require "json"
 local options = require "cli.options"
 local evaluation = require "train.evaluation"
 local text_meter = require "meter.text"
@@ -137,7 +136,7 @@ local function main(job)
   if o.out then evaluation.write(meter, o.out, path, r) end
   if o.errors then write_errors(o.errors, wrong) end
   files.tell_sizes(sizes)
-  if o.json then core.sys.out(json.encode(r, true) .. "\n") else print_lines(path, o, meter, r, source) end
+  if o.json then core.sys.out(core.json_encode(r, true) .. "\n") else print_lines(path, o, meter, r, source) end
 end
 
 return {main = main, options = spec, examples = {

@@ -3,7 +3,6 @@
 local core = ...
 
 local data = require "data"
-local json = require "json"
 local manifest = require "data.manifest"
 local pm25 = require "data.pm25"
 
@@ -17,7 +16,7 @@ local sources = {
 
 -- manifest.json, as captchas have it: what has no fonts has none.
 local function write_manifest(o, source)
-  local text = json.encode({
+  local text = core.json_encode({
     capl = core.version(), format = "png", images = o.n, seed = o.seed, fonts = {},
     freetype = core.data.freetype_version(), sha256 = core.data.scene_compare(source.box, o.n, o.workers),
     options = {preset = o.preset, width = source:width(), height = source:height()},

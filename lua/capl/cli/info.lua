@@ -68,7 +68,7 @@ local function json_text()
   local w = core.sys.walls()
   local out = {version = core.version(), processors = core.sys.cpus(), assume = core.assume(),
     sandbox = {landlock = w.files, seccomp = w.calls, jit = w.jit, why = w.why ~= "" and w.why or nil}}
-  return require("json").encode(out, true) .. "\n"
+  return core.json_encode(out, true) .. "\n"
 end
 
 local function main(job)

@@ -2,7 +2,6 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
-local json = require "json"
 local value = require "report.value"
 
 local function read(path)
@@ -49,7 +48,7 @@ local function lines_of(d)
   local m = d.meta
   local least, most = m.length_min or m.length, m.length_max or m.length
   local widths = m.widths and table.concat(m.widths, ", ") or tostring(m.width)
-  local normalize = type(m.normalize) == "table" and json.encode(m.normalize) or tostring(m.normalize)
+  local normalize = type(m.normalize) == "table" and core.json_encode(m.normalize) or tostring(m.normalize)
   return {
     {"reads", m.charset and ("texts of %s of %s"):format(least == most and tostring(most) or least .. " to " .. most, m.charset) or
       tostring(m.output or "no texts")},
@@ -67,7 +66,7 @@ end
 
 local function tell(path, as_json)
   local d = describe(path)
-  if as_json then return core.sys.out(json.encode(d, true) .. "\n") end
+  if as_json then return core.sys.out(core.json_encode(d, true) .. "\n") end
   core.sys.out(path .. "\n")
   for _, line in ipairs(lines_of(d)) do core.sys.out(("  %-10s %s\n"):format(line[1], line[2])) end
 end

@@ -3,7 +3,6 @@
 local core = ...
 
 local about = require "cli.about"
-local json = require "json"
 local options = require "cli.options"
 local wrap = require "cli.wrap"
 
@@ -81,7 +80,7 @@ end
 local function print_json(recipes)
   local out = {}
   for i, recipe in ipairs(recipes) do out[i] = as_object(recipe) end
-  core.sys.out(json.encode(out) .. "\n")
+  core.sys.out(core.json_encode(out) .. "\n")
 end
 
 local function print_one(word, recipe, as_json)
@@ -91,7 +90,7 @@ local function print_one(word, recipe, as_json)
       message = ("no recipe '%s' comes with the program%s"):format(word, near and "; did you mean '" .. near .. "'?" or ""),
       hint = "'capl list' names them"}
   end
-  if as_json then return core.sys.out(json.encode(as_object(recipe)) .. "\n") end
+  if as_json then return core.sys.out(core.json_encode(as_object(recipe)) .. "\n") end
   core.sys.out(("%s\n\n%s\n\n'capl %s --help' lists its settings.\n"):format(recipe.path, about.of(recipe.text).page, recipe.name))
 end
 

@@ -5,7 +5,6 @@
 local core = ...
 
 local hooks = require "hooks"
-local json = require "json"
 local lr_find = require "train.lr_find"
 local lr_sweeps = require "train.lr_sweeps"
 local options = require "cli.options"
@@ -100,7 +99,7 @@ local function main(job)
   local seen, result = look(job, o, rest)
   run.mode = "none" -- pictures are drawn
   lr_sweeps.draw(o.out, result, run.name() .. ": learning rates")
-  if o.json then core.sys.out(json.encode(result, true) .. "\n") return 0 end
+  if o.json then core.sys.out(core.json_encode(result, true) .. "\n") return 0 end
   print_result(o, seen, result)
   return result.suggestion and 0 or 1
 end

@@ -5,7 +5,6 @@
 local core = ...
 
 local folder = require "report.folder"
-local json = require "json"
 local lines = require "cli.monitor_lines"
 local options = require "cli.options"
 local process = require "run.process"
@@ -179,7 +178,7 @@ local function redraw(list, former)
 end
 
 local function show(o, seen, former)
-  if o.json then core.sys.out(json.encode(seen) .. "\n") return 0 end
+  if o.json then core.sys.out(core.json_encode(seen) .. "\n") return 0 end
   local list = text_of(seen)
   if o.live then
     redraw(list, former)

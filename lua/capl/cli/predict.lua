@@ -4,7 +4,6 @@ local core = ...
 
 local decoding = require "cli.decoding"
 local files = require "cli.files"
-local json = require "json"
 local options = require "cli.options"
 
 local spec = decoding.add_to {
@@ -39,7 +38,7 @@ end
 local function as_json(path, reading)
   local line = {path = path, error = reading.error}
   if not reading.error then line.text, line.confidence, line.chars = reading.text, reading.confidence, rounded(reading.sure) end
-  return json.encode(line) .. "\n"
+  return core.json_encode(line) .. "\n"
 end
 
 --- Prints a line per image; bad ones go to standard error. -> number of bad ones

@@ -8,7 +8,6 @@ local core = ...
 local about = require "recipe.about"
 local grouped = require "grouped"
 local claim = require "recipe.claim"
-local json = require "json"
 local manifest = require "recipe.manifest"
 local options = require "cli.options"
 local shell = require "shell"
@@ -85,7 +84,7 @@ local function proof_of(a, found)
   if found and found.result then return found.result end
   local path = about.beside(a.path, about.stem(a.name) .. ".result.json")
   if core.sys.kind(path) ~= "file" then return nil end
-  local fine, record = pcall(function() return require("recipe.strict_json").decode(core.sys.read(path) or "", path) end)
+  local fine, record = pcall(function() return core.json_decode(core.sys.read(path) or "", path) end)
   return fine and type(record.recipe) == "table" and record.recipe.sha256 == a.sha256 and record or nil
 end
 
@@ -136,7 +135,7 @@ function jobs.info(_, word, o)
   local a = about.read(word)
   local found = beside(a)
   local proof = proof_of(a, found)
-  if o.json then return out(json.encode(info_object(a, found, proof), true)) end
+  if o.json then return out(core.json_encode(info_object(a, found, proof), true)) end
   print_info(a, found, proof)
 end
 
@@ -189,7 +188,7 @@ function jobs.verify(_, word, o)
   local m = manifest.read(path)
   local differs = manifest.differences(m, (about.split(path)), {data = list_of(o.data), weights = list_of(o.weights), without = without})
   if o.json then
-    out(json.encode({manifest = path, agrees = #differs == 0, differences = differs[1] and differs or nil}, true))
+    out(core.json_encode({manifest = path, agrees = #differs == 0, differences = differs[1] and differs or nil}, true))
   elseif #differs == 0 then
     out(("%s: %s: as they were packed"):format(path, count_text(m, without)))
   else

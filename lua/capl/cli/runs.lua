@@ -6,7 +6,6 @@ local curves = require "report.curves"
 local facts = require "report.facts"
 local folder = require "report.folder"
 local html = require "report.html"
-local json = require "json"
 local options = require "cli.options"
 local screen = require "report.screen"
 local value = require "report.value"
@@ -153,7 +152,7 @@ local function main(job)
   local where = (words[1] or "runs"):gsub("(.)/+$", "%1")
   local runs, groups = find(where)
   table.sort(runs, before(o.sort))
-  if o.json then return core.sys.out((#runs > 0 and json.encode(runs, true) or "[]") .. "\n") end
+  if o.json then return core.sys.out((#runs > 0 and core.json_encode(runs, true) or "[]") .. "\n") end
   if #runs == 0 and #groups == 0 then core.sys.out(("%s holds no runs\n"):format(screen.clean(where))) end
   if #runs > 0 then print_table(runs) end
   for _, g in ipairs(groups) do

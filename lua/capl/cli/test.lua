@@ -6,7 +6,6 @@ local core = ...
 
 local about = require "recipe.about"
 local claim = require "recipe.claim"
-local json = require "json"
 local options = require "cli.options"
 local proof = require "recipe.proof"
 
@@ -122,7 +121,7 @@ local function main(job)
   end
   local record = proof.record(a, plan, runs)
   local path = proof.save(a, plan, record)
-  if o.json then core.sys.out(json.encode(record, true) .. "\n") else report(o, record, path) end
+  if o.json then core.sys.out(core.json_encode(record, true) .. "\n") else report(o, record, path) end
   return record.held and 0 or 1
 end
 

@@ -2,7 +2,6 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
-local json = require "json"
 local options = require "cli.options"
 
 local spec = {
@@ -36,7 +35,7 @@ local function main(job)
   local ok = true
   for _, v in ipairs(verdicts) do ok = ok and v.ok end
   if o.json then
-    core.sys.out(json.encode({model = words[1], ok = ok, runs = verdicts}, true) .. "\n")
+    core.sys.out(core.json_encode({model = words[1], ok = ok, runs = verdicts}, true) .. "\n")
   else
     core.sys.out(("%s: %d golden pairs\n"):format(words[1], verdicts[1].n))
     for _, v in ipairs(verdicts) do core.sys.out(line(v)) end

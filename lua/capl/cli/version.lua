@@ -2,7 +2,6 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
-local json = require "json"
 local options = require "cli.options"
 
 local spec = {{name = "json", type = "flag", default = false, doc = "one JSON object"}}
@@ -19,7 +18,7 @@ end
 local function main(job)
   local o, words = options.read(job.args, spec, {command = "version"})
   if words[1] then core.error{code = "value", message = "capl version takes no words, '" .. words[1] .. "' is one"} end
-  if o.json then return core.sys.out(json.encode(all()) .. "\n") end
+  if o.json then return core.sys.out(core.json_encode(all()) .. "\n") end
   core.sys.out(("capl %s\n"):format(core.version()))
 end
 

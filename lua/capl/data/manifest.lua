@@ -2,7 +2,6 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
-local json = require "json"
 
 local manifest = {}
 
@@ -41,7 +40,7 @@ function manifest.write(dir, gen, facts)
   options.charset, options.height = gen:charset(), gen:height()
   if not options.widths then options.width = gen:width() end
   options.length = one_length(options.length) or gen:length()
-  local text = json.encode({
+  local text = core.json_encode({
     capl = core.version(), format = facts.format, images = facts.images, seed = facts.seed, options = options,
     fonts = fonts_of(gen), freetype = core.data.freetype_version(),
     sha256 = gen:compare(facts.images, facts.seed, facts.workers),

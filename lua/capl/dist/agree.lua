@@ -74,7 +74,7 @@ local function exchange(self, votes)
   end
   mine.seconds = now
   if self.world.rank == 0 then mine.gap = next_gap(self, now) end
-  self.decisions, self.gap = decide(self.world:tell(require("json").encode(mine)))
+  self.decisions, self.gap = decide(self.world:tell(core.json_encode(mine)))
   self.due = self.steps + self.gap
   if self.world.rank == 0 then self.last = now end
 end

@@ -5,7 +5,6 @@
 local core = ...
 
 local check = require "check"
-local json = require "json"
 
 local World = {}
 -- Alone the device is the default one at the moment: a recipe may choose it later.
@@ -84,7 +83,7 @@ function World:tell(text) return core.dist.tell(check.arg(1, "tell", "string", t
 --- List of every rank's value: numbers, texts, booleans, lists and tables of them.
 function World:gather(value)
   local values = {}
-  for i, text in ipairs(self:tell(json.encode{value})) do values[i] = core.json_decode(text)[1] end
+  for i, text in ipairs(self:tell(core.json_encode{value})) do values[i] = core.json_decode(text)[1] end
   return values
 end
 

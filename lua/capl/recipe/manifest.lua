@@ -8,8 +8,6 @@ local core = ...
 local about = require "recipe.about"
 local claim = require "recipe.claim"
 local contents = require "recipe.contents"
-local json = require "json"
-local strict = require "recipe.strict_json"
 
 local manifest = {FORMAT = 1}
 
@@ -118,13 +116,13 @@ function manifest.read(path)
   if bytes > 1048576 then refuse(path, ("%d bytes, more than any manifest has"):format(bytes)) end
   local text, why = core.sys.read(path)
   if not text then core.error{code = "io", message = why, path = false} end
-  return manifest.check(strict.decode(text, path), path)
+  return manifest.check(core.json_decode(text, path), path)
 end
 
 --- Writes a manifest; what this program would refuse to read is not written.
 function manifest.write(path, m)
-  local text = json.encode(m, true):gsub('"files": {}', '"files": []', 1)
-  manifest.check(strict.decode(text, path), path)
+  local text = core.json_encode(m, true):gsub('"files": {}', '"files": []', 1)
+  manifest.check(core.json_decode(text, path), path)
   local done, why = core.sys.write(path, text .. "\n")
   if not done then core.error{code = "io", message = why, path = false} end
 end

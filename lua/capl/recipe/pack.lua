@@ -162,7 +162,7 @@ local function result_of(a)
   if core.sys.kind(path) ~= "file" then return nil end
   local text, why = core.sys.read(path)
   if not text then fail(why, nil, "io") end
-  local record = require("recipe.strict_json").decode(text, path)
+  local record = core.json_decode(text, path)
   return type(record.recipe) == "table" and record.recipe.sha256 == a.sha256 and record or nil
 end
 

@@ -9,7 +9,6 @@ local about = require "recipe.about"
 local claim = require "recipe.claim"
 local facts = require "run.facts"
 local interval = require "meter.interval"
-local json = require "json"
 local manifest = require "recipe.manifest"
 local tokens = require "recipe.tokens"
 local trial = require "sweep.trial"
@@ -256,7 +255,7 @@ end
 
 --- Writes the record, and into the manifest of the recipe when there is one of this text. -> its path
 function proof.save(a, plan, record)
-  local done, why = core.sys.write(plan.path, json.encode(record, true) .. "\n")
+  local done, why = core.sys.write(plan.path, core.json_encode(record, true) .. "\n")
   if not done then fail(why, nil, "io") end
   local path = manifest.path_of(a)
   if core.sys.kind(path) ~= "file" then return plan.path end

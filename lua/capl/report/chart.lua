@@ -3,8 +3,9 @@
 --
 -- The lines are SVG stretched over their box; what must not be stretched (numbers, names) is HTML around it.
 -- SPDX-License-Identifier: Apache-2.0
+local core = ...
+
 local html = require "report.html"
-local json = require "json"
 
 local chart = {}
 
@@ -309,7 +310,7 @@ local function data_script(panel, list, axes)
     for k = 1, #s.x do ys[k] = s.y[k] or 0 / 0 end
     out.series[i] = {x = s.x, y = ys}
   end
-  return ('<script type="application/json">%s</script>'):format(html.script(json.encode(out)))
+  return ('<script type="application/json">%s</script>'):format(html.script(core.json_encode(out)))
 end
 
 -- The same numbers as a table, for those who do not see the lines: some rows of the longest series.

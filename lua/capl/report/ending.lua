@@ -7,7 +7,6 @@ local sync = require "dist.sync"
 local expect = require "recipe.expect"
 local features = require "run.features"
 local html = require "report.html"
-local json = require "json"
 local machine = require "run.machine"
 local process = require "run.process"
 local report = require "report"
@@ -44,7 +43,7 @@ local function complete_result(ended)
   out.monitor = out.monitor or machine.totals()
   out.ranks, out.expected = run.ranks, expect.result()
   out.next, out.final, out.process = out.next or run.next_command(), run.final_values, process.this()
-  local written, why = core.sys.write(path, json.encode(out, true) .. "\n")
+  local written, why = core.sys.write(path, core.json_encode(out, true) .. "\n")
   if not written then core.error{code = "io", message = why} end
 end
 
@@ -74,7 +73,7 @@ function ending.failed(err)
   local out = {message = is_ours and err.message or tostring(err), where = is_ours and err.where or nil,
     hint = is_ours and err.hint or nil, step = run.steps, ended_at = core.sys.date(), process = process.this()}
   out.message = out.message .. sync.here()
-  sync.write(run.path .. "/error.json", json.encode(out, true) .. "\n") -- on a full disk the error itself is what counts
+  sync.write(run.path .. "/error.json", core.json_encode(out, true) .. "\n") -- on a full disk the error itself is what counts
   write_page()
 end
 

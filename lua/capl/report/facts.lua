@@ -1,9 +1,10 @@
 -- facts.lua: the parts of a report that are words and tables: figures, time, switches, settings, data, model, events.
 -- SPDX-License-Identifier: Apache-2.0
+local core = ...
+
 local chart = require "report.chart"
 local curves = require "report.curves"
 local html = require "report.html"
-local json = require "json"
 local value = require "report.value"
 
 local facts = {}
@@ -228,7 +229,7 @@ function facts.plain(found)
   if type(found) == "string" then return found end
   if type(found) == "number" then return found % 1 == 0 and ("%.0f"):format(found) or ("%.6g"):format(found) end
   if type(found) == "table" then
-    local fine, text = pcall(json.encode, found)
+    local fine, text = pcall(core.json_encode, found)
     return fine and text or "?"
   end
   return tostring(found)

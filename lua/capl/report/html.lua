@@ -1,5 +1,6 @@
 -- html.lua: text that came from anywhere as text of a page, numbers for people, and pictures inside the page.
 -- SPDX-License-Identifier: Apache-2.0
+local core = ...
 
 local grouped = require "grouped"
 
@@ -12,38 +13,15 @@ local MOST_BYTES = 400 -- of one text, unless said
 local escapes = {["&"] = "&amp;", ["<"] = "&lt;", [">"] = "&gt;", ['"'] = "&quot;", ["'"] = "&#39;"}
 local UNKNOWN = "\239\191\189"
 
--- Bytes of the UTF-8 character that begins at i; nil when there is none, or one that has no place in a text: surrogates,
--- and controls that turn the direction of what stands around them.
-local function character(text, i)
-  local first = text:byte(i)
-  if first < 0x80 then return 1 end
-  local n = first >= 0xF0 and 4 or first >= 0xE0 and 3 or 2
-  local code = first < 0xC2 and -1 or first > 0xF4 and -1 or first % (2 ^ (7 - n))
-  for k = i + 1, i + n - 1 do
-    local byte = text:byte(k)
-    if code < 0 or not byte or byte < 0x80 or byte > 0xBF then return nil end
-    code = code * 64 + byte % 64
-  end
-  local too_long = n == 3 and code < 0x800 or n == 4 and (code < 0x10000 or code > 0x10FFFF)
-  local turns = code >= 0x202A and code <= 0x202E or code >= 0x2066 and code <= 0x2069
-  if code < 0 or too_long or turns or code >= 0xD800 and code <= 0xDFFF or code < 0xA0 then return nil end
-  return n
-end
+local turning = {"\226\128[\170-\174]", "\226\129[\166-\169]"} -- U+202A..U+202E, U+2066..U+2069
 
--- What is no UTF-8 becomes the sign for unknown characters; at most `most` bytes stay, and whole characters.
+-- What is no UTF-8 becomes the sign for unknown characters, controls too, also those that turn the direction of what stands around
+-- them; at most `most` bytes stay, and whole characters.
 local function clean(text, most)
-  local out, i, size = {}, 1, 0
-  while i <= #text do
-    local n = character(text, i)
-    size = size + (n or 3)
-    if size > most then
-      out[#out + 1] = "…"
-      break
-    end
-    out[#out + 1] = n and text:sub(i, i + n - 1) or UNKNOWN
-    i = i + (n or 1)
-  end
-  return table.concat(out)
+  text = core.utf8(text):gsub("\194[\128-\159]", UNKNOWN)
+  for _, pattern in ipairs(turning) do text = text:gsub(pattern, UNKNOWN) end
+  if #text <= most then return text end
+  return text:sub(1, most + 1):gsub("[^\128-\191][\128-\191]*$", "") .. "…"
 end
 
 --- Any value as text of a page, at most `most` bytes of it.

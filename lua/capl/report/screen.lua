@@ -1,14 +1,13 @@
 -- screen.lua: tables for a terminal: columns as wide as what is in them, nothing that could move the cursor.
 -- SPDX-License-Identifier: Apache-2.0
-
-local json = require "json"
+local core = ...
 
 local screen = {}
 
 local function width(text) return #(text:gsub("[\128-\191]", "")) end
 
 --- Text without the bytes that a terminal would obey, or that are no UTF-8.
-function screen.clean(text) return (json.valid(tostring(text)):gsub("[%c\127]", "?"):gsub("\194[\128-\159]", "?")) end
+function screen.clean(text) return (core.utf8(tostring(text)):gsub("[%c\127]", "?"):gsub("\194[\128-\159]", "?")) end
 
 --- Lines of a table.
 -- in   rows: lists of texts (nil = nothing known, shown as -); right = {[column] = true} for numbers; indent

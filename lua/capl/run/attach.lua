@@ -10,7 +10,6 @@ local core = ...
 local sync = require "dist.sync"
 local check = require "check"
 local hooks = require "hooks"
-local json = require "json"
 local loops = require "run.loops"
 local run = require "run"
 
@@ -141,7 +140,7 @@ end
 
 function Visit:complete(text)
   local ok, insert, list = self:with_terminal(require("repl").complete, text)
-  sys.gate_answer("t", json.encode{insert = ok and insert or "", list = ok and list or nil})
+  sys.gate_answer("t", core.json_encode{insert = ok and insert or "", list = ok and list or nil})
 end
 
 -- What the prompt makes of globals is not for a run that trains.
@@ -309,7 +308,7 @@ end
 --- What those hear who ask which runs there are.
 function attach.describe(recipe)
   if not sys.gate_describe then return end
-  sys.gate_describe(json.encode{recipe = recipe or run.recipe, folder = run.path, started = sys.date(), here = sys.getenv("PWD")})
+  sys.gate_describe(core.json_encode{recipe = recipe or run.recipe, folder = run.path, started = sys.date(), here = sys.getenv("PWD")})
 end
 
 --- The run is over: whoever is inside is told.

@@ -2,7 +2,6 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
-local json = require "json"
 
 local Csv = {}
 Csv.__index = Csv
@@ -20,9 +19,11 @@ end
 
 -- ---- cells ----
 
+local DIGITS = 10 -- of a number, as in metrics.jsonl
+
 local function cell(value)
   if value == nil then return "" end
-  if type(value) == "number" then return json.short(value) end
+  if type(value) == "number" then return core.json_encode(value, false, DIGITS) end
   local text = tostring(value)
   return text:find('[",\r\n]') and '"' .. text:gsub('"', '""') .. '"' or text
 end

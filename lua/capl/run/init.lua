@@ -8,7 +8,6 @@ local sync = require "dist.sync"
 local facts = require "run.facts"
 local features = require "run.features"
 local hooks = require "hooks"
-local json = require "json"
 local output = require "run.output"
 local own_kernels = require "run.own_kernels"
 local place = require "run.place"
@@ -204,7 +203,7 @@ local function save_settings()
   for _, s in ipairs(run.settings) do
     out.settings[s.key] = {value = s.value, origin = s.origin, why = s.why}
   end
-  must(core.sys.write(run.folder() .. "/settings.json", json.encode(out, true) .. "\n"))
+  must(core.sys.write(run.folder() .. "/settings.json", core.json_encode(out, true) .. "\n"))
   must(core.sys.write(run.folder() .. "/recipe.lua", run.text or ""))
   require("run.attach").describe()
 end

@@ -8,7 +8,6 @@ local core = ...
 local check = require "check"
 local csv = require "run.csv"
 local events = require "run.events"
-local json = require "json"
 local output = require "run.output"
 local run = require "run"
 
@@ -18,6 +17,7 @@ Log.__index = Log
 local WAIT = 1 -- seconds that a line may wait
 local HELD = 256 -- lines that may wait
 local DEEPEST = 4 -- tables in each other
+local DIGITS = 10 -- of a number: enough for what was measured
 
 --- train.Log{…}: writes figures of a run into a folder: metrics.jsonl (a JSON object per line), metrics.csv, events.out.tfevents.….
 -- opts  folder; tensorboard = "auto" (where its library is there) | true (or an error) | false
@@ -47,41 +47,28 @@ end
 
 -- ---- lines ----
 
--- A figure as text; nil for a number that is none: like everything that is not known it is left out.
-local function text_of(value)
-  if type(value) ~= "number" then return json.encode(value) end
-  if value == value and value < math.huge and value > -math.huge then return json.short(value) end
-end
-
--- The same names come again in every line.
-local quoted = setmetatable({}, {__index = function(self, key)
-  if type(key) ~= "string" then check.fail("train.Log", ("a figure has a name, not the key %s"):format(tostring(key))) end
-  self[key] = json.quote(key)
-  return self[key]
-end})
-
--- The JSON text of a table of figures; nil when none is left. flat gets {["time.load"] = 1} of {time = {load = 1}}.
-local function object_text(values, prefix, flat, level)
-  local keys, parts = {}, {}
+-- What of a table of figures is known: a number that is none is left out like everything that is not known, nil when nothing is
+-- left. flat gets {["time.load"] = 1} of {time = {load = 1}}.
+local function known(values, prefix, flat, level)
+  local out
   if level > DEEPEST then
     check.fail("train.Log", ("figures lie at most %d tables deep, not under %s"):format(DEEPEST, prefix), "a table that holds itself?")
   end
-  for key in pairs(values) do
-    keys[#keys + 1] = quoted[key] and key -- which raises for what is no name
-  end
-  table.sort(keys)
-  for _, key in ipairs(keys) do
-    local text
-    local value = values[key]
+  for key, value in pairs(values) do
+    if type(key) ~= "string" then check.fail("train.Log", ("a figure has a name, not the key %s"):format(tostring(key))) end
     if type(value) == "table" then
-      text = object_text(value, prefix .. key .. ".", flat, level + 1)
+      value = known(value, prefix .. key .. ".", flat, level + 1)
+    elseif value ~= value or value == math.huge or value == -math.huge then
+      value = nil
     else
-      text = text_of(value)
-      if text then flat[prefix == "" and key or prefix .. key] = value end
+      flat[prefix .. key] = value
     end
-    if text then parts[#parts + 1] = quoted[key] .. ": " .. text end
+    if value ~= nil then
+      out = out or {}
+      out[key] = value
+    end
   end
-  return parts[1] and "{" .. table.concat(parts, ", ") .. "}"
+  return out
 end
 
 --- Adds a line. values: {step =, …}; figures, texts, and tables of them.
@@ -90,7 +77,7 @@ function Log:line(values)
   check.arg(1, "line (step)", "whole", values.step)
   if self.idle then return end
   local flat = {}
-  local text = object_text(values, "", flat, 0)
+  local text = core.json_encode(known(values, "", flat, 0), false, DIGITS)
   output.line(text)
   self.waiting[#self.waiting + 1] = text .. "\n"
   self.csv:row(flat)

@@ -5,7 +5,6 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
-local json = require "json"
 
 local output = {
   mode = "lines", -- "lines", "quiet" or "json"
@@ -50,7 +49,7 @@ end
 
 --- An object for programs; nothing in the other modes.
 function output.object(object)
-  if output.mode == "json" and not output.silent then core.sys.out(json.encode(object) .. "\n") end
+  if output.mode == "json" and not output.silent then core.sys.out(core.json_encode(object) .. "\n") end
 end
 
 --- The same for the text of an object.

@@ -4,7 +4,6 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
-local json = require "json"
 local process = require "run.process"
 local checkpoints = require "train.folder"
 
@@ -50,18 +49,18 @@ function Folder:take()
       hint = "when it has ended, or was stopped, --resume goes on with it"}
   end
   local this = process.this()
-  if this then self:write("sweep.lock", json.encode(this) .. "\n") end
+  if this then self:write("sweep.lock", core.json_encode(this) .. "\n") end
 end
 
 --- The end of what take began.
 function Folder:let_go() core.sys.remove(self:file("sweep.lock")) end
 
-function Folder:save_plan(plan) self:write("sweep.json", json.encode(plan, true) .. "\n") end
+function Folder:save_plan(plan) self:write("sweep.json", core.json_encode(plan, true) .. "\n") end
 
 --- A trial ended: its line is on the disk before the next one begins.
 function Folder:add(result)
   self.results[#self.results + 1] = result
-  must(core.sys.append(self:file("results.jsonl"), json.encode(result) .. "\n"))
+  must(core.sys.append(self:file("results.jsonl"), core.json_encode(result) .. "\n"))
 end
 
 local plan_types = {recipe = "string", metric = "string", goal = "string", kind = "string", device = "string", started = "string",
@@ -107,7 +106,7 @@ local function open(path)
   local self = setmetatable({path = path, results = read_results(path .. "/results.jsonl")}, Folder)
   if #self.results > 0 then -- without lines that were cut
     local lines = {}
-    for i, result in ipairs(self.results) do lines[i] = json.encode(result) end
+    for i, result in ipairs(self.results) do lines[i] = core.json_encode(result) end
     self:write("results.jsonl", table.concat(lines, "\n") .. "\n")
   end
   return self, plan

@@ -8,7 +8,6 @@
 local core = ...
 
 local sync = require "dist.sync"
-local json = require "json"
 local lines = require "train.lines"
 
 local Journal = {}
@@ -104,7 +103,7 @@ end
 function Journal:note(step, changes)
   local entry = {step = step, at = core.sys.date(), changes = changes, sha256 = self.hash}
   sync.by_main("writes down what changes", function()
-    local done, why = core.sys.append(self.path, json.encode(entry) .. "\n", true)
+    local done, why = core.sys.append(self.path, core.json_encode(entry) .. "\n", true)
     if not done then core.error{code = "io", message = why, path = false} end
   end)
   table.insert(self.entries, entry)

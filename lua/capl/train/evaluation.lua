@@ -7,7 +7,6 @@ local core = ...
 local align = require "meter.align"
 local capl = require "init"
 local check = require "check"
-local json = require "json"
 local run = require "run"
 
 local evaluation = {}
@@ -236,7 +235,7 @@ end
 --- Writes evaluation.json, samples.png, confusion.png and the images of the samples into a folder.
 -- in   meter; folder, which is there; name: what the pictures are titled; object: what the file holds, of evaluation.of
 function evaluation.write(meter, folder, name, object)
-  must(core.sys.write(folder .. "/evaluation.json", json.encode(object or evaluation.of(meter, folder), true) .. "\n"))
+  must(core.sys.write(folder .. "/evaluation.json", core.json_encode(object or evaluation.of(meter, folder), true) .. "\n"))
   if meter.samples then draw_samples(meter, folder .. "/samples.png", name) end
   if meter.write then draw_confusion(meter, folder .. "/confusion.png", name) end
 end

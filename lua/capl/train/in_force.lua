@@ -5,7 +5,6 @@
 local core = ...
 
 local check = require "check"
-local json = require "json"
 local precision = require "precision"
 local run = require "run"
 local schedule = require "optim.schedule"
@@ -31,7 +30,7 @@ end
 local function text_of(value)
   if type(value) == "string" then return value end
   if type(value) == "number" then return ("%.10g"):format(value) end
-  if type(value) == "table" then return (json.encode(value):gsub('"', "")) end
+  if type(value) == "table" then return (core.json_encode(value):gsub('"', "")) end
   return tostring(value)
 end
 

@@ -4,7 +4,6 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
-local json = require "json"
 local log = require "run.log"
 local run = require "run"
 
@@ -189,7 +188,7 @@ function Record:result(values)
       backend = core.device_info(core.device()).description},
   }
   for key, value in pairs(values) do out[key] = value end
-  must(core.sys.write(self:path("result.json"), json.encode(out, true) .. "\n"))
+  must(core.sys.write(self:path("result.json"), core.json_encode(out, true) .. "\n"))
   self:show_pictures(values.steps or 0)
   self:close()
 end

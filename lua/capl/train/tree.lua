@@ -17,35 +17,17 @@ end
 
 -- ---- to text ----
 
-local escapes = {['"'] = '\\"', ["\\"] = "\\\\", ["\n"] = "\\n", ["\r"] = "\\r", ["\t"] = "\\t"}
-
-local function quote(text)
-  return '"' .. text:gsub('[%c"\\]', function(c) return escapes[c] or ("\\u%04x"):format(c:byte()) end) .. '"'
-end
+-- UTF-8, as readers of JSON want it, and without a NUL, which no text of C can hold.
+local function is_plain(text) return not text:find("%z") and core.utf8(text) == text end
 
 local function hex(text) return (text:gsub(".", function(c) return ("%02x"):format(c:byte()) end)) end
 
-local wholes = {"[\194-\223][\128-\191]", "[\224-\239][\128-\191][\128-\191]", "[\240-\244][\128-\191][\128-\191][\128-\191]"}
-
--- UTF-8, as readers of JSON want it, and without a NUL, which no text of C can hold.
-local function is_plain(text)
-  for _, whole in ipairs(wholes) do
-    if not text:find("[\128-\255]") then break end
-    text = text:gsub(whole, " ")
-  end
-  return not text:find("[%z\128-\255]")
-end
-
-local function text_of(text)
-  if is_plain(text) then return quote(text) end
-  return '{"$hex": "' .. hex(text) .. '"}'
-end
+local function text_of(text) return is_plain(text) and text or {["$hex"] = hex(text)} end
 
 local function number_of(x)
-  if x ~= x then return '{"$number": "nan"}' end
-  if x == math.huge then return '{"$number": "inf"}' end
-  if x == -math.huge then return '{"$number": "-inf"}' end
-  return ("%.17g"):format(x) -- as many digits as a double may need
+  if x ~= x then return {["$number"] = "nan"} end
+  if x == math.huge or x == -math.huge then return {["$number"] = x > 0 and "inf" or "-inf"} end
+  return x
 end
 
 -- A name nobody has yet; a tensor that occurs twice keeps its first.
@@ -59,17 +41,17 @@ local function tensor_of(out, tensor, where)
     end
     out.names[tensor], out.tensors[name] = name, tensor
   end
-  return '{"$tensor": ' .. quote(name) .. "}"
+  return {["$tensor"] = name}
 end
 
-local write
+local plain
 
 local function join(where, key) return where == "" and tostring(key) or where .. "." .. key end
 
 local function list_of(out, value, where, depth)
-  local parts = {}
-  for i = 1, #value do parts[i] = write(out, value[i], join(where, i), depth) end
-  return "[" .. table.concat(parts, ",") .. "]"
+  local list = {}
+  for i = 1, #value do list[i] = plain(out, value[i], join(where, i), depth) end
+  return list
 end
 
 local function keys_of(value, where)
@@ -83,13 +65,13 @@ local function keys_of(value, where)
 end
 
 local function object_of(out, value, where, depth)
-  local parts = {}
-  for i, key in ipairs(keys_of(value, where)) do
+  local object = {}
+  for _, key in ipairs(keys_of(value, where)) do
     if not is_plain(key) then fail(where, "a key is no UTF-8 text") end
     local name = key:sub(1, 1) == "$" and "$" .. key or key
-    parts[i] = quote(name) .. ":" .. write(out, value[key], join(where, key), depth)
+    object[name] = plain(out, value[key], join(where, key), depth)
   end
-  return "{" .. table.concat(parts, ",") .. "}"
+  return object
 end
 
 local function is_list(value)
@@ -98,11 +80,12 @@ local function is_list(value)
   return count > 0 and count == #value
 end
 
-function write(out, value, where, depth)
+-- A value as JSON can say it; tensors go to out.
+function plain(out, value, where, depth)
   local kind = type(value)
   if kind == "number" then return number_of(value) end
   if kind == "string" then return text_of(value) end
-  if kind == "boolean" then return tostring(value) end
+  if kind == "boolean" then return value end
   if core.is_tensor(value) then return tensor_of(out, value, where) end
   if kind ~= "table" then fail(where, "it is a " .. core.typename(value)) end
   if depth > DEPTH then fail(where:sub(1, 60) .. "…", "it is deeper than " .. DEPTH .. " tables; it may contain itself") end
@@ -113,7 +96,7 @@ end
 -- errs value: something that is no state, with its place
 function tree.pack(value)
   local out = {tensors = {}, names = {}}
-  return write(out, value, "", 1), out.tensors
+  return core.json_encode(plain(out, value, "", 1)), out.tensors
 end
 
 -- ---- from text ----

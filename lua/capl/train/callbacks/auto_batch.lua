@@ -5,7 +5,6 @@
 local core = ...
 
 local auto_batch = require "train.auto_batch"
-local json = require "json"
 local resume = require "run.resume"
 local run = require "run"
 
@@ -42,7 +41,7 @@ end
 function Auto:begin()
   if run.mode ~= "run" then return end
   local path = self.fit:path(FILE)
-  local saved, why = core.sys.write(path, json.encode({batch = self.fit.o.train.batch, why = self.text}, true) .. "\n")
+  local saved, why = core.sys.write(path, core.json_encode({batch = self.fit.o.train.batch, why = self.text}, true) .. "\n")
   if not saved then core.error{code = "io", message = why} end
 end
 

@@ -88,7 +88,7 @@ end
 
 local function shown(value)
   if type(value) ~= "table" then return tostring(value) end
-  local ok, text = pcall(require("json").encode, value)
+  local ok, text = pcall(core.json_encode, value)
   return ok and text or "…"
 end
 
