@@ -109,6 +109,7 @@ static const struct {
   const char *word, *instead;
 } gone[] = {
   {"diff", "capl runs lists the figures of all runs, capl report writes the page of one"},
+  {"--verify", "draw again with the same --seed into another folder, and diff -r tells what differs"},
   {"--halving", "--random=N draws trials; a short --max_time first tells which ranges are worth longer ones"},
   {"--learning_curve", "capl sweep RECIPE --grid fraction=0.1,0.3,1 trains on parts of the images"},
 };

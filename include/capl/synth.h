@@ -135,14 +135,6 @@ CAPL_API capl_status capl_source_captcha_new(capl_captcha *gen, uint64_t seed, i
 CAPL_API capl_status capl_source_captcha_widths_new(capl_captcha *gen, uint64_t seed, int channels, uint32_t count, bool fixed,
                                                     const int *widths, int n, capl_source **source);
 
-/* Draws images 0..n-1 of seed again with `threads` threads and hashes them: SHA-256 over the SHA-256 of each one's pixels
-** (H*W*3) and text, in order. kept: what they are compared with, or NULL: a source of RGB images in order, or of files
-** named as capl_captcha_save names them. stop: as there.
-** EVALUE naming the first image that differs, is missing or does not belong there; EIO, EFORMAT for one that cannot be
-** read; ENOMEM. */
-CAPL_API capl_status capl_captcha_compare(const capl_captcha *gen, uint64_t seed, uint32_t n, capl_source *kept,
-                                          int threads, bool (*stop)(void), char sha256[CAPL_SHA256_TEXT]);
-
 /* ---- scenes ------------------------------------------------------------------------------------------ */
 
 /* How many pictures, and which. */
@@ -240,9 +232,6 @@ CAPL_API const char *capl_face_class_name(int i);
 ** {"file": "07.png", "points": [[x, y, 1], …], …}. dir is made if its parent exists; each file appears whole or not at all.
 ** EIO naming the file; EVALUE; ENOMEM. */
 CAPL_API capl_status capl_scene_save(capl_source *source, uint32_t n, const char *dir, int threads);
-/* Draws them again: their hash in hexadecimal, and unless dir is NULL the first difference to the pictures and masks there
-** as an error. EVALUE naming file and pixel; EIO, EFORMAT; ENOMEM. */
-CAPL_API capl_status capl_scene_compare(capl_source *source, uint32_t n, const char *dir, int threads, char sha256[65]);
 
 /* ---- a series made up ------------------------------------------------------------------------ */
 

@@ -37,7 +37,6 @@ data.list data.list("nowhere", {@})
 data.open data.open("nowhere", {@})
 data.series data.series(data.pm25{days = 30}, {target = "pm25", features = {"pm25"}, window = 4, @})
 data.split data.split(captchas, {@})
-data.verify_captchas data.verify_captchas("nowhere", {@})
 module:load_state_dict model:load_state_dict(model:state_dict(), {@})
 nn.CTCLoss nn.CTCLoss{@}
 nn.TransformerEncoder nn.TransformerEncoder(nn.TransformerEncoderLayer(4, 2), 1, {@})

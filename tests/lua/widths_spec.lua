@@ -258,19 +258,13 @@ describe("images of several widths", function()
     end
   end)
 
-  it("are written as files of their own widths, which are drawn again", function()
+  it("are written as files of their own widths", function()
     for _, format in ipairs{"png", "lmdb"} do
       local dir = root .. "/drawn_" .. format
       data.save_captchas{dir = dir, count = 12, seed = 2, charset = "0-9", length = {2, 4}, height = 20, width = 48, widths = "auto",
-        format = format, manifest = true}
+        format = format}
       local source = data.open(dir, {charset = "0-9", length = "auto", height = 20, widths = {24, 36, 48}})
       for id = 0, 11 do assert.equal(12 * #source:text(id), (source.box:read(1, id)).shape[4]) end
-      data.verify_captchas(dir)
-      local text = io.open(dir .. "/manifest.json"):read("*a")
-      local file = io.open(dir .. "/manifest.json", "w")
-      file:write((text:gsub('"width":%s*%d+', '"width": 60')))
-      file:close()
-      raises("drawn again it is", data.verify_captchas, dir)
     end
     raises('widths is "auto": each image is as wide as its text', data.save_captchas, {dir = root .. "/no", count = 1, widths = {1}})
   end)

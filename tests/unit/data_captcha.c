@@ -312,34 +312,6 @@ static void saved_files_carry_label_and_pixels(void **state)
   capl_captcha_unref(gen);
 }
 
-static void saved_files_are_what_is_drawn_again(void **state)
-{
-  (void)state;
-  capl_captcha *gen = make("lepture");
-  assert_ok(capl_captcha_save(gen, 4, 9, in_folder("again"), 2, NULL));
-  capl_folder_options options = {.channels = 3, .charset = "0-9A-Z", .length = 4};
-  capl_source *kept;
-  char alone[CAPL_SHA256_TEXT], compared[CAPL_SHA256_TEXT], other[CAPL_SHA256_TEXT];
-  assert_ok(capl_source_folder_new(in_folder("again"), &options, &kept));
-  for (uint32_t i = 0; i < 9; i++) {
-    char text[5] = "";
-    memcpy(text, capl_source_name(kept, i), 4);
-    assert_ok(capl_source_set_label(kept, i, text));
-  }
-  assert_ok(capl_captcha_compare(gen, 4, 9, NULL, 0, NULL, alone));
-  assert_ok(capl_captcha_compare(gen, 4, 9, kept, 3, NULL, compared));
-  assert_string_equal(alone, compared);
-  assert_ok(capl_captcha_compare(gen, 5, 9, NULL, 2, NULL, other));
-  assert_string_not_equal(alone, other);
-  assert_int_equal(capl_captcha_compare(gen, 5, 9, kept, 2, NULL, other), CAPL_EVALUE);
-  assert_memory_equal(capl_error_last()->message, "image 0, ", 9);
-  assert_fails(capl_captcha_compare(gen, 4, 10, kept, 2, NULL, other), CAPL_EVALUE, "image 9 is missing");
-  assert_int_equal(capl_captcha_compare(gen, 4, 8, kept, 2, NULL, other), CAPL_EVALUE);
-  assert_non_null(strstr(capl_error_last()->message, "_8.png is none of the 8 images, whose names are TEXT_INDEX.png"));
-  capl_source_unref(kept);
-  capl_captcha_unref(gen);
-}
-
 static void saving_leaves_no_temporary_files(void **state)
 {
   (void)state;
@@ -364,13 +336,10 @@ static bool stop_at_fourth(void) { return atomic_fetch_add(&asked, 1) >= 3; }
 static void drawing_many_can_be_stopped(void **state)
 {
   (void)state;
-  char hash[CAPL_SHA256_TEXT];
   capl_captcha *gen = make("lepture");
   assert_fails(capl_captcha_save(gen, 1, 1000000, in_folder("stopped"), 2, stop_at_fourth), CAPL_EINTERRUPT, "interrupted");
   asked = 0;
   assert_fails(capl_captcha_pack(gen, 1, 1000000, in_folder("stopped-db"), 0, stop_at_fourth), CAPL_EINTERRUPT, "interrupted");
-  asked = 0;
-  assert_fails(capl_captcha_compare(gen, 1, 1000000, NULL, 2, stop_at_fourth, hash), CAPL_EINTERRUPT, "interrupted");
   capl_captcha_unref(gen);
 }
 
@@ -406,7 +375,6 @@ int main(void)
     cmocka_unit_test(other_sizes_lengths_and_charsets_draw_too),
     cmocka_unit_test(threads_that_draw_at_once_get_the_same_images),
     cmocka_unit_test(saved_files_carry_label_and_pixels),
-    cmocka_unit_test(saved_files_are_what_is_drawn_again),
     cmocka_unit_test(saving_leaves_no_temporary_files),
     cmocka_unit_test(drawing_many_can_be_stopped),
     cmocka_unit_test(saving_names_what_it_cannot_do),

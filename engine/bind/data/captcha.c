@@ -217,18 +217,6 @@ static int captcha_charset(lua_State *L)
   return lua_pushstring(L, data_synth(L)->captcha_charset(data_check_box(L, 1, CAPTCHA_TYPE))), 1;
 }
 
-/* gen:fonts() -> list of paths */
-static int captcha_fonts(lua_State *L)
-{
-  const capl_captcha *gen = data_check_box(L, 1, CAPTCHA_TYPE);
-  lua_newtable(L);
-  for (int i = 0; data_synth(L)->captcha_font(gen, i); i++) {
-    lua_pushstring(L, data_synth(L)->captcha_font(gen, i));
-    lua_rawseti(L, -2, i + 1);
-  }
-  return 1;
-}
-
 /* gen:draw(seed, index[, channels]) -> (1,C,H,W) u8, text */
 static int captcha_draw(lua_State *L)
 {
@@ -268,26 +256,6 @@ static int captcha_save(lua_State *L)
   return 0;
 }
 
-/* gen:compare(n, seed, threads[, source]) -> hash of all pixels and texts; with a source an error unless it holds them */
-static int captcha_compare(lua_State *L)
-{
-  const capl_captcha *gen = data_check_box(L, 1, CAPTCHA_TYPE);
-  int64_t n = bind_check_int(L, 2), seed = bind_check_int(L, 3), threads = bind_check_int(L, 4);
-  capl_source *kept = lua_isnoneornil(L, 5) ? NULL : data_check_box(L, 5, SOURCE_TYPE);
-  char sha256[CAPL_SHA256_TEXT];
-  if (n < 0 || n > (int64_t)LIMIT_32) return bind_arg_error(L, 2, "0 to 2^32-1 images, got %lld", (long long)n);
-  if (threads < 0 || threads > 1024) return bind_arg_error(L, 4, "0 to 1024 threads, got %lld", (long long)threads);
-  bind_check(L, data_synth(L)->captcha_compare(gen, (uint64_t)seed, (uint32_t)n, kept, (int)threads, capl_interrupt_pending, sha256), NULL);
-  lua_pushstring(L, sha256);
-  return 1;
-}
-
-/* data.freetype_version() -> "2.12.1" */
-static int data_freetype_version(lua_State *L)
-{
-  return lua_pushstring(L, data_synth(L)->freetype_version()), 1;
-}
-
 static int captcha_release(lua_State *L)
 {
   void **box = luaL_testudata(L, 1, CAPTCHA_TYPE);
@@ -318,13 +286,11 @@ void bind_open_captcha(lua_State *L)
   static const luaL_Reg captcha[] = {{"draw", captcha_draw},     {"save", captcha_save},
                                      {"width", captcha_width},   {"widths", captcha_widths}, {"height", captcha_height},
                                      {"length", captcha_length}, {"charset", captcha_charset},
-                                     {"fonts", captcha_fonts},   {"compare", captcha_compare},
                                      {NULL, NULL}};
   static const luaL_Reg functions[] = {{"captcha", data_captcha},
                                        {"presets", data_presets},
                                        {"style_options", data_style_options},
                                        {"captcha_source", data_captcha_source},
-                                       {"freetype_version", data_freetype_version},
                                        {NULL, NULL}};
   data_open_type(L, CAPTCHA_TYPE, captcha, captcha_release);
   luaL_setfuncs(L, functions, 0);

@@ -92,20 +92,6 @@ static int data_scene_save(lua_State *L)
   return 0;
 }
 
-/* data.scene_compare(source, n[, threads[, dir]]) -> sha256 */
-static int data_scene_compare(lua_State *L)
-{
-  capl_source *source = data_check_box(L, 1, SOURCE_TYPE);
-  int64_t n = bind_check_int(L, 2), threads = lua_isnoneornil(L, 3) ? 0 : bind_check_int(L, 3);
-  const char *dir = lua_isnoneornil(L, 4) ? NULL : bind_check_path(L, 4, CAPL_MAY_READ);
-  char sha256[65];
-  if (n < 0 || n > INT32_MAX) return bind_arg_error(L, 2, "0 to 2^31-1 pictures, got %lld", (long long)n);
-  if (threads < 0 || threads > 1024) return bind_arg_error(L, 3, "0 to 1024 threads, got %lld", (long long)threads);
-  bind_check(L, data_synth(L)->scene_compare(source, (uint32_t)n, dir, (int)threads, sha256), NULL);
-  lua_pushstring(L, sha256);
-  return 1;
-}
-
 /* Sets the table's key to the list of names. */
 static void set_names(lua_State *L, const char *key, const char *const *names)
 {
@@ -137,7 +123,6 @@ void bind_open_scenes(lua_State *L)
   static const luaL_Reg functions[] = {{"slider_source", data_slider_source},
                                        {"faces_source", data_faces_source},
                                        {"scene_save", data_scene_save},
-                                       {"scene_compare", data_scene_compare},
                                        {NULL, NULL}};
   luaL_setfuncs(L, functions, 0);
   set_names(L, "slider_shapes", shapes);

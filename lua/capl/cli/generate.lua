@@ -1,5 +1,4 @@
--- generate.lua: `capl generate --out=DIR`: captcha images as PNG files named TEXT_INDEX.png or as an LMDB database, with a
--- manifest by which `capl generate --verify=DIR` draws them again and compares.
+-- generate.lua: `capl generate --out=DIR`: captcha images as PNG files named TEXT_INDEX.png or as an LMDB database.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
@@ -9,7 +8,6 @@ local scenes = require "cli.generate_scenes"
 
 local spec = {
   {name = "out", type = "text", value = "DIR", doc = "folder for the images; made when it is missing; of pm25 a CSV file"},
-  {name = "verify", type = "text", value = "DIR", doc = "folder of images that are drawn again and compared, by its manifest.json"},
   {name = "format", type = "text", value = "FORMAT", open = true, choices = {"png", "lmdb"}, default = "png",
     doc = "png: a folder of files named by their text; lmdb: a database"},
   {name = "preset", type = "text", value = "STYLE", default = "lepture", doc = "style of the images"},
@@ -69,31 +67,9 @@ local function read_fonts(text)
   return fonts
 end
 
---- Raises for options beside --verify: what was drawn stands in the manifest.
-local function check_verify(words)
-  for _, word in ipairs(words) do
-    local key = options.split(word)
-    if key ~= "verify" and key ~= "workers" then
-      core.error{code = "value", message = ("--%s has no use beside --verify"):format(key),
-        hint = "--verify=DIR draws the images of DIR again as its manifest.json says, and writes nothing; leave --" .. key .. " out"}
-    end
-  end
-end
-
-local function verify(o)
-  local started = core.clock()
-  local kept = data.verify_captchas(o.verify, {workers = o.workers})
-  core.sys.out(("%d images (%s, seed %d) in %s are what is drawn again, in %.1f s\nsha256 %s\n"):format(
-    kept.images, kept.options.preset, kept.seed, o.verify, core.clock() - started, kept.sha256))
-end
-
 local function main(job)
   local o, words = options.read(job.args, spec, {command = "generate"})
   if words[1] then core.error{code = "value", message = ("'%s' is no option; write --key=value"):format(words[1])} end
-  if o.verify then
-    check_verify(job.args)
-    return scenes.verify(o) or verify(o)
-  end
   if not o.out then
     core.error{code = "value", message = "capl generate needs --out=…: folder for the images; made when it is missing"}
   end
@@ -101,7 +77,7 @@ local function main(job)
   local wanted = {
     dir = o.out, count = o.n, seed = o.seed, preset = o.preset, charset = o.charset,
     length = o.length and read_length(o.length), width = o.width, height = o.height, font = o.font and read_fonts(o.font),
-    workers = o.workers, format = o.format, manifest = true,
+    workers = o.workers, format = o.format,
   }
   for _, option in ipairs(styles) do
     if o[option.name] then wanted[option.name] = read_style(option, o[option.name]) end
@@ -117,5 +93,4 @@ end
 
 return {main = main, options = spec, examples = {
   {"capl generate --out=captchas --n=500 --preset=mixed --length=4..6", "a folder of 500 files such as A1B2_17.png"},
-  {"capl generate --verify=captchas", "whether nobody has touched them"},
 }}

@@ -3,33 +3,20 @@
 local core = ...
 
 local data = require "data"
-local manifest = require "data.manifest"
 local pm25 = require "data.pm25"
 
 local scenes = {}
 
---- What each preset of pictures draws, from options that its manifest holds.
+--- What each preset of pictures draws.
 local sources = {
   slider = function(o) return data.slider{seed = o.seed, width = o.width, height = o.height} end,
   faces = function(o) return data.faces{seed = o.seed, size = o.width} end,
 }
 
--- manifest.json, as captchas have it: what has no fonts has none.
-local function write_manifest(o, source)
-  local text = core.json_encode({
-    capl = core.version(), format = "png", images = o.n, seed = o.seed, fonts = {},
-    freetype = core.data.freetype_version(), sha256 = core.data.scene_compare(source.box, o.n, o.workers),
-    options = {preset = o.preset, width = source:width(), height = source:height()},
-  }, true)
-  local written, why = core.sys.write(o.out .. "/manifest.json", text .. "\n")
-  if not written then core.error{code = "io", message = why} end
-end
-
 --- Writes pictures; -> words for the report and how many
 local function save(o)
   local source = sources[o.preset](o)
   data.save_scenes{source = source, dir = o.out, count = o.n, workers = o.workers}
-  write_manifest(o, source)
   return ("%d pictures (%s, %dx%d px, seed %d) in %s"):format(o.n, o.preset, source:width(), source:height(), o.seed, o.out), o.n
 end
 
@@ -94,22 +81,6 @@ function scenes.run(o)
   local started = core.clock()
   local what, n = make(o)
   core.sys.out(("%s, %.0f per second\n"):format(what, n / (core.clock() - started)))
-  return true
-end
-
---- Draws the pictures of a folder again and compares, if its manifest says that they are of these presets.
-function scenes.verify(o)
-  local kept = manifest.read(o.verify)
-  local make = sources[kept.options.preset]
-  if not make then return false end
-  local started, given = core.clock(), {seed = kept.seed, width = kept.options.width, height = kept.options.height}
-  local found = core.data.scene_compare(make(given).box, kept.images, o.workers, o.verify)
-  if found ~= kept.sha256 then
-    core.error{code = "value", message = ("%s/manifest.json: sha256 is %s, but the pictures there and those drawn again have %s"):format(
-      o.verify, kept.sha256, found), hint = "the manifest was changed, or is of other pictures"}
-  end
-  core.sys.out(("%d pictures (%s, seed %d) in %s are what is drawn again, in %.1f s\nsha256 %s\n"):format(
-    kept.images, kept.options.preset, kept.seed, o.verify, core.clock() - started, found))
   return true
 end
 

@@ -4,7 +4,6 @@ local core = ...
 
 local sync = require "dist.sync"
 local check = require "data.check"
-local manifest = require "data.manifest"
 
 local captcha = {}
 
@@ -104,13 +103,12 @@ function captcha.new(source)
   end
 
   --- Writes n captchas as PNG files TEXT_INDEX.png, or as an LMDB database.
-  -- opts  dir = folder, made when missing; count; seed; workers = threads; format = "png" | "lmdb"; manifest = false: true
-  --       writes manifest.json beside them, for data.verify_captchas; widths = "auto": longer texts have
-  --       wider images; and what data.captcha knows of the style
+  -- opts  dir = folder, made when missing; count; seed; workers = threads; format = "png" | "lmdb"; widths = "auto": longer
+  --       texts have wider images; and what data.captcha knows of the style
   -- errs io, value: the charset holds a character that file names cannot carry
   function data.save_captchas(opts)
     learn()
-    local o = check.options("data.save_captchas", opts, list(look, {"dir", "count", "seed", "workers", "format", "manifest"}))
+    local o = check.options("data.save_captchas", opts, list(look, {"dir", "count", "seed", "workers", "format"}))
     check.kind("data.save_captchas", "dir", o.dir, "string")
     if o.dir == "" then check.fail("data.save_captchas: dir is empty; it names a folder") end
     check.kind("data.save_captchas", "count", o.count, "number")
@@ -126,25 +124,8 @@ function captcha.new(source)
     if o.widths ~= nil and o.widths ~= "auto" then
       check.fail('data.save_captchas: widths is "auto": each image is as wide as its text')
     end
-    local gen, style = generator("data.save_captchas", o), {}
+    local gen = generator("data.save_captchas", o)
     sync.by_main("writing captchas", function() gen:save(o.dir, o.count, o.seed or 42, o.workers or 0, format) end)
-    if not o.manifest or not sync.is_main() then return end
-    for _, name in ipairs(look) do style[name] = o[name] end
-    manifest.write(o.dir, gen, {
-      format = format, images = o.count, seed = o.seed or 42, options = style, workers = o.workers or 0,
-    })
-  end
-
-  --- Draws the images of a folder or database again that has a manifest, and compares them.
-  -- in   dir = what data.save_captchas has written with a manifest
-  -- opts workers = threads
-  -- out  the manifest, a table: images, seed, options, sha256, …
-  -- errs io, format: no manifest, a broken one; value: the first image that differs, or the font that does
-  function data.verify_captchas(dir, opts)
-    local o = check.options("data.verify_captchas", opts or {}, {"workers"})
-    check.kind("data.verify_captchas", "dir", dir, "string")
-    local kept = manifest.read(dir)
-    return manifest.compare(dir, kept, generator("data.verify_captchas", kept.options), o.workers or 0)
   end
 
   return data

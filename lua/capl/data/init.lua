@@ -49,7 +49,7 @@ data.explore = explore(of_files.open)
 
 local drawn = captcha.new(source)
 --- Captchas drawn while training, a folder of them, and whether it still holds them. See lua/capl/data/captcha.lua.
-data.captcha, data.save_captchas, data.verify_captchas = drawn.captcha, drawn.save_captchas, drawn.verify_captchas
+data.captcha, data.save_captchas = drawn.captcha, drawn.save_captchas
 
 local pictures = scenes.new(source)
 --- Slider captchas and faces, with what is in them. See lua/capl/data/scenes.lua.
