@@ -97,6 +97,16 @@ local function check_range(op, entry, value)
   end
 end
 
+--- value, which has to be of the type and in the range of its entry.
+-- in   entry: {name, type, …} with a range, as of check.arguments
+function check.value(op, entry, value)
+  if not accepts(entry, value) then
+    check.fail(op, ("%s must be a %s, got %s"):format(entry[1], expected(entry), show(entry, value)))
+  end
+  if entry.from or entry.above then check_range(op, entry, value) end
+  return value
+end
+
 -- Whether the last of count arguments holds options: a plain table that is not itself the value of an argument.
 local function holds_options(spec, count, last)
   if type(last) ~= "table" or getmetatable(last) ~= nil then return false end
@@ -153,10 +163,8 @@ function check.arguments(op, spec, ...)
     if value == nil then
       if entry.required and entry.default == nil then check.fail(op, name .. " is missing") end
       given[name] = entry.default
-    elseif not accepts(entry, value) then
-      check.fail(op, ("%s must be a %s, got %s"):format(name, expected(entry), show(entry, value)))
-    elseif entry.from or entry.above then
-      check_range(op, entry, value)
+    else
+      check.value(op, entry, value)
     end
   end
   return given
@@ -170,6 +178,14 @@ function check.options(op, spec, options)
     if type(key) == "number" then check.unknown(op, "option", key, names_of(spec)) end
   end
   return check.arguments(op, spec, options)
+end
+
+--- An options table whose keys are all among names (a list); an empty one for none. Its values are checked elsewhere.
+function check.keys(op, options, names)
+  if options == nil then return {} end
+  if type(options) ~= "table" then check.fail(op, ("options are a table, got %s"):format(core.typename(options))) end
+  for key in pairs(options) do check.one_of(op, "option", key, names) end
+  return options
 end
 
 --- Checks an option that is "auto" or a number of steps from 1 on.

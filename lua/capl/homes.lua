@@ -29,13 +29,20 @@ local theirs = {
   batch_size = "batch of data.loader", num_workers = "workers of data.loader", early_stopping = "early_stop",
 }
 
+-- What other loaders call them.
+local of_loaders = {
+  batch_size = "batch", num_workers = "workers", prefetch_factor = "prefetch", dataset = "source", transform = "augment",
+  transforms = "augment",
+}
+
 local askers = {"^train%.", "^optim%."} -- functions whose readers take one place for another
 
 --- Where an option that function op does not have belongs, in words; nil when nobody knows.
 function homes.of(op, name)
   local is_asked = false
   for _, pattern in ipairs(askers) do is_asked = is_asked or (op or ""):find(pattern) ~= nil end
-  if is_asked and theirs[name] then return ("here it is %s"):format(theirs[name]) end
+  local here = is_asked and theirs[name] or op == "data.loader" and of_loaders[name]
+  if here then return ("here it is %s"):format(here) end
   for _, place in ipairs(is_asked and places or {}) do
     for _, known in ipairs(place.not_of and op:find(place.not_of) and {} or place.names) do
       if known == name then return "it belongs to " .. place.text:gsub("%%s", name) end

@@ -100,7 +100,7 @@ describe("data.pm25", function()
     raises("row 2: 'never' is no date", data.pm25_features, {columns = {"date", "pm25"}, date = {"2015-01-01", "never"}, pm25 = {1, 2}})
     raises("rows 1 and 3 have the same date, 2015-01-01", data.pm25_features,
       {columns = {"date", "pm25"}, date = {"2015-01-01", "2015-01-02", "2015-01-01"}, pm25 = {1, 2, 3}})
-    raises("data.pm25: unknown option day; did you mean days?", data.pm25, {day = 3})
+    raises("data.pm25: unknown option 'day'; did you mean 'days'?", data.pm25, {day = 3})
   end)
 end)
 
@@ -159,8 +159,8 @@ describe("data.series", function()
 
   it("says what is wrong with its options", function()
     local t = table_of_days
-    raises("data.series: unknown option windows; did you mean window?", data.series, t, {target = "pm25", windows = 3})
-    raises("data.series: target is a string, not a nil", data.series, t, {})
+    raises("data.series: unknown option 'windows'; did you mean 'window'?", data.series, t, {target = "pm25", windows = 3})
+    raises("data.series: target must be a string, got nil", data.series, t, {})
     raises("the table has no column pm2; did you mean pm25?", data.series, t, {target = "pm2"})
     raises("the table has no list hour", data.series, t, {target = "pm25", key = "hour"})
     raises("the table: rows 1 and 32 have the same day, 1", data.series, t, {target = "pm25", key = "day", features = {"t2m"}})

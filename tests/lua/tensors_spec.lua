@@ -113,7 +113,7 @@ describe("data.tensors", function()
     fails("charset and classes are of the target, and there is none", {target = "none"})
     fails("6 parts beside image and target; there can be 4", {a = parts().speed, b = parts().speed, c = parts().speed})
     assert.matches("nothing to give", support.error_text(data.tensors, {}))
-    assert.matches("the options is a table, not a nil", support.error_text(data.tensors))
+    assert.matches("the options must be a table, got nil", support.error_text(data.tensors))
     assert.matches("augment changes images, and the source has none", support.error_text(loader,
       data.tensors{input = parts().speed}, {role = "train", augment = {noise = 3}}))
   end)

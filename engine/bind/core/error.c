@@ -444,6 +444,21 @@ static int core_error(lua_State *L)
   return lua_error(L);
 }
 
+/* core.fail(message[, hint[, code]]): the same in short; "value" unless said, and no path of modules. */
+static int core_fail(lua_State *L)
+{
+  const char *message = bind_check_string(L, 1), *hint = luaL_optstring(L, 2, NULL), *code = luaL_optstring(L, 3, "value");
+  lua_createtable(L, 0, 4);
+  lua_pushstring(L, message), lua_setfield(L, -2, "message");
+  lua_pushstring(L, hint), lua_setfield(L, -2, "hint");
+  lua_pushstring(L, code), lua_setfield(L, -2, "code");
+  luaL_setmetatable(L, ERROR_TYPE);
+  lua_replace(L, 1);
+  lua_settop(L, 1);
+  locate(L, false);
+  return lua_error(L);
+}
+
 /* core.nearest(name, list) -> the entry of list that name may have meant, or nil. */
 static int core_nearest(lua_State *L)
 {
@@ -489,7 +504,7 @@ static int core_is_error(lua_State *L)
 void bind_open_errors(lua_State *L)
 {
   static const luaL_Reg functions[] = {
-      {"error", core_error}, {"nearest", core_nearest},   {"describe_with", core_describe_with},
+      {"error", core_error}, {"fail", core_fail}, {"nearest", core_nearest},   {"describe_with", core_describe_with},
       {"where", core_where}, {"is_error", core_is_error}, {NULL, NULL}};
   if (luaL_newmetatable(L, ERROR_TYPE)) {
     lua_pushcfunction(L, error_tostring);

@@ -12,8 +12,6 @@ local sys = core.sys
 local LIST = "capl attach lists the runs to attach to"
 local KEYS = "lr(x) sets the rate, step(n) trains, save() saves, go() or Ctrl-D lets it go on, stop() ends it"
 
-local function fail(message, hint) core.error{code = "value", message = message, hint = hint, path = false} end
-
 -- ---- which run ----
 
 local function all()
@@ -74,15 +72,15 @@ end
 local function process_of(folder)
   local settings = settings_of(folder)
   if not settings then
-    fail(("%s is no run's folder, or the run has not made its first step"):format(folder), LIST)
+    core.fail(("%s is no run's folder, or the run has not made its first step"):format(folder), LIST)
   end
   local p = settings.process
-  if type(p) ~= "table" or type(p.pid) ~= "number" then fail(("%s does not say which process it is"):format(folder)) end
+  if type(p) ~= "table" or type(p.pid) ~= "number" then core.fail(("%s does not say which process it is"):format(folder)) end
   if p.boot and process.this() and p.boot ~= process.this().boot then
-    fail(("%s runs on another machine, or did before this one was started"):format(folder), "attach on the machine where it trains")
+    core.fail(("%s runs on another machine, or did before this one was started"):format(folder), "attach on the machine where it trains")
   end
   if not process.alive(p) then
-    fail(("%s does not train: %s"):format(folder, ended(folder)), ("capl report %s tells how it went"):format(folder))
+    core.fail(("%s does not train: %s"):format(folder, ended(folder)), ("capl report %s tells how it went"):format(folder))
   end
   return p.pid
 end
@@ -96,7 +94,7 @@ local function find(word)
   local names = {}
   for _, name in ipairs(sys.kind("runs") == "folder" and sys.list("runs") or {}) do names[#names + 1] = name end
   local near = core.nearest(folder:match("([^/]+)$") or folder, names)
-  fail(("there is no run '%s'%s"):format(word, near and ("; did you mean '%s'?"):format(near) or ""), LIST)
+  core.fail(("there is no run '%s'%s"):format(word, near and ("; did you mean '%s'?"):format(near) or ""), LIST)
 end
 
 -- ---- going in ----
@@ -114,7 +112,7 @@ local function visit(word, verbose)
   local greeting, why = remote.enter(pid, hello(), function() sys.err(("%s: waiting for the end of its step\n"):format(name)) end)
   if not greeting then
     if why == "interrupted" then return 130 end
-    fail(("cannot attach to %s: %s"):format(name, why),
+    core.fail(("cannot attach to %s: %s"):format(name, why),
       why:find("already") and "one at a time" or "its user is another one, or it trains no more; capl attach lists the runs")
   end
   if not sys.isatty(0) then sys.out(greeting .. "\n") end
@@ -126,7 +124,7 @@ end
 
 local function main(job)
   local _, words = options.read(job.args, {}, {command = "attach"})
-  if words[2] then fail("capl attach takes one run; usage: " .. job.usage) end
+  if words[2] then core.fail("capl attach takes one run; usage: " .. job.usage) end
   if not words[1] then return list() end
   return visit(words[1], job.verbose)
 end

@@ -17,8 +17,6 @@ local ab = {}
 local MISS = 0.05 -- chance that any of the intervals told does not hold its ratio
 local TICK = 0.002 -- seconds between two looks for an answer
 
-local function fail(message, hint) core.error{code = "value", message = message, hint = hint} end
-
 -- ---- the children ----
 
 local function temporary_folder()
@@ -40,7 +38,7 @@ end
 local function ended(arm, status)
   local words = (core.sys.read(arm.path .. ".log") or ""):gsub("%s+$", "")
   if words == "" then words = ("it ended with status %d and said nothing"):format(status) end
-  fail(("arm %s: %s"):format(arm.name, words))
+  core.fail(("arm %s: %s"):format(arm.name, words))
 end
 
 -- Waits for NAME.what of an arm -> its values.
@@ -80,7 +78,7 @@ local function check_read(job, arm)
   for _, key in ipairs(arm.ready.unread) do
     for _, own in ipairs(arm.keys) do
       if own == key then
-        fail(("%s does not read its setting %s in its first steps, so all of its arms would be the same"):format(job.recipe, key))
+        core.fail(("%s does not read its setting %s in its first steps, so all of its arms would be the same"):format(job.recipe, key))
       end
     end
   end
@@ -92,7 +90,7 @@ local function check_memory(arm, more)
   local free, each, where = core.sys.memory_available(), r.rss, "memory"
   if r.card_free then free, each, where = r.card_free, r.card_held, "memory of the GPU" end
   if not free or each * more <= free then return end
-  fail(("%d more arms as large as %s do not fit into the %s: each takes about %.1f GB, %.1f GB are free"):format(
+  core.fail(("%d more arms as large as %s do not fit into the %s: each takes about %.1f GB, %.1f GB are free"):format(
     more, arm.name, where, each / 1e9, free / 1e9), "compare fewer at a time")
 end
 
@@ -220,9 +218,9 @@ local function teller(o)
 end
 
 local function check(o)
-  if o.ops or o.augment or o.logging then fail("--ab compares whole steps: leave --ops, --augment and --logging out") end
+  if o.ops or o.augment or o.logging then core.fail("--ab compares whole steps: leave --ops, --augment and --logging out") end
   if o.rounds < 1 or o.rounds > 1000 or o.rounds % 1 ~= 0 then
-    fail(("--rounds is a whole number from 1 to 1000, not %g"):format(o.rounds))
+    core.fail(("--rounds is a whole number from 1 to 1000, not %g"):format(o.rounds))
   end
 end
 

@@ -4,21 +4,19 @@ local core = ...
 
 local MOST = 16 -- arms: all of them are in memory at the same time
 
-local function fail(message, hint) core.error{code = "value", message = message, hint = hint} end
-
 -- "precision=fp32,bf16" -> "precision", {"fp32", "bf16"}
 local function read_axis(text)
   local key, rest = text:match("^%-*([%w_]+)=(.*)$")
-  if not key then fail(("--ab takes KEY=A,B, not '%s'"):format(text), "such as --ab precision=fp32,bf16") end
+  if not key then core.fail(("--ab takes KEY=A,B, not '%s'"):format(text), "such as --ab precision=fp32,bf16") end
   local values, seen = {}, {}
   for value in (rest .. ","):gmatch("([^,]*),") do
-    if value == "" then fail(("--ab %s has an empty value"):format(text)) end
-    if seen[value] then fail(("--ab %s has the value %s twice"):format(text, value)) end
+    if value == "" then core.fail(("--ab %s has an empty value"):format(text)) end
+    if seen[value] then core.fail(("--ab %s has the value %s twice"):format(text, value)) end
     seen[value] = true
     values[#values + 1] = value
   end
   if #values < 2 then
-    fail(("--ab %s has one value; there is nothing to compare it with"):format(text), "such as --ab precision=fp32,bf16")
+    core.fail(("--ab %s has one value; there is nothing to compare it with"):format(text), "such as --ab precision=fp32,bf16")
   end
   return key, values
 end
@@ -28,7 +26,7 @@ local function read_axes(asked, words)
   for _, word in ipairs(words) do seen[word:match("^%-%-([^=]+)") or ""] = word end
   for _, text in ipairs(asked) do
     local key, values = read_axis(text)
-    if seen[key] then fail(("%s is given twice: %s and --ab %s"):format(key, seen[key], text)) end
+    if seen[key] then core.fail(("%s is given twice: %s and --ab %s"):format(key, seen[key], text)) end
     seen[key] = "--ab " .. text
     axes[#axes + 1] = {key = key, values = values}
   end
@@ -62,7 +60,7 @@ return function(asked, words)
   local axes, at, count, arms = read_axes(asked, words), {}, 1, {}
   for i, axis in ipairs(axes) do at[i], count = 1, count * #axis.values end
   if count > MOST then
-    fail(("these are %d arms, and %d are the most that are compared"):format(count, MOST), "compare fewer values at a time")
+    core.fail(("these are %d arms, and %d are the most that are compared"):format(count, MOST), "compare fewer values at a time")
   end
   repeat arms[#arms + 1] = arm_at(axes, at) until not advance(axes, at)
   return arms

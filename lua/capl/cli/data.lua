@@ -21,14 +21,12 @@ local spec = {
     doc = "that read files"},
 }
 
-local function fail(message, hint) core.error{code = "value", message = message, hint = hint} end
-
 local function is_folder(path) return core.sys.kind(path) == "folder" and not core.sys.kind(path .. "/data.mdb") end
 
 --- A set with its texts. Labels are held against a charset only where one is given.
 local function open(path, o)
-  if o.label and not is_folder(path) then fail("--label is a rule for folders; " .. path .. " has its own labels") end
-  if o.label == "none" and o.charset then fail("--label=none leaves no labels to hold against --charset") end
+  if o.label and not is_folder(path) then core.fail("--label is a rule for folders; " .. path .. " has its own labels") end
+  if o.label == "none" and o.charset then core.fail("--label=none leaves no labels to hold against --charset") end
   local size = {width = 1, height = 1} -- files may have any size here; nothing is read as a sample
   if o.charset then
     size.charset, size.length, size.variable = o.charset, o.length or 32, true
@@ -65,7 +63,7 @@ local function check_texts(source, o)
   if not source.unlabelled then return end
   local example
   for i = 0, source:count() - 1 do example = example or not source:text(i) and source:name(i) end
-  fail(("the label rule %s does not fit %s"):format(o.label or "auto", example),
+  core.fail(("the label rule %s does not fit %s"):format(o.label or "auto", example),
     "--label=PATTERN is another rule, --label=folder the name of the folder, --label=none packs images alone")
 end
 
@@ -84,7 +82,7 @@ local function check_readable(source, o)
 end
 
 function jobs.pack(path, o)
-  if not o.out then fail("capl data pack needs --out=DIR: the database to write") end
+  if not o.out then core.fail("capl data pack needs --out=DIR: the database to write") end
   local started = core.clock()
   local source = open(path, o)
   check_texts(source, o)
@@ -100,10 +98,12 @@ local function main(job)
   local run = jobs[words[1] or ""]
   if not run then
     local why = words[1] and ("capl data has no '%s'; it has stat, check and pack"):format(words[1])
-    fail(why or "capl data needs a word: stat, check or pack", "usage: " .. job.usage)
+    core.fail(why or "capl data needs a word: stat, check or pack", "usage: " .. job.usage)
   end
-  if not words[2] then fail(("capl data %s needs a folder, a list or a database of images"):format(words[1]), "usage: " .. job.usage) end
-  if words[3] then fail(("'%s' is one word too many; a second set is --val=SOURCE"):format(words[3])) end
+  if not words[2] then
+    core.fail(("capl data %s needs a folder, a list or a database of images"):format(words[1]), "usage: " .. job.usage)
+  end
+  if words[3] then core.fail(("'%s' is one word too many; a second set is --val=SOURCE"):format(words[3])) end
   return run(words[2], o)
 end
 

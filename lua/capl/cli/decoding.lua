@@ -16,21 +16,21 @@ decoding.options = {
   {name = "length", type = "text", value = "N..M", doc = "of CTC models: only texts of so many characters, 4 or 4-6"},
 }
 
-local function fail(message) core.error{code = "value", message = message} end
-
 -- "4" or "4-6" -> 4, 6
 local function lengths(text)
   if not text then return 0, 0 end
   local least, most = text:match("^(%d+)%-(%d+)$")
   if not least then least, most = text:match("^(%d+)%.%.(%d+)$") end
   least, most = tonumber(least or text:match("^%d+$")), tonumber(most or text:match("^%d+$"))
-  if not least or least < 1 or most < least then fail(("--length is a number of characters or two, 4 or 4-6, not '%s'"):format(text)) end
+  if not least or least < 1 or most < least then
+    core.fail(("--length is a number of characters or two, 4 or 4-6, not '%s'"):format(text))
+  end
   return least, most
 end
 
 local function beam_of(o)
-  if o.decode and o.decode ~= "greedy" and o.decode ~= "beam" then fail(("--decode is greedy or beam, not '%s'"):format(o.decode)) end
-  if o.decode == "greedy" and o.beam then fail("--beam is for --decode=beam, and --decode=greedy was given") end
+  if o.decode and o.decode ~= "greedy" and o.decode ~= "beam" then core.fail(("--decode is greedy or beam, not '%s'"):format(o.decode)) end
+  if o.decode == "greedy" and o.beam then core.fail("--beam is for --decode=beam, and --decode=greedy was given") end
   if o.decode == "beam" or o.beam then return o.beam or BEAM end
   return 0
 end

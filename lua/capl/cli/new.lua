@@ -14,19 +14,17 @@ local spec = {
     doc = "a recipe that is copied, such as captcha (capl list) or a file, instead of the short one"},
 }
 
-local function fail(message, hint) core.error{code = "value", message = message, hint = hint} end
-
 -- ---- what is asked for ----
 
 --- "mine.lua" -> "mine"; raises for what no recipe can be called.
 local function check_name(word)
   local name = word:gsub("%.lua$", "")
-  if name:find("/", 1, true) then fail(("'%s' is a path; a recipe is written into this folder under a plain name"):format(word)) end
+  if name:find("/", 1, true) then core.fail(("'%s' is a path; a recipe is written into this folder under a plain name"):format(word)) end
   if not name:match("^[%w_][%w_%-]*$") then
-    fail(("'%s' is no name for a recipe: letters, digits, _ and -"):format(word), "a name such as my_captchas")
+    core.fail(("'%s' is no name for a recipe: letters, digits, _ and -"):format(word), "a name such as my_captchas")
   end
   if page.find(name) then
-    fail(("'%s' is a command of capl; 'capl %s' would not run your recipe"):format(name, name), "give it another name")
+    core.fail(("'%s' is a command of capl; 'capl %s' would not run your recipe"):format(name, name), "give it another name")
   end
   return name
 end
@@ -36,7 +34,7 @@ local function quoted(text) return ("%q"):format(text):gsub("\\\n", "\\n") end
 
 local function check_data(path)
   if core.sys.kind(path) then
-    if path:find("%c") then fail("the name of the data holds a line break or the like, which no header can name", "rename it") end
+    if path:find("%c") then core.fail("the name of the data holds a line break or the like, which no header can name", "rename it") end
     return
   end
   core.error{code = "io", message = ("there is no %s"):format(path),
@@ -67,14 +65,14 @@ local function source_text(word)
   end
   local found, near = list.find(word)
   if found then return found.text, found.path end
-  fail(("there is no recipe '%s'%s"):format(word, near and "; did you mean '" .. near .. "'?" or ""),
+  core.fail(("there is no recipe '%s'%s"):format(word, near and "; did you mean '" .. near .. "'?" or ""),
     "'capl list' names those that come with capl")
 end
 
 -- The default of its setting data, where it has one.
 local function with_data(text, path, from)
   local changed, n = text:gsub('(\n%s*data = )"[^"\n]*"', function(before) return before .. quoted(path) end, 1)
-  if n == 0 then fail(("%s has no setting 'data', so it cannot learn from %s"):format(from, path), "take another: capl list") end
+  if n == 0 then core.fail(("%s has no setting 'data', so it cannot learn from %s"):format(from, path), "take another: capl list") end
   if read_need(path) == "" then return changed end
   local needs
   changed, needs = changed:gsub("(\n%-%-%- needs:[^\n]*)", function(line)
@@ -93,11 +91,11 @@ end
 
 local function main(job)
   local o, words = options.read(job.args, spec, {command = "new"})
-  if not words[1] then fail("no name is given; usage: " .. job.usage) end
-  if words[2] then fail(("capl new takes one name, not '%s' too"):format(words[2])) end
+  if not words[1] then core.fail("no name is given; usage: " .. job.usage) end
+  if words[2] then core.fail(("capl new takes one name, not '%s' too"):format(words[2])) end
   local name = check_name(words[1])
   local file = name .. ".lua"
-  if core.sys.kind(file) then fail(file .. " is there already, and stays as it is", "give another name, or remove the file") end
+  if core.sys.kind(file) then core.fail(file .. " is there already, and stays as it is", "give another name, or remove the file") end
   if o.data then check_data(o.data) end
   local text = (o.from and copy or short_recipe)(name, o)
   local written, why = core.sys.write(file, text)

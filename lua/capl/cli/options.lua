@@ -7,10 +7,6 @@ local core = ...
 
 local options = {}
 
-local function fail(message, hint)
-  core.error{code = "value", message = message, hint = hint}
-end
-
 --- Splits one word.
 -- word "--n=5" -> "n", "5"; "--json" -> "json", true; "images" -> nil, "images"
 function options.split(word)
@@ -31,7 +27,7 @@ function options.is_value(word) return word ~= nil and word:sub(1, 2) ~= "--" an
 function options.once(seen, key, value)
   if seen[key] ~= nil then
     local function shown(v) return "--" .. key .. (v == true and "" or "=" .. tostring(v)) end
-    fail(("--%s is given twice: %s and %s"):format(key, shown(seen[key]), shown(value)))
+    core.fail(("--%s is given twice: %s and %s"):format(key, shown(seen[key]), shown(value)))
   end
   seen[key] = value
 end
@@ -45,7 +41,7 @@ local function whole(n) return ("%.0f"):format(n) end
 local function check_range(option, number, text)
   if not option.from or (number % 1 == 0 and number >= option.from and number <= (option.to or math.huge)) then return end
   local range = option.to and ("from %s to %s"):format(whole(option.from), whole(option.to)) or ("from %s on"):format(whole(option.from))
-  fail(("--%s is a whole number %s, not %s"):format(option.name, range, text))
+  core.fail(("--%s is a whole number %s, not %s"):format(option.name, range, text))
 end
 
 local function check_choice(key, option, text)
@@ -53,24 +49,24 @@ local function check_choice(key, option, text)
     if choice == text then return end
   end
   local near = core.nearest(text, option.choices)
-  fail(("--%s is one of %s, not '%s'%s"):format(key, table.concat(option.choices, ", "), text,
+  core.fail(("--%s is one of %s, not '%s'%s"):format(key, table.concat(option.choices, ", "), text,
     near and "; did you mean '" .. near .. "'?" or ""))
 end
 
 local convert = {
   number = function(key, text, option)
     local number = text ~= true and tonumber(text)
-    if not number or number ~= number then fail("--" .. key .. " is a number, not '" .. tostring(text) .. "'") end
+    if not number or number ~= number then core.fail("--" .. key .. " is a number, not '" .. tostring(text) .. "'") end
     check_range(option, number, text)
     return number
   end,
   flag = function(key, text)
     if text == true or text == "true" then return true end
     if text == "false" then return false end
-    fail("--" .. key .. " is true or false, not '" .. text .. "'")
+    core.fail("--" .. key .. " is true or false, not '" .. text .. "'")
   end,
   text = function(key, text, option)
-    if text == true then fail("--" .. key .. " needs a value: --" .. key .. "=…") end
+    if text == true then core.fail("--" .. key .. " needs a value: --" .. key .. "=…") end
     if option.choices and not option.open then check_choice(key, option, text) end
     return text
   end,
@@ -99,7 +95,7 @@ local function find(spec, key)
   local flag = negated and by_name(spec, negated)
   if flag and flag.type ~= "flag" then flag = nil end
   if option and flag then
-    fail(("--%s may be the option %s, or %s=false; write --%s=false for that"):format(key, option.name, flag.name, flag.name))
+    core.fail(("--%s may be the option %s, or %s=false; write --%s=false for that"):format(key, option.name, flag.name, flag.name))
   end
   return option or flag, not option and flag ~= nil
 end
@@ -114,7 +110,7 @@ local function unknown(spec, key, command)
     near = near and "no-" .. near
   end
   local gone = options.gone(key)
-  fail(("unknown option --%s%s"):format(key, near and not gone and "; did you mean --" .. near .. "?" or ""),
+  core.fail(("unknown option --%s%s"):format(key, near and not gone and "; did you mean --" .. near .. "?" or ""),
     gone or "'capl " .. command .. " --help' lists the options")
 end
 
@@ -123,7 +119,7 @@ end
 -- A flag before "true" or "false": its value, or a word of its own?
 local function check_clear(key, after)
   if after ~= "true" and after ~= "false" then return end
-  fail(("'--%s %s' may be --%s=%s, or --%s and the word '%s'"):format(key, after, key, after, key, after),
+  core.fail(("'--%s %s' may be --%s=%s, or --%s and the word '%s'"):format(key, after, key, after, key, after),
     ("write --%s=%s, or put the word first"):format(key, after))
 end
 
@@ -131,7 +127,7 @@ end
 local function value_of(option, key, negated, words, i)
   local _, value = options.split(words[i])
   if negated then
-    if value ~= true then fail(("--%s says no already; write --%s=%s"):format(key, option.name, value)) end
+    if value ~= true then core.fail(("--%s says no already; write --%s=%s"):format(key, option.name, value)) end
     return false, 1
   end
   if option.type == "flag" and value == true then check_clear(key, words[i + 1]) end
@@ -143,7 +139,7 @@ end
 local function check_required(values, spec, command)
   for _, option in ipairs(spec) do
     if option.required and values[option.name] == nil then
-      fail(("capl %s needs --%s=…: %s"):format(command, option.name, option.doc))
+      core.fail(("capl %s needs --%s=…: %s"):format(command, option.name, option.doc))
     end
   end
 end
@@ -178,7 +174,7 @@ local function read_word(r, words, i)
     return taken
   end
   if key and not r.opts.rest then unknown(r.spec, key, r.opts.command) end
-  if is_short(word) then fail("unknown option " .. word, "'capl " .. r.opts.command .. " --help' lists the options") end
+  if is_short(word) then core.fail("unknown option " .. word, "'capl " .. r.opts.command .. " --help' lists the options") end
   local list = key and r.rest or r.positional
   list[#list + 1] = word
   return 1

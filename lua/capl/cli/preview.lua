@@ -22,12 +22,10 @@ local spec = {
 
 local ENDLESS = 2 ^ 32 - 1
 
-local function fail(message, hint) core.error{code = "value", message = message, hint = hint} end
-
 local function check_whole(o, name, least, most)
   local value = o[name]
   if value and not (value % 1 == 0 and value >= least and value <= most) then
-    fail(("--%s is a whole number from %d to %d, not %g"):format(name, least, most, value))
+    core.fail(("--%s is a whole number from %d to %d, not %g"):format(name, least, most, value))
   end
 end
 
@@ -165,7 +163,7 @@ end
 
 local function main(job)
   local o, words, rest = options.read(job.args, spec, {command = "preview", rest = true})
-  if words[1] then fail(("'%s' is no option; write --key=value"):format(words[1])) end
+  if words[1] then core.fail(("'%s' is no option; write --key=value"):format(words[1])) end
   check_whole(o, "epoch", 1, 2 ^ 31 - 1)
   check_whole(o, "samples", 1, 64)
   check_whole(o, "columns", 2, 16)

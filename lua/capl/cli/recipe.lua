@@ -22,8 +22,6 @@ local spec = {
   {name = "without", type = "text", value = "PARTS", doc = "verify: data, weights, or both with a comma, which are not here"},
 }
 
-local function fail(message, hint) core.error{code = "value", message = message, hint = hint, path = false} end
-
 local function out(text) core.sys.out(text .. "\n") end
 
 -- "a,b" -> {"a", "b"}; a name with a comma that is there is one
@@ -157,7 +155,7 @@ end
 local function without_of(text)
   local left = {}
   for part in (text or ""):gmatch("[^,]+") do
-    if part ~= "data" and part ~= "weights" then fail(("--without is data, weights, or both with a comma, not '%s'"):format(part)) end
+    if part ~= "data" and part ~= "weights" then core.fail(("--without is data, weights, or both with a comma, not '%s'"):format(part)) end
     left[part] = true
   end
   return left
@@ -169,7 +167,7 @@ local function manifest_path(word)
   local a = about.read(word)
   local path = manifest.path_of(a)
   if core.sys.kind(path) == nil then
-    fail(("%s has no manifest: %s is not there"):format(a.path, path), shell.command{"capl", "recipe", "pack", a.path} .. " writes it")
+    core.fail(("%s has no manifest: %s is not there"):format(a.path, path), shell.command{"capl", "recipe", "pack", a.path} .. " writes it")
   end
   return path
 end
@@ -205,16 +203,16 @@ local function main(job)
   local what, word = words[1], words[2]
   if not jobs[what or ""] then
     local near = what and core.nearest(what, {"info", "pack", "verify"})
-    fail(what and ("'%s' is none of info, pack and verify%s"):format(what, near and "; did you mean " .. near .. "?" or "")
+    core.fail(what and ("'%s' is none of info, pack and verify%s"):format(what, near and "; did you mean " .. near .. "?" or "")
       or "say what: capl recipe info|pack|verify FILE", "usage: " .. job.usage)
   end
-  if not word then fail(("capl recipe %s needs a recipe%s"):format(what, what == "verify" and " or a manifest" or "")) end
-  if words[3] then fail(("'%s' is one word too many; write --key=value"):format(words[3])) end
+  if not word then core.fail(("capl recipe %s needs a recipe%s"):format(what, what == "verify" and " or a manifest" or "")) end
+  if words[3] then core.fail(("'%s' is one word too many; write --key=value"):format(words[3])) end
   if rest[1] and what ~= "pack" then
     local key, names = options.split(rest[1]), {}
     for i, option in ipairs(spec) do names[i] = option.name end
     local near = core.nearest(key, names)
-    fail(("unknown option --%s%s"):format(key, near and "; did you mean --" .. near .. "?" or ""))
+    core.fail(("unknown option --%s%s"):format(key, near and "; did you mean --" .. near .. "?" or ""))
   end
   return jobs[what](job, word, o, rest)
 end

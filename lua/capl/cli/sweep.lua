@@ -31,15 +31,13 @@ local spec = {
   {name = "retry", type = "flag", default = false, doc = "with --resume: runs failed trials again, too"},
 }
 
-local function fail(message, hint) core.error{code = "value", message = message, hint = hint} end
-
 -- ---- words ----
 
 local function count_of(name, text, most)
   if text == "auto" then return nil end
   local n = tonumber(text)
   if not n or n % 1 ~= 0 or n < 1 or n > most then
-    fail(("--%s is auto or a whole number from 1 to %d, not %s"):format(name, most, text))
+    core.fail(("--%s is auto or a whole number from 1 to %d, not %s"):format(name, most, text))
   end
   return n
 end
@@ -51,7 +49,9 @@ local function bytes_of(text)
   if text == "auto" then return nil end
   local number, unit = text:match("^([%d%.]+)%s*(%a+)$")
   local n = tonumber(number)
-  if not n or n <= 0 or not units[unit:upper()] then fail(("--memory is auto or a size such as 8GB or 500MB, not '%s'"):format(text)) end
+  if not n or n <= 0 or not units[unit:upper()] then
+    core.fail(("--memory is auto or a size such as 8GB or 500MB, not '%s'"):format(text))
+  end
   return n * units[unit:upper()]
 end
 
@@ -65,7 +65,7 @@ local function device_of(args)
 end
 
 local function check_options(o)
-  if o.at ~= "best" and o.at ~= "last" then fail(("--at is best or last, not '%s'"):format(o.at)) end
+  if o.at ~= "best" and o.at ~= "last" then core.fail(("--at is best or last, not '%s'"):format(o.at)) end
   metric.check(o.metric)
 end
 
@@ -163,7 +163,7 @@ end
 
 local function begin(job, o, grids, args)
   local axes = space.read_all(grids)
-  if #axes == 0 then fail("there is no --grid, so nothing changes from trial to trial", "write --grid KEY=A,B,C") end
+  if #axes == 0 then core.fail("there is no --grid, so nothing changes from trial to trial", "write --grid KEY=A,B,C") end
   local plan = make_plan(job, o, args, axes)
   if o.dry then return print_commands(plan) end
   local folder = folders.new(o.out or "runs/sweep-" .. name_of(job.recipe), o.out ~= nil)
@@ -186,11 +186,11 @@ end
 
 local function resume(job, o, words, grids, args)
   if #words + #grids + #args > 0 then
-    fail(("--resume goes on with what was asked for then; %s has no place here"):format(words[1] or args[1] or "--grid"))
+    core.fail(("--resume goes on with what was asked for then; %s has no place here"):format(words[1] or args[1] or "--grid"))
   end
   local folder, plan = folders.open(o.resume)
   if core.sys.read(plan.recipe) ~= core.sys.read(folder:file("recipe.lua")) then
-    fail(("%s is not what it was when the sweep began, so its trials could not be compared"):format(plan.recipe),
+    core.fail(("%s is not what it was when the sweep began, so its trials could not be compared"):format(plan.recipe),
       "the recipe of then is " .. folder:file("recipe.lua") .. "; a changed one wants a new sweep")
   end
   if plan.version ~= core.version() then
@@ -209,7 +209,7 @@ local function main(job)
   local grids = o.grid or {}
   if o.resume then return resume(job, o, words, grids, args) end
   if #words ~= 1 then
-    fail(words[2] and ("'%s' is no option; write --key=value"):format(words[2]) or "no recipe is named; usage: " .. job.usage)
+    core.fail(words[2] and ("'%s' is no option; write --key=value"):format(words[2]) or "no recipe is named; usage: " .. job.usage)
   end
   check_options(o)
   for key, value in pairs(core.sys.recipe(words[1])) do job[key] = value end

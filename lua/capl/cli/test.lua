@@ -15,8 +15,6 @@ local spec = {
   {name = "json", type = "flag", default = false, doc = "print the record instead of lines"},
 }
 
-local function fail(message, hint) core.error{code = "value", message = message, hint = hint, path = false} end
-
 -- ---- before it runs ----
 
 -- "--key=value" words -> {key = text}
@@ -54,10 +52,10 @@ local function choose(a, words)
   end
   if best or a.claims_computed then return best end
   if #a.claims == 0 then
-    fail(a.path .. " claims nothing, so there is nothing to prove",
+    core.fail(a.path .. " claims nothing, so there is nothing to prove",
       "state in the recipe what it reaches: capl.expect{exact = 0.96, within = \"10 min\"}")
   end
-  fail(("%s claims nothing about these settings; it does about: %s"):format(a.path, claim.text(a.claims[1].claim)))
+  core.fail(("%s claims nothing about these settings; it does about: %s"):format(a.path, claim.text(a.claims[1].claim)))
 end
 
 -- The settings a claim is about, as words, where they are not said already.
@@ -76,7 +74,7 @@ local function check_device(c, words)
   local device = named(words).device
   if type(device) ~= "string" or device == "auto" then device = (core.device()) end
   if not c or not c.on or device:match("^%a+") == c.on then return end
-  fail(("the claim is about runs on %s, and this one would be on %s"):format(c.on, device),
+  core.fail(("the claim is about runs on %s, and this one would be on %s"):format(c.on, device),
     c.on == "cuda" and "it can be proved on a machine with a GPU" or "--device=" .. c.on .. " runs it there")
 end
 
@@ -106,7 +104,7 @@ end
 local function main(job)
   local o, words, rest = options.read(job.args, spec, {command = "test", rest = true})
   if #words ~= 1 then
-    fail(words[2] and ("'%s' is no option; write --key=value"):format(words[2]) or "no recipe is named", "usage: " .. job.usage)
+    core.fail(words[2] and ("'%s' is no option; write --key=value"):format(words[2]) or "no recipe is named", "usage: " .. job.usage)
   end
   local a = about.read(words[1])
   local c = choose(a, rest)

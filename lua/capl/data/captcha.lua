@@ -3,7 +3,7 @@
 local core = ...
 
 local sync = require "dist.sync"
-local check = require "data.check"
+local check = require "check"
 
 local captcha = {}
 
@@ -35,7 +35,7 @@ local function read_length(where, length)
   if type(length) ~= "table" then return length end
   local lo, hi = length[1], length[2]
   if type(lo) == "number" and type(hi) == "number" and lo <= hi then return lo, hi end
-  check.fail(("%s: length is a number, or {shortest, longest}, got {%s, %s}"):format(where, tostring(lo), tostring(hi)))
+  check.fail(where, ("length is a number, or {shortest, longest}, got {%s, %s}"):format(tostring(lo), tostring(hi)))
 end
 
 local function generator(where, o)
@@ -51,7 +51,7 @@ end
 --- widths = "auto" or a list of px -> the list: as many as hold all texts with little to fill up
 local function read_widths(where, widths, gen)
   if widths == nil or type(widths) == "table" then return widths end
-  if widths ~= "auto" then check.fail(('%s: widths is "auto" or a list of widths in px, not %s'):format(where, tostring(widths))) end
+  if widths ~= "auto" then check.fail(where, ('widths is "auto" or a list of widths in px, not %s'):format(tostring(widths))) end
   local px = {}
   for _, width in ipairs(gen:widths()) do
     for _ = 1, 40 do px[#px + 1] = width end -- texts of all lengths come equally often
@@ -61,7 +61,7 @@ end
 
 local function check_count(where, count)
   if type(count) == "number" and count >= 1 then return end
-  check.fail(("%s: count is a number of images from 1 on, got %s"):format(where, tostring(count)),
+  check.fail(where, ("count is a number of images from 1 on, got %s"):format(tostring(count)),
     "leave it out for an endless source")
 end
 
@@ -92,7 +92,7 @@ function captcha.new(source)
   -- eg   data.captcha({charset = "0-9", length = 2, count = 5, fixed = true}):count()  --> 5
   function data.captcha(opts)
     learn()
-    local o = check.options("data.captcha", opts, list(look, {"count", "fixed", "seed", "channels"}))
+    local o = check.keys("data.captcha", opts, list(look, {"count", "fixed", "seed", "channels"}))
     if o.count ~= nil then check_count("data.captcha", o.count) end
     local gen = generator("data.captcha", o)
     local made = source(core.data.captcha_source(gen, {
@@ -108,13 +108,13 @@ function captcha.new(source)
   -- errs io, value: the charset holds a character that file names cannot carry
   function data.save_captchas(opts)
     learn()
-    local o = check.options("data.save_captchas", opts, list(look, {"dir", "count", "seed", "workers", "format"}))
-    check.kind("data.save_captchas", "dir", o.dir, "string")
-    if o.dir == "" then check.fail("data.save_captchas: dir is empty; it names a folder") end
-    check.kind("data.save_captchas", "count", o.count, "number")
+    local o = check.keys("data.save_captchas", opts, list(look, {"dir", "count", "seed", "workers", "format"}))
+    check.value("data.save_captchas", {"dir", "string"}, o.dir)
+    if o.dir == "" then check.fail("data.save_captchas", "dir is empty; it names a folder") end
+    check.value("data.save_captchas", {"count", "number"}, o.count)
     local format = o.format or "png"
     if format ~= "png" and format ~= "lmdb" then
-      check.fail(("data.save_captchas: format is \"png\" or \"lmdb\", not %s"):format(tostring(format)))
+      check.fail("data.save_captchas", ("format is \"png\" or \"lmdb\", not %s"):format(tostring(format)))
     end
     local folder = format == "png" and o.dir or o.dir:match("^(.+)/[^/]+/*$") -- a database makes its own
     if folder then
@@ -122,7 +122,7 @@ function captcha.new(source)
       if not there then core.error{code = "io", message = why} end
     end
     if o.widths ~= nil and o.widths ~= "auto" then
-      check.fail('data.save_captchas: widths is "auto": each image is as wide as its text')
+      check.fail("data.save_captchas", 'widths is "auto": each image is as wide as its text')
     end
     local gen = generator("data.save_captchas", o)
     sync.by_main("writing captchas", function() gen:save(o.dir, o.count, o.seed or 42, o.workers or 0, format) end)

@@ -2,7 +2,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
-local check = require "data.check"
+local check = require "check"
 local one_of = require("check").one_of
 local ranges = require "data.ranges"
 local run = require "run"
@@ -56,7 +56,7 @@ local function look_at_sizes(found, source, scan)
       found.unreadable[#found.unreadable + 1] = {id = id, name = source:name(id), message = width}
     end
   end
-  if #sizes == 0 then check.fail(("data.explore: none of the %d images of %s can be read"):format(source:count(), source.dir)) end
+  if #sizes == 0 then check.fail("data.explore", ("none of the %d images of %s can be read"):format(source:count(), source.dir)) end
   table.sort(widths)
   table.sort(heights)
   found.sizes = sizes
@@ -147,13 +147,13 @@ return function(open)
   --      widths, channels}, unreadable and bad = {{name, message}, …}, warnings = {{what, message, hint}, …}}
   -- errs what data.open raises; value: too few images, a text that needs too many time steps
   return function(path, opts)
-    local o = check.options("data.explore", opts, known)
-    check.kind("data.explore", "path", path, "string")
+    local o = check.keys("data.explore", opts, known)
+    check.value("data.explore", {"path", "string"}, path)
     if o.case ~= nil then one_of("data.explore", "case", o.case, {"keep", "upper", "lower"}) end
     for _, name in ipairs{"height", "step", "steps", "least"} do
       local value = o[name]
       if value ~= nil and not (type(value) == "number" and value >= 1 and value % 1 == 0) then
-        check.fail(("data.explore: %s is a whole number from 1 on, got %s"):format(name, tostring(value)))
+        check.fail("data.explore", ("%s is a whole number from 1 on, got %s"):format(name, tostring(value)))
       end
     end
     local source = open(path, {

@@ -2,7 +2,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
-local check = require "data.check"
+local check = require "check"
 local guess = require "data.guess"
 local run = require "run"
 
@@ -27,7 +27,7 @@ local function read_length(where, length)
   local lo, hi = length[1], length[2]
   local whole = type(lo) == "number" and type(hi) == "number" and lo % 1 == 0 and hi % 1 == 0
   if whole and lo >= 1 and lo <= hi and hi <= LENGTH_MAX and #length == 2 then return lo, hi end
-  check.fail(("%s: length is a number, {shortest, longest} within 1..%d or \"auto\", got %s"):format(where, LENGTH_MAX,
+  check.fail(where, ("length is a number, {shortest, longest} within 1..%d or \"auto\", got %s"):format(LENGTH_MAX,
     #length == 1 and tostring(length[1]) or ("{%s, %s}"):format(tostring(lo), tostring(hi))))
 end
 
@@ -35,7 +35,7 @@ end
 local function read_text_length(where, length)
   local lo, hi = read_length(where, length or 4)
   if not lo and (hi < 1 or hi > LENGTH_MAX or hi % 1 ~= 0) then
-    check.fail(("%s: length is a whole number in 1..%d, got %s"):format(where, LENGTH_MAX, tostring(hi)))
+    check.fail(where, ("length is a whole number in 1..%d, got %s"):format(LENGTH_MAX, tostring(hi)))
   end
   return lo, hi
 end
@@ -44,11 +44,11 @@ end
 local function read_widths(where, widths)
   if widths == "auto" then return nil, WIDTH_STEP end
   if type(widths) ~= "table" and widths ~= nil then
-    check.fail(('%s: widths is a list of widths in px, "auto" or {step = px}, not %s'):format(where, tostring(widths)))
+    check.fail(where, ('widths is a list of widths in px, "auto" or {step = px}, not %s'):format(tostring(widths)))
   end
   if not widths or widths.step == nil then return widths end
   if type(widths.step) ~= "number" or widths.step < 1 or #widths > 0 then
-    check.fail(("%s: widths = {step = px} finds widths that are multiples of px, got step = %s"):format(where, tostring(widths.step)))
+    check.fail(where, ("widths = {step = px} finds widths that are multiples of px, got step = %s"):format(tostring(widths.step)))
   end
   return nil, widths.step
 end
@@ -72,8 +72,8 @@ local function refuse_character(where, box)
     local text = box:text(i)
     local odd = text and text:match("[^!-~]+")
     if odd then
-      check.fail(("%s: charset = \"auto\", but the label \"%s\" of %s has '%s': labels are printable ASCII without blanks"):format(
-        where, text, box:name(i), odd), "the rule of the labels may be wrong, or the file is one to be left out")
+      check.fail(where, ("charset = \"auto\", but the label \"%s\" of %s has '%s': labels are printable ASCII without blanks"):format(
+        text, box:name(i), odd), "the rule of the labels may be wrong, or the file is one to be left out")
     end
   end
 end
@@ -88,7 +88,7 @@ end
 
 local function must_have_charset(where, charset, place)
   if charset then return charset end
-  check.fail(('%s: charset = "auto", but no image of %s has a label'):format(where, place))
+  check.fail(where, ('charset = "auto", but no image of %s has a label'):format(place))
 end
 
 --- Of a list or database: finds what was asked to be found.
@@ -131,7 +131,7 @@ local function try_label(rule, name)
   if type(rule) == "function" then return rule(base, name) end
   local fine, text = pcall(label_of, rule, base)
   if fine then return text end
-  check.fail(("data.folder: label = '%s' is no Lua pattern: %s"):format(rule, (text:gsub("^[^:]*:[^:]*:%d+: ", ""))))
+  check.fail("data.folder", ("label = '%s' is no Lua pattern: %s"):format(rule, (text:gsub("^[^:]*:[^:]*:%d+: ", ""))))
 end
 
 local function show_rule(rule)
@@ -162,7 +162,7 @@ end
 --- Gives every file its label. spell(text) -> what the engine knows it by, or nil and why there is no such label
 -- out  list of {id=, name=, message=} of those that have none
 local function set_labels(box, dir, rule, spell)
-  if type(rule) ~= "function" then check.kind("data.folder", "label", rule, "string") end
+  if type(rule) ~= "function" then check.value("data.folder", {"label", "string"}, rule) end
   local bad, fits = {}, 0
   for i = 0, box:count() - 1 do
     local text = try_label(rule, box:name(i))
@@ -228,7 +228,7 @@ local function refuse_guess(dir, box, rules)
       message = ('data.folder: label = "auto" cannot tell which part of the names in %s is the text'):format(dir),
       context = table.concat(lines, "\n"), hint = "choose one of them; in a recipe it is label = of data.folder, data.open or data.explore"}
   end
-  check.fail(('data.folder: label = "auto" finds no text in the names of %s, such as %s'):format(dir, table.concat(names, ", ")),
+  check.fail("data.folder", ('label = "auto" finds no text in the names of %s, such as %s'):format(dir, table.concat(names, ", ")),
     (rules[1] and ("they look like numbers or checksums: --label='%s' would read %s"):format(rules[1], read_by(rules[1], {names[1]}, "of"))
     or "label is a Lua pattern whose capture in the file's name is the text") .. "; data.list reads texts from a list beside the images")
 end
@@ -277,7 +277,7 @@ local CLASSES_MAX = 94
 local function class_character(k) return string.char(32 + k) end
 
 local function refuse_classes(count)
-  check.fail(("data.folder: %d classes; there may be %d"):format(count, CLASSES_MAX))
+  check.fail("data.folder", ("%d classes; there may be %d"):format(count, CLASSES_MAX))
 end
 
 --- Names of all folders that hold files, sorted.
@@ -298,7 +298,7 @@ local function class_labels(classes)
   local characters, known = {}, {}
   if #classes > CLASSES_MAX then refuse_classes(#classes) end
   for k, class in ipairs(classes) do
-    if known[class] then check.fail(("data.folder: class %s is named twice"):format(class)) end
+    if known[class] then check.fail("data.folder", ("class %s is named twice"):format(class)) end
     characters[k] = class_character(k)
     known[class] = characters[k]
   end
@@ -327,7 +327,7 @@ local list_keys = with(image_keys, {"root", "format", "path", "label", "separato
 
 local function classes_of(dir, o)
   if o.charset or not (o.classes or o.label == "folder") then return nil end
-  if o.classes ~= nil then check.kind("data.folder", "classes", o.classes, "table") end
+  if o.classes ~= nil then check.value("data.folder", {"classes", "table"}, o.classes) end
   local classes = o.classes or find_classes(dir)
   return #classes > 0 and classes or nil
 end
@@ -368,8 +368,8 @@ function files.new(make)
   --       resize = false: files of another size are errors, true: they are stretched, as predict does; channels = 1 | 3
   -- errs io: the folder cannot be read; value: no image file, a label rule that fits none of them, unknown option
   function made.folder(dir, opts)
-    local o = check.options("data.folder", opts, folder_keys)
-    check.kind("data.folder", "dir", dir, "string")
+    local o = check.keys("data.folder", opts, folder_keys)
+    check.value("data.folder", {"dir", "string"}, dir)
     local found, names = nil, nil
     if o.label == "auto" then found, names = files.guess_rule(dir, names_below(dir), false, wanted_by(o)) end
     if found then
@@ -379,7 +379,7 @@ function files.new(make)
     local classes = classes_of(dir, o)
     local charset, spell = o.charset, nil
     if classes then charset, spell = class_labels(classes) end
-    if o.label and not charset then check.fail("data.folder: label needs a charset to know the characters") end
+    if o.label and not charset then check.fail("data.folder", "label needs a charset to know the characters") end
     local rule = (o.label == "folder" or classes and not o.label) and folder_of or o.label or default_rule
     local find = charset == "auto"
     local box = core.data.folder_source(dir, image_options("data.folder", o, not find and charset, classes and 1 or o.length))
@@ -399,8 +399,8 @@ function files.new(make)
   --       file, filename or image; label or text); separator = "," of CSV
   -- errs  io: the list cannot be read; format: a broken line, named; value: an empty list, unknown option
   function made.list(file, opts)
-    local o = check.options("data.list", opts, list_keys)
-    check.kind("data.list", "file", file, "string")
+    local o = check.keys("data.list", opts, list_keys)
+    check.value("data.list", {"file", "string"}, file)
     local options = image_options("data.list", o)
     for _, key in ipairs{"root", "format", "path", "label", "separator"} do options[key] = o[key] end
     local box = core.data.list_source(file, options)
@@ -417,8 +417,8 @@ function files.new(make)
   -- opts charset, length, case, variable, width, height, widths, resize, channels: as of data.folder
   -- errs io: it cannot be read; format: another kind of file, a damaged one, a missing record; value: it is empty
   function made.lmdb(path, opts)
-    local o = check.options("data.lmdb", opts, image_keys)
-    check.kind("data.lmdb", "path", path, "string")
+    local o = check.keys("data.lmdb", opts, image_keys)
+    check.value("data.lmdb", {"path", "string"}, path)
     local box = core.data.lmdb_source(path, image_options("data.lmdb", o))
     settle_labels("data.lmdb", box, o, path)
     tell_widths(path, box, o.widths)
@@ -433,8 +433,8 @@ function files.new(make)
   --      .jsonl in the folder is the list of them
   -- errs as data.folder, data.list and data.lmdb
   function made.open(path, opts)
-    local o = check.options("data.open", opts, folder_keys)
-    check.kind("data.open", "path", path, "string")
+    local o = check.keys("data.open", opts, folder_keys)
+    check.value("data.open", {"path", "string"}, path)
     local kind = core.sys.kind(path)
     local list = kind == "folder" and o.label == "auto" and list_within(path)
     if list then path, kind = list, "file" end

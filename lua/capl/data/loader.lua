@@ -7,7 +7,7 @@ local core = ...
 
 local augment = require "augment"
 local auto = require "params.auto"
-local check = require "data.check"
+local check = require "check"
 local dist = require "dist"
 local hooks = require "hooks"
 local lock = require "data.lock"
@@ -25,24 +25,11 @@ local known = {
   "seed", "cache", "shard", "parts", "pin", "max_bad", "cache_dir",
 }
 
-local always_on = {
-  pin_memory = 'batches lie in memory the device copies from directly; pin = false forbids it',
-  persistent_workers = "the threads of a loader always live as long as it does",
-  channels_last = "images always lie as N,H,W,C in memory",
-  non_blocking = "copies never wait",
-}
-
--- What other engines call them.
-local theirs = {
-  batch_size = "batch", num_workers = "workers", prefetch_factor = "prefetch", dataset = "source", transform = "augment",
-  transforms = "augment",
-}
-
 --- The options, of which the source is one: it does not stand by itself.
 local function read_options(opts)
   local alone = type(opts) == "table" and (opts.box or opts[1] ~= nil)
-  if alone then check.fail('data.loader: the source is given by its name: data.loader{source = …, role = "train"}') end
-  return check.options("data.loader", opts, known, always_on, theirs)
+  if alone then check.fail("data.loader", 'the source is given by its name: data.loader{source = …, role = "train"}') end
+  return check.keys("data.loader", opts, known)
 end
 
 local roles = {train = true, val = true, test = true}
@@ -54,10 +41,10 @@ local function read_normalize(value, into)
   elseif value == "unit" then
     into.norm = "unit"
   elseif type(value) == "table" and value.mean and value.std then
-    check.options("data.loader: normalize", value, {"mean", "std"})
+    check.keys("data.loader: normalize", value, {"mean", "std"})
     into.norm, into.mean, into.std = "mean_std", value.mean, value.std
   else
-    check.fail(('data.loader: normalize is "standardize", "unit" or {mean = {…}, std = {…}}, not %s'):format(tostring(value)))
+    check.fail("data.loader", ('normalize is "standardize", "unit" or {mean = {…}, std = {…}}, not %s'):format(tostring(value)))
   end
 end
 
@@ -79,7 +66,7 @@ end
 local function read_schedule(o)
   if not schedules.is(o.augment) then return nil end
   if o.role ~= "train" then
-    check.fail(("data.loader: a schedule is for training, and role is \"%s\""):format(o.role), "give it to the train loader alone")
+    check.fail("data.loader", ("a schedule is for training, and role is \"%s\""):format(o.role), "give it to the train loader alone")
   end
   return o.augment
 end
@@ -91,7 +78,7 @@ local function read_shard(shard)
   if shard == false then return ALONE end
   if shard == nil then return dist.world() end
   if not dist.is_world(shard) then
-    check.fail("data.loader: shard is a " .. core.typename(shard) .. "; capl.distributed() gives one, false gives all to every rank")
+    check.fail("data.loader", "shard is a " .. core.typename(shard) .. "; capl.distributed() gives one, false gives all to every rank")
   end
   return shard
 end
@@ -121,7 +108,7 @@ end
 local function read_augment(o)
   if o.augment == nil or schedules.is(o.augment) then return nil end
   if o.role ~= "train" and not o.tta then
-    check.fail(("data.loader: role is \"%s\", and its images would be augmented: figures on changed images say nothing about the others")
+    check.fail("data.loader", ("role is \"%s\", and its images would be augmented: figures on changed images say nothing about the others")
       :format(o.role), "leave augment out, or say tta = true for test-time augmentation")
   end
   return with_swaps(type(o.augment) == "string" and augment.preset(o.augment) or o.augment, o.source)
@@ -131,7 +118,7 @@ local pins = {[true] = "on", [false] = "off", auto = "auto"}
 
 local function pin_word(pin)
   if pin == nil then return "auto" end
-  return pins[pin] or check.fail(('data.loader: pin is "auto", true or false, not %s'):format(tostring(pin)))
+  return pins[pin] or check.fail("data.loader", ('pin is "auto", true or false, not %s'):format(tostring(pin)))
 end
 
 --- Serves a source in batches.
@@ -167,10 +154,10 @@ end
 function Loader.new(opts)
   local o = read_options(opts)
   if type(o.source) ~= "table" or not o.source.box then
-    check.fail("data.loader needs source = data.captcha{…} or data.folder(…)")
+    core.fail("data.loader needs source = data.captcha{…} or data.folder(…)")
   end
   if not roles[o.role or ""] then
-    check.fail(('data.loader: role is "train", "val" or "test", not %s'):format(tostring(o.role)))
+    check.fail("data.loader", ('role is "train", "val" or "test", not %s'):format(tostring(o.role)))
   end
   local on_error = o.on_error or "stop"
   refuse_bad_labels(o.source, on_error)
@@ -235,7 +222,7 @@ end
 
 --- Exchanges the number of images in a batch; the next epoch begins with it.
 function Loader:set_batch(images)
-  check.kind("loader:set_batch", "its number of images", images, "number")
+  check.value("loader:set_batch", {"its number of images", "number"}, images)
   exchange(self, "batch", images)
   self.batch = images
 end
@@ -243,7 +230,7 @@ end
 -- on any number of ranks alike. train.fit does it for shards = S. The next epoch begins with it.
 -- errs value: no multiple of the ranks; batch times ranks is no multiple of it
 function Loader:set_parts(parts)
-  check.kind("loader:set_parts", "their number", parts, "number")
+  check.value("loader:set_parts", {"their number", "number"}, parts)
   if self.low.parts ~= parts then exchange(self, "parts", parts) end
 end
 --- Exchanges the augmentation from the next batch on, which is the same as if the loader had had it from the beginning.
@@ -259,7 +246,7 @@ function Loader:set_augment(ops)
 end
 --- A loader's box with another augmentation, to see whether there can be one.
 function Loader:check_augment(ops)
-  if self.schedule then check.fail("loader:set_augment: the loader follows a schedule, which says what is done at which step") end
+  if self.schedule then check.fail("loader:set_augment", "the loader follows a schedule, which says what is done at which step") end
   local low = {}
   for key, value in pairs(self.low) do low[key] = value end
   if ops ~= nil then low.augment = read_augment{augment = ops, role = self.role, tta = true, source = self.source} end
@@ -296,7 +283,7 @@ function Loader:set_state(state)
   if type(state) == "string" then
     self.box:set_state(state)
   else
-    check.kind("loader:set_state", "the state", state, "table")
+    check.value("loader:set_state", {"the state", "table"}, state)
     if self.schedule and state.schedule then self.schedule:set_state(state.schedule) end
     self.box:set_state{seed = state.seed, epoch = state.epoch, position = state.position}
   end
@@ -373,7 +360,7 @@ end
 -- state's epoch goes on where it was.
 -- errs value: test images that were read before and training has gone on since: they would choose the weights
 function Loader:epoch(number)
-  check.kind("loader:epoch", "its number", number, "number")
+  check.value("loader:epoch", {"its number", "number"}, number)
   if self.role == "test" then lock.epoch(self) end
   if self.resumed ~= number then self.box:epoch(number) end
   if self.role == "train" and not self.low.parts then core.stream_owner(self.low.rank) end -- other dropout on each rank

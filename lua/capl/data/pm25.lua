@@ -2,7 +2,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
-local check = require "data.check"
+local check = require "check"
 
 local pm25 = {}
 
@@ -150,8 +150,8 @@ end
 -- out   another table, sorted by date, with the new columns behind the others; NaN where a day lacks what it needs
 -- errs  value: no date or no pm25; format: what is no date, a date that occurs twice
 function pm25.features(t)
-  check.kind("data.pm25_features", "the table", t, "table")
-  if type(t.date) ~= "table" or type(t.pm25) ~= "table" then check.fail("data.pm25_features needs the columns date and pm25") end
+  check.value("data.pm25_features", {"the table", "table"}, t)
+  if type(t.date) ~= "table" or type(t.pm25) ~= "table" then core.fail("data.pm25_features needs the columns date and pm25") end
   local made = sorted(t)
   add_weather(made)
   add_calendar(made)
@@ -165,7 +165,7 @@ end
 -- out   {columns = {"date", "pm25", …}, date = {texts}, pm25 = {ug/m3}, …}
 -- errs  value
 function pm25.make(opts)
-  local o = check.options("data.pm25", opts, {"seed", "days", "features"})
+  local o = check.keys("data.pm25", opts, {"seed", "days", "features"})
   local made = core.data.pm25(o.seed or 42, o.days or 3653)
   return o.features == false and made or pm25.features(made)
 end
@@ -174,7 +174,7 @@ end
 -- in   path
 -- errs io; format: no CSV, with the line
 function pm25.read_csv(path)
-  check.kind("data.read_csv", "path", path, "string")
+  check.value("data.read_csv", {"path", "string"}, path)
   local t = core.data.csv_read(path)
   for _, name in ipairs(t.columns) do
     local numbers = {}

@@ -2,7 +2,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
-local check = require "data.check"
+local check = require "check"
 
 local scenes = {}
 
@@ -17,7 +17,7 @@ end
 
 local function check_count(where, count)
   if count == nil or type(count) == "number" and count >= 1 then return end
-  check.fail(("%s: count is a number of pictures from 1 on, got %s"):format(where, tostring(count)), "leave it out for an endless source")
+  check.fail(where, ("count is a number of pictures from 1 on, got %s"):format(tostring(count)), "leave it out for an endless source")
 end
 
 --- {first, last} of whole numbers, or both of one number.
@@ -26,24 +26,16 @@ local function range(where, key, value)
   local lo, hi = value, value
   if type(value) == "table" then lo, hi = value[1], value[2] end
   if type(lo) == "number" and type(hi) == "number" and lo % 1 == 0 and hi % 1 == 0 and lo >= 0 and lo <= hi then return lo, hi end
-  check.fail(("%s: %s is {first, last}, whole numbers from 0 on"):format(where, key))
+  check.fail(where, ("%s is {first, last}, whole numbers from 0 on"):format(key))
 end
 
 local slider_keys = keys{"width", "height", "sizes", "backgrounds", "piece", "shapes"}
 
 local function check_shapes(shapes)
   if shapes == nil then return end
-  check.kind("data.slider", "shapes", shapes, "table")
-  if #shapes == 0 then check.fail("data.slider: shapes is an empty list; leave it out for all of them") end
-  for _, name in ipairs(shapes) do
-    local known
-    for _, shape in ipairs(core.data.slider_shapes) do known = known or shape == name end
-    if not known then
-      local near = type(name) == "string" and core.nearest(name, core.data.slider_shapes)
-      check.fail(("data.slider: no shape '%s'%s"):format(tostring(name), near and "; did you mean " .. near .. "?" or ""),
-        "shapes are " .. table.concat(core.data.slider_shapes, ", "))
-    end
-  end
+  check.value("data.slider", {"shapes", "table"}, shapes)
+  if #shapes == 0 then check.fail("data.slider", "shapes is an empty list; leave it out for all of them") end
+  for _, name in ipairs(shapes) do check.one_of("data.slider", "shape", name, core.data.slider_shapes) end
 end
 
 --- make(box) makes a source of its box.
@@ -64,11 +56,11 @@ function scenes.new(make)
   --       of data.slider_confusions)
   -- errs  value: unknown option or shape, size out of range
   function made.slider(opts)
-    local o = check.options("data.slider", opts, slider_keys)
+    local o = check.keys("data.slider", opts, slider_keys)
     check_count("data.slider", o.count)
     check_shapes(o.shapes)
     if o.sizes ~= nil and o.sizes ~= "one" and o.sizes ~= "mixed" then
-      check.fail(('data.slider: sizes is "one" or "mixed", not %s'):format(tostring(o.sizes)))
+      check.fail("data.slider", ('sizes is "one" or "mixed", not %s'):format(tostring(o.sizes)))
     end
     local first, last = range("data.slider", "backgrounds", o.backgrounds)
     local lo, hi = range("data.slider", "piece", o.piece)
@@ -87,7 +79,7 @@ function scenes.new(make)
   --       swaps = data.face_swaps: classes that change places when a picture is flipped
   -- errs  value: unknown option, size out of range
   function made.faces(opts)
-    local o = check.options("data.faces", opts, keys{"size"})
+    local o = check.keys("data.faces", opts, keys{"size"})
     check_count("data.faces", o.count)
     local source = make(core.data.faces_source{seed = o.seed, count = o.count, fixed = o.fixed, channels = o.channels, size = o.size})
     source.swaps, source.classes = core.data.face_swaps, core.data.face_classes
@@ -98,11 +90,11 @@ function scenes.new(make)
   -- opts  source: of data.slider or data.faces; dir = folder, made when missing; count; workers = threads
   -- errs  io; value
   function made.save_scenes(opts)
-    local o = check.options("data.save_scenes", opts, {"source", "dir", "count", "workers"})
-    check.kind("data.save_scenes", "dir", o.dir, "string")
-    check.kind("data.save_scenes", "count", o.count, "number")
-    if o.dir == "" then check.fail("data.save_scenes: dir is empty; it names a folder") end
-    if type(o.source) ~= "table" or not o.source.box then check.fail("data.save_scenes needs source = data.slider{…} or data.faces{…}") end
+    local o = check.keys("data.save_scenes", opts, {"source", "dir", "count", "workers"})
+    check.value("data.save_scenes", {"dir", "string"}, o.dir)
+    check.value("data.save_scenes", {"count", "number"}, o.count)
+    if o.dir == "" then check.fail("data.save_scenes", "dir is empty; it names a folder") end
+    if type(o.source) ~= "table" or not o.source.box then core.fail("data.save_scenes needs source = data.slider{…} or data.faces{…}") end
     local there, why = core.sys.mkdir(o.dir)
     if not there then core.error{code = "io", message = why} end
     core.data.scene_save(o.source.box, o.dir, o.count, o.workers or 0)

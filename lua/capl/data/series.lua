@@ -2,7 +2,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
-local check = require "data.check"
+local check = require "check"
 
 local series = {}
 
@@ -16,23 +16,23 @@ local parts = {"train", "val", "test"}
 --- split = {train, val, test}, shares that add up to one.
 local function read_split(split)
   if split == nil then return 0.7, 0.15 end
-  check.kind("data.series", "split", split, "table")
+  check.value("data.series", {"split", "table"}, split)
   local sum = 0
   for i = 1, 3 do
     local share = split[i] or 0
     if type(share) ~= "number" or share < 0 or share > 1 then
-      check.fail(("data.series: split is {train, val, test}, shares of the rows, not %s"):format(tostring(share)))
+      check.fail("data.series", ("split is {train, val, test}, shares of the rows, not %s"):format(tostring(share)))
     end
     sum = sum + share
   end
-  if math.abs(sum - 1) > 1e-6 then check.fail(("data.series: the shares of split add up to %g, not to 1"):format(sum)) end
-  if (split[1] or 0) == 0 then check.fail("data.series: split leaves nothing to train on") end
+  if math.abs(sum - 1) > 1e-6 then check.fail("data.series", ("the shares of split add up to %g, not to 1"):format(sum)) end
+  if (split[1] or 0) == 0 then check.fail("data.series", "split leaves nothing to train on") end
   return split[1], split[2] or 0
 end
 
 local function check_whole(key, x)
   if x == nil or type(x) == "number" and x >= 1 and x % 1 == 0 then return end
-  check.fail(("data.series: %s is a number of rows from 1 on, not %s"):format(key, tostring(x)))
+  check.fail("data.series", ("%s is a number of rows from 1 on, not %s"):format(key, tostring(x)))
 end
 
 --- What the network says (or batch.value), in the target's own unit: a number or a tensor.
@@ -55,19 +55,19 @@ function series.new(make)
   -- errs  io; format, with the line: no CSV, a key or number that is none, a key that occurs twice; value: no such column,
   --       a part shorter than a window, unknown option
   return function(from, opts)
-    local o = check.options("data.series", opts, keys)
+    local o = check.keys("data.series", opts, keys)
     if type(from) ~= "string" and not (type(from) == "table" and type(from.columns) == "table") then
-      check.fail("data.series takes the path of a CSV file, or a table of columns as of data.pm25")
+      core.fail("data.series takes the path of a CSV file, or a table of columns as of data.pm25")
     end
-    check.kind("data.series", "target", o.target, "string")
+    check.value("data.series", {"target", "string"}, o.target)
     check_whole("window", o.window)
     check_whole("horizon", o.horizon)
     if o.features ~= nil then
-      check.kind("data.series", "features", o.features, "table")
-      if #o.features == 0 then check.fail("data.series: features is an empty list; leave it out for all columns") end
+      check.value("data.series", {"features", "table"}, o.features)
+      if #o.features == 0 then check.fail("data.series", "features is an empty list; leave it out for all columns") end
     end
     if o.scale ~= nil and o.scale ~= "standard" and o.scale ~= "none" then
-      check.fail(('data.series: scale is "standard" or "none", not %s'):format(tostring(o.scale)))
+      check.fail("data.series", ('scale is "standard" or "none", not %s'):format(tostring(o.scale)))
     end
     local train, val = read_split(o.split)
     local box = core.data.series(from, {

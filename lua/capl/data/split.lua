@@ -2,7 +2,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
-local check = require "data.check"
+local check = require "check"
 local run = require "run"
 
 local split = {}
@@ -22,13 +22,13 @@ end
 
 local function check_share(key, share, least)
   if type(share) == "number" and share >= least and share < 1 then return share end
-  check.fail(("data.split: %s is a share of all images, at least %g and below 1, not %s"):format(key, least, tostring(share)))
+  check.fail("data.split", ("%s is a share of all images, at least %g and below 1, not %s"):format(key, least, tostring(share)))
 end
 
 local function check_sizes(parts, opts, count)
   for _, name in ipairs{"train", "val", "test"} do
     if #parts[name] == 0 and not (name == "test" and opts.test == 0) then
-      check.fail(("data.split: of %d images none is left for %s with val = %g, test = %g"):format(count, name, opts.val, opts.test),
+      check.fail("data.split", ("of %d images none is left for %s with val = %g, test = %g"):format(count, name, opts.val, opts.test),
         "a figure needs images to check on: some hundred at least, a tenth of all")
     end
   end
@@ -67,7 +67,7 @@ local function group_by_pattern(pattern)
   return function(name)
     local fine, group = pcall(string.match, name, pattern)
     if fine then return group end
-    check.fail(("data.split: group = '%s' is no Lua pattern: %s"):format(pattern, (group:gsub("^[^:]*:[^:]*:%d+: ", ""))))
+    check.fail("data.split", ("group = '%s' is no Lua pattern: %s"):format(pattern, (group:gsub("^[^:]*:[^:]*:%d+: ", ""))))
   end
 end
 
@@ -75,14 +75,14 @@ end
 local function share_of_group(parent, group)
   local group_of = type(group) == "string" and group_by_pattern(group) or group
   if type(group_of) ~= "function" then
-    check.fail("data.split: group is a Lua pattern or a function(path), not a " .. core.typename(group))
+    check.fail("data.split", "group is a Lua pattern or a function(path), not a " .. core.typename(group))
   end
   return function(id)
     local name = parent:name(id)
     local key = group_of(name, parent:text(id))
     if type(key) == "number" then key = tostring(key) end
     if type(key) ~= "string" then
-      check.fail(("data.split: the group rule %s does not fit %s"):format(
+      check.fail("data.split", ("the group rule %s does not fit %s"):format(
         type(group) == "string" and "'" .. group .. "'" or "given", tostring(name)),
         "group is a Lua pattern whose capture in the path is the group's name")
     end
@@ -106,9 +106,9 @@ local function named_part(parts, part_of, key, list, ids_of)
   local from = type(list) == "string" and list or key
   for _, name in ipairs(names) do
     local ids = ids_of[name]
-    if not ids then check.fail(("data.split: %s names %s, which the source does not have"):format(from, tostring(name))) end
+    if not ids then check.fail("data.split", ("%s names %s, which the source does not have"):format(from, tostring(name))) end
     if part_of[name] and part_of[name] ~= key then
-      check.fail(("data.split: %s is named for %s and for %s"):format(name, part_of[name], key))
+      check.fail("data.split", ("%s is named for %s and for %s"):format(name, part_of[name], key))
     end
     if not part_of[name] then
       for _, id in ipairs(ids) do table.insert(parts[key], id) end
@@ -133,7 +133,7 @@ local function sort_by_names(parent, lists)
     if not part_of[parent:name(id)] then table.insert(parts.train, id) end
   end
   if #parts.train == 0 or #parts.val == 0 then
-    check.fail(("data.split: of %d images none is left for %s"):format(parent:count(), #parts.train == 0 and "train" or "val"))
+    check.fail("data.split", ("of %d images none is left for %s"):format(parent:count(), #parts.train == 0 and "train" or "val"))
   end
   return parts
 end
@@ -159,7 +159,7 @@ local function is_list(value) return type(value) == "table" or type(value) == "s
 local function sort_into_parts(parent, o)
   if is_list(o.val) or is_list(o.test) then
     if not is_list(o.val) or o.test ~= nil and not is_list(o.test) or o.group ~= nil then
-      check.fail("data.split: val and test are both lists of names, without a group, or both shares")
+      check.fail("data.split", "val and test are both lists of names, without a group, or both shares")
     end
     return sort_by_names(parent, o)
   end
@@ -185,8 +185,8 @@ function split.new(make)
   -- errs   value: the source has no files, a part is empty, the group rule fits not all, a name is unknown or in two
   --        parts; io: a file cannot be read
   return function(parent, opts)
-    local o = check.options("data.split", opts, {"val", "test", "group"})
-    if type(parent) ~= "table" or not parent.dir then check.fail("data.split takes a source of data.folder, data.list or data.lmdb") end
+    local o = check.keys("data.split", opts, {"val", "test", "group"})
+    if type(parent) ~= "table" or not parent.dir then core.fail("data.split takes a source of data.folder, data.list or data.lmdb") end
     local parts = sort_into_parts(parent, o)
     local test = #parts.test > 0 and part(parent, parts.test, make) or nil
     return part(parent, fraction_of(parent, parts.train), make), part(parent, parts.val, make), test

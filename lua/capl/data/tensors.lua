@@ -2,7 +2,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
-local check = require "data.check"
+local check = require "check"
 
 local OP = "data.tensors"
 local FIELDS, DIMS = 4, 3 -- at most, beside image and target; of one sample's field
@@ -13,15 +13,15 @@ local taken = {count = true, padded = true, together = true, onehot = true, clas
 local options = {image = true, target = true, charset = true, classes = true}
 local field_order = {mask = 1, points = 2, boxes = 3}
 
-local function fail(text, ...) check.fail(OP .. ": " .. text:format(...)) end
+local function refuse(text, ...) check.fail(OP, text:format(...)) end
 
 local function shown(t) return ("(%s) %s"):format(table.concat(t.shape, ","), t.dtype) end
 
 -- Raises unless a tensor has one of the dims and the type.
 local function expect(name, t, dims, dtype, what, hint)
-  if not core.is_tensor(t) then fail("%s is a tensor %s, not a %s", name, what, core.typename(t)) end
+  if not core.is_tensor(t) then refuse("%s is a tensor %s, not a %s", name, what, core.typename(t)) end
   if dims[#t.shape] and t.dtype == dtype then return end
-  check.fail(("%s: %s is %s, got %s"):format(OP, name, what, shown(t)), t.dtype ~= dtype and hint or nil)
+  check.fail(OP, ("%s is %s, got %s"):format(name, what, shown(t)), t.dtype ~= dtype and hint or nil)
 end
 
 local function dims_of(...)
@@ -35,7 +35,7 @@ end
 local function check_image(image)
   expect("image", image, dims_of(4), "u8", "(N,C,H,W) u8 levels", "values in 0..1 become levels by (image * 255):to(\"u8\")")
   local channels = image.shape[2]
-  if channels ~= 1 and channels ~= 3 then fail("image has %d channels; it has 1 (gray) or 3 (red, green, blue)", channels) end
+  if channels ~= 1 and channels ~= 3 then refuse("image has %d channels; it has 1 (gray) or 3 (red, green, blue)", channels) end
 end
 
 local function check_target(target)
@@ -45,22 +45,22 @@ end
 local function check_mask(o, mask)
   expect("mask", mask, dims_of(3), "u8", "(N,H,W) u8 classes", 'mask:to("u8")')
   local image = o.image
-  if not image then fail("a mask is of an image, and there is none") end
+  if not image then refuse("a mask is of an image, and there is none") end
   if mask.shape[2] ~= image.shape[3] or mask.shape[3] ~= image.shape[4] then
-    fail("mask is %dx%d px, but image is %dx%d", mask.shape[3], mask.shape[2], image.shape[4], image.shape[3])
+    refuse("mask is %dx%d px, but image is %dx%d", mask.shape[3], mask.shape[2], image.shape[4], image.shape[3])
   end
 end
 
 -- points and boxes: (N,any,width)
 local function check_places(name, t, width, what)
   expect(name, t, dims_of(3), "f32", what)
-  if t.shape[3] ~= width then fail("%s is %s, got %s", name, what, shown(t)) end
+  if t.shape[3] ~= width then refuse("%s is %s, got %s", name, what, shown(t)) end
 end
 
 local function check_field(o, name, t)
-  if type(name) ~= "string" then fail("every part has a name; got the key %s", tostring(name)) end
-  if taken[name] then fail("batches have a %s of their own; give it another name", name) end
-  if #name > NAME_LENGTH then fail("%s has more than %d characters", name, NAME_LENGTH) end
+  if type(name) ~= "string" then refuse("every part has a name; got the key %s", tostring(name)) end
+  if taken[name] then refuse("batches have a %s of their own; give it another name", name) end
+  if #name > NAME_LENGTH then refuse("%s has more than %d characters", name, NAME_LENGTH) end
   if name == "mask" then return check_mask(o, t) end
   if name == "points" then return check_places(name, t, 3, "(N,P,3) f32: x, y in px, 1 = visible") end
   if name == "boxes" then return check_places(name, t, 5, "(N,B,5) f32: left, top, right, bottom in px, class") end
@@ -87,11 +87,11 @@ local function count_of(o, names)
   local first, count
   for _, name in ipairs{"image", "target", unpack(names)} do
     local n = o[name] and o[name].shape[1]
-    if n and count and n ~= count then fail("%s has %d samples, but %s has %d", first, count, name, n) end
+    if n and count and n ~= count then refuse("%s has %d samples, but %s has %d", first, count, name, n) end
     if n and not count then first, count = name, n end
   end
-  if not count then fail("nothing to give: image, target, mask, points, boxes or tensors of other names") end
-  if count == 0 then fail("%s has no sample", first) end
+  if not count then refuse("nothing to give: image, target, mask, points, boxes or tensors of other names") end
+  if count == 0 then refuse("%s has no sample", first) end
   return count
 end
 
@@ -103,24 +103,24 @@ local function fields_of(o, names)
     -- (N) is one number for each sample.
     fields[i] = {name = name, kind = kind, tensor = #t.shape == 1 and t:reshape(-1, 1) or t}
   end
-  if #fields > FIELDS then fail("%d parts beside image and target; there can be %d", #fields, FIELDS) end
+  if #fields > FIELDS then refuse("%d parts beside image and target; there can be %d", #fields, FIELDS) end
   return fields
 end
 
 local function check_classes(o)
   if not o.target then
-    if o.charset or o.classes then fail("charset and classes are of the target, and there is none") end
+    if o.charset or o.classes then refuse("charset and classes are of the target, and there is none") end
     return
   end
   check_target(o.target)
   local classes = o.classes
   if classes ~= nil and not (type(classes) == "number" and classes >= 1 and classes % 1 == 0) then
-    fail("classes is how many there are, got %s", tostring(classes))
+    refuse("classes is how many there are, got %s", tostring(classes))
   end
   if o.charset == nil then return classes end
-  if type(o.charset) ~= "string" then fail("charset is a string, not a %s", type(o.charset)) end
+  if type(o.charset) ~= "string" then refuse("charset is a string, not a %s", type(o.charset)) end
   local n = #core.data.charset(o.charset)
-  if classes and classes ~= n then fail("classes = %d, but charset has %d", classes, n) end
+  if classes and classes ~= n then refuse("classes = %d, but charset has %d", classes, n) end
   return n
 end
 
@@ -136,7 +136,7 @@ function tensors.new(source)
   -- out   source for data.loader, in this order unless it is shuffled
   -- errs  value: sizes or types that do not fit, a label outside the classes
   return function(opts)
-    if type(opts) ~= "table" then check.kind(OP, "the options", opts, "table") end
+    if type(opts) ~= "table" then check.value(OP, {"the options", "table"}, opts) end
     local classes = check_classes(opts)
     if opts.image then check_image(opts.image) end
     local names = names_of(opts)

@@ -25,13 +25,13 @@ local spec = {
 local ConvTranspose2d = classes.class("ConvTranspose2d", require "nn.module")
 ConvTranspose2d.pure = true
 
-local function fail(...) check.fail("nn.ConvTranspose2d", ...) end
-
 local function read_channels(self, o)
   for _, name in ipairs{"in_channels", "out_channels", "groups"} do
-    if o[name] < 1 then fail(("%s is at least 1, got %d"):format(name, o[name])) end
+    if o[name] < 1 then check.fail("nn.ConvTranspose2d", ("%s is at least 1, got %d"):format(name, o[name])) end
     self[name] = o[name]
-    if o[name] % o.groups ~= 0 then fail(("%s = %d is not divisible by groups = %d"):format(name, o[name], o.groups)) end
+    if o[name] % o.groups ~= 0 then
+      check.fail("nn.ConvTranspose2d", ("%s = %d is not divisible by groups = %d"):format(name, o[name], o.groups))
+    end
   end
 end
 
@@ -59,8 +59,8 @@ local function attributes_for(self, x, size)
     more[d] = size[d] - lowest[d]
   end
   if size[1] < lowest[1] or size[2] < lowest[2] or size[1] > highest[1] or size[2] > highest[2] then
-    fail(("output_size is %dx%d; an input of %dx%d gives %dx%d to %dx%d"):format(size[1], size[2], x:size(3), x:size(4),
-      lowest[1], lowest[2], highest[1], highest[2]))
+    check.fail("nn.ConvTranspose2d", ("output_size is %dx%d; an input of %dx%d gives %dx%d to %dx%d"):format(size[1], size[2],
+      x:size(3), x:size(4), lowest[1], lowest[2], highest[1], highest[2]))
   end
   local out = {}
   for key, value in pairs(self.attributes) do out[key] = value end

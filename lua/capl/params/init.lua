@@ -12,14 +12,10 @@ local run = require "run"
 local LONGEST = 64 -- characters of a setting's name
 local CHOICE = {} -- marks the value of capl.choice
 
-local function fail(message, hint)
-  core.error{code = "value", message = message, hint = hint}
-end
-
 --- A setting with a fixed list of values; the first is the default.
 -- eg  precision = capl.choice{"auto", "f32", "bf16"}
 local function choice(list)
-  if type(list) ~= "table" or #list == 0 then fail("choice needs a list of values: capl.choice{\"a\", \"b\"}") end
+  if type(list) ~= "table" or #list == 0 then core.fail("choice needs a list of values: capl.choice{\"a\", \"b\"}") end
   return setmetatable({list = list}, CHOICE)
 end
 
@@ -62,7 +58,7 @@ local function to_choice(key, default, text)
     names[i] = tostring(value)
   end
   local near = core.nearest(text, names)
-  fail(("--%s is one of %s, not '%s'%s"):format(key, quoted(default.list), text,
+  core.fail(("--%s is one of %s, not '%s'%s"):format(key, quoted(default.list), text,
     near and "; did you mean '" .. near .. "'?" or ""))
 end
 
@@ -75,13 +71,13 @@ local function from_text(key, default, text)
   if type(default) == "boolean" then
     if text == true or text == "true" then return true end
     if text == "false" then return false end
-    fail(("--%s is true or false, not '%s'"):format(key, text))
+    core.fail(("--%s is true or false, not '%s'"):format(key, text))
   end
-  if text == true then fail(("--%s needs a value: --%s=…"):format(key, key)) end
+  if text == true then core.fail(("--%s needs a value: --%s=…"):format(key, key)) end
   if is_choice(default) then return to_choice(key, default, text) end
   if type(default) == "number" then
     local number = tonumber(text)
-    if not number or number ~= number then fail(("--%s is a number, not '%s'"):format(key, text)) end
+    if not number or number ~= number then core.fail(("--%s is a number, not '%s'"):format(key, text)) end
     return number
   end
   if default == "auto" and (text == "true" or text == "false") then return text == "true" end
@@ -96,11 +92,11 @@ local function check_preset(preset, key, default, value)
     for _, allowed in ipairs(default.list) do
       if allowed == value then return end
     end
-    fail(("preset %s: %s is one of %s, not '%s'"):format(preset, key, quoted(default.list), tostring(value)))
+    core.fail(("preset %s: %s is one of %s, not '%s'"):format(preset, key, quoted(default.list), tostring(value)))
   end
   if is_per_device(default) or default == "auto" or is_per_device(value) then return end
   if type(value) ~= expected then
-    fail(("preset %s: %s is a %s, not a %s"):format(preset, key, expected, type(value)))
+    core.fail(("preset %s: %s is a %s, not a %s"):format(preset, key, expected, type(value)))
   end
 end
 
@@ -109,7 +105,7 @@ local function plain(key, value)
   if is_choice(value) then return value.list[1] end
   if is_per_device(value) then
     local kind = device_kind()
-    if value[kind] == nil then fail(("%s says nothing for %s, the device of this run"):format(key, kind)) end
+    if value[kind] == nil then core.fail(("%s says nothing for %s, the device of this run"):format(key, kind)) end
     return plain(key, value[kind])
   end
   return value
@@ -120,17 +116,17 @@ end
 local function sorted_keys(definition)
   local keys = {}
   for key, value in pairs(definition) do
-    if type(key) ~= "string" then fail("capl.params takes named settings: capl.params{epochs = 3}") end
+    if type(key) ~= "string" then core.fail("capl.params takes named settings: capl.params{epochs = 3}") end
     local kind = type(value)
     if key ~= "presets" then
       if #key > LONGEST or not key:find("^[%a_][%w_]*$") then
-        fail(("a setting's name has letters, digits and _, %d at most; not '%s'"):format(LONGEST, key:sub(1, 40)))
+        core.fail(("a setting's name has letters, digits and _, %d at most; not '%s'"):format(LONGEST, key:sub(1, 40)))
       end
       if kind == "function" or kind == "userdata" or kind == "thread" then
-        fail(("%s: a setting is a number, a text or true/false, not a %s"):format(key, kind))
+        core.fail(("%s: a setting is a number, a text or true/false, not a %s"):format(key, kind))
       end
       if kind == "table" and not is_choice(value) and not is_per_device(value) then
-        fail(("%s: a table as default is a capl.choice{…} or names devices: {cuda = …, cpu = …}"):format(key))
+        core.fail(("%s: a table as default is a capl.choice{…} or names devices: {cuda = …, cpu = …}"):format(key))
       end
       keys[#keys + 1] = key
     end
@@ -152,7 +148,7 @@ local function unknown_key(key, keys, dashes, before, hint)
   local near = core.nearest(key, names)
   local negated = not near and dashes ~= "" and options.without_no(key)
   near = negated and core.nearest(negated, keys) and "no-" .. core.nearest(negated, keys) or near
-  fail(("%sunknown setting %s%s%s"):format(before or "", dashes, key, near and "; did you mean " .. dashes .. near .. "?" or ""),
+  core.fail(("%sunknown setting %s%s%s"):format(before or "", dashes, key, near and "; did you mean " .. dashes .. near .. "?" or ""),
     hint or run.recipe and "'capl " .. run.recipe .. " --help' lists the settings" or nil)
 end
 
@@ -168,7 +164,7 @@ local function global_hint(key)
 end
 
 local function stray_word(word)
-  fail(("'%s' is no setting; write --key=value"):format(word), global_hint(word))
+  core.fail(("'%s' is no setting; write --key=value"):format(word), global_hint(word))
 end
 
 --- The setting that a flag names and its text: --learning-curve is learning_curve, --no-augment is augment=false.
@@ -182,9 +178,9 @@ local function read_flag(word, definition, keys)
     return own, text
   end
   if definition[own] ~= nil then
-    fail(("--%s may be the setting %s, or %s=false; write --%s=…, or --%s=false"):format(key, own, negated, own, negated))
+    core.fail(("--%s may be the setting %s, or %s=false; write --%s=…, or --%s=false"):format(key, own, negated, own, negated))
   end
-  if text ~= true then fail(("--%s says no already; write --%s=%s"):format(key, negated, text)) end
+  if text ~= true then core.fail(("--%s says no already; write --%s=%s"):format(key, negated, text)) end
   return negated, "false"
 end
 
@@ -204,10 +200,10 @@ end
 local function read_preset(name, presets, definition, keys)
   if not name then return {} end
   local names = preset_names(presets)
-  if #names == 0 then fail("this recipe has no presets") end
+  if #names == 0 then core.fail("this recipe has no presets") end
   if name == true or not presets[name] then
     local near = name ~= true and core.nearest(name, names)
-    fail(("--preset is one of %s, not '%s'%s"):format(quoted(names), tostring(name),
+    core.fail(("--preset is one of %s, not '%s'%s"):format(quoted(names), tostring(name),
       near and "; did you mean '" .. near .. "'?" or ""))
   end
   for key, value in pairs(presets[name]) do
@@ -295,7 +291,7 @@ local function proxy(settings, keys)
       return setting.value
     end,
     __newindex = function(_, key)
-      fail(("settings are read-only; %s is set by capl.params, presets and flags"):format(tostring(key)))
+      core.fail(("settings are read-only; %s is set by capl.params, presets and flags"):format(tostring(key)))
     end,
   })
 end
@@ -332,9 +328,9 @@ end
 -- out  read-only table; reading an unknown name is an error
 -- errs value: unknown key, wrong type, unknown preset; each names the nearest valid one
 local function params(definition)
-  if type(definition) ~= "table" then fail("capl.params takes a table: capl.params{epochs = 3}") end
+  if type(definition) ~= "table" then core.fail("capl.params takes a table: capl.params{epochs = 3}") end
   if definition.ranks ~= nil then
-    fail("ranks is no setting of a recipe: capl takes --ranks=N and starts them before it runs; capl.distributed().size tells")
+    core.fail("ranks is no setting of a recipe: capl takes --ranks=N and starts them before it runs; capl.distributed().size tells")
   end
   local named = definition
   definition = with_every(definition)

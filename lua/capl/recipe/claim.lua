@@ -21,8 +21,6 @@ local spec = {
 local shares = {exact = true, chars = true, merged = true}
 local devices = {cpu = true, cuda = true}
 
-local function fail(message, hint) check.fail(OP, message, hint) end
-
 -- ---- reading ----
 
 local units = {s = 1, sec = 1, second = 1, m = 60, min = 60, minute = 60, h = 3600, hour = 3600, d = 86400, day = 86400}
@@ -42,17 +40,17 @@ end
 
 local function check_share(name, value)
   if value > 1 and value <= 100 then
-    fail(("%s is a share from 0 to 1, not %g"):format(name, value), ("%g %% are %s = %g"):format(value, name, value / 100))
+    check.fail(OP, ("%s is a share from 0 to 1, not %g"):format(name, value), ("%g %% are %s = %g"):format(value, name, value / 100))
   end
-  if not (value > 0 and value <= 1) then fail(("%s is a share from 0 to 1, not %g"):format(name, value)) end
+  if not (value > 0 and value <= 1) then check.fail(OP, ("%s is a share from 0 to 1, not %g"):format(name, value)) end
 end
 
 local function check_figures(key, list)
   for name, value in pairs(list) do
     if type(name) ~= "string" or type(value) ~= "number" or value ~= value then
-      fail(("%s names figures and their values: %s = {mae = 2.5}"):format(key, key))
+      check.fail(OP, ("%s names figures and their values: %s = {mae = 2.5}"):format(key, key))
     end
-    if shares[name] then fail(("%s: %s stands by itself: %s = %g"):format(key, name, name, value)) end
+    if shares[name] then check.fail(OP, ("%s: %s stands by itself: %s = %g"):format(key, name, name, value)) end
   end
 end
 
@@ -60,7 +58,7 @@ local function check_given(given)
   for key, value in pairs(given) do
     local kind = type(value)
     if type(key) ~= "string" or not key:match("^[%a_][%w_]*$") or (kind ~= "number" and kind ~= "string" and kind ~= "boolean") then
-      fail("given names settings and their values: given = {preset = \"long\"}")
+      check.fail(OP, "given names settings and their values: given = {preset = \"long\"}")
     end
   end
 end
@@ -97,16 +95,16 @@ function claim.read(given)
   check_figures("at_least", o.at_least or {})
   check_figures("at_most", o.at_most or {})
   check_given(o.given or {})
-  if o.steps and o.steps < 1 then fail("steps is a number from 1 on, not " .. o.steps) end
-  if o.loss and not (o.loss == o.loss and math.abs(o.loss) < math.huge) then fail("loss is a finite number") end
+  if o.steps and o.steps < 1 then check.fail(OP, "steps is a number from 1 on, not " .. o.steps) end
+  if o.loss and not (o.loss == o.loss and math.abs(o.loss) < math.huge) then check.fail(OP, "loss is a finite number") end
   local within = o.within and claim.seconds(o.within)
   if o.within and not within then
-    fail(("within is a time such as \"10 min\", \"90 s\" or \"1h30m\", not '%s'"):format(tostring(o.within)))
+    check.fail(OP, ("within is a time such as \"10 min\", \"90 s\" or \"1h30m\", not '%s'"):format(tostring(o.within)))
   end
   if o.on and not devices[o.on] then check.one_of(OP, "on", o.on, {"cpu", "cuda"}) end
   local out = {checks = checks_of(o), within = within, on = o.on, hardware = o.hardware, data = o.data, given = o.given or {}}
   if #out.checks == 0 and not within then
-    fail("nothing is expected", "name a figure: capl.expect{exact = 0.96, within = \"10 min\"}")
+    check.fail(OP, "nothing is expected", "name a figure: capl.expect{exact = 0.96, within = \"10 min\"}")
   end
   return out
 end

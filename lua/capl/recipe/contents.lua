@@ -9,13 +9,11 @@ local contents = {}
 
 local MOST_FILES = 1000 -- of a model
 
-local function fail(code, message, hint) core.error{code = code, message = message, hint = hint, path = false} end
-
 --- Of a folder, list or database of images.
 -- out  {files, bytes, sha256}
 -- errs io: it cannot be read; what opening it raises
 function contents.data(path)
-  if not core.sys.kind(path) then fail("io", path .. ": there is no such file or folder") end
+  if not core.sys.kind(path) then core.fail(path .. ": there is no such file or folder", nil, "io") end
   local data = require "data"
   return data.open(path, {width = 1, height = 1}).box:content() -- files are not decoded, so any size will do
 end
@@ -23,17 +21,17 @@ end
 -- Adds the files below a folder, links refused.
 local function add_files(list, folder, below)
   local names, why = core.sys.list(below == "" and folder or folder .. "/" .. below)
-  if not names then fail("io", why) end
+  if not names then core.fail(why, nil, "io") end
   for _, name in ipairs(names) do
     local path = below == "" and name or below .. "/" .. name
     if core.sys.kind(folder .. "/" .. path) == "folder" then
       add_files(list, folder, path)
     else
       local hash, bytes = core.sys.sha256_file(folder, path)
-      if not hash then fail("io", ("%s/%s %s"):format(folder, path, bytes)) end
+      if not hash then core.fail(("%s/%s %s"):format(folder, path, bytes), nil, "io") end
       list[#list + 1] = {file = path, sha256 = hash, bytes = bytes}
     end
-    if #list > MOST_FILES then fail("value", ("%s has more than %d files, so it is no model"):format(folder, MOST_FILES)) end
+    if #list > MOST_FILES then core.fail(("%s has more than %d files, so it is no model"):format(folder, MOST_FILES)) end
   end
 end
 
@@ -42,16 +40,16 @@ end
 -- errs io: it cannot be read, or holds links
 function contents.model(path)
   local kind = core.sys.kind(path)
-  if not kind then fail("io", path .. ": there is no such file or folder") end
+  if not kind then core.fail(path .. ": there is no such file or folder", nil, "io") end
   if kind == "file" then
     local folder, name = require("recipe.about").split(path)
     local hash, bytes = core.sys.sha256_file(folder, name)
-    if not hash then fail("io", path .. " " .. bytes) end
+    if not hash then core.fail(path .. " " .. bytes, nil, "io") end
     return {files = 1, bytes = bytes, sha256 = hash}
   end
   local list, lines, bytes = {}, {}, 0
   add_files(list, path, "")
-  if #list == 0 then fail("value", path .. " is an empty folder, and no model") end
+  if #list == 0 then core.fail(path .. " is an empty folder, and no model") end
   table.sort(list, function(a, b) return a.file < b.file end)
   for i, f in ipairs(list) do
     lines[i] = ("%s %d:%s\n"):format(f.sha256, #f.file, f.file)

@@ -15,8 +15,6 @@ local pack = {}
 local SECONDS = 600 -- that the check may take
 local MOST_OUTPUT = 1048576 -- bytes of its last line
 
-local function fail(message, hint, code) core.error{code = code or "value", message = message, hint = hint, path = false} end
-
 -- ---- asking the recipe ----
 
 -- What the child printed last, when it is an object.
@@ -45,13 +43,13 @@ function pack.ask(a, words, log, flags)
   for _, word in ipairs{"check", a.word, "--json"} do args[#args + 1] = word end
   for _, word in ipairs(words) do args[#args + 1] = word end
   local process, why = core.sys.spawn{args = args, log = log, env = {"NO_COLOR=1"}}
-  if not process then fail(why, nil, "io") end
+  if not process then core.fail(why, nil, "io") end
   local status = wait(process, SECONDS)
   local said, found = core.sys.read(log) or "", last_object(log)
   core.sys.remove(log)
   if status == 0 and found then return found end
   local last = said:gsub("%s+$", "")
-  fail(("capl check %s failed, so what it uses is not known:\n%s"):format(a.path, #last > 4000 and "…" .. last:sub(-4000) or last),
+  core.fail(("capl check %s failed, so what it uses is not known:\n%s"):format(a.path, #last > 4000 and "…" .. last:sub(-4000) or last),
     "settings behind the recipe are handed on to it: capl recipe pack FILE --key=value")
 end
 
@@ -100,7 +98,7 @@ local function files_of(a, told, sets)
   local list = {}
   for name in pairs(names) do
     local hash, bytes = core.sys.sha256_file(a.folder, name)
-    if not hash then fail(("%s %s, so it cannot be packed"):format(about.beside(a.path, name), bytes)) end
+    if not hash then core.fail(("%s %s, so it cannot be packed"):format(about.beside(a.path, name), bytes)) end
     list[#list + 1] = {file = name, sha256 = hash, bytes = bytes}
   end
   table.sort(list, function(x, y) return x.file < y.file end)
@@ -161,7 +159,7 @@ local function result_of(a)
   local path = about.beside(a.path, about.stem(a.name) .. ".result.json")
   if core.sys.kind(path) ~= "file" then return nil end
   local text, why = core.sys.read(path)
-  if not text then fail(why, nil, "io") end
+  if not text then core.fail(why, nil, "io") end
   local record = core.json_decode(text, path)
   return type(record.recipe) == "table" and record.recipe.sha256 == a.sha256 and record or nil
 end
@@ -171,11 +169,11 @@ end
 -- A file that is none of ours is not replaced.
 local function check_out(path)
   local kind = core.sys.kind(path)
-  if kind == "folder" then fail(("--out: %s is a folder"):format(path)) end
+  if kind == "folder" then core.fail(("--out: %s is a folder"):format(path)) end
   if not kind then return end
   local fine, kept = pcall(core.json_decode, core.sys.read(path) or "")
   if not fine or type(kept) ~= "table" or kept.written_by == nil or kept.recipe == nil then
-    fail(path .. " is there and is no manifest, so it is not replaced", "--out=FILE names another")
+    core.fail(path .. " is there and is no manifest, so it is not replaced", "--out=FILE names another")
   end
 end
 
@@ -196,7 +194,7 @@ function pack.write(job, word, o)
   check_out(path)
   local folder = about.split(path)
   if core.sys.real(folder) ~= core.sys.real(a.folder) then
-    fail(("--out: a manifest lies beside its recipe, in %s"):format(a.folder), "paths in it are relative to its own folder")
+    core.fail(("--out: a manifest lies beside its recipe, in %s"):format(a.folder), "paths in it are relative to its own folder")
   end
   local told = pack.ask(a, words_for(a, o), path .. ".log", job.allowed and {"--allow"} or job.trusted and {"--trust"})
   local m = {

@@ -18,8 +18,6 @@ local proof = {FORMAT = 1}
 local TICK = 0.02 -- seconds between two looks at the run
 local TAIL = 2000 -- bytes of what it printed that are looked at for its last line
 
-local function fail(message, hint, code) core.error{code = code or "state", message = message, hint = hint, path = false} end
-
 -- ---- the machine ----
 
 local function machine()
@@ -47,10 +45,11 @@ local function seeds_of(a, words, n)
   if n == 1 and not said then return {false} end
   local own, there = tokens.setting(a.list, "seed")
   if not there then
-    fail(("--seeds=%d: %s has no setting seed, so all runs would be the same"):format(n, a.path), "seed = 42 in its capl.params", "value")
+    core.fail(("--seeds=%d: %s has no setting seed, so all runs would be the same"):format(n, a.path),
+      "seed = 42 in its capl.params", "value")
   end
   local first = tonumber(said or own or 42)
-  if not first then fail(("--seed is a number, not '%s'"):format(tostring(said or own)), nil, "value") end
+  if not first then core.fail(("--seed is a number, not '%s'"):format(tostring(said or own)), nil, "value") end
   local out = {}
   for i = 1, n do out[i] = first + i - 1 end
   return out
@@ -58,11 +57,11 @@ end
 
 local function new_folder(base)
   local there, why = core.sys.mkdir("runs")
-  if not there then fail(why, nil, "io") end
+  if not there then core.fail(why, nil, "io") end
   local number, path = 1, base
   while true do
     local made, wrong = core.sys.mkdir_new(path)
-    if made == nil then fail(wrong, nil, "io") end
+    if made == nil then core.fail(wrong, nil, "io") end
     if made then return path end
     number, path = number + 1, ("%s-%d"):format(base, number + 1)
   end
@@ -71,10 +70,10 @@ end
 -- Where the record goes; told before the first run, not after hours.
 local function record_path(a, given)
   local path = given or about.beside(a.path, about.stem(a.name) .. ".result.json")
-  if core.sys.kind(path) == "folder" then fail(path .. ", where the record would be, is a folder", "--out=FILE names a file", "io") end
+  if core.sys.kind(path) == "folder" then core.fail(path .. ", where the record would be, is a folder", "--out=FILE names a file", "io") end
   local probe = path .. ".new"
   local done, why = core.sys.write(probe, "")
-  if not done then fail("the record could not be kept: " .. why, "--out=FILE names another place", "io") end
+  if not done then core.fail("the record could not be kept: " .. why, "--out=FILE names another place", "io") end
   core.sys.remove(probe)
   return path
 end
@@ -142,7 +141,7 @@ end
 
 local function failed(plan, title, status, log)
   local why = status == 130 and "was interrupted" or status == 124 and "was out of its minutes" or ("ended with status %d"):format(status)
-  fail(("%s %s:\n%s"):format(title, why, trial.last_words(log)), ("all that it printed is in %s"):format(log))
+  core.fail(("%s %s:\n%s"):format(title, why, trial.last_words(log)), ("all that it printed is in %s"):format(log), "state")
 end
 
 --- One run.
@@ -159,15 +158,16 @@ function proof.run(plan, seed, number, shown)
   if seed then args[#args + 1] = ("--seed=%d"):format(seed) end
   local began, log = core.clock(), folder .. ".log"
   local process, why = core.sys.spawn{args = args, log = log, env = {"CAPL_RUN_FOLDER=" .. folder, "CAPL_TEST=1", "NO_COLOR=1"}}
-  if not process then fail(why, nil, "io") end
+  if not process then core.fail(why, nil, "io") end
   local status = wait(process, log, title, shown)
   local seconds = core.clock() - began
   if status ~= 0 then failed(plan, title, status, log) end
   local result, settings = read_object(folder .. "/result.json"), read_object(folder .. "/settings.json")
   local expected = type(result.expected) == "table" and result.expected or {}
-  if expected.not_judged then fail("the claim is not about this run: it is " .. tostring(expected.not_judged), nil, "value") end
+  if expected.not_judged then core.fail("the claim is not about this run: it is " .. tostring(expected.not_judged), nil, "value") end
   if not expected.verdicts then
-    fail(("%s: the run claimed nothing, so nothing is proved"):format(plan.a.path), "capl.expect{…} has to be called before its first step")
+    core.fail(("%s: the run claimed nothing, so nothing is proved"):format(plan.a.path),
+      "capl.expect{…} has to be called before its first step", "state")
   end
   local own = type(settings.settings) == "table" and type(settings.settings.seed) == "table" and settings.settings.seed.value
   seconds = seconds_of(expected, seconds)
@@ -209,7 +209,7 @@ local function claim_of(runs)
     local c = claim.read(said)
     if claim.given_text(c.given) == given then return c, said end
   end
-  fail("the run has not kept what it claims")
+  core.fail("the run has not kept what it claims", nil, "state")
 end
 
 local function data_of(settings)
@@ -256,7 +256,7 @@ end
 --- Writes the record, and into the manifest of the recipe when there is one of this text. -> its path
 function proof.save(a, plan, record)
   local done, why = core.sys.write(plan.path, core.json_encode(record, true) .. "\n")
-  if not done then fail(why, nil, "io") end
+  if not done then core.fail(why, nil, "io") end
   local path = manifest.path_of(a)
   if core.sys.kind(path) ~= "file" then return plan.path end
   local m = manifest.read(path)

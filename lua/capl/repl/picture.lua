@@ -16,7 +16,7 @@ local spec = {{"columns", "whole"}, {"labels", "table"}, {"scale", "table"}, {"a
 
 -- ---- what is shown ----
 
-local function fail(message)
+local function refuse(message)
   core.error{code = "value", op = "show", message = message,
     hint = "a tensor (H,W), (C,H,W) or (N,C,H,W), a batch, a data source, or the path of an image", path = false}
 end
@@ -29,15 +29,15 @@ local is_channels = {[1] = true, [3] = true, [4] = true}
 local function as_image(x)
   if x.ndim == 2 then return x:unsqueeze(1) end
   if not is_channels[x.shape[1]] and is_channels[x.shape[3]] then x = x:permute(3, 1, 2) end
-  if not is_channels[x.shape[1]] then fail(("%s is no image: 1 or 3 channels expected"):format(shape_text(x))) end
+  if not is_channels[x.shape[1]] then refuse(("%s is no image: 1 or 3 channels expected"):format(shape_text(x))) end
   return x.shape[1] == 4 and x:narrow(1, 1, 3) or x
 end
 
 -- A list of images from a tensor of any of the shapes; many matrices (N,H,W) are as many images.
 local function add_tensor(list, x)
-  if x.device == "meta" then fail("a tensor on device meta has no values") end
-  if x.ndim < 2 or x.ndim > 4 then fail(("a tensor %s is no image"):format(shape_text(x))) end
-  if x:numel() == 0 then fail(("a tensor %s is empty"):format(shape_text(x))) end
+  if x.device == "meta" then refuse("a tensor on device meta has no values") end
+  if x.ndim < 2 or x.ndim > 4 then refuse(("a tensor %s is no image"):format(shape_text(x))) end
+  if x:numel() == 0 then refuse(("a tensor %s is empty"):format(shape_text(x))) end
   local many = x.ndim == 4 or x.ndim == 3 and not is_channels[x.shape[1]] and not is_channels[x.shape[3]]
   if not many then list[#list + 1] = as_image(x) return end
   for i = 1, x.shape[1] do
@@ -90,11 +90,11 @@ local function read(what)
     return list, labels
   elseif type(what) == "table" then
     for i, each in ipairs(what) do
-      if not core.is_tensor(each) then fail(("entry %d of the list is a %s"):format(i, core.typename(each))) end
+      if not core.is_tensor(each) then refuse(("entry %d of the list is a %s"):format(i, core.typename(each))) end
       add_tensor(list, each)
     end
   end
-  if #list == 0 then fail(("cannot show a %s"):format(core.typename(what))) end
+  if #list == 0 then refuse(("cannot show a %s"):format(core.typename(what))) end
   return list
 end
 
@@ -142,7 +142,7 @@ end
 --- show(image[, opts]); globals.lua tells of what and how.
 function picture.show(what, opts)
   opts = check.options("show", spec, opts or {})
-  if opts.columns and opts.columns < 1 then fail("columns is a number from 1 on") end
+  if opts.columns and opts.columns < 1 then refuse("columns is a number from 1 on") end
   local out = core.no_grad(function()
     local list, labels = read(what)
     local all = math.max(list.all or 0, #list)

@@ -19,8 +19,6 @@ local resume = {
 -- Settings that are about one start, not about the run.
 local OWN = {resume = true, inexact = true, init_from = true, quiet = true, json = true}
 
-local function fail(message, hint) core.error{code = "value", path = false, message = message, hint = hint} end
-
 -- ---- finding it ----
 
 -- settings.json of a run's folder; nil when it is no run's folder.
@@ -29,7 +27,7 @@ local function settings_of(folder)
   if not text then return nil end
   local ok, value = pcall(core.json_decode, text)
   if not ok or type(value) ~= "table" or type(value.settings) ~= "table" then
-    fail(("%s/settings.json is damaged, so nobody knows the settings of this run"):format(folder))
+    core.fail(("%s/settings.json is damaged, so nobody knows the settings of this run"):format(folder))
   end
   return value
 end
@@ -56,7 +54,7 @@ end
 local function newest()
   local all = runs_of_recipe()
   if #all == 0 then
-    fail(("there is no run of %s below runs/ to go on with"):format(run.recipe), "without --resume a new one begins")
+    core.fail(("there is no run of %s below runs/ to go on with"):format(run.recipe), "without --resume a new one begins")
   end
   for i, entry in ipairs(all) do
     if checkpoints.any(entry.folder) then
@@ -64,7 +62,8 @@ local function newest()
       return entry.folder
     end
   end
-  fail(("%s has no checkpoint to go on from"):format(all[1].folder), "it ended before one was saved; without --resume a new run begins")
+  core.fail(("%s has no checkpoint to go on from"):format(all[1].folder),
+    "it ended before one was saved; without --resume a new run begins")
 end
 
 -- The folder, and the checkpoint if one was named.
@@ -73,17 +72,17 @@ local function locate(value)
   local path = value:gsub("(.)/+$", "%1")
   local kind = core.sys.kind(path)
   if not kind and core.sys.kind("runs/" .. path) == "folder" then path, kind = "runs/" .. path, "folder" end
-  if not kind then fail(("--resume=%s: there is no such run or checkpoint"):format(value)) end
+  if not kind then core.fail(("--resume=%s: there is no such run or checkpoint"):format(value)) end
   if kind == "file" then
     local folder = path:match("^(.*)/checkpoints/[^/]+$")
     if not folder then
-      fail(("--resume=%s: the file lies in no run's folder"):format(value),
+      core.fail(("--resume=%s: the file lies in no run's folder"):format(value),
         ("--init_from=%s begins a new run with its weights"):format(value))
     end
     return folder, path
   end
   if base_name(path) == "checkpoints" then path = path:match("^(.*)/[^/]+$") or ".." end
-  if not checkpoints.any(path) then fail(("--resume=%s: it has no checkpoint to go on from"):format(value)) end
+  if not checkpoints.any(path) then core.fail(("--resume=%s: it has no checkpoint to go on from"):format(value)) end
   return path
 end
 
@@ -103,27 +102,27 @@ end
 
 local function must_be_taken()
   if resume.taken then return end
-  fail(("--resume: %s takes no saved state"):format(run.recipe),
+  core.fail(("--resume: %s takes no saved state"):format(run.recipe),
     "train.fit does it; a loop of one's own needs train.Checkpoint{…}: see capl.train.Checkpoint")
 end
 
 local function take_folder(folder, settings)
   local who = process.take(folder, settings.process)
   if not who then return end
-  fail(("--resume: %s is trained by %s right now"):format(folder, who), "when it has ended, or was stopped, --resume goes on with it")
+  core.fail(("--resume: %s is trained by %s right now"):format(folder, who), "when it has ended, or was stopped, --resume goes on with it")
 end
 
 --- Begins with what --resume says. -> {key = {value =, origin =, why =}} of that run, empty without.
 function resume.begin(value)
   if not value then return {} end
-  if run.mode ~= "run" then fail("--resume goes on with a run; this command begins none") end
+  if run.mode ~= "run" then core.fail("--resume goes on with a run; this command begins none") end
   local place = found or sync.of_main(function()
     local folder, file = locate(value)
     return {folder = folder, file = file}
   end)
   local folder, file = place.folder, place.file
   local settings = settings_of(folder)
-  if not settings then fail(("%s is no run's folder: it has no settings.json%s"):format(folder, sync.here()), sync.files_hint()) end
+  if not settings then core.fail(("%s is no run's folder: it has no settings.json%s"):format(folder, sync.here()), sync.files_hint()) end
   if sync.is_main() then take_folder(folder, settings) end
   resume.from = {folder = folder, file = file, settings = settings.settings, recipe = settings.recipe}
   run.path = folder

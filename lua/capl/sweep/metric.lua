@@ -11,8 +11,6 @@ local less = {"loss", "mae", "rmse", "mape", "smae", "smape", "error", "distance
 -- Figures that say how sure another one is, or how much was counted.
 local function is_aside(name) return name == "val_n" or name:match("low$") ~= nil or name:match("high$") ~= nil end
 
-local function fail(message, hint) core.error{code = "value", message = message, hint = hint} end
-
 --- "min" or "max": which is better.
 function metric.goal(name)
   for _, word in ipairs(less) do
@@ -24,11 +22,11 @@ end
 --- Raises for a name that no evaluation can have.
 function metric.check(name)
   if name:match("^test") then
-    fail(("--metric=%s: a sweep never chooses by test figures"):format(name),
+    core.fail(("--metric=%s: a sweep never chooses by test figures"):format(name),
       "what was chosen by them says nothing about new images; --metric=val_exact or another figure of the val loader")
   end
   if not name:match("^val_[%w_@%.]+$") or is_aside(name) then
-    fail(("--metric=%s is no figure of an evaluation on val images"):format(name), "such as val_exact, val_chars or val_loss")
+    core.fail(("--metric=%s is no figure of an evaluation on val images"):format(name), "such as val_exact, val_chars or val_loss")
   end
 end
 
@@ -69,7 +67,7 @@ function metric.check_names(name, all)
     if not is_aside(known) then names[#names + 1] = known end
   end
   local near = core.nearest(name, names)
-  fail(("--metric=%s: the runs have %s%s"):format(name, table.concat(names, ", "), near and ("; did you mean %s?"):format(near) or ""))
+  core.fail(("--metric=%s: the runs have %s%s"):format(name, table.concat(names, ", "), near and ("; did you mean %s?"):format(near) or ""))
 end
 
 --- The best evaluation of a run by a figure -> its row {step, seconds, …}, and the row of the last training point.

@@ -9,8 +9,6 @@ local execute = require("cli.execute").execute
 
 local recipe = {}
 
-local function fail(message, hint) core.error{code = "value", message = message, hint = hint} end
-
 -- Runs the recipe up to its capl.params, on a device without numbers -> function(key, text) -> value, which raises what is
 -- wrong with the text; list of keys.
 local function settings_of(job, args)
@@ -25,7 +23,7 @@ local function settings_of(job, args)
   core.sys.mute(false)
   core.device(former)
   run.mode = "none"
-  if not found then fail(job.recipe .. " has no capl.params, and so no settings to sweep over") end
+  if not found then core.fail(job.recipe .. " has no capl.params, and so no settings to sweep over") end
   found.known = {preset = true}
   for _, key in ipairs(found.keys) do found.known[key] = true end
   return found
@@ -36,7 +34,7 @@ local function check_axis(found, axis)
   if axis.values then return end
   for _, x in ipairs{axis.low, axis.high} do
     if type(found.read(axis.key, ("%.17g"):format(x))) ~= "number" then
-      fail(("--grid %s: %s is no number, so it has no range"):format(axis.text, axis.key))
+      core.fail(("--grid %s: %s is no number, so it has no range"):format(axis.text, axis.key))
     end
   end
 end
@@ -58,7 +56,7 @@ local function check_word(found, spec, word)
   local names = {"preset", unpack(found.keys)}
   for _, option in ipairs(spec) do names[#names + 1] = option.name end
   local near = core.nearest(key, names)
-  fail(("unknown option --%s%s"):format(key, near and ("; did you mean --%s?"):format(near) or ""),
+  core.fail(("unknown option --%s%s"):format(key, near and ("; did you mean --%s?"):format(near) or ""),
     options.gone(key) or "'capl sweep --help' lists the options of a sweep, 'capl RECIPE --help' the settings of the recipe")
 end
 
@@ -70,7 +68,7 @@ function recipe.check(job, args, axes, spec)
   for _, axis in ipairs(axes) do
     check_axis(found, axis)
     for _, word in ipairs(args) do
-      if setting_of(found.known, word) == axis.key then fail(("%s is both fixed and in --grid: %s"):format(axis.key, word)) end
+      if setting_of(found.known, word) == axis.key then core.fail(("%s is both fixed and in --grid: %s"):format(axis.key, word)) end
     end
   end
 end
@@ -113,7 +111,7 @@ function recipe.check_trials(job, lists, log_of)
     end
   end
   if failed then
-    fail(("a trial cannot run: %s\n%s"):format(table.concat(lists[failed], " "), message_of(log_of(failed))))
+    core.fail(("a trial cannot run: %s\n%s"):format(table.concat(lists[failed], " "), message_of(log_of(failed))))
   end
   return facts_of(log_of(1))
 end
@@ -123,7 +121,7 @@ function recipe.check_metric(job, name, facts)
   local roles, names = {}, {}
   for _, role in ipairs(facts.roles or {}) do roles[role] = true end
   if facts.roles and not roles.val then
-    fail(job.recipe .. ' has no val loader, so nothing says which trial is best', 'data.loader{source = …, role = "val"} makes one')
+    core.fail(job.recipe .. ' has no val loader, so nothing says which trial is best', 'data.loader{source = …, role = "val"} makes one')
   end
   if not facts.figures then return end -- a loop of its own: known with its first evaluation
   for i, figure in ipairs(facts.figures) do names[i] = "val_" .. figure end

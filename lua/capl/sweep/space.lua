@@ -9,8 +9,6 @@ local space = {}
 local MOST = 10000 -- trials of a sweep
 local REDRAWS = 200 -- for a trial that was drawn before
 
-local function fail(message, hint) core.error{code = "value", message = message, hint = hint} end
-
 -- ---- reading ----
 
 -- What follows a range: ":log", ":5" in any order.
@@ -22,7 +20,7 @@ local function read_ending(axis, text, rest)
     elseif points and points % 1 == 0 and points >= 2 and points <= MOST then
       axis.points = points
     else
-      fail(("--grid %s: '%s' is neither log nor a number of points from 2 on"):format(text, word))
+      core.fail(("--grid %s: '%s' is neither log nor a number of points from 2 on"):format(text, word))
     end
   end
 end
@@ -33,9 +31,9 @@ local function read_range(text, value)
   local a, b = tonumber(low), tonumber(high)
   if not a or not b then return nil end
   local axis = {low = a, high = b, whole = (low .. " " .. high):match("^%-?%d+ %-?%d+$") ~= nil}
-  if not (a < b) or b - a == math.huge then fail(("--grid %s: a range goes from less to more"):format(text)) end
+  if not (a < b) or b - a == math.huge then core.fail(("--grid %s: a range goes from less to more"):format(text)) end
   read_ending(axis, text, rest)
-  if axis.log and a <= 0 then fail(("--grid %s: a log range is above 0"):format(text)) end
+  if axis.log and a <= 0 then core.fail(("--grid %s: a log range is above 0"):format(text)) end
   return axis
 end
 
@@ -44,8 +42,8 @@ local function read_values(text, value)
   for one in (value .. ","):gmatch("%s*(.-)%s*,") do
     local number = tonumber(one)
     local same = number == number and number or one -- NaN is no key
-    if one == "" then fail(("--grid %s: a value is empty"):format(text), "write KEY=A,B,C or KEY=LOW..HIGH") end
-    if seen[same] then fail(("--grid %s: %s is there twice"):format(text, one)) end
+    if one == "" then core.fail(("--grid %s: a value is empty"):format(text), "write KEY=A,B,C or KEY=LOW..HIGH") end
+    if seen[same] then core.fail(("--grid %s: %s is there twice"):format(text, one)) end
     seen[same] = true
     values[#values + 1] = one
   end
@@ -57,7 +55,7 @@ end
 -- errs value: no KEY=…, an empty or repeated value, a range that is none
 function space.read(text)
   local key, value = text:match("^([%a_][%w_]*)=(.*)$")
-  if not key then fail(("--grid %s names no setting"):format(text), "write --grid KEY=A,B,C or --grid KEY=LOW..HIGH") end
+  if not key then core.fail(("--grid %s names no setting"):format(text), "write --grid KEY=A,B,C or --grid KEY=LOW..HIGH") end
   local axis = read_range(text, value) or read_values(text, value)
   axis.key, axis.text = key, text
   return axis
@@ -68,7 +66,7 @@ function space.read_all(words)
   local axes, seen = {}, {}
   for i, word in ipairs(words) do
     axes[i] = space.read(word)
-    if seen[axes[i].key] then fail(("--grid names %s twice"):format(axes[i].key), "write all its values behind one --grid") end
+    if seen[axes[i].key] then core.fail(("--grid names %s twice"):format(axes[i].key), "write all its values behind one --grid") end
     seen[axes[i].key] = true
   end
   return axes
@@ -145,12 +143,12 @@ function space.grid(axes)
   for i, axis in ipairs(axes) do
     lists[i] = space.values(axis)
     if not lists[i] then
-      fail(("--grid %s: a grid wants a number of points of this range"):format(axis.text),
+      core.fail(("--grid %s: a grid wants a number of points of this range"):format(axis.text),
         ("write --grid %s:5, or draw with --random=20"):format(axis.text))
     end
   end
   local n = size(axes)
-  if n > MOST then fail(("%.0f trials are more than %d"):format(n, MOST), "draw some of them with --random=N") end
+  if n > MOST then core.fail(("%.0f trials are more than %d"):format(n, MOST), "draw some of them with --random=N") end
   local out = {}
   for i = 0, n - 1 do
     local trial, rest = {}, i
@@ -166,7 +164,7 @@ end
 --- n different trials drawn with a seed; all there are when those are fewer.
 -- uniform  function(number of the draw) -> list of numbers in [0,1), one for each axis
 function space.random(axes, n, uniform)
-  if n > MOST then fail(("%d trials are more than %d"):format(n, MOST)) end
+  if n > MOST then core.fail(("%d trials are more than %d"):format(n, MOST)) end
   if size(axes) <= n then return space.grid(axes) end
   local out, seen, draw = {}, {}, 0
   while #out < n and draw < n + REDRAWS do

@@ -66,7 +66,7 @@ local function read_again(meter, ids)
   return out
 end
 
-local function fail(path, meter, id, read, filed)
+local function reads_other(path, meter, id, read, filed)
   core.error{code = "state", op = "train.fit", path = false,
     message = ("%s does not read what the run has read: the text of %s is '%s' in the evaluation and '%s' from the file"):format(
       path, meter:name_of(id), read, filed),
@@ -90,7 +90,7 @@ function exported.check(path, meter)
     if filed.text ~= e.read then
       again = again or read_again(meter, ids_of(entries))
       local same = again[i].read == filed.text or tied(again[i].confidence, filed.confidence)
-      if not same then fail(path, meter, e.id, e.read, filed.text) end
+      if not same then reads_other(path, meter, e.id, e.read, filed.text) end
     end
   end
 end

@@ -10,7 +10,7 @@ local tree = {}
 
 local DEPTH = 64 -- deeper trees are those that contain themselves
 
-local function fail(where, message)
+local function refuse(where, message)
   core.error{code = "value", path = false, message = ("state%s: %s"):format(where == "" and "" or " '" .. where .. "'", message),
     hint = "state is made of tables with text keys, lists, numbers, texts, booleans and tensors"}
 end
@@ -57,7 +57,7 @@ end
 local function keys_of(value, where)
   local keys = {}
   for key in pairs(value) do
-    if type(key) ~= "string" then fail(where, ("a key is a %s, in no list"):format(core.typename(key))) end
+    if type(key) ~= "string" then refuse(where, ("a key is a %s, in no list"):format(core.typename(key))) end
     keys[#keys + 1] = key
   end
   table.sort(keys)
@@ -67,7 +67,7 @@ end
 local function object_of(out, value, where, depth)
   local object = {}
   for _, key in ipairs(keys_of(value, where)) do
-    if not is_plain(key) then fail(where, "a key is no UTF-8 text") end
+    if not is_plain(key) then refuse(where, "a key is no UTF-8 text") end
     local name = key:sub(1, 1) == "$" and "$" .. key or key
     object[name] = plain(out, value[key], join(where, key), depth)
   end
@@ -87,8 +87,8 @@ function plain(out, value, where, depth)
   if kind == "string" then return text_of(value) end
   if kind == "boolean" then return value end
   if core.is_tensor(value) then return tensor_of(out, value, where) end
-  if kind ~= "table" then fail(where, "it is a " .. core.typename(value)) end
-  if depth > DEPTH then fail(where:sub(1, 60) .. "…", "it is deeper than " .. DEPTH .. " tables; it may contain itself") end
+  if kind ~= "table" then refuse(where, "it is a " .. core.typename(value)) end
+  if depth > DEPTH then refuse(where:sub(1, 60) .. "…", "it is deeper than " .. DEPTH .. " tables; it may contain itself") end
   return (is_list(value) and list_of or object_of)(out, value, where, depth + 1)
 end
 
