@@ -30,24 +30,26 @@ static capl_status grad_shape(const capl_call *call, capl_out_spec *out)
   }
 ACTIVATION_MAP(RULE, )
 
-/* An activation and its gradient; ... are the attributes of both. */
-#define ACTIVATION(op, class, text, ...)                                                                              \
-  const capl_op capl_op_##op = {.name = #op, .ins = "x", .outs = "y", .n_out = 1, .amp = CAPL_AMP_##class,             \
+/* An activation and its gradient. */
+#define ACTIVATION(op, class, text)                                                                                   \
+  const capl_op capl_op_##op = {NAME_AND_ATTRS(op), .ins = "x", .outs = "y", .n_out = 1, .amp = CAPL_AMP_##class,      \
                                 .layout = CAPL_LAYOUT_ANY, .save_in = 1u, .shape = float_shape, .grad = op##_rule,     \
-                                .doc = "y = " text FLOAT_DOC, __VA_ARGS__};                                            \
-  const capl_op capl_op_##op##_grad = {.name = #op "_grad", .ins = "x, dy", .outs = "dx", .n_out = 1,                  \
+                                .doc = "y = " text FLOAT_DOC};                                                         \
+  const capl_op capl_op_##op##_grad = {NAME_AND_ATTRS(op##_grad), .ins = "x, dy", .outs = "dx", .n_out = 1,            \
                                        .amp = CAPL_AMP_WIDEST, .layout = CAPL_LAYOUT_ANY, .shape = grad_shape,         \
-                                       .doc = "dx = dy times the slope of " #op " at x." GRAD_DOC, __VA_ARGS__};
+                                       .doc = "dx = dy times the slope of " #op " at x." GRAD_DOC};
 
-ACTIVATION(silu, KEEP, "x * sigmoid(x), also called swish.", .attrs = {{0}})
-ACTIVATION(gelu, KEEP, "x times the share of a normal distribution that lies below x." "\napproximate: none (default, by erf), tanh (0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))).", .attrs = {{"approximate", CAPL_ATTR_ENUM, .def = 0, .choices = "none|tanh"}})
-ACTIVATION(softplus, F32, "log(1 + exp(beta x)) / beta, and x itself where beta x is above threshold.", .attrs = {{"beta", CAPL_ATTR_REAL, .def = 1, .min = 1e-6, .max = 1e6}, {"threshold", CAPL_ATTR_REAL, .def = 20}})
-ACTIVATION(leaky_relu, KEEP, "x where x > 0, else slope * x.", .attrs = {{"negative_slope", CAPL_ATTR_REAL, .def = 0.01}})
-ACTIVATION(elu, KEEP, "x where x > 0, else alpha * (exp(x) - 1).", .attrs = {{"alpha", CAPL_ATTR_REAL, .def = 1}})
-ACTIVATION(hardsigmoid, KEEP, "(x + 3) / 6, kept in 0..1.", .attrs = {{0}})
-ACTIVATION(hardswish, KEEP, "x * hardsigmoid(x).", .attrs = {{0}})
-ACTIVATION(log_sigmoid, KEEP, "log(sigmoid(x)), without overflow.", .attrs = {{0}})
-ACTIVATION(clamp, KEEP, "x, kept in min..max." "\nWhere min is above max y is max. The gradient is 0 at the bounds themselves.", .attrs = {{"min", CAPL_ATTR_REAL, .def = -ACTIVATION_FAR}, {"max", CAPL_ATTR_REAL, .def = ACTIVATION_FAR}})
+ACTIVATION(silu, KEEP, "x * sigmoid(x), also called swish.")
+ACTIVATION(gelu, KEEP, "x times the share of a normal distribution that lies below x.\n"
+           "approximate: none (default, by erf), tanh (0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))).")
+ACTIVATION(softplus, F32, "log(1 + exp(beta x)) / beta, and x itself where beta x is above threshold.")
+ACTIVATION(leaky_relu, KEEP, "x where x > 0, else slope * x.")
+ACTIVATION(elu, KEEP, "x where x > 0, else alpha * (exp(x) - 1).")
+ACTIVATION(hardsigmoid, KEEP, "(x + 3) / 6, kept in 0..1.")
+ACTIVATION(hardswish, KEEP, "x * hardsigmoid(x).")
+ACTIVATION(log_sigmoid, KEEP, "log(sigmoid(x)), without overflow.")
+ACTIVATION(clamp, KEEP, "x, kept in min..max.\n"
+           "Where min is above max y is max. The gradient is 0 at the bounds themselves.")
 
 /* ---- gradients by the result ------------------------------------------------------------------ */
 
@@ -59,7 +61,7 @@ static capl_status saturating_shape(const capl_call *call, capl_out_spec *out)
 }
 
 #define SATURATING(X, op, numbers)                                                                                      \
-  const capl_op capl_op_##op##_grad = {.name = #op "_grad", .ins = "y, dy", .outs = "dx", .n_out = 1,                   \
+  const capl_op capl_op_##op##_grad = {NAME_AND_ATTRS(op##_grad), .ins = "y, dy", .outs = "dx", .n_out = 1,            \
                                        .amp = CAPL_AMP_WIDEST, .layout = CAPL_LAYOUT_ANY, .shape = saturating_shape,    \
                                        .doc = "dx = dy times the slope of " #op " where it is y.\n"                     \
                                               "y, dy: the same shape -> dx alike. Not differentiable."};
@@ -94,7 +96,7 @@ static capl_status cos_rule(const capl_node *node, capl_tensor *const *dy, capl_
 }
 
 #define FUNCTION(op, text)                                                                                    \
-  const capl_op capl_op_##op = {.name = #op, .ins = "x", .outs = "y", .n_out = 1, .amp = CAPL_AMP_KEEP,        \
+  const capl_op capl_op_##op = {NAME_AND_ATTRS(op), .ins = "x", .outs = "y", .n_out = 1, .amp = CAPL_AMP_KEEP,         \
                                 .layout = CAPL_LAYOUT_ANY, .save_in = 1u, .shape = float_shape,                \
                                 .grad = op##_rule, .doc = text FLOAT_DOC};
 

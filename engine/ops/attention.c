@@ -162,24 +162,18 @@ static double attention_grad_macs(const capl_call *call)
 /* ---- descriptors ------------------------------------------------------------------------------ */
 
 #define BIT(i) (1u << (i))
-#define ATTENTION_ATTRS                                                                                                \
-  {{"is_causal", CAPL_ATTR_BOOL, .def = 0},                                                                            \
-   {"scale", CAPL_ATTR_REAL, .def = 0},                                                                                \
-   {"dropout_p", CAPL_ATTR_REAL, .def = 0, .min = 0, .max = 0.999999},                                                 \
-   {"seed", CAPL_ATTR_INT, .def = 0},                                                                                  \
-   {"offset", CAPL_ATTR_INT, .def = 0}}
 #define ATTENTION_DOC                                                                                                    \
   "attn_mask: can be broadcast to (...,L,S); bool: true = takes part; floating: added to the scores. A query without\n"  \
   "any key gives 0. is_causal: query i sees the keys 0..i. scale: of the scores; 0 = 1 / sqrt(E). dropout_p: share of\n" \
   "the weights set to 0, the others divided by 1 - dropout_p; which ones: as dropout of (...,L,S) with seed and offset.\n"
 
 const capl_op capl_op_scaled_dot_product_attention = {
-    .name = "scaled_dot_product_attention",
+    NAME_AND_ATTRS(scaled_dot_product_attention),
     .ins = "q, k, v, attn_mask?",
     .outs = "y, lse",
     .n_out = 2,
-    .attrs = ATTENTION_ATTRS,
     .amp = CAPL_AMP_LOW,
+    .low_in = BIT(ATTENTION_Q) | BIT(ATTENTION_K) | BIT(ATTENTION_V),
     .layout = CAPL_LAYOUT_ANY,
     .save_in = BIT(ATTENTION_Q) | BIT(ATTENTION_K) | BIT(ATTENTION_V) | BIT(ATTENTION_MASK),
     .save_out = BIT(0) | BIT(1),
@@ -196,11 +190,10 @@ const capl_op capl_op_scaled_dot_product_attention = {
 };
 
 const capl_op capl_op_scaled_dot_product_attention_grad = {
-    .name = "scaled_dot_product_attention_grad",
+    NAME_AND_ATTRS(scaled_dot_product_attention_grad),
     .ins = "q, k, v, y, lse, dy, attn_mask?",
     .outs = "dq, dk, dv",
     .n_out = 3,
-    .attrs = ATTENTION_ATTRS,
     .amp = CAPL_AMP_KEEP,
     .layout = CAPL_LAYOUT_ANY,
     .shape = attention_grad_shape,

@@ -9,10 +9,16 @@
 
 #include <math.h>
 
-#include "capl/op.h"
+#include "ops/attrs.h"
 
 /* The gradient has the same attributes. */
-enum { ATTENTION_CAUSAL, ATTENTION_SCALE, ATTENTION_DROPOUT, ATTENTION_SEED, ATTENTION_OFFSET };
+enum {
+  ATTENTION_CAUSAL = AT(scaled_dot_product_attention, is_causal),
+  ATTENTION_SCALE = AT(scaled_dot_product_attention, scale),
+  ATTENTION_DROPOUT = AT(scaled_dot_product_attention, dropout_p),
+  ATTENTION_SEED = AT(scaled_dot_product_attention, seed),
+  ATTENTION_OFFSET = AT(scaled_dot_product_attention, offset),
+};
 enum { ATTENTION_Q, ATTENTION_K, ATTENTION_V, ATTENTION_MASK };
 /* Inputs of the gradient after q, k, v. */
 enum { ATTENTION_GRAD_Y = 3, ATTENTION_GRAD_LSE, ATTENTION_GRAD_DY, ATTENTION_GRAD_MASK };

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "capl/tape.h"
+#include "ops/attrs.h"
 #include "tensor/storage.h"
 
 enum { CACHE = 512 }; /* leaves remembered, direct-mapped */
@@ -47,7 +48,7 @@ capl_dtype capl_autocast_get(void)
 
 static capl_status cast_fresh(capl_tensor *t, capl_dtype dtype, capl_tensor **out)
 {
-  capl_attr attr[CAPL_MAX_ATTR] = {{.i = dtype}};
+  capl_attr attr[CAPL_MAX_ATTR] = {[AT(cast, dtype)] = CAPL_A_INT(dtype)};
   return capl_op_call(CAPL_OP_cast, &t, 1, attr, out);
 }
 
@@ -85,24 +86,18 @@ static capl_dtype wider(capl_dtype a, capl_dtype b)
   return capl_dtype_size(a) >= capl_dtype_size(b) ? a : b;
 }
 
-/* where's condition is a mask, not a value. */
-static bool is_value(const capl_op *op, int i)
+static bool has_bit(uint32_t bits, int i)
 {
-  return !(i == 0 && strncmp(op->ins, "condition", 9) == 0);
+  return i < 32 && (bits >> i & 1u);
 }
 
 static capl_dtype widest_of(const capl_op *op, capl_tensor *const *in, int n_in)
 {
   capl_dtype widest = CAPL_DTYPE_COUNT;
   for (int i = 0; i < n_in; i++)
-    if (in[i] && is_value(op, i)) widest = widest == CAPL_DTYPE_COUNT ? in[i]->dtype : wider(widest, in[i]->dtype);
+    if (in[i] && !has_bit(op->mask_in, i))
+      widest = widest == CAPL_DTYPE_COUNT ? in[i]->dtype : wider(widest, in[i]->dtype);
   return widest;
-}
-
-/* Inputs that are multiplied with each other: two, and of attention three. */
-static int factors_of(const capl_op *op)
-{
-  return strncmp(op->ins, "q, k, v", 7) == 0 ? 3 : 2;
 }
 
 /* dtype input i is wanted in. */
@@ -110,12 +105,11 @@ static capl_dtype wanted(const capl_op *op, capl_dtype widest, const capl_tensor
 {
   switch (op->amp) {
   case CAPL_AMP_LOW: {
-    /* Only the factors: a bias is added to f32 sums and keeps its bits. */
-    bool castable = i < factors_of(op) && low != CAPL_F32 && (t->dtype == CAPL_F32 || is_16_bit(t->dtype));
+    bool castable = has_bit(op->low_in, i) && low != CAPL_F32 && (t->dtype == CAPL_F32 || is_16_bit(t->dtype));
     return castable ? low : t->dtype;
   }
   case CAPL_AMP_F32: return is_16_bit(t->dtype) ? CAPL_F32 : t->dtype;
-  case CAPL_AMP_WIDEST: return is_value(op, i) ? widest : t->dtype;
+  case CAPL_AMP_WIDEST: return has_bit(op->mask_in, i) ? t->dtype : widest;
   default: return t->dtype;
   }
 }

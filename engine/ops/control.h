@@ -9,6 +9,8 @@
 #ifndef CAPL_OPS_CONTROL_H
 #define CAPL_OPS_CONTROL_H
 
+#include "ops/attrs.h"
+
 /* Elements of the vector. Rates of all parameter groups follow from CONTROL_LR on; the host writes them. */
 enum {
   CONTROL_SCALE,      /* loss scale: the gradient of the loss that backward starts from; 1 without scaling */
@@ -23,10 +25,22 @@ enum {
 };
 
 /* Attributes of step_control. */
-enum { CONTROL_MAX_NORM, CONTROL_SCALING, CONTROL_GROWTH, CONTROL_BACKOFF, CONTROL_INTERVAL };
+enum {
+  CONTROL_MAX_NORM = AT(step_control, max_norm),
+  CONTROL_SCALING = AT(step_control, scaling),
+  CONTROL_GROWTH = AT(step_control, growth_factor),
+  CONTROL_BACKOFF = AT(step_control, backoff_factor),
+  CONTROL_INTERVAL = AT(step_control, growth_interval),
+};
 
 /* Attributes that all steps share: lr is the first one; these follow each other after those of the method. */
-enum { STEP_LR = 0 };
-enum { STEP_GRAD_SCALE, STEP_GROUP, STEP_BEHIND }; /* counted from the position of grad_scale */
+enum { STEP_LR = AT(sgd_step, lr) };
+SAME_PLACE(sgd_step, adam_step, lr);
+SAME_PLACE(sgd_step, rmsprop_step, lr);
+enum { /* counted from the position of grad_scale */
+  STEP_GRAD_SCALE,
+  STEP_GROUP = AT(sgd_step, group) - AT(sgd_step, grad_scale),
+  STEP_BEHIND = AT(sgd_step, behind) - AT(sgd_step, grad_scale),
+};
 
 #endif

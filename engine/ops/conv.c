@@ -13,17 +13,6 @@
 
 enum { SIZE_MAX_PX = 1 << 20 }; /* bound of every length in pixels; keeps products far from overflow */
 
-#define CONV_ATTRS                                                                  \
-  {"stride", CAPL_ATTR_INTS, .def = 1, .min = 1, .max = SIZE_MAX_PX, .n = 2},       \
-      {"padding", CAPL_ATTR_INTS, .def = 0, .min = 0, .max = SIZE_MAX_PX, .n = 2},  \
-      {"dilation", CAPL_ATTR_INTS, .def = 1, .min = 1, .max = SIZE_MAX_PX, .n = 2}, \
-  {                                                                                 \
-    "groups", CAPL_ATTR_INT, .def = 1, .min = 1, .max = SIZE_MAX_PX                 \
-  }
-#define PAIR_ATTR(text)                                                          \
-  {                                                                              \
-    text, CAPL_ATTR_INTS, .min = 1, .max = SIZE_MAX_PX, .n = 2, .required = true \
-  }
 
 /* ---- shape rules ------------------------------------------------------------------------------ */
 
@@ -244,7 +233,12 @@ static capl_status weight_gradient(const capl_attr *given, capl_tensor *x, capl_
 
 static capl_status forward_again(const capl_attr *given, capl_tensor *x, capl_tensor *weight, capl_tensor **y)
 {
-  capl_attr attr[CAPL_MAX_ATTR] = {given[CONV_STRIDE], given[CONV_PADDING], given[CONV_DILATION], given[CONV_GROUPS]};
+  capl_attr attr[CAPL_MAX_ATTR] = {
+    [CONV_STRIDE] = given[CONV_STRIDE],
+    [CONV_PADDING] = given[CONV_PADDING],
+    [CONV_DILATION] = given[CONV_DILATION],
+    [CONV_GROUPS] = given[CONV_GROUPS],
+  };
   return GRAD_CALL(CAPL_OP_conv2d, attr, y, x, weight);
 }
 
@@ -261,7 +255,7 @@ static capl_status conv2d_grad_x_grad(const capl_node *node, capl_tensor *const 
 /* Only where a backend has the kernel: output_padding is below stride there. */
 static capl_status conv_transpose2d_grad(const capl_node *node, capl_tensor *const *dy, capl_tensor **dx)
 {
-  capl_attr image[CAPL_MAX_ATTR] = {{.n = 3, .v = {0, 2, 3}}};
+  capl_attr image[CAPL_MAX_ATTR] = {[AT(sum, dims)] = {.n = 3, .v = {0, 2, 3}}};
   CAPL_TRY(conv2d_grad_x_grad(node, dy, dx));
   if (!dy[0] || node->n_in < 3 || !node->needs[2]) return CAPL_OK;
   return GRAD_CALL(CAPL_OP_sum, image, &dx[2], dy[0]);
@@ -277,7 +271,11 @@ static capl_status pad_behind(capl_tensor *x, const capl_attr *attr, capl_tensor
     int64_t more = attr[CONV_OUTPUT_PADDING].v[axis] / attr[CONV_STRIDE].v[axis];
     if (more == 0) continue;
     TEMP capl_tensor *before = *out;
-    capl_attr pad[CAPL_MAX_ATTR] = {CAPL_A_INT(2 + axis), CAPL_A_INT(0), CAPL_A_INT(x->size[2 + axis] + more)};
+    capl_attr pad[CAPL_MAX_ATTR] = {
+      [AT(narrow_grad, dim)] = CAPL_A_INT(2 + axis),
+      [AT(narrow_grad, start)] = CAPL_A_INT(0),
+      [AT(narrow_grad, size)] = CAPL_A_INT(x->size[2 + axis] + more),
+    };
     *out = NULL;
     CAPL_TRY(GRAD_CALL(CAPL_OP_narrow_grad, pad, out, before));
   }
@@ -288,8 +286,8 @@ static capl_status pad_behind(capl_tensor *x, const capl_attr *attr, capl_tensor
 static capl_status add_bias(capl_tensor *x, capl_tensor *bias, capl_tensor **y)
 {
   TEMP capl_tensor *alike = NULL, *wide = NULL;
-  capl_attr dtype[CAPL_MAX_ATTR] = {CAPL_A_INT(x->dtype)};
-  capl_attr shape[CAPL_MAX_ATTR] = {{.n = 4, .v = {1, bias->size[0], 1, 1}}};
+  capl_attr dtype[CAPL_MAX_ATTR] = {[AT(cast, dtype)] = CAPL_A_INT(x->dtype)};
+  capl_attr shape[CAPL_MAX_ATTR] = {[AT(reshape, size)] = {.n = 4, .v = {1, bias->size[0], 1, 1}}};
   CAPL_TRY(GRAD_CALL(CAPL_OP_cast, dtype, &alike, bias));
   CAPL_TRY(GRAD_CALL(CAPL_OP_reshape, shape, &wide, alike));
   return GRAD_CALL(CAPL_OP_add, NULL, y, x, wide);
@@ -338,12 +336,12 @@ static double conv2d_grad_w_macs(const capl_call *call)
 /* ---- descriptors ------------------------------------------------------------------------------ */
 
 const capl_op capl_op_conv2d = {
-    .name = "conv2d",
+    NAME_AND_ATTRS(conv2d),
     .ins = "x, weight, bias?",
     .outs = "y",
     .n_out = 1,
-    .attrs = {CONV_ATTRS},
     .amp = CAPL_AMP_LOW,
+    .low_in = 3u,
     .layout = CAPL_LAYOUT_IMAGE,
     .save_in = 1u << 0 | 1u << 1,
     .shape = conv2d_shape,
@@ -360,11 +358,10 @@ const capl_op capl_op_conv2d = {
 };
 
 const capl_op capl_op_conv2d_grad_x = {
-    .name = "conv2d_grad_x",
+    NAME_AND_ATTRS(conv2d_grad_x),
     .ins = "dy, weight",
     .outs = "dx",
     .n_out = 1,
-    .attrs = {CONV_ATTRS, PAIR_ATTR("size")},
     .amp = CAPL_AMP_KEEP,
     .layout = CAPL_LAYOUT_IMAGE,
     .save_in = 1u << 0 | 1u << 1,
@@ -378,11 +375,10 @@ const capl_op capl_op_conv2d_grad_x = {
 };
 
 const capl_op capl_op_conv2d_grad_w = {
-    .name = "conv2d_grad_w",
+    NAME_AND_ATTRS(conv2d_grad_w),
     .ins = "x, dy",
     .outs = "dw, db",
     .n_out = 2,
-    .attrs = {CONV_ATTRS, PAIR_ATTR("kernel"), {"no_bias", CAPL_ATTR_BOOL, .def = false}},
     .amp = CAPL_AMP_KEEP,
     .layout = CAPL_LAYOUT_IMAGE,
     .shape = conv2d_grad_w_shape,
@@ -397,12 +393,12 @@ const capl_op capl_op_conv2d_grad_w = {
 };
 
 const capl_op capl_op_conv_transpose2d = {
-    .name = "conv_transpose2d",
+    NAME_AND_ATTRS(conv_transpose2d),
     .ins = "x, weight, bias?",
     .outs = "y",
     .n_out = 1,
-    .attrs = {CONV_ATTRS, {"output_padding", CAPL_ATTR_INTS, .def = 0, .min = 0, .max = SIZE_MAX_PX, .n = 2}},
     .amp = CAPL_AMP_LOW,
+    .low_in = 3u,
     .layout = CAPL_LAYOUT_IMAGE,
     .save_in = 1u << 0 | 1u << 1,
     .shape = conv_transpose2d_shape,

@@ -12,12 +12,6 @@
 
 #include "ops/rules.h"
 
-#define CTC_ATTRS                                                                             \
-  {                                                                                           \
-    {"blank", CAPL_ATTR_INT, .def = 0, .min = 0, .max = INT32_MAX},                           \
-    {"reduction", CAPL_ATTR_ENUM, .def = CTC_MEAN, .choices = "mean|sum|none"},               \
-    {"zero_infinity", CAPL_ATTR_BOOL, .def = 1}                                               \
-  }
 
 static capl_status need_whole(const capl_tensor *t, const char *name)
 {
@@ -142,11 +136,10 @@ capl_status ctc_check_values(const ctc_problem *p)
 }
 
 const capl_op capl_op_ctc_loss = {
-  .name = "ctc_loss",
+  NAME_AND_ATTRS(ctc_loss),
   .ins = "log_probs, targets, input_lengths, target_lengths",
   .outs = "loss, infeasible, alpha",
   .n_out = 3,
-  .attrs = CTC_ATTRS,
   .amp = CAPL_AMP_F32,
   .layout = CAPL_LAYOUT_ANY,
   .save_in = 15u,
@@ -170,11 +163,10 @@ const capl_op capl_op_ctc_loss = {
 };
 
 const capl_op capl_op_ctc_loss_grad = {
-  .name = "ctc_loss_grad",
+  NAME_AND_ATTRS(ctc_loss_grad),
   .ins = "log_probs, targets, input_lengths, target_lengths, infeasible, alpha, dloss",
   .outs = "dlog_probs",
   .n_out = 1,
-  .attrs = CTC_ATTRS,
   .layout = CAPL_LAYOUT_ANY,
   .shape = ctc_grad_shape,
   .doc = "dlog_probs = -dloss * the probability of being at this class at this time, given the text.\n"

@@ -7,13 +7,17 @@
 #ifndef CAPL_OPS_CTC_H
 #define CAPL_OPS_CTC_H
 
-#include "capl/op.h"
+#include "ops/attrs.h"
 
 /* Inputs of ctc_loss; its gradient has three more ... */
 enum { CTC_LOG_PROBS, CTC_TARGETS, CTC_INPUT_LENGTHS, CTC_TARGET_LENGTHS, CTC_SAVED_INFEASIBLE, CTC_SAVED_ALPHA, CTC_DLOSS };
 /* ... outputs, attributes of both, and the choices of reduction. */
 enum { CTC_LOSS, CTC_INFEASIBLE, CTC_ALPHA };
-enum { CTC_BLANK, CTC_REDUCTION, CTC_ZERO_INFINITY };
+enum {
+  CTC_BLANK = AT(ctc_loss, blank),
+  CTC_REDUCTION = AT(ctc_loss, reduction),
+  CTC_ZERO_INFINITY = AT(ctc_loss, zero_infinity),
+};
 enum { CTC_MEAN, CTC_SUM, CTC_NONE };
 
 /* What output infeasible says of a sample. */

@@ -43,7 +43,7 @@ static capl_status float_shape(const capl_call *call, capl_out_spec *out)
 /* An integer stays one only if both constants are whole. */
 static capl_status affine_shape(const capl_call *call, capl_out_spec *out)
 {
-  double scale = call->attr[0].f, shift = call->attr[1].f;
+  double scale = call->attr[AT(affine, scale)].f, shift = call->attr[AT(affine, shift)].f;
   CAPL_TRY(rule_like_first(call, out));
   bool whole = scale == floor(scale) && shift == floor(shift);
   if (!capl_dtype_is_float(out->dtype) && !whole) out->dtype = CAPL_F32;
@@ -53,7 +53,7 @@ static capl_status affine_shape(const capl_call *call, capl_out_spec *out)
 static capl_status cast_shape(const capl_call *call, capl_out_spec *out)
 {
   CAPL_TRY(rule_like_first(call, out));
-  out->dtype = (capl_dtype)call->attr[0].i;
+  out->dtype = (capl_dtype)call->attr[AT(cast, dtype)].i;
   return CAPL_OK;
 }
 
@@ -167,19 +167,19 @@ static capl_status where_grad(const capl_node *node, capl_tensor *const *dy, cap
 
 static capl_status affine_grad(const capl_node *node, capl_tensor *const *dy, capl_tensor **dx)
 {
-  return grad_affine(dy[0], node->attr[0].f, 0, &dx[0]);
+  return grad_affine(dy[0], node->attr[AT(affine, scale)].f, 0, &dx[0]);
 }
 
 /* e * x^(e-1); e = 0 apart, where x^-1 may be infinite. */
 static capl_status pow_grad(const capl_node *node, capl_tensor *const *dy, capl_tensor **dx)
 {
   TEMP capl_tensor *power = NULL, *slope = NULL;
-  double exponent = node->attr[0].f;
+  double exponent = node->attr[AT(pow, exponent)].f;
   if (exponent == 0) {
     CAPL_TRY(capl_tensor_new_like(dy[0], &dx[0]));
     return capl_tensor_fill(dx[0], 0);
   }
-  capl_attr attr[CAPL_MAX_ATTR] = {CAPL_A_REAL(exponent - 1)};
+  capl_attr attr[CAPL_MAX_ATTR] = {[AT(pow, exponent)] = CAPL_A_REAL(exponent - 1)};
   CAPL_TRY(GRAD_CALL(CAPL_OP_pow, attr, &power, node->in[0]));
   CAPL_TRY(grad_affine(power, exponent, 0, &slope));
   return GRAD_CALL(CAPL_OP_mul, NULL, &dx[0], dy[0], slope);
@@ -232,7 +232,7 @@ static capl_status dropout_grad(const capl_node *node, capl_tensor *const *dy, c
 
 static capl_status cast_grad(const capl_node *node, capl_tensor *const *dy, capl_tensor **dx)
 {
-  capl_attr attr[CAPL_MAX_ATTR] = {CAPL_A_INT(node->in[0]->dtype)};
+  capl_attr attr[CAPL_MAX_ATTR] = {[AT(cast, dtype)] = CAPL_A_INT(node->in[0]->dtype)};
   if (dy[0]->dtype != node->in[0]->dtype) return GRAD_CALL(CAPL_OP_cast, attr, &dx[0], dy[0]);
   dx[0] = capl_tensor_ref(dy[0]); /* weight gradients are f32 already */
   return CAPL_OK;
@@ -241,7 +241,7 @@ static capl_status cast_grad(const capl_node *node, capl_tensor *const *dy, capl
 /* descriptors: arithmetic of two tensors */
 
 #define BINARY(op, ...) \
-  const capl_op capl_op_##op = {.name = #op, .ins = "a, b", .outs = "y", .n_out = 1, .amp = CAPL_AMP_WIDEST, \
+  const capl_op capl_op_##op = {NAME_AND_ATTRS(op), .ins = "a, b", .outs = "y", .n_out = 1, .amp = CAPL_AMP_WIDEST, \
                                 .layout = CAPL_LAYOUT_ANY, __VA_ARGS__}
 #define SAVE_A 1u
 #define SAVE_B 2u
@@ -270,12 +270,13 @@ BINARY(gt, .shape = compare_shape, .doc = "y = a > b.\n" COMPARE_DOC);
 BINARY(ge, .shape = compare_shape, .doc = "y = a >= b.\n" COMPARE_DOC);
 
 const capl_op capl_op_where = {
-  .name = "where",
+  NAME_AND_ATTRS(where),
   .ins = "condition, a, b",
   .outs = "y",
   .n_out = 1,
   .amp = CAPL_AMP_WIDEST,
   .layout = CAPL_LAYOUT_ANY,
+  .mask_in = 1u,
   .save_in = 1u,
   .shape = where_shape,
   .grad = where_grad,
@@ -287,7 +288,7 @@ const capl_op capl_op_where = {
 /* descriptors: functions of one tensor */
 
 #define UNARY(op, class, ...) \
-  const capl_op capl_op_##op = {.name = #op, .ins = "x", .outs = "y", .n_out = 1, .amp = CAPL_AMP_##class, \
+  const capl_op capl_op_##op = {NAME_AND_ATTRS(op), .ins = "x", .outs = "y", .n_out = 1, .amp = CAPL_AMP_##class, \
                                 .layout = CAPL_LAYOUT_ANY, __VA_ARGS__}
 #define SAVE_X 1u
 #define FLOAT_DOC "\nx: any shape, floating point -> y alike. Errors: dtype, if x is an integer or bool."
@@ -295,11 +296,10 @@ const capl_op capl_op_where = {
 
 UNARY(relu, KEEP, .save_out = SAVE_Y, .shape = rule_like_first, .grad = relu_grad_rule,
       .doc = "y = x where x > 0, else 0; NaN stays NaN." ANY_DOC);
-UNARY(affine, KEEP, .attrs = {{"scale", CAPL_ATTR_REAL, .def = 1}, {"shift", CAPL_ATTR_REAL, .def = 0}},
-      .shape = affine_shape, .grad = affine_grad,
+UNARY(affine, KEEP, .shape = affine_shape, .grad = affine_grad,
       .doc = "y = scale * x + shift, with constants.\n"
              "x: any shape and dtype -> y alike; integers become f32 if scale or shift is not whole.");
-UNARY(pow, F32, .attrs = {{"exponent", CAPL_ATTR_REAL, .required = true}}, .save_in = SAVE_X, .shape = float_shape,
+UNARY(pow, F32, .save_in = SAVE_X, .shape = float_shape,
       .grad = pow_grad, .doc = "y = x to the power of a constant exponent." FLOAT_DOC);
 UNARY(exp, F32, .save_out = SAVE_Y, .shape = float_shape, .grad = exp_grad, .doc = "y = e to the power of x." FLOAT_DOC);
 UNARY(log, F32, .save_in = SAVE_X, .shape = float_shape, .grad = log_grad,
@@ -313,15 +313,12 @@ UNARY(sigmoid, KEEP, .save_out = SAVE_Y, .shape = float_shape, .grad = sigmoid_r
 UNARY(tanh, KEEP, .save_out = SAVE_Y, .shape = float_shape, .grad = tanh_rule,
       .doc = "y = hyperbolic tangent of x." FLOAT_DOC);
 UNARY(sign, KEEP, .shape = rule_like_first, .doc = "y = -1, 0 or 1: the sign of x. Not differentiable." ANY_DOC);
-UNARY(cast, KEEP, .attrs = {{"dtype", CAPL_ATTR_DTYPE, .required = true}}, .shape = cast_shape, .grad = cast_grad,
+UNARY(cast, KEEP, .shape = cast_shape, .grad = cast_grad,
       .doc = "y = x as another dtype.\n"
              "Floats round to nearest even; integers are cut towards zero; anything but 0 is true.\n"
              "x: any shape -> y in the same memory order.");
 
 UNARY(dropout, KEEP,
-      .attrs = {{"p", CAPL_ATTR_REAL, .def = 0.5, .min = 0, .max = 1},
-                {"seed", CAPL_ATTR_INT, .def = 0},
-                {"offset", CAPL_ATTR_INT, .def = 0}},
       .shape = float_shape, .grad = dropout_grad,
       .doc = "Sets elements to 0 with probability p and scales the others by 1 / (1 - p).\n"
              "x: any shape, floating point -> y alike. Element i of logical row-major order is kept iff word i % 4 of\n"
@@ -329,7 +326,7 @@ UNARY(dropout, KEEP,
              "same mask on every backend, and nothing is saved for the backward pass.");
 
 const capl_op capl_op_relu_grad = {
-  .name = "relu_grad",
+  NAME_AND_ATTRS(relu_grad),
   .ins = "y, dy",
   .outs = "dx",
   .n_out = 1,

@@ -212,7 +212,7 @@ static capl_tensor *weight_of(const capl_node *node)
 static capl_status centred_rule(const capl_node *node, capl_op_id grad, capl_tensor *const *dy, capl_tensor **dx)
 {
   if (!dy[0]) return CAPL_OK;
-  capl_attr attr[CAPL_MAX_ATTR] = {node->attr[0]};
+  capl_attr attr[CAPL_MAX_ATTR] = {[LAYER_NORM_SHAPE] = node->attr[LAYER_NORM_SHAPE]};
   capl_tensor *got[3];
   CAPL_TRY(GRAD_CALL(grad, attr, got, node->in[0], dy[0], weight_of(node), node->out[1], node->out[2]));
   keep_needed(node, 3, got, dx);
@@ -232,7 +232,7 @@ static capl_status group_norm_rule(const capl_node *node, capl_tensor *const *dy
 static capl_status rms_norm_rule(const capl_node *node, capl_tensor *const *dy, capl_tensor **dx)
 {
   if (!dy[0]) return CAPL_OK;
-  capl_attr attr[CAPL_MAX_ATTR] = {node->attr[0]};
+  capl_attr attr[CAPL_MAX_ATTR] = {[LAYER_NORM_SHAPE] = node->attr[LAYER_NORM_SHAPE]};
   capl_tensor *got[2];
   CAPL_TRY(GRAD_CALL(CAPL_OP_rms_norm_grad, attr, got, node->in[0], dy[0], weight_of(node), node->out[1]));
   keep_needed(node, 2, got, dx);
@@ -242,27 +242,14 @@ static capl_status rms_norm_rule(const capl_node *node, capl_tensor *const *dy, 
 /* ---- descriptors ------------------------------------------------------------------------------ */
 
 #define BIT(i) (1u << (i))
-#define SHAPE_ATTR                                        \
-  {                                                       \
-    "normalized_shape", CAPL_ATTR_INTS, .required = true, \
-  }
-#define GROUPS_ATTR                                                                      \
-  {                                                                                      \
-    "num_groups", CAPL_ATTR_INT, .min = 1, .max = 1e9, .required = true \
-  }
-#define EPS_ATTR(value)                                       \
-  {                                                           \
-    "eps", CAPL_ATTR_REAL, .def = (value), .min = 0, .max = 1 \
-  }
 #define SHAPE_DOC "normalized_shape: the sizes of the last dims of x, those that are normalised together.\n"
 #define PARAMETERS_DOC "f32, or f64 when x is f64; left out: 1 and 0. eps: added to the variance.\n"
 
 const capl_op capl_op_layer_norm = {
-    .name = "layer_norm",
+    NAME_AND_ATTRS(layer_norm),
     .ins = "x, weight?, bias?",
     .outs = "y, mean, invstd",
     .n_out = 3,
-    .attrs = {SHAPE_ATTR, EPS_ATTR(1e-5)},
     .amp = CAPL_AMP_KEEP,
     .layout = CAPL_LAYOUT_ROW,
     .save_in = BIT(0) | BIT(1),
@@ -279,11 +266,10 @@ const capl_op capl_op_layer_norm = {
 };
 
 const capl_op capl_op_layer_norm_grad = {
-    .name = "layer_norm_grad",
+    NAME_AND_ATTRS(layer_norm_grad),
     .ins = "x, dy, weight?, mean, invstd",
     .outs = "dx, dweight, dbias",
     .n_out = 3,
-    .attrs = {SHAPE_ATTR},
     .amp = CAPL_AMP_KEEP,
     .layout = CAPL_LAYOUT_ROW,
     .shape = layer_norm_grad_shape,
@@ -293,11 +279,10 @@ const capl_op capl_op_layer_norm_grad = {
 };
 
 const capl_op capl_op_rms_norm = {
-    .name = "rms_norm",
+    NAME_AND_ATTRS(rms_norm),
     .ins = "x, weight?",
     .outs = "y, invstd",
     .n_out = 2,
-    .attrs = {SHAPE_ATTR, EPS_ATTR(1.1920929e-7)},
     .amp = CAPL_AMP_KEEP,
     .layout = CAPL_LAYOUT_ROW,
     .save_in = BIT(0) | BIT(1),
@@ -313,11 +298,10 @@ const capl_op capl_op_rms_norm = {
 };
 
 const capl_op capl_op_rms_norm_grad = {
-    .name = "rms_norm_grad",
+    NAME_AND_ATTRS(rms_norm_grad),
     .ins = "x, dy, weight?, invstd",
     .outs = "dx, dweight",
     .n_out = 2,
-    .attrs = {SHAPE_ATTR},
     .amp = CAPL_AMP_KEEP,
     .layout = CAPL_LAYOUT_ROW,
     .shape = rms_norm_grad_shape,
@@ -327,11 +311,10 @@ const capl_op capl_op_rms_norm_grad = {
 };
 
 const capl_op capl_op_group_norm = {
-    .name = "group_norm",
+    NAME_AND_ATTRS(group_norm),
     .ins = "x, weight?, bias?",
     .outs = "y, mean, invstd",
     .n_out = 3,
-    .attrs = {GROUPS_ATTR, EPS_ATTR(1e-5)},
     .amp = CAPL_AMP_KEEP,
     .layout = CAPL_LAYOUT_IMAGE,
     .save_in = BIT(0) | BIT(1),
@@ -348,11 +331,10 @@ const capl_op capl_op_group_norm = {
 };
 
 const capl_op capl_op_group_norm_grad = {
-    .name = "group_norm_grad",
+    NAME_AND_ATTRS(group_norm_grad),
     .ins = "x, dy, weight?, mean, invstd",
     .outs = "dx, dweight, dbias",
     .n_out = 3,
-    .attrs = {GROUPS_ATTR},
     .amp = CAPL_AMP_KEEP,
     .layout = CAPL_LAYOUT_IMAGE,
     .shape = group_norm_grad_shape,

@@ -9,7 +9,6 @@
 #include "ops/rules.h"
 
 enum { MEAN, SUM, NONE };
-#define REDUCTION_ATTR {"reduction", CAPL_ATTR_ENUM, .def = MEAN, .choices = "mean|sum|none"}
 #define REDUCTION_DOC "reduction: mean (default), sum, none."
 
 static capl_dtype loss_dtype(const capl_tensor *x)
@@ -37,13 +36,6 @@ static capl_status need_dloss(const capl_call *call, int64_t reduction, int ndim
 
 /* cross_entropy */
 
-enum { SMOOTHING, IGNORE, CE_REDUCTION, GAMMA };
-#define CROSS_ENTROPY_ATTRS                                                   \
-  {                                                                           \
-    {"label_smoothing", CAPL_ATTR_REAL, .def = 0, .min = 0, .max = 1},        \
-    {"ignore_index", CAPL_ATTR_INT, .def = -100}, REDUCTION_ATTR,             \
-    {"gamma", CAPL_ATTR_REAL, .def = 0, .min = 0, .max = 100}                 \
-  }
 
 static capl_status check_logits(const capl_tensor *logits, const capl_tensor *labels)
 {
@@ -61,9 +53,9 @@ static capl_status check_logits(const capl_tensor *logits, const capl_tensor *la
 static capl_status check_weight(const capl_call *call, int i)
 {
   const capl_tensor *weight = i < call->n_in ? call->in[i] : NULL;
-  if (call->attr[GAMMA].f > 0 && call->attr[SMOOTHING].f > 0)
-    return CAPL_FAIL(CAPL_EVALUE, "gamma is %g and label_smoothing %g: one of them must be 0", call->attr[GAMMA].f,
-                     call->attr[SMOOTHING].f);
+  double gamma = call->attr[AT(cross_entropy, gamma)].f, smoothing = call->attr[AT(cross_entropy, label_smoothing)].f;
+  if (gamma > 0 && smoothing > 0)
+    return CAPL_FAIL(CAPL_EVALUE, "gamma is %g and label_smoothing %g: one of them must be 0", gamma, smoothing);
   if (!weight) return CAPL_OK;
   CAPL_TRY(need_float(weight, "weight"));
   return need_vector(weight, "weight", call->in[0]->size[1], "class");
@@ -74,7 +66,7 @@ static capl_status cross_entropy_shape(const capl_call *call, capl_out_spec *out
   const capl_tensor *logits = call->in[0], *labels = call->in[1];
   CAPL_TRY(check_logits(logits, labels));
   CAPL_TRY(check_weight(call, 2));
-  spec_loss(logits, call->attr[CE_REDUCTION].i, 1, labels->size, out);
+  spec_loss(logits, call->attr[AT(cross_entropy, reduction)].i, 1, labels->size, out);
   return CAPL_OK;
 }
 
@@ -82,7 +74,7 @@ static capl_status cross_entropy_grad_shape(const capl_call *call, capl_out_spec
 {
   CAPL_TRY(check_logits(call->in[0], call->in[1]));
   CAPL_TRY(check_weight(call, 3));
-  CAPL_TRY(need_dloss(call, call->attr[CE_REDUCTION].i, 1, call->in[0]->size));
+  CAPL_TRY(need_dloss(call, call->attr[AT(cross_entropy, reduction)].i, 1, call->in[0]->size));
   return rule_like_first(call, out);
 }
 
@@ -103,11 +95,10 @@ static capl_status cross_entropy_grad_rule(const capl_node *node, capl_tensor *c
 }
 
 const capl_op capl_op_cross_entropy = {
-  .name = "cross_entropy",
+  NAME_AND_ATTRS(cross_entropy),
   .ins = "logits, labels, weight?",
   .outs = "loss",
   .n_out = 1,
-  .attrs = CROSS_ENTROPY_ATTRS,
   .amp = CAPL_AMP_F32,
   .layout = CAPL_LAYOUT_ROW,
   .save_in = 7u,
@@ -124,11 +115,10 @@ const capl_op capl_op_cross_entropy = {
 };
 
 const capl_op capl_op_cross_entropy_grad = {
-  .name = "cross_entropy_grad",
+  NAME_AND_ATTRS(cross_entropy_grad),
   .ins = "logits, labels, dloss, weight?",
   .outs = "dlogits",
   .n_out = 1,
-  .attrs = CROSS_ENTROPY_ATTRS,
   .layout = CAPL_LAYOUT_ROW,
   .shape = cross_entropy_grad_shape,
   .doc = "dlogits = (softmax(logits) - target) * dloss, by the counted rows for reduction mean.\n"
@@ -143,8 +133,8 @@ static capl_status bce_shape(const capl_call *call, capl_out_spec *out)
   const capl_tensor *x = call->in[0];
   CAPL_TRY(need_float(x, "x"));
   CAPL_TRY(need_same_shape(x, "x", call->in[1], "target"));
-  spec_loss(x, call->attr[0].i, x->ndim, x->size, out);
-  if (call->attr[0].i == NONE) out->like = x;
+  spec_loss(x, call->attr[LOSS_REDUCTION].i, x->ndim, x->size, out);
+  if (call->attr[LOSS_REDUCTION].i == NONE) out->like = x;
   return CAPL_OK;
 }
 
@@ -153,7 +143,7 @@ static capl_status bce_grad_shape(const capl_call *call, capl_out_spec *out)
   const capl_tensor *x = call->in[0];
   CAPL_TRY(need_float(x, "x"));
   CAPL_TRY(need_same_shape(x, "x", call->in[1], "target"));
-  CAPL_TRY(need_dloss(call, call->attr[0].i, x->ndim, x->size));
+  CAPL_TRY(need_dloss(call, call->attr[LOSS_REDUCTION].i, x->ndim, x->size));
   return rule_like_first(call, out);
 }
 
@@ -161,7 +151,7 @@ static capl_status bce_grad_shape(const capl_call *call, capl_out_spec *out)
 static capl_status bce_target_grad(const capl_node *node, capl_tensor *dloss, double share, capl_tensor **out)
 {
   TEMP capl_tensor *product = NULL, *slope = NULL;
-  capl_attr dtype[CAPL_MAX_ATTR] = {CAPL_A_INT(node->in[1]->dtype)};
+  capl_attr dtype[CAPL_MAX_ATTR] = {[AT(cast, dtype)] = CAPL_A_INT(node->in[1]->dtype)};
   CAPL_TRY(GRAD_CALL(CAPL_OP_mul, NULL, &product, node->in[0], dloss));
   CAPL_TRY(grad_affine(product, -share, 0, &slope));
   return GRAD_CALL(CAPL_OP_cast, dtype, out, slope);
@@ -170,7 +160,7 @@ static capl_status bce_target_grad(const capl_node *node, capl_tensor *dloss, do
 static double mean_share(const capl_node *node)
 {
   int64_t n = capl_tensor_numel(node->in[0]);
-  return node->attr[0].i == MEAN && n > 0 ? 1 / (double)n : 1;
+  return node->attr[LOSS_REDUCTION].i == MEAN && n > 0 ? 1 / (double)n : 1;
 }
 
 static capl_status bce_grad_rule(const capl_node *node, capl_tensor *const *dy, capl_tensor **dx)
@@ -181,11 +171,10 @@ static capl_status bce_grad_rule(const capl_node *node, capl_tensor *const *dy, 
 }
 
 const capl_op capl_op_bce_with_logits = {
-  .name = "bce_with_logits",
+  NAME_AND_ATTRS(bce_with_logits),
   .ins = "x, target",
   .outs = "loss",
   .n_out = 1,
-  .attrs = {REDUCTION_ATTR},
   .amp = CAPL_AMP_F32,
   .layout = CAPL_LAYOUT_DENSE,
   .save_in = 3u,
@@ -198,11 +187,10 @@ const capl_op capl_op_bce_with_logits = {
 };
 
 const capl_op capl_op_bce_with_logits_grad = {
-  .name = "bce_with_logits_grad",
+  NAME_AND_ATTRS(bce_with_logits_grad),
   .ins = "x, target, dloss",
   .outs = "dx",
   .n_out = 1,
-  .attrs = {REDUCTION_ATTR},
   .layout = CAPL_LAYOUT_DENSE,
   .shape = bce_grad_shape,
   .doc = "dx = (sigmoid(x) - target) * dloss, by the number of elements for reduction mean.\n"
@@ -215,7 +203,7 @@ const capl_op capl_op_bce_with_logits_grad = {
 static capl_status smooth_l1_rule(const capl_node *node, capl_tensor *const *dy, capl_tensor **dx)
 {
   TEMP capl_tensor *slope = NULL, *negative = NULL;
-  capl_attr dtype[CAPL_MAX_ATTR] = {CAPL_A_INT(node->in[1]->dtype)};
+  capl_attr dtype[CAPL_MAX_ATTR] = {[AT(cast, dtype)] = CAPL_A_INT(node->in[1]->dtype)};
   CAPL_TRY(GRAD_CALL(CAPL_OP_smooth_l1_grad, node->attr, &slope, node->in[0], node->in[1], dy[0]));
   if (node->needs[0]) dx[0] = capl_tensor_ref(slope);
   if (!node->needs[1]) return CAPL_OK;
@@ -230,17 +218,16 @@ static capl_status sigmoid_focal_rule(const capl_node *node, capl_tensor *const 
   return GRAD_CALL(CAPL_OP_sigmoid_focal_grad, node->attr, &dx[0], node->in[0], node->in[1], dy[0]);
 }
 
-#define ELEMENT_LOSS(op, text, slope, ...)                                                                             \
-  const capl_op capl_op_##op = {.name = #op, .ins = "x, target", .outs = "loss", .n_out = 1, .amp = CAPL_AMP_F32,       \
-                                .layout = CAPL_LAYOUT_DENSE, .save_in = 3u, .shape = bce_shape, .grad = op##_rule,      \
-                                .attrs = {REDUCTION_ATTR, __VA_ARGS__},                                                \
+#define ELEMENT_LOSS(op, text, slope)                                                                                  \
+  const capl_op capl_op_##op = {NAME_AND_ATTRS(op), .ins = "x, target", .outs = "loss", .n_out = 1,                      \
+                                .amp = CAPL_AMP_F32, .layout = CAPL_LAYOUT_DENSE, .save_in = 3u, .shape = bce_shape,    \
+                                .grad = op##_rule,                                                                      \
                                 .doc = text "\n"                                                                       \
                                        "x: any shape; target: the same, any dtype -> loss, a scalar, or of x's shape "  \
                                        "for reduction none.\n" REDUCTION_DOC "\n"                                      \
                                        "Errors: shape, if x and target differ; dtype, if x is no float."};             \
-  const capl_op capl_op_##op##_grad = {.name = #op "_grad", .ins = "x, target, dloss", .outs = "dx", .n_out = 1,         \
+  const capl_op capl_op_##op##_grad = {NAME_AND_ATTRS(op##_grad), .ins = "x, target, dloss", .outs = "dx", .n_out = 1, \
                                        .layout = CAPL_LAYOUT_DENSE, .shape = bce_grad_shape,                           \
-                                       .attrs = {REDUCTION_ATTR, __VA_ARGS__},                                         \
                                        .doc = slope "\n"                                                               \
                                               "x, target: the same shape; dloss a scalar, or of that shape for "       \
                                               "reduction none -> dx like x.\nNot differentiable."};
@@ -248,15 +235,12 @@ static capl_status sigmoid_focal_rule(const capl_node *node, capl_tensor *const 
 ELEMENT_LOSS(smooth_l1,
              "Absolute error, squared where it is small: d = |x - target|; d^2 / (2 beta) where d < beta, else d - beta / 2.\n"
              "beta 0: the absolute error itself. Differentiable in both.",
-             "dx = clamp((x - target) / beta, -1, 1) * dloss, by the number of elements for reduction mean.",
-             {"beta", CAPL_ATTR_REAL, .def = 1, .min = 0, .max = 1e30})
+             "dx = clamp((x - target) / beta, -1, 1) * dloss, by the number of elements for reduction mean.")
 
 ELEMENT_LOSS(sigmoid_focal,
              "Focal loss: bce_with_logits times (1 - p)^gamma of the probability p that x gives to target, 0..1.\n"
              "alpha: weight of target 1, with 1 - alpha for 0; below 0: none. Differentiable in x only.",
-             "dx = the slope of sigmoid_focal * dloss, by the number of elements for reduction mean.",
-             {"alpha", CAPL_ATTR_REAL, .def = 0.25, .min = -1, .max = 1},
-             {"gamma", CAPL_ATTR_REAL, .def = 2, .min = 0, .max = 100})
+             "dx = the slope of sigmoid_focal * dloss, by the number of elements for reduction mean.")
 
 /* multilabel_soft_margin */
 
@@ -266,14 +250,14 @@ static capl_status margin_shape(const capl_call *call, capl_out_spec *out)
   CAPL_TRY(need_float(x, "x"));
   CAPL_TRY(need_ndim(x, "x", 2));
   CAPL_TRY(need_same_shape(x, "x", call->in[1], "target"));
-  spec_loss(x, call->attr[0].i, 1, x->size, out);
+  spec_loss(x, call->attr[LOSS_REDUCTION].i, 1, x->size, out);
   return CAPL_OK;
 }
 
 /* x in at least f32: an expanded loss is as exact as the fused one. */
 static capl_status widened(capl_tensor *x, capl_tensor **out)
 {
-  capl_attr attr[CAPL_MAX_ATTR] = {CAPL_A_INT(loss_dtype(x))};
+  capl_attr attr[CAPL_MAX_ATTR] = {[AT(cast, dtype)] = CAPL_A_INT(loss_dtype(x))};
   if (x->dtype != loss_dtype(x)) return GRAD_CALL(CAPL_OP_cast, attr, out, x);
   *out = capl_tensor_ref(x);
   return CAPL_OK;
@@ -283,10 +267,10 @@ static capl_status widened(capl_tensor *x, capl_tensor **out)
 static capl_status margin_expand(const capl_call *call)
 {
   TEMP capl_tensor *x = NULL, *each = NULL, *rows = NULL;
-  capl_attr none[CAPL_MAX_ATTR] = {CAPL_A_INT(NONE)};
-  capl_attr over_classes[CAPL_MAX_ATTR] = {{.n = 1, .v = {1}}};
-  capl_attr over_all[CAPL_MAX_ATTR] = {{.n = 0}};
-  int64_t reduction = call->attr[0].i;
+  capl_attr none[CAPL_MAX_ATTR] = {[LOSS_REDUCTION] = CAPL_A_INT(NONE)};
+  capl_attr over_classes[CAPL_MAX_ATTR] = {[AT(mean, dims)] = {.n = 1, .v = {1}}};
+  capl_attr over_all[CAPL_MAX_ATTR] = {[AT(mean, dims)] = {.n = 0}};
+  int64_t reduction = call->attr[LOSS_REDUCTION].i;
   CAPL_TRY(widened(call->in[0], &x));
   CAPL_TRY(GRAD_CALL(CAPL_OP_bce_with_logits, none, &each, x, call->in[1]));
   if (reduction == NONE) return GRAD_CALL(CAPL_OP_mean, over_classes, &call->out[0], each);
@@ -300,9 +284,9 @@ static capl_status margin_dloss(const capl_node *node, capl_tensor *dloss, capl_
   TEMP capl_tensor *share = NULL;
   const capl_tensor *x = node->in[0];
   capl_attr classes = {.n = 1, .v = {1}};
-  if (node->attr[0].i == MEAN) return *out = capl_tensor_ref(dloss), CAPL_OK;
+  if (node->attr[LOSS_REDUCTION].i == MEAN) return *out = capl_tensor_ref(dloss), CAPL_OK;
   CAPL_TRY(grad_affine(dloss, x->size[1] ? 1.0 / (double)x->size[1] : 0, 0, &share));
-  if (node->attr[0].i == NONE) return grad_expand_reduced(share, x, &classes, out);
+  if (node->attr[LOSS_REDUCTION].i == NONE) return grad_expand_reduced(share, x, &classes, out);
   return *out = capl_tensor_ref(share), CAPL_OK;
 }
 
@@ -315,11 +299,10 @@ static capl_status margin_grad(const capl_node *node, capl_tensor *const *dy, ca
 }
 
 const capl_op capl_op_multilabel_soft_margin = {
-  .name = "multilabel_soft_margin",
+  NAME_AND_ATTRS(multilabel_soft_margin),
   .ins = "x, target",
   .outs = "loss",
   .n_out = 1,
-  .attrs = {REDUCTION_ATTR},
   .amp = CAPL_AMP_F32,
   .layout = CAPL_LAYOUT_DENSE,
   .save_in = 3u,
@@ -337,8 +320,8 @@ const capl_op capl_op_multilabel_soft_margin = {
 static capl_status mse_expand(const capl_call *call)
 {
   TEMP capl_tensor *x = NULL, *error = NULL;
-  capl_attr over_all[CAPL_MAX_ATTR] = {{.n = 0}};
-  int64_t reduction = call->attr[0].i;
+  capl_attr over_all[CAPL_MAX_ATTR] = {[AT(mean, dims)] = {.n = 0}};
+  int64_t reduction = call->attr[LOSS_REDUCTION].i;
   CAPL_TRY(widened(call->in[0], &x));
   CAPL_TRY(GRAD_CALL(CAPL_OP_sub, NULL, &error, x, call->in[1]));
   if (reduction == NONE) return GRAD_CALL(CAPL_OP_mul, NULL, &call->out[0], error, error);
@@ -351,8 +334,8 @@ static capl_status mse_expand(const capl_call *call)
 static capl_status mse_grad(const capl_node *node, capl_tensor *const *dy, capl_tensor **dx)
 {
   TEMP capl_tensor *error = NULL, *scaled = NULL, *slope = NULL;
-  capl_attr dtype[CAPL_MAX_ATTR] = {CAPL_A_INT(node->in[0]->dtype)};
-  double count = node->attr[0].i == MEAN ? (double)capl_tensor_numel(node->in[0]) : 1;
+  capl_attr dtype[CAPL_MAX_ATTR] = {[AT(cast, dtype)] = CAPL_A_INT(node->in[0]->dtype)};
+  double count = node->attr[LOSS_REDUCTION].i == MEAN ? (double)capl_tensor_numel(node->in[0]) : 1;
   CAPL_TRY(GRAD_CALL(CAPL_OP_sub, NULL, &error, node->in[0], node->in[1]));
   CAPL_TRY(grad_affine(error, count > 0 ? 2 / count : 0, 0, &scaled));
   CAPL_TRY(GRAD_CALL(CAPL_OP_mul, NULL, &slope, scaled, dy[0]));
@@ -365,11 +348,10 @@ static capl_status mse_grad(const capl_node *node, capl_tensor *const *dy, capl_
 }
 
 const capl_op capl_op_mse = {
-  .name = "mse",
+  NAME_AND_ATTRS(mse),
   .ins = "x, target",
   .outs = "loss",
   .n_out = 1,
-  .attrs = {REDUCTION_ATTR},
   .amp = CAPL_AMP_F32,
   .layout = CAPL_LAYOUT_DENSE,
   .save_in = 3u,

@@ -193,7 +193,8 @@ static capl_status matmul_shape(const capl_call *call, capl_out_spec *out)
 static capl_status product_grad(capl_tensor *left, bool flip_left, capl_tensor *right, bool flip_right,
                                 const capl_tensor *like, capl_tensor **out)
 {
-  capl_attr attr[CAPL_MAX_ATTR] = {CAPL_A_INT(flip_left), CAPL_A_INT(flip_right)};
+  capl_attr attr[CAPL_MAX_ATTR] = {
+    [MATMUL_TRANSPOSE_A] = CAPL_A_INT(flip_left), [MATMUL_TRANSPOSE_B] = CAPL_A_INT(flip_right)};
   capl_tensor *product;
   CAPL_TRY(GRAD_CALL(CAPL_OP_matmul, attr, &product, left, right));
   capl_status status = grad_unbroadcast(product, like, out);
@@ -224,11 +225,12 @@ static double matmul_macs(const capl_call *call)
 /* ---- descriptors ------------------------------------------------------------------------------ */
 
 const capl_op capl_op_linear = {
-    .name = "linear",
+    NAME_AND_ATTRS(linear),
     .ins = "x, weight, bias?",
     .outs = "y",
     .n_out = 1,
     .amp = CAPL_AMP_LOW,
+    .low_in = 3u,
     .layout = CAPL_LAYOUT_ROW,
     .save_in = 1u << 0 | 1u << 1,
     .shape = linear_shape,
@@ -241,12 +243,12 @@ const capl_op capl_op_linear = {
 };
 
 const capl_op capl_op_linear_act = {
-    .name = "linear_act",
+    NAME_AND_ATTRS(linear_act),
     .ins = "x, weight, bias?",
     .outs = "y",
     .n_out = 1,
-    .attrs = {{"act", CAPL_ATTR_ENUM, .choices = "relu"}},
     .amp = CAPL_AMP_LOW,
+    .low_in = 3u,
     .layout = CAPL_LAYOUT_ROW,
     .save_in = 1u << 0 | 1u << 1,
     .save_out = 1u << 0,
@@ -261,7 +263,7 @@ const capl_op capl_op_linear_act = {
 };
 
 const capl_op capl_op_linear_grad_x = {
-    .name = "linear_grad_x",
+    NAME_AND_ATTRS(linear_grad_x),
     .ins = "dy, weight",
     .outs = "dx",
     .n_out = 1,
@@ -275,7 +277,7 @@ const capl_op capl_op_linear_grad_x = {
 };
 
 const capl_op capl_op_linear_grad_w = {
-    .name = "linear_grad_w",
+    NAME_AND_ATTRS(linear_grad_w),
     .ins = "x, dy",
     .outs = "dw, db",
     .n_out = 2,
@@ -290,12 +292,12 @@ const capl_op capl_op_linear_grad_w = {
 };
 
 const capl_op capl_op_matmul = {
-    .name = "matmul",
+    NAME_AND_ATTRS(matmul),
     .ins = "a, b",
     .outs = "y",
     .n_out = 1,
-    .attrs = {{"transpose_a", CAPL_ATTR_BOOL, .def = 0}, {"transpose_b", CAPL_ATTR_BOOL, .def = 0}},
     .amp = CAPL_AMP_LOW,
+    .low_in = 3u,
     .layout = CAPL_LAYOUT_ROW,
     .save_in = 1u << 0 | 1u << 1,
     .shape = matmul_shape,

@@ -10,20 +10,6 @@
 #include "ops/rules.h"
 #include "ops/window.h"
 
-#define NORM_ATTRS                                                  \
-  {"eps", CAPL_ATTR_REAL, .def = 1e-5, .min = 0, .max = 1},         \
-      {"momentum", CAPL_ATTR_REAL, .def = 0.1, .min = 0, .max = 1}, \
-  {                                                                 \
-    "training", CAPL_ATTR_BOOL, .def = 0                            \
-  }
-#define TRAINING_ATTR                    \
-  {                                      \
-    "training", CAPL_ATTR_BOOL, .def = 0 \
-  }
-#define ACT_ATTR                             \
-  {                                          \
-    "act", CAPL_ATTR_ENUM, .choices = "relu" \
-  }
 
 /* ---- shape rules ------------------------------------------------------------------------------ */
 
@@ -281,7 +267,7 @@ static capl_status chain(capl_op_id id, capl_tensor **value, capl_tensor *operan
 /* A vector over the channels as (1,C) or (1,C,1,1), to be broadcast over x. */
 static capl_status channel_view(capl_tensor *vector, int ndim, capl_tensor **out)
 {
-  capl_attr attr[CAPL_MAX_ATTR] = {{.n = ndim, .v = {1, vector->size[0], 1, 1}}};
+  capl_attr attr[CAPL_MAX_ATTR] = {[AT(reshape, size)] = {.n = ndim, .v = {1, vector->size[0], 1, 1}}};
   return GRAD_CALL(CAPL_OP_reshape, attr, out, vector);
 }
 
@@ -302,7 +288,7 @@ static capl_status renormalise(const capl_call *call, capl_tensor **out)
     capl_tensor_unref(vector);
   }
   if (status == CAPL_OK) {
-    capl_attr attr[CAPL_MAX_ATTR] = {CAPL_A_INT(x->dtype)};
+    capl_attr attr[CAPL_MAX_ATTR] = {[AT(cast, dtype)] = CAPL_A_INT(x->dtype)};
     status = GRAD_CALL(CAPL_OP_cast, attr, out, value);
   }
   capl_tensor_unref(value);
@@ -355,11 +341,10 @@ static capl_status bn_act_pool_grad_expand(const capl_call *call)
   "Source: S. Ioffe, C. Szegedy, \"Batch normalization\", ICML 2015."
 
 const capl_op capl_op_batch_norm = {
-    .name = "batch_norm",
+    NAME_AND_ATTRS(batch_norm),
     .ins = NORM_INPUTS,
     .outs = "y, mean, invstd",
     .n_out = 3,
-    .attrs = {NORM_ATTRS},
     .amp = CAPL_AMP_KEEP,
     .layout = CAPL_LAYOUT_IMAGE,
     .mutates = NORM_MUTATES,
@@ -374,11 +359,10 @@ const capl_op capl_op_batch_norm = {
 };
 
 const capl_op capl_op_batch_norm_grad = {
-    .name = "batch_norm_grad",
+    NAME_AND_ATTRS(batch_norm_grad),
     .ins = "x, dy, weight, mean, invstd",
     .outs = "dx, dweight, dbias",
     .n_out = 3,
-    .attrs = {TRAINING_ATTR},
     .amp = CAPL_AMP_KEEP,
     .layout = CAPL_LAYOUT_IMAGE,
     .shape = batch_norm_grad_shape,
@@ -390,11 +374,10 @@ const capl_op capl_op_batch_norm_grad = {
 };
 
 const capl_op capl_op_bn_act = {
-    .name = "bn_act",
+    NAME_AND_ATTRS(bn_act),
     .ins = NORM_INPUTS,
     .outs = "y, mean, invstd",
     .n_out = 3,
-    .attrs = {NORM_ATTRS, ACT_ATTR},
     .amp = CAPL_AMP_KEEP,
     .layout = CAPL_LAYOUT_IMAGE,
     .mutates = NORM_MUTATES,
@@ -410,11 +393,10 @@ const capl_op capl_op_bn_act = {
 };
 
 const capl_op capl_op_bn_act_grad = {
-    .name = "bn_act_grad",
+    NAME_AND_ATTRS(bn_act_grad),
     .ins = "x, dy, weight, bias, mean, invstd",
     .outs = "dx, dweight, dbias",
     .n_out = 3,
-    .attrs = {TRAINING_ATTR, ACT_ATTR},
     .amp = CAPL_AMP_KEEP,
     .layout = CAPL_LAYOUT_IMAGE,
     .shape = bn_act_grad_shape,
@@ -426,11 +408,10 @@ const capl_op capl_op_bn_act_grad = {
 };
 
 const capl_op capl_op_bn_act_pool = {
-    .name = "bn_act_pool",
+    NAME_AND_ATTRS(bn_act_pool),
     .ins = NORM_INPUTS,
     .outs = "y, mean, invstd, reserve",
     .n_out = 4,
-    .attrs = {NORM_ATTRS, ACT_ATTR},
     .amp = CAPL_AMP_KEEP,
     .layout = CAPL_LAYOUT_IMAGE,
     .mutates = NORM_MUTATES,
@@ -449,11 +430,10 @@ const capl_op capl_op_bn_act_pool = {
 };
 
 const capl_op capl_op_bn_act_pool_grad = {
-    .name = "bn_act_pool_grad",
+    NAME_AND_ATTRS(bn_act_pool_grad),
     .ins = "x, dy, weight, bias, mean, invstd, reserve",
     .outs = "dx, dweight, dbias",
     .n_out = 3,
-    .attrs = {TRAINING_ATTR, ACT_ATTR},
     .amp = CAPL_AMP_KEEP,
     .layout = CAPL_LAYOUT_IMAGE,
     .shape = bn_act_pool_grad_shape,

@@ -5,15 +5,26 @@
 
 #include <string.h>
 
+#include "ops/activation.h"
+#include "ops/attrs.h"
+
+/* const capl_attr_spec capl_attrs_conv2d[] = {{.name = "stride", ...}, ..., {0}}; each OP ends the list before it. */
+const capl_attr_spec capl_attrs_of_no_op[] = {
+#define OP(op) {0}}; const capl_attr_spec capl_attrs_##op[] = {
+#define ATTR(which, attribute, ...) {.name = #attribute, .kind = CAPL_ATTR_##which, __VA_ARGS__},
+#include "capl/ops.def"
+{0}};
+
+#define OP(op) static_assert(sizeof(struct attrs_##op) <= CAPL_MAX_ATTR * sizeof(capl_attr), "attributes of " #op);
+#include "capl/ops.def"
+
 /* A line of ops.def without a descriptor is an undefined reference to capl_op_<name> here. */
 #define OP(name) extern const capl_op capl_op_##name;
 #include "capl/ops.def"
-#undef OP
 
 static const capl_op *const table[CAPL_OP_COUNT] = {
 #define OP(name) &capl_op_##name,
 #include "capl/ops.def"
-#undef OP
 };
 
 const capl_op *capl_op_get(capl_op_id id)

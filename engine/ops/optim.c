@@ -75,10 +75,6 @@ static capl_status check_groups(const capl_call *call, const char *const *names,
 }
 
 #define GROUPS(names) names, (int)(sizeof(names) / sizeof *(names))
-#define SHARED_ATTRS                                                                         \
-  {"grad_scale", CAPL_ATTR_REAL, .def = 1}, {"group", CAPL_ATTR_INT, .min = 0, .max = 0x1p31}, \
-  {"behind", CAPL_ATTR_INT, .min = 0, .max = 0x1p53}
-#define WEIGHT_DECAY_ATTR {"weight_decay", CAPL_ATTR_REAL, .def = 0}
 #define STEP_DOC                                                                                       \
   "All tensors f32 (f64 on ref), any shapes, alike across the groups; no outputs. A missing gradient skips its\n" \
   "parameter. grad_scale multiplies the gradients first: for clipping and loss scaling.\n"             \
@@ -86,26 +82,17 @@ static capl_status check_groups(const capl_call *call, const char *const *names,
   "this step is the control's less behind, grad_scale is multiplied by the control's; a skipped step changes nothing.\n" \
   "Errors: value, for groups of unequal length or a missing state; shape, dtype."
 
-enum { SGD_MOMENTUM = 1, SGD_GRAD_SCALE = 6 };
-
 static capl_status sgd_shape(const capl_call *call, capl_out_spec *out)
 {
   (void)out;
-  return check_groups(call, GROUPS(sgd_groups), call->attr[SGD_MOMENTUM].f != 0 ? 1u << 2 : 0,
-                      &call->attr[SGD_GRAD_SCALE]);
+  return check_groups(call, GROUPS(sgd_groups), call->attr[AT(sgd_step, momentum)].f != 0 ? 1u << 2 : 0,
+                      &call->attr[AT(sgd_step, grad_scale)]);
 }
 
 const capl_op capl_op_sgd_step = {
-  .name = "sgd_step",
+  NAME_AND_ATTRS(sgd_step),
   .ins = "params_grads_momentum_buffers...",
   .outs = "",
-  .attrs = {{"lr", CAPL_ATTR_REAL, .required = true},
-            {"momentum", CAPL_ATTR_REAL, .def = 0},
-            {"dampening", CAPL_ATTR_REAL, .def = 0},
-            {"nesterov", CAPL_ATTR_BOOL, .def = false},
-            WEIGHT_DECAY_ATTR,
-            {"first_step", CAPL_ATTR_BOOL, .def = false},
-            SHARED_ATTRS},
   .layout = CAPL_LAYOUT_ANY,
   .variadic_mutates = true,
   .shape = sgd_shape,
@@ -114,26 +101,16 @@ const capl_op capl_op_sgd_step = {
          "b = g on the first step; p -= lr * (nesterov: g + momentum * b, else b). Without momentum no buffers.\n" STEP_DOC,
 };
 
-enum { ADAM_GRAD_SCALE = 7 };
-
 static capl_status adam_shape(const capl_call *call, capl_out_spec *out)
 {
   (void)out;
-  return check_groups(call, GROUPS(adam_groups), 1u << 2 | 1u << 3, &call->attr[ADAM_GRAD_SCALE]);
+  return check_groups(call, GROUPS(adam_groups), 1u << 2 | 1u << 3, &call->attr[AT(adam_step, grad_scale)]);
 }
 
 const capl_op capl_op_adam_step = {
-  .name = "adam_step",
+  NAME_AND_ATTRS(adam_step),
   .ins = "params_grads_m_v...",
   .outs = "",
-  .attrs = {{"lr", CAPL_ATTR_REAL, .required = true},
-            {"beta1", CAPL_ATTR_REAL, .def = 0.9, .min = 0, .max = 1},
-            {"beta2", CAPL_ATTR_REAL, .def = 0.999, .min = 0, .max = 1},
-            {"eps", CAPL_ATTR_REAL, .def = 1e-8},
-            WEIGHT_DECAY_ATTR,
-            {"decoupled", CAPL_ATTR_BOOL, .def = false},
-            {"step", CAPL_ATTR_INT, .min = 1, .max = 0x1p53, .required = true},
-            SHARED_ATTRS},
   .layout = CAPL_LAYOUT_ANY,
   .variadic_mutates = true,
   .shape = adam_shape,
@@ -143,28 +120,19 @@ const capl_op capl_op_adam_step = {
          "p -= lr / (1 - beta1^step) * m / (sqrt(v / (1 - beta2^step)) + eps). step counts from 1.\n" STEP_DOC,
 };
 
-enum { RMSPROP_MOMENTUM = 4, RMSPROP_CENTERED = 5, RMSPROP_GRAD_SCALE = 6 };
-
 static capl_status rmsprop_shape(const capl_call *call, capl_out_spec *out)
 {
   (void)out;
   unsigned needed = 1u << 2;
-  if (call->attr[RMSPROP_MOMENTUM].f != 0) needed |= 1u << 3;
-  if (call->attr[RMSPROP_CENTERED].i) needed |= 1u << 4;
-  return check_groups(call, GROUPS(rmsprop_groups), needed, &call->attr[RMSPROP_GRAD_SCALE]);
+  if (call->attr[AT(rmsprop_step, momentum)].f != 0) needed |= 1u << 3;
+  if (call->attr[AT(rmsprop_step, centered)].i) needed |= 1u << 4;
+  return check_groups(call, GROUPS(rmsprop_groups), needed, &call->attr[AT(rmsprop_step, grad_scale)]);
 }
 
 const capl_op capl_op_rmsprop_step = {
-  .name = "rmsprop_step",
+  NAME_AND_ATTRS(rmsprop_step),
   .ins = "params_grads_square_avg_momentum_buffer_grad_avg...",
   .outs = "",
-  .attrs = {{"lr", CAPL_ATTR_REAL, .required = true},
-            {"alpha", CAPL_ATTR_REAL, .def = 0.99, .min = 0, .max = 1},
-            {"eps", CAPL_ATTR_REAL, .def = 1e-8},
-            WEIGHT_DECAY_ATTR,
-            {"momentum", CAPL_ATTR_REAL, .def = 0},
-            {"centered", CAPL_ATTR_BOOL, .def = false},
-            SHARED_ATTRS},
   .layout = CAPL_LAYOUT_ANY,
   .variadic_mutates = true,
   .shape = rmsprop_shape,
@@ -188,7 +156,7 @@ static capl_status grad_norm_shape(const capl_call *call, capl_out_spec *out)
 }
 
 const capl_op capl_op_grad_norm = {
-  .name = "grad_norm",
+  NAME_AND_ATTRS(grad_norm),
   .ins = "grads...",
   .outs = "norm",
   .n_out = 1,
@@ -218,14 +186,9 @@ static capl_status step_control_shape(const capl_call *call, capl_out_spec *out)
 }
 
 const capl_op capl_op_step_control = {
-  .name = "step_control",
+  NAME_AND_ATTRS(step_control),
   .ins = "state, norm?, common?",
   .outs = "",
-  .attrs = {{"max_norm", CAPL_ATTR_REAL, .def = 0, .min = 0, .max = 1e30},
-            {"scaling", CAPL_ATTR_BOOL, .def = false},
-            {"growth_factor", CAPL_ATTR_REAL, .def = 2, .min = 1, .max = 1e6},
-            {"backoff_factor", CAPL_ATTR_REAL, .def = 0.5, .min = 0, .max = 1},
-            {"growth_interval", CAPL_ATTR_INT, .def = 2000, .min = 1, .max = 0x1p24}},
   .layout = CAPL_LAYOUT_ANY,
   .mutates = 1u << 0,
   .shape = step_control_shape,

@@ -10,9 +10,9 @@
 
 static capl_status program_of(const capl_attr *attr, const program **out)
 {
-  *out = program_get(attr[0].i);
+  *out = program_get(attr[AT(pointwise, program)].i);
   if (*out) return CAPL_OK;
-  return CAPL_FAIL(CAPL_EVALUE, "there is no pointwise program number %lld", (long long)attr[0].i);
+  return CAPL_FAIL(CAPL_EVALUE, "there is no pointwise program number %lld", (long long)attr[AT(pointwise, program)].i);
 }
 
 static capl_status pointwise_shape(const capl_call *call, capl_out_spec *out)
@@ -77,7 +77,7 @@ static capl_status cast_result(const program *p, capl_tensor *const *in, int n_i
 
 static capl_status cast_dy(capl_tensor *dy, capl_dtype dtype, capl_tensor **out)
 {
-  capl_attr attr[CAPL_MAX_ATTR] = {CAPL_A_INT(dtype)};
+  capl_attr attr[CAPL_MAX_ATTR] = {[AT(cast, dtype)] = CAPL_A_INT(dtype)};
   if (dy->dtype == dtype) return *out = capl_tensor_ref(dy), CAPL_OK;
   return GRAD_CALL(CAPL_OP_cast, attr, out, dy);
 }
@@ -91,7 +91,7 @@ static capl_status wide_gradient(const program *p, capl_tensor *const *in, int n
   if (kind == GRADIENT_NONE) return CAPL_OK;
   if (kind == GRADIENT_DY) return cast_dy(in[n_in], in[i]->dtype, out);
   CAPL_TRY(cast_result(gradient, in, n_in + 1, in[i]->dtype, &gradient));
-  capl_attr attr[CAPL_MAX_ATTR] = {CAPL_A_INT(gradient->id)};
+  capl_attr attr[CAPL_MAX_ATTR] = {[AT(pointwise, program)] = CAPL_A_INT(gradient->id)};
   return capl_op_call(CAPL_OP_pointwise, in, n_in + 1, attr, out);
 }
 
@@ -113,11 +113,10 @@ static capl_status pointwise_grad(const capl_node *node, capl_tensor *const *dy,
 }
 
 const capl_op capl_op_pointwise = {
-  .name = "pointwise",
+  NAME_AND_ATTRS(pointwise),
   .ins = "xs...",
   .outs = "y",
   .n_out = 1,
-  .attrs = {{"program", CAPL_ATTR_PROGRAM, .required = true}},
   .layout = CAPL_LAYOUT_ANY,
   .save_in = (1u << PROGRAM_INPUTS) - 1,
   .shape = pointwise_shape,

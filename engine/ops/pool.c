@@ -13,21 +13,6 @@ enum {
   INDEX_MAX = 255, /* positions of a window that a u8 index can tell apart */
 };
 
-#define POOL_ATTRS                                                                    \
-  {"kernel", CAPL_ATTR_INTS, .min = 1, .max = SIZE_MAX_PX, .n = 2, .required = true}, \
-      {"stride", CAPL_ATTR_INTS, .def = 0, .min = 0, .max = SIZE_MAX_PX, .n = 2},     \
-      {"padding", CAPL_ATTR_INTS, .def = 0, .min = 0, .max = SIZE_MAX_PX, .n = 2},    \
-  {                                                                                   \
-    "ceil_mode", CAPL_ATTR_BOOL, .def = 0                                             \
-  }
-#define COUNT_PAD_ATTR                            \
-  {                                               \
-    "count_include_pad", CAPL_ATTR_BOOL, .def = 1 \
-  }
-#define PAIR_ATTR(text)                                                          \
-  {                                                                              \
-    text, CAPL_ATTR_INTS, .min = 1, .max = SIZE_MAX_PX, .n = 2, .required = true \
-  }
 
 /* ---- sizes ------------------------------------------------------------------------------------ */
 
@@ -221,11 +206,10 @@ static capl_status adaptive_max_pool2d_rule(const capl_node *node, capl_tensor *
   "Errors: shape if x is not 4-d or the window does not fit; value if padding is more than half the kernel."
 
 const capl_op capl_op_max_pool2d = {
-    .name = "max_pool2d",
+    NAME_AND_ATTRS(max_pool2d),
     .ins = "x",
     .outs = "y, index",
     .n_out = 2,
-    .attrs = {POOL_ATTRS},
     .amp = CAPL_AMP_KEEP,
     .layout = CAPL_LAYOUT_IMAGE,
     .save_out = 1u << 1,
@@ -239,11 +223,10 @@ const capl_op capl_op_max_pool2d = {
 };
 
 const capl_op capl_op_max_pool2d_grad = {
-    .name = "max_pool2d_grad",
+    NAME_AND_ATTRS(max_pool2d_grad),
     .ins = "dy, index",
     .outs = "dx",
     .n_out = 1,
-    .attrs = {POOL_ATTRS, PAIR_ATTR("size")},
     .amp = CAPL_AMP_KEEP,
     .layout = CAPL_LAYOUT_IMAGE,
     .shape = max_pool2d_grad_shape,
@@ -254,11 +237,10 @@ const capl_op capl_op_max_pool2d_grad = {
 };
 
 const capl_op capl_op_avg_pool2d = {
-    .name = "avg_pool2d",
+    NAME_AND_ATTRS(avg_pool2d),
     .ins = "x",
     .outs = "y",
     .n_out = 1,
-    .attrs = {POOL_ATTRS, COUNT_PAD_ATTR},
     .amp = CAPL_AMP_KEEP,
     .layout = CAPL_LAYOUT_IMAGE,
     .shape = avg_pool2d_shape,
@@ -270,11 +252,10 @@ const capl_op capl_op_avg_pool2d = {
 };
 
 const capl_op capl_op_avg_pool2d_grad = {
-    .name = "avg_pool2d_grad",
+    NAME_AND_ATTRS(avg_pool2d_grad),
     .ins = "dy",
     .outs = "dx",
     .n_out = 1,
-    .attrs = {POOL_ATTRS, COUNT_PAD_ATTR, PAIR_ATTR("size")},
     .amp = CAPL_AMP_KEEP,
     .layout = CAPL_LAYOUT_IMAGE,
     .shape = avg_pool2d_grad_shape,
@@ -289,11 +270,10 @@ const capl_op capl_op_avg_pool2d_grad = {
   "Errors: shape if x is not 4-d or empty."
 
 const capl_op capl_op_adaptive_avg_pool2d = {
-    .name = "adaptive_avg_pool2d",
+    NAME_AND_ATTRS(adaptive_avg_pool2d),
     .ins = "x",
     .outs = "y",
     .n_out = 1,
-    .attrs = {PAIR_ATTR("output")},
     .amp = CAPL_AMP_KEEP,
     .layout = CAPL_LAYOUT_IMAGE,
     .shape = adaptive_avg_pool2d_shape,
@@ -303,11 +283,10 @@ const capl_op capl_op_adaptive_avg_pool2d = {
 };
 
 const capl_op capl_op_adaptive_avg_pool2d_grad = {
-    .name = "adaptive_avg_pool2d_grad",
+    NAME_AND_ATTRS(adaptive_avg_pool2d_grad),
     .ins = "dy",
     .outs = "dx",
     .n_out = 1,
-    .attrs = {PAIR_ATTR("size")},
     .amp = CAPL_AMP_KEEP,
     .layout = CAPL_LAYOUT_IMAGE,
     .shape = adaptive_avg_pool2d_grad_shape,
@@ -317,11 +296,10 @@ const capl_op capl_op_adaptive_avg_pool2d_grad = {
 };
 
 const capl_op capl_op_adaptive_max_pool2d = {
-    .name = "adaptive_max_pool2d",
+    NAME_AND_ATTRS(adaptive_max_pool2d),
     .ins = "x",
     .outs = "y, index",
     .n_out = 2,
-    .attrs = {PAIR_ATTR("output")},
     .amp = CAPL_AMP_KEEP,
     .layout = CAPL_LAYOUT_IMAGE,
     .save_out = 1u << 1,
@@ -334,11 +312,10 @@ const capl_op capl_op_adaptive_max_pool2d = {
 };
 
 const capl_op capl_op_adaptive_max_pool2d_grad = {
-    .name = "adaptive_max_pool2d_grad",
+    NAME_AND_ATTRS(adaptive_max_pool2d_grad),
     .ins = "dy, index",
     .outs = "dx",
     .n_out = 1,
-    .attrs = {PAIR_ATTR("size")},
     .amp = CAPL_AMP_KEEP,
     .layout = CAPL_LAYOUT_IMAGE,
     .shape = adaptive_max_pool2d_grad_shape,

@@ -72,7 +72,7 @@ capl_status program_add(program_draft *draft, const program_step *step, int *val
 void program_attributes(const program_step *step, capl_attr *attr)
 {
   memset(attr, 0, CAPL_MAX_ATTR * sizeof *attr);
-  if (step->op == CAPL_OP_cast) attr[0].i = step->dtype;
+  if (step->op == CAPL_OP_cast) attr[AT(cast, dtype)].i = step->dtype;
   if (step->op == CAPL_OP_cast || step->op == PROGRAM_CONST) return;
   const capl_op *op = capl_op_get((capl_op_id)step->op);
   for (int k = 0; k < 2; k++) {

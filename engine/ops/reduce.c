@@ -5,7 +5,6 @@
 */
 #include "ops/rules.h"
 
-enum { DIMS, KEEPDIM };
 
 /* Marks the dims to reduce. */
 static capl_status reduced_dims(const capl_tensor *x, const capl_attr *dims, bool *reduced)
@@ -32,8 +31,8 @@ static void spec_without(const capl_tensor *x, const bool *reduced, bool keepdim
 static capl_status reduce_shape(const capl_call *call, capl_out_spec *out)
 {
   bool reduced[CAPL_MAX_NDIM];
-  CAPL_TRY(reduced_dims(call->in[0], &call->attr[DIMS], reduced));
-  spec_without(call->in[0], reduced, call->attr[KEEPDIM].i, out);
+  CAPL_TRY(reduced_dims(call->in[0], &call->attr[AT(sum, dims)], reduced));
+  spec_without(call->in[0], reduced, call->attr[AT(sum, keepdim)].i, out);
   return CAPL_OK;
 }
 
@@ -63,7 +62,7 @@ static capl_status need_elements(const capl_tensor *x, const bool *reduced)
 static capl_status amax_shape(const capl_call *call, capl_out_spec *out)
 {
   bool reduced[CAPL_MAX_NDIM];
-  CAPL_TRY(reduced_dims(call->in[0], &call->attr[DIMS], reduced));
+  CAPL_TRY(reduced_dims(call->in[0], &call->attr[AT(amax, dims)], reduced));
   CAPL_TRY(need_elements(call->in[0], reduced));
   return reduce_shape(call, out);
 }
@@ -72,10 +71,10 @@ static capl_status argmax_shape(const capl_call *call, capl_out_spec *out)
 {
   bool reduced[CAPL_MAX_NDIM] = {false};
   int dim;
-  CAPL_TRY(normalize_dim(call->attr[DIMS].i, call->in[0]->ndim, &dim));
+  CAPL_TRY(normalize_dim(call->attr[AT(argmax, dim)].i, call->in[0]->ndim, &dim));
   reduced[dim] = true;
   CAPL_TRY(need_elements(call->in[0], reduced));
-  spec_without(call->in[0], reduced, call->attr[KEEPDIM].i, out);
+  spec_without(call->in[0], reduced, call->attr[AT(argmax, keepdim)].i, out);
   out->dtype = CAPL_I32;
   return CAPL_OK;
 }
@@ -84,7 +83,7 @@ static capl_status argmax_shape(const capl_call *call, capl_out_spec *out)
 
 static capl_status sum_grad(const capl_node *node, capl_tensor *const *dy, capl_tensor **dx)
 {
-  return grad_expand_reduced(dy[0], node->in[0], &node->attr[DIMS], &dx[0]);
+  return grad_expand_reduced(dy[0], node->in[0], &node->attr[AT(sum, dims)], &dx[0]);
 }
 
 static capl_status mean_grad(const capl_node *node, capl_tensor *const *dy, capl_tensor **dx)
@@ -94,7 +93,7 @@ static capl_status mean_grad(const capl_node *node, capl_tensor *const *dy, capl
   double share = (double)capl_tensor_numel(dy[0]) / (double)capl_tensor_numel(x);
   if (capl_tensor_numel(x) == 0) share = 0; /* dx has no elements either */
   CAPL_TRY(grad_affine(dy[0], share, 0, &scaled));
-  return grad_expand_reduced(scaled, x, &node->attr[DIMS], &dx[0]);
+  return grad_expand_reduced(scaled, x, &node->attr[AT(sum, dims)], &dx[0]);
 }
 
 /* All places that hold the maximum share dy equally. */
@@ -102,22 +101,21 @@ static capl_status amax_grad(const capl_node *node, capl_tensor *const *dy, capl
 {
   TEMP capl_tensor *y = NULL, *mask = NULL, *places = NULL, *count = NULL, *share = NULL, *wide = NULL;
   capl_tensor *x = node->in[0];
-  capl_attr dtype[CAPL_MAX_ATTR] = {CAPL_A_INT(dy[0]->dtype)};
-  CAPL_TRY(grad_expand_reduced(node->out[0], x, &node->attr[DIMS], &y));
+  capl_attr dtype[CAPL_MAX_ATTR] = {[AT(cast, dtype)] = CAPL_A_INT(dy[0]->dtype)};
+  CAPL_TRY(grad_expand_reduced(node->out[0], x, &node->attr[AT(sum, dims)], &y));
   CAPL_TRY(GRAD_CALL(CAPL_OP_eq, NULL, &mask, x, y));
   CAPL_TRY(GRAD_CALL(CAPL_OP_cast, dtype, &places, mask));
   CAPL_TRY(GRAD_CALL(CAPL_OP_sum, node->attr, &count, places));
   CAPL_TRY(GRAD_CALL(CAPL_OP_div, NULL, &share, dy[0], count));
-  CAPL_TRY(grad_expand_reduced(share, x, &node->attr[DIMS], &wide));
+  CAPL_TRY(grad_expand_reduced(share, x, &node->attr[AT(sum, dims)], &wide));
   return GRAD_CALL(CAPL_OP_mul, NULL, &dx[0], wide, places);
 }
 
 /* descriptors */
 
 #define REDUCTION(op, ...)                                                                      \
-  const capl_op capl_op_##op = {.name = #op, .ins = "x", .outs = "y", .n_out = 1,               \
-                                .layout = CAPL_LAYOUT_ANY,                                      \
-                                .attrs = {{"dims", CAPL_ATTR_INTS, .required = false}, {"keepdim", CAPL_ATTR_BOOL, .def = false}}, __VA_ARGS__}
+  const capl_op capl_op_##op = {NAME_AND_ATTRS(op), .ins = "x", .outs = "y", .n_out = 1, .layout = CAPL_LAYOUT_ANY, \
+                                __VA_ARGS__}
 #define DIMS_DOC                                                                                   \
   "dims: counted from 0 in C, from 1 in Lua; none = all; keepdim leaves them in place with size 1.\n"                  \
   "Errors: value, if a dim does not exist or is given twice"
@@ -134,11 +132,10 @@ REDUCTION(amax, .amp = CAPL_AMP_KEEP, .save_in = 1u, .save_out = 1u, .shape = am
                  DIMS_DOC "; shape, if there are no elements.");
 
 const capl_op capl_op_argmax = {
-  .name = "argmax",
+  NAME_AND_ATTRS(argmax),
   .ins = "x",
   .outs = "y",
   .n_out = 1,
-  .attrs = {{"dim", CAPL_ATTR_INT, .def = -1}, {"keepdim", CAPL_ATTR_BOOL, .def = false}},
   .layout = CAPL_LAYOUT_ANY,
   .index_outs = 1u,
   .shape = argmax_shape,

@@ -50,18 +50,12 @@ static capl_status region_sums_rule(const capl_node *node, capl_tensor *const *d
   return GRAD_CALL(CAPL_OP_region_sums_grad, node->attr, &dx[0], node->in[0], node->in[1], dy[0]);
 }
 
-#define REGION_ATTRS                                                                        \
-  {                                                                                         \
-    {"activation", CAPL_ATTR_ENUM, .def = 0, .choices = "softmax|none"},                    \
-    {"ignore_index", CAPL_ATTR_INT, .def = -100}                                            \
-  }
 
 const capl_op capl_op_region_sums = {
-  .name = "region_sums",
+  NAME_AND_ATTRS(region_sums),
   .ins = "x, labels",
   .outs = "sums",
   .n_out = 1,
-  .attrs = REGION_ATTRS,
   .amp = CAPL_AMP_F32,
   .layout = CAPL_LAYOUT_ROW,
   .save_in = 3u,
@@ -76,11 +70,10 @@ const capl_op capl_op_region_sums = {
 };
 
 const capl_op capl_op_region_sums_grad = {
-  .name = "region_sums_grad",
+  NAME_AND_ATTRS(region_sums_grad),
   .ins = "x, labels, dsums",
   .outs = "dx",
   .n_out = 1,
-  .attrs = REGION_ATTRS,
   .layout = CAPL_LAYOUT_ROW,
   .shape = region_sums_grad_shape,
   .doc = "The gradient of region_sums.\nx (N,R,K), labels (N,R), dsums (N,3,K) -> dx (N,R,K). Not differentiable.",

@@ -228,7 +228,6 @@ static double grad_macs(const capl_call *call) { return 2 * macs_of(call->in[1],
 /* ---- descriptors ------------------------------------------------------------------------------ */
 
 #define BIT(i) (1u << (i))
-#define ATTRS {{"batch_first", CAPL_ATTR_BOOL, .def = 0}}
 #define SEQUENCE_DOC                                                                                              \
   "batch_first: sequences are (N,T,...) instead of (T,N,...). D is 1, or 2 for both directions: the second one\n" \
   "begins at the last time step.\n"                                                                               \
@@ -240,12 +239,12 @@ static double grad_macs(const capl_call *call) { return 2 * macs_of(call->in[1],
   "0. dx has the dtype of y, the others are f32 (f64 when y is f64).\n"
 
 const capl_op capl_op_lstm = {
-  .name = "lstm",
+  NAME_AND_ATTRS(lstm),
   .ins = "x, w_hh, h0?, c0?, lengths?",
   .outs = "y, h_n, c_n, gates, cells",
   .n_out = 5,
-  .attrs = ATTRS,
   .amp = CAPL_AMP_LOW,
+  .low_in = 3u,
   .layout = CAPL_LAYOUT_ROW,
   .save_in = BIT(LSTM_W) | BIT(LSTM_H0) | BIT(LSTM_C0) | BIT(LSTM_LENGTHS),
   .save_out = BIT(LSTM_Y) | BIT(LSTM_GATES) | BIT(LSTM_CELLS),
@@ -264,11 +263,10 @@ const capl_op capl_op_lstm = {
 };
 
 const capl_op capl_op_lstm_grad = {
-  .name = "lstm_grad",
+  NAME_AND_ATTRS(lstm_grad),
   .ins = "w_hh, y, gates, cells, h0?, c0?, lengths?, dy?, dh_n?, dc_n?",
   .outs = "dx, dw_hh, dh0, dc0",
   .n_out = 4,
-  .attrs = ATTRS,
   .amp = CAPL_AMP_KEEP,
   .layout = CAPL_LAYOUT_ROW,
   .shape = lstm_grad_shape,
@@ -277,12 +275,12 @@ const capl_op capl_op_lstm_grad = {
 };
 
 const capl_op capl_op_gru = {
-  .name = "gru",
+  NAME_AND_ATTRS(gru),
   .ins = "x, w_hh, b_hh?, h0?, lengths?",
   .outs = "y, h_n, gates",
   .n_out = 3,
-  .attrs = ATTRS,
   .amp = CAPL_AMP_LOW,
+  .low_in = 3u,
   .layout = CAPL_LAYOUT_ROW,
   .save_in = BIT(GRU_W) | BIT(GRU_H0) | BIT(GRU_LENGTHS),
   .save_out = BIT(GRU_Y) | BIT(GRU_GATES),
@@ -301,11 +299,10 @@ const capl_op capl_op_gru = {
 };
 
 const capl_op capl_op_gru_grad = {
-  .name = "gru_grad",
+  NAME_AND_ATTRS(gru_grad),
   .ins = "w_hh, y, gates, h0?, lengths?, dy?, dh_n?",
   .outs = "dx, dw_hh, db_hh, dh0",
   .n_out = 4,
-  .attrs = ATTRS,
   .amp = CAPL_AMP_KEEP,
   .layout = CAPL_LAYOUT_ROW,
   .shape = gru_grad_shape,

@@ -10,7 +10,8 @@
 
 #include "ops/attrs.h"
 
-enum { RNN_BATCH_FIRST };
+enum { RNN_BATCH_FIRST = AT(lstm, batch_first) };
+SAME_PLACE(lstm, gru, batch_first);
 
 enum { LSTM_X, LSTM_W, LSTM_H0, LSTM_C0, LSTM_LENGTHS };
 enum { LSTM_Y, LSTM_H_N, LSTM_C_N, LSTM_GATES, LSTM_CELLS };

@@ -164,14 +164,14 @@ capl_status grad_call(capl_op_id id, int n_in, capl_tensor *const *in, const cap
 
 capl_status grad_affine(capl_tensor *x, double scale, double shift, capl_tensor **out)
 {
-  capl_attr attr[CAPL_MAX_ATTR] = {CAPL_A_REAL(scale), CAPL_A_REAL(shift)};
+  capl_attr attr[CAPL_MAX_ATTR] = {[AT(affine, scale)] = CAPL_A_REAL(scale), [AT(affine, shift)] = CAPL_A_REAL(shift)};
   return GRAD_CALL(CAPL_OP_affine, attr, out, x);
 }
 
 static capl_status grad_reshape(capl_tensor *x, int ndim, const int64_t *size, capl_tensor **out)
 {
-  capl_attr attr[CAPL_MAX_ATTR] = {{.n = ndim}};
-  if (ndim > 0) memcpy(attr[0].v, size, (size_t)ndim * sizeof *size);
+  capl_attr attr[CAPL_MAX_ATTR] = {[AT(reshape, size)] = {.n = ndim}};
+  if (ndim > 0) memcpy(attr[AT(reshape, size)].v, size, (size_t)ndim * sizeof *size);
   return GRAD_CALL(CAPL_OP_reshape, attr, out, x);
 }
 
@@ -192,7 +192,7 @@ capl_status grad_unbroadcast(capl_tensor *dy, const capl_tensor *like, capl_tens
     *out = capl_tensor_ref(dy);
     return CAPL_OK;
   }
-  capl_attr attr[CAPL_MAX_ATTR] = {broadcast_dims(dy, like), CAPL_A_INT(true)};
+  capl_attr attr[CAPL_MAX_ATTR] = {[AT(sum, dims)] = broadcast_dims(dy, like), [AT(sum, keepdim)] = CAPL_A_INT(true)};
   CAPL_TRY(GRAD_CALL(CAPL_OP_sum, attr, &sum, dy));
   return grad_reshape(sum, like->ndim, like->size, out);
 }
@@ -200,7 +200,7 @@ capl_status grad_unbroadcast(capl_tensor *dy, const capl_tensor *like, capl_tens
 capl_status grad_expand_reduced(capl_tensor *dy, const capl_tensor *x, const capl_attr *dims, capl_tensor **out)
 {
   TEMP capl_tensor *kept = NULL;
-  capl_attr size[CAPL_MAX_ATTR] = {{.n = x->ndim}};
+  capl_attr size[CAPL_MAX_ATTR] = {[AT(expand, size)] = {.n = x->ndim}};
   memcpy(size[0].v, x->size, sizeof x->size);
   for (int d = 0; d < dims->n; d++) {
     int64_t dim = dims->v[d];

@@ -5,7 +5,7 @@
 #define CAPL_OPS_RULES_H
 
 #include "base/count.h"
-#include "capl/op.h"
+#include "ops/attrs.h"
 #include "capl/tape.h"
 
 /* A local reference that is given back when its scope is left: TEMP capl_tensor *t = NULL; */
@@ -14,6 +14,9 @@ static inline void temp_unref(capl_tensor **t)
 {
   capl_tensor_unref(*t);
 }
+
+/* First in every descriptor: the op's name, and its attributes as ops.def lists them. */
+#define NAME_AND_ATTRS(op) .name = #op, .attrs = capl_attrs_##op
 
 /* Shape rules. */
 

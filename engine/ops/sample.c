@@ -80,19 +80,12 @@ static capl_status interpolate_grad_shape(const capl_call *call, capl_out_spec *
   return CAPL_OK;
 }
 
-#define INTERPOLATE_ATTRS                                                      \
-  {{"size", CAPL_ATTR_INTS, .def = 0, .min = 0, .max = SIZE_MAX_PX, .n = 2},   \
-   {"mode", CAPL_ATTR_ENUM, .def = SAMPLE_NEAREST, .choices = "nearest|bilinear"}, \
-   {"align_corners", CAPL_ATTR_BOOL, .def = 0},                                \
-   {"scale_h", CAPL_ATTR_REAL, .def = 0, .min = 0, .max = SIZE_MAX_PX},        \
-   {"scale_w", CAPL_ATTR_REAL, .def = 0, .min = 0, .max = SIZE_MAX_PX}}
 
 const capl_op capl_op_interpolate = {
-  .name = "interpolate",
+  NAME_AND_ATTRS(interpolate),
   .ins = "x",
   .outs = "y",
   .n_out = 1,
-  .attrs = INTERPOLATE_ATTRS,
   .layout = CAPL_LAYOUT_IMAGE,
   .shape = interpolate_shape,
   .grad = interpolate_rule,
@@ -106,11 +99,10 @@ const capl_op capl_op_interpolate = {
 };
 
 const capl_op capl_op_interpolate_grad = {
-  .name = "interpolate_grad",
+  NAME_AND_ATTRS(interpolate_grad),
   .ins = "dy",
   .outs = "dx",
   .n_out = 1,
-  .attrs = INTERPOLATE_ATTRS,
   .layout = CAPL_LAYOUT_IMAGE,
   .shape = interpolate_grad_shape,
   .doc = "The gradient of interpolate: each pixel of dx sums what read it, in one order. Not differentiable.\n"
@@ -170,17 +162,12 @@ static capl_status grid_sample_grad_shape(const capl_call *call, capl_out_spec *
   return CAPL_OK;
 }
 
-#define GRID_ATTRS                                                                                       \
-  {{"mode", CAPL_ATTR_ENUM, .def = SAMPLE_BILINEAR, .choices = "nearest|bilinear"},                      \
-   {"padding_mode", CAPL_ATTR_ENUM, .def = SAMPLE_ZEROS, .choices = "zeros|border|reflection"},          \
-   {"align_corners", CAPL_ATTR_BOOL, .def = 0}}
 
 const capl_op capl_op_grid_sample = {
-  .name = "grid_sample",
+  NAME_AND_ATTRS(grid_sample),
   .ins = "x, grid",
   .outs = "y",
   .n_out = 1,
-  .attrs = GRID_ATTRS,
   .amp = CAPL_AMP_WIDEST,
   .layout = CAPL_LAYOUT_IMAGE,
   .save_in = 3u,
@@ -196,11 +183,10 @@ const capl_op capl_op_grid_sample = {
 };
 
 const capl_op capl_op_grid_sample_grad = {
-  .name = "grid_sample_grad",
+  NAME_AND_ATTRS(grid_sample_grad),
   .ins = "dy, x, grid",
   .outs = "dx, dgrid",
   .n_out = 2,
-  .attrs = GRID_ATTRS,
   .layout = CAPL_LAYOUT_IMAGE,
   .shape = grid_sample_grad_shape,
   .doc = "The gradients of grid_sample. Not differentiable.\n"

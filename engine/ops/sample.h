@@ -10,12 +10,23 @@
 
 #include <math.h>
 
-#include "capl/op.h"
+#include "ops/attrs.h"
 
 /* Attributes of interpolate and its gradient (size: of y, of x). */
-enum { INTERPOLATE_SIZE, INTERPOLATE_MODE, INTERPOLATE_ALIGN, INTERPOLATE_SCALE_H, INTERPOLATE_SCALE_W };
+enum {
+  INTERPOLATE_SIZE = AT(interpolate, size),
+  INTERPOLATE_MODE = AT(interpolate, mode),
+  INTERPOLATE_ALIGN = AT(interpolate, align_corners),
+  INTERPOLATE_SCALE_H = AT(interpolate, scale_h),
+  INTERPOLATE_SCALE_W = AT(interpolate, scale_w),
+};
+static_assert(INTERPOLATE_SCALE_W == INTERPOLATE_SCALE_H + 1, "scale_w follows scale_h");
 /* Attributes of grid_sample and its gradient. */
-enum { GRID_MODE, GRID_PADDING, GRID_ALIGN };
+enum {
+  GRID_MODE = AT(grid_sample, mode),
+  GRID_PADDING = AT(grid_sample, padding_mode),
+  GRID_ALIGN = AT(grid_sample, align_corners),
+};
 
 typedef enum { SAMPLE_NEAREST, SAMPLE_BILINEAR } sample_mode;
 typedef enum { SAMPLE_ZEROS, SAMPLE_BORDER, SAMPLE_REFLECTION } sample_padding;

@@ -55,8 +55,8 @@ static capl_status reshape_sizes(const capl_tensor *x, const capl_attr *size, in
 static capl_status reshape_shape(const capl_call *call, capl_out_spec *out)
 {
   int64_t size[CAPL_MAX_NDIM];
-  CAPL_TRY(reshape_sizes(call->in[0], &call->attr[0], size));
-  spec_set(out, call->in[0]->dtype, call->attr[0].n, size);
+  CAPL_TRY(reshape_sizes(call->in[0], &call->attr[AT(reshape, size)], size));
+  spec_set(out, call->in[0]->dtype, call->attr[AT(reshape, size)].n, size);
   return CAPL_OK;
 }
 
@@ -98,9 +98,9 @@ static capl_status reshape_view(const capl_call *call)
 {
   TEMP capl_tensor *copy = NULL;
   capl_tensor *x = call->in[0];
-  int ndim = call->attr[0].n;
+  int ndim = call->attr[AT(reshape, size)].n;
   int64_t size[CAPL_MAX_NDIM], stride[CAPL_MAX_NDIM];
-  CAPL_TRY(reshape_sizes(x, &call->attr[0], size));
+  CAPL_TRY(reshape_sizes(x, &call->attr[AT(reshape, size)], size));
   if (view_strides(x, ndim, size, stride))
     return capl_tensor_alias(x, ndim, size, stride, x->offset, &call->out[0]);
   CAPL_TRY(row_copy(x, &copy));
@@ -110,17 +110,16 @@ static capl_status reshape_view(const capl_call *call)
 
 static capl_status reshape_grad(const capl_node *node, capl_tensor *const *dy, capl_tensor **dx)
 {
-  capl_attr attr[CAPL_MAX_ATTR] = {{.n = node->in[0]->ndim}};
-  memcpy(attr[0].v, node->in[0]->size, sizeof node->in[0]->size);
+  capl_attr attr[CAPL_MAX_ATTR] = {[AT(reshape, size)] = {.n = node->in[0]->ndim}};
+  memcpy(attr[AT(reshape, size)].v, node->in[0]->size, sizeof node->in[0]->size);
   return GRAD_CALL(CAPL_OP_reshape, attr, &dx[0], dy[0]);
 }
 
 const capl_op capl_op_reshape = {
-  .name = "reshape",
+  NAME_AND_ATTRS(reshape),
   .ins = "x",
   .outs = "y",
   .n_out = 1,
-  .attrs = {{"size", CAPL_ATTR_INTS, .required = true}},
   .layout = CAPL_LAYOUT_ANY,
   .shape = reshape_shape,
   .view = reshape_view,
@@ -135,7 +134,7 @@ const capl_op capl_op_reshape = {
 static capl_status permute_dims(const capl_call *call, int *dims)
 {
   const capl_tensor *x = call->in[0];
-  const capl_attr *attr = &call->attr[0];
+  const capl_attr *attr = &call->attr[AT(permute, dims)];
   bool seen[CAPL_MAX_NDIM] = {false};
   if (attr->n != x->ndim)
     return CAPL_FAIL(CAPL_ESHAPE, "%d dims given for x with %d dims", attr->n, x->ndim);
@@ -173,20 +172,19 @@ static capl_status permute_view(const capl_call *call)
 static capl_status permute_grad(const capl_node *node, capl_tensor *const *dy, capl_tensor **dx)
 {
   int ndim = node->in[0]->ndim;
-  capl_attr attr[CAPL_MAX_ATTR] = {{.n = ndim}};
+  capl_attr attr[CAPL_MAX_ATTR] = {[AT(permute, dims)] = {.n = ndim}};
   for (int d = 0; d < ndim; d++) {
-    int64_t from = node->attr[0].v[d];
-    attr[0].v[from < 0 ? from + ndim : from] = d;
+    int64_t from = node->attr[AT(permute, dims)].v[d];
+    attr[AT(permute, dims)].v[from < 0 ? from + ndim : from] = d;
   }
   return GRAD_CALL(CAPL_OP_permute, attr, &dx[0], dy[0]);
 }
 
 const capl_op capl_op_permute = {
-  .name = "permute",
+  NAME_AND_ATTRS(permute),
   .ins = "x",
   .outs = "y",
   .n_out = 1,
-  .attrs = {{"dims", CAPL_ATTR_INTS, .required = true}},
   .layout = CAPL_LAYOUT_ANY,
   .shape = permute_shape,
   .view = permute_view,
@@ -200,8 +198,8 @@ const capl_op capl_op_permute = {
 /* Checks dim, start and length against x; length -1 = up to the end is not allowed: say what you mean. */
 static capl_status narrow_check(const capl_tensor *x, const capl_attr *attr, int *dim)
 {
-  int64_t start = attr[1].i, length = attr[2].i;
-  CAPL_TRY(normalize_dim(attr[0].i, x->ndim, dim));
+  int64_t start = attr[AT(narrow, start)].i, length = attr[AT(narrow, length)].i;
+  CAPL_TRY(normalize_dim(attr[AT(narrow, dim)].i, x->ndim, dim));
   if (start >= 0 && length >= 0 && start <= x->size[*dim] - length) return CAPL_OK;
   return CAPL_FAIL(CAPL_EVALUE, "%lld elements from %lld on are outside dim %d of size %lld", (long long)length,
                    (long long)capl_counted(start), (int)capl_counted(*dim), (long long)x->size[*dim]);
@@ -212,7 +210,7 @@ static capl_status narrow_shape(const capl_call *call, capl_out_spec *out)
   int dim;
   CAPL_TRY(narrow_check(call->in[0], call->attr, &dim));
   spec_set(out, call->in[0]->dtype, call->in[0]->ndim, call->in[0]->size);
-  out->size[dim] = call->attr[2].i;
+  out->size[dim] = call->attr[AT(narrow, length)].i;
   return CAPL_OK;
 }
 
@@ -223,27 +221,28 @@ static capl_status narrow_view(const capl_call *call)
   int dim;
   CAPL_TRY(narrow_check(x, call->attr, &dim));
   memcpy(size, x->size, sizeof size);
-  size[dim] = call->attr[2].i;
-  int64_t offset = x->offset + call->attr[1].i * x->stride[dim];
+  size[dim] = call->attr[AT(narrow, length)].i;
+  int64_t offset = x->offset + call->attr[AT(narrow, start)].i * x->stride[dim];
   return capl_tensor_alias(x, x->ndim, size, x->stride, offset, &call->out[0]);
 }
 
 static capl_status narrow_grad_rule(const capl_node *node, capl_tensor *const *dy, capl_tensor **dx)
 {
   int dim;
-  CAPL_TRY(normalize_dim(node->attr[0].i, node->in[0]->ndim, &dim));
-  capl_attr attr[CAPL_MAX_ATTR] = {CAPL_A_INT(dim), node->attr[1], CAPL_A_INT(node->in[0]->size[dim])};
+  CAPL_TRY(normalize_dim(node->attr[AT(narrow, dim)].i, node->in[0]->ndim, &dim));
+  capl_attr attr[CAPL_MAX_ATTR] = {
+    [AT(narrow_grad, dim)] = CAPL_A_INT(dim),
+    [AT(narrow_grad, start)] = node->attr[AT(narrow, start)],
+    [AT(narrow_grad, size)] = CAPL_A_INT(node->in[0]->size[dim]),
+  };
   return GRAD_CALL(CAPL_OP_narrow_grad, attr, &dx[0], dy[0]);
 }
 
 const capl_op capl_op_narrow = {
-  .name = "narrow",
+  NAME_AND_ATTRS(narrow),
   .ins = "x",
   .outs = "y",
   .n_out = 1,
-  .attrs = {{"dim", CAPL_ATTR_INT, .required = true},
-            {"start", CAPL_ATTR_INT, .required = true},
-            {"length", CAPL_ATTR_INT, .required = true}},
   .layout = CAPL_LAYOUT_ANY,
   .shape = narrow_shape,
   .view = narrow_view,
@@ -255,9 +254,9 @@ const capl_op capl_op_narrow = {
 static capl_status narrow_grad_shape(const capl_call *call, capl_out_spec *out)
 {
   const capl_tensor *dy = call->in[0];
-  int64_t start = call->attr[1].i, size = call->attr[2].i;
+  int64_t start = call->attr[AT(narrow_grad, start)].i, size = call->attr[AT(narrow_grad, size)].i;
   int dim;
-  CAPL_TRY(normalize_dim(call->attr[0].i, dy->ndim, &dim));
+  CAPL_TRY(normalize_dim(call->attr[AT(narrow_grad, dim)].i, dy->ndim, &dim));
   if (start < 0 || size < dy->size[dim] || start > size - dy->size[dim])
     return CAPL_FAIL(CAPL_EVALUE, "%lld elements from %lld on do not fit into size %lld", (long long)dy->size[dim],
                      (long long)start, (long long)size);
@@ -269,25 +268,26 @@ static capl_status narrow_grad_shape(const capl_call *call, capl_out_spec *out)
 /* The slice that narrow took. */
 static capl_status slice_of(capl_tensor *x, int64_t dim, int64_t start, int64_t length, capl_tensor **out)
 {
-  capl_attr attr[CAPL_MAX_ATTR] = {CAPL_A_INT(dim), CAPL_A_INT(start), CAPL_A_INT(length)};
+  capl_attr attr[CAPL_MAX_ATTR] = {
+    [AT(narrow, dim)] = CAPL_A_INT(dim),
+    [AT(narrow, start)] = CAPL_A_INT(start),
+    [AT(narrow, length)] = CAPL_A_INT(length),
+  };
   return GRAD_CALL(CAPL_OP_narrow, attr, out, x);
 }
 
 static capl_status narrow_grad_grad(const capl_node *node, capl_tensor *const *dy, capl_tensor **dx)
 {
   int dim;
-  CAPL_TRY(normalize_dim(node->attr[0].i, node->in[0]->ndim, &dim));
-  return slice_of(dy[0], dim, node->attr[1].i, node->in[0]->size[dim], &dx[0]);
+  CAPL_TRY(normalize_dim(node->attr[AT(narrow_grad, dim)].i, node->in[0]->ndim, &dim));
+  return slice_of(dy[0], dim, node->attr[AT(narrow_grad, start)].i, node->in[0]->size[dim], &dx[0]);
 }
 
 const capl_op capl_op_narrow_grad = {
-  .name = "narrow_grad",
+  NAME_AND_ATTRS(narrow_grad),
   .ins = "dy",
   .outs = "dx",
   .n_out = 1,
-  .attrs = {{"dim", CAPL_ATTR_INT, .required = true},
-            {"start", CAPL_ATTR_INT, .required = true},
-            {"size", CAPL_ATTR_INT, .required = true}},
   .layout = CAPL_LAYOUT_ANY,
   .shape = narrow_grad_shape,
   .grad = narrow_grad_grad,
@@ -317,17 +317,17 @@ static capl_status expand_sizes(const capl_tensor *x, const capl_attr *size, int
 static capl_status expand_shape(const capl_call *call, capl_out_spec *out)
 {
   int64_t size[CAPL_MAX_NDIM];
-  CAPL_TRY(expand_sizes(call->in[0], &call->attr[0], size));
-  spec_set(out, call->in[0]->dtype, call->attr[0].n, size);
+  CAPL_TRY(expand_sizes(call->in[0], &call->attr[AT(expand, size)], size));
+  spec_set(out, call->in[0]->dtype, call->attr[AT(expand, size)].n, size);
   return CAPL_OK;
 }
 
 static capl_status expand_view(const capl_call *call)
 {
   capl_tensor *x = call->in[0];
-  int ndim = call->attr[0].n, lead = ndim - x->ndim;
+  int ndim = call->attr[AT(expand, size)].n, lead = ndim - x->ndim;
   int64_t size[CAPL_MAX_NDIM], stride[CAPL_MAX_NDIM];
-  CAPL_TRY(expand_sizes(x, &call->attr[0], size));
+  CAPL_TRY(expand_sizes(x, &call->attr[AT(expand, size)], size));
   for (int d = 0; d < ndim; d++) {
     bool own = d >= lead && x->size[d - lead] == size[d];
     stride[d] = own ? x->stride[d - lead] : 0;
@@ -341,11 +341,10 @@ static capl_status expand_grad(const capl_node *node, capl_tensor *const *dy, ca
 }
 
 const capl_op capl_op_expand = {
-  .name = "expand",
+  NAME_AND_ATTRS(expand),
   .ins = "x",
   .outs = "y",
   .n_out = 1,
-  .attrs = {{"size", CAPL_ATTR_INTS, .required = true}},
   .layout = CAPL_LAYOUT_ANY,
   .shape = expand_shape,
   .view = expand_view,
@@ -375,7 +374,7 @@ static capl_status concat_shape(const capl_call *call, capl_out_spec *out)
   int dim;
   if (call->n_in == 0) return CAPL_FAIL(CAPL_EVALUE, "concat of no tensors");
   CAPL_TRY(concat_check(call, 0, 0));
-  CAPL_TRY(normalize_dim(call->attr[0].i, call->in[0]->ndim, &dim));
+  CAPL_TRY(normalize_dim(call->attr[AT(concat, dim)].i, call->in[0]->ndim, &dim));
   spec_set(out, call->in[0]->dtype, call->in[0]->ndim, call->in[0]->size);
   for (int i = 1; i < call->n_in; i++) {
     CAPL_TRY(concat_check(call, i, dim));
@@ -390,7 +389,7 @@ static capl_status concat_grad(const capl_node *node, capl_tensor *const *dy, ca
 {
   int dim;
   int64_t start = 0;
-  CAPL_TRY(normalize_dim(node->attr[0].i, node->in[0]->ndim, &dim));
+  CAPL_TRY(normalize_dim(node->attr[AT(concat, dim)].i, node->in[0]->ndim, &dim));
   for (int i = 0; i < node->n_in; i++) {
     int64_t length = node->in[i]->size[dim];
     if (node->needs[i]) CAPL_TRY(slice_of(dy[0], dim, start, length, &dx[i]));
@@ -400,11 +399,10 @@ static capl_status concat_grad(const capl_node *node, capl_tensor *const *dy, ca
 }
 
 const capl_op capl_op_concat = {
-  .name = "concat",
+  NAME_AND_ATTRS(concat),
   .ins = "xs...",
   .outs = "y",
   .n_out = 1,
-  .attrs = {{"dim", CAPL_ATTR_INT, .def = 0}},
   .amp = CAPL_AMP_WIDEST,
   .layout = CAPL_LAYOUT_ANY,
   .shape = concat_shape,
@@ -431,7 +429,7 @@ static capl_status contiguous_grad(const capl_node *node, capl_tensor *const *dy
 }
 
 const capl_op capl_op_contiguous = {
-  .name = "contiguous",
+  NAME_AND_ATTRS(contiguous),
   .ins = "x",
   .outs = "y",
   .n_out = 1,

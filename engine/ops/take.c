@@ -153,7 +153,7 @@ static capl_attr sizes_of(const capl_tensor *t)
 
 static capl_status gather_rule(const capl_node *node, capl_tensor *const *dy, capl_tensor **dx)
 {
-  capl_attr attr[CAPL_MAX_ATTR] = {node->attr[TAKE_DIM], sizes_of(node->in[0])};
+  capl_attr attr[CAPL_MAX_ATTR] = {[TAKE_DIM] = node->attr[TAKE_DIM], [TAKE_SIZE] = sizes_of(node->in[0])};
   if (!node->needs[0]) return CAPL_OK;
   return GRAD_CALL(CAPL_OP_gather_grad, attr, &dx[0], dy[0], node->in[1]);
 }
@@ -187,11 +187,10 @@ static capl_status gather_grad_shape(const capl_call *call, capl_out_spec *out)
   "nothing may be read back, "
 
 const capl_op capl_op_gather = {
-  .name = "gather",
+  NAME_AND_ATTRS(gather),
   .ins = "x, index",
   .outs = "y",
   .n_out = 1,
-  .attrs = {{"dim", CAPL_ATTR_INT, .required = true}},
   .layout = CAPL_LAYOUT_ANY,
   .save_in = 1u << 1,
   .shape = gather_shape,
@@ -202,11 +201,10 @@ const capl_op capl_op_gather = {
 };
 
 const capl_op capl_op_gather_grad = {
-  .name = "gather_grad",
+  NAME_AND_ATTRS(gather_grad),
   .ins = "dy, index",
   .outs = "dx",
   .n_out = 1,
-  .attrs = {{"dim", CAPL_ATTR_INT, .required = true}, {"size", CAPL_ATTR_INTS, .required = true}},
   .layout = CAPL_LAYOUT_ANY,
   .shape = gather_grad_shape,
   .doc = "The gradient of gather: dy summed where it was taken from, zeros elsewhere. Not differentiable.\n"
@@ -230,7 +228,7 @@ static capl_status scatter_shape(const capl_call *call, capl_out_spec *out)
 /* dx: dy without the places that were written. dsrc: what was written. */
 static capl_status scatter_rule(const capl_node *node, capl_tensor *const *dy, capl_tensor **dx)
 {
-  capl_attr attr[CAPL_MAX_ATTR] = {node->attr[TAKE_DIM]};
+  capl_attr attr[CAPL_MAX_ATTR] = {[TAKE_DIM] = node->attr[TAKE_DIM]};
   capl_tensor *index = node->in[1];
   if (node->needs[0]) CAPL_TRY(GRAD_CALL(CAPL_OP_scatter, attr, &dx[0], dy[0], index));
   if (node->n_in > 2 && node->needs[2]) CAPL_TRY(GRAD_CALL(CAPL_OP_gather, attr, &dx[2], dy[0], index));
@@ -239,17 +237,16 @@ static capl_status scatter_rule(const capl_node *node, capl_tensor *const *dy, c
 
 static capl_status scatter_add_rule(const capl_node *node, capl_tensor *const *dy, capl_tensor **dx)
 {
-  capl_attr attr[CAPL_MAX_ATTR] = {node->attr[TAKE_DIM]};
+  capl_attr attr[CAPL_MAX_ATTR] = {[TAKE_DIM] = node->attr[TAKE_DIM]};
   if (node->needs[0]) dx[0] = capl_tensor_ref(dy[0]);
   return node->needs[2] ? GRAD_CALL(CAPL_OP_gather, attr, &dx[2], dy[0], node->in[1]) : CAPL_OK;
 }
 
 const capl_op capl_op_scatter = {
-  .name = "scatter",
+  NAME_AND_ATTRS(scatter),
   .ins = "x, index, src?",
   .outs = "y",
   .n_out = 1,
-  .attrs = {{"dim", CAPL_ATTR_INT, .required = true}, {"value", CAPL_ATTR_REAL, .def = 0}},
   .layout = CAPL_LAYOUT_ANY,
   .save_in = 1u << 1,
   .shape = scatter_shape,
@@ -262,11 +259,10 @@ const capl_op capl_op_scatter = {
 };
 
 const capl_op capl_op_scatter_add = {
-  .name = "scatter_add",
+  NAME_AND_ATTRS(scatter_add),
   .ins = "x, index, src",
   .outs = "y",
   .n_out = 1,
-  .attrs = {{"dim", CAPL_ATTR_INT, .required = true}},
   .layout = CAPL_LAYOUT_ANY,
   .save_in = 1u << 1,
   .shape = scatter_shape,
@@ -294,7 +290,7 @@ static capl_status index_select_rule(const capl_node *node, capl_tensor *const *
 {
   int dim;
   CAPL_TRY(normalize_dim(node->attr[TAKE_DIM].i, node->in[0]->ndim, &dim));
-  capl_attr attr[CAPL_MAX_ATTR] = {CAPL_A_INT(dim), CAPL_A_INT(node->in[0]->size[dim])};
+  capl_attr attr[CAPL_MAX_ATTR] = {[TAKE_DIM] = CAPL_A_INT(dim), [TAKE_SIZE] = CAPL_A_INT(node->in[0]->size[dim])};
   if (!node->needs[0]) return CAPL_OK;
   return GRAD_CALL(CAPL_OP_index_select_grad, attr, &dx[0], dy[0], node->in[1]);
 }
@@ -312,11 +308,10 @@ static capl_status index_select_grad_shape(const capl_call *call, capl_out_spec 
 }
 
 const capl_op capl_op_index_select = {
-  .name = "index_select",
+  NAME_AND_ATTRS(index_select),
   .ins = "x, index",
   .outs = "y",
   .n_out = 1,
-  .attrs = {{"dim", CAPL_ATTR_INT, .required = true}},
   .layout = CAPL_LAYOUT_ANY,
   .save_in = 1u << 1,
   .shape = index_select_shape,
@@ -327,11 +322,10 @@ const capl_op capl_op_index_select = {
 };
 
 const capl_op capl_op_index_select_grad = {
-  .name = "index_select_grad",
+  NAME_AND_ATTRS(index_select_grad),
   .ins = "dy, index",
   .outs = "dx",
   .n_out = 1,
-  .attrs = {{"dim", CAPL_ATTR_INT, .required = true}, {"size", CAPL_ATTR_INT, .min = 0, .max = 1e15, .required = true}},
   .layout = CAPL_LAYOUT_ANY,
   .shape = index_select_grad_shape,
   .doc = "The gradient of index_select: slices of dy summed where they were taken from, zeros elsewhere. Not differentiable.\n"
@@ -367,7 +361,8 @@ static capl_status embedding_shape(const capl_call *call, capl_out_spec *out)
 
 static capl_status embedding_rule(const capl_node *node, capl_tensor *const *dy, capl_tensor **dx)
 {
-  capl_attr attr[CAPL_MAX_ATTR] = {CAPL_A_INT(node->in[0]->size[0]), node->attr[EMBEDDING_PADDING]};
+  capl_attr attr[CAPL_MAX_ATTR] = {
+    [EMBEDDING_GRAD_ROWS] = CAPL_A_INT(node->in[0]->size[0]), [EMBEDDING_GRAD_PADDING] = node->attr[EMBEDDING_PADDING]};
   if (!node->needs[0]) return CAPL_OK;
   return GRAD_CALL(CAPL_OP_embedding_grad, attr, &dx[0], dy[0], node->in[1]);
 }
@@ -390,14 +385,12 @@ static capl_status embedding_grad_shape(const capl_call *call, capl_out_spec *ou
   return CAPL_OK;
 }
 
-#define PADDING_ATTR {"padding_idx", CAPL_ATTR_INT, .def = -1, .min = -1, .max = 1e15}
 
 const capl_op capl_op_embedding = {
-  .name = "embedding",
+  NAME_AND_ATTRS(embedding),
   .ins = "weight, index",
   .outs = "y",
   .n_out = 1,
-  .attrs = {PADDING_ATTR},
   .layout = CAPL_LAYOUT_ANY,
   .save_in = 1u << 1,
   .shape = embedding_shape,
@@ -409,11 +402,10 @@ const capl_op capl_op_embedding = {
 };
 
 const capl_op capl_op_embedding_grad = {
-  .name = "embedding_grad",
+  NAME_AND_ATTRS(embedding_grad),
   .ins = "dy, index",
   .outs = "dweight",
   .n_out = 1,
-  .attrs = {{"rows", CAPL_ATTR_INT, .min = 0, .max = 1e15, .required = true}, PADDING_ATTR},
   .layout = CAPL_LAYOUT_ANY,
   .shape = embedding_grad_shape,
   .doc = "The gradient of embedding: rows of dy summed by index, zeros for rows that none chose. Not differentiable.\n"

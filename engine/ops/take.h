@@ -8,7 +8,7 @@
 #ifndef CAPL_OPS_TAKE_H
 #define CAPL_OPS_TAKE_H
 
-#include "capl/op.h"
+#include "ops/attrs.h"
 
 typedef struct {
   capl_tensor index; /* in the shape of the values: stride 0 where one index stands for many */
@@ -30,8 +30,14 @@ CAPL_API void take_place_rows(const capl_tensor *large, const capl_tensor *index
 CAPL_API capl_status take_need_range(const take_place *p);
 
 /* Attributes. dim is 0-based, from the end where negative. */
-enum { TAKE_DIM, TAKE_SIZE, TAKE_VALUE = 1 };
-enum { EMBEDDING_PADDING };
-enum { EMBEDDING_GRAD_ROWS, EMBEDDING_GRAD_PADDING };
+enum { TAKE_DIM = AT(gather, dim), TAKE_SIZE = AT(gather_grad, size), TAKE_VALUE = AT(scatter, value) };
+SAME_PLACE(gather, gather_grad, dim);
+SAME_PLACE(gather, scatter, dim);
+SAME_PLACE(gather, scatter_add, dim);
+SAME_PLACE(gather, index_select, dim);
+SAME_PLACE(gather, index_select_grad, dim);
+SAME_PLACE(gather_grad, index_select_grad, size);
+enum { EMBEDDING_PADDING = AT(embedding, padding_idx) };
+enum { EMBEDDING_GRAD_ROWS = AT(embedding_grad, rows), EMBEDDING_GRAD_PADDING = AT(embedding_grad, padding_idx) };
 
 #endif

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "capl/backend.h"
+#include "ops/attrs.h"
 #include "tape/tape.h"
 #include "tensor/storage.h"
 
@@ -68,7 +69,7 @@ static capl_status accumulate(capl_tensor **total, capl_tensor *dx)
 static capl_status to_dtype(capl_tensor *t, capl_dtype dtype, capl_tensor **out)
 {
   if (t->dtype == dtype) return *out = capl_tensor_ref(t), CAPL_OK;
-  capl_attr attr[CAPL_MAX_ATTR] = {{.i = dtype}};
+  capl_attr attr[CAPL_MAX_ATTR] = {[AT(cast, dtype)] = CAPL_A_INT(dtype)};
   return capl_op_call(CAPL_OP_cast, &t, 1, attr, out);
 }
 

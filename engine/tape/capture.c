@@ -169,32 +169,19 @@ static capl_status describe(capl_watch *w, const capl_tensor *t, met_tensor *out
 
 /* ---- attributes ------------------------------------------------------------------------------ */
 
-/* Numbers that a step may change: optimisers keep them in device memory where steps are captured. */
-static bool may_change(const capl_op *op, const char *attr)
-{
-  if (!op->variadic_mutates && !op->mutates) return false;
-  return !strcmp(attr, "lr") || !strcmp(attr, "step") || !strcmp(attr, "first_step") || !strcmp(attr, "grad_scale");
-}
-
-/* Ops whose offset names a stream of random numbers, a new one in each call. */
-static bool draws(capl_op_id id)
-{
-  return id == CAPL_OP_dropout || id == CAPL_OP_scaled_dot_product_attention ||
-         id == CAPL_OP_scaled_dot_product_attention_grad;
-}
-
-/* The attributes as they are to be compared: without what may change. */
+/* The attributes as they are to be compared: without what changes from step to step, streams counted from 0. */
 static void comparable(const capl_watch *w, const capl_call *call, capl_attr *out)
 {
   const capl_op *op = call->op;
   memset(out, 0, CAPL_MAX_ATTR * sizeof *out);
   for (int k = 0; k < CAPL_MAX_ATTR && op->attrs[k].name; k++) {
-    if (may_change(op, op->attrs[k].name)) continue;
+    const capl_attr_spec *spec = &op->attrs[k];
     const capl_attr *a = &call->attr[k];
-    if (op->attrs[k].kind == CAPL_ATTR_REAL) out[k].f = a->f;
-    else if (op->attrs[k].kind == CAPL_ATTR_INTS) out[k].n = a->n, memcpy(out[k].v, a->v, (size_t)a->n * sizeof *a->v);
+    if (spec->per_step) continue;
+    if (spec->kind == CAPL_ATTR_REAL) out[k].f = a->f;
+    else if (spec->kind == CAPL_ATTR_INTS) out[k].n = a->n, memcpy(out[k].v, a->v, (size_t)a->n * sizeof *a->v);
     else out[k].i = a->i;
-    if (draws(call->id) && !strcmp(op->attrs[k].name, "offset")) out[k].i -= (int64_t)w->streams;
+    if (spec->stream) out[k].i -= (int64_t)w->streams;
   }
 }
 

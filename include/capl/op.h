@@ -1,8 +1,8 @@
 /* op.h -- what an op is: its descriptor, its attributes, and calling it.
 **
-** engine/ops/ops.def lists every op once; from the list come the ids and the table of descriptors.
-** A descriptor holds everything about an op but arithmetic: shape rule, gradient rule, autocast
-** class, attributes with defaults and bounds, and its documentation. Arithmetic lives in the
+** ops.def lists every op once, with its attributes: from it come the ids, the table of descriptors and the positions of
+** attributes. A descriptor holds the rest but arithmetic: shape rule, gradient rule, autocast class, which inputs are
+** masks or written, and its documentation. Arithmetic lives in the
 ** backends (backend.h). capl_op_call is the one way to run an op: it checks the arguments, applies
 ** autocast, finds the kernel, allocates the outputs, and records the call for the backward pass.
 ** SPDX-License-Identifier: Apache-2.0
@@ -19,7 +19,6 @@ extern "C" {
 typedef enum {
 #define OP(name) CAPL_OP_##name,
 #include "capl/ops.def"
-#undef OP
   CAPL_OP_COUNT
 } capl_op_id;
 
@@ -43,6 +42,10 @@ typedef struct {
   int n;               /* INTS: required length, 0 = any up to CAPL_MAX_NDIM */
   const char *choices; /* ENUM: "mean|sum|none" */
   bool required;       /* no default: the caller must give it */
+  bool dim;            /* counts dims of the first input: from 0 here, from 1 in Lua; negative from the end */
+  bool index;          /* counts elements along a dim: from 0 here, from 1 in Lua */
+  bool stream;         /* names a stream of random numbers: a captured step takes another one each time */
+  bool per_step;       /* changes from step to step, also in a captured one: optimisers read it from the device then */
 } capl_attr_spec;
 
 typedef struct {
@@ -95,8 +98,10 @@ struct capl_op {
   const char *ins;  /* "x, weight, bias?": ? = optional; "xs..." = any number, last */
   const char *outs; /* "y, index" */
   int n_out;
-  capl_attr_spec attrs[CAPL_MAX_ATTR]; /* ended by name == NULL */
+  const capl_attr_spec *attrs; /* as ops.def lists them, at most CAPL_MAX_ATTR; ended by name == NULL */
   capl_amp amp;
+  uint32_t low_in;   /* bit i: LOW casts input i: the factors, not a bias, which is added to f32 sums */
+  uint32_t mask_in;  /* bit i: input i is a mask, no value: autocast leaves it alone */
   capl_layout layout;
   uint32_t mutates;  /* bit i: the kernel writes input i */
   uint32_t save_in;  /* bit i: grad reads the values of input i (else only its shape) */

@@ -22,6 +22,10 @@ printf '/* upward.c -- knows a layer above its own.\n** %s */\n#include "tape/ta
   >engine/base/upward.c
 printf '/* curious.c -- opens what it only has to start.\n** %s */\n#include "dist/world.h"\n' "$spdx" >engine/program/launch/curious.c
 printf '/* chatty.c -- prints.\n** %s */\nvoid f(void) { printf("x"); }\n' "$spdx" >engine/io/chatty.c
+printf '/* counting.c -- knows where an attribute is.\n** %s */\ndouble f(const capl_call *call) { return call->attr[1].f; }\n' \
+  "$spdx" >engine/ops/counting.c
+printf '/* positional.c -- sets attributes by their order.\n** %s */\ncapl_attr pad[CAPL_MAX_ATTR] = {CAPL_A_INT(1), CAPL_A_INT(0)};\n' \
+  "$spdx" >engine/backend/ref/positional.c
 printf '/* lean.h -- forgets what it needs.\n** %s */\nint64_t x;\n' "$spdx" >include/capl/lean.h
 printf '# see /ho%s/somebody/notes\n' me >notes.txt
 # shellcheck disable=SC2016 # the script under test has the mistake, not this one
@@ -45,6 +49,7 @@ for expected in \
   'readme: engine/undescribed/README.md:1' \
   'readme: engine/monitor/README.md:1: names gone.c' 'readme: engine/README.md:1: does not name monitor/' 'lua_h: engine/data/luafan.c:3' \
   'direction: engine/base/upward.c:3' 'direction: engine/base/upward.c:4' 'direction: engine/program/launch/curious.c:3' 'silence: engine/io/chatty.c:3' \
+  'attributes: engine/ops/counting.c:3' 'attributes: engine/backend/ref/positional.c:3' \
   'headers: .*lean.h:3:.*std=c11' 'headers: .*lean.h:3:.*std=c++17' 'places: notes.txt:1' \
   'shell: scripts/careless:4' 'lua: lua/global.lua:3'; do
   grep -q "^$expected" found.txt || { echo "not reported: $expected" >&2; missed=1; }

@@ -58,7 +58,7 @@ static capl_status ref_snap(const capl_call *call)\
 {\
   ref_walk w;\
   for (REF_WALK(\&w, call->out[0], call->in[0]); w.more; ref_walk_next(\&w))\
-    ref_set(call->out[0], w.at[0], floor(call->attr[0].f * ref_get(call->in[0], w.at[1]) + call->attr[1].f));\
+    ref_set(call->out[0], w.at[0], floor(call->attr[AT(snap, scale)].f * ref_get(call->in[0], w.at[1]) + call->attr[AT(snap, shift)].f));\
   return CAPL_OK;\
 }' engine/backend/ref/elementwise.c
 build

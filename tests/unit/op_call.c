@@ -48,10 +48,27 @@ static void every_op_describes_itself(void **state)
     if (op->n_out > CAPL_MAX_OUT) fail_msg("%s has too many outputs", op->name);
     int named = *op->outs != '\0';
     for (const char *p = op->outs; *p; p++) named += *p == ',';
+    if (op->amp == CAPL_AMP_LOW && !op->low_in) fail_msg("%s is of class low, and .low_in names no input", op->name);
     if (named != op->n_out) fail_msg("%s: .outs '%s' names %d outputs, .n_out is %d", op->name, op->outs, named, op->n_out);
   }
   assert_null(capl_op_get(CAPL_OP_COUNT));
   assert_null(capl_op_find("conv2"));
+}
+
+static void facts_of_attributes_fit_their_kinds(void **state)
+{
+  (void)state;
+  for (int id = 0; id < CAPL_OP_COUNT; id++) {
+    const capl_op *op = capl_op_get((capl_op_id)id);
+    int k = 0;
+    for (; k < CAPL_MAX_ATTR && op->attrs[k].name; k++) {
+      const capl_attr_spec *spec = &op->attrs[k];
+      bool whole = spec->kind == CAPL_ATTR_INT || spec->kind == CAPL_ATTR_INTS;
+      if ((spec->dim || spec->index || spec->stream) && !whole) fail_msg("%s: %s counts no whole numbers", op->name, spec->name);
+      if (spec->per_step && !op->variadic_mutates) fail_msg("%s: %s changes per step, and the op writes nothing", op->name, spec->name);
+      assert_int_equal(capl_attr_index(op, spec->name), k); /* no name twice */
+    }
+  }
 }
 
 static void every_op_has_a_ref_kernel(void **state)
@@ -331,6 +348,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_teardown(name, no_memory_is_left)
   const struct CMUnitTest tests[] = {
     TEST(every_op_describes_itself),
+    TEST(facts_of_attributes_fit_their_kinds),
     TEST(every_op_has_a_ref_kernel),
     TEST(attributes_start_at_their_defaults),
     TEST(attributes_are_read_from_text),

@@ -11,6 +11,7 @@
 #include "backend/cpu/parallel.h"
 #include "backend/cpu/vec/vec.h"
 #include "capl/backend.h"
+#include "ops/attrs.h"
 
 extern const capl_kernel cpu_conv_kernels[];
 extern const capl_kernel cpu_matmul_kernels[];

@@ -229,12 +229,12 @@ UNARY(tanh, VEC_TANH)
 
 static capl_status cpu_affine(const capl_call *call)
 {
-  return unary_with(call, VEC_AFFINE, call->attr[0].f, call->attr[1].f);
+  return unary_with(call, VEC_AFFINE, call->attr[AT(affine, scale)].f, call->attr[AT(affine, shift)].f);
 }
 
 static capl_status cpu_pow(const capl_call *call)
 {
-  return unary_with(call, VEC_POW, call->attr[0].f, 0);
+  return unary_with(call, VEC_POW, call->attr[AT(pow, exponent)].f, 0);
 }
 
 /* ---- dtype conversion ---- */
@@ -293,7 +293,7 @@ static bool is_vector_cast(capl_dtype from, capl_dtype to)
 
 static capl_status cpu_cast(const capl_call *call)
 {
-  if (!is_vector_cast(call->in[0]->dtype, (capl_dtype)call->attr[0].i)) return cpu_exact_cast(call);
+  if (!is_vector_cast(call->in[0]->dtype, (capl_dtype)call->attr[AT(cast, dtype)].i)) return cpu_exact_cast(call);
   const capl_tensor *t[] = {call->out[0], call->in[0]};
   cast_job job = {t[1]->dtype, t[0]->dtype, capl_tensor_data(t[1]), capl_tensor_data(t[0])};
   cpu_loop loop;
@@ -320,8 +320,6 @@ void cpu_convert(capl_dtype from, const void *src, capl_dtype to, void *dst, int
 }
 
 /* ---- dropout ---- */
-
-enum { DROPOUT_P, DROPOUT_SEED, DROPOUT_OFFSET };
 
 typedef struct {
   vec_dropout p;
@@ -351,13 +349,13 @@ static void dropout_run(void *arg, int64_t n, const int64_t *at, const int64_t *
 
 static bool supports_dropout(const capl_call *call)
 {
-  return cpu_real(call->in[0]) && call->attr[DROPOUT_P].f < 1;
+  return cpu_real(call->in[0]) && call->attr[AT(dropout, p)].f < 1;
 }
 
 static vec_dropout dropout_of(const capl_attr *attr)
 {
-  double p = attr[DROPOUT_P].f, threshold = p * 4294967296.0;
-  uint64_t seed = (uint64_t)attr[DROPOUT_SEED].i, offset = (uint64_t)attr[DROPOUT_OFFSET].i;
+  double p = attr[AT(dropout, p)].f, threshold = p * 4294967296.0;
+  uint64_t seed = (uint64_t)attr[AT(dropout, seed)].i, offset = (uint64_t)attr[AT(dropout, offset)].i;
   uint32_t limit = (uint32_t)threshold;
   return (vec_dropout){.key = {(uint32_t)seed, (uint32_t)(seed >> 32)}, .word1 = (uint32_t)offset,
                        .word2 = (uint32_t)(offset >> 32), .threshold = limit < threshold ? limit + 1 : limit,

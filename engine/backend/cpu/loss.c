@@ -12,7 +12,6 @@ enum { MEAN, SUM, NONE };
 
 /* ---- cross-entropy: label_smoothing, ignore_index, reduction, gamma ---- */
 
-enum { SMOOTHING, IGNORE, CE_REDUCTION, GAMMA };
 
 typedef struct {
   int64_t rows, classes;
@@ -42,10 +41,11 @@ static double weight_of(const ce_job *job, int64_t k)
 /* weight: the place of that input. */
 static capl_status ce_init(ce_job *job, const capl_call *call, int weight)
 {
+  const struct attrs_cross_entropy *a = ATTRS(call, cross_entropy);
   const capl_tensor *logits = call->in[0];
   *job = (ce_job){.rows = logits->size[0], .classes = logits->size[1], .logits = capl_tensor_data(logits),
-                  .labels = call->in[1], .gamma = call->attr[GAMMA].f, .smoothing = call->attr[SMOOTHING].f, .ignore = call->attr[IGNORE].i,
-                  .reduction = call->attr[CE_REDUCTION].i, .out = capl_tensor_data(call->out[0])};
+                  .labels = call->in[1], .gamma = a->gamma.f, .smoothing = a->label_smoothing.f,
+                  .ignore = a->ignore_index.i, .reduction = a->reduction.i, .out = capl_tensor_data(call->out[0])};
   if (weight < call->n_in && call->in[weight]) job->weight = capl_tensor_data(call->in[weight]);
   for (int64_t k = 0; k < job->classes; k++) job->all_weights += weight_of(job, k);
   for (int64_t r = 0; r < job->rows; r++) {
@@ -217,7 +217,7 @@ static bce_job bce_job_of(const capl_call *call)
 static capl_status cpu_bce_with_logits(const capl_call *call)
 {
   bce_job job = bce_job_of(call);
-  int64_t reduction = call->attr[0].i;
+  int64_t reduction = call->attr[LOSS_REDUCTION].i;
   job.each = reduction == NONE;
   cpu_parallel(job.n, CPU_GRAIN / 8, bce_part, &job);
   if (job.each) return CAPL_OK;
@@ -233,7 +233,7 @@ static capl_status cpu_bce_with_logits_grad(const capl_call *call)
   const float *dloss = capl_tensor_data(call->in[2]);
   if (capl_tensor_same_shape(call->in[2], call->in[0])) job.dloss = dloss;
   else job.scale = *dloss;
-  if (call->attr[0].i == MEAN) job.scale = (float)(job.scale / (double)job.n);
+  if (call->attr[LOSS_REDUCTION].i == MEAN) job.scale = (float)(job.scale / (double)job.n);
   cpu_parallel(job.n, CPU_GRAIN / 4, bce_grad_part, &job);
   return CAPL_OK;
 }
@@ -280,13 +280,14 @@ static void element_grad_part(void *arg, int64_t begin, int64_t end, int thread)
 static element_job element_job_of(const capl_call *call, vec_loss_kind kind)
 {
   return (element_job){.at = bce_job_of(call),
-                       .loss = {kind, call->in[0]->dtype, (float)call->attr[1].f, (float)call->attr[2].f}};
+                       .loss = {kind, call->in[0]->dtype, (float)call->attr[LOSS_FIRST].f,
+                                (float)call->attr[LOSS_SECOND].f}};
 }
 
 static capl_status element_loss(const capl_call *call, vec_loss_kind kind)
 {
   element_job job = element_job_of(call, kind);
-  int64_t reduction = call->attr[0].i;
+  int64_t reduction = call->attr[LOSS_REDUCTION].i;
   job.at.each = reduction == NONE;
   cpu_parallel(job.at.n, CPU_GRAIN / 4, element_part, &job);
   if (job.at.each) return CAPL_OK;
@@ -302,7 +303,7 @@ static capl_status element_grad(const capl_call *call, vec_loss_kind kind)
   const float *dloss = capl_tensor_data(call->in[2]);
   if (capl_tensor_same_shape(call->in[2], call->in[0])) job.at.dloss = dloss;
   else job.at.scale = *dloss;
-  if (call->attr[0].i == MEAN) job.at.scale = (float)(job.at.scale / (double)job.at.n);
+  if (call->attr[LOSS_REDUCTION].i == MEAN) job.at.scale = (float)(job.at.scale / (double)job.at.n);
   cpu_parallel(job.at.n, CPU_GRAIN / 4, element_grad_part, &job);
   return CAPL_OK;
 }

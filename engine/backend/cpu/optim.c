@@ -98,7 +98,7 @@ static step_numbers numbers_of(const capl_call *call, int n_groups, int scale, d
   return s;
 }
 
-/* ---- adam: lr, beta1, beta2, eps, weight_decay, decoupled, step, grad_scale ---- */
+/* ---- adam ---- */
 
 static void adam_piece(const void *p, int64_t n, float *const *at)
 {
@@ -107,23 +107,22 @@ static void adam_piece(const void *p, int64_t n, float *const *at)
 
 static capl_status cpu_adam_step(const capl_call *call)
 {
-  enum { BETA1 = STEP_LR + 1, BETA2, EPS, DECAY, DECOUPLED, STEP, GRAD_SCALE };
-  const capl_attr *a = call->attr;
-  step_numbers now = numbers_of(call, 4, GRAD_SCALE, (double)a[STEP].i);
+  const struct attrs_adam_step *a = ATTRS(call, adam_step);
+  step_numbers now = numbers_of(call, 4, AT(adam_step, grad_scale), (double)a->step.i);
   if (now.skip) return CAPL_OK;
   double lr = now.lr, step = now.step;
-  bool decoupled = a[DECOUPLED].i;
+  bool decoupled = a->decoupled.i;
   optim_job job;
-  job.adam = (vec_adam){.grad_scale = (float)now.grad_scale, .beta1 = (float)a[BETA1].f, .beta2 = (float)a[BETA2].f,
-                        .eps = (float)a[EPS].f, .decay_grad = decoupled ? 0 : (float)a[DECAY].f,
-                        .keep_weight = decoupled ? (float)(1 - lr * a[DECAY].f) : 1,
-                        .rate = (float)(lr / (1 - pow(a[BETA1].f, step))),
-                        .root_correct = (float)(1 / sqrt(1 - pow(a[BETA2].f, step)))};
+  job.adam = (vec_adam){.grad_scale = (float)now.grad_scale, .beta1 = (float)a->beta1.f, .beta2 = (float)a->beta2.f,
+                        .eps = (float)a->eps.f, .decay_grad = decoupled ? 0 : (float)a->weight_decay.f,
+                        .keep_weight = decoupled ? (float)(1 - lr * a->weight_decay.f) : 1,
+                        .rate = (float)(lr / (1 - pow(a->beta1.f, step))),
+                        .root_correct = (float)(1 / sqrt(1 - pow(a->beta2.f, step)))};
   run_step(&job, call, 4, adam_piece);
   return CAPL_OK;
 }
 
-/* ---- sgd: lr, momentum, dampening, nesterov, weight_decay, first_step, grad_scale ---- */
+/* ---- sgd ---- */
 
 static void sgd_piece(const void *p, int64_t n, float *const *at)
 {
@@ -132,18 +131,17 @@ static void sgd_piece(const void *p, int64_t n, float *const *at)
 
 static capl_status cpu_sgd_step(const capl_call *call)
 {
-  enum { MOMENTUM = STEP_LR + 1, DAMPENING, NESTEROV, DECAY, FIRST, GRAD_SCALE };
-  const capl_attr *a = call->attr;
-  step_numbers now = numbers_of(call, 3, GRAD_SCALE, a[FIRST].i ? 1 : 2);
+  const struct attrs_sgd_step *a = ATTRS(call, sgd_step);
+  step_numbers now = numbers_of(call, 3, AT(sgd_step, grad_scale), a->first_step.i ? 1 : 2);
   if (now.skip) return CAPL_OK;
   optim_job job;
-  job.sgd = (vec_sgd){(float)now.grad_scale, (float)now.lr,    (float)a[MOMENTUM].f, (float)a[DAMPENING].f,
-                      (float)a[DECAY].f,     a[NESTEROV].i, now.step <= 1};
+  job.sgd = (vec_sgd){(float)now.grad_scale, (float)now.lr,    (float)a->momentum.f, (float)a->dampening.f,
+                      (float)a->weight_decay.f,     a->nesterov.i, now.step <= 1};
   run_step(&job, call, 3, sgd_piece);
   return CAPL_OK;
 }
 
-/* ---- rmsprop: lr, alpha, eps, weight_decay, momentum, centered, grad_scale ---- */
+/* ---- rmsprop ---- */
 
 static void rmsprop_piece(const void *p, int64_t n, float *const *at)
 {
@@ -152,13 +150,12 @@ static void rmsprop_piece(const void *p, int64_t n, float *const *at)
 
 static capl_status cpu_rmsprop_step(const capl_call *call)
 {
-  enum { ALPHA = STEP_LR + 1, EPS, DECAY, MOMENTUM, CENTERED, GRAD_SCALE };
-  const capl_attr *a = call->attr;
-  step_numbers now = numbers_of(call, 5, GRAD_SCALE, 1);
+  const struct attrs_rmsprop_step *a = ATTRS(call, rmsprop_step);
+  step_numbers now = numbers_of(call, 5, AT(rmsprop_step, grad_scale), 1);
   if (now.skip) return CAPL_OK;
   optim_job job;
-  job.rmsprop = (vec_rmsprop){(float)now.grad_scale, (float)now.lr,        (float)a[ALPHA].f, (float)a[EPS].f,
-                              (float)a[DECAY].f,     (float)a[MOMENTUM].f, a[CENTERED].i};
+  job.rmsprop = (vec_rmsprop){(float)now.grad_scale, (float)now.lr,        (float)a->alpha.f, (float)a->eps.f,
+                              (float)a->weight_decay.f,     (float)a->momentum.f, a->centered.i};
   run_step(&job, call, 5, rmsprop_piece);
   return CAPL_OK;
 }

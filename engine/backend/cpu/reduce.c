@@ -11,7 +11,6 @@
 #include "base/float16.h"
 #include "ops/rules.h"
 
-enum { DIMS, KEEPDIM };
 
 /* Sums kept by every thread for itself; larger outputs with a reduced outermost dim use one thread. */
 enum { PRIVATE_SUMS = 1 << 18 };
@@ -76,7 +75,7 @@ static void sum_task(void *arg, int64_t begin, int64_t end, int thread)
 static capl_status sums_like(const capl_call *call, capl_tensor *sums)
 {
   const capl_tensor *x = call->in[0];
-  const capl_attr *dims = &call->attr[DIMS];
+  const capl_attr *dims = &call->attr[AT(sum, dims)];
   *sums = *x;
   for (int d = 0; d < x->ndim; d++) sums->size[d] = dims->n ? x->size[d] : 1;
   for (int i = 0; i < dims->n; i++) {
@@ -187,7 +186,7 @@ static void argmax_part(void *arg, int64_t begin, int64_t end, int thread)
 
 static int64_t argmax_dim(const capl_call *call)
 {
-  int64_t dim = call->attr[DIMS].i;
+  int64_t dim = call->attr[AT(argmax, dim)].i;
   return dim < 0 ? dim + call->in[0]->ndim : dim;
 }
 

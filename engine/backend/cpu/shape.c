@@ -180,7 +180,7 @@ static capl_status cpu_concat(const capl_call *call)
 {
   int dim;
   int64_t start = 0;
-  CAPL_TRY(normalize_dim(call->attr[0].i, call->in[0]->ndim, &dim));
+  CAPL_TRY(normalize_dim(call->attr[AT(concat, dim)].i, call->in[0]->ndim, &dim));
   for (int i = 0; i < call->n_in; i++) {
     capl_tensor part = slice(call->out[0], dim, start, call->in[i]->size[dim]);
     copy(&part, call->in[i]);
@@ -199,10 +199,10 @@ static bool supports_concat(const capl_call *call)
 static capl_status cpu_narrow_grad(const capl_call *call)
 {
   int dim;
-  CAPL_TRY(normalize_dim(call->attr[0].i, call->in[0]->ndim, &dim));
+  CAPL_TRY(normalize_dim(call->attr[AT(narrow_grad, dim)].i, call->in[0]->ndim, &dim));
   if (capl_tensor_numel(call->out[0]) == 0) return CAPL_OK; /* no memory to clear */
   memset(capl_tensor_data(call->out[0]), 0, capl_tensor_bytes(call->out[0]));
-  capl_tensor part = slice(call->out[0], dim, call->attr[1].i, call->in[0]->size[dim]);
+  capl_tensor part = slice(call->out[0], dim, call->attr[AT(narrow_grad, start)].i, call->in[0]->size[dim]);
   copy(&part, call->in[0]);
   return CAPL_OK;
 }

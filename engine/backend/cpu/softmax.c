@@ -87,7 +87,7 @@ static capl_status run_columns(const capl_call *call, softmax_job *job, int64_t 
 static capl_status softmax(const capl_call *call, bool log, bool backward)
 {
   const capl_tensor *x = call->in[0];
-  int64_t dim = call->attr[0].i < 0 ? call->attr[0].i + x->ndim : call->attr[0].i, n = x->size[dim];
+  int64_t given = call->attr[AT(softmax, dim)].i, dim = given < 0 ? given + x->ndim : given, n = x->size[dim];
   softmax_job job = {.real = x->dtype, .n = n, .inner = n > 1 ? x->stride[dim] : 1, .log = log, .backward = backward,
                      .x = capl_tensor_data(x), .y = capl_tensor_data(call->out[0])};
   if (backward) job.dy = capl_tensor_data(call->in[1]);

@@ -13,6 +13,7 @@
 
 #include "backend/cuda/kernels/types.h"
 #include "capl/backend.h"
+#include "ops/attrs.h"
 
 typedef struct {
   int index;            /* number of the GPU among those this process sees */

@@ -60,12 +60,12 @@ UNARY_KERNEL(tanh)
 
 static capl_status cu_affine(const capl_call *call)
 {
-  return unary_with(call, UNARY_affine, call->attr[0].f, call->attr[1].f);
+  return unary_with(call, UNARY_affine, call->attr[AT(affine, scale)].f, call->attr[AT(affine, shift)].f);
 }
 
 static capl_status cu_pow(const capl_call *call)
 {
-  return unary_with(call, UNARY_pow, call->attr[0].f, 0);
+  return unary_with(call, UNARY_pow, call->attr[AT(pow, exponent)].f, 0);
 }
 
 /* ---- two operands ---------------------------------------------------------------------------- */
@@ -149,17 +149,16 @@ static capl_status cu_cast(const capl_call *call)
 
 /* ---- dropout --------------------------------------------------------------------------------- */
 
-enum { DROPOUT_P, DROPOUT_SEED, DROPOUT_OFFSET };
-
 /* Element numbers count in logical row-major order: a third operand that is a tensor of that order gives them. */
 static capl_status cu_dropout(const capl_call *call)
 {
   capl_tensor logical = *call->out[0];
   const capl_tensor *t[] = {call->out[0], call->in[0], &logical};
-  double p = call->attr[DROPOUT_P].f;
+  double p = call->attr[AT(dropout, p)].f;
   capl_strides_row(logical.ndim, logical.size, logical.stride);
-  dropout_args a = {.y = capl_tensor_data(t[0]), .x = capl_tensor_data(t[1]), .seed = (uint64_t)call->attr[DROPOUT_SEED].i,
-                    .offset = (uint64_t)call->attr[DROPOUT_OFFSET].i, .delta = cu.rng_delta,
+  dropout_args a = {.y = capl_tensor_data(t[0]), .x = capl_tensor_data(t[1]),
+                    .seed = (uint64_t)call->attr[AT(dropout, seed)].i,
+                    .offset = (uint64_t)call->attr[AT(dropout, offset)].i, .delta = cu.rng_delta,
                     .limit = (uint64_t)ceil(p * 0x1p32), .scale = (float)(1 / (1 - p))};
   loop_init(&a.loop, 3, t);
   bool row = a.loop.ndim == 1 && a.loop.stride[1][0] == 1 && a.loop.stride[2][0] == 1 &&

@@ -36,23 +36,23 @@ static capl_status sum_up(const capl_call *call, int kernel, int64_t blocks, con
 
 /* ---- cross-entropy: label_smoothing, ignore_index, reduction, gamma ---- */
 
-enum { SMOOTHING, IGNORE, CE_REDUCTION, GAMMA };
 
 /* weight: the place of that input. */
 static loss_rows rows_of(const capl_call *call, int place)
 {
   const capl_tensor *weight = place < call->n_in ? call->in[place] : NULL;
   const capl_tensor *logits = call->in[0], *labels = call->in[1];
+  const struct attrs_cross_entropy *a = ATTRS(call, cross_entropy);
   return (loss_rows){.rows = logits->size[0], .classes = logits->size[1], .logits = capl_tensor_data(logits),
                      .labels = capl_tensor_data(labels), .label_dtype = (int)labels->dtype,
-                     .smoothing = (float)call->attr[SMOOTHING].f, .ignore = call->attr[IGNORE].i,
-                     .gamma = (float)call->attr[GAMMA].f, .weight = weight ? capl_tensor_data(weight) : NULL,
+                     .smoothing = (float)a->label_smoothing.f, .ignore = a->ignore_index.i,
+                     .gamma = (float)a->gamma.f, .weight = weight ? capl_tensor_data(weight) : NULL,
                      .weight_dtype = weight ? (int)weight->dtype : 0};
 }
 
 static capl_status cu_cross_entropy(const capl_call *call)
 {
-  int64_t reduction = call->attr[CE_REDUCTION].i;
+  int64_t reduction = call->attr[AT(cross_entropy, reduction)].i;
   cross_entropy_args args = {.r = rows_of(call, 2)};
   int64_t blocks = row_blocks(args.r.rows);
   if (reduction != NONE)
@@ -74,7 +74,7 @@ static capl_status count_labels(cross_entropy_grad_args *args, void *partial)
 static capl_status cu_cross_entropy_grad(const capl_call *call)
 {
   const capl_tensor *dloss = call->in[2];
-  int64_t reduction = call->attr[CE_REDUCTION].i;
+  int64_t reduction = call->attr[AT(cross_entropy, reduction)].i;
   cross_entropy_grad_args args = {.r = rows_of(call, 3), .dloss = capl_tensor_data(dloss), .dloss_dtype = (int)dloss->dtype,
                                   .each = reduction == NONE, .dx = capl_tensor_data(call->out[0])};
   void *partial = NULL;
@@ -93,10 +93,10 @@ static capl_status cu_cross_entropy_grad(const capl_call *call)
 static capl_status element_loss(const capl_call *call, loss_term term)
 {
   const capl_tensor *x = call->in[0], *target = call->in[1];
-  int64_t reduction = call->attr[0].i;
+  int64_t reduction = call->attr[LOSS_REDUCTION].i;
   elements_args args = {.n = capl_tensor_numel(x), .term = term, .x = capl_tensor_data(x),
                         .target = capl_tensor_data(target), .target_dtype = (int)target->dtype,
-                        .p = (float)call->attr[1].f, .q = (float)call->attr[2].f};
+                        .p = (float)call->attr[LOSS_FIRST].f, .q = (float)call->attr[LOSS_SECOND].f};
   int64_t blocks = cu_blocks(args.n, LOSS_THREADS);
   if (reduction != NONE)
     return sum_up(call, LOSS_ELEMENTS, blocks, &args, &args.partial, false, reduction == MEAN ? 1 / (double)args.n : 1);
@@ -126,7 +126,7 @@ static capl_status margin_of_rows(const capl_call *call)
 static capl_status cu_multilabel_soft_margin(const capl_call *call)
 {
   const capl_tensor *x = call->in[0], *target = call->in[1];
-  int64_t reduction = call->attr[0].i;
+  int64_t reduction = call->attr[LOSS_REDUCTION].i;
   if (reduction == NONE) return margin_of_rows(call);
   elements_args args = {.n = capl_tensor_numel(x), .term = LOSS_BCE, .x = capl_tensor_data(x),
                         .target = capl_tensor_data(target), .target_dtype = (int)target->dtype};
@@ -137,12 +137,12 @@ static capl_status cu_multilabel_soft_margin(const capl_call *call)
 static capl_status element_grad(const capl_call *call, loss_term term)
 {
   const capl_tensor *x = call->in[0], *target = call->in[1], *dloss = call->in[2];
-  int64_t reduction = call->attr[0].i;
+  int64_t reduction = call->attr[LOSS_REDUCTION].i;
   element_grad_args args = {.n = capl_tensor_numel(x), .x = capl_tensor_data(x), .target = capl_tensor_data(target),
                         .dloss = capl_tensor_data(dloss), .target_dtype = (int)target->dtype,
                         .dloss_dtype = (int)dloss->dtype, .each = reduction == NONE,
-                        .dx = capl_tensor_data(call->out[0]), .term = term, .p = (float)call->attr[1].f,
-                        .q = (float)call->attr[2].f};
+                        .dx = capl_tensor_data(call->out[0]), .term = term, .p = (float)call->attr[LOSS_FIRST].f,
+                        .q = (float)call->attr[LOSS_SECOND].f};
   args.share = reduction == MEAN ? (float)(1 / (double)args.n) : 1.0f;
   return launch(LOSS_ELEMENT_GRAD, x, cu_blocks(args.n, LOSS_THREADS), &args);
 }
@@ -169,7 +169,7 @@ static bool supports_loss(const capl_call *call)
 /* Kernels walk over x and target side by side: 0-sized dims aside, LAYOUT_DENSE has made them alike; rows need C order. */
 static bool supports_margin(const capl_call *call)
 {
-  return supports_loss(call) && (call->attr[0].i != NONE || capl_tensor_is_row(call->in[0]));
+  return supports_loss(call) && (call->attr[LOSS_REDUCTION].i != NONE || capl_tensor_is_row(call->in[0]));
 }
 
 const capl_kernel cu_loss_kernels[] = {

@@ -147,35 +147,32 @@ static capl_status run_step(step_job *job, const capl_call *call, int n_groups, 
 
 static capl_status cuda_adam_step(const capl_call *call)
 {
-  enum { BETA1 = STEP_LR + 1, BETA2, EPS, DECAY, DECOUPLED, STEP, GRAD_SCALE };
-  const capl_attr *a = call->attr;
-  bool decoupled = a[DECOUPLED].i;
+  const struct attrs_adam_step *a = ATTRS(call, adam_step);
+  bool decoupled = a->decoupled.i;
   step_job job = {.kernel = OPTIM_ADAM};
-  job.args.rule = (optim_rule){.beta1 = (float)a[BETA1].f, .beta2 = (float)a[BETA2].f, .eps = (float)a[EPS].f,
-                               .decay = decoupled ? 0 : (float)a[DECAY].f};
-  return run_step(&job, call, 4, GRAD_SCALE,
-                  (optim_sources){.step = (double)a[STEP].i, .beta1 = a[BETA1].f, .beta2 = a[BETA2].f,
-                                  .decoupled_decay = decoupled ? a[DECAY].f : 0});
+  job.args.rule = (optim_rule){.beta1 = (float)a->beta1.f, .beta2 = (float)a->beta2.f, .eps = (float)a->eps.f,
+                               .decay = decoupled ? 0 : (float)a->weight_decay.f};
+  return run_step(&job, call, 4, AT(adam_step, grad_scale),
+                  (optim_sources){.step = (double)a->step.i, .beta1 = a->beta1.f, .beta2 = a->beta2.f,
+                                  .decoupled_decay = decoupled ? a->weight_decay.f : 0});
 }
 
 static capl_status cuda_sgd_step(const capl_call *call)
 {
-  enum { MOMENTUM = STEP_LR + 1, DAMPENING, NESTEROV, DECAY, FIRST, GRAD_SCALE };
-  const capl_attr *a = call->attr;
+  const struct attrs_sgd_step *a = ATTRS(call, sgd_step);
   step_job job = {.kernel = OPTIM_SGD};
-  job.args.rule = (optim_rule){.momentum = (float)a[MOMENTUM].f, .dampening = (float)a[DAMPENING].f,
-                               .nesterov = (int)a[NESTEROV].i, .decay = (float)a[DECAY].f};
-  return run_step(&job, call, 3, GRAD_SCALE, (optim_sources){.step = a[FIRST].i ? 1 : 2});
+  job.args.rule = (optim_rule){.momentum = (float)a->momentum.f, .dampening = (float)a->dampening.f,
+                               .nesterov = (int)a->nesterov.i, .decay = (float)a->weight_decay.f};
+  return run_step(&job, call, 3, AT(sgd_step, grad_scale), (optim_sources){.step = a->first_step.i ? 1 : 2});
 }
 
 static capl_status cuda_rmsprop_step(const capl_call *call)
 {
-  enum { ALPHA = STEP_LR + 1, EPS, DECAY, MOMENTUM, CENTERED, GRAD_SCALE };
-  const capl_attr *a = call->attr;
+  const struct attrs_rmsprop_step *a = ATTRS(call, rmsprop_step);
   step_job job = {.kernel = OPTIM_RMSPROP};
-  job.args.rule = (optim_rule){.alpha = (float)a[ALPHA].f, .eps = (float)a[EPS].f, .decay = (float)a[DECAY].f,
-                               .momentum = (float)a[MOMENTUM].f, .centered = (int)a[CENTERED].i};
-  return run_step(&job, call, 5, GRAD_SCALE, (optim_sources){.step = 2});
+  job.args.rule = (optim_rule){.alpha = (float)a->alpha.f, .eps = (float)a->eps.f, .decay = (float)a->weight_decay.f,
+                               .momentum = (float)a->momentum.f, .centered = (int)a->centered.i};
+  return run_step(&job, call, 5, AT(rmsprop_step, grad_scale), (optim_sources){.step = 2});
 }
 
 /* ---- norm of all gradients ------------------------------------------------------------------- */

@@ -170,7 +170,7 @@ static capl_status kernel_of(const program *p, const pointwise_form *form, cu_en
 
 static capl_status cu_pointwise(const capl_call *call)
 {
-  const program *p = program_get(call->attr[0].i);
+  const program *p = program_get(call->attr[AT(pointwise, program)].i);
   const capl_tensor *y = call->out[0];
   int64_t n = capl_tensor_numel(y);
   if (n == 0) return CAPL_OK;
@@ -189,7 +189,7 @@ static bool supports_pointwise(const capl_call *call)
 {
   for (int i = 0; i < call->n_in; i++)
     if (call->in[i]->dtype == CAPL_F64) return false;
-  return program_is_real(program_get(call->attr[0].i), call->in, call->n_in) && rtc_available();
+  return program_is_real(program_get(call->attr[AT(pointwise, program)].i), call->in, call->n_in) && rtc_available();
 }
 
 const capl_kernel cu_pointwise_kernels[] = {

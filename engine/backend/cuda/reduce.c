@@ -10,7 +10,6 @@
 #include "backend/cuda/loop.h"
 #include "ops/rules.h"
 
-enum { DIMS, KEEPDIM };
 
 enum {
   STEPS_EACH = 4, /* that a thread should have at least */
@@ -202,7 +201,7 @@ capl_status cu_column_sums(capl_device *device, capl_dtype dtype, const void *x,
   static capl_status cu_##op(const capl_call *call)                     \
   {                                                                     \
     reduce_kernels k = fold_kernels(which, call->in[0]->dtype);              \
-    return reduce(call, &call->attr[DIMS], which, &k);                  \
+    return reduce(call, &call->attr[AT(sum, dims)], which, &k);                  \
   }
 REDUCE_KERNEL(sum, REDUCE_SUM)
 REDUCE_KERNEL(mean, REDUCE_MEAN)
@@ -212,7 +211,7 @@ REDUCE_KERNEL(amax, REDUCE_MAX)
 static capl_status cu_argmax(const capl_call *call)
 {
   cu_type type = cu_type_of(call->in[0]->dtype);
-  capl_attr dims = {.n = 1, .v = {call->attr[DIMS].i}};
+  capl_attr dims = {.n = 1, .v = {call->attr[AT(argmax, dim)].i}};
   reduce_kernels k = type == CU_TYPES
                        ? (reduce_kernels){ARGMAX_ROWS_WHOLE, ARGMAX_COLUMNS_WHOLE, ARGMAX_PARTS_WHOLE, 1}
                        : (reduce_kernels){ARGMAX_ROWS + (int)type, ARGMAX_COLUMNS + (int)type, ARGMAX_PARTS, 1};

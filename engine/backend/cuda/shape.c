@@ -168,7 +168,7 @@ static capl_status cu_concat(const capl_call *call)
 {
   int dim;
   int64_t start = 0;
-  CAPL_TRY(normalize_dim(call->attr[0].i, call->in[0]->ndim, &dim));
+  CAPL_TRY(normalize_dim(call->attr[AT(concat, dim)].i, call->in[0]->ndim, &dim));
   for (int i = 0; i < call->n_in; i++) {
     capl_tensor part = slice(call->out[0], dim, start, call->in[i]->size[dim]);
     CAPL_TRY(cu_copy_tensor(&part, call->in[i]));
@@ -181,10 +181,10 @@ static capl_status cu_narrow_grad(const capl_call *call)
 {
   int dim;
   capl_tensor *dx = call->out[0];
-  CAPL_TRY(normalize_dim(call->attr[0].i, call->in[0]->ndim, &dim));
+  CAPL_TRY(normalize_dim(call->attr[AT(narrow_grad, dim)].i, call->in[0]->ndim, &dim));
   if (capl_tensor_numel(dx) == 0) return CAPL_OK;
   CU_TRY(cudaMemsetAsync(capl_tensor_data(dx), 0, capl_tensor_bytes(dx), cu.stream), "filling with zeros");
-  capl_tensor part = slice(dx, dim, call->attr[1].i, call->in[0]->size[dim]);
+  capl_tensor part = slice(dx, dim, call->attr[AT(narrow_grad, start)].i, call->in[0]->size[dim]);
   return cu_copy_tensor(&part, call->in[0]);
 }
 

@@ -25,7 +25,7 @@ static capl_status run(const capl_call *call, int kernel, bool log, const void *
   const capl_tensor *x = call->in[0];
   softmax_args a = {.out = capl_tensor_data(call->out[0]), .x = capl_tensor_data(x), .dy = dy, .log = log};
   int dim;
-  CAPL_TRY(normalize_dim(call->attr[0].i, x->ndim, &dim));
+  CAPL_TRY(normalize_dim(call->attr[AT(softmax, dim)].i, x->ndim, &dim));
   divide_work(&a, x, dim);
   int64_t threads = a.outer * a.tiles * a.team.width * a.team.depth;
   return cu_launch(cu_softmax_table[kernel + cu_type_of(x->dtype)], cu_blocks(threads, CU_TEAM_THREADS), CU_TEAM_THREADS,

@@ -47,7 +47,7 @@ MAP_KERNEL(sign, sign)
 
 static capl_status ref_affine(const capl_call *call)
 {
-  double scale = call->attr[0].f, shift = call->attr[1].f;
+  double scale = call->attr[AT(affine, scale)].f, shift = call->attr[AT(affine, shift)].f;
   ref_walk w;
   for (REF_WALK(&w, call->out[0], call->in[0]); w.more; ref_walk_next(&w))
     ref_set(call->out[0], w.at[0], scale * ref_get(call->in[0], w.at[1]) + shift);
@@ -58,7 +58,7 @@ static capl_status ref_pow(const capl_call *call)
 {
   ref_walk w;
   for (REF_WALK(&w, call->out[0], call->in[0]); w.more; ref_walk_next(&w))
-    ref_set(call->out[0], w.at[0], pow(ref_get(call->in[0], w.at[1]), call->attr[0].f));
+    ref_set(call->out[0], w.at[0], pow(ref_get(call->in[0], w.at[1]), call->attr[AT(pow, exponent)].f));
   return CAPL_OK;
 }
 
@@ -92,8 +92,8 @@ static uint32_t dropout_word(int64_t i, uint64_t seed, uint64_t offset)
 
 static capl_status ref_dropout(const capl_call *call)
 {
-  double p = call->attr[0].f, scale = 1 / (1 - p);
-  uint64_t seed = (uint64_t)call->attr[1].i, offset = (uint64_t)call->attr[2].i;
+  double p = call->attr[AT(dropout, p)].f, scale = 1 / (1 - p);
+  uint64_t seed = (uint64_t)call->attr[AT(dropout, seed)].i, offset = (uint64_t)call->attr[AT(dropout, offset)].i;
   ref_walk w;
   for (REF_WALK(&w, call->out[0], call->in[0]); w.more; ref_walk_next(&w)) {
     bool keep = dropout_word(w.count, seed, offset) >= p * 0x1p32;

@@ -37,10 +37,10 @@ static ce ce_of(const capl_call *call, int weight)
     .logits = logits,
     .labels = call->in[1],
     .weight = weight < call->n_in ? call->in[weight] : NULL,
-    .gamma = call->attr[3].f,
-    .smoothing = call->attr[0].f,
-    .ignore = call->attr[1].i,
-    .reduction = call->attr[2].i,
+    .gamma = call->attr[AT(cross_entropy, gamma)].f,
+    .smoothing = call->attr[AT(cross_entropy, label_smoothing)].f,
+    .ignore = call->attr[AT(cross_entropy, ignore_index)].i,
+    .reduction = call->attr[AT(cross_entropy, reduction)].i,
     .n = logits->size[0],
     .classes = logits->size[1],
   };
@@ -172,7 +172,7 @@ static double sigmoid(double x)
 static capl_status pointwise_loss(const capl_call *call, double (*f)(double x, double target))
 {
   const capl_tensor *x = call->in[0], *target = call->in[1];
-  int64_t reduction = call->attr[0].i;
+  int64_t reduction = call->attr[LOSS_REDUCTION].i;
   double sum = 0;
   capl_tensor *loss = call->out[0];
   ref_walk w;
@@ -195,7 +195,7 @@ static capl_status ref_mse(const capl_call *call)
 static capl_status ref_bce_with_logits_grad(const capl_call *call)
 {
   const capl_tensor *x = call->in[0], *target = call->in[1], *dloss = call->in[2];
-  double share = call->attr[0].i == MEAN ? 1 / (double)capl_tensor_numel(x) : 1;
+  double share = call->attr[LOSS_REDUCTION].i == MEAN ? 1 / (double)capl_tensor_numel(x) : 1;
   ref_walk w;
   for (REF_WALK(&w, call->out[0], x, target, dloss); w.more; ref_walk_next(&w)) {
     double slope = sigmoid(ref_get(x, w.at[1])) - ref_get(target, w.at[2]);
@@ -245,13 +245,12 @@ static double focal_slope(double x, double target, double alpha, double gamma)
 static capl_status element_loss(const capl_call *call, element_fn f)
 {
   const capl_tensor *x = call->in[0], *target = call->in[1];
-  int64_t reduction = call->attr[0].i;
-  double sum = 0;
+  int64_t reduction = call->attr[LOSS_REDUCTION].i;
+  double sum = 0, first = call->attr[LOSS_FIRST].f, second = call->attr[LOSS_SECOND].f;
   capl_tensor *loss = call->out[0];
   ref_walk w;
   for (REF_WALK(&w, x, target, loss); w.more; ref_walk_next(&w))
-    take_loss(loss, reduction, w.at[2], f(ref_get(x, w.at[0]), ref_get(target, w.at[1]), call->attr[1].f, call->attr[2].f),
-              &sum);
+    take_loss(loss, reduction, w.at[2], f(ref_get(x, w.at[0]), ref_get(target, w.at[1]), first, second), &sum);
   finish_loss(loss, reduction, sum, (double)capl_tensor_numel(x));
   return CAPL_OK;
 }
@@ -259,11 +258,11 @@ static capl_status element_loss(const capl_call *call, element_fn f)
 static capl_status element_grad(const capl_call *call, element_fn slope)
 {
   const capl_tensor *x = call->in[0], *target = call->in[1], *dloss = call->in[2];
-  double share = call->attr[0].i == MEAN ? 1 / (double)capl_tensor_numel(x) : 1;
+  double share = call->attr[LOSS_REDUCTION].i == MEAN ? 1 / (double)capl_tensor_numel(x) : 1;
   ref_walk w;
   for (REF_WALK(&w, call->out[0], x, target, dloss); w.more; ref_walk_next(&w))
     ref_set(call->out[0], w.at[0], share * ref_get(dloss, w.at[3]) *
-            slope(ref_get(x, w.at[1]), ref_get(target, w.at[2]), call->attr[1].f, call->attr[2].f));
+            slope(ref_get(x, w.at[1]), ref_get(target, w.at[2]), call->attr[LOSS_FIRST].f, call->attr[LOSS_SECOND].f));
   return CAPL_OK;
 }
 
@@ -282,9 +281,9 @@ static capl_status ref_multilabel_soft_margin(const capl_call *call)
     for (int64_t k = 0; k < classes; k++)
       row += bce(ref_get(x, n * x->stride[0] + k * x->stride[1]),
                  ref_get(target, n * target->stride[0] + k * target->stride[1]));
-    take_loss(call->out[0], call->attr[0].i, n, row / (double)classes, &sum);
+    take_loss(call->out[0], call->attr[LOSS_REDUCTION].i, n, row / (double)classes, &sum);
   }
-  finish_loss(call->out[0], call->attr[0].i, sum, (double)n_rows);
+  finish_loss(call->out[0], call->attr[LOSS_REDUCTION].i, sum, (double)n_rows);
   return CAPL_OK;
 }
 

@@ -67,66 +67,72 @@ static capl_status step_all(const capl_call *call, int n_groups, places at, step
   return CAPL_OK;
 }
 
-/* lr, momentum, dampening, nesterov, weight_decay, first_step, grad_scale; v: p, g, buffer */
+/* v: p, g, buffer */
 static void sgd(const capl_attr *attr, element *e)
 {
-  enum { LR, MOMENTUM, DAMPENING, NESTEROV, DECAY, FIRST, BUFFER = 2 };
-  double momentum = attr[MOMENTUM].f;
-  double g = e->v[GRAD] + attr[DECAY].f * e->v[PARAM];
+  const struct attrs_sgd_step *a = (const void *)attr;
+  enum { BUFFER = 2 };
+  double momentum = a->momentum.f;
+  double g = e->v[GRAD] + a->weight_decay.f * e->v[PARAM];
   if (momentum != 0) {
-    double b = attr[FIRST].i ? g : momentum * e->v[BUFFER] + (1 - attr[DAMPENING].f) * g;
+    double b = a->first_step.i ? g : momentum * e->v[BUFFER] + (1 - a->dampening.f) * g;
     e->v[BUFFER] = b;
-    g = attr[NESTEROV].i ? g + momentum * b : b;
+    g = a->nesterov.i ? g + momentum * b : b;
   }
-  e->v[PARAM] -= attr[LR].f * g;
+  e->v[PARAM] -= a->lr.f * g;
 }
 
 static capl_status ref_sgd_step(const capl_call *call)
 {
-  return step_all(call, 3, (places){.step = -1, .first_step = 5, .grad_scale = 6}, sgd);
+  places at = {.step = -1, .first_step = AT(sgd_step, first_step), .grad_scale = AT(sgd_step, grad_scale)};
+  return step_all(call, 3, at, sgd);
 }
 
-/* lr, beta1, beta2, eps, weight_decay, decoupled, step, grad_scale; v: p, g, m, v */
+/* v: p, g, m, v */
 static void adam(const capl_attr *attr, element *e)
 {
-  enum { LR, BETA1, BETA2, EPS, DECAY, DECOUPLED, STEP, FIRST_MOMENT = 2, SECOND_MOMENT };
-  double lr = attr[LR].f, beta1 = attr[BETA1].f, beta2 = attr[BETA2].f, step = (double)attr[STEP].i;
+  const struct attrs_adam_step *a = (const void *)attr;
+  enum { FIRST_MOMENT = 2, SECOND_MOMENT };
+  double lr = a->lr.f, beta1 = a->beta1.f, beta2 = a->beta2.f, step = (double)a->step.i;
   double g = e->v[GRAD];
-  if (attr[DECOUPLED].i) e->v[PARAM] *= 1 - lr * attr[DECAY].f;
-  else g += attr[DECAY].f * e->v[PARAM];
+  if (a->decoupled.i) e->v[PARAM] *= 1 - lr * a->weight_decay.f;
+  else g += a->weight_decay.f * e->v[PARAM];
   double m = beta1 * e->v[FIRST_MOMENT] + (1 - beta1) * g;
   double v = beta2 * e->v[SECOND_MOMENT] + (1 - beta2) * g * g;
   double unbiased_m = m / (1 - pow(beta1, step));
   double unbiased_v = v / (1 - pow(beta2, step));
   e->v[FIRST_MOMENT] = m;
   e->v[SECOND_MOMENT] = v;
-  e->v[PARAM] -= lr * unbiased_m / (sqrt(unbiased_v) + attr[EPS].f);
+  e->v[PARAM] -= lr * unbiased_m / (sqrt(unbiased_v) + a->eps.f);
 }
 
 static capl_status ref_adam_step(const capl_call *call)
 {
-  return step_all(call, 4, (places){.step = 6, .first_step = -1, .grad_scale = 7}, adam);
+  places at = {.step = AT(adam_step, step), .first_step = -1, .grad_scale = AT(adam_step, grad_scale)};
+  return step_all(call, 4, at, adam);
 }
 
-/* lr, alpha, eps, weight_decay, momentum, centered, grad_scale; v: p, g, square_avg, buffer, grad_avg */
+/* v: p, g, square_avg, buffer, grad_avg */
 static void rmsprop(const capl_attr *attr, element *e)
 {
-  enum { LR, ALPHA, EPS, DECAY, MOMENTUM, CENTERED, SQUARE = 2, BUFFER, AVERAGE };
-  double alpha = attr[ALPHA].f;
-  double g = e->v[GRAD] + attr[DECAY].f * e->v[PARAM];
+  const struct attrs_rmsprop_step *a = (const void *)attr;
+  enum { SQUARE = 2, BUFFER, AVERAGE };
+  double alpha = a->alpha.f;
+  double g = e->v[GRAD] + a->weight_decay.f * e->v[PARAM];
   double variance = e->v[SQUARE] = alpha * e->v[SQUARE] + (1 - alpha) * g * g;
-  if (attr[CENTERED].i) {
+  if (a->centered.i) {
     e->v[AVERAGE] = alpha * e->v[AVERAGE] + (1 - alpha) * g;
     variance -= e->v[AVERAGE] * e->v[AVERAGE];
   }
-  double update = g / (sqrt(variance) + attr[EPS].f);
-  if (attr[MOMENTUM].f != 0) update = e->v[BUFFER] = attr[MOMENTUM].f * e->v[BUFFER] + update;
-  e->v[PARAM] -= attr[LR].f * update;
+  double update = g / (sqrt(variance) + a->eps.f);
+  if (a->momentum.f != 0) update = e->v[BUFFER] = a->momentum.f * e->v[BUFFER] + update;
+  e->v[PARAM] -= a->lr.f * update;
 }
 
 static capl_status ref_rmsprop_step(const capl_call *call)
 {
-  return step_all(call, 5, (places){.step = -1, .first_step = -1, .grad_scale = 6}, rmsprop);
+  places at = {.step = -1, .first_step = -1, .grad_scale = AT(rmsprop_step, grad_scale)};
+  return step_all(call, 5, at, rmsprop);
 }
 
 static capl_status ref_grad_norm(const capl_call *call)

@@ -38,7 +38,7 @@ static capl_status run_steps(const capl_call *call, const program *p, const capl
 
 static capl_status ref_pointwise(const capl_call *call)
 {
-  const program *p = program_get(call->attr[0].i);
+  const program *p = program_get(call->attr[AT(pointwise, program)].i);
   capl_tensor *values[PROGRAM_VALUES] = {NULL};
   capl_dtype dtypes[PROGRAM_VALUES];
   capl_out_spec spec = {0};
@@ -52,7 +52,7 @@ static capl_status ref_pointwise(const capl_call *call)
 /* Integers keep their own rules: those programs run op by op. */
 static bool supports_pointwise(const capl_call *call)
 {
-  return program_is_real(program_get(call->attr[0].i), call->in, call->n_in);
+  return program_is_real(program_get(call->attr[AT(pointwise, program)].i), call->in, call->n_in);
 }
 
 const capl_kernel ref_pointwise_kernels[] = {

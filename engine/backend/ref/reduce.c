@@ -112,22 +112,22 @@ static void fold_argmax(capl_tensor *y, int64_t at, const capl_tensor *x, int64_
 
 static capl_status ref_sum(const capl_call *call)
 {
-  return reduce(call, &call->attr[0], fold_sum);
+  return reduce(call, &call->attr[AT(sum, dims)], fold_sum);
 }
 
 static capl_status ref_mean(const capl_call *call)
 {
-  return reduce(call, &call->attr[0], fold_mean);
+  return reduce(call, &call->attr[AT(mean, dims)], fold_mean);
 }
 
 static capl_status ref_amax(const capl_call *call)
 {
-  return reduce(call, &call->attr[0], fold_amax);
+  return reduce(call, &call->attr[AT(amax, dims)], fold_amax);
 }
 
 static capl_status ref_argmax(const capl_call *call)
 {
-  capl_attr dims = {.n = 1, .v = {call->attr[0].i}};
+  capl_attr dims = {.n = 1, .v = {call->attr[AT(argmax, dim)].i}};
   return reduce(call, &dims, fold_argmax);
 }
 

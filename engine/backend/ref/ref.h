@@ -9,6 +9,7 @@
 #define CAPL_REF_H
 
 #include "capl/backend.h"
+#include "ops/attrs.h"
 
 extern const capl_backend capl_backend_ref;
 

@@ -3,9 +3,10 @@
 */
 #include "backend/ref/ref.h"
 
+/* The dim that concat and narrow_grad are given. */
 static int first_dim(const capl_call *call)
 {
-  int64_t dim = call->attr[0].i;
+  int64_t dim = call->attr[AT(concat, dim)].i;
   return (int)(dim < 0 ? dim + call->in[0]->ndim : dim);
 }
 
@@ -42,7 +43,7 @@ static capl_status ref_narrow_grad(const capl_call *call)
 {
   ref_walk w;
   for (REF_WALK(&w, call->out[0]); w.more; ref_walk_next(&w)) ref_set(call->out[0], w.at[0], 0);
-  put(call->out[0], call->in[0], first_dim(call), call->attr[1].i);
+  put(call->out[0], call->in[0], first_dim(call), call->attr[AT(narrow_grad, start)].i);
   return CAPL_OK;
 }
 

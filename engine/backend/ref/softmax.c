@@ -17,7 +17,7 @@ static capl_status each_row(const capl_call *call, void (*f)(const capl_call *ca
   const capl_tensor *tensors[3] = {call->out[0], call->in[0], call->n_in > 1 ? call->in[1] : call->in[0]};
   capl_tensor heads[3]; /* the tensors cut down to the first element of every row */
   const capl_tensor *const list[3] = {&heads[0], &heads[1], &heads[2]};
-  int64_t dim = call->attr[0].i < 0 ? call->attr[0].i + call->in[0]->ndim : call->attr[0].i;
+  int64_t given = call->attr[AT(softmax, dim)].i, dim = given < 0 ? given + call->in[0]->ndim : given;
   row r = {.n = call->in[0]->size[dim]};
   if (r.n == 0) return CAPL_OK;
   for (int i = 0; i < 3; i++) {

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "ops/attrs.h"
 #include "ops/program.h"
 
 /* One more input is needed for the gradient of the result, and many more steps for that of a long program. */
@@ -77,7 +78,7 @@ void bind_fuse_note(lua_State *L, capl_op_id id, capl_tensor *const *in, const c
   program_step step = {.op = (int)id, .dtype = CAPL_F32};
   for (int i = 0; i < tensors; i++) step.arg[i] = value_of(in[i]);
   for (int i = 0; i < numbers; i++) step.number[i] = program_number(id, attr, i);
-  if (id == CAPL_OP_cast) step.dtype = (capl_dtype)attr[0].i;
+  if (id == CAPL_OP_cast) step.dtype = (capl_dtype)attr[AT(cast, dtype)].i;
   bind_check(L, program_add(&trace.draft, &step, &value), "fuse");
   know(L, out, value);
 }

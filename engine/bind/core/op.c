@@ -1,7 +1,7 @@
 /* op.c -- every op of ops.def as a Lua function, made from its descriptor; and what ops there are.
 **
 ** capl.op.conv2d(x, weight, bias, {stride = 2}): inputs in the descriptor's order, nil for optional ones
-** left out, attributes in one named table. Attributes dim, dims and start count from 1 in Lua.
+** left out, attributes in one named table. Attributes that count dims or elements count from 1 in Lua.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #include "bind/core/core.h"
@@ -15,17 +15,11 @@ enum { FEW = 16 };
 
 /* ---- attributes ------------------------------------------------------------------------------ */
 
-static bool counts_from_one(const char *name)
+/* A Lua dim or index (1-based, negative from the end) as the engine counts. */
+static double from_one(lua_State *L, const capl_op *op, const capl_attr_spec *spec, double value, const capl_tensor *x)
 {
-  return strcmp(name, "dim") == 0 || strcmp(name, "dims") == 0 || strcmp(name, "start") == 0;
-}
-
-/* A Lua dim or start (1-based, negative from the end) as the engine counts. */
-static double from_one(lua_State *L, const capl_op *op, const char *name, double value, const capl_tensor *x)
-{
-  bool dim = *name == 'd';
-  if (value == 0) bind_fail(L, CAPL_EVALUE, op->name, NULL, "%s counts from 1, got 0", name);
-  if (dim && x && (value > x->ndim || value < -x->ndim))
+  if (value == 0) bind_fail(L, CAPL_EVALUE, op->name, NULL, "%s counts from 1, got 0", spec->name);
+  if (spec->dim && x && (value > x->ndim || value < -x->ndim))
     bind_fail(L, CAPL_EVALUE, op->name, NULL, "dim %g is outside 1..%d", value, x->ndim);
   return value > 0 ? value - 1 : value;
 }
@@ -66,16 +60,17 @@ static int read_numbers(lua_State *L, const capl_op *op, const char *name, doubl
   return n;
 }
 
-static void set_attribute(lua_State *L, const capl_op *op, capl_attr *attr, const char *name,
+static void set_attribute(lua_State *L, const capl_op *op, capl_attr *attr, const capl_attr_spec *spec,
                           const capl_tensor *x)
 {
+  const char *name = spec->name;
   double values[CAPL_MAX_NDIM];
   if (lua_type(L, -1) == LUA_TSTRING) {
     bind_check(L, capl_attr_set_word(op, attr, name, lua_tostring(L, -1)), op->name);
     return;
   }
   int n = read_numbers(L, op, name, values);
-  for (int i = 0; counts_from_one(name) && i < n; i++) values[i] = from_one(L, op, name, values[i], x);
+  for (int i = 0; (spec->dim || spec->index) && i < n; i++) values[i] = from_one(L, op, spec, values[i], x);
   bind_check(L, capl_attr_set(op, attr, name, n, values), op->name);
 }
 
@@ -93,7 +88,7 @@ static void read_attributes(lua_State *L, const capl_op *op, int i, const capl_t
       int k = capl_attr_index(op, name);
       if (k < 0) unknown_attribute(L, op, name);
       given[k] = true;
-      set_attribute(L, op, attr, name, x);
+      set_attribute(L, op, attr, &op->attrs[k], x);
       lua_pop(L, 1);
     }
   }
