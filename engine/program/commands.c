@@ -65,10 +65,7 @@ static const capl_command commands[] = {
    .help = "what is in a folder, a list or an LMDB database of images; what is wrong with it; packs it to LMDB"},
 
   /* ---- share ---- */
-  {.name = "recipe", .group = "share",
-   .usage = "capl recipe info FILE [--json] | capl recipe pack FILE [--data=SOURCE] [--weights=MODEL] [--out=FILE] | "
-            "capl recipe verify MANIFEST|FILE [--data=SOURCE] [--weights=MODEL] [--without=data,weights] [--json]",
-   .help = "what a recipe is, without running it; writes a manifest of all that belongs to it; checks that all of that is here"},
+  {.name = "recipe", .group = "share", .usage = "capl recipe info FILE [--json]", .help = "what a recipe is, without running it"},
   {.name = "test", .group = "share", .usage = "capl test RECIPE [--seeds=N] [--out=FILE] [--json] [--key=value…]",
    .recipe = RECIPE_STAYS,
    .help = "runs a recipe with its own settings and says whether it reaches what its capl.expect claims"},

@@ -40,15 +40,10 @@ end
 
 -- One JSON object in place of the table: what a program may want to know before it runs the recipe.
 local function print_json(path)
-  local roles, modules, read = {}, {}, {}
-  local of_modules, of_files = core.sys.used()
-  for file in pairs(of_modules) do modules[#modules + 1] = file end
-  for file in pairs(of_files) do read[#read + 1] = file end
-  table.sort(modules)
-  table.sort(read)
+  local roles = {}
   for i, entry in ipairs(run.loaders) do roles[i] = entry.role end
   core.sys.out(core.json_encode{recipe = path, roles = roles, figures = run.figures, peak_bytes = core.memory("meta").peak,
-    batch = run.input_shape and run.input_shape[1], expected = expect.said(), modules = modules, read = read,
+    batch = run.input_shape and run.input_shape[1], expected = expect.said(),
     data = facts.data(run.loaders),
     parameters = hooks.model and hooks.model:parameter_count()} .. "\n")
 end
