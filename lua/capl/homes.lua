@@ -9,7 +9,7 @@ local places = {
   {names = {"every", "every_n"}, text = "checkpoint = {%s = …} of train.fit"},
   {names = {"names", "batch_norm"}, text = "freeze = {%s = …} of train.fit"},
   {names = {"strict", "map"}, text = "init_from = {path = …, %s = …} of train.fit"},
-  {names = {"betas", "eps", "momentum", "nesterov", "weight_decay", "loss_scale", "ns_steps"}, not_of = "^optim%.",
+  {names = {"betas", "eps", "lr", "momentum", "nesterov", "weight_decay", "loss_scale", "ns_steps"}, not_of = "^optim%.",
     text = "the optimizer: optim.AdamW(model:parameters(), {%s = …}) and the like"},
   {names = {"warmup", "schedule", "scheduler"}, text = "the rate of the optimizer: lr = optim.schedule.warmup_cosine{…} and the like"},
   {names = {"layer_decay", "no_decay", "rules"}, text = "optim.groups(model, {%s = …})"},

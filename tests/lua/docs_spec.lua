@@ -17,7 +17,7 @@ local files = {"init.lua", "rearrange.lua", "nn/sampling.lua", "nn/embedding.lua
   "meter/regression.lua", "nn/ensemble.lua", "plot/init.lua", "recompute.lua", "train/anomaly.lua",
   "train/initial_loss.lua", "train/plan.lua", "train/shards.lua", "train/batch_by_memory.lua", "train/lr_find.lua",
   "augment/presets.lua",
-  "nn/layernorm.lua", "nn/attention.lua", "train/auto_batch.lua", "run/log.lua", "augment/init.lua", "augment/schedule.lua"}
+  "nn/layernorm.lua", "nn/attention.lua", "run/log.lua", "augment/init.lua", "augment/schedule.lua"}
 
 -- Words of all docstrings together with the line each of them stands on, and the examples.
 local function read_docs()

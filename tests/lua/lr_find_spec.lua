@@ -1,11 +1,11 @@
--- The learning rate finder: what it suggests, that it leaves no trace, and its place in train.fit.
+-- The learning rate finder: what it suggests, and that it leaves no trace.
 -- SPDX-License-Identifier: Apache-2.0
 local capl = require "capl"
 local support = require "lua.support"
 local training = require "lua.training"
 
 local nn, optim, train = capl.nn, capl.optim, capl.train
-local error_text, fit = support.error_text, training.fit
+local error_text = support.error_text
 
 local CHARSET = "01"
 
@@ -166,22 +166,5 @@ describe("train.lr_find", function()
     assert.matches("min_lr is above 0 and below max_lr, got 1 and 0.1", error_text(train.lr_find, job{min_lr = 1, max_lr = 0.1}))
     assert.matches("steps: at least 20, got 5", error_text(train.lr_find, job{steps = 5}))
     assert.matches("unknown option 'stesp'", error_text(train.lr_find, job{stesp = 5}))
-  end)
-end)
-
-describe("lr = \"find\" of train.fit", function()
-  it("scales every rate, schedules too, and goes on as if those had been given", function()
-    local o = job{steps = 6, lr = "find"}
-    local result = fit(o)
-    local factor = result.lr_found / 0.02
-    local again = job{steps = 6}
-    again.optimizer.optimizers[1]:set_lr(optim.schedule.scaled(again.optimizer.optimizers[1].groups[1].lr, factor))
-    again.optimizer.optimizers[2]:set_lr(0.002 * factor)
-    fit(again)
-    assert.same(numbers(again.model:state_dict()), numbers(o.model:state_dict()))
-  end)
-
-  it("is the only value", function()
-    assert.matches("lr is \"find\", got 'fnid'", error_text(fit, job{lr = "fnid", steps = 2}))
   end)
 end)

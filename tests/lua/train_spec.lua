@@ -218,7 +218,7 @@ describe("train.fit", function()
     assert.equal("LINE: train.fit: unknown option 'optimiser'; did you mean 'optimizer'?", fit_error{optimiser = 1})
     assert.equal("LINE: train.fit: unknown option 'max_tine'; did you mean 'max_time'?", fit_error{max_tine = "5m"})
     for key, home in pairs{patience = "it belongs to early_stop = {patience = …} of train.fit",
-      batch = "it belongs to data.loader{batch = …}", betas = "it belongs to the optimizer",
+      batch = "it belongs to data.loader{batch = …}", betas = "it belongs to the optimizer", lr = "it belongs to the optimizer",
       max_epochs = "here it is epochs", device = "capl RECIPE --device"} do
       assert.matches(("LINE: train.fit: unknown option '%s'; "):format(key), fit_error{[key] = 1}, 1, true)
       assert.matches(home, fit_error{[key] = 1}, 1, true)
@@ -226,7 +226,6 @@ describe("train.fit", function()
     assert.matches("train.fit: early_stop: unknown option 'ema'; it belongs to train.fit{ema = …}",
       fit_error{steps = 1, val = loader("val", 4), early_stop = {ema = 1}}, 1, true)
     assert.matches("train.fit: freeze: unknown option 'name'; did you mean 'names'?", fit_error{steps = 1, freeze = {name = "0"}}, 1, true)
-    assert.matches("lr is \"find\", got '0.1'\n  hint: a rate itself is given to the optimizer", fit_error{steps = 1, lr = 0.1}, 1, true)
     assert.matches("capl.progress: unknown option 'step'; did you mean 'steps'?", error_text(capl.progress, {step = 1}), 1, true)
     assert.equal("LINE: train.fit: train is missing", fit_error{train = false})
     assert.equal("LINE: train.fit: steps must be a whole number, got 1.5", fit_error{steps = 1.5})

@@ -15,7 +15,6 @@ local run = require "run"
 local schedules = require "augment.schedule"
 local loader_log = require "data.loader_log"
 
-local START = 32 -- images of a batch = "auto" until somebody has measured
 
 local Loader = {}
 Loader.__index = Loader
@@ -122,8 +121,7 @@ local function pin_word(pin)
 end
 
 --- Serves a source in batches.
--- opts  source: of data.captcha, data.folder …; role = "train" | "val" | "test"; batch = 64 images, or "auto" (train.fit and
---       train.auto_batch measure which is best here); workers = "auto" |
+-- opts  source: of data.captcha, data.folder …; role = "train" | "val" | "test"; batch = 64 images; workers = "auto" |
 --       threads (0 = none); prefetch = 2 batches; shuffle = true for train, else false; drop_last = false;
 --       augment = {rotate = degrees, …} (lua/capl/augment lists the ops), the name of a preset, or augment.schedule{…}; tta =
 --       true: val and test images may be augmented too;
@@ -162,8 +160,6 @@ function Loader.new(opts)
   local on_error = o.on_error or "stop"
   refuse_bad_labels(o.source, on_error)
   local world = read_shard(o.shard)
-  local auto_batch = o.batch == "auto"
-  if auto_batch then o = setmetatable({batch = START}, {__index = o}) end
   local ops = read_augment(o)
   local schedule = read_schedule(o)
   local shuffle = o.shuffle
@@ -182,7 +178,7 @@ function Loader.new(opts)
     length = o.source.length, length_min = o.source.length_min, widths = o.source.widths,
     batch = o.batch or 64, workers = low.workers, dtype = low.dtype,
     normalize = o.normalize or "standardize", on_error = on_error, schedule = schedule,
-    told_bad = 0, low = low, auto_batch = auto_batch,
+    told_bad = 0, low = low,
   }, Loader)
   self.line = {stats = self:stats()}
   if schedule then schedule:attach(self) end

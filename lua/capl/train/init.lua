@@ -6,7 +6,6 @@ return require("missing").watch("train", {
   fit = require "train.fit",
   Anomaly = require("train.anomaly").new,
   lr_find = require("train.lr_find").find,
-  auto_batch = require "train.auto_batch",
   batch_by_memory = require "train.batch_by_memory",
   initial_loss = require("train.initial_loss").of,
   evaluate = require "train.evaluate",

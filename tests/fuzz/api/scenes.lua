@@ -86,7 +86,7 @@ end
 
 local function taking_functions()
   local name = pick{"capl.scope", "capl.no_grad", "capl.profile", "capl.checkpoint", "capl.fuse", "capl.capture", "capl.autocast", "train.lr_find",
-    "train.evaluate", "train.sharded_step", "train.auto_batch", "capl.replicate"}
+    "train.evaluate", "train.sharded_step", "capl.replicate"}
   local first = name == "capl.autocast" and "'bf16', " or ""
   local call = ("%s(%s%s, %s, %s)"):format(name, first, hook(), values.any(1), values.any(1))
   if chance(0.4) then call = call .. values.arguments({}) end

@@ -24,7 +24,6 @@ local list = {
   require "train.callbacks.time", -- the first: its clock ends a step before others work on it
   require "train.callbacks.in_force", -- its lines come before those of others
   require "train.callbacks.weights", -- before all that copy the model
-  require "train.callbacks.auto_batch", -- before all that exchange loaders or count in batches
   require "train.callbacks.limit",
   require "train.callbacks.overfit",
   require "train.callbacks.shards", -- after all that exchange the train loader
@@ -34,7 +33,6 @@ local list = {
   require "train.callbacks.accumulate",
   require "train.callbacks.clip",
   require "train.callbacks.lr_rule",
-  require "train.callbacks.lr_find",
   require "train.callbacks.plan",
   require "train.callbacks.anomaly",
   require "train.callbacks.initial_loss",
