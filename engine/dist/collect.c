@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "dist/world.h"
+#include "tensor/storage.h"
 
 /* ---- checks ------------------------------------------------------------------------------------- */
 
@@ -170,6 +171,7 @@ capl_status capl_all_reduce(capl_world *w, capl_tensor *t, capl_reduction reduct
   CAPL_TRY(check_reduction(name, t, reduction));
   if (alone(w, t)) return CAPL_OK;
   begin(w, name, capl_tensor_bytes(t));
+  storage_written(t->storage);
   capl_status status = w->collectives.table->all_reduce(w->collectives.state, capl_tensor_data(t),
                                                         (size_t)capl_tensor_numel(t), t->dtype, reduction, &ticket);
   return queued(w, status, ticket, t, NULL, work);
@@ -184,6 +186,7 @@ capl_status capl_broadcast(capl_world *w, capl_tensor *t, int root, capl_work **
   CAPL_TRY(check_rank(w, name, root));
   if (alone(w, t)) return CAPL_OK;
   begin(w, name, capl_tensor_bytes(t));
+  storage_written(t->storage);
   capl_status status = w->collectives.table->broadcast(w->collectives.state, capl_tensor_data(t), capl_tensor_bytes(t),
                                                        root, &ticket);
   return queued(w, status, ticket, t, NULL, work);
@@ -208,6 +211,7 @@ capl_status capl_all_gather(capl_world *w, capl_tensor *in, capl_tensor *out, ca
   CAPL_TRY(check_parts(w, name, out, in));
   if (alone(w, in)) return copy_part(out, in, false);
   begin(w, name, capl_tensor_bytes(in));
+  storage_written(out->storage);
   capl_status status = w->collectives.table->all_gather(w->collectives.state, capl_tensor_data(in),
                                                         capl_tensor_data(out), capl_tensor_bytes(in), &ticket);
   return queued(w, status, ticket, in, out, work);
@@ -222,6 +226,7 @@ capl_status capl_reduce_scatter(capl_world *w, capl_tensor *in, capl_tensor *out
   CAPL_TRY(check_reduction(name, in, reduction));
   if (alone(w, in)) return copy_part(in, out, true);
   begin(w, name, capl_tensor_bytes(in));
+  storage_written(out->storage);
   capl_status status = w->collectives.table->reduce_scatter(w->collectives.state, capl_tensor_data(in), capl_tensor_data(out),
                                                               (size_t)capl_tensor_numel(out), in->dtype, reduction, &ticket);
   return queued(w, status, ticket, in, out, work);
@@ -249,6 +254,7 @@ capl_status capl_exchange(capl_world *w, int peer, capl_tensor *send, capl_tenso
   if (!send->device->backend->arithmetic) return CAPL_OK;
   if (alone(w, send) || peer == w->place.rank) return capl_tensor_copy(recv, send);
   begin_with(w, name, capl_tensor_bytes(send), peer);
+  storage_written(recv->storage);
   capl_status status = w->collectives.table->exchange(w->collectives.state, peer, capl_tensor_data(send),
                                                       capl_tensor_data(recv), capl_tensor_bytes(send), &ticket);
   return queued(w, status, ticket, send, recv, work);

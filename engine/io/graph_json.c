@@ -239,7 +239,7 @@ static capl_status read_node(const char *path, const cJSON *item, capl_graph *g,
   const cJSON *name = cJSON_GetObjectItemCaseSensitive(item, "op");
   const cJSON *in = cJSON_GetObjectItemCaseSensitive(item, "in"), *out = cJSON_GetObjectItemCaseSensitive(item, "out");
   const capl_op *op = cJSON_IsString(name) ? capl_op_find(name->valuestring) : NULL;
-  if (!op || op->mutates & ~0x18u || op->variadic_mutates) return bad(path, "an op is unknown here; it may come from a newer capl");
+  if (!op || op->mutates & ~0x18u || op->step_groups) return bad(path, "an op is unknown here; it may come from a newer capl");
   if (!cJSON_IsArray(in) || cJSON_GetArraySize(out) != op->n_out) return bad(path, "a node lacks inputs or outputs");
   graph_node *node = &g->nodes[g->n_nodes++];
   node->op = capl_op_id_of(op);

@@ -1,15 +1,16 @@
 /* autocast.c -- casting the inputs of a call as its op's amp class asks.
 **
-** Under autocast a weight would be cast anew by every op that reads it; casts of leaves are
-** therefore kept until autocast ends or the leaf is written.
+** Under autocast a weight would be cast anew by every op that reads it: its shadow (shadow.h) keeps the numbers, and the
+** cast as the tape knows it is kept until autocast ends or the leaf is written.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #include "ops/autocast.h"
 
 #include <string.h>
 
-#include "capl/tape.h"
 #include "ops/attrs.h"
+#include "ops/shadow.h"
+#include "tape/tape.h"
 #include "tensor/storage.h"
 
 enum { CACHE = 512 }; /* leaves remembered, direct-mapped */
@@ -52,15 +53,31 @@ static capl_status cast_fresh(capl_tensor *t, capl_dtype dtype, capl_tensor **ou
   return capl_op_call(CAPL_OP_cast, &t, 1, attr, out);
 }
 
+/* The cast of a leaf: recorded as any other, but run only where its shadow is stale. */
+static capl_status cast_leaf(capl_tensor *t, capl_dtype dtype, capl_tensor **out)
+{
+  capl_attr attr[CAPL_MAX_ATTR] = {[AT(cast, dtype)] = CAPL_A_INT(dtype)};
+  CAPL_TRY(shadow_get(t, dtype, out));
+  if (!*out) return cast_fresh(t, dtype, out);
+  capl_call call = {.op = capl_op_get(CAPL_OP_cast), .in = &t, .n_in = 1, .out = out, .attr = attr, .id = CAPL_OP_cast,
+                    .device = t->device};
+  capl_status status = tape_wants(call.op, call.in, 1) ? tape_record(&call, call.in) : CAPL_OK;
+  if (status == CAPL_OK) return CAPL_OK;
+  capl_tensor_unref(*out);
+  *out = NULL;
+  return status;
+}
+
 static capl_status cast_to(capl_tensor *t, capl_dtype dtype, capl_tensor **out)
 {
   if (t->dtype == dtype) return *out = capl_tensor_ref(t), CAPL_OK;
-  if (!t->requires_grad || t->node || low == CAPL_F32) return cast_fresh(t, dtype, out);
+  if (t->node || low == CAPL_F32) return cast_fresh(t, dtype, out);
+  if (!t->requires_grad) return cast_leaf(t, dtype, out);
   cached_cast *c = &cache[((uintptr_t)t / sizeof *t) % CACHE];
   bool hit = c->leaf == t && c->cast->dtype == dtype && c->version == t->storage->version &&
              c->recorded == capl_grad_enabled();
   if (!hit) {
-    CAPL_TRY(cast_fresh(t, dtype, out));
+    CAPL_TRY(cast_leaf(t, dtype, out));
     forget(c);
     *c = (cached_cast){capl_tensor_ref(t), *out, t->storage->version, capl_grad_enabled()};
     cache_used = true;

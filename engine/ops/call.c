@@ -14,6 +14,8 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "ops/autocast.h"
+#include "ops/call.h"
+#include "ops/shadow.h"
 #include "tape/tape.h"
 #include "tensor/storage.h"
 #include "tensor/watch.h"
@@ -234,12 +236,19 @@ static void count_features(const capl_call *call)
   if (call->op->expand) capl_counter_add(CAPL_COUNT_fused_ops);
 }
 
+/* Whether the kernel writes input i; of an optimiser step's groups the second is gradients, and behind them is a control. */
+static bool is_written(const capl_call *call, int i)
+{
+  int groups = call->op->step_groups;
+  if (!groups) return i < 32 && (call->op->mutates >> i & 1u);
+  int n = call->n_in / groups;
+  return i < groups * n && i / n != 1;
+}
+
 static void bump_versions(const capl_call *call)
 {
-  for (int i = 0; i < call->n_in; i++) {
-    bool written = call->op->variadic_mutates || (i < 32 && (call->op->mutates >> i & 1u));
-    if (written && call->in[i] && call->in[i]->storage) call->in[i]->storage->version++;
-  }
+  for (int i = 0; i < call->n_in; i++)
+    if (call->in[i] && is_written(call, i)) storage_written(call->in[i]->storage);
 }
 
 static void (*profiler)(void *user, const capl_profile_event *event);
@@ -286,8 +295,24 @@ static capl_status run_kernel(const capl_call *call, const capl_kernel *k, const
 {
   count_features(call);
   if (backend != call->device->name) count_fallback(call);
+  shadows_hold(call);
   bump_versions(call);
-  return profiler ? run_profiled(k, call, backend) : k->run(call);
+  shadows_follow(call);
+  capl_status status = profiler ? run_profiled(k, call, backend) : k->run(call);
+  if (status != CAPL_OK) shadows_drop(call);
+  return status;
+}
+
+capl_status op_call_into(capl_op_id id, capl_tensor *const *in, int n_in, const capl_attr *attr, capl_tensor **out)
+{
+  capl_tensor *none[CAPL_MAX_OUT] = {NULL}; /* outputs are not there while kernels say what they support */
+  capl_call call = {.op = capl_op_get(id), .in = in, .n_in = n_in, .out = none, .attr = attr, .id = id, .device = in[0]->device};
+  if (!call.device->backend->arithmetic) return CAPL_OK;
+  const char *backend;
+  const capl_kernel *kernel = find_kernel(&call, &backend);
+  if (!kernel) return no_kernel(&call);
+  call.out = out;
+  return run_kernel(&call, kernel, backend);
 }
 
 static void drop_outputs(const capl_call *call)

@@ -74,7 +74,8 @@ static capl_status check_groups(const capl_call *call, const char *const *names,
   return CAPL_OK;
 }
 
-#define GROUPS(names) names, (int)(sizeof(names) / sizeof *(names))
+#define GROUP_COUNT(names) (int)(sizeof(names) / sizeof *(names))
+#define GROUPS(names) names, GROUP_COUNT(names)
 #define STEP_DOC                                                                                       \
   "All tensors f32 (f64 on ref), any shapes, alike across the groups; no outputs. A missing gradient skips its\n" \
   "parameter. grad_scale multiplies the gradients first: for clipping and loss scaling.\n"             \
@@ -94,7 +95,7 @@ const capl_op capl_op_sgd_step = {
   .ins = "params_grads_momentum_buffers...",
   .outs = "",
   .layout = CAPL_LAYOUT_ANY,
-  .variadic_mutates = true,
+  .step_groups = GROUP_COUNT(sgd_groups),
   .shape = sgd_shape,
   .doc = "One step of stochastic gradient descent with momentum, as in PyTorch.\n"
          "params, grads, momentum_buffers: g = grad + weight_decay * p; b = momentum * b + (1 - dampening) * g, or\n"
@@ -112,7 +113,7 @@ const capl_op capl_op_adam_step = {
   .ins = "params_grads_m_v...",
   .outs = "",
   .layout = CAPL_LAYOUT_ANY,
-  .variadic_mutates = true,
+  .step_groups = GROUP_COUNT(adam_groups),
   .shape = adam_shape,
   .doc = "One step of Adam, or of AdamW with decoupled = true, as in PyTorch.\n"
          "params, grads, m, v: weight decay goes into g (Adam) or p *= 1 - lr * weight_decay (AdamW);\n"
@@ -134,7 +135,7 @@ const capl_op capl_op_rmsprop_step = {
   .ins = "params_grads_square_avg_momentum_buffer_grad_avg...",
   .outs = "",
   .layout = CAPL_LAYOUT_ANY,
-  .variadic_mutates = true,
+  .step_groups = GROUP_COUNT(rmsprop_groups),
   .shape = rmsprop_shape,
   .doc = "One step of RMSprop, as in PyTorch.\n"
          "params, grads, square_avg, momentum_buffer, grad_avg: g = grad + weight_decay * p;\n"

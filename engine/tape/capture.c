@@ -12,6 +12,7 @@
 
 #include "capl/backend.h"
 #include "capl/capture.h"
+#include "ops/shadow.h"
 #include "tensor/pool.h"
 #include "tensor/storage.h"
 #include "tensor/watch.h"
@@ -354,21 +355,10 @@ capl_status watch_refuse(const char *what, const char *hint)
 
 /* ---- steps ----------------------------------------------------------------------------------- */
 
-static uint64_t next_serial(capl_device *device, capl_status *status)
-{
-  capl_storage *probe = NULL;
-  *status = capl_storage_new(device, 0, &probe);
-  uint64_t serial = probe ? probe->serial : 0;
-  capl_storage_unref(probe);
-  return serial;
-}
-
 capl_status capl_watch_begin(capl_watch *w, capl_tensor *const *args, int n, uint64_t streams, bool strict)
 {
   if (watch_now) return CAPL_FAIL(CAPL_ESTATE, "a captured step runs inside another");
-  capl_status status;
-  w->first_serial = next_serial(w->device, &status);
-  CAPL_TRY(status);
+  w->first_serial = storage_next_serial();
   if (w->met) memset(w->met, 0, (size_t)w->met_room * sizeof *w->met);
   w->n_met = 0;
   w->at = 0;
@@ -431,6 +421,7 @@ struct capl_capture {
   capl_pool *pool;
   void *graph;
   bool recording;
+  capl_recorded recorded;
 };
 
 bool capl_capture_possible(const capl_device *device)
@@ -455,7 +446,7 @@ capl_status capl_capture_begin(capl_device *device, capl_capture **out)
   capl_status status = capl_pool_begin(device, &c->pool);
   if (status == CAPL_OK) status = device->backend->capture_begin();
   c->recording = status == CAPL_OK;
-  if (status == CAPL_OK) return *out = c, CAPL_OK;
+  if (status == CAPL_OK) return recorded_begin(&c->recorded), *out = c, CAPL_OK;
   capl_capture_free(c);
   return status;
 }
@@ -463,16 +454,30 @@ capl_status capl_capture_begin(capl_device *device, capl_capture **out)
 capl_status capl_capture_end(capl_capture *c)
 {
   forget_casts();
-  capl_status status = c->device->backend->capture_end(&c->graph);
+  capl_status status = c->device->backend->capture_end(&c->graph), noted = recorded_end(&c->recorded);
   c->recording = false;
   capl_pool_end(c->pool);
-  return status;
+  return status != CAPL_OK ? status : noted;
+}
+
+/* Weights were written since the last launch, by load_state_dict or a swap with averages: the graph reads what its own last
+** step left in their shadows. */
+static capl_status refresh_shadows(const capl_recorded *r)
+{
+  for (size_t k = 0; k < r->count; k++) {
+    capl_shadow *h = r->list[k].shadow;
+    if (r->list[k].needed && h->of && !shadow_is_fresh(h)) CAPL_TRY(shadow_refresh(h));
+  }
+  return CAPL_OK;
 }
 
 capl_status capl_capture_launch(capl_capture *c, int64_t offset)
 {
+  CAPL_TRY(refresh_shadows(&c->recorded));
   capl_counter_add(CAPL_COUNT_captured_steps);
-  return c->device->backend->capture_launch(c->graph, offset);
+  capl_status status = c->device->backend->capture_launch(c->graph, offset);
+  recorded_ran(&c->recorded, status == CAPL_OK);
+  return status;
 }
 
 void capl_capture_free(capl_capture *c)
@@ -482,6 +487,7 @@ void capl_capture_free(capl_capture *c)
     forget_casts();
     c->device->backend->capture_end(NULL);
   }
+  recorded_free(&c->recorded);
   if (c->graph) c->device->backend->capture_free(c->graph);
   capl_pool_free(c->device, c->pool);
   free(c);

@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "tensor/pool.h"
+#include "tensor/shadow.h"
 
 /* Under AddressSanitizer cached blocks, and the slack behind a block's last byte, are out of bounds:
 ** without this the cache would hide every overrun and use after free. Only host memory is so marked. */
@@ -466,12 +467,18 @@ void capl_scratch_put(capl_device *device, void *p)
   capl_block_put(device, block, bytes);
 }
 
+static uint64_t storages_made;
+
+uint64_t storage_next_serial(void)
+{
+  return __atomic_load_n(&storages_made, __ATOMIC_RELAXED) + 1;
+}
+
 capl_status capl_storage_new(capl_device *device, size_t bytes, capl_storage **out)
 {
   capl_storage *s = calloc(1, sizeof *s);
   if (!s) return CAPL_FAIL(CAPL_ENOMEM, "no memory for a tensor's header");
-  static uint64_t made;
-  uint64_t serial = __atomic_add_fetch(&made, 1, __ATOMIC_RELAXED);
+  uint64_t serial = __atomic_add_fetch(&storages_made, 1, __ATOMIC_RELAXED);
   *s = (capl_storage){.refs = 1, .device = device, .bytes = bytes, .serial = serial};
   if (bytes > 0) {
     capl_status status = capl_block_get(device, bytes, &s->data);
@@ -493,6 +500,8 @@ capl_storage *capl_storage_ref(capl_storage *s)
 void capl_storage_unref(capl_storage *s)
 {
   if (!s || --s->refs > 0) return;
+  if (s->shadow) s->shadow->of = NULL;
+  shadow_unref(s->shadow);
   capl_block_put(s->device, s->data, s->bytes);
   free(s);
 }

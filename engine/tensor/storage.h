@@ -13,12 +13,17 @@ struct capl_storage {
   capl_device *device;
   void *data; /* NULL on devices without arithmetic and for 0 bytes */
   size_t bytes;
+  struct capl_shadow *shadow; /* shadow.h; NULL = none */
 };
 
 /* bytes may be 0. ENOMEM after the allocator has tried everything. */
 capl_status capl_storage_new(capl_device *device, size_t bytes, capl_storage **out);
 capl_storage *capl_storage_ref(capl_storage *s);
 void capl_storage_unref(capl_storage *s); /* NULL-safe */
+/* Bytes of s are about to change: for everybody who writes them, once for each write. NULL-safe. */
+void storage_written(capl_storage *s);
+/* Storages made from now on have this serial or a higher one. */
+uint64_t storage_next_serial(void);
 
 /* The number at p in host memory (values.c). */
 double value_load(const void *p, capl_dtype dtype);

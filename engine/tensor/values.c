@@ -116,7 +116,7 @@ static capl_status fill_with(capl_tensor *t, double (*value)(void *user, int64_t
   if (!t->device->backend->arithmetic) return CAPL_OK;
   host_view view;
   CAPL_TRY(view_open(t, !capl_tensor_is_dense(t), &view));
-  t->storage->version++;
+  storage_written(t->storage);
   capl_status status = CAPL_OK;
   int64_t index[CAPL_MAX_NDIM] = {0}, n = capl_tensor_numel(t), offset = 0;
   for (int64_t i = 0; i < n && status == CAPL_OK; i++) {
@@ -187,12 +187,12 @@ capl_status capl_tensor_fill(capl_tensor *t, double value)
 {
   CAPL_TRY(watch_fill(t, value));
   if (value == 0 && t->storage && t->storage->data && capl_tensor_is_dense(t)) {
-    t->storage->version++;
+    storage_written(t->storage);
     return t->device->backend->mem_fill(capl_tensor_data(t), 0, capl_tensor_bytes(t));
   }
   capl_tensor once = each_once(t);
   if (t->device->backend->fill && t->storage) {
-    t->storage->version++;
+    storage_written(t->storage);
     return t->device->backend->fill(&once, value);
   }
   return fill_with(&once, value_constant, &value);
@@ -261,7 +261,7 @@ capl_status capl_tensor_copy(capl_tensor *dst, const capl_tensor *src)
   }
   if (!dst->device->backend->arithmetic || !src->device->backend->arithmetic) return CAPL_OK;
   CAPL_TRY(watch_copy(dst, src));
-  if (dst->storage) dst->storage->version++;
+  storage_written(dst->storage);
   return copy_values(dst, src);
 }
 

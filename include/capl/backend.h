@@ -151,6 +151,15 @@ CAPL_API size_t capl_memory_limit_get(const capl_device *device);
 CAPL_API capl_status capl_scratch_get(capl_device *device, size_t bytes, void **out);
 CAPL_API void capl_scratch_put(capl_device *device, void *p);
 
+/* Weights in 16 bits, kept beside f32 ones ("shadows"). *out: t's elements in dtype, a new reference; NULL where t is no weight
+** whose casts are kept: then the caller casts. Runs a cast only when t was written since the last one. */
+CAPL_API capl_status capl_shadow_get(const capl_tensor *t, capl_dtype dtype, capl_tensor **out);
+/* For kernels of ops with step_groups: whether param's 16-bit elements are to be written as param is, rounded as by a cast; a
+** step that is skipped writes neither. *low: a tensor over them with param's sizes and strides, for the call only. */
+CAPL_API bool capl_shadow_of(const capl_tensor *param, capl_tensor *low);
+/* Says that t's storage holds weights, also where t wants no gradient: casts of it are kept. ENOMEM. */
+CAPL_API capl_status capl_weight_mark(capl_tensor *t);
+
 /* Whether device has its own row for op (any dtype). For `capl ops`. */
 CAPL_API bool capl_device_has(const capl_device *device, capl_op_id op);
 
@@ -158,7 +167,7 @@ CAPL_API bool capl_device_has(const capl_device *device, capl_op_id op);
 ** (convolution, linear, matmul) that a backend really ran in that type. */
 #define CAPL_COUNTER_MAP(X)                                                                                       \
   X(fused_ops) X(expanded_ops) X(ref_fallbacks) X(layout_copies) X(fp32_kernels) X(tf32_kernels) X(fp16_kernels)   \
-  X(bf16_kernels) X(captured_steps)
+  X(bf16_kernels) X(captured_steps) X(weight_casts)
 typedef enum {
 #define X(name) CAPL_COUNT_##name,
   CAPL_COUNTER_MAP(X)

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "backend/cpu/cpu.h"
+#include "base/float16.h"
 #include "ops/attrs.h"
 #include "ops/control.h"
 
@@ -43,13 +44,40 @@ static int64_t active_total(const optim_job *job)
   return total;
 }
 
-/* Calls step for the piece [from, to) of tensor i. */
-static void step_piece(const optim_job *job, int i, int64_t from, int64_t to)
+/* Calls step for the elements [from, to) of tensor i. */
+static void step_run(const optim_job *job, int i, int64_t from, int64_t to)
 {
   float *at[MAX_GROUPS] = {NULL};
   for (int g = 0; g < job->n_groups; g++)
     if (member(job, g, i)) at[g] = (float *)capl_tensor_data(member(job, g, i)) + from;
   job->step(job, to - from, at);
+}
+
+/* f32 to 16 bits, with the bits of the cast op. */
+static void narrow(int64_t n, const float *x, capl_dtype dtype, uint16_t *y)
+{
+  if (dtype == CAPL_BF16) cpu_now->to_bf16(n, x, y);
+  else
+    for (int64_t i = 0; i < n; i++) y[i] = capl_f16_from_float(capl_float_to_odd(x[i]));
+}
+
+/* The same for elements whose shadow low is written, too: while they are in the cache. */
+static void step_shadowed(const optim_job *job, int i, int64_t from, int64_t to, const capl_tensor *low)
+{
+  const float *param = capl_tensor_data(member(job, PARAM, i));
+  uint16_t *to_low = capl_tensor_data(low);
+  for (int64_t at = from, end; at < to; at = end) {
+    end = at + CPU_PIECE < to ? at + CPU_PIECE : to;
+    step_run(job, i, at, end);
+    narrow(end - at, param + at, low->dtype, to_low + at);
+  }
+}
+
+static void step_piece(const optim_job *job, int i, int64_t from, int64_t to)
+{
+  capl_tensor low;
+  if (capl_shadow_of(member(job, PARAM, i), &low)) step_shadowed(job, i, from, to, &low);
+  else step_run(job, i, from, to);
 }
 
 static void step_part(void *arg, int64_t begin, int64_t end, int thread)

@@ -2,7 +2,7 @@
 ** no engine for (conv_own.h).
 **
 ** Images are NHWC, weights OHWI, both as cuDNN sees them N,C,H,W with strides. An f32 bias of 16-bit images is rounded to
-** 16 bits before cuDNN adds it, as PyTorch's autocast does: engines with that sum built in are ready made, those for an
+** 16 bits (cu_alike) before cuDNN adds it, as PyTorch's autocast does: engines with that sum built in are ready made, those for an
 ** f32 bias are compiled for half a second each. Weight gradients of 16-bit images come
 ** from cuDNN in 16 bits, summed in f32 and rounded once, and are widened then: the engines that write f32 directly are
 ** compiled for a second each and are few. Gradients of the bias are sums of columns.
@@ -122,35 +122,22 @@ static capl_status try_thin(const dnn_record *record, const dnn_pointers *p, con
 
 /* ---- forward ------------------------------------------------------------------------------------------ */
 
-/* *out: bias in the images' type, in scratch memory where it has another one; *room is that or NULL. */
-static capl_status bias_alike(const capl_tensor *x, const capl_tensor *bias, void **out, void **room)
+static capl_status forward_by_dnn(const capl_tensor *x, capl_tensor *bias, dnn_record *record, dnn_pointers *p, bool *done)
 {
-  *room = NULL;
-  *out = capl_tensor_data(bias);
-  if (bias->dtype == x->dtype) return CAPL_OK;
-  int64_t n = capl_tensor_numel(bias);
-  CAPL_TRY(capl_scratch_get(x->device, (size_t)n * capl_dtype_size(x->dtype), room));
-  conv_narrow_args args = {.from = capl_tensor_data(bias), .to = *room, .n = n};
-  *out = *room;
-  return cu_launch(cu_conv_table[CONV_NARROW + (int)cu_type_of(x->dtype)], cu_blocks(n, CU_THREADS), CU_THREADS, 0, &args);
-}
-
-static capl_status forward_by_dnn(const capl_tensor *x, const capl_tensor *bias, dnn_record *record, dnn_pointers *p,
-                                  bool *done)
-{
-  capl_status status = CAPL_OK;
-  void *narrow = NULL;
+  capl_tensor *alike;
   *done = false;
   if (!dnn_supports(record)) return CAPL_OK;
-  if (bias) status = bias_alike(x, bias, &p->at[DNN_BIAS], &narrow);
-  if (status == CAPL_OK) status = dnn_try(x->device, record, p, done);
-  if (narrow) capl_scratch_put(x->device, narrow);
+  CAPL_TRY(cu_alike(bias, x->dtype, &alike));
+  if (alike) p->at[DNN_BIAS] = capl_tensor_data(alike);
+  capl_status status = dnn_try(x->device, record, p, done);
+  capl_tensor_unref(alike);
   return status;
 }
 
 static capl_status cu_conv2d(const capl_call *call)
 {
-  const capl_tensor *x = call->in[0], *w = call->in[1], *bias = call_input(call, 2), *y = call->out[0];
+  const capl_tensor *x = call->in[0], *w = call->in[1], *y = call->out[0];
+  capl_tensor *bias = call_input(call, 2);
   if (capl_tensor_numel(y) == 0) return CAPL_OK;
   conv_sizes s = sizes_of(call->attr, x, w, y);
   dnn_record record = record_of(DNN_CONV, x->dtype, &s);
@@ -191,22 +178,22 @@ static capl_status cu_conv2d_grad_x(const capl_call *call)
 
 /* ---- transposed: the same product, then the bias in place --------------------------------------------- */
 
-static capl_status add_bias(const capl_tensor *y, const capl_tensor *bias)
+static capl_status add_bias(const capl_tensor *y, capl_tensor *bias)
 {
-  void *alike, *room;
-  capl_status status = bias_alike(y, bias, &alike, &room);
-  finish_args args = {.y = capl_tensor_data(y), .bias = alike, .n = capl_tensor_numel(y), .columns = y->size[1]};
-  if (status == CAPL_OK)
-    status = cu_launch(cu_matmul_table[FINISH + (int)cu_type_of(y->dtype)], cu_blocks(args.n, CU_THREADS), CU_THREADS, 0,
-                       &args);
-  if (room) capl_scratch_put(y->device, room);
+  capl_tensor *alike;
+  CAPL_TRY(cu_alike(bias, y->dtype, &alike));
+  finish_args args = {.y = capl_tensor_data(y), .bias = capl_tensor_data(alike), .n = capl_tensor_numel(y),
+                      .columns = y->size[1]};
+  capl_status status = cu_launch(cu_matmul_table[FINISH + (int)cu_type_of(y->dtype)], cu_blocks(args.n, CU_THREADS), CU_THREADS,
+                                 0, &args);
+  capl_tensor_unref(alike);
   return status;
 }
 
 /* Its attributes are those of the gradient: output_padding only decides the size, which y has already. */
 static capl_status cu_conv_transpose2d(const capl_call *call)
 {
-  const capl_tensor *bias = call_input(call, 2), *y = call->out[0];
+  capl_tensor *bias = call_input(call, 2), *y = call->out[0];
   CAPL_TRY(cu_conv2d_grad_x(call));
   return bias && capl_tensor_numel(y) > 0 ? add_bias(y, bias) : CAPL_OK;
 }

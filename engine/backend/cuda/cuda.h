@@ -91,6 +91,8 @@ void cu_norm_reserve(const capl_call *call, capl_out_spec *out);
 
 /* dst := src on this GPU, any strides and dtypes (shape.c). */
 capl_status cu_copy_tensor(capl_tensor *dst, const capl_tensor *src);
+/* *out := t in dtype, a new reference: t itself, its shadow, or a copy. NULL stays NULL (shape.c). */
+capl_status cu_alike(capl_tensor *t, capl_dtype dtype, capl_tensor **out);
 /* Every element of t := value (shape.c). */
 capl_status cu_fill_tensor(capl_tensor *t, double value);
 /* sums (columns) f32 := x (rows, columns), row-major, summed over its rows; the order of the sums depends on the sizes

@@ -119,26 +119,13 @@ static int64_t rows_of(const capl_tensor *t)
   return rows;
 }
 
-/* cuBLASLt adds a bias of y's dtype only: *out := bias in that dtype, a new reference. */
-static capl_status convert_bias(capl_tensor *bias, capl_dtype dtype, capl_tensor **out)
-{
-  *out = capl_tensor_ref(bias);
-  if (!bias || bias->dtype == dtype) return CAPL_OK;
-  capl_tensor_unref(*out);
-  CAPL_TRY(capl_tensor_new(bias->device, dtype, 1, bias->size, CAPL_AUTO, out));
-  capl_status status = cu_copy_tensor(*out, bias);
-  if (status == CAPL_OK) return CAPL_OK;
-  capl_tensor_unref(*out);
-  return status;
-}
-
-/* y (rows, O) = x (rows, I) * weight' (I, O) + bias, then relu if asked for */
+/* y (rows, O) = x (rows, I) * weight' (I, O) + bias, then relu if asked for. cuBLASLt adds a bias of y's dtype only. */
 static capl_status linear(const capl_call *call, bool relu)
 {
   const capl_tensor *x = call->in[0], *weight = call->in[1];
   capl_tensor *given = call_input(call, 2), *y = call->out[0], *bias;
   if (capl_tensor_numel(y) == 0) return CAPL_OK;
-  CAPL_TRY(convert_bias(given, y->dtype, &bias));
+  CAPL_TRY(cu_alike(given, y->dtype, &bias));
   blas_record record = blas_begin(x->dtype, rows_of(x), last_size(y), last_size(x), false, true);
   blas_pointers p = {capl_tensor_data(x), capl_tensor_data(weight), capl_tensor_data(y), NULL};
   record.epilogue = bias ? (relu ? BLAS_BIAS_RELU : BLAS_BIAS) : (relu ? BLAS_RELU : BLAS_PLAIN);

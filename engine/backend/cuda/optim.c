@@ -13,14 +13,16 @@
 
 /* ---- tables ---------------------------------------------------------------------------------- */
 
-/* Adds a parameter; at: its members by group. Returns whether the table is now full. */
-static bool table_add(optim_table *table, int64_t size, float *const *at, int n_groups)
+/* Adds a parameter; at: its members by group; low: its shadow or NULL. Returns whether the table is now full. */
+static bool table_add(optim_table *table, int64_t size, float *const *at, int n_groups, const capl_tensor *low)
 {
   int i = table->count++;
   table->first_block[i + 1] = table->first_block[i] + (int)((size + OPTIM_CHUNK - 1) / OPTIM_CHUNK);
   table->size[i] = size;
   memset(table->at[i], 0, sizeof table->at[i]);
   memcpy(table->at[i], at, (size_t)n_groups * sizeof *at);
+  table->shadow[i] = low ? capl_tensor_data(low) : NULL;
+  table->shadow_f16[i] = low && low->dtype == CAPL_F16;
   return table->count == OPTIM_TENSORS;
 }
 
@@ -62,12 +64,12 @@ static capl_status flush_step(step_job *job)
   return status;
 }
 
-static capl_status add_param(step_job *job, int64_t size, capl_tensor *const *members)
+static capl_status add_param(step_job *job, int64_t size, capl_tensor *const *members, const capl_tensor *low)
 {
   float *at[OPTIM_GROUPS] = {NULL};
   for (int g = 0; g < job->n_groups; g++)
     if (members[g]) at[g] = capl_tensor_data(members[g]);
-  return table_add(&job->args.table, size, at, job->n_groups) ? flush_step(job) : CAPL_OK;
+  return table_add(&job->args.table, size, at, job->n_groups, low) ? flush_step(job) : CAPL_OK;
 }
 
 static bool param_fits(const step_job *job, int i)
@@ -82,8 +84,10 @@ static capl_status step_copies(step_job *job, int i, capl_tensor **copies)
 {
   for (int g = 0; g < job->n_groups; g++)
     if (member(job, g, i)) CAPL_TRY(plain_copy(member(job, g, i), &copies[g]));
-  CAPL_TRY(add_param(job, capl_tensor_numel(copies[OPTIM_PARAM]), copies));
+  capl_tensor low;
+  CAPL_TRY(add_param(job, capl_tensor_numel(copies[OPTIM_PARAM]), copies, NULL));
   CAPL_TRY(flush_step(job));
+  if (capl_shadow_of(member(job, OPTIM_PARAM, i), &low)) CAPL_TRY(cu_copy_tensor(&low, copies[OPTIM_PARAM]));
   for (int g = 0; g < job->n_groups; g++)
     if (copies[g] && g != OPTIM_GRAD) CAPL_TRY(cu_copy_tensor(member(job, g, i), copies[g]));
   return CAPL_OK;
@@ -103,8 +107,9 @@ static capl_status step_param(step_job *job, int i)
   int64_t size = capl_tensor_numel(member(job, OPTIM_PARAM, i));
   if (!member(job, OPTIM_GRAD, i) || size == 0) return CAPL_OK;
   if (!param_fits(job, i)) return step_by_copies(job, i);
+  capl_tensor low;
   for (int g = 0; g < job->n_groups; g++) members[g] = member(job, g, i);
-  return add_param(job, size, members);
+  return add_param(job, size, members, capl_shadow_of(members[OPTIM_PARAM], &low) ? &low : NULL);
 }
 
 static capl_status step_all(step_job *job)
@@ -196,7 +201,7 @@ static capl_status add_grad(norm_job *job, const capl_tensor *grad)
 {
   float *at = capl_tensor_data(grad);
   int64_t size = capl_tensor_numel(grad);
-  return size > 0 && table_add(&job->args.table, size, &at, 1) ? flush_squares(job) : CAPL_OK;
+  return size > 0 && table_add(&job->args.table, size, &at, 1, NULL) ? flush_squares(job) : CAPL_OK;
 }
 
 static capl_status add_grad_by_copy(norm_job *job, const capl_tensor *grad)

@@ -111,6 +111,21 @@ capl_status cu_copy_tensor(capl_tensor *dst, const capl_tensor *src)
   return dst->dtype == src->dtype ? copy_bits(dst, src) : cu_cast_tensor(dst, src);
 }
 
+capl_status cu_alike(capl_tensor *t, capl_dtype dtype, capl_tensor **out)
+{
+  *out = capl_tensor_ref(t);
+  if (!t || t->dtype == dtype) return CAPL_OK;
+  capl_tensor_unref(*out);
+  CAPL_TRY(capl_shadow_get(t, dtype, out));
+  if (*out) return CAPL_OK;
+  CAPL_TRY(capl_tensor_new(t->device, dtype, t->ndim, t->size, CAPL_AUTO, out));
+  capl_status status = cu_copy_tensor(*out, t);
+  if (status == CAPL_OK) return CAPL_OK;
+  capl_tensor_unref(*out);
+  *out = NULL;
+  return status;
+}
+
 /* ---- filling --------------------------------------------------------------------------------- */
 
 static int64_t cut(double v, int64_t lo, int64_t hi)

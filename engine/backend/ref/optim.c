@@ -45,6 +45,8 @@ static void step_tensor(const capl_call *call, int i, int n, int n_groups, doubl
     member[g] = call->in[g * n + i];
     walked[g] = member[g] ? member[g] : member[PARAM];
   }
+  capl_tensor low;
+  bool shadowed = capl_shadow_of(member[PARAM], &low);
   ref_walk w;
   for (ref_walk_start(&w, n_groups, walked); w.more; ref_walk_next(&w)) {
     element e = {{0}};
@@ -54,6 +56,7 @@ static void step_tensor(const capl_call *call, int i, int n, int n_groups, doubl
     step(attr, &e);
     for (int g = 0; g < n_groups; g++)
       if (member[g] && g != GRAD) ref_set(member[g], w.at[g], e.v[g]);
+    if (shadowed) ref_set(&low, w.at[PARAM], ref_get(member[PARAM], w.at[PARAM])); /* rounded from f32, as by a cast */
   }
 }
 

@@ -238,6 +238,7 @@ static int tensor_requires_grad_(lua_State *L)
     return bind_fail(L, CAPL_ESTATE, NULL, "call it on x:detach()",
                      "requires_grad_ is for leaves, this tensor was computed");
   if (t->requires_grad != want) bind_current.structure++;
+  if (t->requires_grad && !want) bind_check(L, capl_weight_mark(t), NULL); /* frozen */
   t->requires_grad = want;
   lua_settop(L, 1);
   return 1;

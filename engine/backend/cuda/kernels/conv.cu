@@ -184,7 +184,7 @@ __global__ void __launch_bounds__(CONV_TOTAL_THREADS) conv_total(conv_total_args
   else if (g.db) g.db[o] = g.no_bias ? 0.0f : room[0][x];
 }
 
-/* ---- f32 to and from the type of the images --------------------------------------------------- */
+/* ---- f32 from the type of the images ---------------------------------------------------------- */
 
 template <class T> __global__ void conv_widen(conv_widen_args g)
 {
@@ -194,11 +194,5 @@ template <class T> __global__ void conv_widen(conv_widen_args g)
   for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < g.n_zeros; i += step) g.zeros[i] = 0.0f;
 }
 
-template <class T> __global__ void conv_narrow(conv_narrow_args g)
-{
-  int64_t step = (int64_t)gridDim.x * blockDim.x;
-  for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < g.n; i += step) ((T *)g.to)[i] = cu_as<T>(g.from[i]);
-}
-
 CU_TABLE(cu_conv_table, CU_FLOATS(conv), CU_FLOATS(conv_grad_x), CU_FLOATS(conv_grad_w), CU_FLOATS(conv_widen),
-         CU_FLOATS(conv_narrow), CU_ENTRY(conv_total))
+         CU_ENTRY(conv_total))

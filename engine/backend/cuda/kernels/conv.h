@@ -58,15 +58,8 @@ typedef struct {
   int64_t n, n_zeros;
 } conv_widen_args;
 
-/* to[i] := from[i] rounded, i < n. */
-typedef struct {
-  const float *from;
-  void *to;
-  int64_t n;
-} conv_narrow_args;
-
 /* Each kernel of the three types in the order of cu_type; CONV_TOTAL is one. */
-enum { CONV = 0, CONV_GRAD_X = 3, CONV_GRAD_W = 6, CONV_WIDEN = 9, CONV_NARROW = 12, CONV_TOTAL = 15 };
+enum { CONV = 0, CONV_GRAD_X = 3, CONV_GRAD_W = 6, CONV_WIDEN = 9, CONV_TOTAL = 12 };
 
 #ifdef __cplusplus
 extern "C" {

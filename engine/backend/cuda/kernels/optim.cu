@@ -56,6 +56,29 @@ static __device__ __forceinline__ void store_four(float *p, int64_t i, int64_t n
     if (i + k < n) p[i + k] = x.v[k];
 }
 
+/* As the cast kernel rounds. */
+static __device__ __forceinline__ uint16_t narrowed(float v, bool f16)
+{
+  return f16 ? __half_as_ushort(cu_as<cu_f16>(v)) : __bfloat16_as_ushort(cu_as<cu_bf16>(v));
+}
+
+/* Four neighbours in 16 bits. */
+struct alignas(8) four_narrow {
+  uint16_t v[4];
+};
+
+static __device__ __forceinline__ void store_narrow(uint16_t *p, bool f16, int64_t i, int64_t n, const four &x)
+{
+  four_narrow y;
+  for (int k = 0; k < 4; k++) y.v[k] = narrowed(x.v[k], f16);
+  if (i + 4 <= n && (uintptr_t)p % sizeof y == 0) {
+    *(four_narrow *)(p + i) = y;
+    return;
+  }
+  for (int k = 0; k < 4; k++)
+    if (i + k < n) p[i + k] = y.v[k];
+}
+
 /* ---- methods --------------------------------------------------------------------------------- */
 
 /* Each has its number of groups and what happens to one element of each: v = parameter, gradient, states. */
@@ -120,6 +143,7 @@ static __device__ __forceinline__ void step_four(const optim_step_args &a, const
   }
   for (int g = 0; g < method::groups; g++)
     if (g != OPTIM_GRAD && a.table.at[tensor][g]) store_four(a.table.at[tensor][g], i, n, x[g]);
+  if (a.table.shadow[tensor]) store_narrow(a.table.shadow[tensor], a.table.shadow_f16[tensor], i, n, x[OPTIM_PARAM]);
 }
 
 template <class method> __global__ void __launch_bounds__(OPTIM_THREADS) step(const optim_step_args a)

@@ -29,6 +29,8 @@ typedef struct {
   int first_block[OPTIM_TENSORS + 1];        /* tensor i has the blocks from first_block[i] to first_block[i + 1] */
   int64_t size[OPTIM_TENSORS];               /* elements */
   float *at[OPTIM_TENSORS][OPTIM_GROUPS];    /* NULL: a state that these settings do not have */
+  uint16_t *shadow[OPTIM_TENSORS];           /* the parameter in 16 bits, written along with it; NULL = none */
+  bool shadow_f16[OPTIM_TENSORS];            /* false: bf16 */
 } optim_table;
 
 /* The settings of a method that stay the same from step to step; each reads its own. */

@@ -1,0 +1,12 @@
+/* call.h -- running an op's kernel on outputs that are there already.
+** SPDX-License-Identifier: Apache-2.0
+*/
+#ifndef CAPL_OPS_CALL_H
+#define CAPL_OPS_CALL_H
+
+#include "capl/op.h"
+
+/* Nothing is cast, laid out, checked or recorded: out has the sizes, dtypes and layout that the op would give it. */
+capl_status op_call_into(capl_op_id id, capl_tensor *const *in, int n_in, const capl_attr *attr, capl_tensor **out);
+
+#endif
