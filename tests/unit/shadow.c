@@ -431,6 +431,27 @@ static void what_a_recording_writes_is_seen_later(void **state)
   UNREF(w, ones);
 }
 
+/* Weights that were written from outside stay through a launch whose step is skipped. */
+static void a_recorded_step_that_is_skipped_leaves_both(void **state)
+{
+  (void)state;
+  if (!capl_capture_possible(device)) skip();
+  capl_tensor *w = weight(40), *grad = row(40, 1), *control = control_of(true);
+  capl_capture *c;
+  check_shadow(w, CAPL_BF16, 1);
+  assert_ok(capl_run(CAPL_OP_sgd_step, IN(w, grad, NULL, control), 4, "lr=0", NULL));
+  assert_ok(capl_capture_begin(device, &c));
+  assert_ok(capl_run(CAPL_OP_sgd_step, IN(w, grad, NULL, control), 4, "lr=0", NULL));
+  assert_ok(capl_capture_end(c));
+  for (int k = 0; k < 3; k++) {
+    assert_ok(capl_tensor_fill(w, 1.001 * k));
+    assert_ok(capl_capture_launch(c, 0));
+    check_shadow(w, CAPL_BF16, 0);
+  }
+  capl_capture_free(c);
+  UNREF(w, grad, control);
+}
+
 static void what_was_recorded_has_not_run(void **state)
 {
   (void)state;
@@ -463,6 +484,7 @@ static int all_on(const char *name)
       TEST(backward_sees_that_weights_were_changed),
       TEST(recorded_steps_read_what_the_weights_are),
       TEST(what_a_recording_writes_is_seen_later),
+      TEST(a_recorded_step_that_is_skipped_leaves_both),
       TEST(what_was_recorded_has_not_run),
   };
   open_device(name);
