@@ -65,7 +65,7 @@ static void facts_of_attributes_fit_their_kinds(void **state)
       const capl_attr_spec *spec = &op->attrs[k];
       bool whole = spec->kind == CAPL_ATTR_INT || spec->kind == CAPL_ATTR_INTS;
       if ((spec->dim || spec->index || spec->stream) && !whole) fail_msg("%s: %s counts no whole numbers", op->name, spec->name);
-      if (spec->per_step && !op->variadic_mutates) fail_msg("%s: %s changes per step, and the op writes nothing", op->name, spec->name);
+      if (spec->per_step && !op->step_groups) fail_msg("%s: %s changes per step, and the op writes nothing", op->name, spec->name);
       assert_int_equal(capl_attr_index(op, spec->name), k); /* no name twice */
     }
   }
