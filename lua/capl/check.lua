@@ -85,14 +85,14 @@ end
 local function check_range(op, entry, value)
   local name = entry[1]
   if type(value) == "number" and not in_range(entry, value) then
-    check.fail(op, ("%s is a number %s, got %g"):format(name, range_text(entry), value))
+    check.fail(op, ("%s must be a number %s, got %g"):format(name, range_text(entry), value))
   end
   if not entry.count or type(value) ~= "table" then return end
   for i = 1, math.max(entry.count, #value) do
     if type(value[i]) ~= "number" or i > entry.count then
-      check.fail(op, ("%s is a list of %d numbers %s"):format(name, entry.count, range_text(entry)))
+      check.fail(op, ("%s must be a list of %d numbers %s"):format(name, entry.count, range_text(entry)))
     elseif not in_range(entry, value[i]) then
-      check.fail(op, ("%s[%d] is a number %s, got %g"):format(name, i, range_text(entry), value[i]))
+      check.fail(op, ("%s[%d] must be a number %s, got %g"):format(name, i, range_text(entry), value[i]))
     end
   end
 end
@@ -191,7 +191,7 @@ end
 --- Checks an option that is "auto" or a number of steps from 1 on.
 function check.steps(op, name, value)
   if value == "auto" or (type(value) == "number" and value >= 1) then return end
-  check.fail(op, ("%s is \"auto\" or a number of steps from 1 on, got %s"):format(name, tostring(value)))
+  check.fail(op, ("%s must be \"auto\" or a number of steps from 1 on, got %s"):format(name, tostring(value)))
 end
 
 --- Raises "bad argument #n to 'fname' (expected …, got …)".
@@ -233,10 +233,10 @@ end
 function check.pair(op, name, value, least)
   local pair = type(value) == "number" and {value, value} or value
   if #pair ~= 2 or type(pair[1]) ~= "number" or type(pair[2]) ~= "number" then
-    check.fail(op, ("%s is a number or a list of two"):format(name))
+    check.fail(op, ("%s must be a number or a list of two"):format(name))
   end
   for _, v in ipairs(pair) do
-    if v % 1 ~= 0 or v < least then check.fail(op, ("%s is a whole number from %d on, got %g"):format(name, least, v)) end
+    if v % 1 ~= 0 or v < least then check.fail(op, ("%s must be a whole number from %d on, got %g"):format(name, least, v)) end
   end
   return {pair[1], pair[2]}
 end

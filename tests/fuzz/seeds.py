@@ -87,6 +87,8 @@ def models():
                                 node("concat", [4, 4], [5], dim=3), node("contiguous", [5], [6]),
                                 node("reshape", [6], [7], size=[rows, 8]), node("cast", [7], [8], dtype="bf16")], 8))
     put("graph", "reduce", graph([node("sum", [0], [3], dims=[2], keepdim=True), node("argmax", [3], [4], dim=3)], 4))
+    put("json", "object", '{"a": [1, -2.5e3, true, {}], "b": "x\\"\\n\\u00e9\\ud83d\\ude00", "c": {"d": false}}')
+    put("json", "odd", '{"a": 1, "a": [01, 1e999, null, "\\u0000"]} {}')
     put("meta", "mean_std", json.dumps({
         "capl_model": 1, "channels": 3, "charset": "ab", "height": 2, "width": 4, "length": 2, "output": "text",
         "normalize": {"mean": [0.5, 0.5, 0.5], "std": [0.2, 0.2, 0.2]}, "decoding": "argmax", "resize": "bicubic"}))

@@ -100,7 +100,7 @@ describe("sources of files", function()
 
   it("have options of their own and no others", function()
     raises("data.list: unknown option 'lenght'; did you mean 'length'?", data.list, root .. "/all.tsv", {lenght = 3})
-    raises([[format cannot be "tabs"; there are: "auto", "tsv", "jsonl", "csv"]], data.list, root .. "/all.tsv", {format = "tabs"})
+    raises([[format must be one of "auto", "tsv", "jsonl", "csv", got "tabs"]], data.list, root .. "/all.tsv", {format = "tabs"})
     raises("separator is one character, such as ';', got ', '", data.list, root .. "/all.csv", {separator = ", "})
     raises("all.csv:1: no column is called label_1; there are: id, text, image", data.list, root .. "/all.csv", {label = "label_1"})
     raises("data.lmdb: unknown option 'label'", data.lmdb, root .. "/db", {label = "x"})

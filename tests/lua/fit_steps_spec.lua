@@ -116,7 +116,7 @@ describe("clipping", function()
     local function new(fn) return error_text(function() local o = fn() return o end) end
     assert.matches("clip_norm and clip_value both hold the gradients; give one",
       new(function() return optim.SGD({p}, {lr = 1, clip_norm = 1, clip_value = 1}) end), 1, true)
-    assert.matches("clip_norm is a number from 0 (off) on, got -1",
+    assert.matches("clip_norm must be a number from 0 (off) on, got -1",
       new(function() return optim.SGD({p}, {lr = 1, clip_norm = -1}) end), 1, true)
     assert.matches("optimiser 1 clips by itself", new(function()
       return optim.join({optim.SGD({p}, {lr = 1, clip_norm = 1})}, {clip_norm = 2})
@@ -195,9 +195,9 @@ describe("schedule.plateau", function()
 
   it("refuses numbers that make no plateau", function()
     local function plateau(o) return error_text(function() local s = optim.schedule.plateau(o) return s end) end
-    assert.matches("factor is a number above 0 and below 1, got 2", plateau{lr = 1, factor = 2}, 1, true)
+    assert.matches("factor must be a number above 0 and below 1, got 2", plateau{lr = 1, factor = 2}, 1, true)
     assert.matches("unknown threshold_mode 'relative'", plateau{lr = 1, threshold_mode = "relative"}, 1, true)
-    assert.matches("T_0 is a number above 0, got 0", error_text(function()
+    assert.matches("T_0 must be a number above 0, got 0", error_text(function()
       local s = optim.schedule.cosine_restart{lr = 1, T_0 = 0}
       return s
     end), 1, true)

@@ -42,7 +42,7 @@ describe("a batch", function()
     local type_of = loader("train"):epoch(1)().image.dtype
     capl.params{}
     assert.equal("f32", type_of)
-    assert.matches('dtype cannot be "auto"; there are: "f32", "bf16", "u8", "f16"', error_text(loader, "train", "auto"), 1, true)
+    assert.matches('dtype must be one of "f32", "bf16", "u8", "f16", got "auto"', error_text(loader, "train", "auto"), 1, true)
   end)
 
   it("meets a model in one place of the library", function()

@@ -113,7 +113,7 @@ describe("data.loader", function()
   end)
 
   it("says which words an option takes", function()
-    assert.matches('on_error cannot be "ignore"; there are: "stop", "skip"', support.error_text(loader, {on_error = "ignore"}), 1, true)
+    assert.matches('on_error must be one of "stop", "skip", got "ignore"', support.error_text(loader, {on_error = "ignore"}), 1, true)
   end)
 
   it("gives the rest of an epoch after set_state, once, and other epochs whole", function()
@@ -180,7 +180,7 @@ describe("data.loader", function()
     end
     if not capl.device():match("^cuda") then refused("pin is true, but batches are made on the host", {pin = true}) end
     refused('pin is "auto", true or false, not yes', {pin = "yes"})
-    refused("max_bad is in 0..1, got 2", {max_bad = 2})
+    refused("max_bad must be a number from 0 to 1, got 2", {max_bad = 2})
     refused("cache is ram, but the source gives other images in every epoch", {cache = "ram"})
     assert.matches("normalize is", support.error_text(loader, {normalize = "nrom"}))
     assert.matches("unknown option 'charst'; did you mean 'charset'", support.error_text(data.captcha, {charst = "AB"}))

@@ -128,7 +128,7 @@ describe("optimisers", function()
     assert.equal("LINE: optim.AdamW: unknown option 'momentum'; known: params, lr, betas, eps, weight_decay",
       error_text(function() local o = optim.AdamW({{params = p, momentum = 1}}) return o end))
     assert.equal("LINE: optim.SGD: lr is missing", error_text(function() local o = optim.SGD(p) return o end))
-    assert.equal("LINE: optim.SGD: lr is a number from 0 on or a schedule, got -1",
+    assert.equal("LINE: optim.SGD: lr must be a number from 0 on or a schedule, got -1",
       error_text(function() local o = optim.SGD(p, {lr = -1}) return o end))
     assert.equal("LINE: optim.SGD: there are no parameters\n  hint: give model:parameters()",
       error_text(function() local o = optim.SGD({}, {lr = 1}) return o end))
@@ -141,26 +141,26 @@ describe("optimisers", function()
 
   it("refuse numbers out of their range, also in a group", function()
     local cases = {
-      {"SGD", {momentum = -1}, "momentum is a number from 0 on, got -1"},
-      {"SGD", {dampening = 2}, "dampening is a number from 0 to 1, got 2"},
-      {"SGD", {weight_decay = -1}, "weight_decay is a number from 0 on, got -1"},
+      {"SGD", {momentum = -1}, "momentum must be a number from 0 on, got -1"},
+      {"SGD", {dampening = 2}, "dampening must be a number from 0 to 1, got 2"},
+      {"SGD", {weight_decay = -1}, "weight_decay must be a number from 0 on, got -1"},
       {"SGD", {nesterov = true}, "nesterov = true needs momentum above 0 and dampening = 0, they are 0 and 0"},
       {"SGD", {nesterov = true, momentum = 0.9, dampening = 0.5}, "nesterov = true needs momentum above 0 and dampening = 0, they are 0.9"},
-      {"Adam", {betas = {1, 0}}, "betas[1] is a number from 0 and below 1, got 1"},
-      {"Adam", {betas = {0.9, -0.1}}, "betas[2] is a number from 0 and below 1, got -0.1"},
-      {"Adam", {betas = {0.9}}, "betas is a list of 2 numbers from 0 and below 1"},
-      {"Adam", {betas = {0.9, 0.9, 0.9}}, "betas is a list of 2 numbers from 0 and below 1"},
-      {"Adam", {betas = {0.9, 0 / 0}}, "betas[2] is a number from 0 and below 1, got "},
-      {"AdamW", {eps = -1}, "eps is a number from 0 on, got -1"},
-      {"AdamW", {weight_decay = 1 / 0}, "weight_decay is a number from 0 on, got inf"},
-      {"AdamW", {weight_decay = 0 / 0}, "weight_decay is a number from 0 on, got "},
-      {"RMSprop", {alpha = 1}, "alpha is a number from 0 and below 1, got 1"},
-      {"RMSprop", {momentum = -0.5}, "momentum is a number from 0 on, got -0.5"},
-      {"RMSprop", {eps = -1e-8}, "eps is a number from 0 on, got -1e-08"},
-      {"RMSprop", {weight_decay = -1}, "weight_decay is a number from 0 on, got -1"},
-      {"Muon", {momentum = -1}, "momentum is a number from 0 on, got -1"},
-      {"Muon", {weight_decay = -1}, "weight_decay is a number from 0 on, got -1"},
-      {"Muon", {ns_steps = 0}, "ns_steps is a number from 1 to 99, got 0"},
+      {"Adam", {betas = {1, 0}}, "betas[1] must be a number from 0 and below 1, got 1"},
+      {"Adam", {betas = {0.9, -0.1}}, "betas[2] must be a number from 0 and below 1, got -0.1"},
+      {"Adam", {betas = {0.9}}, "betas must be a list of 2 numbers from 0 and below 1"},
+      {"Adam", {betas = {0.9, 0.9, 0.9}}, "betas must be a list of 2 numbers from 0 and below 1"},
+      {"Adam", {betas = {0.9, 0 / 0}}, "betas[2] must be a number from 0 and below 1, got "},
+      {"AdamW", {eps = -1}, "eps must be a number from 0 on, got -1"},
+      {"AdamW", {weight_decay = 1 / 0}, "weight_decay must be a number from 0 on, got inf"},
+      {"AdamW", {weight_decay = 0 / 0}, "weight_decay must be a number from 0 on, got "},
+      {"RMSprop", {alpha = 1}, "alpha must be a number from 0 and below 1, got 1"},
+      {"RMSprop", {momentum = -0.5}, "momentum must be a number from 0 on, got -0.5"},
+      {"RMSprop", {eps = -1e-8}, "eps must be a number from 0 on, got -1e-08"},
+      {"RMSprop", {weight_decay = -1}, "weight_decay must be a number from 0 on, got -1"},
+      {"Muon", {momentum = -1}, "momentum must be a number from 0 on, got -1"},
+      {"Muon", {weight_decay = -1}, "weight_decay must be a number from 0 on, got -1"},
+      {"Muon", {ns_steps = 0}, "ns_steps must be a number from 1 to 99, got 0"},
     }
     for _, case in ipairs(cases) do
       local name, options, text = unpack(case)
@@ -254,21 +254,21 @@ describe("schedules", function()
   it("check their options", function()
     assert.equal("LINE: schedule.cosine: T_max is missing", error_text(function() return (optim.schedule.cosine{lr = 1}) end))
     for _, case in ipairs{
-      {"constant", {lr = -1}, "lr is a number from 0 on, got -1"},
-      {"step", {lr = 1, step_size = 0}, "step_size is a number above 0, got 0"},
-      {"step", {lr = 1, step_size = 2, gamma = -1}, "gamma is a number from 0 on, got -1"},
-      {"multi_step", {lr = 1, milestones = {1}, gamma = -1}, "gamma is a number from 0 on, got -1"},
-      {"exponential", {lr = 1, gamma = 0}, "gamma is a number above 0, got 0"},
-      {"cosine", {lr = 1, T_max = -3}, "T_max is a number above 0, got -3"},
-      {"cosine", {lr = 1, T_max = 3, eta_min = -1}, "eta_min is a number from 0 on, got -1"},
-      {"cosine_restart", {lr = 1, T_0 = 3, T_mult = 0}, "T_mult is a number above 0, got 0"},
-      {"warmup_cosine", {lr = 1, warmup = -1, total = 5}, "warmup is a number from 0 on, got -1"},
-      {"warmup_cosine", {lr = 1, warmup = 0 / 0, total = 5}, "warmup is a number from 0 on, got "},
-      {"warmup_stable_decay", {lr = 1, warmup = 1, total = 5, decay = 0}, "decay is a number above 0 and at most 1, got 0"},
-      {"one_cycle", {max_lr = 1, total_steps = 9, pct_start = 2}, "pct_start is a number from 0 to 1, got 2"},
-      {"one_cycle", {max_lr = 1, total_steps = 9, div_factor = 0}, "div_factor is a number above 0, got 0"},
-      {"plateau", {lr = 1, factor = 1}, "factor is a number above 0 and below 1, got 1"},
-      {"plateau", {lr = 1, patience = -1}, "patience is a number from 0 on, got -1"},
+      {"constant", {lr = -1}, "lr must be a number from 0 on, got -1"},
+      {"step", {lr = 1, step_size = 0}, "step_size must be a number above 0, got 0"},
+      {"step", {lr = 1, step_size = 2, gamma = -1}, "gamma must be a number from 0 on, got -1"},
+      {"multi_step", {lr = 1, milestones = {1}, gamma = -1}, "gamma must be a number from 0 on, got -1"},
+      {"exponential", {lr = 1, gamma = 0}, "gamma must be a number above 0, got 0"},
+      {"cosine", {lr = 1, T_max = -3}, "T_max must be a number above 0, got -3"},
+      {"cosine", {lr = 1, T_max = 3, eta_min = -1}, "eta_min must be a number from 0 on, got -1"},
+      {"cosine_restart", {lr = 1, T_0 = 3, T_mult = 0}, "T_mult must be a number above 0, got 0"},
+      {"warmup_cosine", {lr = 1, warmup = -1, total = 5}, "warmup must be a number from 0 on, got -1"},
+      {"warmup_cosine", {lr = 1, warmup = 0 / 0, total = 5}, "warmup must be a number from 0 on, got "},
+      {"warmup_stable_decay", {lr = 1, warmup = 1, total = 5, decay = 0}, "decay must be a number above 0 and at most 1, got 0"},
+      {"one_cycle", {max_lr = 1, total_steps = 9, pct_start = 2}, "pct_start must be a number from 0 to 1, got 2"},
+      {"one_cycle", {max_lr = 1, total_steps = 9, div_factor = 0}, "div_factor must be a number above 0, got 0"},
+      {"plateau", {lr = 1, factor = 1}, "factor must be a number above 0 and below 1, got 1"},
+      {"plateau", {lr = 1, patience = -1}, "patience must be a number from 0 on, got -1"},
     } do
       local got = error_text(function() return (optim.schedule[case[1]](case[2])) end)
       assert.truthy(got:find("LINE: schedule." .. case[1] .. ": " .. case[3], 1, true), got)

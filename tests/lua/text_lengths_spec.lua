@@ -87,7 +87,7 @@ describe("texts of several lengths", function()
     local source = data.folder(dir, {charset = "A-B", length = 2, case = "upper"})
     assert.same({{0, 1}, {0, 1}}, first_batch(source).target:tolist())
     assert.equal("AB", source:text(0))
-    raises('case cannot be "up"; there are: "keep", "upper", "lower"', data.folder, dir, {charset = "A-B", case = "up"})
+    raises('case must be one of "keep", "upper", "lower", got "up"', data.folder, dir, {charset = "A-B", case = "up"})
   end)
 
   it("are refused outside their lengths, and when they are empty, with the file", function()

@@ -237,7 +237,7 @@ describe("train.fit", function()
       fit_error{max_time = "5 min"}, 1, true)
     assert.matches("max_time is above 0, got 0s", fit_error{max_time = "0s"}, 1, true)
     assert.matches("unknown keep 'bset'; did you mean 'best'?", fit_error{steps = 1, keep = "bset"}, 1, true)
-    assert.matches('eval_every is "auto" or a number of steps from 1 on, got 0', fit_error{steps = 1, eval_every = 0}, 1, true)
+    assert.matches('eval_every must be "auto" or a number of steps from 1 on, got 0', fit_error{steps = 1, eval_every = 0}, 1, true)
     assert.matches('val is a loader with role = "train"', fit_error{steps = 1, val = loader("train", 4)}, 1, true)
     assert.matches('val is a loader with role = "test": what is chosen on the test images cannot be tested any more',
       fit_error{steps = 1, val = loader("test", 4)}, 1, true)

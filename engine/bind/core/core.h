@@ -112,11 +112,6 @@ capl_named_tensor *bind_check_named(lua_State *L, int i, int *n);
 /* Pushes the list as such a table and frees it. */
 void bind_push_named(lua_State *L, capl_named_tensor *list, int n);
 
-/* Looks up key in the options table at i and pushes it; returns whether it was there. i may be absent. */
-bool bind_option(lua_State *L, int i, const char *key);
-/* Raises unless every key of the options table at i is among names (ended by NULL). */
-void bind_check_options(lua_State *L, int i, const char *const *names);
-
 /* ---- errors (error.c) ---------------------------------------------------------------------- */
 
 /* All of these raise a Lua error table and never return; int for `return bind_...`. */

@@ -1,14 +1,13 @@
 /* create.c -- tensors from Lua values: constants, ranges, nested tables, random numbers.
 ** SPDX-License-Identifier: Apache-2.0
 */
-#include "bind/core/core.h"
+#include "bind/core/options.h"
 
 #include <math.h>
 
 /* Streams of capl.rand and capl.randn carry this in their last word, so that no other user meets them. */
 enum { STREAM_CREATE = 0x7E45 };
 
-static const char *const option_names[] = {"dtype", "device", "requires_grad", NULL};
 
 typedef struct {
   capl_dtype dtype;
@@ -18,13 +17,14 @@ typedef struct {
 
 static create_options check_create(lua_State *L, int i)
 {
+  static const bind_option_spec options[] = {
+    {"dtype", BIND_OTHER}, {"device", BIND_OTHER}, {"requires_grad", BIND_BOOL(create_options, requires_grad)}, BIND_END};
   create_options o = {.dtype = CAPL_F32};
-  bind_check_options(L, i, option_names);
+  bind_read_options(L, NULL, i, options, &o);
   if (bind_option(L, i, "dtype")) o.dtype = bind_check_dtype(L, -1);
   bind_option(L, i, "device");
   o.device = bind_opt_device(L, lua_gettop(L));
-  if (bind_option(L, i, "requires_grad")) o.requires_grad = bind_check_bool(L, -1);
-  lua_pop(L, 3);
+  lua_pop(L, 2);
   return o;
 }
 

@@ -52,8 +52,6 @@ static void add_labels(lua_State *L, capl_arrays *a)
   const capl_tensor *t = bind_check_tensor(L, i);
   a->length = t->ndim == 2 ? (int)t->size[1] : 1;
   a->labels = gathered(L, i, NULL);
-  a->charset = data_option_string(L, 1, "charset");
-  a->classes = (int)data_option_whole(L, 1, "classes", 0, 0, 1 << 24);
 }
 
 /* fields: list of {name, kind, tensor} */
@@ -67,8 +65,10 @@ static void add_fields(lua_State *L, capl_arrays *a)
     lua_rawgeti(L, list, i + 1);
     int row = lua_gettop(L);
     capl_field *field = &a->field[i];
-    field->kind = (capl_field_kind)data_option_word(L, row, "kind", kinds, 0);
-    strncpy(field->name, data_option_string(L, row, "name"), CAPL_FIELD_NAME - 1);
+    const char *name = "";
+    bind_read_option(L, "data.tensors", row, &(bind_option_spec){"kind", BIND_WORD(capl_field, kind), .words = kinds}, field);
+    bind_read_option(L, "data.tensors", row, &(bind_option_spec){"name", .kind = OPTION_TEXT}, &name);
+    strncpy(field->name, name, CAPL_FIELD_NAME - 1);
     lua_getfield(L, row, "tensor");
     const capl_tensor *t = bind_check_tensor(L, -1);
     field->ndim = t->ndim - 1;
@@ -80,9 +80,15 @@ static void add_fields(lua_State *L, capl_arrays *a)
 /* data.arrays{image = (N,C,H,W) u8, target = (N,T) i32, charset =, classes =, fields = {{name =, kind =, tensor =}, …}, count = N} */
 static int data_arrays(lua_State *L)
 {
+  static const bind_option_spec options[] = {{"image", BIND_OTHER}, {"target", BIND_OTHER}, {"fields", BIND_OTHER},
+                                             {"charset", BIND_TEXT(capl_arrays, charset)},
+                                             {"classes", BIND_WHOLE(capl_arrays, classes), .max = 1 << 24},
+                                             {"count", BIND_WHOLE(capl_arrays, count), .max = UINT32_MAX},
+                                             BIND_END};
+  capl_arrays a = {0};
   bind_check_table(L, 1);
   luaL_checkstack(L, 32, NULL);
-  capl_arrays a = {.count = (uint32_t)data_option_whole(L, 1, "count", 0, 0, 4294967295.0)};
+  bind_read_options(L, "data.tensors", 1, options, &a);
   add_images(L, &a);
   add_labels(L, &a);
   add_fields(L, &a);

@@ -9,10 +9,21 @@
 
 #include "capl/schedule.h"
 
-static const char *const names[] = {
-  "rotate", "scale", "translate_x", "translate_y", "shear", "contrast", "brightness", "noise", "invert", "flip",
-  "flip_vertical", "crop", "perspective", "elastic", "gamma", "saturation", "hue", "blur", "erase", "mixup", "cutmix", "fill",
-  "mask_fill", "flip_swaps", "flip_points", "flip_text", NULL};
+typedef struct {
+  bool flip_text;
+  int fill, mask_fill;
+} rest; /* of the options: what is no range and no list */
+
+static const bind_option_spec options[] = {
+  {"rotate", BIND_OTHER}, {"scale", BIND_OTHER}, {"translate_x", BIND_OTHER}, {"translate_y", BIND_OTHER}, {"shear", BIND_OTHER},
+  {"contrast", BIND_OTHER}, {"brightness", BIND_OTHER}, {"noise", BIND_OTHER}, {"invert", BIND_OTHER}, {"flip", BIND_OTHER},
+  {"flip_vertical", BIND_OTHER}, {"crop", BIND_OTHER}, {"perspective", BIND_OTHER}, {"elastic", BIND_OTHER}, {"gamma", BIND_OTHER},
+  {"saturation", BIND_OTHER}, {"hue", BIND_OTHER}, {"blur", BIND_OTHER}, {"erase", BIND_OTHER}, {"mixup", BIND_OTHER},
+  {"cutmix", BIND_OTHER}, {"flip_swaps", BIND_OTHER}, {"flip_points", BIND_OTHER},
+  {"flip_text", BIND_BOOL(rest, flip_text)},
+  {"fill", BIND_WHOLE(rest, fill), .min = -1, .max = 255},
+  {"mask_fill", BIND_WHOLE(rest, mask_fill), .max = 255},
+  BIND_END};
 
 /* What one number m stands for: -m..m, 1-m..1+m, 0..m, m..1, m..m. ORDER capl_augment_op */
 enum { AROUND = '-', ABOUT_ONE = '1', FROM_ZERO = '0', TO_ONE = 'c', EXACTLY = '=', PROBABILITY = 'p' };
@@ -130,7 +141,7 @@ static void read_range(lua_State *L, const capl_knob *knob, capl_augment_options
 static void read_op(lua_State *L, int i, const capl_knob *knob, capl_augment_options *a)
 {
   if (knob->kind == CAPL_KNOB_SHARE) {
-    *(float *)((char *)a + knob->offset) = (float)data_option_number(L, i, knob->name, 0, 0, 1);
+    bind_read_option(L, "augment", i, &(bind_option_spec){knob->name, .kind = OPTION_NUMBER, .at = knob->offset, .size = sizeof(float), .max = 1}, a);
     return;
   }
   if (bind_option(L, i, knob->name)) read_range(L, knob, a);
@@ -177,17 +188,17 @@ capl_augment_options data_read_augment(lua_State *L, int i)
 {
   capl_augment_options a = {0};
   capl_knob knob;
-  bind_check_options(L, i, names);
+  rest r = {.fill = -1};
+  bind_read_options(L, "augment", i, options, &r);
   for (int k = 0; k < CAPL_AUGMENT_MIX && capl_augment_knob(k, &knob); k++) read_op(L, i, &knob, &a);
   a.mixup = read_mix(L, i, "mixup");
   a.cutmix = read_mix(L, i, "cutmix");
   a.class_swaps = read_swaps(L, i, "flip_swaps");
   a.point_swaps = read_swaps(L, i, "flip_points");
-  a.flip_text = data_option_bool(L, i, "flip_text", false);
-  double fill = data_option_whole(L, i, "fill", -1, -1, 255);
-  a.fill = fill >= 0;
-  a.fill_value = a.fill ? (uint8_t)fill : 0;
-  a.mask_fill = (uint8_t)data_option_whole(L, i, "mask_fill", 0, 0, 255);
+  a.flip_text = r.flip_text;
+  a.fill = r.fill >= 0;
+  a.fill_value = a.fill ? (uint8_t)r.fill : 0;
+  a.mask_fill = (uint8_t)r.mask_fill;
   bind_check(L, capl_augment_check(&a), "augment");
   return a;
 }

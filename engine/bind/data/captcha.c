@@ -21,20 +21,6 @@ static int wrong_option(lua_State *L, const char *name, const char *wanted)
   return FAIL(L, "%s is %s, got %s", name, wanted, bind_typename(L, -1));
 }
 
-/* A whole number from 1 on; 0 = not given. */
-static int read_whole(lua_State *L, const char *name)
-{
-  int x = 0;
-  if (bind_option(L, 2, name)) {
-    if (lua_type(L, -1) != LUA_TNUMBER) wrong_option(L, name, "a number");
-    double given = lua_tonumber(L, -1);
-    if (!(given >= 1 && given <= 65535 && given == (double)(int)given)) FAIL(L, "%s is a whole number from 1 to 65535, got %g", name, given);
-    x = (int)given;
-  }
-  lua_pop(L, 1);
-  return x;
-}
-
 /* The number at place i of the list on top, or the value itself when it is no list. */
 static double pair_number(lua_State *L, const capl_style_option *option, int i, const char *wanted)
 {
@@ -111,33 +97,36 @@ static void read_fonts(lua_State *L, capl_captcha_options *o)
 
 enum { OPTIONS_MAX = 64 };
 
-static const char *const common[] = {"charset", "length", "length_max", "width", "height", "font", "often", "times", "grows"};
+static const bind_option_spec common[] = {
+  {"charset", BIND_TEXT(capl_captcha_options, charset)},
+  {"length", BIND_WHOLE(capl_captcha_options, length), .min = 1, .max = 65535},
+  {"length_max", BIND_WHOLE(capl_captcha_options, length_max), .min = 1, .max = 65535},
+  {"width", BIND_WHOLE(capl_captcha_options, width), .min = 1, .max = 65535},
+  {"height", BIND_WHOLE(capl_captcha_options, height), .min = 1, .max = 65535},
+  {"font", BIND_OTHER},
+  {"often", BIND_TEXT(capl_captcha_options, often)},
+  {"times", BIND_WHOLE(capl_captcha_options, times), .min = 1, .max = 65535},
+  {"grows", BIND_BOOL(capl_captcha_options, grows)}};
 enum { N_COMMON = sizeof common / sizeof common[0] };
 
-/* All option names, ended by NULL. */
-static void list_options(lua_State *L, const char *names[N_COMMON + OPTIONS_MAX])
+/* All options, ended by BIND_END; those of the styles are read elsewhere. */
+static void list_options(lua_State *L, bind_option_spec options[N_COMMON + OPTIONS_MAX])
 {
-  int n = 0;
-  for (; n < N_COMMON; n++) names[n] = common[n];
-  for (int i = 0; i < OPTIONS_MAX - 1 && data_synth(L)->style_option_at(i); i++) names[n++] = data_synth(L)->style_option_at(i)->name;
-  names[n] = NULL;
+  int n = N_COMMON;
+  memcpy(options, common, sizeof common);
+  for (int i = 0; i < OPTIONS_MAX - 1 && data_synth(L)->style_option_at(i); i++)
+    options[n++] = (bind_option_spec){data_synth(L)->style_option_at(i)->name, BIND_OTHER};
+  options[n] = (bind_option_spec)BIND_END;
 }
 
 /* data.captcha(preset[, {charset, length, length_max, width, height, font, often, times, grows, and the styles' own}]) */
 static int data_captcha(lua_State *L)
 {
-  const char *names[N_COMMON + OPTIONS_MAX];
+  bind_option_spec options[N_COMMON + OPTIONS_MAX];
   const char *preset = bind_check_string(L, 1);
-  list_options(L, names);
-  bind_check_options(L, 2, names);
-  capl_captcha_options o = {.charset = data_option_string(L, 2, "charset"),
-                            .length = read_whole(L, "length"),
-                            .length_max = read_whole(L, "length_max"),
-                            .width = read_whole(L, "width"),
-                            .height = read_whole(L, "height"),
-                            .grows = data_option_bool(L, 2, "grows", false),
-                            .often = data_option_string(L, 2, "often"),
-                            .times = read_whole(L, "times")};
+  capl_captcha_options o = {0};
+  list_options(L, options);
+  bind_read_options(L, "data.captcha", 2, options, &o);
   read_fonts(L, &o);
   for (int i = 0; data_synth(L)->style_option_at(i); i++) read_style_option(L, data_synth(L)->style_option_at(i), &o);
   void **box = data_new_box(L, CAPTCHA_TYPE);
@@ -266,17 +255,25 @@ static int captcha_release(lua_State *L)
 /* data.captcha_source(gen, {seed, channels, count, fixed, widths}) */
 static int data_captcha_source(lua_State *L)
 {
-  static const char *const names[] = {"seed", "channels", "count", "fixed", "widths", NULL};
+  typedef struct {
+    uint64_t seed;
+    uint32_t count;
+    int channels;
+    bool fixed;
+  } given;
+  static const bind_option_spec options[] = {{"seed", BIND_WHOLE(given, seed), .max = 0x1p53},
+                                             {"channels", BIND_WHOLE(given, channels), .min = 1, .max = 3},
+                                             {"count", BIND_WHOLE(given, count), .max = UINT32_MAX},
+                                             {"fixed", BIND_BOOL(given, fixed)},
+                                             {"widths", BIND_OTHER},
+                                             BIND_END};
   capl_captcha *gen = data_check_box(L, 1, CAPTCHA_TYPE);
-  bind_check_options(L, 2, names);
-  uint64_t seed = (uint64_t)data_option_whole(L, 2, "seed", 42, 0, 9007199254740992.0);
-  int channels = (int)data_option_whole(L, 2, "channels", 1, 1, 3);
-  uint32_t count = (uint32_t)data_option_whole(L, 2, "count", 0, 0, LIMIT_32);
-  bool fixed = data_option_bool(L, 2, "fixed", false);
+  given o = {.seed = 42, .channels = 1};
+  bind_read_options(L, "data.captcha", 2, options, &o);
   void **box = data_new_box(L, SOURCE_TYPE);
-  int widths[CAPL_WIDTHS_MAX], n = data_option_widths(L, 2, widths);
-  bind_check(L, n ? data_synth(L)->source_captcha_widths_new(gen, seed, channels, count, fixed, widths, n, (capl_source **)box)
-                  : data_synth(L)->source_captcha_new(gen, seed, channels, count, fixed, (capl_source **)box), NULL);
+  int widths[CAPL_WIDTHS_MAX], n = data_option_widths(L, "data.captcha", 2, widths);
+  bind_check(L, n ? data_synth(L)->source_captcha_widths_new(gen, o.seed, o.channels, o.count, o.fixed, widths, n, (capl_source **)box)
+                  : data_synth(L)->source_captcha_new(gen, o.seed, o.channels, o.count, o.fixed, (capl_source **)box), NULL);
   return 1;
 }
 

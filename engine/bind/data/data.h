@@ -4,7 +4,7 @@
 #ifndef CAPL_BIND_L_DATA_H
 #define CAPL_BIND_L_DATA_H
 
-#include "bind/core/core.h"
+#include "bind/core/options.h"
 #include "capl/data.h"
 
 #define SOURCE_TYPE "capl.source"
@@ -15,19 +15,6 @@ void **data_new_box(lua_State *L, const char *type);
 void *data_check_box(lua_State *L, int i, const char *type);
 /* Makes the metatable of a box type; release is its :free() and __gc. */
 void data_open_type(lua_State *L, const char *type, const luaL_Reg *methods, lua_CFunction release);
-
-/* Values of the options table at i, or `otherwise`; they raise for other types and out of min..max. */
-double data_option_number(lua_State *L, int i, const char *key, double otherwise, double min, double max);
-double data_option_whole(lua_State *L, int i, const char *key, double otherwise, double min, double max);
-bool data_option_bool(lua_State *L, int i, const char *key, bool otherwise);
-const char *data_option_string(lua_State *L, int i,
-                               const char *key); /* borrowed from the table; NULL = not given */
-/* Likewise, a path that may be used so. */
-const char *data_option_path(lua_State *L, int i, const char *key, int rights);
-/* Raises for an option of the table at i: "data.loader: batch is in 1..1048576, got 0". */
-int data_option_error(lua_State *L, int i, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
-/* Position of the given word in words (ended by NULL). */
-int data_option_word(lua_State *L, int i, const char *key, const char *const *words, int otherwise);
 
 /* A fresh (N,C,H,W) tensor, N,H,W,C in memory, on the default device. *data: what to fill in for data_sent, the
 ** tensor's own memory where the host can write it, else memory that lives on the Lua stack; NULL where it has none. */
@@ -50,7 +37,7 @@ capl_augment_options data_read_augment(lua_State *L, int i);
 const struct capl_stage *data_option_stages(lua_State *L, int i, const char *key, int *n);
 
 /* The list of px at widths of the options table at i: how many, 0 = none is given. What is no whole number becomes 0. */
-int data_option_widths(lua_State *L, int i, int widths[CAPL_WIDTHS_MAX]);
+int data_option_widths(lua_State *L, const char *op, int i, int widths[CAPL_WIDTHS_MAX]);
 /* A sample's number at i. */
 uint32_t data_check_sample(lua_State *L, int i, const capl_source *source);
 

@@ -9,14 +9,11 @@
 
 /* ---- sources --------------------------------------------------------------------------------- */
 
-#define IMAGE_OPTIONS "width", "height", "channels", "charset", "length", "length_min", "variable", "case", "resize", \
-  "widths", "width_step"
-
-int data_option_widths(lua_State *L, int i, int widths[CAPL_WIDTHS_MAX])
+int data_option_widths(lua_State *L, const char *op, int i, int widths[CAPL_WIDTHS_MAX])
 {
   bool given = bind_option(L, i, "widths");
   if (given && (!lua_istable(L, -1) || lua_objlen(L, -1) == 0 || lua_objlen(L, -1) > CAPL_WIDTHS_MAX))
-    data_option_error(L, i, "widths is a list of 1 to %d widths in px", CAPL_WIDTHS_MAX);
+    bind_fail(L, CAPL_EVALUE, op, NULL, "widths is a list of 1 to %d widths in px", CAPL_WIDTHS_MAX);
   int n = given ? (int)lua_objlen(L, -1) : 0;
   for (int k = 0; k < n; k++) {
     lua_rawgeti(L, -1, k + 1);
@@ -28,31 +25,30 @@ int data_option_widths(lua_State *L, int i, int widths[CAPL_WIDTHS_MAX])
   return n;
 }
 
-static capl_folder_options image_options(lua_State *L, int i)
-{
-  static const char *const cases[] = {"keep", "upper", "lower", NULL}; /* ORDER capl_case */
-  capl_folder_options o = {.width = (int)data_option_whole(L, i, "width", 0, 0, 65535),
-                               .height = (int)data_option_whole(L, i, "height", 0, 0, 65535),
-                               .channels = (int)data_option_whole(L, i, "channels", 0, 0, 3),
-                               .charset = data_option_string(L, i, "charset"),
-                               .length = (int)data_option_whole(L, i, "length", 0, 0, CAPL_LABEL_MAX),
-                               .length_min = (int)data_option_whole(L, i, "length_min", 0, 0, CAPL_LABEL_MAX),
-                               .variable = data_option_bool(L, i, "variable", false),
-                               .letters = (capl_case)data_option_word(L, i, "case", cases, CAPL_CASE_KEEP),
-                               .resize = data_option_bool(L, i, "resize", false),
-                               .width_step = (int)data_option_whole(L, i, "width_step", 0, 0, 1024),
-                               .stop = capl_interrupt_pending};
-  o.n_widths = data_option_widths(L, i, o.widths);
-  return o;
-}
+static const char *const cases[] = {"keep", "upper", "lower", NULL}; /* ORDER capl_case */
+
+/* of capl_folder_options, which are those of other sources too: m is what stands before their members there */
+#define IMAGE_OPTIONS(T, m)                                       \
+  {"width", BIND_WHOLE(T, m width), .max = 65535},                \
+  {"height", BIND_WHOLE(T, m height), .max = 65535},              \
+  {"channels", BIND_WHOLE(T, m channels), .max = 3},              \
+  {"charset", BIND_TEXT(T, m charset)},                           \
+  {"length", BIND_WHOLE(T, m length), .max = CAPL_LABEL_MAX},     \
+  {"length_min", BIND_WHOLE(T, m length_min), .max = CAPL_LABEL_MAX}, \
+  {"variable", BIND_BOOL(T, m variable)},                         \
+  {"case", BIND_WORD(T, m letters), .words = cases},              \
+  {"resize", BIND_BOOL(T, m resize)},                             \
+  {"widths", BIND_OTHER},                                         \
+  {"width_step", BIND_WHOLE(T, m width_step), .max = 1024}
 
 /* data.folder_source(dir, {width, height, channels, charset, length, length_min, variable, case, resize}) */
 static int data_folder_source(lua_State *L)
 {
-  static const char *const names[] = {IMAGE_OPTIONS, NULL};
+  static const bind_option_spec options[] = {IMAGE_OPTIONS(capl_folder_options, ), BIND_END};
   const char *dir = bind_check_path(L, 1, CAPL_MAY_READ);
-  bind_check_options(L, 2, names);
-  capl_folder_options o = image_options(L, 2);
+  capl_folder_options o = {.stop = capl_interrupt_pending};
+  bind_read_options(L, "data.folder", 2, options, &o);
+  o.n_widths = data_option_widths(L, "data.folder", 2, o.widths);
   void **box = data_new_box(L, SOURCE_TYPE);
   bind_check(L, capl_source_folder_new(dir, &o, (capl_source **)box), NULL);
   return 1;
@@ -81,38 +77,46 @@ static int data_choose_widths(lua_State *L)
   return 1;
 }
 
-static char option_separator(lua_State *L, int i)
+static char check_separator(lua_State *L, const char *text)
 {
-  const char *text = data_option_string(L, i, "separator");
-  if (text && (strlen(text) != 1 || strchr("\"\r\n", *text))) data_option_error(L, i, "separator is one character, such as ';', got '%s'", text);
+  if (text && (strlen(text) != 1 || strchr("\"\r\n", *text)))
+    bind_fail(L, CAPL_EVALUE, "data.list", NULL, "separator is one character, such as ';', got '%s'", text);
   return text ? *text : '\0';
 }
 
 /* data.list_source(file, {width, …, root, format, path, label, separator}) */
 static int data_list_source(lua_State *L)
 {
-  static const char *const names[] = {IMAGE_OPTIONS, "root", "format", "path", "label", "separator", NULL};
-  static const char *const formats[] = {"auto", "tsv", "jsonl", "csv", NULL};
+  static const char *const formats[] = {"auto", "tsv", "jsonl", "csv", NULL}; /* ORDER capl_list_format */
+  typedef struct {
+    capl_list_options list;
+    const char *separator;
+  } given;
+  static const bind_option_spec options[] = {IMAGE_OPTIONS(given, list.images.),
+                                             {"root", BIND_PATH(given, list.root), .rights = CAPL_MAY_READ},
+                                             {"format", BIND_WORD(given, list.format), .words = formats},
+                                             {"path", BIND_TEXT(given, list.path_key)},
+                                             {"label", BIND_TEXT(given, list.label_key)},
+                                             {"separator", BIND_TEXT(given, separator)},
+                                             BIND_END};
   const char *file = bind_check_path(L, 1, CAPL_MAY_READ);
-  bind_check_options(L, 2, names);
-  capl_list_options o = {.images = image_options(L, 2),
-                         .format = (capl_list_format)data_option_word(L, 2, "format", formats, CAPL_LIST_AUTO),
-                         .root = data_option_path(L, 2, "root", CAPL_MAY_READ),
-                         .path_key = data_option_string(L, 2, "path"),
-                         .label_key = data_option_string(L, 2, "label"),
-                         .separator = option_separator(L, 2)};
+  given o = {.list = {.images = {.stop = capl_interrupt_pending}}};
+  bind_read_options(L, "data.list", 2, options, &o);
+  o.list.separator = check_separator(L, o.separator);
+  o.list.images.n_widths = data_option_widths(L, "data.list", 2, o.list.images.widths);
   void **box = data_new_box(L, SOURCE_TYPE);
-  bind_check(L, capl_source_list_new(file, &o, (capl_source **)box), NULL);
+  bind_check(L, capl_source_list_new(file, &o.list, (capl_source **)box), NULL);
   return 1;
 }
 
 /* data.lmdb_source(path, {width, height, channels, charset, length, length_min, variable, case, resize}) */
 static int data_lmdb_source(lua_State *L)
 {
-  static const char *const names[] = {IMAGE_OPTIONS, NULL};
+  static const bind_option_spec options[] = {IMAGE_OPTIONS(capl_lmdb_options, images.), BIND_END};
   const char *path = bind_check_path(L, 1, CAPL_MAY_READ);
-  bind_check_options(L, 2, names);
-  capl_lmdb_options o = {.images = image_options(L, 2), .stop = capl_interrupt_pending};
+  capl_lmdb_options o = {.images = {.stop = capl_interrupt_pending}, .stop = capl_interrupt_pending};
+  bind_read_options(L, "data.lmdb", 2, options, &o);
+  o.images.n_widths = data_option_widths(L, "data.lmdb", 2, o.images.widths);
   void **box = data_new_box(L, SOURCE_TYPE);
   bind_check(L, capl_source_lmdb_new(path, &o, (capl_source **)box), NULL);
   return 1;
@@ -217,13 +221,17 @@ static int data_text_share(lua_State *L)
 /* source:scan{pixels = false, threads = 0} -> what its files are; pixels: they are decoded too */
 static int source_scan(lua_State *L)
 {
-  static const char *const names[] = {"pixels", "threads", NULL};
+  typedef struct {
+    bool pixels;
+    int threads;
+  } given;
+  static const bind_option_spec options[] = {
+    {"pixels", BIND_BOOL(given, pixels)}, {"threads", BIND_WHOLE(given, threads), .max = CAPL_WORKERS_MAX}, BIND_END};
   capl_source *source = data_check_box(L, 1, SOURCE_TYPE);
-  bind_check_options(L, 2, names);
-  bool pixels = data_option_bool(L, 2, "pixels", false);
-  int threads = (int)data_option_whole(L, 2, "threads", 0, 0, CAPL_WORKERS_MAX);
+  given o = {0};
+  bind_read_options(L, "source:scan", 2, options, &o);
   void **box = data_new_box(L, SCAN_TYPE);
-  bind_check(L, capl_scan_new(source, pixels, threads, capl_interrupt_pending, (capl_scan **)box), NULL);
+  bind_check(L, capl_scan_new(source, o.pixels, o.threads, capl_interrupt_pending, (capl_scan **)box), NULL);
   return 1;
 }
 

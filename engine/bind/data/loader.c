@@ -10,21 +10,16 @@
 
 /* ---- loader ---------------------------------------------------------------------------------- */
 
-static const char *const loader_names[] = {"batch",     "workers", "prefetch", "seed",     "shuffle",
-                                           "drop_last", "rank",    "world",    "on_error", "dtype",
-                                           "norm",      "mean",    "std",      "augment",  "cache",
-                                           "stages",    "pin",     "max_bad",  "like",  "cache_dir", "parts", "once", NULL};
-
 /* A list of as many numbers as the images have channels; without it, otherwise for each of them. */
 static void option_channels(lua_State *L, int i, const char *key, int channels, float *out, float otherwise)
 {
   bool given = bind_option(L, i, key);
   for (int c = 0; c < 3; c++) out[c] = otherwise;
   if (given && (!lua_istable(L, -1) || lua_objlen(L, -1) != (size_t)channels))
-    data_option_error(L, i, "%s is a list with one number per channel, and the images have %d", key, channels);
+    bind_fail(L, CAPL_EVALUE, "data.loader", NULL, "%s is a list with one number per channel, and the images have %d", key, channels);
   for (int c = 0; given && c < channels; c++) {
     lua_rawgeti(L, -1, c + 1);
-    if (lua_type(L, -1) != LUA_TNUMBER) data_option_error(L, i, "%s: entry %d is no number", key, c + 1);
+    if (lua_type(L, -1) != LUA_TNUMBER) bind_fail(L, CAPL_EVALUE, "data.loader", NULL, "%s: entry %d is no number", key, c + 1);
     out[c] = (float)lua_tonumber(L, -1);
     lua_pop(L, 1);
   }
@@ -41,38 +36,45 @@ static void use_device(lua_State *L, capl_loader_options *o)
   o->stop = capl_interrupt_pending;
 }
 
+static const char *const types[] = {"f32", "bf16", "u8", "f16", NULL};        /* ORDER capl_pixel_type */
+static const char *const norms[] = {"standardise", "unit", "mean_std", NULL}; /* ORDER capl_norm */
+static const char *const on_errors[] = {"stop", "skip", NULL};                /* ORDER capl_on_error */
+static const char *const pins[] = {"auto", "on", "off", NULL};                /* ORDER capl_pin */
+static const char *const caches[] = {"auto", "none", "ram", "disk", "device", NULL}; /* ORDER capl_cache */
+_Static_assert(CAPL_PIXEL_F16 == 3 && CAPL_NORM_MEAN_STD == 2 && CAPL_ON_ERROR_SKIP == 1 && CAPL_CACHE_DEVICE == 4,
+               "orders match data.h");
+
+#define T capl_loader_options
+static const bind_option_spec loader_options[] = {
+  {"batch", BIND_WHOLE(T, batch), .min = 1, .max = 1 << 20},
+  {"workers", BIND_WHOLE(T, workers), .max = CAPL_WORKERS_MAX},
+  {"prefetch", BIND_WHOLE(T, prefetch), .max = 64},
+  {"seed", BIND_WHOLE(T, seed), .max = 0x1p53},
+  {"shuffle", BIND_BOOL(T, shuffle)},
+  {"drop_last", BIND_BOOL(T, drop_last)},
+  {"rank", BIND_WHOLE(T, rank), .max = 65535},
+  {"world", BIND_WHOLE(T, world), .max = 65536},
+  {"parts", BIND_WHOLE(T, parts), .max = 65536},
+  {"once", BIND_BOOL(T, once)},
+  {"on_error", BIND_WORD(T, on_error), .words = on_errors},
+  {"dtype", BIND_WORD(T, type), .words = types},
+  {"norm", BIND_WORD(T, norm), .words = norms},
+  {"mean", BIND_OTHER}, {"std", BIND_OTHER}, {"augment", BIND_OTHER}, {"stages", BIND_OTHER}, {"like", BIND_OTHER},
+  {"max_bad", BIND_NUMBER(T, max_bad), .max = 1},
+  {"pin", BIND_WORD(T, pin), .words = pins},
+  {"cache", BIND_WORD(T, cache), .words = caches},
+  {"cache_dir", BIND_PATH(T, cache_dir), .rights = CAPL_MAY_READ | CAPL_MAY_WRITE},
+  BIND_END};
+#undef T
+
 /* data.loader(source, options): see lua/capl/data for what each means */
 static int data_loader(lua_State *L)
 {
-  static const char *const types[] = {"f32", "bf16", "u8", "f16", NULL};        /* ORDER capl_pixel_type */
-  static const char *const norms[] = {"standardise", "unit", "mean_std", NULL}; /* ORDER capl_norm */
-  static const char *const on_errors[] = {"stop", "skip", NULL};                /* ORDER capl_on_error */
-  static const char *const pins[] = {"auto", "on", "off", NULL};                /* ORDER capl_pin */
-  static const char *const caches[] = {"auto", "none", "ram", "disk", "device", NULL}; /* ORDER capl_cache */
-  _Static_assert(CAPL_PIXEL_F16 == 3 && CAPL_NORM_MEAN_STD == 2 && CAPL_ON_ERROR_SKIP == 1 &&
-                   CAPL_CACHE_DEVICE == 4,
-                 "orders match data.h");
   capl_source *source = data_check_box(L, 1, SOURCE_TYPE);
   capl_augment_options augment;
-  bind_check_options(L, 2, loader_names);
-  capl_loader_options o = {
-      .batch = (int)data_option_whole(L, 2, "batch", 64, 1, 1 << 20),
-      .workers = (int)data_option_whole(L, 2, "workers", 0, 0, CAPL_WORKERS_MAX),
-      .prefetch = (int)data_option_whole(L, 2, "prefetch", 0, 0, 64),
-      .seed = (uint64_t)data_option_whole(L, 2, "seed", (double)bind_current.seed, 0, 9007199254740992.0),
-      .shuffle = data_option_bool(L, 2, "shuffle", false),
-      .drop_last = data_option_bool(L, 2, "drop_last", false),
-      .rank = (int)data_option_whole(L, 2, "rank", 0, 0, 65535),
-      .world = (int)data_option_whole(L, 2, "world", 0, 0, 65536),
-      .parts = (int)data_option_whole(L, 2, "parts", 0, 0, 65536),
-      .once = data_option_bool(L, 2, "once", false),
-      .on_error = (capl_on_error)data_option_word(L, 2, "on_error", on_errors, 0),
-      .type = (capl_pixel_type)data_option_word(L, 2, "dtype", types, 0),
-      .norm = (capl_norm)data_option_word(L, 2, "norm", norms, 0),
-      .max_bad = fmax(data_option_number(L, 2, "max_bad", 0.01, 0, 1), DBL_MIN), /* 0 means what is usual */
-      .pin = (capl_pin)data_option_word(L, 2, "pin", pins, 0),
-      .cache_dir = data_option_path(L, 2, "cache_dir", CAPL_MAY_READ | CAPL_MAY_WRITE),
-      .cache = (capl_cache)data_option_word(L, 2, "cache", caches, 0)};
+  capl_loader_options o = {.batch = 64, .seed = bind_current.seed, .max_bad = 0.01};
+  bind_read_options(L, "data.loader", 2, loader_options, &o);
+  o.max_bad = fmax(o.max_bad, DBL_MIN); /* 0 means what is usual */
   use_device(L, &o);
   option_channels(L, 2, "mean", capl_source_channels(source), o.mean, 0);
   option_channels(L, 2, "std", capl_source_channels(source), o.std, 1);
@@ -304,13 +306,14 @@ static int loader_state(lua_State *L)
 
 static capl_loader_state state_of_table(lua_State *L)
 {
-  static const char *const names[] = {"seed", "epoch", "position", NULL};
-  const double most = 9007199254740992.0;
+  static const bind_option_spec options[] = {{"seed", BIND_WHOLE(capl_loader_state, seed), .max = 0x1p53},
+                                             {"epoch", BIND_WHOLE(capl_loader_state, epoch), .max = 0x1p53},
+                                             {"position", BIND_WHOLE(capl_loader_state, position), .max = 0x1p53},
+                                             BIND_END};
+  capl_loader_state state = {0};
   bind_check_table(L, 2);
-  bind_check_options(L, 2, names);
-  return (capl_loader_state){.seed = (uint64_t)data_option_whole(L, 2, "seed", 0, 0, most),
-                             .epoch = (uint64_t)data_option_whole(L, 2, "epoch", 0, 0, most),
-                             .position = (uint64_t)data_option_whole(L, 2, "position", 0, 0, most)};
+  bind_read_options(L, "loader:set_state", 2, options, &state);
+  return state;
 }
 
 static capl_loader_state state_of_bytes(lua_State *L)

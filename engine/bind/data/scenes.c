@@ -5,8 +5,6 @@
 
 #include <string.h>
 
-static const double LIMIT_32 = 4294967295.0;
-
 /* Names of synth.h, until NULL. */
 #define X(name, text, share) text,
 static const char *const shapes[] = {CAPL_SLIDER_SHAPE_MAP(X) NULL};
@@ -19,13 +17,12 @@ static const char *const classes[] = {CAPL_FACE_CLASS_MAP(X) NULL};
 static const int swaps[][2] = {CAPL_FACE_SWAP_MAP(X)};
 #undef X
 
-static capl_scene_set option_set(lua_State *L, int i)
-{
-  return (capl_scene_set){.seed = (uint64_t)data_option_whole(L, i, "seed", 42, 0, 9007199254740992.0),
-                          .count = (uint32_t)data_option_whole(L, i, "count", 0, 0, LIMIT_32),
-                          .fixed = data_option_bool(L, i, "fixed", false),
-                          .channels = (int)data_option_whole(L, i, "channels", 3, 1, 3)};
-}
+#define SET_OPTIONS(T)                                           \
+  {"seed", BIND_WHOLE(T, set.seed), .max = 0x1p53},              \
+  {"count", BIND_WHOLE(T, set.count), .max = UINT32_MAX},        \
+  {"fixed", BIND_BOOL(T, set.fixed)},                            \
+  {"channels", BIND_WHOLE(T, set.channels), .min = 1, .max = 3}
+#define SET_DEFAULTS {.seed = 42, .channels = 3}
 
 /* shapes = {"circle", …} as bits; 0 = not given. */
 static uint32_t option_shapes(lua_State *L, int i)
@@ -51,32 +48,40 @@ static uint32_t option_shapes(lua_State *L, int i)
 ** size_hi, shapes} */
 static int data_slider_source(lua_State *L)
 {
-  static const char *const names[] = {"seed",  "count", "fixed", "channels", "width", "height", "mixed", "background_first",
-                                      "background_count", "size_lo", "size_hi", "shapes", NULL};
-  bind_check_options(L, 1, names);
-  capl_slider_options o = {.width = (int)data_option_whole(L, 1, "width", 0, 0, 65535),
-                           .height = (int)data_option_whole(L, 1, "height", 0, 0, 65535),
-                           .mixed = data_option_bool(L, 1, "mixed", false),
-                           .background_first = (uint32_t)data_option_whole(L, 1, "background_first", 0, 0, LIMIT_32),
-                           .background_count = (uint32_t)data_option_whole(L, 1, "background_count", 0, 0, LIMIT_32),
-                           .size_lo = (int)data_option_whole(L, 1, "size_lo", 0, 0, 65535),
-                           .size_hi = (int)data_option_whole(L, 1, "size_hi", 0, 0, 65535),
-                           .shapes = option_shapes(L, 1)};
-  capl_scene_set set = option_set(L, 1);
+  typedef struct {
+    capl_scene_set set;
+    capl_slider_options slider;
+  } given;
+  static const bind_option_spec options[] = {SET_OPTIONS(given),
+                                             {"width", BIND_WHOLE(given, slider.width), .max = 65535},
+                                             {"height", BIND_WHOLE(given, slider.height), .max = 65535},
+                                             {"mixed", BIND_BOOL(given, slider.mixed)},
+                                             {"background_first", BIND_WHOLE(given, slider.background_first), .max = UINT32_MAX},
+                                             {"background_count", BIND_WHOLE(given, slider.background_count), .max = UINT32_MAX},
+                                             {"size_lo", BIND_WHOLE(given, slider.size_lo), .max = 65535},
+                                             {"size_hi", BIND_WHOLE(given, slider.size_hi), .max = 65535},
+                                             {"shapes", BIND_OTHER},
+                                             BIND_END};
+  given o = {.set = SET_DEFAULTS};
+  bind_read_options(L, "data.slider", 1, options, &o);
+  o.slider.shapes = option_shapes(L, 1);
   void **box = data_new_box(L, SOURCE_TYPE);
-  bind_check(L, data_synth(L)->source_slider_new(&o, &set, (capl_source **)box), NULL);
+  bind_check(L, data_synth(L)->source_slider_new(&o.slider, &o.set, (capl_source **)box), NULL);
   return 1;
 }
 
 /* data.faces_source{seed, count, fixed, channels, size} */
 static int data_faces_source(lua_State *L)
 {
-  static const char *const names[] = {"seed", "count", "fixed", "channels", "size", NULL};
-  bind_check_options(L, 1, names);
-  int size = (int)data_option_whole(L, 1, "size", 0, 0, 65535);
-  capl_scene_set set = option_set(L, 1);
+  typedef struct {
+    capl_scene_set set;
+    int size;
+  } given;
+  static const bind_option_spec options[] = {SET_OPTIONS(given), {"size", BIND_WHOLE(given, size), .max = 65535}, BIND_END};
+  given o = {.set = SET_DEFAULTS};
+  bind_read_options(L, "data.faces", 1, options, &o);
   void **box = data_new_box(L, SOURCE_TYPE);
-  bind_check(L, data_synth(L)->source_faces_new(size, &set, (capl_source **)box), NULL);
+  bind_check(L, data_synth(L)->source_faces_new(o.size, &o.set, (capl_source **)box), NULL);
   return 1;
 }
 

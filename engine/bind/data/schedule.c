@@ -11,32 +11,36 @@
 
 /* ---- to C ------------------------------------------------------------------------------------ */
 
-static const double STEPS_MOST = 9007199254740992.0;
+#define STEPS_MOST 0x1p53
 
 static void read_difficulty(lua_State *L, int i, capl_difficulty *d)
 {
-  static const char *const names[] = {"length_lo", "length_hi", "charset", "noise", "warp", NULL};
-  bind_check_options(L, i, names);
-  *d = (capl_difficulty){.length_lo = (int)data_option_whole(L, i, "length_lo", 0, 0, CAPL_LABEL_MAX),
-                         .length_hi = (int)data_option_whole(L, i, "length_hi", 0, 0, CAPL_LABEL_MAX),
-                         .charset_share = (float)data_option_number(L, i, "charset", 1, 0, 1),
-                         .noise = (float)data_option_number(L, i, "noise", 1, 0, 1),
-                         .warp = (float)data_option_number(L, i, "warp", 1, 0, 1)};
+  static const bind_option_spec options[] = {{"length_lo", BIND_WHOLE(capl_difficulty, length_lo), .max = CAPL_LABEL_MAX},
+                                             {"length_hi", BIND_WHOLE(capl_difficulty, length_hi), .max = CAPL_LABEL_MAX},
+                                             {"charset", BIND_NUMBER(capl_difficulty, charset_share), .max = 1},
+                                             {"noise", BIND_NUMBER(capl_difficulty, noise), .max = 1},
+                                             {"warp", BIND_NUMBER(capl_difficulty, warp), .max = 1},
+                                             BIND_END};
+  *d = (capl_difficulty){.charset_share = 1, .noise = 1, .warp = 1};
+  bind_read_options(L, "data.loader", i, options, d);
 }
 
 /* The table at i: {from = "epoch"|"step"|"metric", at =, ramp =, ramp_in_epochs =, shape =, augment =, difficulty =} */
 static void read_stage(lua_State *L, int i, capl_stage *stage)
 {
-  static const char *const names[] = {"from", "at", "ramp", "ramp_in_epochs", "shape", "augment", "difficulty", NULL};
   static const char *const froms[] = {"epoch", "step", "metric", NULL}; /* ORDER capl_stage_from */
   static const char *const shapes[] = {"linear", "cosine", NULL};       /* ORDER capl_ramp_shape */
   _Static_assert(CAPL_FROM_METRIC == 2 && CAPL_RAMP_COSINE == 1, "orders match schedule.h");
-  bind_check_options(L, i, names);
-  *stage = (capl_stage){.from = (capl_stage_from)data_option_word(L, i, "from", froms, 0),
-                        .at = data_option_number(L, i, "at", 1, 0, STEPS_MOST),
-                        .ramp = data_option_number(L, i, "ramp", 0, 0, STEPS_MOST),
-                        .ramp_in_epochs = data_option_bool(L, i, "ramp_in_epochs", false),
-                        .shape = (capl_ramp_shape)data_option_word(L, i, "shape", shapes, 0)};
+  static const bind_option_spec options[] = {{"from", BIND_WORD(capl_stage, from), .words = froms},
+                                             {"at", BIND_NUMBER(capl_stage, at), .max = STEPS_MOST},
+                                             {"ramp", BIND_NUMBER(capl_stage, ramp), .max = STEPS_MOST},
+                                             {"ramp_in_epochs", BIND_BOOL(capl_stage, ramp_in_epochs)},
+                                             {"shape", BIND_WORD(capl_stage, shape), .words = shapes},
+                                             {"augment", BIND_OTHER},
+                                             {"difficulty", BIND_OTHER},
+                                             BIND_END};
+  *stage = (capl_stage){.at = 1};
+  bind_read_options(L, "data.loader", i, options, stage);
   stage->augments = bind_option(L, i, "augment");
   if (stage->augments) stage->augment = data_read_augment(L, lua_gettop(L));
   stage->eases = bind_option(L, i, "difficulty");
@@ -64,18 +68,26 @@ const capl_stage *data_option_stages(lua_State *L, int i, const char *key, int *
 ** its augmentation}. */
 bool data_option_like(lua_State *L, int i, const char *key, capl_stage *stage)
 {
-  static const char *const names[] = {"loader", "step", "stage", "plain", NULL};
+  typedef struct {
+    uint64_t step;
+    int stage;
+    bool plain;
+  } given;
+  static const bind_option_spec options[] = {{"loader", BIND_OTHER},
+                                             {"step", BIND_WHOLE(given, step), .max = STEPS_MOST},
+                                             {"stage", BIND_WHOLE(given, stage), .max = CAPL_STAGES_MAX},
+                                             {"plain", BIND_BOOL(given, plain)},
+                                             BIND_END};
   if (!bind_option(L, i, key)) return lua_pop(L, 1), false;
   int at = lua_gettop(L);
   capl_stage_values v;
-  bind_check_options(L, at, names);
-  double step = data_option_whole(L, at, "step", 0, 0, STEPS_MOST), number = data_option_whole(L, at, "stage", 0, 0, CAPL_STAGES_MAX);
-  bool plain = data_option_bool(L, at, "plain", false);
+  given o = {0};
+  bind_read_options(L, "data.loader", at, options, &o);
   lua_getfield(L, at, "loader");
   const capl_loader *loader = data_check_box(L, lua_gettop(L), LOADER_TYPE);
-  if (number > 0) bind_check(L, capl_loader_stage_values(loader, (int)number - 1, &v), NULL);
-  else bind_check(L, capl_loader_stage_at(loader, (uint64_t)step, &v), NULL);
-  *stage = (capl_stage){.from = CAPL_FROM_EPOCH, .at = 1, .augments = v.augments && !plain, .augment = v.augment,
+  if (o.stage > 0) bind_check(L, capl_loader_stage_values(loader, o.stage - 1, &v), NULL);
+  else bind_check(L, capl_loader_stage_at(loader, o.step, &v), NULL);
+  *stage = (capl_stage){.from = CAPL_FROM_EPOCH, .at = 1, .augments = v.augments && !o.plain, .augment = v.augment,
                         .eases = v.eases, .difficulty = v.difficulty};
   lua_pop(L, 2);
   return true;

@@ -160,15 +160,17 @@ static int data_csv_read(lua_State *L)
 /* data.series(path | table of columns, {key, target, features, window, horizon, train, val, unscaled}) */
 static int data_series(lua_State *L)
 {
-  static const char *const names[] = {"key", "target", "features", "window", "horizon", "train", "val", "unscaled", NULL};
-  bind_check_options(L, 2, names);
-  capl_series_options o = {.key = data_option_string(L, 2, "key"),
-                           .target = data_option_string(L, 2, "target"),
-                           .window = (int)data_option_whole(L, 2, "window", 0, 0, 65536),
-                           .horizon = (int)data_option_whole(L, 2, "horizon", 0, 0, 65536),
-                           .train = data_option_number(L, 2, "train", 0, 0, 1),
-                           .val = data_option_number(L, 2, "val", 0, 0, 1),
-                           .unscaled = data_option_bool(L, 2, "unscaled", false)};
+  static const bind_option_spec options[] = {{"key", BIND_TEXT(capl_series_options, key)},
+                                             {"target", BIND_TEXT(capl_series_options, target)},
+                                             {"features", BIND_OTHER},
+                                             {"window", BIND_WHOLE(capl_series_options, window), .max = 65536},
+                                             {"horizon", BIND_WHOLE(capl_series_options, horizon), .max = 65536},
+                                             {"train", BIND_NUMBER(capl_series_options, train), .max = 1},
+                                             {"val", BIND_NUMBER(capl_series_options, val), .max = 1},
+                                             {"unscaled", BIND_BOOL(capl_series_options, unscaled)},
+                                             BIND_END};
+  capl_series_options o = {0};
+  bind_read_options(L, "data.series", 2, options, &o);
   if (bind_option(L, 2, "features")) o.features = list_of_texts(L, lua_gettop(L), "feature", false, &o.n_features);
   void **box = data_new_box(L, SERIES_TYPE);
   int made = lua_gettop(L);

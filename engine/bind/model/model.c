@@ -34,12 +34,13 @@ static void set_flag(lua_State *L, const char *key, bool value)
 /* model_open(path, {device, precision, plain}) -> model */
 static int core_model_open(lua_State *L)
 {
-  static const char *const names[] = {"device", "precision", "plain", NULL};
+  static const bind_option_spec options[] = {{"device", BIND_TEXT(capl_model_options, device)},
+                                             {"precision", BIND_TEXT(capl_model_options, precision)},
+                                             {"plain", BIND_BOOL(capl_model_options, plain)},
+                                             BIND_END};
   const char *path = bind_check_path(L, 1, CAPL_MAY_READ);
-  bind_check_options(L, 2, names);
-  capl_model_options o = {.device = data_option_string(L, 2, "device"),
-                          .precision = data_option_string(L, 2, "precision"),
-                          .plain = data_option_bool(L, 2, "plain", false)};
+  capl_model_options o = {0};
+  bind_read_options(L, "model.open", 2, options, &o);
   void **box = data_new_box(L, MODEL_TYPE);
   bind_check(L, capl_model_open(path, &o, (capl_model **)box), NULL);
   return 1;
@@ -85,11 +86,13 @@ static int model_verify(lua_State *L)
 /* model:decoding({beam, characters, length_min, length_max}) */
 static int model_set_decoding(lua_State *L)
 {
-  static const char *const names[] = {"beam", "characters", "length_min", "length_max", NULL};
-  bind_check_options(L, 2, names);
-  capl_model_decoding o = {.beam = (int)data_option_whole(L, 2, "beam", 0, 0, 1 << 20), .characters = data_option_string(L, 2, "characters"),
-                           .length_min = (int)data_option_whole(L, 2, "length_min", 0, 0, 1 << 20),
-                           .length_max = (int)data_option_whole(L, 2, "length_max", 0, 0, 1 << 20)};
+  static const bind_option_spec options[] = {{"beam", BIND_WHOLE(capl_model_decoding, beam), .max = 1 << 20},
+                                             {"characters", BIND_TEXT(capl_model_decoding, characters)},
+                                             {"length_min", BIND_WHOLE(capl_model_decoding, length_min), .max = 1 << 20},
+                                             {"length_max", BIND_WHOLE(capl_model_decoding, length_max), .max = 1 << 20},
+                                             BIND_END};
+  capl_model_decoding o = {0};
+  bind_read_options(L, "model:decoding", 2, options, &o);
   bind_check(L, capl_model_decoding_set(data_check_box(L, 1, MODEL_TYPE), &o), NULL);
   return 0;
 }

@@ -13,7 +13,7 @@ local function is_limit(value) return value >= 0 and value < math.huge end
 function clip.set(opt, opts)
   local o = check.options(opt.name .. ": clip", {{"norm", "number", default = 0}, {"value", "number", default = 0}}, opts)
   for key, value in pairs(o) do
-    if not is_limit(value) then check.fail(opt.name, ("clip_%s is a number from 0 (off) on, got %g"):format(key, value)) end
+    if not is_limit(value) then check.fail(opt.name, ("clip_%s must be a number from 0 (off) on, got %g"):format(key, value)) end
   end
   if o.norm > 0 and o.value > 0 then
     check.fail(opt.name, "clip_norm and clip_value both hold the gradients; give one", "clip_norm keeps their direction")

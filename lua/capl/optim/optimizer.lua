@@ -42,7 +42,7 @@ end
 
 local function check_group(name, group)
   if not read_lr(group.lr) then
-    check.fail(name, ("lr is a number from 0 on or a schedule, got %s"):format(
+    check.fail(name, ("lr must be a number from 0 on or a schedule, got %s"):format(
       type(group.lr) == "number" and ("%g"):format(group.lr) or core.typename(group.lr)))
   end
   if #group.params == 0 then check.fail(name, "there are no parameters", "give model:parameters()") end
