@@ -57,84 +57,79 @@ static bool flag_field(lua_State *L, const char *key)
   return value;
 }
 
-/* Pushes the list at key of the table on top, and then a userdata for its entries below it: the list stays on top.
-** Returns the userdata, zeroed. */
-static void *push_list(lua_State *L, const char *key, size_t entry, int *n)
-{
-  luaL_checkstack(L, 16, "plot");
-  lua_getfield(L, -1, key);
-  *n = lua_istable(L, -1) ? (int)lua_objlen(L, -1) : 0;
-  void *memory = lua_newuserdata(L, ((size_t)*n + 1) * entry);
-  memset(memory, 0, ((size_t)*n + 1) * entry);
-  lua_insert(L, -2);
-  return memory;
-}
-
-/* ---- charts ---------------------------------------------------------------------------------- */
-
-/* Memory that C keeps while it reads the tables: it hangs in the table `keep` at index 3. */
+/* Memory that C keeps while it reads the tables, below the top of the stack: it hangs in the table `keep` at index 3. */
 static void keep_userdata(lua_State *L)
 {
   lua_pushvalue(L, -2);
   lua_rawseti(L, 3, (int)lua_objlen(L, 3) + 1);
 }
 
-static const double *read_values(lua_State *L, const char *key, int64_t *n)
+/* Puts an entry of a list, which is on top, into its place in C. number: from 1 */
+typedef void list_reader(lua_State *L, void *entry, int number);
+
+/* The list at key of the table on top as an array of entries of so many bytes, kept for C; an empty one where there is none. */
+static void *read_list(lua_State *L, const char *key, size_t size, list_reader *read, int *n)
 {
-  int count;
-  double *values = push_list(L, key, sizeof *values, &count);
-  for (int i = 0; i < count; i++) {
+  luaL_checkstack(L, 16, "plot");
+  lua_getfield(L, -1, key);
+  *n = lua_istable(L, -1) ? (int)lua_objlen(L, -1) : 0;
+  char *entries = lua_newuserdata(L, ((size_t)*n + 1) * size);
+  memset(entries, 0, ((size_t)*n + 1) * size);
+  lua_insert(L, -2);
+  keep_userdata(L);
+  for (int i = 0; i < *n; i++) {
     lua_rawgeti(L, -1, i + 1);
-    values[i] = lua_tonumber(L, -1);
+    read(L, entries + (size_t)i * size, i + 1);
     lua_pop(L, 1);
   }
-  keep_userdata(L);
   lua_pop(L, 2);
-  *n = count;
-  return values;
+  return entries;
 }
 
-static void read_series(lua_State *L, report_series *s)
+static void read_number(lua_State *L, void *entry, int number)
 {
-  int64_t n_x;
+  (void)number;
+  *(double *)entry = lua_tonumber(L, -1);
+}
+
+/* Borrowed from the list. */
+static void read_text(lua_State *L, void *entry, int number)
+{
+  (void)number;
+  *(const char **)entry = lua_tostring(L, -1);
+}
+
+/* ---- charts ---------------------------------------------------------------------------------- */
+
+static void read_series(lua_State *L, void *entry, int number)
+{
+  report_series *s = entry;
+  int n_x, n_y;
+  (void)number;
   s->name = text_field(L, "name");
   s->smooth = number_field(L, "smooth", 0);
-  s->x = read_values(L, "x", &n_x);
-  s->y = read_values(L, "y", &s->n);
-  if (n_x != s->n)
-    bind_fail(L, CAPL_EVALUE, "plot.lines", NULL, "a series has %lld values in x and %lld in y", (long long)n_x,
-              (long long)s->n);
+  s->x = read_list(L, "x", sizeof *s->x, read_number, &n_x);
+  s->y = read_list(L, "y", sizeof *s->y, read_number, &n_y);
+  s->n = n_y;
+  if (n_x != n_y) bind_fail(L, CAPL_EVALUE, "plot.lines", NULL, "a series has %d values in x and %d in y", n_x, n_y);
 }
 
-static void read_panel(lua_State *L, report_panel *panel)
+static void read_panel(lua_State *L, void *entry, int number)
 {
+  report_panel *panel = entry;
+  (void)number;
   panel->y_label = text_field(L, "y_label");
   panel->percent = flag_field(L, "percent");
   panel->log = flag_field(L, "log");
   panel->min = number_field(L, "min", NAN);
   panel->max = number_field(L, "max", NAN);
-  report_series *series = push_list(L, "series", sizeof *series, &panel->n_series);
-  panel->series = series;
-  for (int i = 0; i < panel->n_series; i++) {
-    lua_rawgeti(L, -1, i + 1);
-    read_series(L, &series[i]);
-    lua_pop(L, 1);
-  }
-  keep_userdata(L);
-  lua_pop(L, 2);
+  panel->series = read_list(L, "series", sizeof *panel->series, read_series, &panel->n_series);
 }
 
-static void read_lines(lua_State *L, report_chart *chart)
+static void read_line(lua_State *L, void *entry, int number)
 {
-  report_line *lines = push_list(L, "lines", sizeof *lines, &chart->n_lines);
-  chart->lines = lines;
-  for (int i = 0; i < chart->n_lines; i++) {
-    lua_rawgeti(L, -1, i + 1);
-    lines[i] = (report_line){.x = number_field(L, "x", 0), .label = text_field(L, "label")};
-    lua_pop(L, 1);
-  }
-  keep_userdata(L);
-  lua_pop(L, 2);
+  (void)number;
+  *(report_line *)entry = (report_line){.x = number_field(L, "x", 0), .label = text_field(L, "label")};
 }
 
 static void read_chart(lua_State *L, report_chart *chart)
@@ -142,16 +137,9 @@ static void read_chart(lua_State *L, report_chart *chart)
   lua_pushvalue(L, 2);
   *chart = (report_chart){.title = text_field(L, "title"), .x_label = text_field(L, "x_label"), .log_x = flag_field(L, "log_x"),
                           .font = font_field(L), .width = size_field(L, "width"), .height = size_field(L, "height")};
-  read_lines(L, chart);
-  report_panel *panels = push_list(L, "panels", sizeof *panels, &chart->n_panels);
-  chart->panels = panels;
-  for (int i = 0; i < chart->n_panels; i++) {
-    lua_rawgeti(L, -1, i + 1);
-    read_panel(L, &panels[i]);
-    lua_pop(L, 1);
-  }
-  keep_userdata(L);
-  lua_pop(L, 3);
+  chart->lines = read_list(L, "lines", sizeof *chart->lines, read_line, &chart->n_lines);
+  chart->panels = read_list(L, "panels", sizeof *chart->panels, read_panel, &chart->n_panels);
+  lua_pop(L, 1);
 }
 
 /* ---- sheets ---------------------------------------------------------------------------------- */
@@ -257,23 +245,22 @@ static report_mark mark_field(lua_State *L)
   return mark;
 }
 
+static void read_cell(lua_State *L, void *entry, int number)
+{
+  report_cell *cell = entry;
+  cell->caption = text_field(L, "caption");
+  cell->truth = text_field(L, "truth");
+  cell->note = text_field(L, "note");
+  cell->mark = mark_field(L);
+  read_image(L, cell, &(place){"plot.sheet", "cells", number});
+}
+
 static void read_sheet(lua_State *L, report_sheet *sheet)
 {
   lua_pushvalue(L, 2);
   *sheet = (report_sheet){.title = text_field(L, "title"), .font = font_field(L), .columns = size_field(L, "columns")};
-  report_cell *cells = push_list(L, "cells", sizeof *cells, &sheet->n_cells);
-  sheet->cells = cells;
-  for (int i = 0; i < sheet->n_cells; i++) {
-    lua_rawgeti(L, -1, i + 1);
-    cells[i].caption = text_field(L, "caption");
-    cells[i].truth = text_field(L, "truth");
-    cells[i].note = text_field(L, "note");
-    cells[i].mark = mark_field(L);
-    read_image(L, &cells[i], &(place){"plot.sheet", "cells", i + 1});
-    lua_pop(L, 1);
-  }
-  keep_userdata(L);
-  lua_pop(L, 3);
+  sheet->cells = read_list(L, "cells", sizeof *sheet->cells, read_cell, &sheet->n_cells);
+  lua_pop(L, 1);
 }
 
 /* ---- galleries ------------------------------------------------------------------------------- */
@@ -301,8 +288,9 @@ static const void *values_field(lua_State *L, const char *key, capl_dtype dtype,
   return out;
 }
 
-static void read_view(lua_State *L, report_view *view, int number)
+static void read_view(lua_State *L, void *entry, int number)
 {
+  report_view *view = entry;
   report_cell cell = {0};
   int rows;
   view->caption = text_field(L, "caption");
@@ -316,18 +304,12 @@ static void read_view(lua_State *L, report_view *view, int number)
   view->boxes = values_field(L, "boxes", CAPL_F32, &view->n_boxes);
 }
 
-static void read_section(lua_State *L, report_section *section)
+static void read_section(lua_State *L, void *entry, int number)
 {
+  report_section *section = entry;
+  (void)number;
   *section = (report_section){.title = text_field(L, "title"), .note = text_field(L, "note")};
-  report_view *views = push_list(L, "views", sizeof *views, &section->n_views);
-  section->views = views;
-  for (int i = 0; i < section->n_views; i++) {
-    lua_rawgeti(L, -1, i + 1);
-    read_view(L, &views[i], i + 1);
-    lua_pop(L, 1);
-  }
-  keep_userdata(L);
-  lua_pop(L, 2);
+  section->views = read_list(L, "views", sizeof *section->views, read_view, &section->n_views);
 }
 
 static void read_gallery(lua_State *L, report_gallery *gallery)
@@ -335,66 +317,38 @@ static void read_gallery(lua_State *L, report_gallery *gallery)
   lua_pushvalue(L, 2);
   *gallery = (report_gallery){.title = text_field(L, "title"), .font = font_field(L), .first = text_field(L, "first"),
                               .rest = text_field(L, "rest"), .columns = size_field(L, "columns")};
-  report_section *sections = push_list(L, "sections", sizeof *sections, &gallery->n_sections);
-  gallery->sections = sections;
-  for (int i = 0; i < gallery->n_sections; i++) {
-    lua_rawgeti(L, -1, i + 1);
-    read_section(L, &sections[i]);
-    lua_pop(L, 1);
-  }
-  keep_userdata(L);
-  lua_pop(L, 3);
+  gallery->sections = read_list(L, "sections", sizeof *gallery->sections, read_section, &gallery->n_sections);
+  lua_pop(L, 1);
 }
 
 /* ---- matrices -------------------------------------------------------------------------------- */
 
-static void read_labels(lua_State *L, report_matrix *matrix)
+static void read_confused(lua_State *L, void *entry, int number)
 {
-  const char **labels = push_list(L, "labels", sizeof *labels, &matrix->n);
-  for (int i = 0; i < matrix->n; i++) {
-    lua_rawgeti(L, -1, i + 1);
-    labels[i] = lua_tostring(L, -1); /* borrowed from the list */
-    lua_pop(L, 1);
-  }
-  keep_userdata(L);
-  lua_pop(L, 2);
-  matrix->labels = labels;
+  read_image(L, entry, &(place){"plot.matrix", "cells", number});
 }
 
-static void read_group(lua_State *L, report_group *group)
+static void read_group(lua_State *L, void *entry, int number)
 {
+  report_group *group = entry;
+  (void)number;
   group->title = text_field(L, "title");
-  report_cell *cells = push_list(L, "cells", sizeof *cells, &group->n_cells);
-  group->cells = cells;
-  for (int i = 0; i < group->n_cells; i++) {
-    lua_rawgeti(L, -1, i + 1);
-    read_image(L, &cells[i], &(place){"plot.matrix", "cells", i + 1});
-    lua_pop(L, 1);
-  }
-  keep_userdata(L);
-  lua_pop(L, 2);
+  group->cells = read_list(L, "cells", sizeof *group->cells, read_confused, &group->n_cells);
 }
 
 static void read_matrix(lua_State *L, report_matrix *matrix)
 {
-  int64_t n;
+  int n;
   lua_pushvalue(L, 2);
   *matrix = (report_matrix){.title = text_field(L, "title"), .font = font_field(L),
                             .row_label = text_field(L, "row_label"), .column_label = text_field(L, "column_label")};
-  read_labels(L, matrix);
-  matrix->counts = read_values(L, "counts", &n);
+  matrix->labels = read_list(L, "labels", sizeof *matrix->labels, read_text, &matrix->n);
+  matrix->counts = read_list(L, "counts", sizeof *matrix->counts, read_number, &n);
   if (n != (int64_t)matrix->n * matrix->n)
-    bind_fail(L, CAPL_EVALUE, "plot.matrix", NULL, "%d labels have %lld counts, not %lld", matrix->n,
-              (long long)matrix->n * matrix->n, (long long)n);
-  report_group *groups = push_list(L, "groups", sizeof *groups, &matrix->n_groups);
-  matrix->groups = groups;
-  for (int i = 0; i < matrix->n_groups; i++) {
-    lua_rawgeti(L, -1, i + 1);
-    read_group(L, &groups[i]);
-    lua_pop(L, 1);
-  }
-  keep_userdata(L);
-  lua_pop(L, 3);
+    bind_fail(L, CAPL_EVALUE, "plot.matrix", NULL, "%d labels have %lld counts, not %d", matrix->n,
+              (long long)matrix->n * matrix->n, n);
+  matrix->groups = read_list(L, "groups", sizeof *matrix->groups, read_group, &matrix->n_groups);
+  lua_pop(L, 1);
 }
 
 /* ---- drawing --------------------------------------------------------------------------------- */
@@ -418,53 +372,23 @@ static const char *begin(lua_State *L, const char *name, const report_drawing **
   return path;
 }
 
-/* lines(path, chart): chart as plot.lines has checked it */
-static int plot_lines(lua_State *L)
-{
-  const report_drawing *drawing;
-  report_chart chart;
-  report_picture picture = {0};
-  const char *path = begin(L, "plot.lines", &drawing);
-  read_chart(L, &chart);
-  bind_check(L, write_picture(path, drawing->lines(&chart, &picture), &picture), "plot.lines");
-  return 0;
-}
+/* lines(path, chart), sheet(path, sheet), gallery(path, gallery), matrix(path, matrix): tables as lua/capl/plot has checked them */
+#define PLOT(what, type, read)                                                                                  \
+  static int plot_##what(lua_State *L)                                                                          \
+  {                                                                                                             \
+    const report_drawing *drawing;                                                                              \
+    type given;                                                                                                 \
+    report_picture picture = {0};                                                                               \
+    const char *path = begin(L, "plot." #what, &drawing);                                                       \
+    read(L, &given);                                                                                            \
+    bind_check(L, write_picture(path, drawing->what(&given, &picture), &picture), "plot." #what);               \
+    return 0;                                                                                                   \
+  }
 
-/* sheet(path, sheet): likewise */
-static int plot_sheet(lua_State *L)
-{
-  const report_drawing *drawing;
-  report_sheet sheet;
-  report_picture picture = {0};
-  const char *path = begin(L, "plot.sheet", &drawing);
-  read_sheet(L, &sheet);
-  bind_check(L, write_picture(path, drawing->sheet(&sheet, &picture), &picture), "plot.sheet");
-  return 0;
-}
-
-/* gallery(path, gallery): likewise */
-static int plot_gallery(lua_State *L)
-{
-  const report_drawing *drawing;
-  report_gallery gallery;
-  report_picture picture = {0};
-  const char *path = begin(L, "plot.gallery", &drawing);
-  read_gallery(L, &gallery);
-  bind_check(L, write_picture(path, drawing->gallery(&gallery, &picture), &picture), "plot.gallery");
-  return 0;
-}
-
-/* matrix(path, matrix): likewise */
-static int plot_matrix(lua_State *L)
-{
-  const report_drawing *drawing;
-  report_matrix matrix;
-  report_picture picture = {0};
-  const char *path = begin(L, "plot.matrix", &drawing);
-  read_matrix(L, &matrix);
-  bind_check(L, write_picture(path, drawing->matrix(&matrix, &picture), &picture), "plot.matrix");
-  return 0;
-}
+PLOT(lines, report_chart, read_chart)
+PLOT(sheet, report_sheet, read_sheet)
+PLOT(gallery, report_gallery, read_gallery)
+PLOT(matrix, report_matrix, read_matrix)
 
 void bind_open_plot(lua_State *L)
 {
