@@ -41,7 +41,7 @@ static void *do_some(void *argument)
   work *w = argument;
   uint8_t *room = malloc(w->room);
   if (!room) {
-    record_failure(w, w->n, CAPL_FAIL(CAPL_ENOMEM, "no memory for a captcha of %zu bytes", w->room));
+    record_failure(w, w->n, CAPL_FAIL(CAPL_ENOMEM, "no memory to draw an image of %zu bytes", w->room));
     return NULL;
   }
   for (;;) {
@@ -62,7 +62,7 @@ static void run(work *w, int threads)
 {
   pthread_t thread[CAPL_WORKERS_MAX];
   int started = 0;
-  while (started < threads - 1 && capl_thread_start(&thread[started], "capl-captcha", do_some, w) == CAPL_OK) started++;
+  while (started < threads - 1 && capl_thread_start(&thread[started], "capl-draw", do_some, w) == CAPL_OK) started++;
   do_some(w);
   for (int i = 0; i < started; i++) pthread_join(thread[i], NULL);
 }

@@ -12,7 +12,7 @@
 #include "capl/synth.h"
 #include "base/places.h"
 #include "base/text.h"
-#include "synth/scenes/scene_each.h"
+#include "synth/parallel_for.h"
 #include "data/source.h"
 
 typedef struct {
@@ -20,6 +20,7 @@ typedef struct {
   const char *dir;
   uint32_t n;
   int digits; /* of the largest index */
+  int mask;   /* number of the field that is one, -1 = none */
 } job;
 
 /* ---- pictures -------------------------------------------------------------------------------- */
@@ -32,11 +33,19 @@ static capl_status save_plane(const job *j, uint32_t index, const char *ending, 
   return capl_png_write(path, pixels, j->source->width, j->source->height, channels);
 }
 
-static capl_status save_one(void *context, uint32_t index, const uint8_t *pixels, const uint8_t *mask)
+/* room: a picture, and behind it its mask. */
+static capl_status save_one(void *context, uint32_t index, uint8_t *room)
 {
   const job *j = context;
-  CAPL_TRY(save_plane(j, index, "", pixels, j->source->channels));
-  return mask ? save_plane(j, index, "_mask", mask, 1) : CAPL_OK;
+  capl_image scratch = {0};
+  capl_sample to = {.pixels = room};
+  uint8_t *mask = room + 3 * (size_t)j->source->width * (size_t)j->source->height;
+  if (j->mask >= 0) to.field[j->mask] = mask;
+  capl_status status = capl_source_read_with(j->source, &(capl_read){.id = index}, &scratch, &to);
+  capl_image_fini(&scratch);
+  CAPL_TRY(status);
+  CAPL_TRY(save_plane(j, index, "", room, j->source->channels));
+  return j->mask >= 0 ? save_plane(j, index, "_mask", mask, 1) : CAPL_OK;
 }
 
 /* ---- labels ---------------------------------------------------------------------------------- */
@@ -111,11 +120,19 @@ static capl_status make_folder(const char *dir)
   return CAPL_FAIL(CAPL_EIO, "%s: cannot be made: %s", dir, capl_errno_text(errno));
 }
 
+static int mask_of(const capl_source *source)
+{
+  for (int k = 0; k < source->n_fields; k++)
+    if (source->field[k].kind == CAPL_FIELD_MASK) return k;
+  return -1;
+}
+
 capl_status capl_scene_save(capl_source *source, uint32_t n, const char *dir, int threads)
 {
-  CAPL_TRY(scene_each_check(source, n, threads));
+  if (source->width == 0) return CAPL_FAIL(CAPL_EVALUE, "this source has no pictures to save");
+  if (n > source->count) return CAPL_FAIL(CAPL_EVALUE, "cannot save %u pictures of %u", n, source->count);
   CAPL_TRY(make_folder(dir));
-  job j = {.source = source, .n = n, .dir = dir, .digits = scene_digits(n)};
-  CAPL_TRY(scene_each(source, n, threads, save_one, &j));
+  job j = {.source = source, .n = n, .dir = dir, .digits = snprintf(NULL, 0, "%u", n ? n - 1 : 0), .mask = mask_of(source)};
+  CAPL_TRY(parallel_for(n, threads, 4 * (size_t)source->width * (size_t)source->height, NULL, save_one, &j));
   return save_labels(&j);
 }
