@@ -7,9 +7,9 @@
 local core = ...
 
 local check = require "check"
-local classes = require "nn.class"
-local hooks = require "hooks"
-local run = require "run"
+local classes = require "module_class"
+local replay = require "replay"
+local observer = require "observer"
 local settings = require "nn.settings"
 local tensor = require "tensor"
 
@@ -133,19 +133,19 @@ local function note_groups(objects, opt)
   end
 end
 
--- Calls step while the modules and optimisers that take part are noted with their settings. before: of hooks.
+-- Calls step while the modules and optimisers that take part are noted with their settings. before: of replay.
 local function noting(kind, before, step, ...)
-  local watch, place, objects = settings.watch, #hooks.on_gradients + 1, kind.objects
+  local watch, objects, listeners = settings.watch, kind.objects, observer.current
   settings.watch = function(module, ...)
     note_module(objects, module)
     if watch then return watch(module, ...) end
     return module:forward(...)
   end
-  hooks.on_gradients[place] = function(opt) note_groups(objects, opt) end
-  hooks.before = before
+  local noted = listeners:on("gradients", function(opt) note_groups(objects, opt) end)
+  replay.before = before
   local function ended(ok, ...)
-    settings.watch, hooks.before = watch, nil
-    table.remove(hooks.on_gradients, place)
+    settings.watch, replay.before = watch, nil
+    listeners:off("gradients", noted)
     kind.structure = core.structure()
     if not ok then error((...), 0) end
     return {n = select("#", ...), ...}
@@ -177,9 +177,9 @@ end
 
 -- From here on every call runs as it is.
 function Captured:give_up(why)
-  self.eager, run.capture_refused = why, why
+  self.eager, observer.current.capture_refused = why, why
   self:free()
-  run.print("note: the step is not captured: " .. why)
+  observer.current:print("note: the step is not captured: " .. why)
 end
 
 function Captured:too_many(args)
@@ -188,7 +188,7 @@ function Captured:too_many(args)
     core.error{code = "state", op = OP, message = message, path = false,
       hint = "give it batches of one size (drop_last = true in data.loader), or call the step itself for odd ones"}
   end
-  if not self.told then run.print("note: " .. message .. "; others run as they are") end
+  if not self.told then observer.current:print("note: " .. message .. "; others run as they are") end
   self.told = true
 end
 
@@ -294,9 +294,9 @@ function Captured:capture(kind, args)
   local seed, streams = core.rng()
   local gradients = gradients_of(kind)
   kind.again, kind.before = {}, {}
-  hooks.again = kind.again
+  replay.again = kind.again
   local results, err = record(self, kind, replaced(args, kind.buffers), recording)
-  hooks.again = nil
+  replay.again = nil
   local _, after = core.rng()
   if not results then
     recording:free()

@@ -5,7 +5,7 @@
 local core = ...
 
 local check = require "check"
-local hooks = require "hooks"
+local observer = require "observer"
 local missing = require "missing"
 local precision = require "precision"
 local readonly = require "readonly"
@@ -116,7 +116,7 @@ capl.clock = core.clock
 function capl.profile(fn, ...)
   check.arg(1, "profile", "function", fn)
   local labels = require "nn.labels"
-  return labels.with(hooks.model, core.profile, fn, ...)
+  return labels.with(observer.current.model, core.profile, fn, ...)
 end
 
 --- capl.ops() -> list of {name, ins, outs, attrs, doc, amp, fused, differentiable, view, has}
@@ -130,9 +130,9 @@ capl.ops = core.ops
 -- the charset and a blank behind it.
 -- errs value: unknown option, output or decoding, or CTC without a charset
 function capl.model(model, opts)
-  if not require("nn.class").is_module(model) then check.arg(1, "model", "module", model) end
+  if not require("module_class").is_module(model) then check.arg(1, "model", "module", model) end
   require("meter.ctc").check_options(opts or {})
-  hooks.set_model(model, opts or {})
+  observer.current:set_model(model, opts or {})
   return model
 end
 

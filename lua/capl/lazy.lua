@@ -5,6 +5,6 @@ return {
   params = {"params", "params"}, choice = {"params", "choice"},
   replicate = {"dist.parallel", "replicate"},
   capture = {"capture"}, distributed = {"dist", "distributed"}, text_meter = {"meter.text", "of_charset"},
-  expect = {"recipe.expect", "add"}, progress = {"run.progress", "new"}, final = {"run", "final"},
-  checkpoint = {"recompute", "checkpoint"}, run_folder = {"run", "folder"}, save_model = {"run.modelfile", "save"},
+  expect = {"recipe.expect", "add"}, progress = {"run.progress", "new"}, final = {"run.public", "final"},
+  checkpoint = {"nn.recompute", "checkpoint"}, run_folder = {"run.public", "folder"}, save_model = {"run.modelfile", "save"},
 }

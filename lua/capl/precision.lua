@@ -3,9 +3,10 @@
 local core = ...
 
 local check = require "check"
-local hooks = require "hooks"
 
-local precision = {}
+local precision = {
+  planned = nil, -- {kind, precision, gigabytes, name} of devices that are not here: what a plan on meta takes them for
+}
 
 -- Name of a setting -> the type that autocast takes; tf32 keeps f32 tensors and rounds inside products.
 local types = {bf16 = "bf16", fp16 = "f16", fp32 = "f32", tf32 = "f32", f16 = "f16", f32 = "f32"}
@@ -70,7 +71,7 @@ end
 
 --- The name of a precision as precision.read settles it, also for devices that are only planned.
 function precision.name(given)
-  local planned = hooks.planned
+  local planned = precision.planned
   if planned and type(given) == "table" then given = given[planned.kind] or "auto" end
   if planned and given == "auto" then return planned.precision end
   return (select(3, precision.read(given)))

@@ -99,6 +99,9 @@ function readonly.leave_open(class)
   return class
 end
 
+--- Whether a class is a recipe's own.
+function readonly.is_open(class) return open[class] == true end
+
 -- ---- tables that recipes read ----
 
 local function refuse(_, key)

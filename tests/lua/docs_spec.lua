@@ -4,7 +4,7 @@ local capl = require "capl"
 
 local root = (os.getenv("CAPL_SOURCE_DIR") or ".") .. "/lua/capl/"
 local files = {"init.lua", "rearrange.lua", "nn/sampling.lua", "nn/embedding.lua",
-  "tensor.lua", "nn/init.lua", "nn/class.lua", "nn/module.lua", "nn/sequential.lua",
+  "tensor.lua", "nn/init.lua", "module_class.lua", "nn/module.lua", "nn/sequential.lua",
   "nn/parameter.lua", "nn/conv2d.lua", "nn/conv_transpose2d.lua", "nn/linear.lua",
   "nn/one_dim.lua", "nn/shaping.lua", "nn/batchnorm.lua", "nn/sync_batchnorm.lua", "nn/activation.lua",
   "nn/pooling.lua", "nn/pixel_unshuffle.lua", "nn/recurrent.lua", "nn/loss.lua",
@@ -14,7 +14,7 @@ local files = {"init.lua", "rearrange.lua", "nn/sampling.lua", "nn/embedding.lua
   "train/evaluate.lua", "train/tree.lua", "train/checkpoint.lua", "train/weights.lua", "train/ema.lua", "train/freeze.lua",
   "optim/clip.lua", "optim/groups.lua", "optim/lr_factor.lua", "train/early_stopping.lua", "train/best_tracker.lua",
   "train/evaluation.lua", "meter/text.lua", "meter/segmentation.lua", "meter/localisation.lua",
-  "meter/regression.lua", "nn/ensemble.lua", "plot/init.lua", "recompute.lua", "train/anomaly.lua",
+  "meter/regression.lua", "nn/ensemble.lua", "plot/init.lua", "nn/recompute.lua", "train/anomaly.lua",
   "train/initial_loss.lua", "train/plan.lua", "train/shards.lua", "train/batch_by_memory.lua", "train/lr_find.lua",
   "augment/presets.lua",
   "nn/layernorm.lua", "nn/attention.lua", "run/log.lua", "augment/init.lua", "augment/schedule.lua"}

@@ -45,7 +45,7 @@ describe("train.batch_by_memory", function()
 
   it("takes the row of the memory, as cards are sold", function()
     local function at(gigabytes)
-      local batch_by_memory = module("train/batch_by_memory", {check = check, hooks = {planned = {gigabytes = gigabytes}}})
+      local batch_by_memory = module("train/batch_by_memory", {check = check, precision = {planned = {gigabytes = gigabytes}}})
       return (batch_by_memory{{40, 1024}, {24, 512}, {12, 256}, {8, 128}, {0, 64}})
     end
     assert.same({1024, 1024, 1024, 512, 256, 128, 64}, {at(79.2), at(39.4), at(40), at(23.6), at(15.9), at(7.8), at(5.9)})

@@ -32,6 +32,11 @@ printf '# see /ho%s/somebody/notes\n' me >notes.txt
 printf '#!/usr/bin/env bash\n# Forgets its quotes.\n# %s\nrm $1\n' "$spdx" >scripts/careless
 printf -- '-- Sets a global.\n-- %s\nx = 1\n' "$spdx" >lua/global.lua
 
+printf -- '-- upward.lua: knows who is above it.\n-- %s\nreturn {run = require "run", all = require "init"}\n' "$spdx" >lua/capl/nn/upward.lua
+printf -- '-- one.lua: requires what requires it.\n-- %s\nreturn require("data.other")\n' "$spdx" >lua/capl/data/one.lua
+printf -- '-- other.lua: does so when it is called.\n-- %s\nreturn function() return require "data.one" end\n' "$spdx" >lua/capl/data/other.lua
+printf -- '-- asks.lua: asks the environment.\n-- %s\nlocal core = ...\nreturn core.sys.getenv("HOME")\n' "$spdx" >lua/capl/data/asks.lua
+
 mkdir engine/undescribed
 printf '/* thing.c -- lives in a folder without README.\n** %s */\nint x;\n' "$spdx" >engine/undescribed/thing.c
 # shellcheck disable=SC2016 # of the README
@@ -50,6 +55,8 @@ for expected in \
   'readme: engine/monitor/README.md:1: names gone.c' 'readme: engine/README.md:1: does not name monitor/' 'lua_h: engine/data/luafan.c:3' \
   'direction: engine/base/upward.c:3' 'direction: engine/base/upward.c:4' 'direction: engine/program/launch/curious.c:3' 'silence: engine/io/chatty.c:3' \
   'attributes: engine/ops/counting.c:3' 'attributes: engine/backend/ref/positional.c:3' \
+  'lua_direction: lua/capl/nn/upward.lua:3: requires run' 'lua_direction: lua/capl/nn/upward.lua:3: requires init' \
+  'lua_circles: lua/capl: data.one' 'lua_circles: lua/capl: data.other' 'environment: lua/capl/data/asks.lua:4' \
   'headers: .*lean.h:3:.*std=c11' 'headers: .*lean.h:3:.*std=c++17' 'places: notes.txt:1' \
   'shell: scripts/careless:4' 'lua: lua/global.lua:3'; do
   grep -q "^$expected" found.txt || { echo "not reported: $expected" >&2; missed=1; }

@@ -75,11 +75,11 @@ static void bytecode_keeps_lines_and_names(void **state)
   lua_Debug ar;
   lua_getfield(L, LUA_REGISTRYINDEX, "capl.bytecode");
   assert_true(lua_toboolean(L, -1));
-  capl_bind_require(L, "nn.class");
+  capl_bind_require(L, "module_class");
   lua_getfield(L, -1, "class");
   assert_string_equal(lua_getlocal(L, NULL, 1), "name");
   lua_getinfo(L, ">S", &ar);
-  assert_string_equal(ar.source, "@capl:nn/class.lua");
+  assert_string_equal(ar.source, "@capl:module_class.lua");
   assert_in_range(ar.linedefined, 5, 60);
 }
 

@@ -5,6 +5,7 @@
 local core = ...
 
 local check = require "check"
+local presets = require "augment.presets"
 
 local OP = "augment.schedule"
 local MOST = 32 -- CAPL_STAGES_MAX
@@ -96,7 +97,7 @@ local function read_augment(i, value, stage, before)
   elseif value == true then
     fail_stage(i, "augment is a table of ranges, the name of a preset, or false", 'augment = "strong"')
   elseif type(value) == "string" then
-    stage.augment, stage.augment_name = require("augment").preset(value), value
+    stage.augment, stage.augment_name = presets.preset(value), value
   elseif value then
     stage.augment = copy(value)
   end

@@ -17,7 +17,6 @@ local options = require "cli.options"
 local own_kernels = require "run.own_kernels"
 local precision_counts = require "run.precision_counts"
 local recipe = require "cli.execute"
-local run = require "run"
 
 local spec = {
   {name = "steps", type = "number", doc = "steps that are measured (20; with --augment 100; with --ab 10 in each round)"},
@@ -37,13 +36,13 @@ local spec = {
 }
 
 --- Listens to the ends of steps; ends the recipe after the last one. times: seconds of a step, by block
-local function listen(o)
+local function listen(run, o)
   local seen = {times = {}, images = 0}
   local length = o.steps / o.blocks
-  run.on("step", function()
+  run:on("step", function()
     local nth = run.steps - o.warmup
     if nth == 0 then
-      seen.machine = machine.new()
+      seen.machine = machine.new(run)
       seen.machine:begin()
       seen.counters = core.counters()
       if o.ops then core.sys.profile.start() end
@@ -64,13 +63,13 @@ local function listen(o)
 end
 
 -- Threads that make the training batches.
-local function workers()
+local function workers(run)
   for _, entry in ipairs(run.loaders) do
     if entry.role == "train" then return entry.loader.workers end
   end
 end
 
-local function figures(o, seen, path)
+local function figures(run, o, seen, path)
   local step = bench_stats.median(seen.times)
   local per_step = seen.images / o.steps
   local counters = core.counters()
@@ -84,8 +83,8 @@ local function figures(o, seen, path)
     recipe = path, version = core.version(), device = (core.device()), images_per_s = per_step / step, step_ms = 1000 * step,
     images_per_s_mean = seen.images / seen.seconds, peak_bytes = seen.hardware.tensor_bytes,
     peak_rss_bytes = seen.hardware.rss, hardware = seen.hardware,
-    precision = run.precision() or precision_counts.lowest(run.step_products), batch = per_step, threads = core.sys.threads(),
-    workers = workers(), steps = o.steps, blocks_ms = o.blocks < o.steps and blocks or nil,
+    precision = run:precision() or precision_counts.lowest(run.step_products), batch = per_step, threads = core.sys.threads(),
+    workers = workers(run), steps = o.steps, blocks_ms = o.blocks < o.steps and blocks or nil,
     captured_steps = counted("captured_steps"), capture_refused = run.capture_refused, fixed = o.fixed, products = run.step_products,
     own_kernels = core.own_kernels(), fused_ops = each_step("fused_ops"), ref_fallbacks = each_step("ref_fallbacks"),
   }
@@ -130,8 +129,9 @@ local function main(job)
   if asked[1] then return bench_ab.run(job, o, asked, rest) end
   if o.logging then return bench_logging.run(job, o, rest) end
   if o.augment then return bench_augment.run(job, o, rest) end
-  local seen = listen(o)
-  if o.ops then bench_ops.label_layers() end
+  local run = job.run
+  local seen = listen(run, o)
+  if o.ops then bench_ops.label_layers(run) end
   core.sys.mute(true)
   local ended = recipe.execute(job, {mode = "bench", args = rest, quiet = true, fixed = o.fixed})
   core.sys.mute(false)
@@ -139,7 +139,7 @@ local function main(job)
     core.error{code = "state", message = ("%s ended after %d steps; bench wanted %d to warm up and %d to measure"):format(
       job.recipe, run.steps, o.warmup, o.steps)}
   end
-  local f = figures(o, seen, job.recipe)
+  local f = figures(run, o, seen, job.recipe)
   if o.ops then
     f.ops, f.rates = bench_ops.rows(seen.rows, o.steps, f.precision)
     f.by_op = bench_ops.by_op(f.ops)

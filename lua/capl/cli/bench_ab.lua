@@ -8,7 +8,7 @@
 local core = ...
 
 local arms_of = require "cli.bench_arms"
-local progress = require "run.progress"
+local output = require "output"
 local stats = require "cli.bench_stats"
 local table_of = require "cli.bench_table"
 
@@ -213,7 +213,7 @@ end
 
 -- A line at the bottom of a terminal; nothing elsewhere.
 local function teller(o)
-  if o.json or not progress.is_live() then return function() end end
+  if o.json or not output.is_live() then return function() end end
   return function(text) core.sys.bar(text:sub(1, core.sys.columns() - 1)) end
 end
 

@@ -9,7 +9,6 @@ local core = ...
 local machine = require "cli.bench_machine"
 local precision_counts = require "run.precision_counts"
 local recipe = require "cli.execute"
-local run = require "run"
 
 local TICK = 0.005 -- seconds between two looks for an order
 
@@ -42,7 +41,7 @@ end
 
 -- Products of a step by type, and whether the steps were replays: those do what was counted when they were recorded.
 function Arm:products_of_step()
-  if core.counters().captured_steps > self.captured then return run.step_products, true end
+  if core.counters().captured_steps > self.captured then return self.run.step_products, true end
   local out = precision_counts.all()
   for name, count in pairs(out) do out[name] = (count - self.products[name]) / self.steps end
   return out, false
@@ -62,7 +61,7 @@ end
 -- After the warm-up: what the others should know before they wait for it.
 function Arm:ready()
   local memory, values, unread = core.memory(), {}, {}
-  for _, s in ipairs(run.settings) do
+  for _, s in ipairs(self.run.settings) do
     values[s.key] = s.value
     if not s.read then unread[#unread + 1] = s.key end
   end
@@ -72,7 +71,7 @@ function Arm:ready()
 end
 
 -- The loader's batches that were made ahead, and one more.
-local function settling_steps()
+local function settling_steps(run)
   local most = 0
   for _, entry in ipairs(run.loaders) do
     if entry.role == "train" then most = math.max(most, entry.loader.low and entry.loader.low.prefetch or 2) end
@@ -83,11 +82,12 @@ end
 -- Sleeps until it is told to go on; the steps of a round are counted from then.
 function Arm:rest()
   self:order()
-  self.from, self.settle = run.steps, settling_steps()
+  self.from, self.settle = self.run.steps, settling_steps(self.run)
 end
 
 -- The end of a step. at: how many of the round are over, those that are not measured below 0
 function Arm:step()
+  local run = self.run
   local at = run.steps - self.from - self.settle
   if at > 0 then
     self.images = self.images + run.step_images
@@ -102,9 +102,10 @@ end
 
 --- Runs the recipe as an arm. o: arm = path without ending, steps, warmup, fixed
 local function main(job, o, words)
-  local self = setmetatable({path = o.arm, steps = o.steps}, Arm)
-  self.machine = machine.new()
-  run.on("step", function()
+  local run = job.run
+  local self = setmetatable({run = run, path = o.arm, steps = o.steps}, Arm)
+  self.machine = machine.new(run)
+  run:on("step", function()
     if run.steps > o.warmup then return self:step() end
     if run.steps < o.warmup then return end
     self:ready()

@@ -6,9 +6,8 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
-local cost = require "run.cost"
+local cost = require "train.cost"
 local recipe = require "cli.execute"
-local run = require "run"
 
 local bench_logging = {}
 
@@ -24,6 +23,7 @@ end
 
 --- job, o: of capl bench; words: the recipe's settings
 function bench_logging.run(job, o, words)
+  local run = job.run
   cost.start()
   core.sys.mute(true)
   recipe.execute(job, {mode = "run", args = words})

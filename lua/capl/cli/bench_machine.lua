@@ -2,17 +2,15 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
-local run = require "run"
-
 local Machine = {}
 Machine.__index = Machine
 
 local SAMPLE_EVERY = 0.2 -- seconds between two readings
 
-local function new()
+local function new(run)
   local sampler, why = core.monitor.open(SAMPLE_EVERY)
   if not sampler then core.error{code = "state", message = why} end
-  return setmetatable({sampler = sampler, no_gpu = why, window = sampler:window()}, Machine)
+  return setmetatable({run = run, sampler = sampler, no_gpu = why, window = sampler:window()}, Machine)
 end
 
 --- What is measured begins now.
@@ -20,13 +18,13 @@ function Machine:begin()
   self.sampler:sample() -- shares of processors are those since now
   self.sampler:take(self.window)
   core.memory_reset_peak()
-  self.waited, self.clock = run.waited(), core.clock()
+  self.waited, self.clock = self.run:waited(), core.clock()
 end
 
 --- It has ended. seconds: how long it took
 -- out  {wait, cpu, power_w, …, energy_wh, tensor_bytes, rss}; what this machine does not tell is absent
 function Machine:figures(seconds)
-  local wait = (run.waited() - self.waited) / (core.clock() - self.clock)
+  local wait = (self.run:waited() - self.waited) / (core.clock() - self.clock)
   self.sampler:sample()
   local _, mean, _, most = self.sampler:take(self.window)
   return {wait = wait, cpu = mean.cpu, cpu_power_w = mean.cpu_power_w, power_w = mean.power_w, utilization = mean.utilization,

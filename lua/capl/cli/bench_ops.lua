@@ -5,7 +5,6 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
-local hooks = require "hooks"
 local settings = require "nn.settings"
 
 local bench_ops = {}
@@ -16,9 +15,9 @@ local function restore(former, ...)
 end
 
 --- Labels every op with the layer that calls it, by its name in the model of capl.model.
-function bench_ops.label_layers()
+function bench_ops.label_layers(run)
   local names = {}
-  table.insert(hooks.on_model, function(model)
+  run:on("model", function(model)
     for name, module in model:named_modules() do names[module] = name == "" and module.__name or name end
   end)
   settings.watch = function(module, ...)

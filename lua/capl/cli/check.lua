@@ -6,10 +6,8 @@ local core = ...
 local check_files = require "cli.check_files"
 local expect = require "recipe.expect"
 local facts = require "run.facts"
-local hooks = require "hooks"
 local plan = require "cli.plan"
 local recipe = require "cli.execute"
-local run = require "run"
 
 --- 24576 -> "24.0 KiB"
 local function bytes(n)
@@ -20,18 +18,18 @@ local function bytes(n)
 end
 
 -- The table of the layers. What takes series may be called with something else than batch.input as it is.
-local function summary_text()
+local function summary_text(run)
   local summary = require "nn.summary"
-  if run.image_shape then return tostring(summary(hooks.model, run.image_shape)) end
-  local ok, table_of = pcall(summary, hooks.model, run.input_shape)
+  if run.image_shape then return tostring(summary(run.model, run.image_shape)) end
+  local ok, table_of = pcall(summary, run.model, run.input_shape)
   return ok and tostring(table_of) or "no table of layers: the model does not take batch.input as it is"
 end
 
-local function print_summary()
+local function print_summary(run)
   local out = core.sys.out
-  if hooks.model and run.input_shape then
-    out(summary_text() .. "\n")
-  elseif not hooks.model then
+  if run.model and run.input_shape then
+    out(summary_text(run) .. "\n")
+  elseif not run.model then
     out("no layers to show: the recipe does not call capl.model\n")
   end
   out(("first step: peak %s of tensors%s\n"):format(bytes(core.memory("meta").peak),
@@ -39,13 +37,13 @@ local function print_summary()
 end
 
 -- One JSON object in place of the table: what a program may want to know before it runs the recipe.
-local function print_json(path)
+local function print_json(run, path)
   local roles = {}
   for i, entry in ipairs(run.loaders) do roles[i] = entry.role end
   core.sys.out(core.json_encode{recipe = path, roles = roles, figures = run.figures, peak_bytes = core.memory("meta").peak,
-    batch = run.input_shape and run.input_shape[1], expected = expect.said(),
+    batch = run.input_shape and run.input_shape[1], expected = expect.said(run),
     data = facts.data(run.loaders),
-    parameters = hooks.model and hooks.model:parameter_count()} .. "\n")
+    parameters = run.model and run.model:parameter_count()} .. "\n")
 end
 
 -- The recipe's own words, and whether --json was one.
@@ -67,12 +65,12 @@ end
 local function print_plan(job, words, ranks, as_json)
   local seen = plan.look(job, ranks, words)
   if not seen then no_step(job) end
-  local figures = plan.figures(seen, ranks)
+  local figures = plan.figures(job.run, seen, ranks)
   if as_json then
     core.sys.mute(false)
     return core.sys.out(core.json_encode(figures) .. "\n")
   end
-  print_summary()
+  print_summary(job.run)
   core.sys.out(plan.title(job, ranks))
   for _, line in ipairs(plan.lines(figures)) do core.sys.out(line .. "\n") end
   core.sys.out(job.recipe .. ": ok\n")
@@ -82,17 +80,18 @@ local function main(job)
   local words, as_json = without_json(job.args)
   if as_json then core.sys.mute("stderr") end
   if job.ranks and job.ranks > 1 then return print_plan(job, words, job.ranks, as_json) end
+  local run = job.run
   core.device("meta")
-  run.on("step", function() core.sys.unwind() end)
+  run:on("step", function() core.sys.unwind() end)
   local ended = recipe.execute(job, {mode = "check", args = words, quiet = true})
   if ended then no_step(job) end
   if as_json then
     core.sys.mute(false)
-    return print_json(job.recipe)
+    return print_json(run, job.recipe)
   end
-  print_summary()
+  print_summary(run)
   for _, line in ipairs(check_files(run.loaders)) do core.sys.out(line .. "\n") end
-  for _, line in ipairs(expect.lines()) do core.sys.out(line .. "\n") end
+  for _, line in ipairs(expect.lines(run)) do core.sys.out(line .. "\n") end
   core.sys.out(job.recipe .. ": ok\n")
 end
 

@@ -2,7 +2,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
-local auto = require "params.auto"
+local auto = require "auto"
 
 local SHOWN = 3
 

@@ -4,10 +4,8 @@ local core = ...
 
 local doctor = require "doctor"
 local folder = require "report.folder"
-local hooks = require "hooks"
 local options = require "cli.options"
 local recipe = require "cli.execute"
-local run = require "run"
 local snapshot = require "train.snapshot"
 local watch = require "doctor.watch"
 
@@ -18,7 +16,7 @@ local spec = {
 -- ---- a recipe ----
 
 -- The loaders of a recipe by their role; the first of each.
-local function loaders_by_role()
+local function loaders_by_role(run)
   local out = {}
   for _, entry in ipairs(run.loaders) do out[entry.role] = out[entry.role] or entry.loader end
   return out
@@ -26,8 +24,9 @@ end
 
 -- o: options of train.fit; nil for a loop of the recipe's own, of which seen tells.
 local function context_of(job, o, seen)
-  local ctx = doctor.context{o = o, seen = seen, loaders = loaders_by_role(), path = job.recipe, text = run.text,
-    model = o and o.model or hooks.model}
+  local run = job.run
+  local ctx = doctor.context{run = run, o = o, seen = seen, loaders = loaders_by_role(run), path = job.recipe, text = run.text,
+    model = o and o.model or run.model}
   if o then
     ctx.loaders = {train = o.train, val = o.val, test = o.test or ctx.loaders.test}
     local next_batch = snapshot.batches(o.train)
@@ -46,8 +45,8 @@ local function of_recipe(job, o, rest)
     local bar = core.sys.isatty(2) and not o.json
     doctor.look(doctor.of_recipe, ctx, bar and function(name) core.sys.bar("looking at " .. name) end or nil)
   end
-  seen = watch.begin(function() core.sys.unwind() end)
-  table.insert(hooks.on_fit, function(fit)
+  seen = watch.begin(job.run, function() core.sys.unwind() end)
+  job.run:on("fit", function(fit)
     look(fit)
     core.sys.unwind()
   end)

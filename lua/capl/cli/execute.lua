@@ -4,7 +4,6 @@ local core = ...
 
 local dist = require "dist"
 local options = require "cli.options"
-local run = require "run"
 
 local recipe = {}
 
@@ -19,12 +18,12 @@ local function named_device(words)
 end
 
 -- Ranks are joined before the recipe says its first word, on the device that its settings will name.
-local function join_ranks(words)
+local function join_ranks(run, words)
   if dist.size() == 1 then return end
   local name = named_device(words)
   if name and (core.device()) ~= "meta" then core.device(name) end
-  if dist.join{recipe = run.recipe}.rank > 0 then require("dist.mute_ranks").begin() end
-  require("dist.preflight").listen()
+  if dist.join{recipe = run.recipe}.rank > 0 then require("run.mute_ranks").begin(run) end
+  require("run.preflight").listen(run)
 end
 
 -- A GPU's driver is opened before the walls stand, behind which it may start no program, and its libraries are loaded from
@@ -44,12 +43,12 @@ local function resume_word(words)
 end
 
 -- Only its own run's folder is the recipe's to write to: it has to be there before the sandbox closes.
-local function settle_folder(opts)
+local function settle_folder(run, opts)
   if opts.mode ~= "run" or opts.help then return end
   local word = resume_word(opts.args)
-  if not word then return run.settle_folder() end
-  local resumed = require("run.resume").find(word)
-  if resumed then run.settle_folder(resumed) end
+  if not word then return run:settle_folder() end
+  local resumed = require("train.resume").find(run, word)
+  if resumed then run:settle_folder(resumed) end
 end
 
 --- Runs the job's recipe. opts: what run.start takes besides path and text.
@@ -59,10 +58,11 @@ function recipe.execute(job, opts)
   local text = job.text -- the bytes that were checked, whatever has become of the file since
   opts.recipe, opts.text, opts.program, opts.minutes = job.recipe, text, job.program, job.minutes
   opts.ranks_word = job.ranks_word
-  run.start(opts)
-  join_ranks(opts.args)
+  local run = job.run
+  run:start(opts)
+  join_ranks(run, opts.args)
   open_driver(opts.args)
-  settle_folder(opts)
+  settle_folder(run, opts)
   core.sys.confine()
   local chunk = core.sys.load(text, "@" .. job.recipe)
   if job.interactive then core.sys.frames_keep(chunk) end
@@ -75,7 +75,7 @@ end
 -- errs value: it makes none, or one of samples without images
 function recipe.train_loader(job, opts)
   local found
-  run.on("loader", function(loader, role)
+  job.run:on("loader", function(loader, role)
     if role ~= "train" then return end
     found = loader
     core.sys.unwind()

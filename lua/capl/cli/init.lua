@@ -2,10 +2,14 @@
 --
 -- A command's module has main(job) -> exit status, and what its page is made of (page.lua): options (see options.lua; nil when its
 -- words go elsewhere), examples = {{"capl NAME …", "what it does"}, …}.
--- job: command, usage, help, recipe, args = the words behind the command, verbose, minutes, read.
+-- job: command, usage, help, recipe, args = the words behind the command, verbose, minutes, read, run = the run that a recipe
+-- will be.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
+local Run = require "run"
+local environment = require "cli.environment"
+local observer = require "observer"
 local page = require "cli.page"
 
 local cli = {}
@@ -26,6 +30,9 @@ function cli.main(job)
     core.sys.out(page.text(page.of(job.command)))
     return 0
   end
+  job.run = Run.new() -- which a recipe's optimizers and loaders tell what they do
+  observer.current = job.run
+  environment.read(job.run)
   return command.main(job) or 0
 end
 

@@ -4,12 +4,10 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
-local hooks = require "hooks"
 local lr_find = require "train.lr_find"
 local lr_sweeps = require "train.lr_sweeps"
 local options = require "cli.options"
 local recipe = require "cli.execute"
-local run = require "run"
 
 local spec = {
   {name = "min_lr", type = "number", default = 1e-6, doc = "the first rate"},
@@ -20,18 +18,18 @@ local spec = {
 }
 
 -- Sees the losses of a step, of which accumulated batches have several, and sets its rates.
-local function listen(sweeps)
+local function listen(run, sweeps)
   local seen = {losses = {}, steps = 0}
-  table.insert(hooks.on_loss, function(opt, loss)
+  run:on("loss", function(opt, loss)
     if not seen.peaks then
       seen.optimizer, seen.peaks = opt, lr_find.peaks_of(opt)
-      sweeps:begin(hooks.model, opt)
+      sweeps:begin(run.model, opt)
     end
     if opt ~= seen.optimizer then return end
     table.insert(seen.losses, loss:item())
     lr_find.set_rates(opt, seen.peaks, sweeps:next_lr())
   end)
-  run.on("step", function(opt)
+  run:on("step", function(opt)
     if #seen.losses == 0 then
       core.error{code = "state", message = "a step was made, but no loss was seen",
         hint = "losses are seen by opt:backward_step(loss) and opt:backward(loss), and not in a captured step (capture = false)"}
@@ -49,9 +47,9 @@ local function listen(sweeps)
 end
 
 -- One line per optimiser or group whose rate differs from the first one's.
-local function advice(seen, result)
+local function advice(run, seen, result)
   local lines = {}
-  for i, s in ipairs(lr_find.settings_of(seen.optimizer, seen.peaks, result.factor)) do
+  for i, s in ipairs(lr_find.settings_of(run.settings, seen.optimizer, seen.peaks, result.factor)) do
     lines[i] = ("  %s %.3g (the recipe's: %.3g)"):format(s.key and "--" .. s.key .. " =" or "lr =", s.lr, s.was)
   end
   return lines
@@ -67,19 +65,20 @@ local function ending(o, seen, result)
     math.max(20, math.floor(seen.steps / 2)))
 end
 
-local function print_result(o, seen, result)
+local function print_result(run, o, seen, result)
   local out = core.sys.out
   out(("%s: %d steps, lr from %.3g to %.3g; %s\n"):format(run.recipe, seen.steps, result.lr[1] or o.min_lr,
     result.lr[#result.lr] or o.min_lr, ending(o, seen, result)))
   out((result.suggestion and "suggested: " or "") .. lr_sweeps.words(result, true) .. "\n")
-  if result.suggestion then out(table.concat(advice(seen, result), "\n") .. "\n") end
+  if result.suggestion then out(table.concat(advice(run, seen, result), "\n") .. "\n") end
   out("picture: " .. o.out .. "\n")
 end
 
 local function look(job, o, rest)
+  local run = job.run
   local sweeps = lr_sweeps.new{min_lr = o.min_lr, max_lr = o.max_lr, steps = o.steps}
-  local seen = listen(sweeps)
-  table.insert(hooks.on_fit, function(fit) -- a short run has too few
+  local seen = listen(run, sweeps)
+  run:on("fit", function(fit) -- a short run has too few
     if fit.steps then fit.steps = math.max(fit.steps, 2 * o.steps) end
   end)
   core.sys.mute(true)
@@ -96,11 +95,12 @@ end
 local function main(job)
   local o, words, rest = options.read(job.args, spec, {command = "lr", rest = true})
   if words[1] then core.error{code = "value", message = ("'%s' is no option; write --key=value"):format(words[1])} end
+  local run = job.run
   local seen, result = look(job, o, rest)
   run.mode = "none" -- pictures are drawn
-  lr_sweeps.draw(o.out, result, run.name() .. ": learning rates")
+  lr_sweeps.draw(o.out, result, run:name() .. ": learning rates")
   if o.json then core.sys.out(core.json_encode(result, true) .. "\n") return 0 end
-  print_result(o, seen, result)
+  print_result(run, o, seen, result)
   return result.suggestion and 0 or 1
 end
 

@@ -8,7 +8,7 @@ local folder = require "report.folder"
 local lines = require "cli.monitor_lines"
 local options = require "cli.options"
 local process = require "run.process"
-local progress = require "run.progress"
+local output = require "output"
 local screen = require "report.screen"
 local value = require "report.value"
 
@@ -221,7 +221,7 @@ local function main(job)
   if not (o.every >= 0.05 and o.every <= 3600) then
     core.error{code = "value", message = ("--every is a number of seconds from 0.05 to 3600, not %g"):format(o.every)}
   end
-  o.live = not o.json and progress.is_live()
+  o.live = not o.json and output.is_live()
   local run = words[1] and open_run(words[1])
   local how, err = core.sys.protect(function() watch(o, run) end)
   if how == "error" then error(err, 0) end

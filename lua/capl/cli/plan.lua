@@ -6,10 +6,9 @@
 local core = ...
 
 local grouped = require "grouped"
-local hooks = require "hooks"
+local precision = require "precision"
 local progress = require "run.progress"
 local recipe = require "cli.execute"
-local run = require "run"
 local shell = require "shell"
 
 local plan = {}
@@ -21,15 +20,15 @@ local GPU = {name = "A100", gigabytes = 40} -- which is assumed
 -- ---- the first step ----
 
 -- The options of train.fit; a loop of one's own has none.
-local function listen(seen)
-  table.insert(hooks.on_fit, function(o) seen.fit = o end)
-  run.on("step", function()
+local function listen(run, seen)
+  run:on("fit", function(o) seen.fit = o end)
+  run:on("step", function()
     seen.peak, seen.live = core.memory("meta").peak, core.memory("meta").live
     core.sys.unwind()
   end)
 end
 
-local function loader_of(role)
+local function loader_of(run, role)
   for _, entry in ipairs(run.loaders) do
     if entry.role == role then return entry.loader end
   end
@@ -40,9 +39,9 @@ end
 function plan.look(job, ranks, words)
   local seen = {}
   core.device("meta")
-  hooks.planned = {kind = "cuda", precision = "bf16", gigabytes = GPU.gigabytes, name = GPU.name}
+  precision.planned = {kind = "cuda", precision = "bf16", gigabytes = GPU.gigabytes, name = GPU.name}
   require "dist.planned"(require("dist").world(), ranks)
-  listen(seen)
+  listen(job.run, seen)
   local ended = recipe.execute(job, {mode = "check", args = words, quiet = true})
   return not ended and seen or nil
 end
@@ -55,9 +54,9 @@ local function steps_of(seen, train, accumulate)
   return o and (o.planned and o.planned.steps or o.steps), train and math.ceil(train:batches() / accumulate)
 end
 
-local function parameters()
+local function parameters(run)
   local all, trained = 0, 0
-  for _, p in hooks.model:named_parameters() do
+  for _, p in run.model:named_parameters() do
     all = all + p:numel()
     if p.requires_grad then trained = trained + p:numel() end
   end
@@ -71,20 +70,20 @@ local function data_bytes(source)
 end
 
 --- All that the plan tells, as numbers.
-function plan.figures(seen, ranks)
-  local train = loader_of("train")
+function plan.figures(run, seen, ranks)
+  local train = loader_of(run, "train")
   local accumulate = seen.fit and seen.fit.accumulate or 1
   local steps, per_epoch = steps_of(seen, train, accumulate)
   local f = {ranks = ranks, batch = train and train.batch, accumulate = accumulate, steps = steps, steps_per_epoch = per_epoch,
-    max_time = seen.fit and seen.fit.max_time, precision = run.precision() or "fp32", peak_bytes = seen.peak,
+    max_time = seen.fit and seen.fit.max_time, precision = run:precision() or "fp32", peak_bytes = seen.peak,
     gpu = GPU.name}
   f.images_per_step = f.batch and f.batch * ranks * accumulate
   if train then f.images, f.data_bytes = train.source:count(), data_bytes(train.source) end
-  if not hooks.model then return f end
-  f.parameters, f.trained = parameters()
+  if not run.model then return f end
+  f.parameters, f.trained = parameters(run)
   f.gradient_bytes = 4 * f.trained
   if not run.image_shape then return f end
-  f.macs = require("nn.summary")(hooks.model, run.image_shape).macs
+  f.macs = require("nn.summary")(run.model, run.image_shape).macs
   return f
 end
 
@@ -161,7 +160,7 @@ function plan.main(job, words, why)
   local seen = plan.look(job, ranks, words)
   if seen then
     out("the plan: " .. plan.title(job, ranks))
-    for _, line in ipairs(plan.lines(plan.figures(seen, ranks))) do out(line .. "\n") end
+    for _, line in ipairs(plan.lines(plan.figures(job.run, seen, ranks))) do out(line .. "\n") end
   end
   out("try it here: " .. plan.try_line(job, words) .. "\n")
   return 1

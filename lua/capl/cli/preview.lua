@@ -9,7 +9,6 @@ local capl = require "init"
 local options = require "cli.options"
 local plot = require "plot"
 local recipe = require "cli.execute"
-local run = require "run"
 local show = require "augment.show"
 
 local spec = {
@@ -174,7 +173,7 @@ local function main(job)
     any = any or not section.plain
     section.plain = nil
   end
-  plot.gallery{path = o.out, title = run.name(), columns = o.columns, sections = list,
+  plot.gallery{path = o.out, title = job.run:name(), columns = o.columns, sections = list,
     first = any and "as it is" or nil, rest = any and "augmented" or nil}
   core.sys.out(("%s: %d stage%s of %s\n"):format(o.out, #list, #list == 1 and "" or "s", job.recipe))
 end

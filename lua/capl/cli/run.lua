@@ -5,12 +5,11 @@ local core = ...
 local attach = require "run.attach"
 local ending = require "report.ending"
 local expect = require "recipe.expect"
-local machine = require "run.machine"
+local machine = require "train.machine"
 local options = require "cli.options"
-local ranks = require "dist.ranks"
-local output = require "run.output"
+local ranks = require "run.ranks"
+local output = require "output"
 local recipe = require "cli.execute"
-local run = require "run"
 
 local function without_help(args)
   local words, help = {}, false
@@ -28,26 +27,29 @@ local function choose_output(words)
   end
 end
 
+-- What `capl attach` gives a visitor.
+local function prompt()
+  return {repl = require "repl", strict = require "repl.strict", frames = require "repl.frames", scope = require "repl.scope",
+    term = require "repl.term"}
+end
+
 -- The run and its last lines, or what it leaves when it did not come that far.
 local function whole_run(job, words)
   choose_output(words)
-  run.on("step", machine.step)
-  run.on("step", ranks.step)
-  run.on("step", attach.step)
-  attach.describe(job.recipe)
-  run.on("step", expect.check)
-  run.on("epoch", ranks.epoch)
-  run.on("finish", machine.done)
-  run.on("finish", ranks.done)
-  run.on("finish", expect.done)
-  run.on("finish", ending.done)
+  local run = job.run
+  machine.listen(run)
+  ranks.listen(run)
+  attach.listen(run, prompt, core.sys.getenv("PWD"))
+  attach.describe(run, job.recipe)
+  expect.listen(run)
+  ending.listen(run)
   local how, err = core.sys.protect(function()
     recipe.execute(job, {mode = "run", args = words})
-    run.finish()
+    run:finish()
   end)
   attach.close(how == "done" and "the run has ended" or how == "error" and "an error has ended the run" or "the run was stopped")
-  if how == "error" then ending.failed(err) error(err, 0) end
-  if how == "stopped" then ending.stopped() core.sys.stop() end
+  if how == "error" then ending.failed(run, err) error(err, 0) end
+  if how == "stopped" then ending.stopped(run) core.sys.stop() end
 end
 
 local function main(job)

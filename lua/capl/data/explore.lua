@@ -5,7 +5,7 @@ local core = ...
 local check = require "check"
 local one_of = require("check").one_of
 local ranges = require "data.ranges"
-local run = require "run"
+local observer = require "observer"
 local warnings = require "data.warnings"
 
 local DECODED = 2000 -- images whose pixels are looked at, evenly spread
@@ -96,7 +96,7 @@ end
 
 -- ---- telling ----
 
-local function line(name, text) run.print(("  %-9s%s"):format(name, text)) end
+local function line(name, text) observer.current:print(("  %-9s%s"):format(name, text)) end
 
 local function as_range(r) return r.min == r.max and tostring(r.min) or ("%d..%d (median %d)"):format(r.min, r.max, r.median) end
 
@@ -108,7 +108,7 @@ local function lengths_text(found)
 end
 
 local function tell(found)
-  run.print(("%s: %d images, %d with a label that can be used"):format(found.path, found.images, found.labelled))
+  observer.current:print(("%s: %d images, %d with a label that can be used"):format(found.path, found.images, found.labelled))
   line("charset", ("%s (%d characters)"):format(found.charset_short, #found.charset))
   line("lengths", lengths_text(found))
   line("px", ("%s wide, %s high"):format(as_range(found.width), as_range(found.height)))
@@ -117,7 +117,7 @@ local function tell(found)
   line("batches", ("height = %d, widths = {%s}"):format(found.suggested.height, table.concat(found.suggested.widths, ", ")))
   line("steps", ("a text needs up to %d time steps, such as %s"):format(found.steps, found.longest))
   for _, warning in ipairs(found.warnings) do
-    run.print(("note: %s%s"):format(warning.message, warning.hint and "\n  hint: " .. warning.hint or ""))
+    observer.current:print(("note: %s%s"):format(warning.message, warning.hint and "\n  hint: " .. warning.hint or ""))
   end
 end
 

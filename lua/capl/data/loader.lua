@@ -6,12 +6,11 @@
 local core = ...
 
 local augment = require "augment"
-local auto = require "params.auto"
+local auto = require "auto"
 local check = require "check"
 local dist = require "dist"
-local hooks = require "hooks"
-local lock = require "data.lock"
-local run = require "run"
+local lock = require "test_lock"
+local observer = require "observer"
 local schedules = require "augment.schedule"
 local loader_log = require "data.loader_log"
 
@@ -84,7 +83,7 @@ end
 
 -- --shards of the run.
 local function given_shards()
-  local shards = run.setting("shards")
+  local shards = observer.current:setting("shards")
   return type(shards) == "number" and shards > 0 and shards or nil
 end
 
@@ -182,7 +181,7 @@ function Loader.new(opts)
   }, Loader)
   self.line = {stats = self:stats()}
   if schedule then schedule:attach(self) end
-  run.loader_made(self, o.role, schedule and schedule.stages[1].augment or ops)
+  observer.current:loader_made(self, o.role, schedule and schedule.stages[1].augment or ops)
   return self
 end
 
@@ -329,7 +328,7 @@ local function next_batch(self)
   ids_of[batch] = ids
   batch.classes = self.source.n_classes or #self.charset
   if self.schedule then self.schedule:handed_out() end
-  run.saw_batch(self, batch)
+  observer.current:batch(self, batch)
   return setmetatable(batch, Batch)
 end
 
@@ -337,7 +336,7 @@ end
 local function repeat_first(self)
   local first = next_batch(self)
   return function()
-    if first then run.step_images = run.step_images + first.count end
+    if first then observer.current:repeated(first) end
     return first
   end
 end
@@ -363,12 +362,12 @@ function Loader:epoch(number)
   self.resumed = nil
   if self.schedule then self.schedule:announce() end
   loader_log.path(self)
-  if run.fixed and self.role == "train" then return repeat_first(self) end
+  if observer.current.fixed and self.role == "train" then return repeat_first(self) end
   return function()
     local batch = next_batch(self)
     if batch then return batch end
     loader_log.epoch(self, number)
-    hooks.epoch(self, number)
+    observer.current:epoch(self, number)
   end
 end
 

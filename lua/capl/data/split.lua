@@ -3,7 +3,7 @@
 local core = ...
 
 local check = require "check"
-local run = require "run"
+local observer = require "observer"
 
 local split = {}
 
@@ -140,7 +140,7 @@ end
 
 -- The setting fraction: the ids whose bytes come first in an order that only they decide, so that less is a part of more.
 local function fraction_of(parent, ids)
-  local fraction = run.take_setting("fraction") or 1
+  local fraction = observer.current:take_setting("fraction") or 1
   if fraction == 1 then return ids end
   local shares, out = {}, table.move(ids, 1, #ids, 1, {})
   for _, id in ipairs(ids) do shares[id] = core.data.text_share(("%.17g"):format(parent.box:share(id))) end
@@ -150,7 +150,7 @@ local function fraction_of(parent, ids)
   end)
   for i = math.max(1, math.floor(#ids * fraction + 0.5)) + 1, #ids do out[i] = nil end
   table.sort(out)
-  run.print(("fraction = %g: %d of %d training images are learnt from"):format(fraction, #out, #ids))
+  observer.current:print(("fraction = %g: %d of %d training images are learnt from"):format(fraction, #out, #ids))
   return out
 end
 

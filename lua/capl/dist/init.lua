@@ -7,7 +7,10 @@ local core = ...
 
 local world = require "dist.world"
 
-local dist = {is_world = world.is_world}
+local dist = {
+  is_world = world.is_world,
+  parallel = nil, -- dist/parallel.lua in a world of more than one rank: optimizers average their gradients through it
+}
 
 local joined -- the world, once there is one
 
@@ -20,7 +23,7 @@ function dist.join(opts)
   if joined then return joined end
   opts = opts or {}
   joined = world.new(core.dist.join(opts.device, opts.watchdog or 0, opts.recipe))
-  if joined.size > 1 then require("dist.parallel").install(joined) end -- optimisers average their gradients from now on
+  if joined.size > 1 then dist.parallel = require("dist.parallel").install(joined) end
   return joined
 end
 

@@ -1,14 +1,15 @@
 -- parallel.lua: one model on several ranks: weights that begin alike, gradients averaged while they are made.
 --
--- Optimisers call it in a world of more than one rank, through hooks.parallel. Each keeps its gradients in flat pieces
+-- Optimisers call it in a world of more than one rank, through dist.parallel. Each keeps its gradients in flat pieces
 -- (engine/dist/buckets.c). opt:backward_step sends them during its backward pass; gradients of earlier loss:backward and
 -- opt:backward calls stay here until the step and travel once with the rest. opt:step without it sends all at once.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
 local check = require "check"
-local hooks = require "hooks"
-local parameters_of = require "optim.parameters"
+local observer = require "observer"
+local parameters_of = require "parameters"
+local replay = require "replay"
 local weights = require "dist.weights"
 
 local parallel = {}
@@ -79,10 +80,10 @@ local function buckets_of(opt)
     states[opt] = state
   end
   if not state.buckets or not state.buckets:fit(state.params) then
-    if hooks.again then
+    if replay.again then
       core.error{code = "state", op = opt.name, path = false, message = "parameters were exchanged or frozen inside a captured step"}
     end
-    hooks.before_launch(rebuild, opt, state)
+    replay.before_launch(rebuild, opt, state)
   end
   return state.buckets, state
 end
@@ -129,7 +130,7 @@ end
 
 --- Called before the backward pass that is the last one of a step.
 function parallel.begin(opt)
-  if hooks.reduced or not takes_part(opt) then return end
+  if parallel.reduced or not takes_part(opt) then return end
   local buckets, state = buckets_of(opt)
   state.begun, state.traffic = true, world:traffic()
   buckets:begin()
@@ -156,16 +157,16 @@ local function average(opt)
   local absent = buckets:finish()
   count_time(state)
   if absent > 0 then
-    if hooks.again then buckets:settle(false) else hooks.before_launch(settle, buckets) end
+    if replay.again then buckets:settle(false) else replay.before_launch(settle, buckets) end
   end
-  if state.begun and not state.learned and not hooks.again then hooks.before_launch(learn_order, opt, state) end
+  if state.begun and not state.learned and not replay.again then replay.before_launch(learn_order, opt, state) end
   state.begun = false
   return state
 end
 
 --- Called before the arithmetic of a step: afterwards the gradients are the mean over all ranks, on each of them.
 function parallel.finish(opt)
-  if hooks.reduced or not takes_part(opt) then return end
+  if parallel.reduced or not takes_part(opt) then return end
   local state = states[opt]
   if not (state and state.averaged) then return average(opt) end
   state.averaged = false
@@ -233,7 +234,7 @@ local replicate_spec = {{"bucket_mb", "number"}, {"first_bucket_mb", "number"}}
 -- in   model; opts bucket_mb = 25 (of gradients that travel together), first_bucket_mb = 1 (the first ones, sent early)
 -- out  the model
 function parallel.replicate(model, opts)
-  if not require("nn.class").is_module(model) then check.arg(1, "replicate", "module", model) end
+  if not require("module_class").is_module(model) then check.arg(1, "replicate", "module", model) end
   local o = check.options("replicate", replicate_spec, opts)
   for key, value in pairs(o) do
     if not (value > 0 and value < math.huge) then check.fail("replicate", ("%s is above 0, got %g"):format(key, value)) end
@@ -261,8 +262,8 @@ end
 --- Called by all ranks before an evaluation, before saving, at the end of an epoch and of the run: batch norm's running
 -- statistics become the mean over the ranks, and weights that have drifted apart are an error. models: nil = the registered one
 function parallel.settle(models)
-  if not models then models = hooks.model and {hooks.model} or {} end
-  if #models > 0 and not hooks.again then weights.settle(world, models) end
+  if not models then models = observer.current.model and {observer.current.model} or {} end
+  if #models > 0 and not replay.again then weights.settle(world, models) end
 end
 
 local function megabytes(bytes) return ("%.1f MB"):format(bytes / 1e6) end
@@ -295,14 +296,14 @@ end
 
 -- ---- the world ----
 
---- Takes part from now on; called once, when more than one rank has joined.
+--- Takes part from now on; called once, when more than one rank has joined. -> itself
 function parallel.install(joined)
   world = joined
-  hooks.parallel = parallel
-  table.insert(hooks.on_model, function(model) weights.share(world, weights.of_module(model)) end)
-  table.insert(hooks.on_epoch, function(loader)
+  observer.current:on("model", function(model) weights.share(world, weights.of_module(model)) end)
+  observer.current:on("epoch", function(loader)
     if loader.role == "train" and loader.low and (loader.low.world or 1) > 1 then parallel.settle() end
   end)
+  return parallel
 end
 
 return parallel

@@ -2,7 +2,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
-local classes = require "nn.class"
+local classes = require "module_class"
 
 local weights = {}
 

@@ -1,5 +1,7 @@
 -- copies.lua: images that occur twice in the training set, or in training and in val or test: a leak.
 -- SPDX-License-Identifier: Apache-2.0
+local core = ...
+
 local SETS = 60000 -- files of a set that are read at most
 local DRAWN = 512 -- images of a generator that are compared
 
@@ -44,12 +46,12 @@ end
 -- ---- generators ----
 
 -- What stands for an image: its values along a few directions, to the last digit.
-local function marks_of(loader, capl)
+local function marks_of(loader)
   local out, directions = {}, nil
   for batch in loader:epoch(1) do
     local images = batch.image and batch.image:to("f32"):reshape(batch.count, -1)
     if not images then return out end
-    directions = directions or capl.randn(images.shape[2], 2, {seed = 7, stream = {1, 2, 3}})
+    directions = directions or core.randn(images.shape[2], 2, {seed = 7, stream = {1, 2, 3}})
     for _, row in ipairs(images:matmul(directions):tolist()) do out[#out + 1] = ("%.9g %.9g"):format(row[1], row[2]) end
     if #out >= DRAWN then break end
   end
@@ -57,12 +59,11 @@ local function marks_of(loader, capl)
 end
 
 local function drawn(ctx)
-  local capl = require "init"
   local seen, count = {}, 0
-  for _, mark in ipairs(marks_of(ctx.loaders.train, capl)) do seen[mark], count = true, count + 1 end
+  for _, mark in ipairs(marks_of(ctx.loaders.train)) do seen[mark], count = true, count + 1 end
   for _, role in ipairs{"val", "test"} do
     local common = 0
-    for _, mark in ipairs(ctx.loaders[role] and marks_of(ctx.loaders[role], capl) or {}) do
+    for _, mark in ipairs(ctx.loaders[role] and marks_of(ctx.loaders[role]) or {}) do
       if seen[mark] then common = common + 1 end
     end
     if common > 0 then

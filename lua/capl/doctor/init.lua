@@ -74,7 +74,7 @@ end
 --- Line and text for a setting of the recipe, "recipe.lua:5" and "workers = 4 (or --workers=4)"; without such a setting the
 --- line of the patterns.
 function Context:setting(key, value, ...)
-  for _, s in ipairs(require("run").settings) do
+  for _, s in ipairs(self.run.settings) do
     if s.key == key then
       return {where = self:line("^%s*" .. key .. "%s*="), write = ("%s = %s, or give --%s=%s"):format(key, value, key, value)}
     end

@@ -1,6 +1,5 @@
 -- labels.lua: labels that are missing, do not fit, or are of other lengths than the model reads.
 -- SPDX-License-Identifier: Apache-2.0
-local hooks = require "hooks"
 local texts = require "doctor.texts"
 
 local function check(ctx)
@@ -18,7 +17,7 @@ local function check(ctx)
     end
   end
   if seen == 0 then return ctx:skip("no loader has labels that are texts") end
-  if shorter > 0 and (hooks.model_options or {}).decoding ~= "ctc" then
+  if shorter > 0 and (ctx.run.model_options or {}).decoding ~= "ctc" then
     ctx:note(("%d of %d texts are shorter than the %d places the model reads; places behind their end are not trained"):format(
       shorter, seen, ctx.loaders.train.length), {where = ctx:line("length%s*=")})
   end

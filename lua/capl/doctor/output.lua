@@ -4,7 +4,6 @@ local core = ...
 
 local ctc = require "meter.ctc"
 local forward = require "forward"
-local hooks = require "hooks"
 local texts = require "doctor.texts"
 
 local FAR = 16 -- time steps a character, from which on blanks are all there is to learn
@@ -18,7 +17,7 @@ local function check(ctx)
   o.model:train()
   local output = core.no_grad(forward.output, o, batch)
   if not core.is_tensor(output) or not train.length then return "no text to compare with" end
-  if (hooks.model_options or {}).decoding == "ctc" then
+  if (ctx.run.model_options or {}).decoding == "ctc" then
     ctc.scores("train.fit", train.charset, output, batch.count)
     local T, W = output:size(2), batch.image and batch.image:size(4) or 1
     local how = {where = ctx:line("nn%.MaxPool2d", "stride"), write = "less pooling along the width, or wider images"}

@@ -77,7 +77,7 @@ end
 -- "lr = 0.002 and adam_lr = 0.0006, or give --lr=0.002 --adam_lr=0.0006"
 local function write_for(ctx, peaks, factor)
   local keys, flags = {}, {}
-  for i, s in ipairs(lr_find.settings_of(ctx.o.optimizer, peaks, factor)) do
+  for i, s in ipairs(lr_find.settings_of(ctx.run.settings, ctx.o.optimizer, peaks, factor)) do
     keys[i] = ("%s = %.2g"):format(s.key or "lr", s.lr)
     if s.key then flags[#flags + 1] = ("--%s=%.2g"):format(s.key, s.lr) end
   end
@@ -86,7 +86,7 @@ local function write_for(ctx, peaks, factor)
 end
 
 local function line_of(ctx, peaks)
-  for _, s in ipairs(lr_find.settings_of(ctx.o and ctx.o.optimizer or ctx.seen.optimizer, peaks, 1)) do
+  for _, s in ipairs(lr_find.settings_of(ctx.run.settings, (ctx.o or ctx.seen).optimizer, peaks, 1)) do
     if s.key then return ctx:line("^%s*" .. s.key .. "%s*=") end
   end
   return ctx:line("lr%s*=", "optim%.")

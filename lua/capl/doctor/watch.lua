@@ -3,11 +3,9 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
-local hooks = require "hooks"
 local initial_loss = require "train.initial_loss"
 local lr_find = require "train.lr_find"
 local lr_sweeps = require "train.lr_sweeps"
-local run = require "run"
 local settings = require "nn.settings"
 local units = require "doctor.units"
 
@@ -22,8 +20,9 @@ Watch.__index = Watch
 local function length(t) return core.no_grad(function() return (t * t):sum():sqrt():item() end) end
 
 function Watch:note_gradients()
-  if self.steps >= LOOK or not hooks.model then return end
-  for name, p in hooks.model:named_parameters() do
+  local model = self.run.model
+  if self.steps >= LOOK or not model then return end
+  for name, p in model:named_parameters() do
     local grad = p.grad
     if not p.requires_grad then self.gradients[name] = self.gradients[name] or false end -- frozen, perhaps for these steps only
     if grad then self.gradients[name] = math.max(self.gradients[name] or 0, length(grad)) end
@@ -45,7 +44,7 @@ function Watch:forget_layers()
   settings.fuse, settings.watch, self.fuse = self.fuse, nil, nil
 end
 
-local function waited()
+local function waited(run)
   for _, entry in ipairs(run.loaders) do
     if entry.role == "train" then return entry.loader:stats().wait_seconds end
   end
@@ -55,11 +54,11 @@ function Watch:looked()
   self.steps = self.steps + 1
   if self.steps == 1 then
     self.first = self.initial:finish()
-    self.started, self.waited = core.clock(), waited()
+    self.started, self.waited = core.clock(), waited(self.run)
   elseif self.steps == LOOK then
     self:forget_layers()
     self.seconds = core.clock() - self.started
-    self.waited = self.waited and waited() - self.waited
+    self.waited = self.waited and waited(self.run) - self.waited
     self.sweeps:rewind()
   end
 end
@@ -69,7 +68,7 @@ end
 function Watch:note_loss(opt, loss)
   if not self.peaks then
     self.optimizer, self.peaks = opt, lr_find.peaks_of(opt)
-    self.sweeps:begin(hooks.model, opt)
+    self.sweeps:begin(self.run.model, opt)
   end
   if self.steps < LOOK then return end
   if opt ~= self.optimizer then return end
@@ -86,13 +85,14 @@ function Watch:step()
 end
 
 --- Begins. done: called when all has been seen.
-local function begin(done)
-  local self = setmetatable({steps = 0, gradients = {}, units = units.new(), sweeps = lr_sweeps.new{steps = RATES}, done = done}, Watch)
+local function begin(run, done)
+  local self = setmetatable({run = run, steps = 0, gradients = {}, units = units.new(), sweeps = lr_sweeps.new{steps = RATES},
+    done = done}, Watch)
   self.initial = initial_loss.begin()
   self:note_layers()
-  table.insert(hooks.on_gradients, function() if not self.ended then self:note_gradients() end end)
-  table.insert(hooks.on_loss, function(opt, loss) if not self.ended then self:note_loss(opt, loss) end end)
-  run.on("step", function() if not self.ended then self:step() end end)
+  run:on("gradients", function() if not self.ended then self:note_gradients() end end)
+  run:on("loss", function(opt, loss) if not self.ended then self:note_loss(opt, loss) end end)
+  run:on("step", function() if not self.ended then self:step() end end)
   return self
 end
 

@@ -9,7 +9,7 @@
 local core = ...
 
 local check = require "check"
-local hooks = require "hooks"
+local observer = require "observer"
 
 local meter = {}
 
@@ -65,7 +65,7 @@ local function make_kind(op, name, loader, opts)
     check.fail(op, ("a %s meter reads batch.%s, which the %s loader does not give"):format(name, kind.field, loader.role),
       other and ('its samples suit meter = "%s"'):format(other) or "meter = function(loader) return {…} end makes one of your own")
   end
-  local decoding = opts.decoding or (hooks.model_options or {}).decoding
+  local decoding = opts.decoding or (observer.current.model_options or {}).decoding
   return require("meter." .. name).new{loader = loader, merge = opts.merge, decoding = name == "text" and decoding or nil}
 end
 

@@ -5,7 +5,6 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
-local capl = require "init"
 local check = require "check"
 local meters = require "meter"
 local pending = require "meter.pending"
@@ -96,7 +95,7 @@ local function add(self, output, batch)
   local want, got = mask:to("f32"), output:to("f32"):argmax(2):to("f32")
   local values = {}
   for k = 1, self.K do values[k] = k - 1 end
-  local classes = capl.tensor(values, {dtype = "f32", device = output.device}):reshape(1, -1)
+  local classes = core.tensor(values, {dtype = "f32", device = output.device}):reshape(1, -1)
   local ids = batch.ids or N
   self.matrices:add({count_matrices(self, want, got, classes)}, ids, {K = self.K})
   local counted = want:ne(self.ignore):to("f32")

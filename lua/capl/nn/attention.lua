@@ -4,7 +4,7 @@ local core = ...
 
 local activation = require "nn.activation"
 local check = require "check"
-local classes = require "nn.class"
+local classes = require "module_class"
 local LayerNorm = require("nn.layernorm").LayerNorm
 local Linear = require "nn.linear"
 local Module = require "nn.module"

@@ -3,8 +3,8 @@
 local core = ...
 
 local check = require "check"
-local classes = require "nn.class"
-local hooks = require "hooks"
+local classes = require "module_class"
+local replay = require "replay"
 local parameter = require "nn.parameter"
 local settings = require "nn.settings"
 
@@ -42,7 +42,7 @@ local function count_batch(self) self.batches = self.batches + 1 end
 -- its running statistics in training, too.
 function BatchNorm:fused(x, name)
   local again, training = settings.recomputing, self.training and not self.frozen -- again: the batch has been counted
-  if training and not again then hooks.each_time(count_batch, self) end
+  if training and not again then replay.each_time(count_batch, self) end
   local y, mean, invstd, reserve = op[name](x, self.weight, self.bias, self.running_mean, self.running_var,
     {eps = self.eps, momentum = again and 0 or self.momentum, training = training})
   mean:free()

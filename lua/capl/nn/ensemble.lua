@@ -6,8 +6,9 @@
 local core = ...
 
 local check = require "check"
-local classes = require "nn.class"
+local classes = require "module_class"
 local layers = require "nn.ensemble_layers"
+local readonly = require "readonly"
 
 local OP = "nn.Ensemble"
 local MOST = 65536 -- models; more are no ensemble but a slip of the hand
@@ -64,19 +65,11 @@ local function own_tensors(module)
   return out
 end
 
--- Whether a class comes with capl; others are a recipe's own.
-local function is_ours(class)
-  for _, value in pairs(require "nn") do
-    if rawequal(value, class) then return true end
-  end
-  return false
-end
-
 -- Raises for a layer that cannot have a model axis; -> whether it is of a recipe's own class.
 local function check_layer(module)
   local class = getmetatable(module)
   if layers.known[class] ~= nil then return false end
-  if is_ours(class) then
+  if not readonly.is_open(class) then
     check.fail(OP, ("does not know nn.%s; it knows %s"):format(class.__name, table.concat(layers.names, ", ")))
   end
   local own = own_tensors(module)[1]

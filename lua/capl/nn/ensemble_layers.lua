@@ -7,7 +7,7 @@ local core = ...
 
 local activation = require "nn.activation"
 local batchnorm = require "nn.batchnorm"
-local classes = require "nn.class"
+local classes = require "module_class"
 local Conv2d = require "nn.conv2d"
 local Linear = require "nn.linear"
 local pooling = require "nn.pooling"

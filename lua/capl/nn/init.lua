@@ -1,6 +1,6 @@
 -- nn: layers, losses, and classes for your own networks. PyTorch's names.
 -- SPDX-License-Identifier: Apache-2.0
-local classes = require "nn.class"
+local classes = require "module_class"
 local missing = require "missing"
 local parameter = require "nn.parameter"
 local readonly = require "readonly"
@@ -16,7 +16,7 @@ local nn = {
   init = parameter.init,
   is_module = classes.is_module,
   summary = require "nn.summary",
-  Checkpoint = require("recompute").Checkpoint,
+  Checkpoint = require("nn.recompute").Checkpoint,
 }
 
 for _, part in ipairs{"nn.batchnorm", "nn.sync_batchnorm", "nn.activation", "nn.pooling", "nn.sampling", "nn.embedding",

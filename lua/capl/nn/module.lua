@@ -6,7 +6,7 @@
 local core = ...
 
 local check = require "check"
-local classes = require "nn.class"
+local classes = require "module_class"
 local settings = require "nn.settings"
 
 local is_module, is_tensor = classes.is_module, core.is_tensor

@@ -3,7 +3,7 @@
 local core = ...
 
 local check = require "check"
-local classes = require "nn.class"
+local classes = require "module_class"
 
 --- Blocks of r x r pixels become channels: space to depth, without loss.
 -- in   x (N, C, H, W), H and W divisible by r

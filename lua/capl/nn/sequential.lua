@@ -6,7 +6,7 @@
 local core = ...
 
 local check = require "check"
-local classes = require "nn.class"
+local classes = require "module_class"
 local readonly = require "readonly"
 local settings = require "nn.settings"
 local Module = require "nn.module"

@@ -3,7 +3,7 @@
 local core = ...
 
 local check = require "check"
-local classes = require "nn.class"
+local classes = require "module_class"
 local Module = require "nn.module"
 
 local shaping = {}

@@ -5,7 +5,7 @@
 local core = ...
 
 local check = require "check"
-local classes = require "nn.class"
+local classes = require "module_class"
 local grouped = require "grouped"
 local labels = require "nn.labels"
 local settings = require "nn.settings"

@@ -6,8 +6,9 @@
 local core = ...
 
 local BatchNorm2d = require("nn.batchnorm").BatchNorm2d
-local classes = require "nn.class"
-local hooks = require "hooks"
+local classes = require "module_class"
+local replay = require "replay"
+local dist = require "dist"
 local settings = require "nn.settings"
 
 local op = core.op
@@ -15,7 +16,7 @@ local sync = {}
 
 -- The world where ranks have something to tell each other, else nil.
 local function world_now()
-  if not hooks.parallel then return nil end
+  if not dist.parallel then return nil end
   return require("dist").world()
 end
 
@@ -84,7 +85,7 @@ local function forward(self, world, x)
   local weight, bias, again = self.weight, self.bias, settings.recomputing
   local held = {eps = self.eps}
   local y = core.no_grad(function()
-    if not self.counted and not hooks.again then check_count(world, count_of(x)) end
+    if not self.counted and not replay.again then check_count(world, count_of(x)) end
     self.counted = true
     held.x, held.weight = x:detach():keep(), weight:detach():keep()
     held.mean, held.var, held.total = of_all(world:all_gather(told(self, x)), x:size(2))
@@ -119,7 +120,7 @@ SyncBatchNorm.counters = {batches = true, counted = true}
 
 function SyncBatchNorm:init(...)
   BatchNorm2d.init(self, ...)
-  if not hooks.parallel then setmetatable(self, BatchNorm2d) end -- Sequential fuses that one
+  if not dist.parallel then setmetatable(self, BatchNorm2d) end -- Sequential fuses that one
 end
 
 function SyncBatchNorm:forward(x)
@@ -128,7 +129,7 @@ function SyncBatchNorm:forward(x)
     local y = BatchNorm2d.forward(self, x)
     return y
   end
-  if not settings.recomputing then hooks.each_time(count_batch, self) end
+  if not settings.recomputing then replay.each_time(count_batch, self) end
   local y = forward(self, world, x)
   return y
 end
@@ -141,7 +142,7 @@ end
 function sync.convert_sync_batchnorm(model)
   if not classes.is_module(model) then require("check").arg(1, "convert_sync_batchnorm", "module", model) end
   for _, module in model:named_modules() do
-    if hooks.parallel and getmetatable(module) == BatchNorm2d then setmetatable(module, SyncBatchNorm) end
+    if dist.parallel and getmetatable(module) == BatchNorm2d then setmetatable(module, SyncBatchNorm) end
   end
   return model
 end

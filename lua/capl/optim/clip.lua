@@ -3,7 +3,7 @@
 local core = ...
 
 local check = require "check"
-local hooks = require "hooks"
+local dist = require "dist"
 
 local clip = {}
 
@@ -32,7 +32,7 @@ local function gradients_of(fname, parameters)
   if core.is_tensor(parameters) then parameters = {parameters} end
   local out = {}
   check.arg(1, fname, "table", parameters)
-  if hooks.parallel then hooks.parallel.average_of(parameters) end -- of all ranks alike
+  if dist.parallel then dist.parallel.average_of(parameters) end -- of all ranks alike
   for _, p in ipairs(parameters) do out[#out + 1] = check.arg(1, fname, "tensor", p).grad end
   return out
 end

@@ -6,7 +6,9 @@
 local core = ...
 
 local check = require "check"
-local hooks = require "hooks"
+local observer = require "observer"
+local replay = require "replay"
+local dist = require "dist"
 
 local Control = {}
 Control.__index = Control
@@ -70,7 +72,7 @@ end
 
 --- The loss scale as a tensor that backward can start from.
 function Control:seed()
-  if not self.scaling then hooks.before_launch(start_scaling, self) end
+  if not self.scaling then replay.before_launch(start_scaling, self) end
   return element(self, SCALE)
 end
 
@@ -78,7 +80,7 @@ local function make_held(self) self.held = core.zeros({1}, {device = self.vector
 
 -- Counts on the device how often the norm was above its limit.
 local function count_clipped(self, max_norm)
-  if not self.held then hooks.before_launch(make_held, self) end
+  if not self.held then replay.before_launch(make_held, self) end
   local above = core.op.gt(element(self, NORM), self.half * (2 * max_norm))
   self.held:copy_(core.op.where(above, self.held + 1, self.held))
 end
@@ -92,7 +94,7 @@ function Control:decide(norm, how)
   })
   self.may_skip = norm ~= nil or how.common ~= nil
   if (how.max_norm or 0) > 0 then count_clipped(self, how.max_norm) end
-  hooks.each_time(Control.decided, self)
+  replay.each_time(Control.decided, self)
 end
 
 --- Steps whose gradients were longer than max_norm. Waits for the device.
@@ -143,10 +145,10 @@ local function wants_scale(owner, loss)
 end
 
 local function backward(owner, loss, last)
-  hooks.loss(owner, loss)
+  observer.current:loss(owner, loss)
   if not wants_scale(owner, loss) then
     owner.unscaled = true
-    if last and hooks.parallel then hooks.parallel.begin(owner) end
+    if last and dist.parallel then dist.parallel.begin(owner) end
     loss:backward()
     return
   end
@@ -157,16 +159,16 @@ local function backward(owner, loss, last)
   end
   owner.scaled = true
   local seed = core.no_grad(function() return owner:ensure_control():seed() end)
-  if last and hooks.parallel then hooks.parallel.begin(owner) end
+  if last and dist.parallel then dist.parallel.begin(owner) end
   loss:backward(seed)
 end
 
 --- loss:backward() for the optimiser owner: started from the loss scale where gradients pass through f16. last: the step
 --- follows, so ranks may begin to average what is complete.
 function Control.backward(owner, loss, last)
-  if hooks.phase then hooks.phase("backward") end
+  observer.current:phase("backward")
   backward(owner, loss, last)
-  if hooks.phase then hooks.phase("forward") end -- of the next part of the batch, if this is not the last one
+  observer.current:phase("forward") -- of the next part of the batch, if this is not the last one
 end
 
 return Control

@@ -3,7 +3,7 @@
 local core = ...
 
 local check = require "check"
-local classes = require "nn.class"
+local classes = require "module_class"
 local names = require "nn.names"
 local schedule = require "optim.schedule"
 

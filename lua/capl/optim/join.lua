@@ -5,7 +5,9 @@ local core = ...
 local Control = require "optim.control"
 local check = require "check"
 local clip = require "optim.clip"
-local hooks = require "hooks"
+local observer = require "observer"
+local replay = require "replay"
+local dist = require "dist"
 
 local Joined = {name = "optim.join"}
 
@@ -66,7 +68,7 @@ local function join(optimizers, opts)
   end
   self.lr = optimizers[1].lr
   if o.clip_norm > 0 or o.clip_value > 0 then self:set_clip{norm = o.clip_norm, value = o.clip_value} end
-  if hooks.parallel then hooks.parallel.joined(self, optimizers) end
+  if dist.parallel then dist.parallel.joined(self, optimizers) end
   return self
 end
 
@@ -111,7 +113,7 @@ end
 
 --- The control that all of them share, made at first use: it holds the loss scale.
 function Joined:ensure_control()
-  if not self.control then hooks.before_launch(make_control, self) end
+  if not self.control then replay.before_launch(make_control, self) end
   return self.control
 end
 
@@ -134,25 +136,25 @@ local function count(self)
 end
 
 function Joined:apply()
-  if hooks.parallel then hooks.parallel.finish(self) end
-  hooks.gradients(self)
+  if dist.parallel then dist.parallel.finish(self) end
+  observer.current:gradients(self)
   local common = self.scaled or self.guard or self.clip_norm > 0 -- guard: a step that is not finite is left out
   if common then
     self:ensure_control()
     core.no_grad(decide, self)
   end
   for _, opt in ipairs(self.optimizers) do opt:apply_with(common and self.control or nil) end
-  hooks.each_time(count, self)
+  replay.each_time(count, self)
 end
 
 local function tell(self)
   core.step_end()
-  hooks.step(self)
+  observer.current:step(self)
 end
 
 function Joined:step()
   self:apply()
-  hooks.each_time(tell, self)
+  replay.each_time(tell, self)
 end
 
 --- As of any optimiser, see capl.optim.SGD: for sums of gradients, and for both at once.
@@ -162,7 +164,7 @@ function Joined:backward_step(loss)
   Control.backward(self, check.arg(1, "backward_step", "tensor", loss), true)
   self:apply()
   self:zero_grad()
-  hooks.each_time(tell, self)
+  replay.each_time(tell, self)
 end
 
 --- {steps, optimizers = the state_dict of each, and after fp16: skipped, loss_scale, tracker, growths}

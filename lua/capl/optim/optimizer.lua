@@ -7,8 +7,10 @@ local core = ...
 local Control = require "optim.control"
 local check = require "check"
 local clip = require "optim.clip"
-local hooks = require "hooks"
-local parameters_of = require "optim.parameters"
+local observer = require "observer"
+local replay = require "replay"
+local dist = require "dist"
+local parameters_of = require "parameters"
 local schedule = require "optim.schedule"
 
 local Optimizer = {}
@@ -107,7 +109,7 @@ function Optimizer.class(name, spec)
       self.groups = read_groups(self, params, options)
       if class.check_parameters then class.check_parameters(self.groups) end
       self.lr = self:lr_of(self.groups[1])
-      if hooks.parallel then hooks.parallel.attach(self) end
+      if dist.parallel then dist.parallel.attach(self) end
       return self
     end,
   })
@@ -187,7 +189,7 @@ end
 
 --- The step control, made at first use.
 function Optimizer:ensure_control()
-  if not self.control then hooks.before_launch(make_control, self) end
+  if not self.control then replay.before_launch(make_control, self) end
   return self.control
 end
 
@@ -214,12 +216,12 @@ local function batches_of(self, group, grads)
     local s = self.state[p]
     if grads[p] then
       s = state_of(self, p)
-      if control and not s.behind then hooks.before_launch(comes, s, control) end
+      if control and not s.behind then replay.before_launch(comes, s, control) end
       local key = control and s.behind or s.step
       batches[key] = batches[key] or {}
       table.insert(batches[key], p)
     elseif s and s.behind then
-      hooks.before_launch(goes, s, control)
+      replay.before_launch(goes, s, control)
     end
   end
   return batches
@@ -310,7 +312,7 @@ local function update(self, with)
   local grads, list = take_grads(self)
   if wants_control(self, with) then
     self:ensure_control()
-    hooks.before_launch(write_rates, self)
+    replay.before_launch(write_rates, self)
   end
   if #list > 0 then
     local batches = {}
@@ -319,11 +321,11 @@ local function update(self, with)
       decide(self, list, with)
       update_groups(self, {grads, batches})
     else -- the numbers of the step are in its ops, so no device can repeat them
-      hooks.before_launch(update_groups, self, {grads, batches})
+      replay.before_launch(update_groups, self, {grads, batches})
     end
   end
   for _, grad in ipairs(list) do grad:free() end
-  hooks.each_time(count, self)
+  replay.each_time(count, self)
 end
 
 --- For optim.join: the arithmetic of a step that several optimisers make together; with: their common control, if any.
@@ -331,16 +333,16 @@ function Optimizer:apply_with(with) core.no_grad(update, self, with) end
 
 --- The arithmetic of a step alone: for loops over several optimisers, whose common step ends elsewhere.
 function Optimizer:apply()
-  if hooks.parallel then hooks.parallel.finish(self) end
-  hooks.gradients(self)
+  if dist.parallel then dist.parallel.finish(self) end
+  observer.current:gradients(self)
   self:apply_with(nil)
 end
 
 local function tell(self)
   core.step_end()
-  hooks.step(self)
+  observer.current:step(self)
 end
-local function ended(self) hooks.each_time(tell, self) end
+local function ended(self) replay.each_time(tell, self) end
 
 --- One step with the gradients as they are; the training step ends here. With clip_norm the gradients' common norm is
 -- held to it, and a step whose norm is not finite is skipped and counted in opt.skipped.

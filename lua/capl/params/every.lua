@@ -6,9 +6,9 @@
 local core = ...
 
 local dist = require "dist"
-local hooks = require "hooks"
+local precision = require "precision"
 local monitor = require "train.monitor"
-local output = require "run.output"
+local output = require "output"
 local determinism = require "determinism"
 
 local function apply_device(value)
@@ -31,7 +31,7 @@ local function apply_autotune(value)
   if value ~= "auto" and type(value) ~= "boolean" then
     core.error{code = "value", message = ("autotune is auto, true or false, not '%s'"):format(tostring(value))}
   end
-  if hooks.planned then return value == true, nil, asked == "auto" end -- a plan times nothing
+  if precision.planned then return value == true, nil, asked == "auto" end -- a plan times nothing
   local on, why = determinism.autotune(value)
   return on, why, asked == "auto"
 end

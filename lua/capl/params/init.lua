@@ -2,12 +2,13 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
-local auto = require "params.auto"
+local Run = require "run"
+local auto = require "auto"
 local docs = require "params.docs"
 local every = require "params.every"
+local observer = require "observer"
 local options = require "cli.options"
-local resume = require "run.resume"
-local run = require "run"
+local resume = require "train.resume"
 
 local LONGEST = 64 -- characters of a setting's name
 local CHOICE = {} -- marks the value of capl.choice
@@ -143,13 +144,14 @@ end
 
 --- dashes: "--" for flags, else ""; before: what leads the message.
 local function unknown_key(key, keys, dashes, before, hint)
+  local recipe = observer.current.recipe
   local names = {unpack(keys)}
   if dashes ~= "" then names[#names + 1] = "ranks" end -- which capl takes out of the words before
   local near = core.nearest(key, names)
   local negated = not near and dashes ~= "" and options.without_no(key)
   near = negated and core.nearest(negated, keys) and "no-" .. core.nearest(negated, keys) or near
   core.fail(("%sunknown setting %s%s%s"):format(before or "", dashes, key, near and "; did you mean " .. dashes .. near .. "?" or ""),
-    hint or run.recipe and "'capl " .. run.recipe .. " --help' lists the settings" or nil)
+    hint or recipe and "'capl " .. recipe .. " --help' lists the settings" or nil)
 end
 
 -- Options of capl itself, which stand before the recipe.
@@ -242,11 +244,11 @@ local function flag_value(key, default, text)
 end
 
 -- named: keys of the recipe itself; all others are those of every recipe
-local function resolve(definition, keys, named)
-  local flags, preset = read_flags(run.take_args(), definition, keys)
+local function resolve(run, definition, keys, named)
+  local flags, preset = read_flags(run:take_args(), definition, keys)
   local from_preset = read_preset(preset, definition.presets, definition, keys)
   run.preset = preset
-  local former = resume.begin(flags.resume and flag_value("resume", false, flags.resume))
+  local former = resume.begin(run, flags.resume and flag_value("resume", false, flags.resume))
   local function lookup(key)
     local value, origin = definition[key], named[key] ~= nil and "recipe" or "default"
     local was = resume.value(former, key, plain(key, value))
@@ -298,7 +300,7 @@ end
 
 local function show(value) return type(value) == "string" and value or tostring(value) end
 
-local function help_page(definition, keys)
+local function help_page(run, definition, keys)
   local text = run.text and docs.page(run.text) or ""
   local about = run.text and docs.settings(run.text) or {}
   for _, known in ipairs(every) do about[known.key] = about[known.key] or known.doc end
@@ -332,19 +334,20 @@ local function params(definition)
   if definition.ranks ~= nil then
     core.fail("ranks is no setting of a recipe: capl takes --ranks=N and starts them before it runs; capl.distributed().size tells")
   end
+  local run = Run.current()
   local named = definition
   definition = with_every(definition)
   local keys = docs.in_order(sorted_keys(definition), run.text)
   if run.help then
-    core.sys.out(help_page(definition, keys))
+    core.sys.out(help_page(run, definition, keys))
     core.sys.unwind()
   end
   if run.inspect then
     run.inspect(keys, function(key, text) return read_one(definition, keys, key, text) end)
     core.sys.unwind()
   end
-  local settings = resolve(definition, keys, named)
-  run.set_settings(settings)
+  local settings = resolve(run, definition, keys, named)
+  run:set_settings(settings)
   return proxy(settings, keys)
 end
 

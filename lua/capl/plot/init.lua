@@ -3,6 +3,7 @@
 local core = ...
 
 local check = require "check"
+local observer = require "observer"
 
 local plot = {}
 
@@ -16,7 +17,7 @@ end
 
 -- Whether pictures are drawn: `capl check` has no pixels on its device meta, and neither it nor bench leaves files.
 local function draws()
-  local mode = require("run").mode
+  local mode = observer.current.mode
   return mode ~= "check" and mode ~= "bench"
 end
 

@@ -4,14 +4,12 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
+local Run = require "run"
 local claim = require "recipe.claim"
-local output = require "run.output"
-local run = require "run"
+local output = require "output"
 
+-- A run has claims: list of {claim, said = the table as the recipe wrote it}; and judged, of the claim that it is about.
 local expect = {}
-
-local claims = {} -- {claim, said = the table as the recipe wrote it}
-local judged -- of the claim that this run is about
 
 -- Settings that change neither what is computed nor what is claimed.
 local neutral = {
@@ -33,6 +31,8 @@ local of_data = {data = true, test_data = true, label = true, charset = true, le
 -- errs value: unknown key, a share above 1, a time that is none, two claims about the same settings; state: after the first step
 -- eg   capl.expect{exact = 0.96, chars = 0.99, within = "10 min"}
 function expect.add(table_given)
+  local run = Run.current()
+  local claims = run.claims
   if run.steps > 0 then
     core.error{code = "state", message = "capl.expect after the first step: what is expected is said before", path = false}
   end
@@ -47,29 +47,29 @@ function expect.add(table_given)
 end
 
 --- A line for each claim of the recipe, in order.
-function expect.lines()
+function expect.lines(run)
   local out = {}
-  for i, entry in ipairs(claims) do out[i] = "expected: " .. claim.text(entry.claim) end
+  for i, entry in ipairs(run.claims) do out[i] = "expected: " .. claim.text(entry.claim) end
   return out
 end
 
 --- What settings.json and `capl check --json` keep: the tables as they were written; nil without any.
-function expect.said()
+function expect.said(run)
   local out = {}
-  for i, entry in ipairs(claims) do out[i] = entry.said end
+  for i, entry in ipairs(run.claims) do out[i] = entry.said end
   return out[1] and out or nil
 end
 
 -- ---- which claim is it ----
 
-local function as_given(key, wanted)
-  local value = run.setting(key)
+local function as_given(run, key, wanted)
+  local value = run:setting(key)
   if value == nil and key == "preset" then value = run.preset end
   return tostring(value) == tostring(wanted)
 end
 
 -- Settings that were chosen for this run and that the claim is not about; nil when there are none.
-local function foreign(c)
+local function foreign(run, c)
   local names = {}
   for _, s in ipairs(run.settings) do
     local of_preset = s.origin:match("^preset") and c.given.preset ~= run.preset
@@ -83,20 +83,21 @@ end
 local function device_kind() return (core.device()):match("^%a+") end
 
 -- Why a claim is not about this run; nil when it is.
-local function elsewhere(c)
+local function elsewhere(run, c)
   for key, wanted in pairs(c.given) do
-    if not as_given(key, wanted) then return ("of a run with %s"):format(claim.given_text(c.given)) end
+    if not as_given(run, key, wanted) then return ("of a run with %s"):format(claim.given_text(c.given)) end
   end
-  local other = foreign(c)
+  local other = foreign(run, c)
   if other then return ("of the recipe's own settings, and this run has %s"):format(other) end
   if c.on and c.on ~= device_kind() then return ("of a run on %s, and this one is on %s"):format(c.on, device_kind()) end
 end
 
 -- The claim this run is about, the one of the most settings first; else the first one and why it is not.
-local function choose()
+local function choose(run)
+  local claims = run.claims
   local best, count, first_why
   for _, entry in ipairs(claims) do
-    local why, n = elsewhere(entry.claim), 0
+    local why, n = elsewhere(run, entry.claim), 0
     for _ in pairs(entry.claim.given) do n = n + 1 end
     first_why = first_why or why
     if not why and (not best or n > count) then best, count = entry.claim, n end
@@ -105,14 +106,14 @@ local function choose()
   return claims[1].claim, first_why
 end
 
---- A claim about settings that the recipe has not is a mistake; told at the first step, before hours are spent.
-function expect.check()
+-- A claim about settings that the recipe has not is a mistake; told at the first step, before hours are spent.
+local function check_given(run)
   if run.steps > 1 then return end
-  for _, entry in ipairs(claims) do
+  for _, entry in ipairs(run.claims) do
     for key in pairs(entry.claim.given) do
       local names = {}
       for i, s in ipairs(run.settings) do names[i] = s.key end
-      if key ~= "preset" and run.setting(key) == nil then
+      if key ~= "preset" and run:setting(key) == nil then
         local near = core.nearest(key, names)
         claim.fail(("capl.expect: given: this recipe has no setting %s%s"):format(key, near and "; did you mean " .. near .. "?" or ""))
       end
@@ -123,7 +124,7 @@ end
 -- ---- the end of the run ----
 
 -- All that was measured: the last line's figures, those of train.fit, loss and steps.
-local function figures()
+local function figures(run)
   local out = {}
   for _, from in ipairs{run.measured or {}, run.final_values or {}} do
     for key, value in pairs(from) do
@@ -134,26 +135,27 @@ local function figures()
   return out
 end
 
---- The verdict of this run for result.json; nil without a claim.
-function expect.result() return judged end
-
---- Judges the run and says so; a listener of "finish".
-function expect.done()
-  if not claims[1] or run.mode ~= "run" or run.scratch then return end
-  local c, why = choose()
-  if c.data and not core.sys.getenv("CAPL_TEST") then return end -- somebody's own images: the claim is not about these
+-- Judges the run and says so.
+local function judge(run)
+  if not run.claims[1] or run.mode ~= "run" or run.scratch then return end
+  local c, why = choose(run)
+  if c.data and not run.is_test then return end -- somebody's own images: the claim is not about these
   if why then
-    judged = {expected = claim.text(c), not_judged = why}
-    run.print(("expected: %s\nexpected: not judged, as that is %s"):format(claim.text(c), why))
+    run.judged = {expected = claim.text(c), not_judged = why}
+    run:print(("expected: %s\nexpected: not judged, as that is %s"):format(claim.text(c), why))
   else
-    local found = claim.judge(c, figures(), core.clock() - run.began)
-    judged = {expected = claim.text(c), given = next(c.given) and c.given or nil, met = found.met, verdicts = found.verdicts}
-    for _, line in ipairs(found.lines) do run.print("expected: " .. line) end
+    local found = claim.judge(c, figures(run), core.clock() - run.began)
+    run.judged = {expected = claim.text(c), given = next(c.given) and c.given or nil, met = found.met, verdicts = found.verdicts}
+    for _, line in ipairs(found.lines) do run:print("expected: " .. line) end
   end
-  output.object{expected = judged}
+  output.object{expected = run.judged}
 end
 
---- Forgets all claims; for tests.
-function expect.reset() claims, judged = {}, nil end
+--- Judges a run by its claims from its first step on; settings.json says what was expected.
+function expect.listen(run)
+  run:on("step", function() check_given(run) end)
+  run:on("settings", function(out) out.expected = expect.said(run) end)
+  run:on("finish", function() judge(run) end)
+end
 
 return expect

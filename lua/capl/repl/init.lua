@@ -3,11 +3,17 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
+local Run = require "run"
+local environment = require "cli.environment"
+local globals = require "repl.globals"
+local observer = require "observer"
 local scope = require "repl.scope"
 local session = require "repl.session"
 local term = require "repl.term"
 
 local repl = {}
+
+if getmetatable(observer.current) ~= Run then environment.read(Run.current()) end -- the prompt itself, and no visitor of a run
 
 local SLOW = 0.5 -- seconds from which on a line's time is told
 
@@ -28,7 +34,7 @@ end
 
 local function page(name)
   return function()
-    local doc = require("repl.globals").doc(name) or require("repl.help").page(name)
+    local doc = globals.doc(name) or require("repl.help").page(name)
     core.sys.out(doc .. "\n")
   end
 end
@@ -40,7 +46,7 @@ local function word_alone(text)
   if (name == "exit" or name == "quit") and (call == "" or call == "()") then return "leave" end
   if call ~= "" then return nil end
   if name == "help" then return page("") end
-  if name == "who" then return require("repl.globals").who.fn end
+  if name == "who" then return globals.who.fn end
 end
 
 -- What is no Lua, but meant for the prompt: ?name; and what other prompts have.
@@ -75,7 +81,7 @@ end
 -- out  "more" when the statement is unfinished, "leave" when it asks to leave the prompt; else a function for run(). Other
 --      syntax errors are raised, with what a line of Python would be here.
 function repl.compile(text, line)
-  session.begin()
+  session.begin(globals.open)
   local meant = command(text)
   if meant then return meant end
   text = text:gsub("^(%s*)=", "%1", 1)
@@ -124,7 +130,7 @@ end
 --- What TAB does behind text, all of the statement up to the cursor: text to insert (may be ""), and a list to show when there are
 -- several ways to go on.
 function repl.complete(text)
-  session.begin()
+  session.begin(globals.open)
   return require("repl.complete").text(text)
 end
 

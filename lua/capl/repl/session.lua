@@ -17,12 +17,12 @@ local function note_globals()
   end
 end
 
---- Begins the prompt: its own globals, and the looking at those that are not set.
-function session.begin()
+--- Begins the prompt: its own globals, which open() makes, and the looking at those that are not set.
+function session.begin(open)
   if session.begun then return end
   session.begun = true
   note_globals()
-  require("repl.globals").open()
+  open()
   require("repl.strict").begin()
 end
 

@@ -83,4 +83,22 @@ function term.cut(text, columns)
   return table.concat(out) .. (color and "\27[0m" or "") .. dots
 end
 
+local told_by_visitor = {TERM = true, COLORTERM = true, NO_COLOR = true, LANG = true, LC_ALL = true, LC_CTYPE = true,
+  KITTY_WINDOW_ID = true, TERM_PROGRAM = true}
+
+--- fn(…) with the terminal of somebody who is attached in place of this process's own -> up to 4 results.
+-- in   hello: {columns (0: no terminal), utf8, TERM …}, as `capl attach` has sent it
+function term.as(hello, fn, ...)
+  local getenv, isatty, utf8 = sys.getenv, sys.isatty, sys.prompt.utf8
+  sys.getenv = function(name)
+    if told_by_visitor[name] then return hello[name] end
+    return getenv(name)
+  end
+  sys.isatty = function(fd) return (fd == 1 or fd == 2) and hello.columns > 0 end
+  sys.prompt.utf8 = function() return hello.utf8 == true end
+  local results = {fn(...)}
+  sys.getenv, sys.isatty, sys.prompt.utf8 = getenv, isatty, utf8
+  return unpack(results, 1, 4)
+end
+
 return term

@@ -4,24 +4,21 @@
 local core = ...
 
 local sync = require "dist.sync"
-local expect = require "recipe.expect"
-local features = require "run.features"
 local html = require "report.html"
-local machine = require "run.machine"
+local machine = require "train.machine"
 local process = require "run.process"
 local report = require "report"
-local run = require "run"
 
 local ending = {}
 
 -- A run that is no real one, or has no folder yet, leaves nothing.
-local function leaves_files() return run.mode == "run" and run.path ~= nil and run.steps > 0 end
+local function leaves_files(run) return run.mode == "run" and run.path ~= nil and run.steps > 0 end
 
 -- How a run came to its end must not be hidden by what could not be written then.
-local function attempt(what, fn, ...)
+local function attempt(run, what, fn, ...)
   local fine, result, more = pcall(fn, ...)
   if fine then return result, more end
-  run.print(("note: %s was not written: %s"):format(what, tostring(result):match("[^\n]*")))
+  run:print(("note: %s was not written: %s"):format(what, tostring(result):match("[^\n]*")))
 end
 
 -- ---- result.json ----
@@ -35,46 +32,48 @@ local function read_result(path)
 end
 
 -- train.fit has written figures; a loop of one's own has not. Either way the counters are known only now.
-local function complete_result(ended)
+local function complete_result(run, ended)
   local path = run.path .. "/result.json"
   local out = read_result(path)
   out.ended, out.steps = out.ended or ended, out.steps or run.steps
-  out.features = out.features or features.counts()
-  out.monitor = out.monitor or machine.totals()
-  out.ranks, out.expected = run.ranks, expect.result()
-  out.next, out.final, out.process = out.next or run.next_command(), run.final_values, process.this()
+  out.features = out.features or run.features:counts()
+  out.monitor = out.monitor or machine.totals(run)
+  out.ranks, out.expected = run.ranks, run.judged
+  out.next, out.final, out.process = out.next or run:next_command(), run.final_values, process.this()
   local written, why = core.sys.write(path, core.json_encode(out, true) .. "\n")
   if not written then core.error{code = "io", message = why} end
 end
 
 -- ---- the page ----
 
-local function write_page()
-  local path, bytes = attempt("report.html", report.write, run.path, nil, true)
-  if path then run.print(("report: %s (%s)"):format(path, html.bytes(bytes))) end
+local function write_page(run)
+  local path, bytes = attempt(run, "report.html", report.write, run.path, nil, true)
+  if path then run:print(("report: %s (%s)"):format(path, html.bytes(bytes))) end
 end
 
-local function close(ended)
-  if not leaves_files() then return end
-  attempt("result.json", complete_result, ended)
-  write_page()
+local function close(run, ended)
+  if not leaves_files(run) then return end
+  attempt(run, "result.json", complete_result, run, ended)
+  write_page(run)
 end
 
---- Result and page of a run that came to its end; called before its last lines.
-function ending.done() close("done") end
+--- Leaves result and page when a run comes to its end, before its last lines.
+function ending.listen(run)
+  run:on("finish", function() close(run, "done") end)
+end
 
 --- The same after Ctrl-C or SIGTERM.
-function ending.stopped() close("interrupted") end
+function ending.stopped(run) close(run, "interrupted") end
 
 --- error.json and the page of a run that an error ended.
-function ending.failed(err)
-  if not leaves_files() then return end
+function ending.failed(run, err)
+  if not leaves_files(run) then return end
   local is_ours = core.is_error(err)
   local out = {message = is_ours and err.message or tostring(err), where = is_ours and err.where or nil,
     hint = is_ours and err.hint or nil, step = run.steps, ended_at = core.sys.date(), process = process.this()}
   out.message = out.message .. sync.here()
   sync.write(run.path .. "/error.json", core.json_encode(out, true) .. "\n") -- on a full disk the error itself is what counts
-  write_page()
+  write_page(run)
 end
 
 return ending

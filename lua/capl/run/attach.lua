@@ -9,12 +9,12 @@ local core = ...
 
 local sync = require "dist.sync"
 local check = require "check"
-local hooks = require "hooks"
 local loops = require "run.loops"
-local run = require "run"
+local process = require "run.process"
+local replay = require "replay"
 
 local attach = {
-  held = 0, -- seconds in all
+  prompt = nil, -- function() -> {repl =, strict =, frames =, scope =, term =}: the prompt that a visitor gets, of the program
 }
 
 local HOLD = 7 * 86400 -- seconds that a signal may wait for the end of a visit, which it ends
@@ -77,27 +77,9 @@ function words.stop() visit.over = {what = "stop"} end
 local Visit = {}
 Visit.__index = Visit
 
-local told_by_visitor = {TERM = true, COLORTERM = true, NO_COLOR = true, LANG = true, LC_ALL = true, LC_CTYPE = true,
-  KITTY_WINDOW_ID = true, TERM_PROGRAM = true}
-
 -- fn(…) with the visitor's terminal in place of the run's -> what gate_run gives
 function Visit:with_terminal(fn, ...)
-  local former = {getenv = sys.getenv, isatty = sys.isatty}
-  local utf8 = sys.prompt.utf8
-  local hello = self.hello
-  sys.getenv = function(name)
-    if told_by_visitor[name] then return hello[name] end
-    return former.getenv(name)
-  end
-  sys.isatty = function(fd)
-    if fd == 1 or fd == 2 then return hello.columns > 0 end
-    return false
-  end
-  sys.prompt.utf8 = function() return hello.utf8 == true end
-  local results = {sys.gate_run(hello.columns, fn, ...)}
-  for name, own in pairs(former) do sys[name] = own end
-  sys.prompt.utf8 = utf8
-  return unpack(results, 1, 4)
+  return attach.prompt().term.as(self.hello, sys.gate_run, self.hello.columns, fn, ...)
 end
 
 function Visit:done(text)
@@ -126,7 +108,7 @@ end
 
 -- A statement of the visitor, which may not be whole yet.
 function Visit:take(text)
-  local repl = require "repl"
+  local repl = attach.prompt().repl
   local ok, compiled = self:with_terminal(repl.compile, text)
   if not ok then return self:done(compiled) end
   if type(compiled) ~= "function" then
@@ -139,20 +121,20 @@ function Visit:take(text)
 end
 
 function Visit:complete(text)
-  local ok, insert, list = self:with_terminal(require("repl").complete, text)
+  local ok, insert, list = self:with_terminal(attach.prompt().repl.complete, text)
   sys.gate_answer("t", core.json_encode{insert = ok and insert or "", list = ok and list or nil})
 end
 
 -- What the prompt makes of globals is not for a run that trains.
 local function let_train(wish)
-  require("repl.strict").stop()
+  attach.prompt().strict.stop()
   return wish
 end
 
 -- Leaves. -> the last order
 function Visit:leave(what, why)
-  require("repl.frames").leave()
-  require("repl.strict").stop()
+  attach.prompt().frames.leave()
+  attach.prompt().strict.stop()
   sys.gate_leave(why)
   visit = nil
   return {what = what}
@@ -162,8 +144,8 @@ local goodbyes = {go = "the run goes on", stop = "the run ends"}
 
 -- Serves until the run has something to do. -> an order
 function Visit:serve()
-  require("repl.frames").of_waiting()
-  require("repl.strict").begin()
+  attach.prompt().frames.of_waiting()
+  attach.prompt().strict.begin()
   if self.line then
     if self.early then self.back = {error = {code = "interrupt", message = "interrupted", path = false}} end
     self.loss = self.loop:loss() -- here, where the recipe's functions are in sight
@@ -193,9 +175,9 @@ local function open(loop)
   local hello = sys.gate_enter()
   if not hello then return nil end
   local self = setmetatable({hello = sound_hello(hello), loop = loop}, Visit)
-  local scope = require "repl.scope"
+  local scope = attach.prompt().scope
   for name, fn in pairs(words) do scope.own[name] = fn end
-  sys.gate_answer("h", ("%s (process %d) is held at %s"):format(run.path or run.recipe, require("run.process").this().pid, loop:line()))
+  sys.gate_answer("h", ("%s (process %d) is held at %s"):format(loop.run.path or loop.run.recipe, process.this().pid, loop:line()))
   if sync.world() then
     sys.gate_answer("e", ("note: %d ranks: lr, step, save and stop act on all; what else you change is changed on rank 0 alone\n"):format(
       sync.size()))
@@ -245,7 +227,6 @@ local function hold(loop)
   if now_seed == seed then core.rng(seed, streams) end -- who looks draws no numbers of the run
   local seconds = core.clock() - began
   core.clock_held(seconds)
-  attach.held = attach.held + seconds
   return wish, seconds
 end
 
@@ -296,19 +277,24 @@ end
 -- ---- loops of one's own ----
 
 -- Nobody else looks whether such a loop was asked to end meanwhile.
-local function own_point()
-  if attach.point(loops.own) and sys.hold(0) then sys.stop() end
-end
-
---- The end of a step at opt:step, where nobody knows a better point.
-function attach.step()
-  if loops.fits == 0 and not hooks.checkpoint then hooks.before_launch(own_point) end
+local function own_point(run)
+  if attach.point(loops.own(run)) and sync.hold(0) then sys.stop() end
 end
 
 --- What those hear who ask which runs there are.
-function attach.describe(recipe)
+function attach.describe(run, recipe)
   if not sys.gate_describe then return end
-  sys.gate_describe(core.json_encode{recipe = recipe or run.recipe, folder = run.path, started = sys.date(), here = sys.getenv("PWD")})
+  sys.gate_describe(core.json_encode{recipe = recipe or run.recipe, folder = run.path, started = sys.date(), here = attach.here})
+end
+
+--- Lets people into a run from now on: at the end of a step at opt:step, where nobody knows a better point.
+-- in   prompt: function() -> the modules of the prompt; here: the folder that the program was started in
+function attach.listen(run, prompt, here)
+  attach.prompt, attach.here = prompt, here
+  run:on("step", function()
+    if run.fits == 0 and not run.checkpoint then replay.before_launch(own_point, run) end
+  end)
+  run:on("settings", function() attach.describe(run) end)
 end
 
 --- The run is over: whoever is inside is told.

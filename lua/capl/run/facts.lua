@@ -3,7 +3,6 @@
 local core = ...
 
 local sync = require "dist.sync"
-local hooks = require "hooks"
 
 local facts = {}
 
@@ -44,9 +43,8 @@ function facts.data(loaders)
   return out
 end
 
---- {parameters, trainable, buffers} of the registered model, nil before there is one.
-function facts.model()
-  local model = hooks.model
+--- {parameters, trainable, buffers} of a model, nil without one.
+function facts.model(model)
   if not model then return nil end
   local out = {parameters = 0, trainable = 0, buffers = 0}
   for _, p in model:named_parameters() do

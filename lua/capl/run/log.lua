@@ -8,8 +8,8 @@ local core = ...
 local check = require "check"
 local csv = require "run.csv"
 local events = require "run.events"
-local output = require "run.output"
-local run = require "run"
+local observer = require "observer"
+local output = require "output"
 
 local Log = {}
 Log.__index = Log
@@ -30,7 +30,7 @@ local function new(opts)
   if type(o.tensorboard) == "string" and o.tensorboard ~= "auto" then
     check.unknown("train.Log", "tensorboard", o.tensorboard, {"auto", "true", "false"})
   end
-  self.idle = run.mode == "check" or run.mode == "bench" -- files are written by real runs only
+  self.idle = observer.current.mode == "check" or observer.current.mode == "bench" -- files are written by real runs only
   if self.idle then return self end
   if o.tensorboard then self:open_events(o.tensorboard == true) end
   local made, why = core.sys.mkdir(o.folder)

@@ -1,16 +1,11 @@
 -- loops.lua: training loops as somebody who is attached sees them: where they are, their rates, saving, stopping.
 --
--- A loop has line() -> text, loss() -> number or nil, lr(), set_lr(value or "recipe"), save() -> path, stop(), tell_held(seconds).
+-- A loop has run, line() -> text, loss() -> number or nil, lr(), set_lr(value or "recipe"), save() -> path, stop(), tell_held(seconds).
 -- That of train.fit is in train/callbacks/attach.lua; here are those of recipes that write their own.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
-local hooks = require "hooks"
-local run = require "run"
-
-local loops = {
-  fits = 0, -- train.fit at work
-}
+local loops = {}
 
 -- ---- rates ----
 
@@ -48,16 +43,17 @@ Own.__index = Own
 
 local given = setmetatable({}, {__mode = "k"}) -- rates of groups as the recipe has set them
 
-function Own:lr() return loops.lr_of(run.optimizers) end -- luacheck: no self
+function Own:lr() return loops.lr_of(self.run.optimizers) end
 
-function Own:set_lr(value) -- luacheck: no self
+function Own:set_lr(value)
+  local run = self.run
   for _, opt in ipairs(apart(run.optimizers)) do
     for k, group in ipairs(opt.groups) do
       if given[group] == nil then given[group] = group.lr end
       opt:set_lr(value == "recipe" and given[group] or value / (opt.lr_factor or 1), k)
     end
   end
-  run.print(("override, step %d: lr = %s (attach)"):format(run.steps, value))
+  run:print(("override, step %d: lr = %s (attach)"):format(run.steps, value))
 end
 
 -- ---- where it is ----
@@ -74,17 +70,17 @@ end
 
 function Own:line()
   local loss = self:loss()
-  return ("step %d%s, lr %s"):format(run.steps, loss and (", loss %.4f"):format(loss) or "", loops.rate_text(self:lr()))
+  return ("step %d%s, lr %s"):format(self.run.steps, loss and (", loss %.4f"):format(loss) or "", loops.rate_text(self:lr()))
 end
 
-function Own:tell_held(seconds) -- luacheck: no self
-  run.print(("held %.0f s by attach, at step %d"):format(seconds, run.steps))
+function Own:tell_held(seconds)
+  self.run:print(("held %.0f s by attach, at step %d"):format(seconds, self.run.steps))
 end
 
 -- ---- the rest ----
 
-function Own:save() -- luacheck: no self
-  if hooks.checkpoint then return hooks.checkpoint:save() end
+function Own:save()
+  if self.run.checkpoint then return self.run.checkpoint:save() end
   core.error{code = "state", path = false, message = "this loop has no train.Checkpoint, so nobody knows what to save",
     hint = 'capl.save("weights.safetensors", model:state_dict()) saves weights'}
 end
@@ -92,6 +88,7 @@ end
 -- As after Ctrl-C: what saves then saves now.
 function Own:stop() core.sys.signal(2) end -- luacheck: no self
 
-loops.own = setmetatable({}, Own)
+--- The loop of a recipe that writes its own.
+function loops.own(run) return setmetatable({run = run}, Own) end
 
 return loops

@@ -5,8 +5,7 @@
 local core = ...
 
 local sync = require "dist.sync"
-local hooks = require "hooks"
-local run = require "run"
+local Run = require "run"
 
 local modelfile = {}
 
@@ -15,7 +14,7 @@ local MOST = 32 -- of all widths together
 local LOOKED = 256 -- images that are looked at for them
 
 -- The loader whose images the model is for: that of the test, else of the validation, else of the training.
-local function main_loader()
+local function main_loader(run)
   for _, role in ipairs{"test", "val", "train"} do
     for _, entry in ipairs(run.loaders) do
       if entry.role == role then return entry.loader end
@@ -61,8 +60,8 @@ local function first_images(source, facts)
 end
 
 -- How texts come out of the model: of loader's labels, by what capl.model was told.
-local function text_facts(facts, loader)
-  local told = hooks.model_options or {}
+local function text_facts(run, facts, loader)
+  local told = run.model_options or {}
   facts.output, facts.decoding, facts.charset = "text", told.decoding or "argmax", loader.charset
   if facts.decoding == "argmax" then
     facts.length = loader.length
@@ -72,10 +71,10 @@ local function text_facts(facts, loader)
 end
 
 -- What the loader knows of the model's input and output.
-local function facts_of(loader)
+local function facts_of(run, loader)
   local width, height, channels, resize
   if run.image_shape or not run.input_shape then -- not of series
-    width, height, channels = run.image_size()
+    width, height, channels = run:image_size()
     resize = "bicubic"
   end
   local widths = loader and loader.widths
@@ -84,23 +83,23 @@ local function facts_of(loader)
     created = core.sys.date(), recipe = run.recipe:match("[^/]+$"), recipe_sha256 = core.sha256(run.text or ""),
   }
   if loader and width then facts.normalize = loader.normalize or "standardize" end
-  if loader and width and loader.charset ~= "" then text_facts(facts, loader) end
+  if loader and width and loader.charset ~= "" then text_facts(run, facts, loader) end
   return facts
 end
 
 -- A batch of one for the model.
-local function one_input(facts)
+local function one_input(run, facts)
   if facts.width then return core.zeros(1, facts.channels, facts.height, facts.width) end
   return core.zeros(1, unpack(run.input_shape, 2))
 end
 
-local function save(path, model, meta)
-  local loader = main_loader()
-  local facts = facts_of(loader)
+local function save(run, path, model, meta)
+  local loader = main_loader(run)
+  local facts = facts_of(run, loader)
   for key, value in pairs(meta or {}) do facts[key] = value end
   if facts.decoding == "ctc" then facts.length = nil end -- length_min and length_max tell it
   local images = facts.output and first_images(loader.source, facts) or nil
-  local example = one_input(facts)
+  local example = one_input(run, facts)
   require("io").save_model(path, model, example, facts, images)
 end
 
@@ -109,8 +108,9 @@ end
 --      the loaders say (charset, length, normalize …). docs/model-file.md lists them
 -- errs value: the meta data contradict the model; io: the folder cannot be written
 function modelfile.save(path, model, meta)
+  local run = Run.current()
   if run.mode ~= "run" or not sync.is_main() then return end
-  sync.busy("saving a model", save, path, model, meta)
+  sync.busy("saving a model", save, run, path, model, meta)
 end
 
 return modelfile

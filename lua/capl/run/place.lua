@@ -6,8 +6,6 @@ local sync = require "dist.sync"
 
 local place = {}
 
-local settled -- {path =, base =}, or {message =, code =}: why there is none
-
 -- Another run that left nothing removes runs/ when it is empty, which may be between two lines of this one.
 local function mkdir_new(path)
   local made, why = core.sys.mkdir_new(path)
@@ -30,9 +28,8 @@ local function new_folder(base)
   end
 end
 
--- -> its path, and the first of its kind; CAPL_RUN_FOLDER is of a trial: the sweep that runs it has chosen the place
-local function make(name)
-  local given = core.sys.getenv("CAPL_RUN_FOLDER")
+-- -> its path, and the first of its kind. given: the place that was chosen before, nil = below runs
+local function make(name, given)
   local made, why = core.sys.mkdir(given or "runs")
   if not made then core.error{code = "io", message = why} end
   local base = given or "runs/" .. name
@@ -42,16 +39,18 @@ local function make(name)
 end
 
 -- What went wrong is told when somebody needs the folder: many a recipe writes nothing.
-local function try(name)
-  local ok, got = pcall(make, name)
+local function try(name, given)
+  local ok, got = pcall(make, name, given)
   if ok then return got end
   return {message = core.is_error(got) and got.message or tostring(got), code = core.is_error(got) and got.code or "io"}
 end
 
 --- Makes the folder of a run called name, or takes the one that goes on, and lets the recipe write there. Every rank calls it.
 -- in   resumed: {folder =, said = whether the user has named it}; nil: a new run
-function place.settle(name, resumed)
-  settled = resumed and {path = resumed.folder, base = resumed.folder} or sync.of_main(function() return try(name) end)
+function place.settle(run, name, resumed)
+  local settled = resumed and {path = resumed.folder, base = resumed.folder}
+  settled = settled or sync.of_main(function() return try(name, run.given_folder) end)
+  run.settled = settled -- {path =, base =}, or {message =, code =}: why there is none
   if not settled.path then return end
   local how = resumed and (resumed.said and "named" or "found") or settled.given and "named" or "made"
   core.sys.run_folder(settled.path, how)
@@ -59,14 +58,15 @@ end
 
 --- The folder -> its path, and the path that it would have if no other run had that one.
 -- in   scratch: a command that leaves no run wants a place for files that nobody keeps
-function place.path(name, scratch)
-  local temporary = scratch and core.sys.getenv("CAPL_TEMPORARY")
+function place.path(run, name, scratch)
+  local temporary = scratch and run.temporary
   if temporary then
     local path = temporary .. "/run"
     core.sys.mkdir(path)
     return path, path
   end
-  settled = settled or sync.of_main(function() return try(name) end)
+  local settled = run.settled or sync.of_main(function() return try(name, run.given_folder) end)
+  run.settled = settled
   if not settled.path then core.error{code = settled.code, message = settled.message} end
   return settled.path, settled.base
 end

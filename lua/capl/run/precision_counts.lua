@@ -8,7 +8,6 @@ local core = ...
 local precision_counts = {}
 
 local types = {"bf16", "fp16", "tf32", "fp32"}
-local base = {} -- counts when the step began
 
 --- Products since the process started, by type: {bf16 =, fp16 =, tf32 =, fp32 =}
 function precision_counts.all()
@@ -17,13 +16,10 @@ function precision_counts.all()
   return out
 end
 
---- A step begins.
-function precision_counts.begin() base = precision_counts.all() end
-
---- Products since then.
-function precision_counts.of_step()
+--- Products since then. before: of precision_counts.all() when the step began
+function precision_counts.since(before)
   local out = precision_counts.all()
-  for name, count in pairs(out) do out[name] = count - (base[name] or 0) end
+  for name, count in pairs(out) do out[name] = count - (before[name] or 0) end
   return out
 end
 
@@ -52,9 +48,9 @@ local function hint(precision, counts)
 end
 
 --- Raises an error when the step has used no product of the type that was asked for.
--- in   precision: "fp32", "tf32", "fp16" or "bf16"
-function precision_counts.check(precision)
-  local counts = precision_counts.of_step()
+-- in   precision: "fp32", "tf32", "fp16" or "bf16"; before: as of precision_counts.since
+function precision_counts.check(precision, before)
+  local counts = precision_counts.since(before)
   local count = counts[precision == "f32" and "fp32" or precision]
   local none = precision ~= "fp32" and precision ~= "f32"
   if count ~= 0 or not (none or precision_counts.text(counts)) then return end

@@ -5,10 +5,10 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
+local Run = require "run"
 local sync = require "dist.sync"
 local check = require "check"
-local output = require "run.output"
-local run = require "run"
+local output = require "output"
 
 local progress = {}
 progress.__index = progress
@@ -21,33 +21,18 @@ local function duration(seconds)
   return ("%d:%02d"):format(seconds / 60, seconds % 60)
 end
 
--- Whether standard output is a terminal that takes a line back.
-local function is_live()
-  local term = core.sys.getenv("TERM")
-  local plain = core.sys.getenv("NO_COLOR")
-  if run.quiet or output.silent or output.mode ~= "lines" or not core.sys.isatty(1) then return false end
-  return term ~= nil and term ~= "dumb" and (plain == nil or plain == "")
-end
-
-local function has_utf8()
-  local locale = ""
-  for _, name in ipairs{"LANG", "LC_CTYPE", "LC_ALL"} do
-    local value = core.sys.getenv(name)
-    if value and value ~= "" then locale = value end
-  end
-  return locale:lower():match("utf%-?8") ~= nil
-end
-
 --- A meter for a training loop.
 -- opts  steps = how many there will be (nil: nobody knows); every = seconds between two lines (5)
 local function new(opts)
   opts = check.options("capl.progress", {{"steps", "number"}, {"every", "number"}}, opts)
   local now = core.clock()
-  local live = is_live()
+  local run = Run.current()
+  local live = output.is_live() and not run.quiet
   local done, todo = "#", "."
-  if has_utf8() then done, todo = "━", "─" end
+  if output.utf8 then done, todo = "━", "─" end
   return setmetatable({
-    steps = opts.steps, every = opts.every or 5, live = live, step_number = 0, images = 0, position = 0, done = done, todo = todo,
+    run = run, steps = opts.steps,
+    every = opts.every or 5, live = live, step_number = 0, images = 0, position = 0, done = done, todo = todo,
     started = now, started_at = 0, from = now, from_images = 0, shown = now, shown_images = 0, next_show = 0,
     waits = {from = 0, shown = 0}, often = sync.of_main(function() return live end),
   }, progress)
@@ -147,7 +132,7 @@ end
 
 -- Images per second and the share of waiting for data of the last five to ten seconds, so that a slow start is forgotten.
 function progress:recent(now)
-  local seconds, wait = math.max(now - self.from, 1e-9), run.waited()
+  local seconds, wait = math.max(now - self.from, 1e-9), self.run:waited()
   local rate = (self.images - self.from_images) / seconds
   local share = math.min(1, math.max(0, wait - self.waits.from) / seconds)
   if now - self.shown >= self.every then
@@ -173,11 +158,11 @@ end
 -- Shows them as the run speaks.
 function progress:show(f, ends)
   if output.mode == "json" then
-    if not run.quiet then output.object(object(f)) end
+    if not self.run.quiet then output.object(object(f)) end
   elseif self.live and not ends then
     core.sys.bar(live_line(self, f))
   else
-    run.print(plain_line(f))
+    self.run:print(plain_line(f))
   end
 end
 
@@ -205,7 +190,7 @@ end
 
 --- A function(done) that shows "what: done of all" on a terminal, from the second on in which it was made.
 local function counter(what, all)
-  local next_show = is_live() and core.clock() + 1 or math.huge
+  local next_show = output.is_live() and core.clock() + 1 or math.huge
   return function(done)
     if core.clock() < next_show then return end
     next_show = core.clock() + REDRAW
@@ -216,4 +201,4 @@ end
 --- A few words for the live line, such as the last accuracy.
 function progress:remember(note) self.note = note end
 
-return {new = new, counter = counter, duration = duration, is_live = is_live}
+return {new = new, counter = counter, duration = duration}

@@ -4,6 +4,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
+local output = require "output"
 local metric = require "sweep.metric"
 local page = require "sweep.page"
 local pool = require "sweep.pool"
@@ -54,14 +55,8 @@ function Sweep:start(slot, entry)
   self.pool:start(slot, trial.job(self.plan, entry, path or self.folder:trial_folder(name), path and true or nil))
 end
 
--- Whether the terminal takes a line back, as for the line of a run.
-local function is_live()
-  local plain, term = core.sys.getenv("NO_COLOR"), core.sys.getenv("TERM")
-  return core.sys.isatty(1) and term ~= nil and term ~= "dumb" and (plain == nil or plain == "")
-end
-
 local function bar(self, total)
-  if not is_live() then return end
+  if not output.is_live() then return end
   local ended, best = #self.folder.results, self:ranked()[1]
   local left = ended > 0 and (core.clock() - self.started) / math.max(1, ended - self.before) * (total - ended) or nil
   core.sys.bar(("%d of %d trials  %d running%s%s"):format(ended, total, self.pool.count,

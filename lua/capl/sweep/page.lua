@@ -4,7 +4,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
-local charts = require "report.sweep"
+local charts = require "sweep.charts"
 local html = require "report.html"
 local shell = require "report.shell"
 local show = require "sweep.show"
@@ -105,7 +105,7 @@ function page.html(plan, folder, results)
   return shell.frame{
     title = name .. " – capl sweep", name = name, state = state, path = name, summary = summary(plan, folder, results),
     main_html = html.fill(template, {best_html = best_html(plan, results), means_html = means_html(plan, results),
-      charts_html = charts.charts(plan.metric, plan.keys, results), table_html = table_html(plan, folder, results)}),
+      charts_html = charts.of(plan.metric, plan.keys, results), table_html = table_html(plan, folder, results)}),
   }
 end
 

@@ -4,7 +4,6 @@ local core = ...
 
 local metric = require "sweep.metric"
 local options = require "cli.options"
-local run = require "run"
 local execute = require("cli.execute").execute
 
 local recipe = {}
@@ -13,11 +12,12 @@ local recipe = {}
 -- wrong with the text; list of keys.
 local function settings_of(job, args)
   local found
+  local run = job.run
   run.inspect = function(keys, read) found = {keys = keys, read = read} end
   local former = core.device()
   core.device("meta")
-  run.on("loader", function() core.sys.unwind() end)
-  run.on("step", function() core.sys.unwind() end)
+  run:on("loader", function() core.sys.unwind() end)
+  run:on("step", function() core.sys.unwind() end)
   core.sys.mute(true)
   execute(job, {mode = "check", args = args, quiet = true})
   core.sys.mute(false)

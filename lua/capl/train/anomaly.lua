@@ -10,8 +10,9 @@ local core = ...
 local sync = require "dist.sync"
 local check = require "check"
 local forward = require "forward"
-local hooks = require "hooks"
+local replay = require "replay"
 local labels = require "nn.labels"
+local observer = require "observer"
 local settings = require "nn.settings"
 
 local AHEAD = 2 -- steps of a GPU whose losses are on their way
@@ -29,21 +30,16 @@ local spec = {
 
 local function is_finite(x) return x == x and math.abs(x) < math.huge end
 
-local function remove(list, fn)
-  for i = #list, 1, -1 do
-    if list[i] == fn then table.remove(list, i) end
-  end
-end
-
 local function listen(self)
+  local now = observer.current
   self.on_loss = function(opt, loss)
     if opt == self.optimizer and self.now then self:loss_made(loss) end
   end
   self.on_gradients = function(opt)
     if opt == self.optimizer and self.now then self:gradients_made() end
   end
-  table.insert(hooks.on_loss, self.on_loss)
-  table.insert(hooks.on_gradients, self.on_gradients)
+  now:on("loss", self.on_loss)
+  now:on("gradients", self.on_gradients)
 end
 
 --- Watches the steps of a loop for losses and gradients that are not finite; train.fit does it always.
@@ -82,7 +78,7 @@ end
 
 function Anomaly:loss_made(loss)
   if self.detect_anomaly then core.watch_finite("backward") end
-  self.now.later = not self.host or hooks.before ~= nil -- a captured step is not read while it is made
+  self.now.later = not self.host or replay.before ~= nil -- a captured step is not read while it is made
   if self.now.later then return end
   local value = loss:item()
   if not is_finite(value) then self:explain("the loss", value, self.now, loss) end
@@ -143,8 +139,8 @@ end
 
 function Anomaly:close()
   self:stop_watching()
-  remove(hooks.on_loss, self.on_loss)
-  remove(hooks.on_gradients, self.on_gradients)
+  observer.current:off("loss", self.on_loss)
+  observer.current:off("gradients", self.on_gradients)
   if self.device == "cuda" then self.optimizer.guard = nil end
 end
 

@@ -5,7 +5,7 @@
 local core = ...
 
 local check = require "check"
-local hooks = require "hooks"
+local precision = require "precision"
 
 local OP = "train.batch_by_memory"
 local GIB = 2 ^ 30
@@ -13,7 +13,7 @@ local SLACK = 1.1 -- a card sold as 40 GB tells of 39.4 GiB, one of 80 GB of 79.
 
 --- GiB of the GPU in use; where there is none, nil.
 local function gigabytes()
-  local planned = hooks.planned and hooks.planned.gigabytes
+  local planned = precision.planned and precision.planned.gigabytes
   if planned then return planned end
   local total = core.memory().card_total
   return total and total / GIB

@@ -5,16 +5,16 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
+local Run = require "run"
+local dist = require "dist"
 local sync = require "dist.sync"
 local attach = require "run.attach"
 local check = require "check"
 local exact = require "train.exact"
 local folder = require "train.folder"
-local hooks = require "hooks"
 local loops = require "run.loops"
 local learning_rates = require "train.learning_rates"
-local resume = require "run.resume"
-local run = require "run"
+local resume = require "train.resume"
 local span = require "train.span"
 local tree = require "train.tree"
 
@@ -97,6 +97,7 @@ local function new(given)
   local o = check.options(OP, spec, options)
   if o.keep < 1 then check.fail(OP, ("keep is at least 1, got %d"):format(o.keep)) end
   local self = setmetatable({
+    run = Run.current(),
     objects = objects, keep = o.keep, every_n = o.every_n, top_k = o.top_k, path = o.folder, every = read_every(o.every),
     step = 0, top = {}, saved_at = sync.clock(), count = 0, built = {},
   }, Checkpoint)
@@ -115,14 +116,14 @@ end
 
 function Checkpoint:facts()
   self.data = self.data or exact.data(self:loaders())
-  return exact.facts(self.data, self.accumulate)
+  return exact.facts(self.run, self.data, self.accumulate)
 end
 
 -- The tree of one file. ended: why the run is over, nil while it goes.
 function Checkpoint:tree(ended)
   local seed, streams = core.rng()
   local out = {checkpoint = 1, step = self.step, ended = ended, saved = core.sys.date(), facts = self:facts(), objects = {},
-    rng = {seed = seed, streams = streams}, top = self.top, built = self.built, image_shape = run.image_shape}
+    rng = {seed = seed, streams = streams}, top = self.top, built = self.built, image_shape = self.run.image_shape}
   for name, object in pairs(self.objects) do
     local get = methods_of(object)
     out.objects[name] = object[get](object)
@@ -134,7 +135,7 @@ end
 
 function Checkpoint:folder()
   if not self.opened then
-    self.path = self.path or folder.of(run.folder())
+    self.path = self.path or folder.of(self.run:folder())
     folder.open(self.path)
     self.opened = true
   end
@@ -165,7 +166,7 @@ end
 --- Saves now. -> path of the file
 -- errs io: it cannot be written; the former ones stay
 function Checkpoint:save(ended)
-  if hooks.parallel then hooks.parallel.settle(self:models()) end
+  if dist.parallel then dist.parallel.settle(self:models()) end
   local file = folder.file(self:folder(), self.step)
   self.cost = sync.by_main("saving a checkpoint", function()
     tree.save(file, self:tree(ended))
@@ -178,17 +179,19 @@ end
 
 -- A training does not end because one checkpoint could not be written: the next one may.
 function Checkpoint:try_save(ended)
+  local run = self.run
   local ok, err = pcall(self.save, self, ended)
   if ok then return true end
   if not core.is_error(err) or err.code ~= "io" then error(err, 0) end
   self.saved_at, self.failed = sync.clock(), err
-  run.print(("note: step %d could not be saved: %s"):format(self.step, err.message))
-  run.print("note: " .. self:last_words())
+  run:print(("note: step %d could not be saved: %s"):format(self.step, err.message))
+  run:print("note: " .. self:last_words())
   return false
 end
 
-function Checkpoint:how_to_go_on() -- luacheck: no self
-  return run.recipe and run.command{"--resume"} .. " goes on from it" or "ck:resume goes on from it"
+function Checkpoint:how_to_go_on()
+  local run = self.run
+  return run.recipe and run:command{"--resume"} .. " goes on from it" or "ck:resume goes on from it"
 end
 
 --- A sentence about the newest checkpoint there is.
@@ -211,7 +214,7 @@ end
 -- Saves between two steps when it is time, and when the program was asked to end; then it ends.
 function Checkpoint:between_steps()
   if self:is_due() and self.last_step ~= self.step then self:try_save() end
-  if run.mode ~= "run" or not sync.hold(HOLD) then return end
+  if self.run.mode ~= "run" or not sync.hold(HOLD) then return end
   self:stop()
 end
 
@@ -219,14 +222,16 @@ end
 function Checkpoint:after_step()
   if not self.data then self:facts() end -- as the data are now: a file that goes away later is another matter
   self.step = self.step + 1
-  hooks.checkpoint = self
-  attach.point(loops.own)
+  self.run.checkpoint = self
+  attach.point(loops.own(self.run))
   self:between_steps()
 end
 
 function Checkpoint:stop()
   core.sys.saving(true)
-  if self.last_step == self.step or self:try_save() then run.print(("saved: %s; %s"):format(self.last, self:how_to_go_on())) end
+  if self.last_step == self.step or self:try_save() then
+    self.run:print(("saved: %s; %s"):format(self.last, self:how_to_go_on()))
+  end
   core.sys.saving(false)
   sync.hold(0)
   core.sys.stop()
@@ -263,13 +268,14 @@ local function refuse(file, lines, remedy)
 end
 
 local function tell_differences(self, file, saved)
+  local run = self.run
   local mine = self:facts()
-  local lines = sync.of_main(function() return exact.differences(saved.facts, mine, resume.is_longer()) end)
+  local lines = sync.of_main(function() return exact.differences(saved.facts, mine, resume.is_longer(self.run)) end)
   local moved = exact.moved(saved.facts, mine)
-  if moved then run.print("resume: " .. moved) end
+  if moved then run:print("resume: " .. moved) end
   if #lines == 0 then return end
-  if not run.setting("inexact") then refuse(file, lines, exact.remedy(saved.facts, mine)) end
-  for _, line in ipairs(lines) do run.print("resume, inexact: " .. line) end
+  if not run:setting("inexact") then refuse(file, lines, exact.remedy(saved.facts, mine)) end
+  for _, line in ipairs(lines) do run:print("resume, inexact: " .. line) end
 end
 
 local function read_alone(from)
@@ -309,20 +315,22 @@ end
 
 -- Puts the state of one object back. What differs from how it was built then was changed on purpose and stays.
 local function put_back(self, saved, name)
+  local run = self.run
   local object, state = self.objects[name], saved.objects[name]
   if state == nil then
-    run.print(("note: the checkpoint has no state of %s, which begins anew"):format(name))
+    run:print(("note: the checkpoint has no state of %s, which begins anew"):format(name))
     return
   end
   local _, set = methods_of(object)
   object[set](object, state)
   for _, line in ipairs(learning_rates.keep_changes(object, saved.built and saved.built[name], self.built[name])) do
-    run.print(("resume: %s: %s"):format(name, line))
+    run:print(("resume: %s: %s"):format(name, line))
   end
 end
 
 --- Puts the state of a saved tree back; see Checkpoint:resume.
 function Checkpoint:load(saved, file)
+  local run = self.run
   folder.taking(file, function()
     tell_differences(self, file, saved)
     core.no_grad(function()
@@ -338,8 +346,8 @@ function Checkpoint:load(saved, file)
 end
 
 --- The saved state that --resume asks for, still to be loaded: tree and file; nil when the run begins anew.
-function Checkpoint.find()
-  local from = resume.take()
+function Checkpoint.find(run)
+  local from = resume.take(run)
   if not from then return nil end
   return read_from(from)
 end
@@ -349,13 +357,14 @@ end
 -- out  the number of steps that are done, 0 for a run that begins anew; and the saved tree
 -- errs value: device, data, recipe or others are not what they were, without --inexact; format: no checkpoint is whole
 function Checkpoint:resume(path)
+  local run = self.run
   if path then return self:resume_from(check.arg(1, "resume", "string", path)) end
-  local saved, file = Checkpoint.find()
+  local saved, file = Checkpoint.find(run)
   if not saved then return 0 end
   self:load(saved, file)
   folder.forget_after(self:folder(), saved.step)
-  run.print(("resumed: %s, step %d, saved %s"):format(file, saved.step, saved.saved))
-  for _, line in ipairs(resume.changes()) do run.print("resume: " .. line) end
+  run:print(("resumed: %s, step %d, saved %s"):format(file, saved.step, saved.saved))
+  for _, line in ipairs(resume.changes(run)) do run:print("resume: " .. line) end
   return saved.step, saved
 end
 

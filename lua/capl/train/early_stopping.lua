@@ -3,7 +3,7 @@
 -- One stopper watches one series; two series (say with and without averages) take two stoppers.
 -- SPDX-License-Identifier: Apache-2.0
 local check = require "check"
-local features = require "run.features"
+local Run = require "run"
 local metric = require "train.metric"
 
 local OP = "train.EarlyStopping"
@@ -39,7 +39,7 @@ function EarlyStopping.new(opts)
   local o = check.options(OP, EarlyStopping.spec, opts)
   check_options(OP, o)
   local self = setmetatable({o = o, evaluations = 0, waited = 0}, EarlyStopping)
-  features.add_own{name = OP, what = "evaluations watched", count = function() return self.evaluations end}
+  Run.current().features:add_own{name = OP, what = "evaluations watched", count = function() return self.evaluations end}
   return self
 end
 

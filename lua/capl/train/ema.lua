@@ -6,8 +6,8 @@
 local core = ...
 
 local check = require "check"
-local classes = require "nn.class"
-local features = require "run.features"
+local Run = require "run"
+local classes = require "module_class"
 local tensor = require "tensor"
 
 local OP = "train.EMA"
@@ -75,7 +75,7 @@ function EMA.new(model, opts)
   end)
   for dtype, list in pairs(self.together) do self.together[dtype] = inputs_of(list) end
   local counter = self.counter
-  features.add_own{name = OP, what = "updates of the averages", count = function() return counter.n end}
+  Run.current().features:add_own{name = OP, what = "updates of the averages", count = function() return counter.n end}
   return self
 end
 

@@ -4,8 +4,8 @@ local core = ...
 
 local check = require "check"
 local forward = require "forward"
-local hooks = require "hooks"
-local lock = require "data.lock"
+local dist = require "dist"
+local lock = require "test_lock"
 local merge = require "meter.merge"
 local meters = require "meter"
 local pending = require "meter.pending"
@@ -168,7 +168,7 @@ local function evaluate(model, loader, opts)
   check.arg(2, "evaluate", "table", loader)
   check_loader(loader)
   o.model = model
-  if is_shared(loader) and hooks.parallel then hooks.parallel.settle{model} end
+  if is_shared(loader) and dist.parallel then dist.parallel.settle{model} end
   local meter = meters.make(OP, o.meter, loader, {merge = o.merge, decoding = o.decoding})
   local replaced, seen = loader:stats().substituted, nil
   meter.role, meter.loader = loader.role, loader

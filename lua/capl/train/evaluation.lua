@@ -5,9 +5,8 @@
 local core = ...
 
 local align = require "meter.align"
-local capl = require "init"
 local check = require "check"
-local run = require "run"
+local Run = require "run"
 
 local evaluation = {}
 
@@ -21,11 +20,11 @@ end
 -- ---- lines ----
 
 --- Prints what a meter of train.evaluate has counted. name: "test images"
-function evaluation.print(name, meter)
+function evaluation.print(run, name, meter)
   local lines = meter.lines and meter:lines() or {{"", evaluation.line(meter)}}
-  for i, line in ipairs(lines) do run.print(("%-14s %s"):format((i == 1 and name or line[1]) .. ":", line[2])) end
+  for i, line in ipairs(lines) do run:print(("%-14s %s"):format((i == 1 and name or line[1]) .. ":", line[2])) end
   if meter.replaced > 0 then
-    run.print(("note: %d of these are unreadable files replaced by others"):format(meter.replaced))
+    run:print(("note: %d of these are unreadable files replaced by others"):format(meter.replaced))
   end
 end
 
@@ -112,7 +111,7 @@ end
 local function points_of(points)
   local rows = points:tolist()
   for _, row in ipairs(rows) do row[3] = row[3] ~= 0 and 1 or -1 end
-  return capl.tensor(rows)
+  return core.tensor(rows)
 end
 
 -- The same of a list of {x, y} that was read; what is said of a point that there is not counts for nothing.
@@ -122,7 +121,7 @@ local function read_points(meter, list, truth)
     local point = there[meter.points and meter.points[i] or i]
     rows[i] = {xy[1], xy[2], point and point[3] == 0 and -1 or 1}
   end
-  return capl.tensor(rows)
+  return core.tensor(rows)
 end
 
 local function without_batch(t) return t and t:reshape(unpack(t.shape, 2)) end
@@ -244,7 +243,8 @@ end
 -- folder; not under check, bench and at the prompt.
 function evaluation.save(meter)
   if type(meter) ~= "table" or not meter.result then check.fail("train.save_evaluation", "takes what train.evaluate returns") end
-  if run.mode == "run" then evaluation.write(meter, run.folder(), run.name()) end
+  local run = Run.current()
+  if run.mode == "run" then evaluation.write(meter, run:folder(), run:name()) end
 end
 
 return evaluation

@@ -6,7 +6,6 @@ local core = ...
 
 local sync = require "dist.sync"
 local facts = require "run.facts"
-local run = require "run"
 
 local exact = {}
 
@@ -27,11 +26,11 @@ end
 
 --- {name = value}: all that a checkpoint notes of where and of what a run is. data: of exact.data;
 -- accumulate: batches a step sums
-function exact.facts(data, accumulate)
+function exact.facts(run, data, accumulate)
   local machine = facts.machine()
   return {
     version = core.version(), device = machine.device, hardware = machine.backend, isa = core.isa(), threads = machine.threads,
-    precision = run.precision(), deterministic = run.setting("deterministic"), recipe = run.text and core.sha256(run.text), data = data,
+    precision = run:precision(), deterministic = run:setting("deterministic"), recipe = run.text and core.sha256(run.text), data = data,
     accumulate = accumulate, ranks = sync.size(),
   }
 end

@@ -2,17 +2,16 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
+local Run = require "run"
 local sync = require "dist.sync"
 local evaluate = require "train.evaluate"
 local evaluation = require "train.evaluation"
 local exported = require "train.exported"
-local hooks = require "hooks"
 local modelfile = require "run.modelfile"
 local options = require "train.options"
 local parts = require "train.callbacks"
 local progress = require "run.progress"
 local record = require "train.record"
-local run = require "run"
 local span = require "train.span"
 local steps = require "train.step"
 
@@ -23,16 +22,16 @@ local HOLD = 60 -- seconds that a Ctrl-C may wait for the end of a step
 local Fit = {}
 Fit.__index = Fit
 
-local function new(o)
+local function new(run, o)
   local self = setmetatable({
-    o = o, model = o.model, optimizer = o.optimizer, step = 0, images = 0, epoch = 0, evaluations = 0, evaluating = 0, span = span.new(o),
-    make_step = steps.new(o), progress = progress.new{steps = o.steps}, record = record.new(),
+    run = run, o = o, model = o.model, optimizer = o.optimizer, step = 0, images = 0, epoch = 0, evaluations = 0, evaluating = 0,
+    span = span.new(o), make_step = steps.new(o, run), progress = progress.new{steps = o.steps}, record = record.new(run),
     eval_due = span.marks(o.eval_every, span.EVALUATIONS),
   }, Fit)
   self.parts = parts.new(self)
-  if not hooks.model then
+  if not run.model then
     local text = o.train.charset and o.train.charset ~= ""
-    hooks.set_model(o.model, text and {output = "text", charset = o.train.charset, length = o.train.length} or {output = "other"})
+    run:set_model(o.model, text and {output = "text", charset = o.train.charset, length = o.train.length} or {output = "other"})
   end
   o.optimizer:set_position(0)
   return self
@@ -71,13 +70,13 @@ end
 
 -- ---- files ----
 
-function Fit:path(name) return run.folder() .. "/" .. name end -- luacheck: no self
+function Fit:path(name) return self.run:folder() .. "/" .. name end
 
 -- nil where nothing is written.
-function Fit:model_path(name) return run.mode == "run" and sync.is_main() and self:path(name) or nil end -- luacheck: no self
+function Fit:model_path(name) return self.run.mode == "run" and sync.is_main() and self:path(name) or nil end
 
 function Fit:save_model(name, metrics)
-  if run.mode ~= "run" then return end
+  if self.run.mode ~= "run" then return end
   local train = self.o.train
   modelfile.save(self:path(name), self.model, {
     charset = train.charset, length = train.length, normalize = train.normalize, metrics = metrics,
@@ -101,6 +100,7 @@ function Fit:read(loader, with_loss)
 end
 
 function Fit:evaluate()
+  local run = self.run
   local started = sync.now()
   self.pending = true -- until it is done: a run that is stopped meanwhile begins with it when it goes on
   self.parts:tell("before_evaluation")
@@ -114,7 +114,7 @@ function Fit:evaluate()
   self.record:evaluation(e, e.figures, e.loss)
   self.parts:tell("evaluated", e)
   self.parts:tell("after_evaluation", e)
-  run.print(("val  %6d  loss %.4f  %s"):format(self.step, e.loss, meter:line()))
+  run:print(("val  %6d  loss %.4f  %s"):format(self.step, e.loss, meter:line()))
   self.progress:remember(evaluation.note(meter))
   self.pending = nil
   local took = sync.now() - started
@@ -124,7 +124,7 @@ end
 
 function Fit:evaluate_if_due()
   local due = self.eval_due:passed(self.step, self.span.position)
-  if not self.o.val or run.mode == "bench" then return end
+  if not self.o.val or self.run.mode == "bench" then return end
   if self:over() then
     self:evaluate()
   elseif due then
@@ -150,7 +150,7 @@ end
 function Fit:one_step(batch)
   self.whole = false
   self.parts:tell("before_step", batch)
-  local loss, images = self.make_step:run(batch), batch.together or batch.count * ranks_of(self.o.train) -- of all ranks
+  local loss, images = self.make_step:step(batch), batch.together or batch.count * ranks_of(self.o.train) -- of all ranks
   self.step, self.images, self.lr, self.loss = self.step + 1, self.images + images, self.optimizer.lr, loss
   local position = self.span:advance(self.step)
   self.optimizer:set_position(position)
@@ -207,12 +207,13 @@ function Fit:end_line(result)
   if self.stopping then ended = self.stopping.sentence end
   local n = result.evaluations
   local counted = self.o.val and ("; %d evaluation%s on val"):format(n, n == 1 and "" or "s") or ""
-  run.print(("%s: %d steps, %d images in %s%s"):format(ended, result.steps, result.images, progress.duration(result.seconds), counted))
+  self.run:print(("%s: %d steps, %d images in %s%s"):format(ended, result.steps, result.images, progress.duration(result.seconds),
+    counted))
 end
 
 -- The meter of the weights that are kept: that of the test, else of val.
 function Fit:last_meter(best)
-  local o = self.o
+  local run, o = self.run, self.o
   if o.test and run.mode ~= "bench" then return self:read(o.test), "test images" end
   local meter = o.keep == "best" and best.figures and best.meter or self.val_meter
   if not meter and self.val and run.mode ~= "bench" then meter = self:read(o.val) end -- a resumed run has only the figures
@@ -230,12 +231,13 @@ function Fit:finish()
   best:restore()
   local meter, name = self:last_meter(best)
   if self.o.test and meter then result.test = meter:result() end
-  if meter then evaluation.print(name, meter) end
+  if meter then evaluation.print(self.run, name, meter) end
   self:write(result, meter)
   return result
 end
 
 function Fit:write(result, meter)
+  local run = self.run
   local metrics = result.test or result.best
   local kept = self.o.keep == "best" and "best.capl" or "last.capl"
   self:save_model(kept, metrics)
@@ -243,17 +245,19 @@ function Fit:write(result, meter)
   if meter then evaluation.save(meter) end
   result.model = kept
   self.record:result(result)
-  if meter then run.final(meter:result(), result, meter.main) end
+  if meter then run:final(meter:result(), result, meter.main) end
   if run.mode == "run" then
-    result.folder = run.folder()
-    run.keep(self:path(kept))
+    result.folder = run:folder()
+    run:keep(self:path(kept))
   end
 end
 
 -- Ctrl-C: what there is so far.
 function Fit:stopped()
+  local run = self.run
   if self.step == 0 or run.mode ~= "run" then return end
-  run.print(("stopped at step %d, after %d images in %s; saving"):format(self.step, self.images, progress.duration(self.span:seconds())))
+  run:print(("stopped at step %d, after %d images in %s; saving"):format(self.step, self.images,
+    progress.duration(self.span:seconds())))
   if self.pending then self.parts:tell("after_evaluation", self:at()) end -- weights that were exchanged come back
   local result = self:figures("interrupted")
   self.parts:tell("stopped", result)
@@ -262,14 +266,14 @@ function Fit:stopped()
   self.record:curves()
   result.model = "last.capl"
   self.record:result(result)
-  run.print("saved: " .. self:path("last.capl"))
+  run:print("saved: " .. self:path("last.capl"))
 end
 
 -- What goes before the first step.
 function Fit:begin()
   self.parts:tell("resume")
   self.parts:tell("begin")
-  for _, line in ipairs(self.parts:lines()) do run.print(line) end
+  for _, line in ipairs(self.parts:lines()) do self.run:print(line) end
   self.model:train()
 end
 
@@ -299,9 +303,10 @@ end
 -- errs  value: unknown or contradicting options; a loss that is not finite; what the parts raise
 -- Schedules may say total = "run". Evaluations count as time of the run, the final test does not.
 local function fit(given)
-  local o = options.read(given)
-  hooks.fit(o)
-  local self = new(o)
+  local run = Run.current()
+  local o = options.read(given, run)
+  run:fit(o)
+  local self = new(run, o)
   local how, err = protected(function()
     self:begin()
     self:steps()

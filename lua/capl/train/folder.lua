@@ -3,7 +3,7 @@
 local core = ...
 
 local check = require "check"
-local run = require "run"
+local observer = require "observer"
 local tree = require "train.tree"
 
 local folder = {}
@@ -90,11 +90,11 @@ function folder.newest(path)
     local file = folder.file(path, step)
     local ok, saved = pcall(folder.load, file)
     if ok then
-      if last then run.print(("note: going on from the one before it, %s"):format(file)) end
+      if last then observer.current:print(("note: going on from the one before it, %s"):format(file)) end
       return saved, file
     end
     if not core.is_error(saved) or (saved.code ~= "format" and saved.code ~= "io") then error(saved, 0) end
-    run.print("note: " .. saved.message)
+    observer.current:print("note: " .. saved.message)
     last = saved
   end
   error(last, 0)

@@ -1,8 +1,8 @@
 -- freeze.lua: train.freeze: parameters that keep their values for a while, and batch norm that keeps its statistics.
 -- SPDX-License-Identifier: Apache-2.0
 local check = require "check"
-local classes = require "nn.class"
-local features = require "run.features"
+local Run = require "run"
+local classes = require "module_class"
 local names = require "nn.names"
 
 local OP = "train.freeze"
@@ -51,7 +51,7 @@ local function freeze(model, what, opts)
     module.frozen = true
   end
   local count = self.count
-  features.add_own{name = OP, what = "values that were not trained", count = function() return count end}
+  Run.current().features:add_own{name = OP, what = "values that were not trained", count = function() return count end}
   return self
 end
 

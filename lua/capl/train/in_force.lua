@@ -6,7 +6,6 @@ local core = ...
 
 local check = require "check"
 local precision = require "precision"
-local run = require "run"
 local schedule = require "optim.schedule"
 local span = require "train.span"
 
@@ -71,12 +70,12 @@ local function given_length(all)
   end
 end
 
-local function value_of(key, all, o)
+local function value_of(run, key, all, o)
   local given = all[key]
   if given ~= nil and given ~= "auto" then return plain(given, 1), "recipe" end
   local now = o[key]
   if key == "steps" and now then return now, "recipe", given_length(all) end
-  if every[key] and run.setting(key) ~= nil then return plain(now, 1), select(2, run.setting(key)) end
+  if every[key] and run:setting(key) ~= nil then return plain(now, 1), select(2, run:setting(key)) end
   if auto[key] and (given == "auto" or now == "auto" or settled[key]) then
     local value, why = auto[key](o)
     return value, "auto", why
@@ -86,12 +85,12 @@ end
 
 --- The keys of train.fit: list of {key, value, origin, why} in the order of `keys`; a key that is off has the value false.
 -- keys: the spec of its options; given: the recipe's table; o: the options as they were settled
-function in_force.loop(keys, given, o)
+function in_force.loop(run, keys, given, o)
   local out = {}
   for _, entry in ipairs(keys) do
     local key = entry[1]
     if not objects[key] then
-      local value, origin, why = value_of(key, given, o)
+      local value, origin, why = value_of(run, key, given, o)
       if value == nil then value = false end
       out[#out + 1] = {key = key, value = value, origin = origin, why = why}
     end

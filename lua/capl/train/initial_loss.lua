@@ -3,8 +3,8 @@
 local core = ...
 
 local check = require "check"
+local observer = require "observer"
 local expected = require "nn.expected"
-local run = require "run"
 local settings = require "nn.settings"
 
 local OFF = 2 -- times more or less than expected is told
@@ -92,7 +92,7 @@ local function initial_loss(fn, ...)
   local function finish(ok, ...)
     local findings = watch:finish()
     if not ok then error((...), 0) end
-    for _, line in ipairs(lines_of(findings)) do run.print(line) end
+    for _, line in ipairs(lines_of(findings)) do observer.current:print(line) end
     return findings, ...
   end
   return finish(pcall(fn, ...))

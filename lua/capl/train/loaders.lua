@@ -2,9 +2,8 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
+local observer = require "observer"
 local data = require "data"
-local hooks = require "hooks"
-local run = require "run"
 
 local loaders = {}
 
@@ -21,7 +20,7 @@ local function first_batches(inner, most, number, given)
   given.samples = 0
   return function()
     if left <= 0 then
-      if left == 0 then hooks.epoch(inner, number) end
+      if left == 0 then observer.current:epoch(inner, number) end
       left = -1
       return nil
     end
@@ -128,12 +127,12 @@ function Held:epoch(number)
   return function()
     local batch = self.held[at.position + 1]
     if not batch then
-      if at.position == #self.held then hooks.epoch(self, number) end
+      if at.position == #self.held then observer.current:epoch(self, number) end
       at.position = #self.held + 1
       return nil
     end
     at.position = at.position + 1
-    run.saw_batch(self, batch)
+    observer.current:batch(self, batch)
     return batch
   end
 end

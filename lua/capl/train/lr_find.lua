@@ -6,7 +6,6 @@ local sync = require "dist.sync"
 local check = require "check"
 local forward = require "forward"
 local lr_sweeps = require "train.lr_sweeps"
-local run = require "run"
 local schedule = require "optim.schedule"
 local snapshot = require "train.snapshot"
 
@@ -63,18 +62,18 @@ local function set_rates(optimizer, peaks, lr)
 end
 
 -- The setting of the recipe whose value is that rate, if there is one.
-local function setting_of(value)
-  for _, s in ipairs(run.settings) do
+local function setting_of(settings, value)
+  for _, s in ipairs(settings) do
     if type(s.value) == "number" and s.value == value and s.key:find("lr") then return s.key end
   end
 end
 
 --- What to write for rates that are `factor` times those of the recipe: list of {key = setting or nil, lr =, was =}, each once.
-local function settings_of(optimizer, peaks, factor)
+local function settings_of(settings, optimizer, peaks, factor)
   local out, known = {}, {}
   for i in ipairs(snapshot.members(optimizer)) do
     for _, was in ipairs(peaks[i]) do
-      local key = setting_of(was)
+      local key = setting_of(settings, was)
       local name = ("%s %.17g"):format(key or "", was)
       if not known[name] then out[#out + 1] = {key = key, lr = was * factor, was = was} end
       known[name] = true

@@ -5,13 +5,11 @@ local core = ...
 local sync = require "dist.sync"
 local check = require "check"
 local forward = require "forward"
-local hooks = require "hooks"
-local classes = require "nn.class"
-local lock = require "data.lock"
+local classes = require "module_class"
+local lock = require "test_lock"
 local meters = require "meter"
 local parts = require "train.callbacks"
 local progress = require "run.progress"
-local run = require "run"
 local span = require "train.span"
 
 local OP = "train.fit"
@@ -46,7 +44,7 @@ local wrong_roles = {
 
 -- Tells which figures evaluations on val will have, for who must choose one before the first. A meter whose main figure is not
 -- there before its first sample has figures that nobody knows yet.
-local function tell_figures(meter)
+local function tell_figures(run, meter)
   local figures = meter:result()
   if type(figures[meter.main]) ~= "number" then return end
   run.figures = {"loss"}
@@ -55,7 +53,7 @@ local function tell_figures(meter)
   end
 end
 
-local function check_loader(o, name)
+local function check_loader(run, o, name)
   local loader = o[name]
   if not loader then return end
   if type(loader.epoch) ~= "function" or not loader.role then
@@ -68,11 +66,11 @@ local function check_loader(o, name)
   end
   if name == "test" then lock.training(OP, loader) end
   if name == "train" then return end
-  local meter = meters.make(OP, o.meter, loader, {merge = o.merge, decoding = (hooks.model_options or {}).decoding}) -- before a long run
-  if name == "val" and run.mode == "check" then tell_figures(meter) end
+  local meter = meters.make(OP, o.meter, loader, {merge = o.merge, decoding = (run.model_options or {}).decoding}) -- before a long run
+  if name == "val" and run.mode == "check" then tell_figures(run, meter) end
 end
 
-local function check_parts(o)
+local function check_parts(run, o)
   if not classes.is_module(o.model) then check.fail(OP, "model is no module, but a " .. core.typename(o.model)) end
   if core.is_callable(o.model.member) then
     check.fail(OP, "model is an ensemble, and the files of a run hold one model",
@@ -81,7 +79,7 @@ local function check_parts(o)
   if type(o.optimizer.backward_step) ~= "function" then
     check.fail(OP, "optimizer is no optimizer", "optim.AdamW(model:parameters(), {lr = …}) makes one")
   end
-  for _, name in ipairs{"train", "val", "test"} do check_loader(o, name) end
+  for _, name in ipairs{"train", "val", "test"} do check_loader(run, o, name) end
   if type(o.capture) == "string" and o.capture ~= "auto" then check.unknown(OP, "capture", o.capture, {"auto", "true", "false"}) end
   check.one_of(OP, "on_oom", o.on_oom, {"stop", "split"})
   if o.on_oom == "split" and sync.size() > 1 then
@@ -116,7 +114,7 @@ local function steps_of(o)
 end
 
 -- A run that is stopped before its time box ends would never be tested.
-local function check_minutes(o)
+local function check_minutes(run, o)
   if not o.max_time or run.minutes == 0 or o.max_time < 60 * run.minutes then return end
   check.fail(OP, ("max_time = %s is no less than the %g minutes after which this run is stopped"):format(
     progress.duration(o.max_time), run.minutes), ("capl --minutes=%d %s … allows more"):format(
@@ -125,20 +123,20 @@ end
 
 --- The checked options; steps and max_time (seconds) settled.
 -- errs value: unknown key, wrong type, missing or wrong loader, no end, two ends
-local function read(given)
+local function read(given, run)
   if type(given) ~= "table" then check.fail(OP, "takes one table: train.fit{model = …, train = …, loss = …, …}") end
   local o = check.options(OP, spec, given)
   o.given, o.keys = given, spec
   check_val(o)
-  check_parts(o)
-  parts.prepare(o)
+  check_parts(run, o)
+  parts.prepare(o, run)
   check.steps(OP, "eval_every", o.eval_every)
   o.max_time = span.seconds_of(OP, o.max_time)
   o.steps = steps_of(o)
-  check_minutes(o)
-  parts.read(o)
-  if o.test and core.sys.getenv("CAPL_SWEEP") then
-    run.print("test images: not read in a trial of a sweep, which chooses by the val images")
+  check_minutes(run, o)
+  parts.read(o, run)
+  if o.test and run.is_trial then
+    run:print("test images: not read in a trial of a sweep, which chooses by the val images")
     o.test = nil
   end
   return o

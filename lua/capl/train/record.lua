@@ -5,26 +5,25 @@
 local core = ...
 
 local log = require "run.log"
-local run = require "run"
 
 local LABEL, MOMENTS = 32, 9 -- characters of an event in curves.png, and how many find room there
 
 local Record = {}
 Record.__index = Record
 
-local function new(opts)
-  return setmetatable({on = run.mode == "run", tensorboard = opts and opts.tensorboard, moments = {},
+local function new(run, opts)
+  return setmetatable({run = run, on = run.mode == "run", tensorboard = opts and opts.tensorboard, moments = {},
     train = {x = {}, loss = {}}}, Record)
 end
 
-function Record:path(name) return run.folder() .. "/" .. name end
+function Record:path(name) return self.run:folder() .. "/" .. name end
 
 local function must(done, why)
   if not done then core.error{code = "io", message = why, path = false} end
 end
 
 -- The settings of the run as a table for TensorBoard.
-local function settings_text()
+local function settings_text(run)
   local rows = {"| setting | value | from |", "|---|---|---|"}
   for _, s in ipairs(run.settings) do
     rows[#rows + 1] = ("| %s | %s | %s |"):format(s.key, (tostring(s.value):gsub("[|\n]", " ")), s.why and "auto: " .. s.why or s.origin)
@@ -34,10 +33,11 @@ end
 
 --- The files of lines, made at first use; nil where a run writes nothing.
 function Record:log()
+  local run = self.run
   if self.on and not self.lines then
-    self.lines = log.new{folder = run.folder(), tensorboard = self.tensorboard}
-    if self.lines.without then run.print("note: " .. self.lines.without) end
-    if #run.settings > 0 then self.lines:add(0, {{tag = "settings", text = settings_text()}}) end
+    self.lines = log.new{folder = run:folder(), tensorboard = self.tensorboard}
+    if self.lines.without then run:print("note: " .. self.lines.without) end
+    if #run.settings > 0 then self.lines:add(0, {{tag = "settings", text = settings_text(run)}}) end
   end
   return self.lines
 end
@@ -136,7 +136,7 @@ function Record:set_state(state)
   self.last, self.main = state.last, state.main
   if not self.on or not state.log then return end
   for _, note in ipairs(self:log():set_state(state.log)) do
-    run.print("note: " .. note .. "; the curves of this run have a gap")
+    self.run:print("note: " .. note .. "; the curves of this run have a gap")
   end
   for _, read in ipairs(self:log():read()) do
     local line = sound(read)
@@ -167,7 +167,7 @@ function Record:curves()
     losses[2] = {name = "val", x = self.val.x, y = self.val.loss}
     panels[2] = figures_panel(self)
   end
-  require("plot").lines{path = self:path("curves.png"), title = run.name(), x_label = "images", panels = panels,
+  require("plot").lines{path = self:path("curves.png"), title = self.run:name(), x_label = "images", panels = panels,
     lines = #self.moments <= MOMENTS and self.moments or nil}
 end
 
@@ -178,10 +178,11 @@ end
 
 --- result.json: the figures of the run and where they come from.
 function Record:result(values)
+  local run = self.run
   if not self.on then return end
   local seed, memory = core.rng(), core.memory()
   local out = {
-    recipe = run.recipe:match("[^/]+$"), ended_at = core.sys.date(), seed = seed, precision = run.precision(),
+    recipe = run.recipe:match("[^/]+$"), ended_at = core.sys.date(), seed = seed, precision = run:precision(),
     peak_memory_bytes = core.sys.peak_rss(), peak_gpu_memory_bytes = memory.card_total and memory.peak + memory.captured,
     version = core.version(), device = core.device(),
     host = {processor = processor(), processors = core.sys.cpus(), threads = core.sys.threads(),

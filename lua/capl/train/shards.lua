@@ -8,10 +8,9 @@ local core = ...
 
 local check = require "check"
 local dist = require "dist"
-local hooks = require "hooks"
-local parameters_of = require "optim.parameters"
+local observer = require "observer"
+local parameters_of = require "parameters"
 local part_of = require "train.part"
-local run = require "run"
 local determinism = require "determinism"
 local tensor = require "tensor"
 local tree = require "dist.tree"
@@ -171,9 +170,9 @@ end
 --- The step itself: gradients, update, and they are forgotten -> the loss.
 function Shards:step(batches, fn)
   local loss = self:gradients(batches, fn)
-  hooks.reduced = true -- nobody is to reduce them again
+  if dist.parallel then dist.parallel.reduced = true end -- nobody is to reduce them again
   local ok, err = pcall(self.optimizer.step, self.optimizer)
-  hooks.reduced = false
+  if dist.parallel then dist.parallel.reduced = false end
   if not ok then error(err, 0) end
   self.optimizer:zero_grad()
   return loss
@@ -183,12 +182,8 @@ end
 
 --- --shards of the run, which is thereby used; nil = none.
 function Shards.setting()
-  for _, s in ipairs(run.settings) do
-    if s.key == "shards" then
-      s.read = true
-      return s.value ~= 0 and s.value or nil
-    end
-  end
+  local value = observer.current:take_setting("shards")
+  return value ~= 0 and value or nil
 end
 
 local function refuse_layers(op, model)
@@ -245,7 +240,7 @@ local function of(optimizer, opts)
   local shards = o.shards or Shards.setting() or 0
   if self and self.count == shards then return self end
   if shards == 0 then check.fail(OP, "nothing says how many shards", "--shards=4 of the recipe, or {shards = 4}") end
-  local model = o.model or hooks.model
+  local model = o.model or observer.current.model
   if not model then check.fail(OP, "no model is known, whose running statistics are kept", "capl.model(net), or {model = net}") end
   made[optimizer] = Shards.new{op = OP, model = model, optimizer = optimizer, shards = shards}
   return made[optimizer]

@@ -3,7 +3,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
-local run = require "run"
+local observer = require "observer"
 local tensor = require "tensor"
 
 local Snapshot = {}
@@ -63,7 +63,7 @@ local function take(o)
   return setmetatable({
     o = o, weights = copy(o.model:state_dict()), counters = counters_of(o.model), optimizer = copy(o.optimizer:state_dict()),
     rates = rates_of(o.optimizer), seed = seed, streams = streams, loader = o.train and o.train:state(),
-    images = run.step_images, epochs = run.epochs,
+    images = observer.current.step_images, epochs = observer.current.epochs,
   }, Snapshot)
 end
 
@@ -84,7 +84,7 @@ end
 function Snapshot:restore()
   self:rewind()
   if self.loader then self.o.train:set_state(self.loader) end
-  run.step_images, run.epochs = self.images, self.epochs
+  observer.current.step_images, observer.current.epochs = self.images, self.epochs
   let_go(self.weights)
   let_go(self.optimizer)
 end

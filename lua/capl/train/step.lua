@@ -10,9 +10,7 @@ local sync = require "dist.sync"
 local capture = require "capture"
 local check = require "check"
 local forward = require "forward"
-local hooks = require "hooks"
 local part_of = require "train.part"
-local run = require "run"
 local shards = require "train.shards"
 local tensor = require "tensor"
 
@@ -223,28 +221,28 @@ function Step:split(batch)
   if type(self.call) == "table" then self.call:free() end
   self.size = size
   self.call = self:make()
-  run.print(("note: out of memory: split %d -> %d x %d, BN per micro-batch"):format(samples, math.ceil(samples / size), size))
+  self.run:print(("note: out of memory: split %d -> %d x %d, BN per micro-batch"):format(
+    samples, math.ceil(samples / size), size))
 end
 
 -- -> whether it went well, and the loss or the error. self.updating: the optimiser had begun to change weights.
 function Step:try(batch)
-  local listeners, optimizer = hooks.on_gradients, self.o.optimizer
-  local place = #listeners + 1
+  local optimizer = self.o.optimizer
   self.updating = false
-  listeners[place] = function(opt)
+  local listener = self.run:on("gradients", function(opt)
     if opt == optimizer then self.updating = true end
-  end
+  end)
   local ok, loss = pcall(function()
     if self.o.on_oom == "split" then optimizer:make_states() end
     return self.call(batch)
   end)
-  table.remove(listeners, place)
+  self.run:off("gradients", listener)
   return ok, loss
 end
 
 --- One step on a batch -> its loss, on the device.
 -- errs nomem: it does not fit, and on_oom does not allow smaller steps or they are down to one sample
-function Step:run(batch)
+function Step:step(batch)
   local undoable = self.o.on_oom == "split"
   if undoable then self:save_statistics() end
   local ok, loss = self:try(batch)
@@ -262,7 +260,7 @@ function Step:run(batch)
   end
   self:undo()
   self:split(batch)
-  return self:run(batch)
+  return self:step(batch)
 end
 
 --- {size = of a micro-batch or nil, captured = state of the captured step or nil}
@@ -271,9 +269,9 @@ function Step:state()
 end
 
 --- The step that train.fit makes. o: its options.
-local function new(o)
+local function new(o, run)
   check.arg(1, OP, "table", o)
-  local self = setmetatable({o = o}, Step)
+  local self = setmetatable({o = o, run = run}, Step)
   self.call = self:make()
   return self
 end

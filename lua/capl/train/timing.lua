@@ -7,7 +7,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
-local hooks = require "hooks"
+local replay = require "replay"
 
 local Timing = {}
 Timing.__index = Timing
@@ -42,7 +42,7 @@ end
 
 --- Says that a phase of the step begins: "forward", "backward", "optimizer"; nil: the step has ended.
 function Timing:enter(phase)
-  if hooks.again then return end -- being captured: a clock would be part of the recording
+  if replay.again then return end -- being captured: a clock would be part of the recording
   if self.on_device then self:mark(phase) else self:change(phase) end
 end
 
@@ -145,8 +145,8 @@ function Timing:state() return {total = self.total} end
 function Timing:set_state(state) self.total = state.total end
 
 --- Times the steps of a loop. loader: the one whose batches it trains on.
-local function new(loader)
-  local self = setmetatable({loader = loader, steps = 0, spent = nothing(), total = {},
+local function new(run, loader)
+  local self = setmetatable({run = run, loader = loader, steps = 0, spent = nothing(), total = {},
     on_device = core.device():match("^cuda") ~= nil}, Timing)
   self.before = {at = clock(), stats = loader:stats(), steps = 0}
   return self
@@ -154,22 +154,17 @@ end
 
 --- Listens to backward passes and optimisers until it is closed.
 function Timing:open()
+  local run = self.run
   self.on_gradients, self.on_step = function() self:enter("optimizer") end, function() self:enter(nil) end
-  table.insert(hooks.on_gradients, self.on_gradients)
-  table.insert(hooks.on_step, self.on_step)
-  hooks.phase = function(phase) self:enter(phase) end
-end
-
-local function remove(list, fn)
-  for i, other in ipairs(list) do
-    if other == fn then return table.remove(list, i) end
-  end
+  run:on("gradients", self.on_gradients)
+  run:on("step", self.on_step)
+  self.on_phase = run:on("phase", function(phase) self:enter(phase) end)
 end
 
 function Timing:close()
-  remove(hooks.on_gradients, self.on_gradients)
-  remove(hooks.on_step, self.on_step)
-  hooks.phase = nil
+  self.run:off("gradients", self.on_gradients)
+  self.run:off("step", self.on_step)
+  self.run:off("phase", self.on_phase)
 end
 
 return {new = new, parts = parts}

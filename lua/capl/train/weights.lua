@@ -3,9 +3,9 @@
 local core = ...
 
 local check = require "check"
-local classes = require "nn.class"
+local Run = require "run"
+local classes = require "module_class"
 local folder = require "train.folder"
-local run = require "run"
 
 local OP = "train.load_weights"
 local SHOWN = 8 -- names of a kind that are printed
@@ -184,10 +184,11 @@ local function load_weights(model, path, opts)
   report.file, report.prefix = file, prefix
   check_enough(report, o.strict)
   take(model, own, given, report)
+  local run = Run.current()
   if not o.quiet then
-    for _, line in ipairs(short_lines(report)) do run.print(line) end
+    for _, line in ipairs(short_lines(report)) do run:print(line) end
   end
-  if run.mode == "run" then core.sys.write(run.folder() .. "/weights.txt", full_text(report)) end
+  if run.mode == "run" then core.sys.write(run:folder() .. "/weights.txt", full_text(report)) end
   return report
 end
 

@@ -1,7 +1,6 @@
 -- accumulate.lua: the key accumulate of train.fit: a step sums the gradients of several batches (train/step.lua does it).
 -- SPDX-License-Identifier: Apache-2.0
 local check = require "check"
-local run = require "run"
 
 local OP = "train.fit"
 
@@ -30,7 +29,7 @@ end
 local function new(fit)
   if fit.o.accumulate == 1 then return nil end
   local counter = {n = 0}
-  run.add_feature{name = ("accumulate = %d"):format(fit.o.accumulate), what = "batches whose gradients were summed",
+  fit.run:add_feature{name = ("accumulate = %d"):format(fit.o.accumulate), what = "batches whose gradients were summed",
     count = function() return counter.n end}
   return setmetatable({fit = fit, counter = counter}, Accumulate)
 end

@@ -2,7 +2,6 @@
 -- SPDX-License-Identifier: Apache-2.0
 local anomaly = require "train.anomaly"
 local check = require "check"
-local run = require "run"
 
 local Part = {}
 Part.__index = Part
@@ -22,7 +21,8 @@ function Part:begin()
   self.watch = anomaly.new{model = o.model, optimizer = o.optimizer, loss = o.loss, input = o.input, precision = o.precision,
     train = o.train, detect_anomaly = o.detect_anomaly, op = "train.fit"}
   if o.detect_anomaly then
-    run.add_feature{name = "detect_anomaly", what = "steps whose results were read", count = function() return self.watch.checked end}
+    self.fit.run:add_feature{name = "detect_anomaly", what = "steps whose results were read",
+      count = function() return self.watch.checked end}
   end
 end
 

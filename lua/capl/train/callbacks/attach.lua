@@ -3,23 +3,18 @@
 local sync = require "dist.sync"
 local attach = require "run.attach"
 local loops = require "run.loops"
-local run = require "run"
 
 local Attach = {}
 Attach.__index = Attach
 
 local function new(fit)
-  if run.mode ~= "run" then return nil end
-  return setmetatable({fit = fit}, Attach)
+  if fit.run.mode ~= "run" then return nil end
+  return setmetatable({fit = fit, run = fit.run}, Attach)
 end
 
-function Attach:begin() -- luacheck: no self
-  loops.fits = loops.fits + 1
-end
+function Attach:begin() self.fit.run.fits = self.fit.run.fits + 1 end
 
-function Attach:close() -- luacheck: no self
-  loops.fits = math.max(loops.fits - 1, 0)
-end
+function Attach:close() self.fit.run.fits = math.max(self.fit.run.fits - 1, 0) end
 
 function Attach:between_steps() attach.point(self) end
 
@@ -42,7 +37,7 @@ end
 
 function Attach:set_lr(value)
   local override = self.fit.parts:get("override")
-  if override then override:set_lr(value) else loops.own:set_lr(value) end
+  if override then override:set_lr(value) else loops.own(self.fit.run):set_lr(value) end
 end
 
 --- The newest of the run's checkpoints, made now.
@@ -58,7 +53,7 @@ function Attach:stop() self.fit:stop("stopped", "stopped by attach") end
 function Attach:tell_held(seconds)
   local text = ("held %.0f s by attach"):format(seconds)
   self.seconds = (self.seconds or 0) + seconds
-  run.print(("%s, at step %d"):format(text, self.fit.step))
+  self.fit.run:print(("%s, at step %d"):format(text, self.fit.step))
   self.fit.record:event(self.fit:at(), text)
   sync.hold(60)
 end

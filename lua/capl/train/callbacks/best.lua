@@ -3,11 +3,10 @@
 local core = ...
 
 local BestTracker = require "train.best_tracker"
-local capl = require "init"
+local tensor = require "tensor"
 local check = require "check"
 local exported = require "train.exported"
 local metric = require "train.metric"
-local run = require "run"
 local trees = require "run.trees"
 
 local OP = "train.fit"
@@ -26,7 +25,7 @@ local function new(fit)
   local self = setmetatable({fit = fit, wanted = metric.read(OP, fit.o.metric), counter = {n = 0}}, Best)
   if fit.o.top_k > 0 then
     local counter = self.counter
-    run.add_feature{name = ("top_k = %d"):format(fit.o.top_k), what = "models among the best", count = function() return counter.n end}
+    fit.run:add_feature{name = ("top_k = %d"):format(fit.o.top_k), what = "models among the best", count = function() return counter.n end}
   end
   return self
 end
@@ -35,7 +34,7 @@ end
 local function copy_of(weights, into)
   return core.no_grad(function()
     local out = into or {}
-    for name, tensor in pairs(weights) do out[name] = (out[name] or capl.empty_like(tensor):keep()):copy_(tensor) end
+    for name, x in pairs(weights) do out[name] = (out[name] or tensor.empty_like(x):keep()):copy_(x) end
     return out
   end)
 end
@@ -55,7 +54,7 @@ local function keep_top(self, e, place, dropped)
   local fit = self.fit
   if fit.o.top_k == 0 or not place then return end
   self.counter.n = self.counter.n + 1
-  if run.mode ~= "run" then return end
+  if fit.run.mode ~= "run" then return end
   fit:save_model(name_of(e.step), e.figures)
   if dropped and dropped.step ~= e.step then trees.remove(fit:path(name_of(dropped.step))) end
 end

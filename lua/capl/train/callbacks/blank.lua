@@ -2,7 +2,6 @@
 --
 -- Blank is right at most time steps, so it is learnt first; until steps begin to differ, all of them say it.
 -- SPDX-License-Identifier: Apache-2.0
-local run = require "run"
 
 local ALL = 0.999 -- share of blank time steps from which on nothing is read
 local USUAL = 600 -- steps after which characters have come in nearly every run that learns
@@ -15,14 +14,15 @@ local function new(fit) return fit.o.val and setmetatable({fit = fit, stage = 0}
 
 -- Each is said once in a phase.
 local function tell_all(self, step)
+  local run = self.fit.run
   local stage = step < USUAL and 1 or step < LONG * USUAL and 2 or 3
   if self.stage == stage then return end
   self.stage = stage
   if stage < 3 then
-    run.print(("all blank so far: normal until about step %d, because blank is right at most time steps and is learnt first"):format(
+    run:print(("all blank so far: normal until about step %d, because blank is right at most time steps and is learnt first"):format(
       stage == 1 and USUAL or LONG * USUAL))
   else
-    run.print(("warning: all blank after %d steps, which is no phase any more: another rate (capl lr RECIPE), clip_norm = 1, " ..
+    run:print(("warning: all blank after %d steps, which is no phase any more: another rate (capl lr RECIPE), clip_norm = 1, " ..
       "batch norm, fewer time steps or easier images first help; capl doctor looks for the cause"):format(step))
   end
 end
@@ -31,7 +31,9 @@ function Blank:evaluated(e)
   local blanks = e.figures and e.figures.blanks
   if not blanks then return end
   if blanks >= ALL then return tell_all(self, e.step) end
-  if self.stage > 0 then run.print(("no longer all blank at step %d: %.1f %% of the time steps are"):format(e.step, 100 * blanks)) end
+  if self.stage > 0 then
+    self.fit.run:print(("no longer all blank at step %d: %.1f %% of the time steps are"):format(e.step, 100 * blanks))
+  end
   self.stage = 0
 end
 

@@ -8,8 +8,7 @@ local folder = require "train.folder"
 local lines_of = require "train.lines"
 local metric = require "train.metric"
 local progress = require "run.progress"
-local resume = require "run.resume"
-local run = require "run"
+local resume = require "train.resume"
 local span = require "train.span"
 
 local OP = "train.fit"
@@ -30,7 +29,7 @@ end
 
 local function new(fit)
   local o = fit.o
-  if not o.checkpoint or run.mode ~= "run" then return nil end
+  if not o.checkpoint or fit.run.mode ~= "run" then return nil end
   local c = o.checkpoint
   local keeper = checkpoint.new{model = fit.model, optimizer = fit.optimizer, train = o.train, loop = fit,
     every = c.every, keep = c.keep, every_n = c.every_n, top_k = c.top_k}
@@ -63,51 +62,51 @@ end
 local lengths = {"steps", "epochs", "samples", "max_time"}
 local complete = {steps = true, max_time = true}
 
-local function twice(key)
-  local value = run.setting(key)
+local function twice(run, key)
+  local value = run:setting(key)
   if key ~= "max_time" then return type(value) == "number" and ("--%s=%g"):format(key, 2 * value) end
   local ok, seconds = pcall(span.seconds_of, OP, value)
   return ok and seconds and ("--max_time=%gs"):format(2 * seconds)
 end
 
 -- "--steps=600": the setting of this recipe that makes a run longer; first that which ended it.
-local function longer(ended)
-  local found = ended == "max_time" and twice("max_time")
-  for _, key in ipairs(lengths) do found = found or twice(key) end
+local function longer(run, ended)
+  local found = ended == "max_time" and twice(run, "max_time")
+  for _, key in ipairs(lengths) do found = found or twice(run, key) end
   return found or "more steps in train.fit"
 end
 
 -- Whether a run that was over has also left its figures; a kill may have come between its last checkpoint and those.
-local function has_result(saved)
-  local text = core.sys.read(resume.from.folder .. "/result.json")
+local function has_result(run, saved)
+  local text = core.sys.read(run.resume_from.folder .. "/result.json")
   local ok, result = pcall(core.json_decode, text or "")
   return ok and type(result) == "table" and result.steps == saved.step and result.ended == saved.ended
 end
 
 -- Goes on with a run whose steps are done, but not what comes behind them.
 function Part:end_again(saved)
-  run.print(("note: %s was ended before its last figures were written; they are made now"):format(resume.from.folder))
+  self.fit.run:print(("note: %s was ended before its last figures were written; they are made now"):format(self.fit.run.resume_from.folder))
   if not complete[saved.ended] then self.fit:stop(saved.ended, "ended early before (" .. saved.ended .. ")") end
   self.again = true
 end
 
 -- Whether the run was over and nothing says that it shall be longer now.
 function Part:check_finished(saved)
-  local fit = self.fit
+  local fit, run = self.fit, self.fit.run
   if not saved.ended or saved.ended == "interrupted" or saved.ended == "stopped" then return end
-  if not has_result(saved) and not resume.is_longer() then return self:end_again(saved) end
+  if not has_result(run, saved) and not resume.is_longer(run) then return self:end_again(saved) end
   if not complete[saved.ended] then
-    if #resume.changes() > 0 then return end
+    if #resume.changes(run) > 0 then return end
     local text = "%s ended early at step %d (%s), and nothing has changed since"
-    check.fail("resume", text:format(resume.from.folder, saved.step, saved.ended),
-      "a longer run or another setting goes on: " .. longer(saved.ended))
+    check.fail("resume", text:format(run.resume_from.folder, saved.step, saved.ended),
+      "a longer run or another setting goes on: " .. longer(run, saved.ended))
   end
   local state, o = saved.objects.loop.span, fit.o
   local time_over = o.max_time and (state.seconds >= o.max_time - state.reserve or
-    (saved.ended == "max_time" and not resume.is_longer())) -- its last evaluation may have taken less time than was left for it
+    (saved.ended == "max_time" and not resume.is_longer(run))) -- its last evaluation may have taken less time than was left for it
   if time_over or (o.steps and saved.step >= o.steps) then
-    check.fail("resume", ("%s is finished: %d steps in %s"):format(resume.from.folder, saved.step, progress.duration(state.seconds)),
-      "a longer run goes on from there: " .. longer(saved.ended))
+    check.fail("resume", ("%s is finished: %d steps in %s"):format(run.resume_from.folder, saved.step, progress.duration(state.seconds)),
+      "a longer run goes on from there: " .. longer(run, saved.ended))
   end
 end
 
@@ -123,7 +122,7 @@ end
 function Part:forget_the_end(saved)
   local loop = saved.objects.loop
   if self.again then return end
-  if saved.ended or resume.is_longer() then loop.span.position = self:position_of(saved) end
+  if saved.ended or resume.is_longer(self.fit.run) then loop.span.position = self:position_of(saved) end
   if not saved.ended then return end
   for name, object in pairs(self.fit.parts.by_name) do
     if object.go_on then loop.parts[name] = object.go_on(loop.parts[name]) end
@@ -144,7 +143,8 @@ end
 
 --- Told before all others: puts the state back if there is one to go on from.
 function Part:resume()
-  local saved, file = checkpoint.find()
+  local run = self.fit.run
+  local saved, file = checkpoint.find(self.fit.run)
   if not saved then return end
   check_loop(saved, file)
   self:check_finished(saved)
@@ -156,9 +156,9 @@ function Part:resume()
   fit.optimizer:set_position(fit.span.position)
   local gone = folder.forget_after(self.keeper:folder(), saved.step)
   if not fit.parts:get("record") then lines_of.cut(fit:path("metrics.jsonl"), saved.step) end
-  run.print(("resumed: %s, step %d%s, saved %s"):format(file, saved.step, fit.o.steps and " of " .. fit.o.steps or "", saved.saved))
-  if gone > 0 then run.print(("resume: %d later checkpoint%s of this run removed"):format(gone, gone == 1 and "" or "s")) end
-  for _, line in ipairs(resume.changes()) do run.print("resume: " .. line) end
+  run:print(("resumed: %s, step %d%s, saved %s"):format(file, saved.step, fit.o.steps and " of " .. fit.o.steps or "", saved.saved))
+  if gone > 0 then run:print(("resume: %d later checkpoint%s of this run removed"):format(gone, gone == 1 and "" or "s")) end
+  for _, line in ipairs(resume.changes(run)) do run:print("resume: " .. line) end
 end
 
 -- ---- saving ----
@@ -195,15 +195,16 @@ end
 
 -- Ctrl-C and SIGTERM: what is between two steps can be saved.
 function Part:stopped()
+  local run = self.fit.run
   local keeper, fit = self.keeper, self.fit
   if not fit.whole then
-    run.print("note: the step under way is lost; " .. keeper:last_words())
+    run:print("note: the step under way is lost; " .. keeper:last_words())
     return
   end
   core.sys.saving(true)
   keeper.step = fit.step
   if keeper.last_step == keeper.step or keeper:try_save() then
-    run.print(("saved: %s; %s"):format(keeper.last, keeper:how_to_go_on()))
+    run:print(("saved: %s; %s"):format(keeper.last, keeper:how_to_go_on()))
   end
   core.sys.saving(false)
 end
@@ -214,7 +215,7 @@ function Part:failed()
   if fit.step == 0 then return end
   keeper.step = fit.step
   if fit.whole and keeper.last_step ~= fit.step then pcall(keeper.save, keeper) end
-  if keeper.last then run.print("note: " .. keeper:last_words()) end
+  if keeper.last then self.fit.run:print("note: " .. keeper:last_words()) end
 end
 
 return {name = "checkpoint", spec = {{"checkpoint", "string", "number", "boolean", "table", default = "auto"}}, read = read, new = new}

@@ -1,7 +1,6 @@
 -- clip.lua: the keys clip_norm and clip_value of train.fit: the optimiser holds the gradients (optim/clip.lua).
 -- SPDX-License-Identifier: Apache-2.0
 local check = require "check"
-local run = require "run"
 
 local OP = "train.fit"
 
@@ -25,7 +24,7 @@ local function new(fit)
   local key = (o.clip_norm or 0) > 0 and "clip_norm" or "clip_value"
   if (o[key] or 0) == 0 then return nil end
   local counter = {n = 0}
-  run.add_feature{name = ("%s = %g"):format(key, o[key]), what = "steps whose gradients were held to it",
+  fit.run:add_feature{name = ("%s = %g"):format(key, o[key]), what = "steps whose gradients were held to it",
     count = function() return counter.n end}
   return setmetatable({fit = fit, key = key, counter = counter, before = {looks = 0, clipped = 0}}, Clip)
 end
@@ -42,7 +41,7 @@ function Clip:after_step() self.counter.n = looks(self) end
 function Clip:finish(result)
   if self.key ~= "clip_norm" then return end
   result.clipped_steps = clipped(self)
-  run.print(("clip_norm = %g: the gradients of %d of %d steps were longer"):format(self.fit.o.clip_norm, result.clipped_steps,
+  self.fit.run:print(("clip_norm = %g: the gradients of %d of %d steps were longer"):format(self.fit.o.clip_norm, result.clipped_steps,
     self.counter.n))
 end
 

@@ -3,7 +3,6 @@
 -- Looks at points of the curve alone, where the losses of the step that just ended are read, and tells each reason once. A
 -- step that runs as a CUDA graph does not call the loss again, so nothing is told of it.
 -- SPDX-License-Identifier: Apache-2.0
-local run = require "run"
 local settings = require "nn.settings"
 
 local NAMES = 5
@@ -59,7 +58,7 @@ function Ctc:tell(batch, infeasible)
     local line = ("warning: %d of %d samples of step %d %s and count nothing: %s; %s"):format(#list, #infeasible:tolist(), self.fit.step,
       reasons[reason][1], self:names(batch, list), reasons[reason][2])
     table.insert(self.warnings, line)
-    run.print(line)
+    self.fit.run:print(line)
   end
 end
 

@@ -3,7 +3,6 @@
 -- SPDX-License-Identifier: Apache-2.0
 local check = require "check"
 local loaders = require "train.loaders"
-local run = require "run"
 local trees = require "run.trees"
 
 local OP = "train.fit"
@@ -12,7 +11,7 @@ local DryRun = {}
 DryRun.__index = DryRun
 
 -- Whether the command line asks for it.
-local function asked()
+local function asked(run)
   for _, s in ipairs(run.settings) do
     if s.key == "dry_run" then
       s.read = true
@@ -22,10 +21,10 @@ local function asked()
   return false
 end
 
-local function prepare(o)
-  if o.dry_run == nil then o.dry_run = asked() end
+local function prepare(o, run)
+  if o.dry_run == nil then o.dry_run = asked(run) end
   if not o.dry_run then return end
-  if run.setting("resume") then check.fail(OP, "dry_run leaves nothing, so there is nothing to --resume: give one of them") end
+  if run:setting("resume") then check.fail(OP, "dry_run leaves nothing, so there is nothing to --resume: give one of them") end
   o.planned = {steps = o.steps, epochs = o.epochs, samples = o.samples} -- which the header tells all the same
   o.steps, o.epochs, o.samples, o.max_time = 1, nil, nil, nil
   for _, name in ipairs{"val", "test"} do
@@ -35,10 +34,11 @@ end
 
 local function new(fit)
   if not fit.o.dry_run then return nil end
+  local run = fit.run
   local counter = {n = 0}
-  run.add_feature{name = "dry_run", what = "steps", count = function() return counter.n end}
+  run:add_feature{name = "dry_run", what = "steps", count = function() return counter.n end}
   if run.mode == "run" then run.scratch = true end
-  return setmetatable({counter = counter}, DryRun)
+  return setmetatable({fit = fit, counter = counter}, DryRun)
 end
 
 function DryRun.lines() return {"dry run: one step, one batch of each evaluation, every file; nothing is kept"} end
@@ -49,6 +49,7 @@ function DryRun:finish() self.whole = true end
 
 --- After an error there is no end of the run that would tidy up.
 function DryRun:close()
+  local run = self.fit.run
   if not self.whole and run.mode == "run" and run.path then
     trees.empty(run.path)
     run.path = nil

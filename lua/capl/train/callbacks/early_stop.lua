@@ -1,10 +1,8 @@
 -- early_stop.lua: the key early_stop of train.fit: the run ends when the figure of val has stopped getting better.
 -- SPDX-License-Identifier: Apache-2.0
 local EarlyStopping = require "train.early_stopping"
-local features = require "run.features"
 local check = require "check"
 local metric = require "train.metric"
-local run = require "run"
 local span = require "train.span"
 
 local OP = "train.fit: early_stop"
@@ -12,7 +10,7 @@ local OP = "train.fit: early_stop"
 local Stop = {}
 Stop.__index = Stop
 
-local function read(o)
+local function read(o, run)
   if type(o.early_stop) == "number" then o.early_stop = {patience = o.early_stop} end
   if not o.early_stop then return end
   if not o.val then check.fail(OP, "there is no val loader to watch", "give val, or leave early_stop out") end
@@ -21,7 +19,7 @@ local function read(o)
   local wanted = metric.read(OP, given.metric or o.metric)
   given.metric = nil
   o.early_stop = {options = given, metric = wanted, asked_better = o.early_stop.better}
-  features.apart(EarlyStopping.new, given)
+  run.features:apart(EarlyStopping.new, given)
 end
 
 local function new(fit)
@@ -30,7 +28,7 @@ local function new(fit)
   local self = setmetatable({fit = fit, metric = given.metric, options = given.options, asked_better = given.asked_better,
     counter = {n = 0}}, Stop)
   local counter = self.counter
-  run.add_feature{name = "early_stop", what = "evaluations watched", count = function() return counter.n end}
+  fit.run:add_feature{name = "early_stop", what = "evaluations watched", count = function() return counter.n end}
   return self
 end
 
@@ -38,7 +36,7 @@ end
 local function stopper_of(self, better)
   if not self.stopper then
     self.options.better = self.asked_better or better
-    self.stopper = features.apart(EarlyStopping.new, self.options)
+    self.stopper = self.fit.run.features:apart(EarlyStopping.new, self.options)
     if self.saved then self.stopper:set_state(self.saved) end
   end
   return self.stopper

@@ -1,9 +1,7 @@
 -- ema.lua: the key ema of train.fit: evaluations, best.capl and the model in the end are of averaged weights.
 -- SPDX-License-Identifier: Apache-2.0
 local check = require "check"
-local features = require "run.features"
 local new_ema = require "train.ema"
-local run = require "run"
 
 local Ema = {}
 Ema.__index = Ema
@@ -19,9 +17,9 @@ end
 
 local function new(fit)
   if not fit.o.ema then return nil end
-  local ema = features.apart(new_ema, fit.model, fit.o.ema)
+  local ema = fit.run.features:apart(new_ema, fit.model, fit.o.ema)
   local counter = ema.counter
-  run.add_feature{name = ("ema = %g"):format(ema.decay), what = "updates of the averages", count = function() return counter.n end}
+  fit.run:add_feature{name = ("ema = %g"):format(ema.decay), what = "updates of the averages", count = function() return counter.n end}
   return setmetatable({ema = ema}, Ema)
 end
 

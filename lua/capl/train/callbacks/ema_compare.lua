@@ -5,7 +5,6 @@
 local BestTracker = require "train.best_tracker"
 local check = require "check"
 local metric = require "train.metric"
-local run = require "run"
 
 local OP = "train.fit"
 
@@ -21,7 +20,8 @@ end
 local function new(fit)
   if not fit.o.ema_compare then return nil end
   local counter = {n = 0}
-  run.add_feature{name = "ema_compare", what = "evaluations of the weights as they are trained", count = function() return counter.n end}
+  fit.run:add_feature{name = "ema_compare", what = "evaluations of the weights as they are trained",
+    count = function() return counter.n end}
   return setmetatable({fit = fit, counter = counter, wanted = metric.read(OP, fit.o.metric)}, Compare)
 end
 
@@ -53,7 +53,7 @@ function Compare:finish(result)
   if not self.tracker then return end -- nothing was evaluated
   local value, step = self.tracker:best()
   result.plain = {val = self.val, best_step = step, best = value, metric = self.name}
-  if value then run.print(("without averages: best %s at step %d"):format(metric.text(value, self.name), step)) end
+  if value then self.fit.run:print(("without averages: best %s at step %d"):format(metric.text(value, self.name), step)) end
 end
 
 function Compare:state()

@@ -1,10 +1,8 @@
 -- freeze.lua: the key freeze of train.fit: parts of the model are trained later than others, or not at all.
 -- SPDX-License-Identifier: Apache-2.0
 local check = require "check"
-local features = require "run.features"
 local freeze = require "train.freeze"
 local names = require "nn.names"
-local run = require "run"
 
 local OP = "train.fit: freeze"
 
@@ -44,7 +42,7 @@ end
 local function new(fit)
   if not fit.o.freeze then return nil end
   local counter = {n = 0}
-  run.add_feature{name = "freeze", what = "steps with frozen parameters", count = function() return counter.n end}
+  fit.run:add_feature{name = "freeze", what = "steps with frozen parameters", count = function() return counter.n end}
   return setmetatable({fit = fit, frozen = {}, counter = counter}, Freeze)
 end
 
@@ -61,7 +59,7 @@ local function names_text(entry) return type(entry.names) == "string" and entry.
 function Freeze:begin()
   for _, entry in ipairs(self.fit.o.freeze) do
     if holds(self.fit, entry, math.max(self.fit.step - 1, 0)) then
-      local object = features.apart(freeze, self.fit.model, entry.names, {batch_norm = entry.batch_norm})
+      local object = self.fit.run.features:apart(freeze, self.fit.model, entry.names, {batch_norm = entry.batch_norm})
       table.insert(self.frozen, {entry = entry, object = object})
     end
   end
@@ -97,7 +95,7 @@ function Freeze:before_step()
       table.remove(self.frozen, i)
       local text = ("unfrozen: %s"):format(names_text(f.entry))
       fit.record:event(fit:at(), text)
-      run.print(("step %d: %s"):format(fit.step + 1, text))
+      self.fit.run:print(("step %d: %s"):format(fit.step + 1, text))
     end
   end
   if #self.frozen > 0 then self.counter.n = self.counter.n + 1 end

@@ -1,6 +1,5 @@
 -- gap.lua: at the end, a note when the loss on val is far above that in training, or has risen since it was least.
 -- SPDX-License-Identifier: Apache-2.0
-local run = require "run"
 
 local RATIO = 1.5 -- of val loss to training loss, from which on there is a note
 local RISE = 1.1 -- of the last val loss to the least one
@@ -30,15 +29,16 @@ end
 local function rose(self) return self.last > RISE * self.least and self.step < self.fit.step end
 
 function Gap:finish(result)
+  local run = self.fit.run
   local trained = recent_loss(self.fit.record)
   if not trained or not self.last then return end
   local ratio = trained > 0 and self.last / trained or nil
   result.val_to_train_loss = ratio
   if rose(self) then
-    run.print(("note: the val loss was least at step %d (%.4g) and is %.4g now: the model learns the training images by heart; " ..
+    run:print(("note: the val loss was least at step %d (%.4g) and is %.4g now: the model learns the training images by heart; " ..
       "more images, augmentation or early_stop help"):format(self.step, self.least, self.last))
   elseif ratio and ratio > RATIO then
-    run.print(("note: the val loss is %.1f times the training loss (%.4g to %.4g): more training images or augmentation would help"):format(
+    run:print(("note: the val loss is %.1f times the training loss (%.4g to %.4g): more training images or augmentation would help"):format(
       ratio, self.last, trained))
   end
 end

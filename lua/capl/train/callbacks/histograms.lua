@@ -4,8 +4,6 @@
 -- optimiser uses them. Reading them waits for the device, which nothing else in a step does.
 -- SPDX-License-Identifier: Apache-2.0
 local check = require "check"
-local hooks = require "hooks"
-local run = require "run"
 
 local Histograms = {}
 Histograms.__index = Histograms
@@ -18,9 +16,10 @@ local function read(o)
 end
 
 local function new(fit)
+  local run = fit.run
   if not fit.o.histograms or run.mode ~= "run" then return nil end
   local self = setmetatable({fit = fit, written = 0, wanted = true}, Histograms)
-  run.add_feature{name = "histograms", what = "histograms of weights and gradients", count = function() return self.written end}
+  run:add_feature{name = "histograms", what = "histograms of weights and gradients", count = function() return self.written end}
   return self
 end
 
@@ -46,23 +45,19 @@ function Histograms:begin()
   self.listener = function(opt)
     if opt == self.fit.optimizer then self:gradients(opt) end
   end
-  table.insert(hooks.on_gradients, self.listener)
+  self.fit.run:on("gradients", self.listener)
 end
 
 function Histograms:evaluated()
   if self.wanted and not self.told then
     self.told = true
-    run.print("note: histograms: a step that a GPU replays shows no gradients; capture = false in train.fit does")
+    self.fit.run:print("note: histograms: a step that a GPU replays shows no gradients; capture = false in train.fit does")
   end
   self:write(self.fit.step, "weights", function(p) return p end)
   self.wanted = true
 end
 
-function Histograms:close()
-  for i, fn in ipairs(hooks.on_gradients) do
-    if fn == self.listener then table.remove(hooks.on_gradients, i) break end
-  end
-end
+function Histograms:close() self.fit.run:off("gradients", self.listener) end
 
 function Histograms:state() return {written = self.written, wanted = self.wanted} end
 function Histograms:set_state(state) self.written, self.wanted = state.written, state.wanted end

@@ -72,16 +72,16 @@ function parts.add_keys(spec)
 end
 
 --- Lets every part exchange the loaders that it changes.
-function parts.prepare(o)
+function parts.prepare(o, run)
   for _, part in ipairs(list) do
-    if part.prepare then part.prepare(o) end
+    if part.prepare then part.prepare(o, run) end
   end
 end
 
 --- Lets every part check and settle its own keys.
-function parts.read(o)
+function parts.read(o, run)
   for _, part in ipairs(list) do
-    if part.read then part.read(o) end
+    if part.read then part.read(o, run) end
   end
 end
 

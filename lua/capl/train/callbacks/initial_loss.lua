@@ -2,7 +2,6 @@
 -- SPDX-License-Identifier: Apache-2.0
 local initial_loss = require "train.initial_loss"
 local parameter = require "nn.parameter"
-local run = require "run"
 
 local First = {}
 First.__index = First
@@ -31,7 +30,7 @@ end
 function First:after_step()
   if not self.watch then return end
   self.findings, self.watch = self.watch:finish(), nil
-  for _, line in ipairs(initial_loss.lines_of(self.findings)) do run.print(line) end
+  for _, line in ipairs(initial_loss.lines_of(self.findings)) do self.fit.run:print(line) end
 end
 
 function First:finish(result) result.initial_loss = self.findings end

@@ -2,7 +2,6 @@
 -- SPDX-License-Identifier: Apache-2.0
 local check = require "check"
 local loaders = require "train.loaders"
-local run = require "run"
 
 local OP = "train.fit"
 
@@ -39,7 +38,7 @@ local function new(fit)
   local limits = fit.o.limit_batches
   if not limits or not (limits.train or limits.val) then return nil end
   local counter = {n = 0}
-  run.add_feature{name = "limit_batches", what = "epochs and evaluations cut short", count = function() return counter.n end}
+  fit.run:add_feature{name = "limit_batches", what = "epochs and evaluations cut short", count = function() return counter.n end}
   return setmetatable({fit = fit, limits = limits, counter = counter}, Limit)
 end
 

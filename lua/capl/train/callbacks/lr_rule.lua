@@ -2,7 +2,6 @@
 -- SPDX-License-Identifier: Apache-2.0
 local check = require "check"
 local lr_factor = require "optim.lr_factor"
-local run = require "run"
 
 local OP = "train.fit"
 
@@ -31,7 +30,7 @@ local function new(fit)
   self.factor = lr_factor(o.lr_rule, self.images, o.base_batch)
   o.optimizer:set_lr_factor(self.factor)
   local counter = self.counter
-  run.add_feature{name = "lr_rule = " .. o.lr_rule, what = "steps at the rate of the rule", count = function() return counter.n end}
+  fit.run:add_feature{name = "lr_rule = " .. o.lr_rule, what = "steps at the rate of the rule", count = function() return counter.n end}
   return self
 end
 

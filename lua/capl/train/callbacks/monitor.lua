@@ -2,26 +2,25 @@
 -- SPDX-License-Identifier: Apache-2.0
 local _ = ...
 
-local machine = require "run.machine"
+local machine = require "train.machine"
 local monitor = require "train.monitor"
-local run = require "run"
 
 local Part = {}
 Part.__index = Part
 
 -- Key of train.fit; without it the setting of that name, which every recipe has.
-local function read(o)
+local function read(o, run)
   o.monitor_asked = o.monitor_every ~= nil
-  if o.monitor_every == nil then o.monitor_every = run.setting("monitor_every") or 1 end
+  if o.monitor_every == nil then o.monitor_every = run:setting("monitor_every") or 1 end
   monitor.check_every("train.fit", "monitor_every", o.monitor_every, true)
 end
 
 local function new(fit)
-  local o = fit.o
+  local run, o = fit.run, fit.o
   local is_real = run.mode == "run" or (run.mode == "none" and o.monitor_asked)
   if o.monitor_every == 0 or not is_real then return nil end
   local self = setmetatable({fit = fit, monitor = monitor.new{every = o.monitor_every}}, Part)
-  machine.adopt(self)
+  machine.adopt(run, self)
   return self
 end
 
@@ -38,7 +37,7 @@ end
 -- A warning is told within the second; asking for one costs a few hundred nanoseconds.
 function Part:after_step()
   for text in self.monitor.event, self.monitor do
-    run.print("warning: " .. text)
+    self.fit.run:print("warning: " .. text)
     self.fit.record:line{step = self.fit.step, seconds = self.fit.span:seconds(), event = text}
   end
 end
@@ -60,7 +59,7 @@ function Part:state() return self:totals() end
 function Part:set_state(state) self.before = state end
 
 function Part:close()
-  machine.closed(self:totals())
+  machine.closed(self.fit.run, self:totals())
   self.monitor:close()
 end
 

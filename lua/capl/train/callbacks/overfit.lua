@@ -6,7 +6,6 @@
 local check = require "check"
 local loaders = require "train.loaders"
 local metric = require "train.metric"
-local run = require "run"
 
 local OP = "train.fit"
 local LEARNT = 0.999 -- of a figure that is better when it is more
@@ -29,7 +28,7 @@ end
 local function new(fit)
   if not fit.o.overfit then return nil end
   local counter = {n = 0}
-  run.add_feature{name = ("overfit = %d"):format(fit.o.overfit.samples), what = "epochs of the same samples",
+  fit.run:add_feature{name = ("overfit = %d"):format(fit.o.overfit.samples), what = "epochs of the same samples",
     count = function() return counter.n end}
   return setmetatable({fit = fit, counter = counter, wanted = metric.read(OP, fit.o.metric)}, Overfit)
 end
@@ -57,7 +56,7 @@ function Overfit:finish(result)
   self.counter.n = self.counter.n + 1 -- a run may end within its first epoch
   result.overfit = {samples = self.fit.o.overfit.samples, reached = self.step ~= nil, step = self.step}
   if self.step or not self.best then return end
-  run.print(("overfit: not reached: %s at best in %d steps. A model that cannot learn %d samples by heart has a fault that more " ..
+  self.fit.run:print(("overfit: not reached: %s at best in %d steps. A model that cannot learn %d samples by heart has a fault " ..
     "data will not mend: try a higher lr or more steps, then look at the loss, the labels and the output's order"):format(
     metric.text(self.best, self.name), self.fit.step, self.fit.o.overfit.samples))
 end

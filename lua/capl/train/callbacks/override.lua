@@ -3,7 +3,6 @@
 local core = ...
 
 local change_log = require "train.change_log"
-local run = require "run"
 
 local Override = {}
 Override.__index = Override
@@ -123,7 +122,7 @@ local function fulfil(self, changes)
 end
 
 local function tell(self, text)
-  run.print(("override, step %d: %s"):format(self.fit.step, text))
+  self.fit.run:print(("override, step %d: %s"):format(self.fit.step, text))
   if self.fit.record.event then self.fit.record:event(self.fit:at(), "override: " .. text) end
 end
 
@@ -152,8 +151,9 @@ local function settle(self)
 end
 
 local function new(fit)
+  local run = fit.run
   if run.mode ~= "run" or fit.o.override == false then return nil end
-  local self = setmetatable({fit = fit, journal = change_log.new(run.folder()), now = {}, counter = {n = 0}}, Override)
+  local self = setmetatable({fit = fit, journal = change_log.new(run:folder()), now = {}, counter = {n = 0}}, Override)
   self.own = {rates = rates_of(fit), log_every = fit.o.log_every, eval_every = fit.o.eval_every}
   return self
 end

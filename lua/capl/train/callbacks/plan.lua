@@ -2,15 +2,14 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
-local output = require "run.output"
+local output = require "output"
 local plan = require "train.plan"
-local run = require "run"
 
 local Plan = {}
 Plan.__index = Plan
 
 local function new(fit)
-  if run.mode ~= "run" then return nil end
+  if fit.run.mode ~= "run" then return nil end
   return setmetatable({fit = fit}, Plan)
 end
 
@@ -38,16 +37,17 @@ local function steps_of(o, per_epoch)
 end
 
 function Plan:lines()
+  local run = self.fit.run
   local fit, o = self.fit, self.fit.o
   local per_epoch = math.ceil(o.train:batches() / (o.accumulate or 1))
   local path, steps = fit:path("schedule.png"), steps_of(o, per_epoch)
   local curves = plan.draw{optimizer = fit.optimizer, steps = steps, path = path, moments = self:moments(per_epoch, steps),
-    title = run.name() .. ": the plan"}
+    title = run:name() .. ": the plan"}
   local batch, images = plan.batch_line(o)
   local lines = {batch, plan.steps_line(o, steps, per_epoch)}
   for _, line in ipairs(plan.rate_lines(curves, steps)) do lines[#lines + 1] = line end
   lines[#lines + 1] = "schedule: " .. path
-  output.object{start = {folder = run.folder(), device = (core.device()), batch = o.train.batch, images_per_step = images, steps = steps,
+  output.object{start = {folder = run:folder(), device = (core.device()), batch = o.train.batch, images_per_step = images, steps = steps,
     max_time = o.max_time, lr = curves[1].high, schedule = path}}
   return lines
 end

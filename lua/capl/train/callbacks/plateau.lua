@@ -2,7 +2,6 @@
 -- SPDX-License-Identifier: Apache-2.0
 local check = require "check"
 local metric = require "train.metric"
-local run = require "run"
 local schedule = require "optim.schedule"
 
 local OP = "train.fit"
@@ -35,7 +34,7 @@ local function new(fit)
   local list = followers(fit.optimizer)
   if #list == 0 then return nil end
   local counter = {n = 0}
-  run.add_feature{name = "schedule.plateau", what = "figures it was told", count = function() return counter.n end}
+  fit.run:add_feature{name = "schedule.plateau", what = "figures it was told", count = function() return counter.n end}
   return setmetatable({fit = fit, list = list, counter = counter}, Plateau)
 end
 
@@ -48,7 +47,7 @@ function Plateau:evaluated(e)
   self.counter.n = self.counter.n + 1
   if not fell then return end
   self.fit.optimizer:set_position(self.fit.span.position)
-  run.print(("plateau: the rate falls from %.4g to %.4g"):format(before, self.fit.optimizer.lr))
+  self.fit.run:print(("plateau: the rate falls from %.4g to %.4g"):format(before, self.fit.optimizer.lr))
 end
 
 --- The schedules' own state is in the optimiser's.

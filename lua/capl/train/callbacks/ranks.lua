@@ -3,7 +3,7 @@
 local core = ...
 
 local sync = require "dist.sync"
-local of_ranks = require "dist.ranks"
+local of_ranks = require "run.ranks"
 
 local Ranks = {}
 Ranks.__index = Ranks

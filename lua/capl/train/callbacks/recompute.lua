@@ -1,8 +1,7 @@
 -- recompute.lua: the key checkpoint_layers of train.fit: layers whose results are computed again in the backward pass.
 -- SPDX-License-Identifier: Apache-2.0
 local check = require "check"
-local recompute = require "recompute"
-local run = require "run"
+local recompute = require "nn.recompute"
 
 local OP = "train.fit"
 
@@ -60,7 +59,7 @@ local function new(fit)
   if not wanted then return nil end
   local text = wanted == true and wrap_all(fit.model) or wrap_named(fit.model, wanted)
   local before = recompute.runs
-  run.add_feature{name = "checkpoint_layers", what = "parts that were run again", count = function() return recompute.runs - before end}
+  fit.run:add_feature{name = "checkpoint_layers", what = "parts that were run again", count = function() return recompute.runs - before end}
   return setmetatable({text = text}, Part)
 end
 

@@ -7,7 +7,6 @@ local check = require "check"
 local evaluate = require "train.evaluate"
 local loaders = require "train.loaders"
 local metric = require "train.metric"
-local run = require "run"
 
 local OP = "train.fit"
 local BATCHES = 2 -- for "auto"
@@ -28,10 +27,11 @@ local function read(o)
 end
 
 local function new(fit)
+  local run = fit.run
   local real = run.mode == "run" or run.mode == "none"
   if fit.o.sanity == 0 or not real then return nil end
   local counter = {n = 0, goes_on = false}
-  run.add_feature{name = ("sanity = %d"):format(fit.o.sanity), what = "val samples read before the first step",
+  run:add_feature{name = ("sanity = %d"):format(fit.o.sanity), what = "val samples read before the first step",
     count = function() return counter.n end, used = function() return not counter.goes_on end}
   return setmetatable({fit = fit, counter = counter}, Sanity)
 end

@@ -4,7 +4,6 @@
 local core = ...
 
 local dist = require "dist"
-local run = require "run"
 
 local FIRST, LAST = 3, 13 -- steps between which is measured; before them memory is found and plans are made
 local PAYS = 0.65 -- efficiency: below it half as many ranks would do nearly as well
@@ -14,7 +13,7 @@ Scaling.__index = Scaling
 
 local function new(fit)
   local world = dist.world()
-  if world.size < 2 or world.planned or run.mode ~= "run" then return nil end
+  if world.size < 2 or world.planned or fit.run.mode ~= "run" then return nil end
   return setmetatable({fit = fit, world = world}, Scaling)
 end
 
@@ -25,14 +24,15 @@ local function milliseconds(x) return (x >= 0.01 and "%.0f ms" or "%.2f ms"):for
 
 --- Between the first steps and some more: seconds of a step, and how many of them this rank has waited.
 function Scaling:tell()
+  local run = self.fit.run
   local took, waited, steps = core.clock() - self.since, self.world:traffic().waited - self.before, LAST - FIRST
   local share = efficiency(took, waited)
   if not share then return end
-  run.print(("efficiency %.0f %%: of a step of %s a rank waits %s for others"):format(100 * share, milliseconds(took / steps),
+  run:print(("efficiency %.0f %%: of a step of %s a rank waits %s for others"):format(100 * share, milliseconds(took / steps),
     milliseconds(waited / steps)))
   if share >= PAYS then return end
-  run.print(("warning: %d ranks do the work of %.1f; a larger batch per rank, or accumulate, computes more between two exchanges"):format(
-    self.world.size, self.world.size * share))
+  run:print(("warning: %d ranks do the work of %.1f; a larger batch per rank, or accumulate, computes more between two " ..
+    "exchanges"):format(self.world.size, self.world.size * share))
 end
 
 function Scaling:after_step()
@@ -67,7 +67,7 @@ function Scaling:finish(result)
   local traffic = self.world:traffic()
   if traffic.calls == self.calls then return end
   result.efficiency = efficiency(core.clock() - self.began, traffic.waited - self.waited)
-  if result.efficiency then run.print(("efficiency %.0f %%: %d ranks"):format(100 * result.efficiency, self.world.size)) end
+  if result.efficiency then self.fit.run:print(("efficiency %.0f %%: %d ranks"):format(100 * result.efficiency, self.world.size)) end
 end
 
 return {name = "scaling", new = new}

@@ -5,16 +5,14 @@
 -- SPDX-License-Identifier: Apache-2.0
 local EarlyStopping = require "train.early_stopping"
 local check = require "check"
-local features = require "run.features"
 local metric = require "train.metric"
-local run = require "run"
 
 local OP = "train.fit: settle"
 
 local Settle = {}
 Settle.__index = Settle
 
-local function read(o)
+local function read(o, run)
   if type(o.settle) == "number" then o.settle = {patience = o.settle} end
   if not o.settle then return end
   if not o.val then check.fail(OP, "there is no val loader to watch", "give val, or leave settle out") end
@@ -26,7 +24,7 @@ local function read(o)
   local asked = o.settle.better
   o.settle = {share = given.share, metric = metric.read(OP, given.metric or o.metric), asked_better = asked, options = given}
   given.metric, given.share = nil, nil
-  features.apart(EarlyStopping.new, given)
+  run.features:apart(EarlyStopping.new, given)
 end
 
 local function new(fit)
@@ -34,7 +32,7 @@ local function new(fit)
   if not given then return nil end
   local self = setmetatable({fit = fit, given = given, counter = {n = 0}}, Settle)
   local counter = self.counter
-  run.add_feature{name = "settle", what = "evaluations watched", count = function() return counter.n end}
+  fit.run:add_feature{name = "settle", what = "evaluations watched", count = function() return counter.n end}
   return self
 end
 
@@ -42,7 +40,7 @@ end
 local function stopper_of(self, better)
   if not self.stopper then
     self.given.options.better = self.given.asked_better or better
-    self.stopper = features.apart(EarlyStopping.new, self.given.options)
+    self.stopper = self.fit.run.features:apart(EarlyStopping.new, self.given.options)
     if self.saved then self.stopper:set_state(self.saved) end
   end
   return self.stopper
@@ -54,7 +52,7 @@ local function begin_end(self, name, reason)
   self.last = fit.step
   if fit.span.position >= 1 - self.given.share then return end
   self.steps = fit.span:settle(self.given.share)
-  run.print(("settle: %s: %s; the last %d of %d steps begin"):format(name, reason, self.steps - fit.step, self.steps))
+  fit.run:print(("settle: %s: %s; the last %d of %d steps begin"):format(name, reason, self.steps - fit.step, self.steps))
 end
 
 function Settle:evaluated(e)

@@ -2,7 +2,6 @@
 -- SPDX-License-Identifier: Apache-2.0
 local check = require "check"
 local dist = require "dist"
-local run = require "run"
 local shards = require "train.shards"
 local determinism = require "determinism"
 
@@ -50,7 +49,7 @@ local function new(fit)
   local o = fit.o
   if not o.shards then return nil end
   local counter = {n = 0}
-  run.add_feature{name = ("shards = %d"):format(o.shards), what = "steps whose bits do not depend on the number of ranks",
+  fit.run:add_feature{name = ("shards = %d"):format(o.shards), what = "steps whose bits do not depend on the number of ranks",
     count = function() return counter.n end}
   return setmetatable({fit = fit, counter = counter}, Part)
 end

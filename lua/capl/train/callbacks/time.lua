@@ -1,6 +1,5 @@
 -- time.lua: where the time of the run goes, in each line of its metrics and at its end.
 -- SPDX-License-Identifier: Apache-2.0
-local run = require "run"
 local timing = require "train.timing"
 
 local LEAST = 0.05 -- seconds of a split
@@ -9,8 +8,9 @@ local Time = {}
 Time.__index = Time
 
 local function new(fit)
+  local run = fit.run
   if run.mode == "check" or run.mode == "bench" then return nil end
-  return setmetatable({timing = timing.new(fit.o.train)}, Time)
+  return setmetatable({fit = fit, timing = timing.new(run, fit.o.train)}, Time)
 end
 
 function Time:begin() self.timing:open() end
@@ -39,10 +39,11 @@ local function line(totals)
 end
 
 function Time:finish(result)
+  local run = self.fit.run
   local totals = self.timing:totals()
   result.time = {}
   for _, part in ipairs(totals) do result.time[part[1]] = part[2] end
-  if run.mode == "run" and #totals > 0 then run.print(line(totals)) end
+  if run.mode == "run" and #totals > 0 then run:print(line(totals)) end
 end
 
 Time.stopped = Time.finish

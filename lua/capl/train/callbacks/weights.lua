@@ -2,8 +2,6 @@
 -- SPDX-License-Identifier: Apache-2.0
 local check = require "check"
 local load_weights = require "train.weights"
-local resume = require "run.resume"
-local run = require "run"
 
 local function read(o)
   if type(o.init_from) == "string" then o.init_from = {path = o.init_from} end
@@ -14,7 +12,7 @@ local function read(o)
 end
 
 -- The flag goes before what the recipe says.
-local function wanted(o)
+local function wanted(run, o)
   for _, s in ipairs(run.settings) do
     if s.key == "init_from" and s.value ~= "none" then
       s.read = true
@@ -26,15 +24,16 @@ end
 
 -- Before any other part is made: averages begin with these weights. A run that goes on has its own.
 local function new(fit)
-  local from = wanted(fit.o)
+  local run = fit.run
+  local from = wanted(run, fit.o)
   if not from or from.path == "none" or run.mode == "check" then return nil end
-  if resume.from then
-    run.print("note: init_from has no effect: the run goes on with its own weights")
+  if run.resume_from then
+    run:print("note: init_from has no effect: the run goes on with its own weights")
     return nil
   end
   local report = load_weights(fit.model, from.path, {strict = from.strict, map = from.map})
   local taken = #report.taken
-  run.add_feature{name = "init_from = " .. from.path, what = "tensors taken", count = function() return taken end}
+  run:add_feature{name = "init_from = " .. from.path, what = "tensors taken", count = function() return taken end}
   return nil
 end
 

@@ -1,21 +1,20 @@
--- lock.lua: the test images are read once, with the weights that were chosen without them.
+-- test_lock.lua: the test images are read once, with the weights that were chosen without them.
 --
 -- What is chosen on a set of images fits that set: its figure says nothing about others any more. So a source that a loader
 -- with role = "test" serves is locked as soon as it was read: it opens again for the same weights only.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
-local hooks = require "hooks"
+local observer = require "observer"
 
 local lock = {}
 
 lock.HINT = 'choose on a loader with role = "val"; read the test loader once, at the end, with the weights that were chosen'
 
 local opened = setmetatable({}, {__mode = "k"}) -- source -> {step =, weights =}
-local steps = 0 -- of all optimisers
 local evaluating = false -- a whole evaluation goes on: it asks for itself, and knows the weights
 
-table.insert(hooks.on_step, function() steps = steps + 1 end)
+local function steps_made() return observer.current.optimizer_steps end
 
 local function key_of(loader) return loader.source or loader end
 
@@ -49,11 +48,11 @@ end
 function lock.epoch(loader)
   if evaluating then return end
   local before = opened[key_of(loader)]
-  if before and before.step ~= steps then
+  if before and before.step ~= steps_made() then
     refuse("loader:epoch", ("the test images were read at step %d already, and %d steps were made since"):format(
-      before.step, steps - before.step))
+      before.step, steps_made() - before.step))
   end
-  opened[key_of(loader)] = before or {step = steps}
+  opened[key_of(loader)] = before or {step = steps_made()}
 end
 
 --- Before a training that ends with reading a test loader: the weights will be others than those it was read with.
@@ -69,10 +68,10 @@ end
 function lock.evaluation(op, loader, model, fn)
   if loader.role == "test" then
     local before, weights = opened[key_of(loader)], weights_of(model)
-    if before and (before.step ~= steps or before.weights and before.weights ~= weights) then
+    if before and (before.step ~= steps_made() or before.weights and before.weights ~= weights) then
       refuse(op, ("the test images were read at step %d already, with other weights"):format(before.step))
     end
-    opened[key_of(loader)] = {step = steps, weights = weights}
+    opened[key_of(loader)] = {step = steps_made(), weights = weights}
   end
   local outer = evaluating
   evaluating = true

@@ -3,49 +3,43 @@
 -- train.fit samples by itself (train/callbacks/monitor.lua) and says so; a loop of one's own gets a sampler here.
 -- SPDX-License-Identifier: Apache-2.0
 local monitor = require "train.monitor"
-local features = require "run.features"
-local run = require "run"
 
 local machine = {}
 
-local own -- the sampler of a loop of one's own
-local of_fit -- that of train.fit
-local totals -- of a sampler that is closed
-
-local function readings()
-  local t = machine.totals()
-  return t and t.samples or 0
-end
-
 -- A setting that was asked for has to show that it was in force.
-local function add_feature(every, origin)
+local function add_feature(run, every, origin)
   if origin ~= "flag" and not origin:match("^preset") then return end
-  features.add{name = ("monitor_every = %g"):format(every), what = "readings of the machine", count = readings}
+  run:add_feature{name = ("monitor_every = %g"):format(every), what = "readings of the machine", count = function()
+    local t = machine.totals(run)
+    return t and t.samples or 0
+  end}
 end
+
+-- A run has own_sampler of a loop of one's own, fit_sampler of train.fit, and machine_totals of one that is closed.
 
 --- A sampler that is in use already; until it is closed it has to answer for the run.
-function machine.adopt(sampler) of_fit = sampler end
+function machine.adopt(run, sampler) run.fit_sampler = sampler end
 
 --- It is about to be closed, with these totals.
-function machine.closed(t) of_fit, totals = nil, t end
+function machine.closed(run, t) run.fit_sampler, run.machine_totals = nil, t end
 
---- The end of a step.
-function machine.step()
+local function step(run)
+  local own = run.own_sampler
   if own then
-    for text in own.event, own do run.print("warning: " .. text) end
+    for text in own.event, own do run:print("warning: " .. text) end
   end
   if run.steps ~= 1 then return end
-  local every, origin = run.setting("monitor_every")
+  local every, origin = run:setting("monitor_every")
   every = every or 1
   if every == 0 then return end
-  if origin then add_feature(every, origin) end
-  if not of_fit and not totals then own = monitor.new{every = every} end
+  if origin then add_feature(run, every, origin) end
+  if not run.fit_sampler and not run.machine_totals then run.own_sampler = monitor.new{every = every} end
 end
 
 --- Figures of the run so far, as train.Monitor's totals(); nil without a sampler.
-function machine.totals()
-  local sampler = of_fit or own
-  return sampler and sampler:totals() or totals
+function machine.totals(run)
+  local sampler = run.fit_sampler or run.own_sampler
+  return sampler and sampler:totals() or run.machine_totals
 end
 
 local function percent(x) return ("%.0f %% busy"):format(100 * x) end
@@ -68,11 +62,17 @@ function machine.line(t)
   return parts[1] and "machine: " .. table.concat(parts, "; ")
 end
 
---- The end of the run: one line of its report.
-function machine.done()
-  local t = machine.totals()
+-- One line of the report.
+local function done(run)
+  local t = machine.totals(run)
   local line = t and machine.line(t)
-  if line then run.print("report: " .. line) end
+  if line then run:print("report: " .. line) end
+end
+
+--- Samples the machine from the first step of a run on.
+function machine.listen(run)
+  run:on("step", function() step(run) end)
+  run:on("finish", function() done(run) end)
 end
 
 return machine

@@ -5,8 +5,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
-local output = require "run.output"
-local run = require "run"
+local output = require "output"
 
 local mute_ranks = {}
 
@@ -22,7 +21,7 @@ local savers = {
 }
 
 -- Whether a path is of the run. Caches of data are a host's own, and are made wherever they are missing.
-local function is_of_run(path)
+local function is_of_run(run, path)
   local folder = run.path
   return path == "runs" or folder and (path == folder or path:sub(1, #folder + 1) == folder .. "/") or false
 end
@@ -34,12 +33,12 @@ local function replace(names, make)
 end
 
 --- From here on this process leaves files and lines to rank 0.
-function mute_ranks.begin()
+function mute_ranks.begin(run)
   output.silent = true
   for _, names in ipairs(writers) do
     replace(names, function(write)
       return function(path, ...)
-        if is_of_run(path) then return true end
+        if is_of_run(run, path) then return true end
         return write(path, ...)
       end
     end)

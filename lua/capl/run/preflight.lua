@@ -6,11 +6,9 @@
 local core = ...
 
 local sync = require "dist.sync"
-local hooks = require "hooks"
 local precision = require "precision"
-local run = require "run"
 
-local preflight = {done = false}
+local preflight = {}
 
 local BYTES = 8e6 -- of an all-reduce that is measured
 local ROUNDS = 3 -- of those, the fastest counts
@@ -34,7 +32,7 @@ local function loader_facts(entry)
 end
 
 -- Values of settings that a person chose; what capl chose may differ between machines, as the number of threads does.
-local function settings_facts()
+local function settings_facts(run)
   local out = {}
   for _, s in ipairs(run.settings) do
     if s.origin ~= "auto" and s.key ~= "device" and type(s.value) ~= "table" then out[s.key] = tostring(s.value) end
@@ -42,20 +40,20 @@ local function settings_facts()
   return out
 end
 
-local function model_facts()
+local function model_facts(model)
   local parts, count = {}, 0
-  if not hooks.model then return nil end
-  for name, p in hooks.model:named_parameters() do
+  if not model then return nil end
+  for name, p in model:named_parameters() do
     parts[#parts + 1] = ("%s %s %s"):format(name, table.concat(p.shape, ","), p.dtype)
     count = count + p:numel()
   end
   return {parameters = count, shapes = core.sha256(table.concat(parts, "\n"))}
 end
 
-local function own_facts()
-  local kind = run.precision() or precision.name("auto")
+local function own_facts(run)
+  local kind = run:precision() or precision.name("auto")
   local out = {host = require("dist").world().host, version = core.version(), recipe = core.sha256(run.text or ""),
-    device = core.device():match("^%a+"), precision = kind, settings = settings_facts(), model = model_facts(), loaders = {}}
+    device = core.device():match("^%a+"), precision = kind, settings = settings_facts(run), model = model_facts(run.model), loaders = {}}
   for i, entry in ipairs(run.loaders) do out.loaders[i] = loader_facts(entry) end
   return out
 end
@@ -151,10 +149,10 @@ local function check_shards(all)
   end
 end
 
-local function warn_unshared(all)
+local function warn_unshared(run, all)
   for _, loader in ipairs(all[1].loaders) do
     if loader.role == "train" and not loader.shared then
-      run.print(("warning: the train loader is not shared (shard = false): each of the %d ranks reads all of it, and a step may see " ..
+      run:print(("warning: the train loader is not shared (shard = false): each of the %d ranks reads all of it, and a step may see " ..
         "the same images several times"):format(#all))
     end
   end
@@ -235,30 +233,30 @@ end
 local function size_text(bytes) return bytes < 1e6 and ("%.1f kB"):format(bytes / 1e3) or ("%.1f MB"):format(bytes / 1e6) end
 
 --- Compares and measures, once; every rank calls it at the same place. Raises where ranks differ.
-function preflight.check()
+function preflight.check(run)
   local world = require("dist").world()
-  if preflight.done or world.size == 1 or (run.mode ~= "run" and run.mode ~= "bench") then return end
-  preflight.done = true
+  if run.preflight or world.size == 1 or (run.mode ~= "run" and run.mode ~= "bench") then return end
+  run.preflight = {}
   world:hold("comparing the ranks")
-  local own, hosts = own_facts(), {}
+  local own, hosts = own_facts(run), {}
   local all = world:gather(own)
   for i, one in ipairs(all) do hosts[i] = one.host end
   sync.hosts = hosts
   preflight.compare(all, hosts)
   check_shards(all)
-  preflight.figures = core.no_grad(measure, world)
+  run.preflight = core.no_grad(measure, world)
   world:hold(nil)
-  for _, line in ipairs(preflight.lines(preflight.figures)) do run.print(line) end
-  if own.model then run.print(("gradients: %s a step from each rank"):format(size_text(4 * own.model.parameters))) end
-  warn_unshared(all)
+  for _, line in ipairs(preflight.lines(run.preflight)) do run:print(line) end
+  if own.model then run:print(("gradients: %s a step from each rank"):format(size_text(4 * own.model.parameters))) end
+  warn_unshared(run, all)
 end
 
 --- Checks before train.fit does anything with its options, or before the first batch of any other loop.
-function preflight.listen()
-  table.insert(hooks.on_fit, preflight.check)
+function preflight.listen(run)
+  run:on("fit", function() preflight.check(run) end)
   function run.before_batch()
     run.before_batch = nil
-    preflight.check()
+    preflight.check(run)
   end
 end
 

@@ -1,4 +1,4 @@
--- class.lua: classes of modules. An instance's metatable is its class; a class looks further in its parent.
+-- module_class.lua: classes of modules. An instance's metatable is its class; a class looks further in its parent.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 

@@ -2,7 +2,6 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
-local hooks = require "hooks"
 local precision = require "precision"
 
 local auto = {}
@@ -12,14 +11,14 @@ function auto.device() return (core.device()) end
 
 --- Its kind, by which settings may differ: "cuda" or "cpu" (ref and meta count as cpu, unless a plan says what meta stands for).
 function auto.kind()
-  if hooks.planned then return hooks.planned.kind end
+  if precision.planned then return precision.planned.kind end
   return auto.device():match("^cuda") or "cpu"
 end
 
 --- Names by which a chosen value is known: ORDER of the list is that of the documentation.
 local choose = {
   precision = function()
-    if hooks.planned then return hooks.planned.precision, hooks.planned.name end
+    if precision.planned then return precision.planned.precision, precision.planned.name end
     return precision.best()
   end,
   workers = function()
@@ -35,7 +34,7 @@ local choose = {
 }
 
 local function check_precision(value)
-  local offered, list = precision.is_offered(value, hooks.planned and "meta" or auto.kind())
+  local offered, list = precision.is_offered(value, precision.planned and "meta" or auto.kind())
   if offered then return end
   local known_elsewhere = value == "tf32" or value == "fp16"
   core.error{

@@ -6,15 +6,12 @@
 local core = ...
 
 local sync = require "dist.sync"
-local hooks = require "hooks"
 local process = require "run.process"
-local run = require "run"
 local checkpoints = require "train.folder"
 
-local resume = {
-  from = nil, -- {folder =, file = path of the checkpoint that was named, else nil, settings = as in settings.json}
-  taken = false, -- somebody has taken the state
-}
+-- A run has resume_found ({folder =, file = path of the checkpoint that was named, else nil}: what find has found for begin),
+-- resume_from (the same with settings = as in settings.json, recipe) and resume_taken: somebody has taken the state.
+local resume = {}
 
 -- Settings that are about one start, not about the run.
 local OWN = {resume = true, inexact = true, init_from = true, quiet = true, json = true}
@@ -35,7 +32,7 @@ end
 local function base_name(path) return path:match("([^/]+)$") end
 
 -- Runs of this recipe, the newest first: {folder, started, number}.
-local function runs_of_recipe()
+local function runs_of_recipe(run)
   local out = {}
   for _, name in ipairs(core.sys.list("runs") or {}) do
     local folder = "runs/" .. name
@@ -51,14 +48,14 @@ local function runs_of_recipe()
   return out
 end
 
-local function newest()
-  local all = runs_of_recipe()
+local function newest(run)
+  local all = runs_of_recipe(run)
   if #all == 0 then
     core.fail(("there is no run of %s below runs/ to go on with"):format(run.recipe), "without --resume a new one begins")
   end
   for i, entry in ipairs(all) do
     if checkpoints.any(entry.folder) then
-      if i > 1 then run.print(("note: %s has no checkpoint; going on with %s"):format(all[1].folder, entry.folder)) end
+      if i > 1 then run:print(("note: %s has no checkpoint; going on with %s"):format(all[1].folder, entry.folder)) end
       return entry.folder
     end
   end
@@ -67,8 +64,8 @@ local function newest()
 end
 
 -- The folder, and the checkpoint if one was named.
-local function locate(value)
-  if value == true then return newest() end
+local function locate(run, value)
+  if value == true then return newest(run) end
   local path = value:gsub("(.)/+$", "%1")
   local kind = core.sys.kind(path)
   if not kind and core.sys.kind("runs/" .. path) == "folder" then path, kind = "runs/" .. path, "folder" end
@@ -86,22 +83,21 @@ local function locate(value)
   return path
 end
 
-local found -- what find has found, for begin
-
 --- Before the sandbox closes: the run that --resume=value is about -> {folder =, said = whether value names it}; nil: there is none,
 --- which begin tells with the recipe's line. Every rank calls it.
-function resume.find(value)
-  found = sync.of_main(function()
-    local ok, folder, file = pcall(locate, value)
+function resume.find(run, value)
+  local found = sync.of_main(function()
+    local ok, folder, file = pcall(locate, run, value)
     return ok and {folder = folder, file = file} or nil
   end)
+  run.resume_found = found
   return found and {folder = found.folder, said = value ~= true}
 end
 
 -- ---- the settings ----
 
-local function must_be_taken()
-  if resume.taken then return end
+local function must_be_taken(run)
+  if run.resume_taken then return end
   core.fail(("--resume: %s takes no saved state"):format(run.recipe),
     "train.fit does it; a loop of one's own needs train.Checkpoint{…}: see capl.train.Checkpoint")
 end
@@ -113,20 +109,20 @@ local function take_folder(folder, settings)
 end
 
 --- Begins with what --resume says. -> {key = {value =, origin =, why =}} of that run, empty without.
-function resume.begin(value)
+function resume.begin(run, value)
   if not value then return {} end
   if run.mode ~= "run" then core.fail("--resume goes on with a run; this command begins none") end
-  local place = found or sync.of_main(function()
-    local folder, file = locate(value)
+  local place = run.resume_found or sync.of_main(function()
+    local folder, file = locate(run, value)
     return {folder = folder, file = file}
   end)
   local folder, file = place.folder, place.file
   local settings = settings_of(folder)
   if not settings then core.fail(("%s is no run's folder: it has no settings.json%s"):format(folder, sync.here()), sync.files_hint()) end
   if sync.is_main() then take_folder(folder, settings) end
-  resume.from = {folder = folder, file = file, settings = settings.settings, recipe = settings.recipe}
+  run.resume_from = {folder = folder, file = file, settings = settings.settings, recipe = settings.recipe}
   run.path = folder
-  table.insert(hooks.on_gradients, must_be_taken)
+  run:on("gradients", function() must_be_taken(run) end)
   return settings.settings
 end
 
@@ -142,10 +138,10 @@ end
 local function shown(value) return type(value) == "table" and "…" or tostring(value) end
 
 --- Lines about settings that are not what they were; texts of list `settings` of params.
-function resume.changes()
-  local out = {}
-  for _, s in ipairs(resume.from and run.settings or {}) do
-    local was = resume.from.settings[s.key]
+function resume.changes(run)
+  local out, from = {}, run.resume_from
+  for _, s in ipairs(from and run.settings or {}) do
+    local was = from.settings[s.key]
     if not OWN[s.key] and type(was) == "table" and was.value ~= s.value then
       out[#out + 1] = ("%s: %s, was %s"):format(s.key, shown(s.value), shown(was.value))
     end
@@ -156,23 +152,23 @@ end
 local lengths = {"steps", "epochs", "samples", "max_time"}
 
 --- Whether this start asks for another length of the run.
-function resume.is_longer()
-  if not resume.from then return false end
+function resume.is_longer(run)
+  if not run.resume_from then return false end
   for _, key in ipairs(lengths) do
-    local was = resume.from.settings[key]
-    if type(was) == "table" and was.value ~= (run.setting(key)) then return true end
+    local was = run.resume_from.settings[key]
+    if type(was) == "table" and was.value ~= (run:setting(key)) then return true end
   end
   return false
 end
 
 --- Takes the state to go on from, once. -> {folder =, file =} or nil: this run begins anew.
-function resume.take()
-  if not resume.from then return nil end
-  resume.taken = true
+function resume.take(run)
+  if not run.resume_from then return nil end
+  run.resume_taken = true
   for _, s in ipairs(run.settings) do
     if s.key == "resume" or s.key == "inexact" then s.read = true end
   end
-  return resume.from
+  return run.resume_from
 end
 
 return resume

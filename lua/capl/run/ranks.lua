@@ -3,17 +3,16 @@
 local core = ...
 
 local sync = require "dist.sync"
-local run = require "run"
 
 local ranks = {}
 
 local SHOWN = 8 -- ranks that have a line; of more, the slowest ones
 
-local since -- where the first step ended, which makes plans: {images, data, busy, waited}
-local last -- clock at the end of the last step, or of what came between two
-local spent = 0 -- seconds of the steps since then, evaluations not counted
+-- A run has rank_since: where the first step ended, which makes plans: {images, data, busy, waited}
+-- rank_last: clock at the end of the last step, or of what came between two; rank_spent: seconds of the steps since then,
+-- evaluations not counted.
 
-local function images()
+local function images(run)
   local count = 0
   for _, entry in ipairs(run.loaders) do
     if entry.role == "train" then count = count + entry.loader:stats().samples end
@@ -21,23 +20,26 @@ local function images()
   return count
 end
 
-local function now(world)
+local function now(run, world)
   local traffic = world:traffic()
-  return {images = images(), data = run.waited(), busy = traffic.busy, waited = traffic.waited}
+  return {images = images(run), data = run:waited(), busy = traffic.busy, waited = traffic.waited}
 end
 
---- The end of a step.
-function ranks.step()
+local function step(run)
   local world = sync.world()
   if not world then return end
   local clock = core.clock()
-  if run.steps == 1 then since = now(world) else spent = spent + (clock - last) end
-  last = clock
+  if run.steps == 1 then
+    run.rank_since, run.rank_spent = now(run, world), 0
+  else
+    run.rank_spent = run.rank_spent + (clock - run.rank_last)
+  end
+  run.rank_last = clock
 end
 
---- The end of a loader's epoch: the time of an evaluation is none of training.
-function ranks.epoch(loader)
-  if last and loader.role ~= "train" then last = core.clock() end
+-- The time of an evaluation is none of training.
+local function epoch(run, loader)
+  if run.rank_last and loader.role ~= "train" then run.rank_last = core.clock() end
 end
 
 --- Bytes that this process holds at most: of a GPU, where it uses one.
@@ -47,10 +49,11 @@ function ranks.peak_memory()
 end
 
 -- This rank's figures; shares are of the time of its steps.
-local function own(world)
+local function own(run, world)
   local out = {rank = world.rank, host = world.host, device = (core.device()), memory = ranks.peak_memory()}
+  local since, spent = run.rank_since, run.rank_spent
   if not since or spent <= 0 then return out end
-  local at = now(world)
+  local at = now(run, world)
   local seconds = math.max(spent, 1e-9)
   out.images_per_s = (at.images - since.images) / seconds
   out.waited_for_data = math.min(1, (at.data - since.data) / seconds)
@@ -90,13 +93,20 @@ local function shown(all)
   return list
 end
 
---- The end of the run: every rank gives its figures; kept as run.ranks for result.json, and told.
-function ranks.done()
+-- Every rank gives its figures; kept as run.ranks for result.json, and told.
+local function done(run)
   local world = sync.world()
   if not world or run.steps == 0 then return end
-  run.ranks = world:gather(own(world))
-  for _, r in ipairs(shown(run.ranks)) do run.print("report: " .. ranks.line(r)) end
-  if #run.ranks > SHOWN then run.print(("report: and %d ranks more, in result.json"):format(#run.ranks - SHOWN)) end
+  run.ranks = world:gather(own(run, world))
+  for _, r in ipairs(shown(run.ranks)) do run:print("report: " .. ranks.line(r)) end
+  if #run.ranks > SHOWN then run:print(("report: and %d ranks more, in result.json"):format(#run.ranks - SHOWN)) end
+end
+
+--- Measures a run from its first step on, and says at its end what each rank has done.
+function ranks.listen(run)
+  run:on("step", function() step(run) end)
+  run:on("epoch", function(loader) epoch(run, loader) end)
+  run:on("finish", function() done(run) end)
 end
 
 return ranks

@@ -9,6 +9,8 @@ local core = ...
 local output = {
   mode = "lines", -- "lines", "quiet" or "json"
   silent = false, -- another rank speaks for all
+  live = false, -- standard output is a terminal that takes a line back
+  utf8 = false, -- and shows more than ASCII
 }
 
 -- What a terminal would obey shown as \x1b.
@@ -36,6 +38,9 @@ function output.set(mode)
     core.sys.environment().print = function(...) output.text(printed(...)) end
   end
 end
+
+--- Whether a line at the bottom of the terminal is drawn and drawn again.
+function output.is_live() return output.live and not output.silent and output.mode == "lines" end
 
 --- A line, or several, for people.
 function output.text(text)

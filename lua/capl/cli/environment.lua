@@ -1,0 +1,35 @@
+-- environment.lua: what the environment says of runs and of the terminal: read once, when a command or the prompt begins. The
+-- library itself asks no environment.
+-- SPDX-License-Identifier: Apache-2.0
+local core = ...
+
+local output = require "output"
+
+local environment = {}
+
+local function variable(name)
+  local value = core.sys.getenv(name)
+  return value ~= "" and value or nil
+end
+
+-- Whether standard output is a terminal that takes a line back.
+local function takes_a_line_back()
+  local term = variable("TERM")
+  return core.sys.isatty(1) and term ~= nil and term ~= "dumb" and not variable("NO_COLOR")
+end
+
+local function has_utf8()
+  local locale = variable("LC_ALL") or variable("LC_CTYPE") or variable("LANG") or ""
+  return locale:lower():match("utf%-?8") ~= nil
+end
+
+--- Gives a run and the output what is theirs.
+function environment.read(run)
+  output.live, output.utf8 = takes_a_line_back(), has_utf8()
+  run.given_folder = variable("CAPL_RUN_FOLDER") -- of a trial: the sweep that runs it has chosen the place
+  run.temporary = variable("CAPL_TEMPORARY")
+  run.is_trial = variable("CAPL_SWEEP") ~= nil -- of a sweep, which chooses by the val images
+  run.is_test = variable("CAPL_TEST") ~= nil -- of `capl test`, which names the files that a claim is about
+end
+
+return environment
