@@ -41,7 +41,7 @@ local variables = {
 
 local files = {
   {"runs/NAME/", "what a run leaves: best.capl, checkpoints, metrics.jsonl, report.html"},
-  {"$XDG_CACHE_HOME/capl", "what is made again when it is missing: plans of GPUs, decoded images; else ~/.cache/capl"},
+  {"$XDG_CACHE_HOME/capl", "what is made again when it is missing: plans of GPUs; else ~/.cache/capl"},
   {"$XDG_STATE_HOME/capl", "the history of the prompt, and what recipes were allowed; else ~/.local/state/capl"},
 }
 
