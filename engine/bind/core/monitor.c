@@ -1,4 +1,4 @@
-/* monitor.c -- the machine's figures for Lua: core.monitor. What users call is lua/capl/train/monitor.lua on top of it.
+/* monitor.c -- the machine's figures for Lua: core.monitor. What users call is lua/capl/train/callbacks/monitor.lua on top of it.
 **
 ** A monitor is a userdata with methods; closing it, or collecting it, ends its thread.
 ** SPDX-License-Identifier: Apache-2.0

@@ -1,6 +1,6 @@
 -- monitor_lines.lua: what `capl monitor` prints: a line per GPU, one of the processors, one of the run; unknown figures left out.
 -- SPDX-License-Identifier: Apache-2.0
-local of = require("train.monitor").of
+local of = require("train.callbacks.monitor").of
 local progress = require "run.progress"
 
 local lines = {}

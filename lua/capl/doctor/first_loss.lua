@@ -3,7 +3,7 @@
 local core = ...
 
 local forward = require "forward"
-local initial_loss = require "train.initial_loss"
+local initial_loss = require "train.callbacks.initial_loss"
 
 local function look(ctx)
   local o = ctx.o

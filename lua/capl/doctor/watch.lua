@@ -3,7 +3,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
-local initial_loss = require "train.initial_loss"
+local initial_loss = require "train.callbacks.initial_loss"
 local lr_find = require "train.lr_find"
 local lr_sweeps = require "train.lr_sweeps"
 local settings = require "nn.settings"

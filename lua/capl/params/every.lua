@@ -7,7 +7,7 @@ local core = ...
 
 local dist = require "dist"
 local precision = require "precision"
-local monitor = require "train.monitor"
+local monitor = require "train.callbacks.monitor"
 local output = require "output"
 local determinism = require "determinism"
 

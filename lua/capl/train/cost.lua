@@ -29,14 +29,14 @@ local methods = {
 }
 
 local function watch_part(fit, name)
-  local object = fit.parts:get(name)
+  local object = fit.callbacks:get(name)
   for _, method in ipairs(object and methods[name] or {}) do object[method] = timed(name, object[method]) end
 end
 
 -- The loop's parts are known when it is made.
 local function watch(fit)
   for name in pairs(methods) do watch_part(fit, name) end
-  local time = fit.parts:get("time")
+  local time = fit.callbacks:get("time")
   if time then time.timing.enter = timed("time", time.timing.enter) end
   fit.progress.step = timed("progress", fit.progress.step)
   fit.progress.live = true -- the dearer one: a line is drawn anew ten times a second
@@ -45,11 +45,11 @@ end
 
 --- Switches it on for the next train.fit.
 function cost.start()
-  local parts = require "train.callbacks"
-  local new = parts.new
-  parts.new = function(fit)
+  local callbacks = require "train.callbacks"
+  local new = callbacks.new
+  callbacks.new = function(fit)
     local made = new(fit)
-    fit.parts = made
+    fit.callbacks = made
     watch(fit)
     cost.process, cost.thread = core.cpu_clock(), core.thread_clock()
     return made

@@ -9,26 +9,26 @@ local evaluation = require "train.evaluation"
 local exported = require "train.exported"
 local modelfile = require "run.modelfile"
 local options = require "train.options"
-local parts = require "train.callbacks"
+local callbacks = require "train.callbacks"
 local progress = require "run.progress"
-local record = require "train.record"
+local record = require "train.callbacks.record"
 local span = require "train.span"
 local steps = require "train.step"
 
 local OP = "train.fit"
 local HOLD = 60 -- seconds that a Ctrl-C may wait for the end of a step
 
--- What parts may use: o (options), model, optimizer, step, images, epoch, lr, span, record, path, save_model, stop.
+-- What callbacks may use: o (options), model, optimizer, step, images, epoch, lr, span, record, path, save_model, stop.
 local Fit = {}
 Fit.__index = Fit
 
 local function new(run, o)
   local self = setmetatable({
     run = run, o = o, model = o.model, optimizer = o.optimizer, step = 0, images = 0, epoch = 0, evaluations = 0, evaluating = 0,
-    span = span.new(o), make_step = steps.new(o, run), progress = progress.new{steps = o.steps}, record = record.new(run),
+    span = span.new(o), make_step = steps.new(o, run), progress = progress.new{steps = o.steps}, record = record.open(run),
     eval_due = span.marks(o.eval_every, span.EVALUATIONS),
   }, Fit)
-  self.parts = parts.new(self)
+  self.callbacks = callbacks.new(self)
   if not run.model then
     local text = o.train.charset and o.train.charset ~= ""
     run:set_model(o.model, text and {output = "text", charset = o.train.charset, length = o.train.length} or {output = "other"})
@@ -42,11 +42,11 @@ function Fit:stop(reason, sentence) self.stopping = self.stopping or {reason = r
 
 function Fit:over() return self.stopping ~= nil or self.span:over() end
 
---- State of the loop and of its parts, between two steps; model, optimizer and loader have their own.
+--- State of the loop and of its callbacks, between two steps; model, optimizer and loader have their own.
 function Fit:state()
   return {step = self.step, images = self.images, epoch = self.epoch, evaluating = self.evaluating, span = self.span:state(),
     val = self.val, val_step = self.val_step, pending = self.pending, evaluated = self.evaluations,
-    evaluations = self.eval_due:state(), parts = self.parts:state()}
+    evaluations = self.eval_due:state(), parts = self.callbacks:state()}
 end
 
 function Fit:set_state(state)
@@ -55,7 +55,7 @@ function Fit:set_state(state)
   self.evaluations = state.evaluated or 0
   self.span:set_state(state.span)
   self.eval_due:set_state(state.evaluations)
-  self.parts:set_state(state.parts)
+  self.callbacks:set_state(state.parts)
   self.resumed = true
   if self.progress.go_on then self.progress:go_on(self.step, self.images, self.span.position) end
 end
@@ -103,17 +103,17 @@ function Fit:evaluate()
   local run = self.run
   local started = sync.now()
   self.pending = true -- until it is done: a run that is stopped meanwhile begins with it when it goes on
-  self.parts:tell("before_evaluation")
+  self.callbacks:tell("before_evaluation")
   if sync.meet() then core.sys.stop() end
   local meter = self:read(self.o.val, true)
-  sync.hold(HOLD) -- what parts make of it is made by all of them
+  sync.hold(HOLD) -- what callbacks make of it is made by all of them
   local e = self:at()
   e.figures, e.meter, e.loss = meter:result(), meter, meter.loss
   self.val, self.val_step, self.val_meter = e.figures, self.step, meter
   run.measured = {loss = e.loss}
   self.record:evaluation(e, e.figures, e.loss)
-  self.parts:tell("evaluated", e)
-  self.parts:tell("after_evaluation", e)
+  self.callbacks:tell("evaluated", e)
+  self.callbacks:tell("after_evaluation", e)
   run:print(("val  %6d  loss %.4f  %s"):format(self.step, e.loss, meter:line()))
   self.progress:remember(evaluation.note(meter))
   self.pending = nil
@@ -149,14 +149,14 @@ end
 
 function Fit:one_step(batch)
   self.whole = false
-  self.parts:tell("before_step", batch)
+  self.callbacks:tell("before_step", batch)
   local loss, images = self.make_step:step(batch), batch.together or batch.count * ranks_of(self.o.train) -- of all ranks
   self.step, self.images, self.lr, self.loss = self.step + 1, self.images + images, self.optimizer.lr, loss
   local position = self.span:advance(self.step)
   self.optimizer:set_position(position)
   local shown = self.progress:step(batch.count, loss, self.lr, position, batch.together)
   if shown then self:check_loss(shown, self.progress.shown_step) end
-  self.parts:tell("after_step", loss)
+  self.callbacks:tell("after_step", loss)
   self.whole = true
 end
 
@@ -167,7 +167,7 @@ function Fit:one_epoch()
     self:one_step(batch)
     self:evaluate_if_due()
     if self:over() then return end
-    self.parts:tell("between_steps")
+    self.callbacks:tell("between_steps")
     if self:over() then return self:evaluate_stopped() end
     hold(HOLD)
   end
@@ -175,7 +175,7 @@ function Fit:one_epoch()
     core.error{code = "value", op = OP, message = ("epoch %d of the train loader has no batch"):format(self.epoch), path = false}
   end
   self.resumed = false
-  self.parts:tell("epoch_ended", self.epoch)
+  self.callbacks:tell("epoch_ended", self.epoch)
 end
 
 function Fit:steps()
@@ -193,7 +193,7 @@ end
 
 -- What result.json, the recipe and the last line are made of.
 function Fit:figures(ended)
-  local at, best = self:at(), self.parts:get("best")
+  local at, best = self:at(), self.callbacks:get("best")
   return {
     ended = ended, steps = self.step, images = self.images, seconds = at.seconds, images_per_s = at.images_per_s,
     evaluations = self.evaluations, evaluation_seconds = self.evaluating, val = self.val, best = best.figures,
@@ -222,10 +222,10 @@ end
 
 -- Figures on the test loader, pictures, files, and what the last lines say.
 function Fit:finish()
-  local result, best = self:figures(self.stopping and self.stopping.reason or self.span:ended()), self.parts:get("best")
-  self.parts:tell("finish", result)
+  local result, best = self:figures(self.stopping and self.stopping.reason or self.span:ended()), self.callbacks:get("best")
+  self.callbacks:tell("finish", result)
   self:end_line(result)
-  self.parts:tell("keep")
+  self.callbacks:tell("keep")
   self:save_model("last.capl", self.val_step == self.step and self.val or nil)
   self.record:curves()
   best:restore()
@@ -258,10 +258,10 @@ function Fit:stopped()
   if self.step == 0 or run.mode ~= "run" then return end
   run:print(("stopped at step %d, after %d images in %s; saving"):format(self.step, self.images,
     progress.duration(self.span:seconds())))
-  if self.pending then self.parts:tell("after_evaluation", self:at()) end -- weights that were exchanged come back
+  if self.pending then self.callbacks:tell("after_evaluation", self:at()) end -- weights that were exchanged come back
   local result = self:figures("interrupted")
-  self.parts:tell("stopped", result)
-  self.parts:tell("keep")
+  self.callbacks:tell("stopped", result)
+  self.callbacks:tell("keep")
   self:save_model("last.capl", self.val_step == self.step and self.val or nil)
   self.record:curves()
   result.model = "last.capl"
@@ -271,9 +271,9 @@ end
 
 -- What goes before the first step.
 function Fit:begin()
-  self.parts:tell("resume")
-  self.parts:tell("begin")
-  for _, line in ipairs(self.parts:lines()) do self.run:print(line) end
+  self.callbacks:tell("resume")
+  self.callbacks:tell("begin")
+  for _, line in ipairs(self.callbacks:lines()) do self.run:print(line) end
   self.model:train()
 end
 
@@ -300,7 +300,7 @@ end
 --       sanity, dry_run, checkpoint, override …: docs/training.md, docs/checkpoints.md
 -- out   {ended, steps, images, seconds, images_per_s, evaluations (how many), val (of the last weights), best (of the best ones),
 --       best_step, test, micro_batch (after a split), captured_steps, folder}; figures as of capl.text_meter
--- errs  value: unknown or contradicting options; a loss that is not finite; what the parts raise
+-- errs  value: unknown or contradicting options; a loss that is not finite; what the callbacks raise
 -- Schedules may say total = "run". Evaluations count as time of the run, the final test does not.
 local function fit(given)
   local run = Run.current()
@@ -313,12 +313,12 @@ local function fit(given)
   end)
   if how ~= "done" then sync.part(how == "stopped") end
   if how == "stopped" then self:stopped() end
-  if how == "error" then self.parts:tell("failed") end
-  if how ~= "done" then self.parts:tell("close") end
+  if how == "error" then self.callbacks:tell("failed") end
+  if how ~= "done" then self.callbacks:tell("close") end
   if how == "error" then error(err, 0) end
   if how == "stopped" then core.sys.stop() end
   local result = self:finish()
-  self.parts:tell("close")
+  self.callbacks:tell("close")
   return result
 end
 

@@ -2,7 +2,7 @@
 --
 -- train.fit samples by itself (train/callbacks/monitor.lua) and says so; a loop of one's own gets a sampler here.
 -- SPDX-License-Identifier: Apache-2.0
-local monitor = require "train.monitor"
+local monitor = require "train.callbacks.monitor"
 
 local machine = {}
 
@@ -15,13 +15,7 @@ local function add_feature(run, every, origin)
   end}
 end
 
--- A run has own_sampler of a loop of one's own, fit_sampler of train.fit, and machine_totals of one that is closed.
-
---- A sampler that is in use already; until it is closed it has to answer for the run.
-function machine.adopt(run, sampler) run.fit_sampler = sampler end
-
---- It is about to be closed, with these totals.
-function machine.closed(run, t) run.fit_sampler, run.machine_totals = nil, t end
+-- A run has own_sampler of a loop of one's own, fit_sampler of train.fit, and machine_totals of the latter when it is closed.
 
 local function step(run)
   local own = run.own_sampler
@@ -33,7 +27,7 @@ local function step(run)
   every = every or 1
   if every == 0 then return end
   if origin then add_feature(run, every, origin) end
-  if not run.fit_sampler and not run.machine_totals then run.own_sampler = monitor.new{every = every} end
+  if not run.fit_sampler and not run.machine_totals then run.own_sampler = monitor.Monitor{every = every} end
 end
 
 --- Figures of the run so far, as train.Monitor's totals(); nil without a sampler.

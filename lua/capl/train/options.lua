@@ -8,14 +8,14 @@ local forward = require "forward"
 local classes = require "module_class"
 local lock = require "test_lock"
 local meters = require "meter"
-local parts = require "train.callbacks"
+local callbacks = require "train.callbacks"
 local progress = require "run.progress"
 local span = require "train.span"
 
 local OP = "train.fit"
 local MOST_STEPS = 1e12 -- 31 years of a thousand a second
 
-local spec = parts.add_keys {
+local spec = callbacks.add_keys {
   {"model", "table", required = true}, {"train", "table", required = true}, {"val", "table", "boolean"}, {"test", "table"},
   {"loss", "function", required = true}, {"optimizer", "table", required = true},
   forward.input,
@@ -129,12 +129,12 @@ local function read(given, run)
   o.given, o.keys = given, spec
   check_val(o)
   check_parts(run, o)
-  parts.prepare(o, run)
+  callbacks.prepare(o, run)
   check.steps(OP, "eval_every", o.eval_every)
   o.max_time = span.seconds_of(OP, o.max_time)
   o.steps = steps_of(o)
   check_minutes(run, o)
-  parts.read(o, run)
+  callbacks.read(o, run)
   if o.test and run.is_trial then
     run:print("test images: not read in a trial of a sweep, which chooses by the val images")
     o.test = nil

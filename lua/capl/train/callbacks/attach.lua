@@ -36,13 +36,13 @@ function Attach:line()
 end
 
 function Attach:set_lr(value)
-  local override = self.fit.parts:get("override")
+  local override = self.fit.callbacks:get("override")
   if override then override:set_lr(value) else loops.own(self.fit.run):set_lr(value) end
 end
 
 --- The newest of the run's checkpoints, made now.
 function Attach:save()
-  local part = self.fit.parts:get("checkpoint")
+  local part = self.fit.callbacks:get("checkpoint")
   if part then return part:save_now() end
   sync.by_main("saving the model", function() self.fit:save_model("attach.capl") end)
   return self.fit:path("attach.capl")

@@ -1,28 +1,77 @@
--- best.lua: keeps the weights of the best evaluation, in memory and as best.capl, and the models of the top_k best.
+-- best.lua: train.BestTracker, and the keys keep, top_k and metric of train.fit: the weights of the best evaluation, in memory
+-- and as best.capl, and the models of the top_k best.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
-local BestTracker = require "train.best_tracker"
-local tensor = require "tensor"
 local check = require "check"
 local exported = require "train.exported"
 local metric = require "train.metric"
+local tensor = require "tensor"
 local trees = require "run.trees"
 
-local OP = "train.fit"
+local OP = "train.BestTracker"
 
-local Best = {}
-Best.__index = Best
+--- Keeps the best values of a series. Of equal ones the later is better: its weights have seen more.
+-- opts better = "max" | "min"; keep = 1 (how many places there are)
+-- out  an object: update(value, step) -> its place from 1 on, or nil; and the entry that lost its place, if one did;
+--      best() -> value, step; list = entries {value, step}, best first; state(), set_state(tree)
+-- eg   capl.train.BestTracker{better = "min"}:update(0.3, 100)  --> 1
+local BestTracker = {}
+BestTracker.__index = BestTracker
+
+local spec = {{"better", "string", default = "max"}, {"keep", "whole", default = 1}}
+
+function BestTracker.new(opts)
+  local o = check.options(OP, spec, opts)
+  check.one_of(OP, "better", o.better, {"max", "min"})
+  if o.keep < 1 then check.fail(OP, ("keep is at least 1, got %d"):format(o.keep)) end
+  return setmetatable({better = o.better, keep = o.keep, list = {}}, BestTracker)
+end
+
+--- Takes the next value of the series; what is no number takes no place.
+function BestTracker:update(value, step)
+  check.arg(1, "update", "number", value)
+  if value ~= value then return nil end
+  local place = 1
+  while self.list[place] and metric.improves(self.list[place].value, value, self.better) do place = place + 1 end
+  if place > self.keep then return nil end
+  table.insert(self.list, place, {value = value, step = step})
+  return place, table.remove(self.list, self.keep + 1)
+end
+
+--- The best value so far and its step; nil before the first.
+function BestTracker:best()
+  local first = self.list[1]
+  if first then return first.value, first.step end
+end
+
+function BestTracker:state()
+  local list = {}
+  for i, entry in ipairs(self.list) do list[i] = {value = entry.value, step = entry.step} end
+  return {list = list}
+end
+
+function BestTracker:set_state(state)
+  self.list = {}
+  for i, entry in ipairs(state.list) do self.list[i] = {value = entry.value, step = entry.step} end
+end
+
+-- ---- the callback of train.fit ----
+
+local KEY = "train.fit"
+
+local Callback = {}
+Callback.__index = Callback
 
 local function read(o)
-  check.one_of(OP, "keep", o.keep, {"best", "last"})
-  if o.top_k < 0 then check.fail(OP, ("top_k is a number of models from 0 on, got %d"):format(o.top_k)) end
-  if o.top_k > 0 and not o.val then check.fail(OP, "top_k needs a val loader that says which are best", "give val, or leave top_k out") end
-  metric.read(OP, o.metric)
+  check.one_of(KEY, "keep", o.keep, {"best", "last"})
+  if o.top_k < 0 then check.fail(KEY, ("top_k is a number of models from 0 on, got %d"):format(o.top_k)) end
+  if o.top_k > 0 and not o.val then check.fail(KEY, "top_k needs a val loader that says which are best", "give val, or leave top_k out") end
+  metric.read(KEY, o.metric)
 end
 
 local function new(fit)
-  local self = setmetatable({fit = fit, wanted = metric.read(OP, fit.o.metric), counter = {n = 0}}, Best)
+  local self = setmetatable({fit = fit, wanted = metric.read(KEY, fit.o.metric), counter = {n = 0}}, Callback)
   if fit.o.top_k > 0 then
     local counter = self.counter
     fit.run:add_feature{name = ("top_k = %d"):format(fit.o.top_k), what = "models among the best", count = function() return counter.n end}
@@ -60,8 +109,8 @@ local function keep_top(self, e, place, dropped)
 end
 
 --- A later evaluation that is as good as the best one wins: its weights have seen more.
-function Best:evaluated(e)
-  local value, better, name = metric.of(OP, self.wanted, e)
+function Callback:evaluated(e)
+  local value, better, name = metric.of(KEY, self.wanted, e)
   local place, dropped = tracker_of(self, better):update(value, e.step)
   e.better, e.metric, e.value = place == 1, name, value
   keep_top(self, e, place, dropped)
@@ -76,17 +125,17 @@ function Best:evaluated(e)
 end
 
 --- Puts the weights to keep into the model.
-function Best:restore()
+function Callback:restore()
   local fit = self.fit
   if fit.o.keep == "best" and self.weights and self.step ~= fit.step then fit.model:load_state_dict(self.weights) end
 end
 
-function Best:state()
+function Callback:state()
   return {step = self.step, figures = self.figures, weights = self.weights, saved_models = self.counter.n,
     tracker = self.tracker and self.tracker:state() or self.saved}
 end
 
-function Best:set_state(state)
+function Callback:set_state(state)
   self.step, self.figures, self.saved = state.step, state.figures, state.tracker
   self.weights = state.weights and copy_of(state.weights, self.weights)
   self.counter.n = state.saved_models or 0
@@ -94,4 +143,4 @@ function Best:set_state(state)
 end
 
 return {name = "best", spec = {{"keep", "string", default = "best"}, {"top_k", "whole", default = 0}, {"metric", "string", "table"}},
-  read = read, new = new}
+  read = read, new = new, BestTracker = BestTracker}

@@ -124,7 +124,7 @@ function Part:forget_the_end(saved)
   if self.again then return end
   if saved.ended or resume.is_longer(self.fit.run) then loop.span.position = self:position_of(saved) end
   if not saved.ended then return end
-  for name, object in pairs(self.fit.parts.by_name) do
+  for name, object in pairs(self.fit.callbacks.by_name) do
     if object.go_on then loop.parts[name] = object.go_on(loop.parts[name]) end
   end
 end
@@ -155,7 +155,7 @@ function Part:resume()
   fit.span:advance(fit.step)
   fit.optimizer:set_position(fit.span.position)
   local gone = folder.forget_after(self.keeper:folder(), saved.step)
-  if not fit.parts:get("record") then lines_of.cut(fit:path("metrics.jsonl"), saved.step) end
+  if not fit.callbacks:get("record") then lines_of.cut(fit:path("metrics.jsonl"), saved.step) end
   run:print(("resumed: %s, step %d%s, saved %s"):format(file, saved.step, fit.o.steps and " of " .. fit.o.steps or "", saved.saved))
   if gone > 0 then run:print(("resume: %d later checkpoint%s of this run removed"):format(gone, gone == 1 and "" or "s")) end
   for _, line in ipairs(resume.changes(run)) do run:print("resume: " .. line) end
@@ -182,7 +182,7 @@ function Part:between_steps()
   keeper.step = self.fit.step
   if self.figure then keeper:evaluated(self.figure) end
   self.figure = nil
-  local override = self.fit.parts:get("override")
+  local override = self.fit.callbacks:get("override")
   local wanted = override and override:take_save()
   if (wanted or keeper:is_due()) and keeper.last_step ~= keeper.step then keeper:try_save() end
 end

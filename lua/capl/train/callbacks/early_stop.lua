@@ -1,22 +1,108 @@
--- early_stop.lua: the key early_stop of train.fit: the run ends when the figure of val has stopped getting better.
+-- early_stop.lua: train.EarlyStopping, and the key early_stop of train.fit: the run ends when the figure of val has stopped
+-- getting better.
+--
+-- One stopper watches one series; two series (say with and without averages) take two stoppers.
 -- SPDX-License-Identifier: Apache-2.0
-local EarlyStopping = require "train.early_stopping"
+local Run = require "run"
 local check = require "check"
 local metric = require "train.metric"
 local span = require "train.span"
 
-local OP = "train.fit: early_stop"
+local OP = "train.EarlyStopping"
 
-local Stop = {}
-Stop.__index = Stop
+--- Watches a series of figures.
+-- opts patience = how many evaluations (unit = "epochs": epochs) without a better one end it; min_delta = 0 (by how much more
+--      a better one is better); min_epochs = 0 (before their end patience ends nothing); target = a value that ends it at
+--      once; better = "max" | "min"
+-- out  an object: update(value, epoch) -> true when it is time to stop; then reason says why. best, waited, state(),
+--      set_state(tree)
+-- errs value: neither patience nor target
+-- eg   capl.train.EarlyStopping{patience = 2}:update(0.5)  --> false
+local EarlyStopping = {}
+EarlyStopping.__index = EarlyStopping
+
+EarlyStopping.spec = {
+  {"patience", "whole"}, {"unit", "string", default = "evaluations"}, {"min_delta", "number", default = 0},
+  {"min_epochs", "number", default = 0}, {"target", "number"}, {"better", "string", default = "max"},
+}
+
+local function check_options(op, o)
+  if not o.patience and not o.target then
+    check.fail(op, "nothing says when to stop", "give patience, a number of evaluations, or target, a value to reach")
+  end
+  if o.patience and o.patience < 1 then check.fail(op, ("patience is at least 1, got %d"):format(o.patience)) end
+  check.one_of(op, "unit", o.unit, {"evaluations", "epochs"})
+  check.one_of(op, "better", o.better, {"max", "min"})
+  if not (o.min_delta >= 0) then check.fail(op, ("min_delta is at least 0, got %g"):format(o.min_delta)) end
+  if not (o.min_epochs >= 0) then check.fail(op, ("min_epochs is at least 0, got %g"):format(o.min_epochs)) end
+end
+
+function EarlyStopping.new(opts)
+  local o = check.options(OP, EarlyStopping.spec, opts)
+  check_options(OP, o)
+  local self = setmetatable({o = o, evaluations = 0, waited = 0}, EarlyStopping)
+  Run.current().features:add_own{name = OP, what = "evaluations watched", count = function() return self.evaluations end}
+  return self
+end
+
+-- Counts what has passed since the best value.
+local function note(self, value, epoch)
+  self.evaluations = self.evaluations + 1
+  if metric.improves(value, self.best, self.o.better, self.best and self.o.min_delta) then
+    self.best, self.best_epoch, self.waited = value, epoch, 0
+  elseif self.o.unit == "epochs" then
+    self.best_epoch = self.best_epoch or epoch
+    self.waited = epoch - self.best_epoch
+  else
+    self.waited = self.waited + 1
+  end
+end
+
+local function reached(o, value)
+  if not o.target or value ~= value then return false end
+  if o.better == "min" then return value <= o.target end
+  return value >= o.target
+end
+
+--- Takes the next value of the series. epoch: that it was measured in.
+-- out whether it is time to stop
+function EarlyStopping:update(value, epoch)
+  check.arg(1, "update", "number", value)
+  local o = self.o
+  if o.unit == "epochs" or o.min_epochs > 0 then check.arg(2, "update", "number", epoch) end
+  note(self, value, epoch)
+  if reached(o, value) then
+    self.reason = ("target %g is reached: %g"):format(o.target, value)
+    return true
+  end
+  if not o.patience or self.waited < o.patience or (epoch or 0) < o.min_epochs then return false end
+  self.reason = ("no better value in %d %s (best %s)"):format(self.waited, o.unit, self.best and ("%.4g"):format(self.best) or "none")
+  return true
+end
+
+--- {evaluations, waited, best, best_epoch}
+function EarlyStopping:state()
+  return {evaluations = self.evaluations, waited = self.waited, best = self.best, best_epoch = self.best_epoch}
+end
+
+function EarlyStopping:set_state(state)
+  self.evaluations, self.waited, self.best, self.best_epoch = state.evaluations, state.waited, state.best, state.best_epoch
+end
+
+-- ---- the callback of train.fit ----
+
+local KEY = "train.fit: early_stop"
+
+local Callback = {}
+Callback.__index = Callback
 
 local function read(o, run)
   if type(o.early_stop) == "number" then o.early_stop = {patience = o.early_stop} end
   if not o.early_stop then return end
-  if not o.val then check.fail(OP, "there is no val loader to watch", "give val, or leave early_stop out") end
+  if not o.val then check.fail(KEY, "there is no val loader to watch", "give val, or leave early_stop out") end
   local spec = {{"metric", "string", "table"}, unpack(EarlyStopping.spec)}
-  local given = check.options(OP, spec, o.early_stop)
-  local wanted = metric.read(OP, given.metric or o.metric)
+  local given = check.options(KEY, spec, o.early_stop)
+  local wanted = metric.read(KEY, given.metric or o.metric)
   given.metric = nil
   o.early_stop = {options = given, metric = wanted, asked_better = o.early_stop.better}
   run.features:apart(EarlyStopping.new, given)
@@ -26,7 +112,7 @@ local function new(fit)
   local given = fit.o.early_stop
   if not given then return nil end
   local self = setmetatable({fit = fit, metric = given.metric, options = given.options, asked_better = given.asked_better,
-    counter = {n = 0}}, Stop)
+    counter = {n = 0}}, Callback)
   local counter = self.counter
   fit.run:add_feature{name = "early_stop", what = "evaluations watched", count = function() return counter.n end}
   return self
@@ -42,8 +128,8 @@ local function stopper_of(self, better)
   return self.stopper
 end
 
-function Stop:evaluated(e)
-  local value, better, name = metric.of(OP, self.metric, e)
+function Callback:evaluated(e)
+  local value, better, name = metric.of(KEY, self.metric, e)
   local stopper, fit = stopper_of(self, better), self.fit
   local over = stopper:update(value, fit.epoch)
   self.counter.n = stopper.evaluations
@@ -57,7 +143,7 @@ local function ahead(o)
   return type(o.eval_every) == "number" and math.floor(o.steps / o.eval_every) or math.min(span.EVALUATIONS, o.steps)
 end
 
-function Stop:lines()
+function Callback:lines()
   local o, all = self.options, ahead(self.fit.o)
   local when = o.patience and ("after %d %s without a better one"):format(o.patience, o.unit) or "at the target"
   local lines = {("early_stop: %s%s"):format(when, o.target and (", target %g"):format(o.target) or "")}
@@ -68,20 +154,21 @@ function Stop:lines()
   return lines
 end
 
-function Stop:state() return self.stopper and self.stopper:state() or self.saved end
+function Callback:state() return self.stopper and self.stopper:state() or self.saved end
 
-function Stop:set_state(state)
+function Callback:set_state(state)
   self.saved = state
   self.counter.n = state.evaluations
   if self.stopper then self.stopper:set_state(state) end
 end
 
 --- The state of a run that it has ended, for one that is to be longer: patience counts anew.
-function Stop.go_on(state)
+function Callback.go_on(state)
   local out = {}
   for key, value in pairs(state or {}) do out[key] = value end
   out.waited, out.best_epoch = 0, nil
   return state and out
 end
 
-return {name = "early_stop", spec = {{"early_stop", "whole", "table", "boolean"}}, read = read, new = new}
+return {name = "early_stop", spec = {{"early_stop", "whole", "table", "boolean"}},
+  read = read, new = new, EarlyStopping = EarlyStopping}

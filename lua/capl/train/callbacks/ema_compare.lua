@@ -2,7 +2,7 @@
 --
 -- A series of its own, with a best tracker of its own: nothing is chosen or ended by it.
 -- SPDX-License-Identifier: Apache-2.0
-local BestTracker = require "train.best_tracker"
+local BestTracker = require("train.callbacks.best").BestTracker
 local check = require "check"
 local metric = require "train.metric"
 

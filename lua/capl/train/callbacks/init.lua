@@ -1,7 +1,7 @@
--- parts: the features of train.fit, one file each; this list is the one place that knows them all.
+-- callbacks: the features of train.fit, one file each; this list is the one place that knows them all.
 --
--- A part is {name =, spec = its keys of train.fit, prepare = function(o), which may exchange loaders before the length of the
--- run is known, read = function(o) that checks the keys, new = function(fit) -> object or nil when this run does not use it}.
+-- A callback is {name =, spec = its keys of train.fit, prepare = function(o, run), which may exchange loaders before the length of the
+-- run is known, read = function(o, run) that checks the keys, new = function(fit) -> object or nil when this run does not use it}.
 -- An object hears what it has a method for, in the order of the list:
 --   begin()               before the first step, after a saved state was put back
 --   lines()               -> lines for the header of the run
@@ -12,13 +12,13 @@
 --                         list of batches that has their count
 --   epoch_ended(epoch)
 --   before_evaluation()   evaluated(e)   after_evaluation(); e = {step, images, seconds, figures, meter, loss, better}
---   point(at)             a point of the curve: what is added to at = {step, images, …} becomes part of its line
+--   point(at)             a point of the curve: what is added to at = {step, images, …} becomes callback of its line
 --   finish(result)        after the last step, before the test; stopped(result) instead after Ctrl-C, failed() after an error
 --   keep()                after those two: the model takes the values that it is kept with, e.g. averages
 --   close()               always, last
 --   state()               -> a tree of numbers, texts, booleans and tensors; set_state(tree) puts it back
 -- SPDX-License-Identifier: Apache-2.0
-local parts = {}
+local callbacks = {}
 
 local list = {
   require "train.callbacks.time", -- the first: its clock ends a step before others work on it
@@ -63,41 +63,41 @@ local list = {
 local events = {"resume", "begin", "before_step", "after_step", "between_steps", "epoch_ended", "before_evaluation", "evaluated",
   "after_evaluation", "point", "finish", "stopped", "failed", "keep", "close"}
 
---- Adds the keys of all parts to a spec of options.
-function parts.add_keys(spec)
-  for _, part in ipairs(list) do
-    for _, entry in ipairs(part.spec or {}) do spec[#spec + 1] = entry end
+--- Adds the keys of all callbacks to a spec of options.
+function callbacks.add_keys(spec)
+  for _, callback in ipairs(list) do
+    for _, entry in ipairs(callback.spec or {}) do spec[#spec + 1] = entry end
   end
   return spec
 end
 
---- Lets every part exchange the loaders that it changes.
-function parts.prepare(o, run)
-  for _, part in ipairs(list) do
-    if part.prepare then part.prepare(o, run) end
+--- Lets every callback exchange the loaders that it changes.
+function callbacks.prepare(o, run)
+  for _, callback in ipairs(list) do
+    if callback.prepare then callback.prepare(o, run) end
   end
 end
 
---- Lets every part check and settle its own keys.
-function parts.read(o, run)
-  for _, part in ipairs(list) do
-    if part.read then part.read(o, run) end
+--- Lets every callback check and settle its own keys.
+function callbacks.read(o, run)
+  for _, callback in ipairs(list) do
+    if callback.read then callback.read(o, run) end
   end
 end
 
--- ---- the parts of one run ----
+-- ---- the callbacks of one run ----
 
-local Parts = {}
-Parts.__index = Parts
+local Callbacks = {}
+Callbacks.__index = Callbacks
 
---- The parts that a run uses. fit: the loop they belong to.
-function parts.new(fit)
-  local self = setmetatable({list = {}, by_name = {}, heard = {}}, Parts)
-  for _, part in ipairs(list) do
-    local object = part.new(fit)
+--- The callbacks that a run uses. fit: the loop they belong to.
+function callbacks.new(fit)
+  local self = setmetatable({list = {}, by_name = {}, heard = {}}, Callbacks)
+  for _, callback in ipairs(list) do
+    local object = callback.new(fit)
     if object then
       table.insert(self.list, object)
-      self.by_name[part.name] = object
+      self.by_name[callback.name] = object
     end
   end
   for _, event in ipairs(events) do
@@ -110,15 +110,15 @@ function parts.new(fit)
 end
 
 --- Tells all that listen.
-function Parts:tell(event, what)
+function Callbacks:tell(event, what)
   for _, object in ipairs(self.heard[event]) do object[event](object, what) end
 end
 
---- The part of that name, nil when this run does not use it.
-function Parts:get(name) return self.by_name[name] end
+--- The callback of that name, nil when this run does not use it.
+function Callbacks:get(name) return self.by_name[name] end
 
 --- Lines for the header of the run.
-function Parts:lines()
+function Callbacks:lines()
   local lines = {}
   for _, object in ipairs(self.list) do
     for _, line in ipairs(object.lines and object:lines() or {}) do lines[#lines + 1] = line end
@@ -126,18 +126,18 @@ function Parts:lines()
   return lines
 end
 
---- {name = state} of all parts that have one.
-function Parts:state()
+--- {name = state} of all callbacks that have one.
+function Callbacks:state()
   local out = {}
   for name, object in pairs(self.by_name) do out[name] = object.state and object:state() or nil end
   return out
 end
 
---- Puts states back; a part that the saved run did not use begins anew.
-function Parts:set_state(state)
+--- Puts states back; a callback that the saved run did not use begins anew.
+function Callbacks:set_state(state)
   for name, object in pairs(self.by_name) do
     if state[name] ~= nil and object.set_state then object:set_state(state[name]) end
   end
 end
 
-return parts
+return callbacks

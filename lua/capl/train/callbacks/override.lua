@@ -109,7 +109,7 @@ local function apply(self, changes)
   if differs(self, changes, "lr") or differs(self, changes, "lr_scale") then
     set_rates(self, changes.lr, changes.lr_scale or 1)
   end
-  if differs(self, changes, "log_every") then set_every(fit.parts:get("curve").due, changes.log_every or own.log_every) end
+  if differs(self, changes, "log_every") then set_every(fit.callbacks:get("curve").due, changes.log_every or own.log_every) end
   if differs(self, changes, "eval_every") then set_every(fit.eval_due, changes.eval_every or own.eval_every) end
   if differs(self, changes, "augment") then fit.o.train:set_augment(changes.augment) end
   self.now = changes

@@ -3,7 +3,7 @@
 -- Early stopping ends a run with rates that are still high. Here the run's position jumps to where its last share begins, so
 -- that a schedule whose length is "run" lets the rates fall to their end first: the run ends by itself, and settled.
 -- SPDX-License-Identifier: Apache-2.0
-local EarlyStopping = require "train.early_stopping"
+local EarlyStopping = require("train.callbacks.early_stop").EarlyStopping
 local check = require "check"
 local metric = require "train.metric"
 
