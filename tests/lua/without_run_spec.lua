@@ -62,4 +62,19 @@ describe("without a run", function()
     assert.equal(2, result.steps)
     assert.equal(1, #loaded("^run$"))
   end)
+
+  it("two runs know nothing of each other", function()
+    local Run = debug.getregistry()["capl.loaded"].run
+    local one, other, steps = Run.new(), Run.new(), 0
+    for _, run in ipairs{one, other} do run:start{mode = "none"} end
+    one:on("step", function() steps = steps + 1 end)
+    one:add_feature{name = "ema", what = "updates", count = function() return 0 end}
+    other:step{}
+    assert.same({0, 0, 1}, {steps, one.steps, other.steps})
+    one:step{}
+    assert.same({1, 1, 1}, {steps, one.steps, other.steps})
+    assert.same({1, 0}, {#one.features:counts(), #other.features:counts()})
+    one:set_model("a model", {})
+    assert.is_nil(other.model)
+  end)
 end)
