@@ -252,19 +252,6 @@ capl_status capl_device_report(const char *backend, char *text, size_t len)
   return found->report ? found->report(text, len) : CAPL_OK;
 }
 
-capl_status capl_device_count(const char *backend, int *count)
-{
-  const capl_backend *found;
-  int index, k = find_backend(backend, &index);
-  *count = 0;
-  if (k < 0 || !backends[k].numbered) return CAPL_FAIL(CAPL_EUNSUPPORTED, "no devices '%s' to count", backend);
-  pthread_mutex_lock(&lock);
-  capl_status status = load_backend(k, &found);
-  pthread_mutex_unlock(&lock);
-  CAPL_TRY(status);
-  return found->count(count);
-}
-
 capl_status capl_device_switch(capl_device *device, const char *name, bool on)
 {
   if (device->backend->set_switch) return device->backend->set_switch(name, on);

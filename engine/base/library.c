@@ -6,6 +6,7 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -66,4 +67,31 @@ bool library_program(const char *name, char *path, size_t len) { return find_par
 void library_find(void *library, const char *entry, void *out)
 {
   *(void **)out = dlsym(library, entry);
+}
+
+static capl_status load_table(const library_part *part, const void **table)
+{
+  char why[512] = "";
+  void *library = library_open(part->file, why, sizeof why);
+  if (!library) {
+    CAPL_FAIL(CAPL_EUNSUPPORTED, "%s: %s", part->lost, why);
+    library_hint(why, part->remedy);
+    return CAPL_EUNSUPPORTED;
+  }
+  const void *(*entry)(void);
+  library_find(library, part->entry, &entry);
+  const void *found = entry ? entry() : NULL;
+  if (!found || *(const int *)found != part->abi)
+    return CAPL_FAIL(CAPL_EUNSUPPORTED, "%s: %s is of another build of capl; build both anew", part->lost, part->file);
+  *table = found;
+  return CAPL_OK;
+}
+
+capl_status library_table(const library_part *part, const void **table)
+{
+  static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+  pthread_mutex_lock(&lock);
+  capl_status status = *table ? CAPL_OK : load_table(part, table);
+  pthread_mutex_unlock(&lock);
+  return status;
 }

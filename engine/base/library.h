@@ -13,6 +13,16 @@
 ** NULL and the reason in why. */
 CAPL_API void *library_open(const char *name, char *why, size_t len);
 
+/* A part that gives a table of functions, whose first member is an int: its ABI. */
+typedef struct {
+  const char *file, *entry; /* the function that gives the table */
+  int abi;
+  const char *lost, *remedy; /* what cannot be done without it; a hint */
+} library_part;
+
+/* Its table, loaded at the first call. EUNSUPPORTED: it is missing, or of another build. By any thread. */
+CAPL_API capl_status library_table(const library_part *part, const void **table);
+
 /* The hint of an error made of library_open's reason: otherwise, unless descriptors or memory ran out. */
 CAPL_API void library_hint(const char *why, const char *otherwise);
 

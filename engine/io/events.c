@@ -4,7 +4,6 @@
 #include "io/events.h"
 
 #include <math.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,33 +11,14 @@
 
 /* ---- the library that knows protobuf ---------------------------------------------------------- */
 
-static const events_packing *packing;
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-
-static capl_status load(void)
+static capl_status open_packing(const events_packing **out)
 {
-  char why[512] = "";
-  void *library = library_open("libcapl_proto.so", why, sizeof why);
-  if (!library) {
-    CAPL_FAIL(CAPL_EUNSUPPORTED, "TensorBoard files cannot be written here: %s", why);
-    library_hint(why, "install the Debian package libprotobuf-c1, or say tensorboard = false in train.fit");
-    return CAPL_EUNSUPPORTED;
-  }
-  const events_packing *(*entry)(void);
-  library_find(library, "events_packing_entry", &entry);
-  const events_packing *found = entry ? entry() : NULL;
-  if (!found || found->abi != EVENTS_ABI)
-    return CAPL_FAIL(CAPL_EUNSUPPORTED,
-                     "TensorBoard files cannot be written here: libcapl_proto.so is of another build of capl; build both anew");
-  packing = found;
-  return CAPL_OK;
-}
-
-static capl_status ensure_packing(void)
-{
-  pthread_mutex_lock(&lock);
-  capl_status status = packing ? CAPL_OK : load();
-  pthread_mutex_unlock(&lock);
+  static const library_part part = {
+    "libcapl_proto.so", "events_packing_entry", EVENTS_ABI, "TensorBoard files cannot be written here",
+    "install the Debian package libprotobuf-c1, or say tensorboard = false in train.fit"};
+  static const void *packing;
+  capl_status status = library_table(&part, &packing);
+  *out = packing;
   return status;
 }
 
@@ -73,7 +53,8 @@ static void put(uint8_t *to, uint64_t value, int n)
 capl_status events_encode(const events_record *record, uint8_t **bytes, size_t *len)
 {
   size_t n, head = LENGTH_BYTES + CRC_BYTES;
-  CAPL_TRY(ensure_packing());
+  const events_packing *packing;
+  CAPL_TRY(open_packing(&packing));
   CAPL_TRY(packing->pack(record, head, CRC_BYTES, bytes, &n));
   uint8_t *at = *bytes;
   put(at, n, LENGTH_BYTES);

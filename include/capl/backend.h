@@ -133,8 +133,6 @@ CAPL_API bool capl_gpu_possible(const char **why);
 CAPL_API const char *capl_device_auto_why(void);
 /* A backend's own report on the machine (its .report), without opening a device. EUNSUPPORTED as for opening. */
 CAPL_API capl_status capl_device_report(const char *backend, char *text, size_t len);
-/* How many devices of a backend this process sees. EUNSUPPORTED says why none, or that they are not numbered. */
-CAPL_API capl_status capl_device_count(const char *backend, int *count);
 /* Switches "tf32", "deterministic" or "autotune" of a device's backend. EUNSUPPORTED where it has no such switch. */
 CAPL_API capl_status capl_device_switch(capl_device *device, const char *name, bool on);
 /* Calls fn for each kind of product that this device has run; never for a device without own_kernels. */
