@@ -1,10 +1,16 @@
--- decoding.lua: the options of predict and eval that say how texts are read from what a model says.
+-- decoding.lua: the options of predict, eval and verify: on what a model runs, and how texts are read from what it says.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
 local decoding = {}
 
 local BEAM = 16
+
+decoding.device = {name = "device", type = "text", value = "DEVICE", open = true, choices = {"cpu", "cuda", "auto"}, default = "cpu",
+  doc = "cpu, cuda, cuda:1 or auto: a GPU where there is one that works"}
+
+decoding.precision = {name = "precision", type = "text", value = "TYPE", open = true, choices = {"auto", "fp32", "bf16"},
+  default = "auto", doc = "auto, fp32 or bf16"}
 
 --- For a command's list of options.
 decoding.options = {

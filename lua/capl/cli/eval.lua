@@ -17,10 +17,8 @@ local spec = decoding.add_to {
     doc = "of folders: Lua pattern whose capture in a file name is the text, folder or auto: found (auto)"},
   {name = "errors", type = "text", value = "FILE", doc = "file for a list of the wrong ones: path, truth, text, confidence"},
   {name = "out", type = "text", value = "DIR", doc = "folder for evaluation.json, samples.png and confusion.png"},
-  {name = "device", type = "text", value = "DEVICE", open = true, choices = {"cpu", "cuda", "auto"}, default = "cpu",
-    doc = "cpu, cuda, cuda:1 or auto: a GPU where there is one that works"},
-  {name = "precision", type = "text", value = "TYPE", open = true, choices = {"auto", "fp32", "bf16"}, default = "auto",
-    doc = "auto, fp32 or bf16"},
+  decoding.device,
+  decoding.precision,
   {name = "json", type = "flag", default = false, doc = "one JSON object instead of lines"},
 }
 

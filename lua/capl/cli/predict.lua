@@ -9,10 +9,8 @@ local options = require "cli.options"
 local spec = decoding.add_to {
   {name = "json", type = "flag", default = false,
     doc = "a JSON object per line: path, text, confidence, chars = how sure of each character; or path, error"},
-  {name = "device", type = "text", value = "DEVICE", open = true, choices = {"cpu", "cuda", "auto"}, default = "cpu",
-    doc = "cpu, cuda, cuda:1 or auto: a GPU where there is one that works"},
-  {name = "precision", type = "text", value = "TYPE", open = true, choices = {"auto", "fp32", "bf16"}, default = "auto",
-    doc = "auto, fp32 or bf16"},
+  decoding.device,
+  decoding.precision,
   {name = "workers", type = "number", default = -1, doc = "threads that decode files; -1 = one per processor"},
 }
 

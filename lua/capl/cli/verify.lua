@@ -2,11 +2,11 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
+local decoding = require "cli.decoding"
 local options = require "cli.options"
 
 local spec = {
-  {name = "device", type = "text", value = "DEVICE", open = true, choices = {"cpu", "cuda", "auto"}, default = "cpu",
-    doc = "cpu, cuda, cuda:1 or auto: a GPU where there is one that works"},
+  decoding.device,
   {name = "json", type = "flag", default = false, doc = "one JSON object instead of lines"},
 }
 

@@ -4,10 +4,9 @@
 -- tell of an option that is not there.
 -- SPDX-License-Identifier: Apache-2.0
 local blocks = require "docs.blocks"
+local parts = require "docs.parts"
 
 local options = {}
-
-local function escape(text) return (text:gsub("%p", "%%%0")) end
 
 local function is_for(written, name)
   return written == name or written == name:match("([%w_]+)$") or written == name:match("([%w_]+%.[%w_]+)$")
@@ -17,7 +16,7 @@ end
 local function list_of(text, from)
   local word = text:match("^%s*([%w_.]+)", from)
   if not word then return text:match("^%s*(%b{})", from) end
-  return text:match("%f[%w_]" .. escape(word) .. "%s*=%s*(%b{})")
+  return text:match("%f[%w_]" .. parts.escape(word) .. "%s*=%s*(%b{})")
 end
 
 -- The list that a function's arguments or options are read with, by the name that its messages say.
@@ -32,7 +31,7 @@ local function find_list(text, name)
     end
   end
   local last = name:match("([%w_]+)$")
-  return text:match('elementwise%("' .. escape(last) .. '", "[%w_]+", (%b{})')
+  return text:match('elementwise%("' .. parts.escape(last) .. '", "[%w_]+", (%b{})')
 end
 
 -- {"kernel_size", "whole", "table", default = 3} -> {name, types, default, required}
@@ -58,7 +57,7 @@ end
 
 -- What the docstring says behind a name, up to the next option.
 local function meaning(text, name)
-  local at = text:find("%f[%w_]" .. escape(name) .. "%f[^%w_]%s*[=:(]") or text:find("%f[%w_]" .. escape(name) .. "%f[^%w_]")
+  local at = text:find("%f[%w_]" .. parts.escape(name) .. "%f[^%w_]%s*[=:(]") or text:find("%f[%w_]" .. parts.escape(name) .. "%f[^%w_]")
   if not at then return nil end
   local rest = text:sub(at):gsub("%s+", " ")
   local depth = 0

@@ -38,7 +38,8 @@ function parts.with(read, label)
   return out
 end
 
-local function escape(text) return (text:gsub("%p", "%%%0")) end
+--- A text as a pattern that stands for itself.
+function parts.escape(text) return (text:gsub("%p", "%%%0")) end
 
 -- "fname(a, {b})" at the start of a position in text, over several lines.
 local function call_at(text, at)
@@ -51,7 +52,7 @@ local function written_call(text, name)
   local last = name:match("([%w_]+)$")
   local from = 1
   while true do
-    local at = text:find("%f[%w_][%w_.:]*%f[%w_]" .. escape(last) .. "[%({]", from)
+    local at = text:find("%f[%w_][%w_.:]*%f[%w_]" .. parts.escape(last) .. "[%({]", from)
     if not at then return nil end
     local call = call_at(text, at)
     if call and call:match("^[%w_.:]+"):match("([%w_]+)$") == last then return call end
@@ -69,9 +70,9 @@ end
 
 -- A call of the name anywhere in the words, or that of the name they begin with: "capl.zeros(size, …), and so ones, empty".
 local function text_call(text, last)
-  local own = text:match("%f[%w_][%w_]+[:.]" .. escape(last) .. "(%b())")
+  local own = text:match("%f[%w_][%w_]+[:.]" .. parts.escape(last) .. "(%b())")
   local first, words = text:match("^[%w_.:]+(%b())([^\n]*)")
-  local named = first and words:match("%f[%w_]" .. escape(last) .. "%f[^%w_]")
+  local named = first and words:match("%f[%w_]" .. parts.escape(last) .. "%f[^%w_]")
   return own and last .. own or named and last .. first
 end
 
@@ -92,7 +93,7 @@ end
 
 --- The words without the call that they begin with, when the signature says it.
 function parts.words(read, name)
-  local last = escape(name:match("([%w_]+)$"))
+  local last = parts.escape(name:match("([%w_]+)$"))
   local text = read.text
   local rest = text:match("^[%w_.:]*" .. last .. "%b():%s+(.*)$") or text:match("^[%w_.:]*" .. last .. "%b{}:%s+(.*)$")
     or text:match("^[%w_.:]*" .. last .. ":%s+(.*)$")

@@ -6,8 +6,6 @@ local JUMP = 3 -- times the median of the points before
 local BEFORE = 10
 local TINY = 0.05 -- of the first loss: what is below is told by few samples, and jumps in sound runs
 
-local function is_number(x) return type(x) == "number" and x == x and math.abs(x) < math.huge end
-
 local function median(list)
   local sorted = {}
   for i, x in ipairs(list) do sorted[i] = x end
@@ -19,7 +17,7 @@ end
 local function jumps(points)
   local out, window, first = {}, {}, nil
   for _, p in ipairs(points) do
-    if is_number(p.loss) then
+    if value.number(p, "loss") then
       first = first or math.abs(p.loss)
       if #window == BEFORE and p.loss > math.max(JUMP * math.abs(median(window)) + 1e-3, TINY * first) then out[#out + 1] = p.step end
       window[#window + 1] = p.loss
@@ -32,7 +30,7 @@ end
 local function losses(points)
   local out = {}
   for _, p in ipairs(points) do
-    if is_number(p.loss) then out[#out + 1] = p.loss end
+    if value.number(p, "loss") then out[#out + 1] = p.loss end
   end
   return out
 end
@@ -54,7 +52,7 @@ local function check(ctx)
   local list = losses(points)
   if #list < 5 then return ctx:skip("too few points of the curve") end
   for _, p in ipairs(points) do
-    if p.loss ~= nil and not is_number(p.loss) then
+    if p.loss ~= nil and not value.number(p, "loss") then
       ctx:error(("the loss of step %d is no number"):format(p.step),
         {where = ctx:line("lr%s*=", "optim%."), write = remedy(ctx, "perhaps a lower lr")})
       break

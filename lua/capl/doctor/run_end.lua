@@ -1,11 +1,12 @@
 -- run_end.lua: how a run ended, and whether it was still learning.
 -- SPDX-License-Identifier: Apache-2.0
-local function number(x) return type(x) == "number" and x == x and math.abs(x) < math.huge end
+local value = require "report.value"
 
 local function mean(points, from, to)
   local sum, n = 0, 0
   for i = math.max(1, math.floor(from)), math.min(#points, math.floor(to)) do
-    if number(points[i].loss) then sum, n = sum + points[i].loss, n + 1 end
+    local loss = value.number(points[i], "loss")
+    if loss then sum, n = sum + loss, n + 1 end
   end
   return n > 0 and sum / n or nil
 end

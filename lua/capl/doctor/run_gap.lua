@@ -2,12 +2,10 @@
 -- SPDX-License-Identifier: Apache-2.0
 local value = require "report.value"
 
-local function is_number(x) return type(x) == "number" and x == x and math.abs(x) < math.huge end
-
 local function list_of(rows)
   local out = {}
   for _, row in ipairs(rows) do
-    if is_number(row.val_loss) then out[#out + 1] = row end
+    if value.number(row, "val_loss") then out[#out + 1] = row end
   end
   return out
 end
@@ -16,7 +14,7 @@ end
 local function train_loss_at(points, step)
   local near
   for _, p in ipairs(points) do
-    if is_number(p.loss) and p.step <= step then near = p.loss end
+    if value.number(p, "loss") and p.step <= step then near = p.loss end
   end
   return near
 end
