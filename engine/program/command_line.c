@@ -234,8 +234,18 @@ static int read_recipe_words(const capl_command *command, int argc, char **argv,
   return join_words(job, argc, argv, at) ? 0 : usage_error("no memory for the words of the command");
 }
 
+/* Of a command and its first word, as in "bench dist": what took its place, NULL where nothing did. */
+static const char *gone_form(const capl_command *command, int argc, char **argv)
+{
+  char form[64];
+  if (argc == 0 || snprintf(form, sizeof form, "%s %s", command->name, argv[0]) >= (int)sizeof form) return NULL;
+  return capl_gone(form);
+}
+
 static int read_words(const capl_command *command, int argc, char **argv, command_line *c)
 {
+  const char *instead = gone_form(command, argc, argv);
+  if (instead) return usage_error("'capl %s %s' is gone: %s", command->name, argv[0], instead);
   capl_job *job = &c->l.job;
   words = calloc((size_t)argc + 2, sizeof *words); /* and a --ranks that stood before the command */
   if (!words) return usage_error("no memory for the words of the command");

@@ -44,7 +44,7 @@ const capl_command *capl_commands(int *n);
 /* NULL = there is none of that name. */
 const capl_command *capl_command_find(const char *name);
 
-/* What took the place of a command or an option that is gone ("--key"), or NULL; docs/removed.md lists them. */
+/* What took the place of a command, a form of one ("bench dist") or an option ("--key") that is gone, or NULL; docs/removed.md lists them. */
 const char *capl_gone(const char *word);
 
 /* Adds the names that a user may write to a suggestion. */

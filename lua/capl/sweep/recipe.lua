@@ -55,9 +55,10 @@ local function check_word(found, spec, word)
   if found.known[key] then return key ~= "preset" and found.read(key, text) end
   local names = {"preset", unpack(found.keys)}
   for _, option in ipairs(spec) do names[#names + 1] = option.name end
-  local near = core.nearest(key, names)
+  local gone = options.gone(key)
+  local near = not gone and core.nearest(key, names)
   core.fail(("unknown option --%s%s"):format(key, near and ("; did you mean --%s?"):format(near) or ""),
-    options.gone(key) or "'capl sweep --help' lists the options of a sweep, 'capl RECIPE --help' the settings of the recipe")
+    gone or "'capl sweep --help' lists the options of a sweep, 'capl RECIPE --help' the settings of the recipe")
 end
 
 --- Checks keys and values against the recipe's settings.
