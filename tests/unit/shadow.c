@@ -73,6 +73,14 @@ static void raw_bits(const capl_tensor *t, uint16_t *out)
   else assert_ok(device->backend->copy_out(out, capl_tensor_data(t), bytes));
 }
 
+/* The first element of t becomes the NaN whose bits are all 1: adding to them, as rounding does with numbers, overflows. */
+static void all_ones_nan(capl_tensor *t)
+{
+  uint32_t bits = 0x7fffffff;
+  if (device->backend->host_memory) memcpy(capl_tensor_data(t), &bits, sizeof bits);
+  else assert_ok(device->backend->copy_in(capl_tensor_data(t), &bits, sizeof bits));
+}
+
 static uint64_t casts(void)
 {
   return capl_counter_get("weight_casts");
@@ -131,6 +139,7 @@ static void steps_of(int method, capl_dtype dtype)
 {
   capl_tensor *weights[2] = {weight(MOST), weight(3)}, *grads[2] = {odd_numbers(MOST), odd_numbers(3)}, *states[6];
   for (int k = 0; k < 6; k++) states[k] = row(k % 2 ? 3 : MOST, 1);
+  all_ones_nan(weights[0]);
   for (int k = 0; k < 2; k++) check_shadow(weights[k], dtype, 1);
   for (int n = 0; n < 3; n++) {
     step(method, weights, grads, states, NULL);
@@ -206,6 +215,17 @@ static void steps_of_mixed_orders_write_it_too(void **state)
   assert_ok(capl_run(CAPL_OP_adam_step, IN(w, shaped[0], shaped[1], shaped[2]), 4, "lr=0.1 step=1", NULL));
   check_shadow(w, CAPL_BF16, 0);
   UNREF(w, g, m, v, shaped[0], shaped[1], shaped[2]);
+}
+
+/* An average that a step of descent moves towards the weights (train.EMA) reads them. */
+static void a_step_writes_no_gradients(void **state)
+{
+  (void)state;
+  capl_tensor *w = weight(40), *average = row(40, 0);
+  check_shadow(w, CAPL_BF16, 1);
+  assert_ok(capl_run(CAPL_OP_sgd_step, IN(average, w, NULL), 3, "lr=-0.1", NULL));
+  check_shadow(w, CAPL_BF16, 0);
+  UNREF(w, average);
 }
 
 /* ---- what makes a shadow stale, and what has none ------------------------------------------------ */
@@ -477,6 +497,7 @@ static int all_on(const char *name)
       TEST(a_skipped_step_leaves_both),
       TEST(stale_ones_are_cast_later),
       TEST(steps_of_mixed_orders_write_it_too),
+      TEST(a_step_writes_no_gradients),
       TEST(every_write_makes_it_stale),
       TEST(only_weights_have_one),
       TEST(it_has_one_type_at_a_time),
