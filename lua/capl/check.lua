@@ -55,56 +55,71 @@ local function accepts(entry, value)
   return false
 end
 
-local function expected(entry)
-  local kinds = {}
-  for i = 2, #entry do kinds[i - 1] = entry[i] == "whole" and "whole number" or entry[i] end
-  return table.concat(kinds, " or ")
-end
+-- 4294967295, not 4.29497e+09
+local function shown(x) return (x % 1 == 0 and math.abs(x) <= 2 ^ 53 and "%.0f" or "%g"):format(x) end
 
--- A number that is not whole is shown itself, anything else by its type.
-local function show(entry, value)
-  local number_wanted = entry[2] == "whole" or entry[2] == "number"
-  return type(value) == "number" and number_wanted and ("%g"):format(value) or core.typename(value)
-end
-
--- What a number may be, in words; infinite and NaN it never is.
+-- What a number may be, in words; infinite and NaN it never is where there is a range.
 local function range_text(entry)
-  local low = entry.from and ("from %g"):format(entry.from) or ("above %g"):format(entry.above)
-  if entry.to then return ("%s %s %g"):format(low, entry.from and "to" or "and at most", entry.to) end
-  if entry.below then return ("%s and below %g"):format(low, entry.below) end
+  local low = entry.from and "from " .. shown(entry.from) or "above " .. shown(entry.above)
+  if entry.to then return ("%s %s %s"):format(low, entry.from and "to" or "and at most", shown(entry.to)) end
+  if entry.below then return ("%s and below %s"):format(low, shown(entry.below)) end
   return entry.from and low .. " on" or low
 end
 
+-- "whole number from 1 on or string"
+local function expected(entry)
+  local kinds = {}
+  for i = 2, #entry do
+    local kind = entry[i] == "whole" and "whole number" or entry[i]
+    local ranged = (entry.from or entry.above) and kind:find("number$")
+    kinds[i - 1] = ranged and kind .. " " .. range_text(entry) or kind
+  end
+  return table.concat(kinds, " or ")
+end
+
+-- A number is shown itself where one was wanted, anything else by its type.
+local function show(entry, value)
+  return type(value) == "number" and expected(entry):find("number") and shown(value) or core.typename(value)
+end
+
 local function in_range(entry, value)
+  if not (entry.from or entry.above) then return true end
   return value > -math.huge and value < math.huge and not (entry.from and value < entry.from) and
     not (entry.above and value <= entry.above) and not (entry.to and value > entry.to) and
     not (entry.below and value >= entry.below)
 end
 
--- Raises unless a number is in the range of its entry; of a list of numbers (entry.count: how many), each.
-local function check_range(op, entry, value)
-  local name = entry[1]
-  if type(value) == "number" and not in_range(entry, value) then
-    check.fail(op, ("%s must be a number %s, got %g"):format(name, range_text(entry), value))
-  end
-  if not entry.count or type(value) ~= "table" then return end
-  for i = 1, math.max(entry.count, #value) do
-    if type(value[i]) ~= "number" or i > entry.count then
-      check.fail(op, ("%s must be a list of %d numbers %s"):format(name, entry.count, range_text(entry)))
-    elseif not in_range(entry, value[i]) then
-      check.fail(op, ("%s[%d] must be a number %s, got %g"):format(name, i, range_text(entry), value[i]))
+-- Raises unless each number of a list is in the range of its entry, and there are entry.count.
+local function check_list(op, entry, list)
+  for i = 1, math.max(entry.count, #list) do
+    if type(list[i]) ~= "number" or i > entry.count then
+      check.fail(op, ("%s must be a list of %d numbers %s"):format(entry[1], entry.count, range_text(entry)))
     end
+    check.value(op, {("%s[%d]"):format(entry[1], i), "number", from = entry.from, above = entry.above, to = entry.to,
+      below = entry.below}, list[i])
   end
 end
 
 --- value, which has to be of the type and in the range of its entry.
 -- in   entry: {name, type, …} with a range, as of check.arguments
 function check.value(op, entry, value)
-  if not accepts(entry, value) then
+  if not accepts(entry, value) or (type(value) == "number" and not in_range(entry, value)) then
     check.fail(op, ("%s must be a %s, got %s"):format(entry[1], expected(entry), show(entry, value)))
   end
-  if entry.from or entry.above then check_range(op, entry, value) end
+  if entry.count and type(value) == "table" then check_list(op, entry, value) end
   return value
+end
+
+--- The one of words (a list) that value is, or with as_text whose text it is.
+function check.word(op, name, value, words, as_text)
+  local texts = {}
+  for i, word in ipairs(words) do
+    if word == value or (as_text and tostring(word) == value) then return word end
+    texts[i] = tostring(word)
+  end
+  local near = type(value) == "string" and core.nearest(value, texts)
+  check.fail(op, ("%s must be one of %s, got '%s'%s"):format(name, table.concat(texts, ", "), tostring(value),
+    near and ("; did you mean '%s'?"):format(near) or ""))
 end
 
 -- Whether the last of count arguments holds options: a plain table that is not itself the value of an argument.

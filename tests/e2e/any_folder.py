@@ -57,7 +57,7 @@ def ways_to_read():
         read = json.loads(out) if status == 0 else {"text": "", "chars": []}
         check(len(read["text"]) == len(read["chars"]) and len(read["text"]) in ([length] if length else [5, 6]), f"reads by {words}", out + err)
     check(set(read["text"]) <= set("12"), "within the characters", out)
-    for word, expected in {"--decode=bem": "greedy or beam, not 'bem'", "--beam=0": "from 1 to 4096, not 0", "--chars=x": "no 'x': its charset is 0123456789",
+    for word, expected in {"--decode=bem": "greedy or beam, not 'bem'", "--beam=0": "from 1 to 4096, got 0", "--chars=x": "no 'x': its charset is 0123456789",
                            "--length=7-3": "4 or 4-6, not '7-3'", "--length=9999": "texts of 9999 to 9999 characters: the model has"}.items():
         status, out, err = capl("predict", folder, image, word)
         check(status == 1 and expected in err, f"refuses {word}", out + err)

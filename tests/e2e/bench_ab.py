@@ -107,7 +107,7 @@ def mistakes():
             (["work"], "--ab takes KEY=A,B, not 'work'"),
             (["work=1,2", "--work=3"], "work is given twice: --work=3 and --ab work=1,2"),
             (["work=1,2,3,4,5", "--ab", "warmup=1,2,3,4"], "these are 20 arms, and 16 are the most that are compared"),
-            (["work=1,2", "--rounds=0"], "--rounds is a whole number from 1 to 1000, not 0"),
+            (["work=1,2", "--rounds=0"], "--rounds must be a whole number from 1 to 1000, got 0"),
             (["work=1,2", "--ops"], "--ab compares whole steps: leave --ops, --augment and --logging out")):
         status, out, err = capl("bench", "arms.lua", "--steps=2", "--warmup=1", "--ab", *words)
         check(status == 1 and err.startswith(message) and out == "", message, out + err)

@@ -105,7 +105,7 @@ def scenes():
 
 def refusals():
     status, out, err = capl("preview", "staged.lua", "--epoch=0")
-    check(status == 1 and "--epoch is a whole number from 1 to 2147483647, not 0" in err, "no epoch 0", out + err)
+    check(status == 1 and "--epoch must be a whole number from 1 to 2147483647, got 0" in err, "no epoch 0", out + err)
     with open("idle.lua", "w", encoding="utf-8") as file:
         file.write("--- capl: 1\nprint(1)\n")
     status, out, err = capl("preview", "idle.lua")

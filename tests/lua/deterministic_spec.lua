@@ -82,6 +82,6 @@ describe("deterministic", function()
     end
     out, status = run("", "--autotune=maybe")
     assert.equal(1, status)
-    assert.truthy(out:find("autotune is auto, true or false, not 'maybe'", 1, true), out)
+    assert.truthy(out:find("autotune must be one of auto, true, false, got 'maybe'", 1, true), out)
   end)
 end)

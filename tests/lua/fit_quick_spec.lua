@@ -112,7 +112,7 @@ describe("overfit", function()
 
   it("refuses what contradicts it", function()
     assert.matches("overfit and limit_batches both choose samples", said{overfit = 4, limit_batches = 1}, 1, true)
-    assert.matches("overfit is a number of samples from 1 on, got 0", said{overfit = 0}, 1, true)
+    assert.matches("overfit must be a whole number from 1 on or boolean, got 0", said{overfit = 0}, 1, true)
   end)
 end)
 

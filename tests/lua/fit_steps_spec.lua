@@ -57,8 +57,8 @@ describe("accumulate", function()
   end)
 
   it("refuses what cannot be", function()
-    assert.matches("accumulate is a number of batches from 1 on, got 0", said{accumulate = 0}, 1, true)
-    assert.matches("accumulate must be a whole number, got 1.5", said{accumulate = 1.5}, 1, true)
+    assert.matches("accumulate must be a whole number from 1 on, got 0", said{accumulate = 0}, 1, true)
+    assert.matches("accumulate must be a whole number from 1 on, got 1.5", said{accumulate = 1.5}, 1, true)
     assert.matches('accumulate = 2 and on_oom = "split" both cut a step into parts', said{accumulate = 2, on_oom = "split"}, 1, true)
     assert.matches("steps = 1e+15 makes more than 1e+12 steps, which no machine ends", said{steps = 1e15}, 1, true)
     assert.matches("an epoch has 4 batches, and a step sums those of one epoch", said{accumulate = 5}, 1, true)
@@ -197,7 +197,7 @@ describe("schedule.plateau", function()
     local function plateau(o) return error_text(function() local s = optim.schedule.plateau(o) return s end) end
     assert.matches("factor must be a number above 0 and below 1, got 2", plateau{lr = 1, factor = 2}, 1, true)
     assert.matches("unknown threshold_mode 'relative'", plateau{lr = 1, threshold_mode = "relative"}, 1, true)
-    assert.matches("T_0 must be a number above 0, got 0", error_text(function()
+    assert.matches("T_0 must be a whole number above 0, got 0", error_text(function()
       local s = optim.schedule.cosine_restart{lr = 1, T_0 = 0}
       return s
     end), 1, true)

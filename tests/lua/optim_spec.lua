@@ -160,7 +160,7 @@ describe("optimisers", function()
       {"RMSprop", {weight_decay = -1}, "weight_decay must be a number from 0 on, got -1"},
       {"Muon", {momentum = -1}, "momentum must be a number from 0 on, got -1"},
       {"Muon", {weight_decay = -1}, "weight_decay must be a number from 0 on, got -1"},
-      {"Muon", {ns_steps = 0}, "ns_steps must be a number from 1 to 99, got 0"},
+      {"Muon", {ns_steps = 0}, "ns_steps must be a whole number from 1 to 99, got 0"},
     }
     for _, case in ipairs(cases) do
       local name, options, text = unpack(case)
@@ -255,20 +255,20 @@ describe("schedules", function()
     assert.equal("LINE: schedule.cosine: T_max is missing", error_text(function() return (optim.schedule.cosine{lr = 1}) end))
     for _, case in ipairs{
       {"constant", {lr = -1}, "lr must be a number from 0 on, got -1"},
-      {"step", {lr = 1, step_size = 0}, "step_size must be a number above 0, got 0"},
+      {"step", {lr = 1, step_size = 0}, "step_size must be a whole number above 0, got 0"},
       {"step", {lr = 1, step_size = 2, gamma = -1}, "gamma must be a number from 0 on, got -1"},
       {"multi_step", {lr = 1, milestones = {1}, gamma = -1}, "gamma must be a number from 0 on, got -1"},
       {"exponential", {lr = 1, gamma = 0}, "gamma must be a number above 0, got 0"},
-      {"cosine", {lr = 1, T_max = -3}, "T_max must be a number above 0, got -3"},
+      {"cosine", {lr = 1, T_max = -3}, "T_max must be a number above 0 or string, got -3"},
       {"cosine", {lr = 1, T_max = 3, eta_min = -1}, "eta_min must be a number from 0 on, got -1"},
-      {"cosine_restart", {lr = 1, T_0 = 3, T_mult = 0}, "T_mult must be a number above 0, got 0"},
+      {"cosine_restart", {lr = 1, T_0 = 3, T_mult = 0}, "T_mult must be a whole number above 0, got 0"},
       {"warmup_cosine", {lr = 1, warmup = -1, total = 5}, "warmup must be a number from 0 on, got -1"},
       {"warmup_cosine", {lr = 1, warmup = 0 / 0, total = 5}, "warmup must be a number from 0 on, got "},
       {"warmup_stable_decay", {lr = 1, warmup = 1, total = 5, decay = 0}, "decay must be a number above 0 and at most 1, got 0"},
       {"one_cycle", {max_lr = 1, total_steps = 9, pct_start = 2}, "pct_start must be a number from 0 to 1, got 2"},
       {"one_cycle", {max_lr = 1, total_steps = 9, div_factor = 0}, "div_factor must be a number above 0, got 0"},
       {"plateau", {lr = 1, factor = 1}, "factor must be a number above 0 and below 1, got 1"},
-      {"plateau", {lr = 1, patience = -1}, "patience must be a number from 0 on, got -1"},
+      {"plateau", {lr = 1, patience = -1}, "patience must be a whole number from 0 on, got -1"},
     } do
       local got = error_text(function() return (optim.schedule[case[1]](case[2])) end)
       assert.truthy(got:find("LINE: schedule." .. case[1] .. ": " .. case[3], 1, true), got)

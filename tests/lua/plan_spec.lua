@@ -26,7 +26,7 @@ describe("optim.schedule.per_epoch", function()
   it("refuses lengths that are not of epochs, and epochs without steps", function()
     assert.equal('LINE: schedule.per_epoch: T_max = "run" counts steps; here the schedule counts epochs\n' ..
       "  hint: give the number of epochs", support.error_text(schedule.per_epoch, schedule.cosine{lr = 1, T_max = "run"}, {steps = 3}))
-    assert.equal("LINE: schedule.per_epoch: steps must be a number above 0, got 0",
+    assert.equal("LINE: schedule.per_epoch: steps must be a whole number above 0, got 0",
       support.error_text(schedule.per_epoch, schedule.constant{lr = 1}, {steps = 0}))
   end)
 

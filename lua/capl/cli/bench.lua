@@ -24,7 +24,7 @@ local spec = {
   {name = "blocks", type = "number", doc = "the steps in so many blocks: a time is the mean of one; else each step is timed"},
   {name = "ab", type = "text", value = "KEY=A,B", many = true,
     doc = "KEY=A,B: compares the recipe with these values of a setting, in turn; several: all combinations"},
-  {name = "rounds", type = "number", default = 10, doc = "with --ab: turns of each"},
+  {name = "rounds", type = "number", from = 1, to = 1000, default = 10, doc = "with --ab: turns of each"},
   {name = "augment", type = "flag", default = false, doc = "only the making of training batches: by 16, 8, 4, 1 threads and the device"},
   {name = "ops", type = "flag", default = false, doc = "time, bytes and share of the floor by operation and layer"},
   {name = "logging", type = "flag", default = false, doc = "what telling and writing cost a step, in a whole run of the recipe"},

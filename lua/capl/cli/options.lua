@@ -5,6 +5,8 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
+local check = require "check"
+
 local options = {}
 
 --- Splits one word.
@@ -34,41 +36,21 @@ end
 
 -- ---- values ----
 
--- 4294967295, not 4.29497e+09
-local function whole(n) return ("%.0f"):format(n) end
-
---- Raises for a number that its option cannot be; one without `from` can be any.
-local function check_range(option, number, text)
-  if not option.from or (number % 1 == 0 and number >= option.from and number <= (option.to or math.huge)) then return end
-  local range = option.to and ("from %s to %s"):format(whole(option.from), whole(option.to)) or ("from %s on"):format(whole(option.from))
-  core.fail(("--%s is a whole number %s, not %s"):format(option.name, range, text))
-end
-
-local function check_choice(key, option, text)
-  for _, choice in ipairs(option.choices) do
-    if choice == text then return end
-  end
-  local near = core.nearest(text, option.choices)
-  core.fail(("--%s is one of %s, not '%s'%s"):format(key, table.concat(option.choices, ", "), text,
-    near and "; did you mean '" .. near .. "'?" or ""))
-end
-
-local convert = {
+--- From the text behind --key, or true where there is none, by the type of an option.
+options.convert = {
   number = function(key, text, option)
     local number = text ~= true and tonumber(text)
-    if not number or number ~= number then core.fail("--" .. key .. " is a number, not '" .. tostring(text) .. "'") end
-    check_range(option, number, text)
-    return number
+    if not number or number ~= number then core.fail(("--%s must be a number, got '%s'"):format(key, tostring(text))) end
+    return check.value(nil, {"--" .. key, option.from and "whole" or "number", from = option.from, to = option.to}, number)
   end,
   flag = function(key, text)
     if text == true or text == "true" then return true end
     if text == "false" then return false end
-    core.fail("--" .. key .. " is true or false, not '" .. text .. "'")
+    core.fail(("--%s must be true or false, got '%s'"):format(key, text))
   end,
   text = function(key, text, option)
     if text == true then core.fail("--" .. key .. " needs a value: --" .. key .. "=…") end
-    if option.choices and not option.open then check_choice(key, option, text) end
-    return text
+    return option.choices and not option.open and check.word(nil, "--" .. key, text, option.choices) or text
   end,
 }
 
@@ -131,9 +113,9 @@ local function value_of(option, key, negated, words, i)
     return false, 1
   end
   if option.type == "flag" and value == true then check_clear(key, words[i + 1]) end
-  if option.type == "flag" or value ~= true then return convert[option.type](key, value, option), 1 end
+  if option.type == "flag" or value ~= true then return options.convert[option.type](key, value, option), 1 end
   local after = options.is_value(words[i + 1]) and words[i + 1] or true
-  return convert[option.type](key, after, option), after == true and 1 or 2
+  return options.convert[option.type](key, after, option), after == true and 1 or 2
 end
 
 local function check_required(values, spec, command)

@@ -13,20 +13,13 @@ local show = require "augment.show"
 
 local spec = {
   {name = "out", type = "text", value = "FILE", default = "preview.png", doc = "PNG file that is written"},
-  {name = "epoch", type = "number", doc = "what this epoch begins with, in place of all stages"},
-  {name = "samples", type = "number", default = 4, doc = "samples, a row for each"},
-  {name = "columns", type = "number", default = 6,
+  {name = "epoch", type = "number", from = 1, to = 2 ^ 31 - 1, doc = "what this epoch begins with, in place of all stages"},
+  {name = "samples", type = "number", from = 1, to = 64, default = 4, doc = "samples, a row for each"},
+  {name = "columns", type = "number", from = 2, to = 16, default = 6,
     doc = "pictures in a row: a sample without augmentation, then augmented; where nothing is augmented, other samples"},
 }
 
 local ENDLESS = 2 ^ 32 - 1
-
-local function check_whole(o, name, least, most)
-  local value = o[name]
-  if value and not (value % 1 == 0 and value >= least and value <= most) then
-    core.fail(("--%s is a whole number from %d to %d, not %g"):format(name, least, most, value))
-  end
-end
 
 -- Samples from all over a source; of an endless one the first.
 local function chosen(loader, n)
@@ -163,9 +156,6 @@ end
 local function main(job)
   local o, words, rest = options.read(job.args, spec, {command = "preview", rest = true})
   if words[1] then core.fail(("'%s' is no option; write --key=value"):format(words[1])) end
-  check_whole(o, "epoch", 1, 2 ^ 31 - 1)
-  check_whole(o, "samples", 1, 64)
-  check_whole(o, "columns", 2, 16)
   local loader = recipe.train_loader(job, {mode = "preview", args = rest, quiet = true})
   core.device("cpu")
   local list, any = sections(loader, o), false

@@ -3,7 +3,6 @@
 local core = ...
 
 local check = require "check"
-local one_of = require("check").one_of
 local ranges = require "data.ranges"
 local observer = require "observer"
 local warnings = require "data.warnings"
@@ -130,7 +129,10 @@ local function short_charset(charset)
   return ranges(list)
 end
 
-local known = {"label", "charset", "case", "steps", "height", "step", "least", "quiet"}
+local spec = {
+  {"label", "string", "function"}, {"charset", "string"}, {"case", "string"}, {"steps", "whole", from = 1}, {"height", "whole", from = 1},
+  {"step", "whole", from = 1}, {"least", "whole", from = 1}, {"quiet", "boolean"},
+}
 
 --- open(path, options) opens a source of files.
 return function(open)
@@ -147,15 +149,9 @@ return function(open)
   --      widths, channels}, unreadable and bad = {{name, message}, …}, warnings = {{what, message, hint}, …}}
   -- errs what data.open raises; value: too few images, a text that needs too many time steps
   return function(path, opts)
-    local o = check.keys("data.explore", opts, known)
+    local o = check.options("data.explore", spec, opts)
     check.value("data.explore", {"path", "string"}, path)
-    if o.case ~= nil then one_of("data.explore", "case", o.case, {"keep", "upper", "lower"}) end
-    for _, name in ipairs{"height", "step", "steps", "least"} do
-      local value = o[name]
-      if value ~= nil and not (type(value) == "number" and value >= 1 and value % 1 == 0) then
-        check.fail("data.explore", ("%s is a whole number from 1 on, got %s"):format(name, tostring(value)))
-      end
-    end
+    if o.case ~= nil then check.word("data.explore", "case", o.case, {"keep", "upper", "lower"}) end
     local source = open(path, {
       label = o.label or "auto", charset = o.charset or "auto", length = {1, 32}, case = o.case, width = 1, height = 1, resize = true,
     })

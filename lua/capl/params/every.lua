@@ -5,6 +5,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
+local check = require "check"
 local dist = require "dist"
 local precision = require "precision"
 local monitor = require "train.callbacks.monitor"
@@ -19,18 +20,14 @@ local function apply_device(value)
 end
 
 local function apply_deterministic(value)
-  if type(value) ~= "boolean" then
-    core.error{code = "value", message = ("deterministic is true or false, not '%s'"):format(tostring(value))}
-  end
+  check.value(nil, {"deterministic", "boolean"}, value)
   return determinism.deterministic(value), nil, not value
 end
 
 local function apply_autotune(value)
   local asked = value
   if value == "true" or value == "false" then value = value == "true" end
-  if value ~= "auto" and type(value) ~= "boolean" then
-    core.error{code = "value", message = ("autotune is auto, true or false, not '%s'"):format(tostring(value))}
-  end
+  check.word(nil, "autotune", value, {"auto", true, false})
   if precision.planned then return value == true, nil, asked == "auto" end -- a plan times nothing
   local on, why = determinism.autotune(value)
   return on, why, asked == "auto"
@@ -39,27 +36,21 @@ end
 -- A switch that chooses how the run speaks.
 local function speaks(mode)
   return function(value)
-    if type(value) ~= "boolean" then
-      core.error{code = "value", message = ("%s is true or false, not '%s'"):format(mode, tostring(value))}
-    end
+    check.value(nil, {mode, "boolean"}, value)
     if value then output.set(mode) end
     return value, nil, true
   end
 end
 
 local function apply_monitor(value)
-  if type(value) ~= "number" then
-    core.error{code = "value", message = ("monitor_every is a number of seconds, not '%s'"):format(tostring(value))}
-  end
+  check.value(nil, {"monitor_every", "number"}, value)
   monitor.check_every("capl.params", "monitor_every", value, true)
   return value, nil, true
 end
 
 -- Of a world alone; a process without others has nobody to wait for.
 local function apply_watchdog(value)
-  if type(value) ~= "number" or not (value >= 1 and value <= 86400) then
-    core.error{code = "value", message = ("watchdog is a number of seconds from 1 to 86400, not '%s'"):format(tostring(value))}
-  end
+  check.value(nil, {"watchdog", "number", from = 1, to = 86400}, value)
   if core.dist.joined() then core.dist.watchdog(value) end
   return value, nil, value == 60
 end
@@ -75,18 +66,13 @@ local function as_it_is(usual)
 end
 
 local function apply_fraction(value)
-  if type(value) ~= "number" or not (value > 0 and value <= 1) then
-    core.error{code = "value", message = ("fraction is a share of the training images, above 0 and at most 1, not '%s'"):format(
-      tostring(value))}
-  end
+  check.value(nil, {"fraction", "number", above = 0, to = 1}, value)
   return value, nil, value == 1
 end
 
 -- Before any op: what is made of a number of threads is not made twice.
 local function apply_shards(value)
-  if type(value) ~= "number" or value < 0 or value % 1 ~= 0 then
-    core.error{code = "value", message = ("shards is a whole number from 0 (none) on, not '%s'"):format(tostring(value))}
-  end
+  check.value(nil, {"shards", "whole", from = 0}, value)
   local ranks = dist.size()
   if value % ranks ~= 0 then
     core.error{code = "value", message = ("shards = %d is no multiple of the %d ranks"):format(value, ranks),
@@ -97,9 +83,7 @@ local function apply_shards(value)
 end
 
 local function apply_dry_run(value)
-  if type(value) ~= "boolean" then
-    core.error{code = "value", message = ("dry_run is true or false, not '%s'"):format(tostring(value))}
-  end
+  check.value(nil, {"dry_run", "boolean"}, value)
   return value, nil, not value
 end
 

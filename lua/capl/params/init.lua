@@ -4,6 +4,7 @@ local core = ...
 
 local Run = require "run"
 local auto = require "auto"
+local check = require "check"
 local docs = require "params.docs"
 local every = require "params.every"
 local observer = require "observer"
@@ -52,35 +53,16 @@ local function describe(default)
   return "a " .. type(default)
 end
 
-local function to_choice(key, default, text)
-  local names = {}
-  for i, value in ipairs(default.list) do
-    if tostring(value) == text then return value end
-    names[i] = tostring(value)
-  end
-  local near = core.nearest(text, names)
-  core.fail(("--%s is one of %s, not '%s'%s"):format(key, quoted(default.list), text,
-    near and "; did you mean '" .. near .. "'?" or ""))
-end
-
 --- Converts the text of a flag by the default's type. text is true for a bare --key.
 local function from_text(key, default, text)
   if is_per_device(default) then
     local own = default[device_kind()]
     return from_text(key, own == nil and "auto" or own, text)
   end
-  if type(default) == "boolean" then
-    if text == true or text == "true" then return true end
-    if text == "false" then return false end
-    core.fail(("--%s is true or false, not '%s'"):format(key, text))
-  end
-  if text == true then core.fail(("--%s needs a value: --%s=…"):format(key, key)) end
-  if is_choice(default) then return to_choice(key, default, text) end
-  if type(default) == "number" then
-    local number = tonumber(text)
-    if not number or number ~= number then core.fail(("--%s is a number, not '%s'"):format(key, text)) end
-    return number
-  end
+  if type(default) == "boolean" then return options.convert.flag(key, text) end
+  options.convert.text(key, text, {})
+  if is_choice(default) then return check.word(nil, "--" .. key, text, default.list, true) end
+  if type(default) == "number" then return options.convert.number(key, text, {}) end
   if default == "auto" and (text == "true" or text == "false") then return text == "true" end
   if default == "auto" then return tonumber(text) or text end
   return text
@@ -88,16 +70,10 @@ end
 
 --- Checks a preset's value against the default's type.
 local function check_preset(preset, key, default, value)
-  local expected = type(default)
   if is_choice(default) then
-    for _, allowed in ipairs(default.list) do
-      if allowed == value then return end
-    end
-    core.fail(("preset %s: %s is one of %s, not '%s'"):format(preset, key, quoted(default.list), tostring(value)))
-  end
-  if is_per_device(default) or default == "auto" or is_per_device(value) then return end
-  if type(value) ~= expected then
-    core.fail(("preset %s: %s is a %s, not a %s"):format(preset, key, expected, type(value)))
+    check.word(nil, ("preset %s: %s"):format(preset, key), value, default.list)
+  elseif not (is_per_device(default) or default == "auto" or is_per_device(value)) then
+    check.value(nil, {("preset %s: %s"):format(preset, key), type(default)}, value)
   end
 end
 
@@ -203,11 +179,7 @@ local function read_preset(name, presets, definition, keys)
   if not name then return {} end
   local names = preset_names(presets)
   if #names == 0 then core.fail("this recipe has no presets") end
-  if name == true or not presets[name] then
-    local near = name ~= true and core.nearest(name, names)
-    core.fail(("--preset is one of %s, not '%s'%s"):format(quoted(names), tostring(name),
-      near and "; did you mean '" .. near .. "'?" or ""))
-  end
+  check.word(nil, "--preset", name, names)
   for key, value in pairs(presets[name]) do
     if definition[key] == nil then unknown_key(key, keys, "", "preset " .. name .. ": ") end
     check_preset(name, key, definition[key], value)

@@ -196,7 +196,7 @@ local function refuse_layers(op, model)
 end
 
 local function check_count(op, shards, world)
-  if shards < 1 or shards % 1 ~= 0 then check.fail(op, ("shards is a whole number from 1 on, got %g"):format(shards)) end
+  check.value(op, {"shards", "whole", from = 1}, shards)
   if shards % world.size ~= 0 then
     check.fail(op, ("shards = %d is no multiple of the %d ranks"):format(shards, world.size),
       ("each rank computes equally many: shards = %d, say"):format(math.ceil(shards / world.size) * world.size))

@@ -7,10 +7,6 @@ local OP = "train.fit"
 local Accumulate = {}
 Accumulate.__index = Accumulate
 
-local function prepare(o)
-  if o.accumulate < 1 then check.fail(OP, ("accumulate is a number of batches from 1 on, got %d"):format(o.accumulate)) end
-end
-
 local function read(o)
   if o.accumulate == 1 then return end
   if o.on_oom == "split" then
@@ -56,4 +52,4 @@ end
 function Accumulate:state() return {summed = self.counter.n} end
 function Accumulate:set_state(state) self.counter.n = state.summed end
 
-return {name = "accumulate", spec = {{"accumulate", "whole", default = 1}}, prepare = prepare, read = read, new = new}
+return {name = "accumulate", spec = {{"accumulate", "whole", default = 1, from = 1}}, read = read, new = new}

@@ -19,12 +19,11 @@ local OP = "train.BestTracker"
 local BestTracker = {}
 BestTracker.__index = BestTracker
 
-local spec = {{"better", "string", default = "max"}, {"keep", "whole", default = 1}}
+local spec = {{"better", "string", default = "max"}, {"keep", "whole", default = 1, from = 1}}
 
 function BestTracker.new(opts)
   local o = check.options(OP, spec, opts)
   check.one_of(OP, "better", o.better, {"max", "min"})
-  if o.keep < 1 then check.fail(OP, ("keep is at least 1, got %d"):format(o.keep)) end
   return setmetatable({better = o.better, keep = o.keep, list = {}}, BestTracker)
 end
 
@@ -65,7 +64,6 @@ Callback.__index = Callback
 
 local function read(o)
   check.one_of(KEY, "keep", o.keep, {"best", "last"})
-  if o.top_k < 0 then check.fail(KEY, ("top_k is a number of models from 0 on, got %d"):format(o.top_k)) end
   if o.top_k > 0 and not o.val then check.fail(KEY, "top_k needs a val loader that says which are best", "give val, or leave top_k out") end
   metric.read(KEY, o.metric)
 end
@@ -142,5 +140,5 @@ function Callback:set_state(state)
   if self.tracker and state.tracker then self.tracker:set_state(state.tracker) end
 end
 
-return {name = "best", spec = {{"keep", "string", default = "best"}, {"top_k", "whole", default = 0}, {"metric", "string", "table"}},
-  read = read, new = new, BestTracker = BestTracker}
+return {name = "best", spec = {{"keep", "string", default = "best"}, {"top_k", "whole", default = 0, from = 0},
+  {"metric", "string", "table"}}, read = read, new = new, BestTracker = BestTracker}

@@ -27,7 +27,8 @@ local EMA = {}
 EMA.__index = EMA
 
 local spec = {
-  {"decay", "number", default = 0.999}, {"warmup", "boolean", "number", default = true}, {"every", "whole", default = 1},
+  {"decay", "number", default = 0.999}, {"warmup", "boolean", "number", default = true, from = 0},
+  {"every", "whole", default = 1, from = 1},
 }
 
 local floats = {f32 = true, f64 = true, f16 = true, bf16 = true}
@@ -37,10 +38,6 @@ local function check_ranges(o)
   if not (o.decay >= 0 and o.decay < 1) then
     check.fail(OP, ("decay is a number from 0 to below 1, got %g"):format(o.decay), "0.999 averages about the last 1000 steps")
   end
-  if type(o.warmup) == "number" and not (o.warmup >= 0 and o.warmup < math.huge) then
-    check.fail(OP, ("warmup is true, false or a number of updates, got %g"):format(o.warmup))
-  end
-  if o.every < 1 then check.fail(OP, ("every is a number of steps from 1 on, got %d"):format(o.every)) end
 end
 
 -- Adds a tensor of the model, with its average and the memory it waits in while the average is in the model.

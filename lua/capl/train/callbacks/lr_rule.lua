@@ -17,7 +17,6 @@ local function read(o)
   if not o.base_batch then
     check.fail(OP, ("lr_rule = \"%s\" wants base_batch"):format(o.lr_rule), "the images of a step that the rate was found for")
   end
-  if o.base_batch < 1 then check.fail(OP, ("base_batch is a number of images from 1 on, got %g"):format(o.base_batch)) end
 end
 
 -- Images of a step: all processes and accumulated batches together.
@@ -46,4 +45,4 @@ function Rule:after_step() self.counter.n = self.counter.n + 1 end
 function Rule:state() return {steps = self.counter.n} end
 function Rule:set_state(state) self.counter.n = state.steps end
 
-return {name = "lr_rule", spec = {{"lr_rule", "string", default = "none"}, {"base_batch", "whole"}}, read = read, new = new}
+return {name = "lr_rule", spec = {{"lr_rule", "string", default = "none"}, {"base_batch", "whole", from = 1}}, read = read, new = new}

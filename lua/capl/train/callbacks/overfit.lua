@@ -17,7 +17,6 @@ Overfit.__index = Overfit
 local function prepare(o)
   if o.overfit == nil or o.overfit == false then return end
   if o.overfit == true then o.overfit = o.train.batch end
-  if o.overfit < 1 then check.fail(OP, ("overfit is a number of samples from 1 on, got %d"):format(o.overfit)) end
   if o.limit_batches ~= nil then check.fail(OP, "overfit and limit_batches both choose samples; give one") end
   local had = o.train:all_samples()
   o.train, o.val = loaders.held(o.train, o.overfit)
@@ -67,4 +66,4 @@ function Overfit:set_state(state)
   self.first, self.best, self.step, self.counter.n = state.first, state.best, state.step, state.epochs
 end
 
-return {name = "overfit", spec = {{"overfit", "whole", "boolean"}}, prepare = prepare, new = new}
+return {name = "overfit", spec = {{"overfit", "whole", "boolean", from = 1}}, prepare = prepare, new = new}
