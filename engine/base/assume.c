@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/isa.h"
+#include "base/processor.h"
 #include "base/names.h"
 
 static const char *const bf16_words[] = {"slow", "native", NULL};

@@ -1,4 +1,4 @@
-/* isa.c -- asks the processor what it can do, and CAPL_ASSUME what it may.
+/* isa.c -- chooses the instruction set: the best of this processor, or what CAPL_ASSUME says.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #include "base/isa.h"
@@ -22,14 +22,6 @@ static capl_isa chosen(void)
 
 #if defined(__x86_64__)
 
-capl_isa capl_isa_of_processor(void)
-{
-  if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma")) return CAPL_ISA_PORTABLE;
-  bool wide = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-              __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
-  return wide ? CAPL_ISA_AVX512 : CAPL_ISA_AVX2;
-}
-
 bool capl_isa_has_vbmi(void)
 {
   return chosen() == CAPL_ISA_AVX512 && __builtin_cpu_supports("avx512vbmi") && __builtin_cpu_supports("avx512vnni");
@@ -41,11 +33,6 @@ bool capl_isa_has_bf16(void)
 }
 
 #else
-
-capl_isa capl_isa_of_processor(void)
-{
-  return CAPL_ISA_PORTABLE;
-}
 
 bool capl_isa_has_vbmi(void)
 {

@@ -7,18 +7,10 @@
 #ifndef CAPL_BASE_ISA_H
 #define CAPL_BASE_ISA_H
 
-#include <stdbool.h>
-
-#include "capl/error.h"
-
-/* Each set holds those before it. avx2: with FMA; avx512: F, BW, VL and DQ. */
-typedef enum { CAPL_ISA_PORTABLE, CAPL_ISA_AVX2, CAPL_ISA_AVX512 } capl_isa;
+#include "base/processor.h"
 
 /* The one to use: the best of this processor, or what CAPL_ASSUME says. Fails as capl_assume_check does. */
 CAPL_API capl_status capl_isa_choose(capl_isa *isa);
-
-/* The best that this processor has, whatever is assumed. */
-CAPL_API capl_isa capl_isa_of_processor(void);
 
 CAPL_API const char *capl_isa_name(capl_isa isa);
 

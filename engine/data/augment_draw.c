@@ -4,7 +4,7 @@
 ** map from output to source, colour into one matrix.
 ** SPDX-License-Identifier: Apache-2.0
 */
-#include "data/augment.h"
+#include "data/augment_draw.h"
 
 #include <math.h>
 #include <string.h>
@@ -377,11 +377,6 @@ static mixing roll_mixing(const origin *from)
   else if (coin < options->mixup.p + options->cutmix.p) m.how = CAPL_CUTMIX;
   if (m.how != CAPL_MIX_NONE) m.share = beta(&m.rng, m.how == CAPL_MIXUP ? options->mixup.alpha : options->cutmix.alpha);
   return m;
-}
-
-bool capl_augment_mixes(const capl_augment_options *options)
-{
-  return options->mixup.p > 0 || options->cutmix.p > 0;
 }
 
 bool capl_augment_partner(const capl_augment_options *options, const capl_augment_case *which, uint32_t count, uint32_t *id)

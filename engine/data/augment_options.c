@@ -6,7 +6,7 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "data/augment.h"
+#include "data/convert.h"
 #include "data/source.h"
 
 #define RANGE(name, least, most, idle) {#name, OP_RANGE, offsetof(capl_augment_options, name), least, most, idle}
@@ -187,4 +187,9 @@ capl_status capl_augment_check_source(const capl_augment_options *options, const
   CAPL_TRY(check_flips(options, source));
   CAPL_TRY(check_mixing(options, source));
   return check_size(options, source);
+}
+
+bool capl_augment_mixes(const capl_augment_options *options)
+{
+  return options->mixup.p > 0 || options->cutmix.p > 0;
 }

@@ -34,4 +34,7 @@ float augment_probability(const capl_augment_options *options, capl_augment_op o
 /* Whether some sample may get the op. */
 bool augment_is_asked_for(const capl_augment_options *options, capl_augment_op op);
 
+/* Whether samples may be mixed at all. */
+bool capl_augment_mixes(const capl_augment_options *options);
+
 #endif

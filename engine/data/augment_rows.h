@@ -6,7 +6,7 @@
 #ifndef CAPL_DATA_AUGMENT_ROWS_H
 #define CAPL_DATA_AUGMENT_ROWS_H
 
-#include "data/augment.h"
+#include "data/augment_draw.h"
 
 enum {
   AUGMENT_FRACTION = 16,

@@ -8,7 +8,6 @@
 
 #include "base/clock.h"
 #include "data/augment_rows.h"
-#include "data/loader.h"
 
 enum { SUBSTITUTES = 16 };
 

@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "data/loader.h"
+#include "data/augment_options.h"
 
 enum { PREFETCH_MAX = 1024 };
 

@@ -24,6 +24,7 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "dist/join.h"
+#include "dist/star.h"
 
 static const double JOIN_S = 60, TRY_S = 3, PAUSE_MS = 100;
 

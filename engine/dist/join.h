@@ -4,7 +4,7 @@
 #ifndef CAPL_DIST_JOIN_H
 #define CAPL_DIST_JOIN_H
 
-#include "dist/star.h"
+#include "dist/watch.h"
 #include "dist/wire.h"
 
 enum { JOIN_SECRET = 16 };
@@ -27,8 +27,5 @@ capl_status join_guest(const join_options *o, wire *link, watch_member *members,
 
 /* Whether the process at the other end of a socket of this host is of the same user. */
 bool join_same_user(int fd);
-
-/* Starts the star's thread on links that have joined; takes links and members (star.c). */
-capl_status star_start(const star_options *options, wire *links, watch_member *members, star **out);
 
 #endif

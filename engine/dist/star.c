@@ -17,7 +17,6 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/thread.h"
-#include "dist/join.h"
 
 /* An end with an error waits a little for the others': they often meet the same one, and who made it says more of it. */
 static const double GRACE_S = 0.5, FLUSH_S = 0.3, LINGER_S = 4;

@@ -9,6 +9,7 @@
 
 #include "capl/dist.h"
 #include "dist/watch.h"
+#include "dist/wire.h"
 
 typedef struct star star;
 
@@ -40,6 +41,9 @@ typedef struct star_door star_door;
 CAPL_API capl_status star_listen(bool one_host, char *where, star_door **door);
 CAPL_API capl_status star_accept(star_door *door, const star_options *options, star **out);
 CAPL_API capl_status star_connect(const star_options *options, const char *where, star **out);
+
+/* Starts the star's thread on links that have joined; takes links and members. */
+capl_status star_start(const star_options *options, wire *links, watch_member *members, star **out);
 
 /* Host and process of a rank, as it says itself. Borrowed. */
 CAPL_API const watch_member *star_member(const star *s, int rank);

@@ -14,7 +14,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "ops/autocast.h"
-#include "ops/call.h"
+#include "ops/run_kernel.h"
 #include "ops/shadow.h"
 #include "tape/tape.h"
 #include "tensor/storage.h"

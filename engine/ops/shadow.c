@@ -5,7 +5,7 @@
 
 #include "capl/backend.h"
 #include "ops/attrs.h"
-#include "ops/call.h"
+#include "ops/run_kernel.h"
 
 static bool is_16_bit(capl_dtype d)
 {

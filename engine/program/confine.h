@@ -1,12 +1,12 @@
 /* confine.h -- a worker with a foreign recipe: what is taken from it at its start, and the walls before the recipe's text.
 ** SPDX-License-Identifier: Apache-2.0
 */
-#ifndef CAPL_BIND_CONFINE_H
-#define CAPL_BIND_CONFINE_H
+#ifndef CAPL_PROGRAM_CONFINE_H
+#define CAPL_PROGRAM_CONFINE_H
 
 #include <lua.h>
 
-#include "program/worker.h"
+#include "program/job.h"
 
 /* At the start of the worker, before it has threads: the environment, descriptors of others, limits. */
 void capl_confine_begin(const capl_job *job);

@@ -85,7 +85,7 @@ static void on_signal(int signal)
   stop_since = clock_now();
   stop_signal = signal;
   if (holding && clock_now() - held_since < holding)
-    set_saving(true), capl_attach_stop_line(); /* a lock-free store; what a visitor has typed is no step */
+    set_saving(true), capl_attach_stop_line(); /* a lock-free store; what a client has typed is no step */
   else
     capl_interrupt_request();
 }

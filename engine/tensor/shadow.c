@@ -20,6 +20,12 @@ void shadow_unref(capl_shadow *h)
   free(h);
 }
 
+void storage_leave_shadow(capl_storage *s)
+{
+  if (s->shadow) s->shadow->of = NULL;
+  shadow_unref(s->shadow);
+}
+
 void storage_written(capl_storage *s)
 {
   if (!s) return;

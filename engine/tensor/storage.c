@@ -16,7 +16,6 @@
 #include <string.h>
 
 #include "tensor/pool.h"
-#include "tensor/shadow.h"
 
 /* Under AddressSanitizer cached blocks, and the slack behind a block's last byte, are out of bounds:
 ** without this the cache would hide every overrun and use after free. Only host memory is so marked. */
@@ -500,8 +499,7 @@ capl_storage *capl_storage_ref(capl_storage *s)
 void capl_storage_unref(capl_storage *s)
 {
   if (!s || --s->refs > 0) return;
-  if (s->shadow) s->shadow->of = NULL;
-  shadow_unref(s->shadow);
+  storage_leave_shadow(s);
   capl_block_put(s->device, s->data, s->bytes);
   free(s);
 }

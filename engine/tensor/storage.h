@@ -35,4 +35,7 @@ capl_status capl_allocator_new(capl_allocator **out);
 capl_status capl_block_get(capl_device *device, size_t bytes, void **out);
 void capl_block_put(capl_device *device, void *p, size_t bytes);
 
+/* Before s is freed: its shadow stays as long as recordings have it (shadow.c). */
+void storage_leave_shadow(capl_storage *s);
+
 #endif

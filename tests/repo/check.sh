@@ -21,6 +21,8 @@ printf '/* luafan.c -- knows Lua where it should not.\n** %s */\n#include <lua.h
 printf '/* upward.c -- knows a layer above its own.\n** %s */\n#include "tape/tape.h"\n#include "capl/tape.h"\n' "$spdx" \
   >engine/base/upward.c
 printf '/* curious.c -- opens what it only has to start.\n** %s */\n#include "dist/world.h"\n' "$spdx" >engine/program/launch/curious.c
+printf '/* round.h -- includes a file that includes it.\n** %s */\n#include "base/trip.h"\n' "$spdx" >engine/base/round.h
+printf '/* trip.h -- likewise.\n** %s */\n#include "base/round.h"\n' "$spdx" >engine/base/trip.h
 printf '/* chatty.c -- prints.\n** %s */\nvoid f(void) { printf("x"); }\n' "$spdx" >engine/io/chatty.c
 printf '/* counting.c -- knows where an attribute is.\n** %s */\ndouble f(const capl_call *call) { return call->attr[1].f; }\n' \
   "$spdx" >engine/ops/counting.c
@@ -57,6 +59,7 @@ for expected in \
   'attributes: engine/ops/counting.c:3' 'attributes: engine/backend/ref/positional.c:3' \
   'lua_direction: lua/capl/nn/upward.lua:3: requires run' 'lua_direction: lua/capl/nn/upward.lua:3: requires init' \
   'lua_circles: lua/capl: data.one' 'lua_circles: lua/capl: data.other' 'environment: lua/capl/data/asks.lua:4' \
+  'circles: engine/base/round is in' 'circles: engine/base/trip is in' \
   'headers: .*lean.h:3:.*std=c11' 'headers: .*lean.h:3:.*std=c++17' 'places: notes.txt:1' \
   'shell: scripts/careless:4' 'lua: lua/global.lua:3'; do
   grep -q "^$expected" found.txt || { echo "not reported: $expected" >&2; missed=1; }

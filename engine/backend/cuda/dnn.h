@@ -115,7 +115,7 @@ const char *dnn_role_name(dnn_role role);
 /* Bytes that a workspace may take of so much memory: an eighth, at least 64 MiB. */
 int64_t dnn_workspace_share(size_t memory);
 
-/* ---- running (dnn.c) -------------------------------------------------------------------------- */
+/* ---- running (dnn_run.c) -------------------------------------------------------------------------- */
 
 /* A record with the switches in force now (cu.tf32, cu.deterministic). */
 static inline dnn_record dnn_begin(dnn_kind kind, capl_dtype dtype)

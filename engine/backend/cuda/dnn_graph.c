@@ -71,7 +71,7 @@ static void finish_op(dnn_graph *g, descriptor d, const char *doing)
 
 /* ---- tensors --------------------------------------------------------------------------------------- */
 
-enum { ALIGNMENT = 16 }; /* of every pointer, see dnn.c */
+enum { ALIGNMENT = 16 }; /* of every pointer, see dnn_run.c */
 
 static cudnnDataType_t data_type(capl_dtype dtype)
 {

@@ -1,6 +1,6 @@
 /* dnn_graph.h -- a record as an operation graph of cuDNN 9. The only place with cuDNN's header.
 **
-** The graph needs neither a handle nor a GPU: plans are made from it for the GPU of this process (dnn.c), or for any
+** The graph needs neither a handle nor a GPU: plans are made from it for the GPU of this process (dnn_run.c), or for any
 ** GPU by description (tests/cuda/graphs).
 ** SPDX-License-Identifier: Apache-2.0
 */

@@ -18,7 +18,4 @@ bool rtc_available(void);
 ** has it; keep what it gives. ESTATE while cu.capturing; EINTERNAL with the compiler's words and the line they are about. */
 capl_status rtc_kernel(const char *name, const char *source, cu_entry *out);
 
-/* "NVRTC 13.0", or why there is none. */
-const char *rtc_version(void);
-
 #endif

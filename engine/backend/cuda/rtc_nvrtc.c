@@ -3,13 +3,14 @@
 */
 #include "backend/cuda/rtc_nvrtc.h"
 
+#include <cuda_runtime_api.h>
+#include <stdbool.h>
 #include <dlfcn.h>
 #include <nvrtc.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "backend/cuda/rtc.h"
 #include "backend/cuda/rtc_prelude.h"
 
 #define FUNCTIONS(X)                                                                                              \

@@ -12,4 +12,7 @@
 ** without NVRTC, EINTERNAL with the compiler's words where the source is wrong. */
 capl_status rtc_compile(const char *source, int capability, void **code, size_t *bytes);
 
+/* "NVRTC 13.0", or why there is none. */
+const char *rtc_version(void);
+
 #endif

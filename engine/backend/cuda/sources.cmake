@@ -3,7 +3,7 @@
 
 # C that is the same in both.
 set(CUDA_C_SOURCES
-  cuda.c
+  entry.c
   device.c
   report.c
   launch.c
@@ -74,7 +74,7 @@ set(CUDA_KERNELS
 
 # Files that include a vendor library's headers beyond the runtime; the tests have their own instead.
 set(CUDA_VENDOR_SOURCES
-  dnn.c
+  dnn_run.c
   blas.c
   rtc.c)
 

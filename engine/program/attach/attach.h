@@ -7,7 +7,7 @@
 #include <lua.h>
 #include <stdbool.h>
 
-/* Adds gate_… (the run's side) and visit_… (the terminal's) to the table on the stack. */
+/* Adds attach_… (the run's side) and client_… (the terminal's) to the table on the stack. */
 void capl_attach_add(lua_State *L);
 
 struct crew_hold;
@@ -17,10 +17,10 @@ void capl_attach_hold(struct crew_hold *place);
 /* It is held from now on, or no longer. */
 void capl_attach_held(bool on);
 
-/* Async-signal-safe: ends the line of a visitor, if one runs. */
+/* Async-signal-safe: ends the line of a client, if one runs. */
 void capl_attach_stop_line(void);
 
-/* Opens this process's gate, before the walls stand that would forbid it. */
+/* Opens this process's socket, before the walls stand that would forbid it. */
 void capl_attach_open(void);
 
 #endif

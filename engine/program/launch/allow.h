@@ -4,7 +4,7 @@
 #ifndef CAPL_LAUNCH_ALLOW_H
 #define CAPL_LAUNCH_ALLOW_H
 
-#include "program/worker.h"
+#include "program/job.h"
 
 /* Settles the sandbox of a job, in the process that starts all others: fills the policy, shows what the recipe needs beyond
 ** what every recipe gets, and asks on a terminal. Answers are kept for these very bytes. Children and ranks are told by the

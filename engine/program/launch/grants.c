@@ -23,7 +23,7 @@
 
 #include "base/places.h"
 #include "base/text.h"
-#include "program/attach/gate.h"
+#include "program/attach/socket.h"
 #include "sandbox/policy.h"
 
 enum { READ_WRITE = CAPL_MAY_READ | CAPL_MAY_WRITE, BESIDES = 64 };
@@ -205,10 +205,10 @@ static capl_status give_temporary(void)
 /* Where another program of the user would meet what a recipe has left: other runs' sockets, and the answers to what is asked. */
 static capl_status protect_own_folders(void)
 {
-  char path[CAPL_POLICY_PATH], why[GATE_WHY];
-  for (int i = 0; i < GATE_FOLDERS; i++) {
+  char path[CAPL_POLICY_PATH], why[ATTACH_WHY];
+  for (int i = 0; i < ATTACH_FOLDERS; i++) {
     *path = '\0';
-    gate_folder(i, path, false, why);
+    attach_folder(i, path, false, why);
     if (*path) CAPL_TRY(capl_policy_protect(path, "the sockets of capl attach"));
   }
   if (!capl_place("XDG_STATE_HOME", ".local/state", "", path, sizeof path)) return CAPL_OK;

@@ -4,7 +4,7 @@
 #ifndef CAPL_LAUNCH_GRANTS_H
 #define CAPL_LAUNCH_GRANTS_H
 
-#include "program/worker.h"
+#include "program/job.h"
 
 /* Whether a job runs in the sandbox: it loads a recipe, and nobody trusts that. */
 bool grants_wanted(const capl_job *job);

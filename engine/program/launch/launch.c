@@ -29,6 +29,7 @@
 #include "sandbox/policy.h"
 #include "sandbox/spawner.h"
 #include "program/launch/supervise.h"
+#include "program/worker.h"
 
 enum { DESCRIPTORS = 64, DESCRIPTORS_EACH = 8 }; /* measured: a small training needs 14, mpirun of 2 ranks between 32 and 40 */
 

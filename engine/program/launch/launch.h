@@ -4,7 +4,7 @@
 #ifndef CAPL_LAUNCH_H
 #define CAPL_LAUNCH_H
 
-#include "program/worker.h"
+#include "program/job.h"
 
 typedef struct {
   capl_job job;

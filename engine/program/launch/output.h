@@ -6,7 +6,7 @@
 #ifndef CAPL_LAUNCH_OUTPUT_H
 #define CAPL_LAUNCH_OUTPUT_H
 
-#include "program/launch/supervise.h"
+#include "program/launch/crew.h"
 
 typedef struct output output;
 struct pollfd;

@@ -24,7 +24,7 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "base/thread.h"
-#include "program/attach/gate.h"
+#include "program/attach/socket.h"
 #include "program/launch/output.h"
 
 /* Seconds: from asking to telling, while it saves, from a failure until the others are told (mpirun does that itself, and
@@ -287,7 +287,7 @@ static void reap(watcher *w)
     if (m->pid <= 0 || m->gone || waitpid(m->pid, &status, WNOHANG) != m->pid) continue;
     note_failure(w, status_of(w, i, status));
     m->gone = true;
-    gate_remove(m->pid);
+    attach_remove(m->pid);
     w->alive--;
   }
 }

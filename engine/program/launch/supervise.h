@@ -7,43 +7,7 @@
 #ifndef CAPL_LAUNCH_SUPERVISE_H
 #define CAPL_LAUNCH_SUPERVISE_H
 
-#include <stdatomic.h>
-#include <stdbool.h>
-
-#include "program/launch/tag.h"
-
-enum { EXIT_ERROR = 1, EXIT_USAGE = 2, EXIT_LOST = 75, EXIT_TIME = 124 };
-
-/* Time that a process does not count: it is held by a person at a prompt. Written by it, read by its supervisor. */
-typedef struct crew_hold {
-  atomic_llong before_ms; /* of all times that are over */
-  atomic_llong since_ms;  /* on the monotonic clock, when this one began; 0 = it is not held */
-} crew_hold;
-
-typedef enum {
-  OUTPUT_OWN,    /* they print themselves */
-  OUTPUT_TAGGED, /* what they print goes through this process, as lines by rank */
-  OUTPUT_FRAMES, /* likewise, to another capl that has started mpirun */
-  OUTPUT_MPIRUN, /* the process is mpirun, whose ranks send frames */
-} crew_output;
-
-typedef struct {
-  int count;                         /* processes */
-  int (*run)(void *user, int index); /* what process index does; returns its exit status */
-  void (*started)(void *user);       /* called here when all have been forked; may be NULL */
-  void *user;
-  int first, ranks;   /* rank of process 0; ranks of the whole job, 1 = no names in messages */
-  const char *host;   /* for the names of lines when there are several hosts; NULL = one */
-  crew_output output;
-  bool apart;         /* in a process group of their own, where the terminal's signals do not reach them */
-  bool spoken_for;    /* another process tells the user of signals and limits */
-  double limit;       /* seconds, 0 = none */
-  double pace;         /* how much sooner than usual its end goes on, 0 = as usual; for tests */
-  void (*request)(int fd); /* called when a process asks for something at descriptor requests; NULL = none does */
-  int requests;
-  crew_hold *hold;     /* of the process that the limit is for; NULL = it is never held */
-  atomic_bool *saving; /* one per process: it was asked to end and saves; NULL = nobody knows */
-} crew;
+#include "program/launch/crew.h"
 
 /* Runs the crew and returns the exit status of the job: of the first process that failed; 124 out of time. */
 int supervise(const crew *c);

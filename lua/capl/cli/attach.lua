@@ -16,7 +16,7 @@ local KEYS = "lr(x) sets the rate, step(n) trains, save() saves, go() or Ctrl-D 
 
 local function all()
   local out = {}
-  for _, entry in ipairs(sys.visit_runs()) do
+  for _, entry in ipairs(sys.client_runs()) do
     local fine, told = pcall(core.json_decode, entry.text or "{}")
     told = fine and type(told) == "table" and told or {}
     told.pid, told.silent = entry.pid, entry.text == nil
@@ -116,7 +116,7 @@ local function visit(word, verbose)
       why:find("already") and "one at a time" or "its user is another one, or it trains no more; capl attach lists the runs")
   end
   if not sys.isatty(0) then sys.out(greeting .. "\n") end
-  local status = sys.visit_prompt(greeting .. "\n" .. KEYS, verbose)
+  local status = sys.client_prompt(greeting .. "\n" .. KEYS, verbose)
   remote.leave()
   sys.out("detached: " .. (remote.goodbye() or "the run is gone") .. "\n")
   return status

@@ -1,6 +1,6 @@
 -- remote.lua: a prompt whose lines run in another process: what `capl attach` types into a run.
 --
--- The same three questions as repl: each is a frame to the run (engine/program/attach/gate.h) and an answer.
+-- The same three questions as repl: each is a frame to the run (engine/program/attach/socket.h) and an answer.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
@@ -11,7 +11,7 @@ local remote = {}
 local goodbye -- what the run has said last
 
 local function receive(...)
-  local kind, text = sys.visit_receive(...)
+  local kind, text = sys.client_receive(...)
   if kind == "g" or kind == "b" then goodbye = text end
   if kind == "gone" then goodbye = "the run is gone" end
   return kind, text
@@ -26,7 +26,7 @@ local function nothing() end
 -- errs what the statement has raised there
 function remote.compile(text)
   if not text:match("%S") then return nothing end
-  sys.visit_send("l", text)
+  sys.client_send("l", text)
   local kind, said = receive()
   if kind == "m" then return "more" end
   if kind == "d" and said ~= "" then core.error{code = "lua", message = said, path = false} end
@@ -36,7 +36,7 @@ end
 function remote.run(fn) fn() end
 
 function remote.complete(text)
-  sys.visit_send("t", text)
+  sys.client_send("t", text)
   local kind, said = receive()
   if kind ~= "t" then return "" end
   local answer = core.json_decode(said)
@@ -46,14 +46,14 @@ end
 --- Lets the run go on.
 function remote.leave()
   if goodbye then return end
-  sys.visit_send("q", "")
+  sys.client_send("q", "")
   repeat local kind = receive() until kind == "g" or kind == "gone"
 end
 
 --- Asks to be let in: waits for the end of the run's step. wait: called after the first second, when that takes longer.
 -- out  the first line of the prompt; nil and why not
 function remote.enter(pid, hello, wait)
-  local fine, why = sys.visit_begin(pid, hello)
+  local fine, why = sys.client_begin(pid, hello)
   if not fine then return nil, why end
   local kind, text = receive(1)
   if not kind then

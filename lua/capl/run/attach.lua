@@ -1,7 +1,7 @@
 -- attach.lua: `capl attach`: lets a person into a run between two of its steps: a prompt inside it, then it goes on.
 --
 -- A run is held at a point between two steps (of train.fit, of a loop with train.Checkpoint, else behind opt:step). Lines of
--- the visitor run here. What all ranks have to do (train on, another rate, save) is an order: the line waits as a coroutine,
+-- the client run here. What all ranks have to do (train on, another rate, save) is an order: the line waits as a coroutine,
 -- the order is carried out by every rank at the same step, and the line goes on with what came of it. Time for which a run
 -- is held does not count.
 -- SPDX-License-Identifier: Apache-2.0
@@ -14,13 +14,13 @@ local process = require "run.process"
 local replay = require "replay"
 
 local attach = {
-  prompt = nil, -- function() -> {repl =, strict =, frames =, scope =, term =}: the prompt that a visitor gets, of the program
+  prompt = nil, -- function() -> {repl =, strict =, frames =, scope =, term =}: the prompt that a client gets, of the program
 }
 
 local HOLD = 7 * 86400 -- seconds that a signal may wait for the end of a visit, which it ends
 
 local sys = core.sys
-local visit -- the session of the visitor who is inside, nil = nobody; on rank 0
+local visit -- the session of the client who is inside, nil = nobody; on rank 0
 local left -- steps until the run is held again, nil = it is not; on every rank
 local at_work = false -- the run is held now
 
@@ -46,7 +46,7 @@ local function order(what, value)
   return back.value
 end
 
--- ---- what a visitor can say ----
+-- ---- what a client can say ----
 
 local words = {}
 
@@ -77,19 +77,19 @@ function words.stop() visit.over = {what = "stop"} end
 local Visit = {}
 Visit.__index = Visit
 
--- fn(…) with the visitor's terminal in place of the run's -> what gate_run gives
+-- fn(…) with the client's terminal in place of the run's -> what attach_run gives
 function Visit:with_terminal(fn, ...)
-  return attach.prompt().term.as(self.hello, sys.gate_run, self.hello.columns, fn, ...)
+  return attach.prompt().term.as(self.hello, sys.attach_run, self.hello.columns, fn, ...)
 end
 
 function Visit:done(text)
   self.line = nil
-  sys.gate_answer("d", text or "")
+  sys.attach_answer("d", text or "")
 end
 
 -- The text of anything raised, as the program would print it.
 function Visit:fail(err)
-  local _, text = sys.gate_run(0, error, err, 0)
+  local _, text = sys.attach_run(0, error, err, 0)
   self:done(text)
 end
 
@@ -106,14 +106,14 @@ function Visit:resume(...)
   self:fail("attempt to yield from the prompt")
 end
 
--- A statement of the visitor, which may not be whole yet.
+-- A statement of the client, which may not be whole yet.
 function Visit:take(text)
   local repl = attach.prompt().repl
   local ok, compiled = self:with_terminal(repl.compile, text)
   if not ok then return self:done(compiled) end
   if type(compiled) ~= "function" then
     if compiled == "leave" then return {what = "go"} end
-    if compiled == "more" then sys.gate_answer("m", "") else self:done() end
+    if compiled == "more" then sys.attach_answer("m", "") else self:done() end
     return nil
   end
   self.line = coroutine.create(repl.run)
@@ -122,7 +122,7 @@ end
 
 function Visit:complete(text)
   local ok, insert, list = self:with_terminal(attach.prompt().repl.complete, text)
-  sys.gate_answer("t", core.json_encode{insert = ok and insert or "", list = ok and list or nil})
+  sys.attach_answer("t", core.json_encode{insert = ok and insert or "", list = ok and list or nil})
 end
 
 -- What the prompt makes of globals is not for a run that trains.
@@ -135,7 +135,7 @@ end
 function Visit:leave(what, why)
   attach.prompt().frames.leave()
   attach.prompt().strict.stop()
-  sys.gate_leave(why)
+  sys.attach_leave(why)
   visit = nil
   return {what = what}
 end
@@ -154,7 +154,7 @@ function Visit:serve()
   end
   while true do
     local wish
-    local kind, text = sys.gate_next()
+    local kind, text = sys.attach_next()
     if kind == "line" then wish = self:take(text)
     elseif kind == "complete" then self:complete(text)
     elseif kind == "stop" then return self:leave("go", "the run was asked to end")
@@ -172,14 +172,14 @@ end
 
 -- Lets somebody in. -> the visit; nil: who was there has gone
 local function open(loop)
-  local hello = sys.gate_enter()
+  local hello = sys.attach_enter()
   if not hello then return nil end
   local self = setmetatable({hello = sound_hello(hello), loop = loop}, Visit)
   local scope = attach.prompt().scope
   for name, fn in pairs(words) do scope.own[name] = fn end
-  sys.gate_answer("h", ("%s (process %d) is held at %s"):format(loop.run.path or loop.run.recipe, process.this().pid, loop:line()))
+  sys.attach_answer("h", ("%s (process %d) is held at %s"):format(loop.run.path or loop.run.recipe, process.this().pid, loop:line()))
   if sync.world() then
-    sys.gate_answer("e", ("note: %d ranks: lr, step, save and stop act on all; what else you change is changed on rank 0 alone\n"):format(
+    sys.attach_answer("e", ("note: %d ranks: lr, step, save and stop act on all; what else you change is changed on rank 0 alone\n"):format(
       sync.size()))
   end
   return self
@@ -194,7 +194,7 @@ local function serve(loop)
   return visit:serve()
 end
 
--- What rank 0's visitor wants now, on every rank.
+-- What rank 0's client wants now, on every rank.
 local function next_order(loop)
   local wish
   sync.by_main("somebody is attached to it", function() wish = serve(loop) end)
@@ -237,9 +237,9 @@ local function hold_now(loop)
   local wish = {what = "go"}
   local seconds = 0
   if not asked then
-    sys.gate_hold(true)
+    sys.attach_hold(true)
     wish, seconds = hold(loop)
-    sys.gate_hold(false)
+    sys.attach_hold(false)
   end
   at_work = false
   attach.since = (attach.since or 0) + seconds
@@ -257,21 +257,21 @@ local function is_due()
     if left then left = left - 1 end
     return left == 0 or sync.visited()
   end
-  if not left then return sys.gate_wanted() end
+  if not left then return sys.attach_wanted() end
   left = left - 1
-  return left == 0 or sys.gate_hurried()
+  return left == 0 or sys.attach_hurried()
 end
 
 --- A point between two steps of a loop; see run/loops.lua. -> whether it was held
 function attach.point(loop)
-  if at_work or not sys.gate_wanted or not is_due() then return false end -- a Lua that loaded the library has no gate
+  if at_work or not sys.attach_wanted or not is_due() then return false end -- a Lua that loaded the library has no gate
   return hold_now(loop)
 end
 
 sync.wants_visit = function()
-  if not sys.gate_wanted then return nil end
-  if left then return sys.gate_hurried() or nil end
-  return sys.gate_wanted() or nil
+  if not sys.attach_wanted then return nil end
+  if left then return sys.attach_hurried() or nil end
+  return sys.attach_wanted() or nil
 end
 
 -- ---- loops of one's own ----
@@ -283,8 +283,8 @@ end
 
 --- What those hear who ask which runs there are.
 function attach.describe(run, recipe)
-  if not sys.gate_describe then return end
-  sys.gate_describe(core.json_encode{recipe = recipe or run.recipe, folder = run.path, started = sys.date(), here = attach.here})
+  if not sys.attach_describe then return end
+  sys.attach_describe(core.json_encode{recipe = recipe or run.recipe, folder = run.path, started = sys.date(), here = attach.here})
 end
 
 --- Lets people into a run from now on: at the end of a step at opt:step, where nobody knows a better point.

@@ -94,7 +94,7 @@ static void check_text(const dnn_record *record, const dnn_target *target, const
   free(text);
 }
 
-static int64_t workspace_max; /* as dnn.c has it on the described GPU */
+static int64_t workspace_max; /* as dnn_run.c has it on the described GPU */
 
 static void left_out_for_workspace(const dnn_plan *plan, result *r)
 {
@@ -104,7 +104,7 @@ static void left_out_for_workspace(const dnn_plan *plan, result *r)
   failed(r, text);
 }
 
-/* As dnn.c does it without timing: the first engine that takes the record. Its workspace must be one that dnn.c gives: what
+/* As dnn_run.c does it without timing: the first engine that takes the record. Its workspace must be one that dnn_run.c gives: what
 ** comes after it is slower, up to the fallback engines without tensor cores. */
 static void finish_plan(const dnn_record *record, const dnn_candidates *list, const dnn_target *target, bool may_compile,
                         result *r)
@@ -161,7 +161,7 @@ static void check_record(const dnn_record *record, const dnn_target *target, int
   check_deterministic(&list, r);
   bool none = never_an_engine(record, capability);
   if (list.count == 0 && (none || may_lack_engine(record, capability))) r->outcome = NO_ENGINE;
-  else if (none) failed(r, "there is an engine, which dnn.c does not ask for");
+  else if (none) failed(r, "there is an engine, which dnn_run.c does not ask for");
   else finish_plan(record, &list, target, may_compile, r);
   dnn_candidates_free(&list);
   dnn_graph_free(&g);

@@ -1,4 +1,4 @@
-/* played.h -- cuDNN and CUDA for tests of dnn.c and dnn_tune.c: played.c takes their place.
+/* played.h -- cuDNN and CUDA for tests of dnn_run.c and dnn_tune.c: played.c takes their place.
 **
 ** A plan here is a number, its candidate. Running one checks that every tensor is aligned and writes the number into each
 ** byte of what the record writes, so that results show which plan ran and where they went. Time is what `played` says.

@@ -1,4 +1,4 @@
-/* run.c -- tests of dnn.c: which plan is run, what it is given, and what is kept.
+/* run.c -- tests of dnn_run.c: which plan is run, what it is given, and what is kept.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #include "played.h"

@@ -1,8 +1,8 @@
-/* call.h -- running an op's kernel on outputs that are there already.
+/* run_kernel.h -- running an op's kernel on outputs that are there already.
 ** SPDX-License-Identifier: Apache-2.0
 */
-#ifndef CAPL_OPS_CALL_H
-#define CAPL_OPS_CALL_H
+#ifndef CAPL_OPS_RUN_KERNEL_H
+#define CAPL_OPS_RUN_KERNEL_H
 
 #include "capl/op.h"
 

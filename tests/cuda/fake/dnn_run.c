@@ -1,4 +1,4 @@
-/* dnn.c -- dnn.h for tests without cuDNN: every record is executed by the ref backend's own kernels.
+/* dnn_run.c -- dnn.h for tests without cuDNN: every record is executed by the ref backend's own kernels.
 **
 ** No arithmetic lives here: a record becomes calls of ref's kernels on tensors over the given memory, queued on the
 ** stream like any other work. CAPL_DNN_RECORDS=FILE appends the text form of each new record to FILE. CAPL_FAKE_DNN is a

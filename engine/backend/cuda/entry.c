@@ -1,4 +1,4 @@
-/* cuda.c -- libcapl_cuda's entry: opens the GPU, hands out its memory, moves values between it and the host.
+/* entry.c -- libcapl_cuda's entry: opens the GPU, hands out its memory, moves values between it and the host.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #include "backend/cuda/cuda.h"

@@ -1,4 +1,4 @@
-/* dnn.c -- running records: plans in memory and on disk, and whether cuDNN or own kernels are the faster.
+/* dnn_run.c -- running records: plans in memory and on disk, and whether cuDNN or own kernels are the faster.
 **
 ** A table from records to plans; a record met for the first time gets its plan from the cache on disk, or from cuDNN's
 ** heuristics: the first engine that takes it, or with autotune the fastest of several (dnn_tune.c).
