@@ -77,9 +77,8 @@ static int64_t cut_pixels(conv_grad_w_args *args, int64_t blocks)
 
 static capl_status sum_parts(const conv_grad_w_args *args, int64_t parts, float *dw)
 {
-  conv_total_args total = {.partial = args->partial, .parts = parts, .O = args->s.O, .dw = dw};
-  total.K = total.columns = taps_of(&args->s) * inputs_of(&args->s);
-  return cu_launch(cu_conv_table[CONV_TOTAL], cu_divide_up(total.columns * total.O, CONV_TOTAL_COLUMNS), CONV_TOTAL_THREADS, 0,
+  conv_total_args total = {args->partial, parts, taps_of(&args->s) * inputs_of(&args->s), args->s.O, dw};
+  return cu_launch(cu_conv_table[CONV_TOTAL], cu_divide_up(total.K * total.O, CONV_TOTAL_COLUMNS), CONV_TOTAL_THREADS, 0,
                    &total);
 }
 

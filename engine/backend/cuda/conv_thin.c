@@ -11,9 +11,9 @@ enum { VALUE_BYTES = 16 }; /* of a thread */
 /* Numbers that kernels keep in 32 bits. */
 static bool is_small(const conv_sizes *s)
 {
-  enum { MOST = 1 << 24 };
+  enum { MOST = 1 << 24, OUTPUTS = 1 << 12 }; /* with counters (cu_counters) for 512 blocks in x */
   int64_t strips = s->N * s->out_H * cu_divide_up(s->out_W, CONV_THIN_PIXELS);
-  return s->N <= MOST && s->H <= MOST && s->W <= MOST && s->O <= MOST && s->padding[0] <= MOST && s->padding[1] <= MOST &&
+  return s->N <= MOST && s->H <= MOST && s->W <= MOST && s->O <= OUTPUTS && s->padding[0] <= MOST && s->padding[1] <= MOST &&
          strips < INT32_MAX;
 }
 
@@ -54,13 +54,17 @@ static int64_t blocks_of(const conv_thin_strips *t, capl_dtype dtype)
   return needed < most ? needed : most;
 }
 
+static int64_t tiles_of(const conv_thin_strips *t)
+{
+  return cu_divide_up(t->O, CONV_THIN_CHANNELS);
+}
+
 static capl_status launch(int kernel, capl_dtype dtype, int64_t stride, const void *image, const conv_thin_strips *t,
                           const void *args)
 {
   bool wide = t->O * (int64_t)capl_dtype_size(dtype) % VALUE_BYTES == 0 && (uintptr_t)image % VALUE_BYTES == 0;
   int entry = kernel + ((int)(stride - 1) * 2 + wide) * CU_TYPES + (int)cu_type_of(dtype);
-  return cu_launch_2d(cu_conv_thin_table[entry], blocks_of(t, dtype), cu_divide_up(t->O, CONV_THIN_CHANNELS),
-                      CONV_THIN_THREADS, 0, args);
+  return cu_launch_2d(cu_conv_thin_table[entry], blocks_of(t, dtype), tiles_of(t), CONV_THIN_THREADS, 0, args);
 }
 
 /* ---- forward and weight gradient ---- */
@@ -72,23 +76,16 @@ capl_status conv_thin_forward(capl_dtype dtype, const conv_args *args)
   return launch(CONV_THIN, dtype, args->s.stride[0], thin.y, &thin.s, &thin);
 }
 
-static capl_status total(const conv_thin_grad_w_args *from, int64_t parts, const conv_thin_grads *to)
-{
-  conv_total_args args = {.partial = from->partial, .parts = parts, .columns = CONV_THIN_TAPS + 1, .K = CONV_THIN_TAPS,
-                          .O = from->s.O, .dw = to->dw, .db = to->db, .no_bias = to->no_bias};
-  return cu_launch(cu_conv_table[CONV_TOTAL], cu_divide_up(args.columns * args.O, CONV_TOTAL_COLUMNS), CONV_TOTAL_THREADS, 0,
-                   &args);
-}
-
 capl_status conv_thin_weights(capl_device *device, capl_dtype dtype, const conv_grad_w_args *args, conv_thin_grads to)
 {
-  conv_thin_grad_w_args thin = {.s = strips_of(&args->s, dtype), .x = args->x, .dy = args->dy};
+  conv_thin_grad_w_args thin = {.s = strips_of(&args->s, dtype), .x = args->x, .dy = args->dy, .dw = to.dw, .db = to.db,
+                                .no_bias = to.no_bias};
   int64_t parts = blocks_of(&thin.s, dtype);
   void *partial;
+  CAPL_TRY(cu_counters(parts, tiles_of(&thin.s), &thin.counters));
   CAPL_TRY(capl_scratch_get(device, (size_t)(parts * (CONV_THIN_TAPS + 1) * thin.s.O) * sizeof(float), &partial));
   thin.partial = partial;
   capl_status status = launch(CONV_THIN_GRAD_W, dtype, args->s.stride[0], thin.dy, &thin.s, &thin);
-  if (status == CAPL_OK) status = total(&thin, parts, &to);
   capl_scratch_put(device, partial); /* work on it is queued before that of its next owner */
   return status;
 }

@@ -25,6 +25,7 @@ typedef struct {
   bool deterministic;   /* same seed, same bits: only engines and kernels that keep their order of sums */
   bool autotune;        /* the first call of a shape times its candidates */
   int64_t *rng_delta;   /* device memory: what a replayed step adds to the dropout offsets recorded in it; 0 in eager steps */
+  unsigned *counters;   /* device memory: blocks of a launch count themselves there; 0 between launches (kernels/join.h) */
   bool capturing;       /* the stream is being recorded into a graph: nothing may wait, build plans or ask the driver */
   int graphs;           /* recorded steps that may be launched */
   unsigned graph_age;   /* how often the last of them was let go: a plan that was recorded in this age may be part of one */
@@ -51,6 +52,10 @@ capl_status cu_launch_2d(cu_entry entry, int64_t blocks_x, int64_t blocks_y, int
 ** a stride of gridDim.x * blockDim.x. */
 int64_t cu_blocks(int64_t n, int threads);
 
+/* Counters for a launch of so many blocks that joins what they leave (kernels/join.h). */
+capl_status cu_counters(int64_t blocks_x, int64_t blocks_y, unsigned **out);
+
+enum { CU_COUNTERS = 1 << 12 }; /* that there are: blocks that all run at once need far fewer */
 enum { CU_THREADS = 256 }; /* per block, where nothing speaks for another number */
 
 /* ---- small helpers --------------------------------------------------------------------------- */

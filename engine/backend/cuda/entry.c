@@ -151,12 +151,19 @@ static capl_status cuda_between(int from, int to, double *seconds)
 
 /* ---- the backend ----------------------------------------------------------------------------- */
 
+/* Device memory of zeros. */
+static capl_status make_zeros(size_t bytes, void **out)
+{
+  CU_TRY(cudaMalloc(out, bytes), "allocating");
+  return cu_status(cudaMemsetAsync(*out, 0, bytes, cu.stream), "filling memory");
+}
+
 static capl_status open_streams(void)
 {
   CU_TRY(cudaStreamCreateWithFlags(&cu.stream, cudaStreamNonBlocking), "making a stream");
   CU_TRY(cudaStreamCreateWithFlags(&cu.copies, cudaStreamNonBlocking), "making a stream");
-  CU_TRY(cudaMalloc((void **)&cu.rng_delta, sizeof *cu.rng_delta), "allocating");
-  return cu_status(cudaMemsetAsync(cu.rng_delta, 0, sizeof *cu.rng_delta, cu.stream), "filling memory");
+  CAPL_TRY(make_zeros(sizeof *cu.rng_delta, (void **)&cu.rng_delta));
+  return make_zeros(CU_COUNTERS * sizeof *cu.counters, (void **)&cu.counters);
 }
 
 static capl_status cuda_open(int index)

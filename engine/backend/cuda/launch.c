@@ -2,6 +2,7 @@
 ** SPDX-License-Identifier: Apache-2.0
 */
 #include "backend/cuda/cuda.h"
+#include "backend/cuda/kernels/join.h"
 
 enum {
   GRID_X = 2147483647,
@@ -46,4 +47,12 @@ int64_t cu_blocks(int64_t n, int threads)
   int64_t wanted = (n + threads - 1) / threads;
   int64_t busy = (int64_t)cu.multiprocessors * (RESIDENT_THREADS / threads) * WAVES;
   return wanted < busy ? wanted : busy;
+}
+
+capl_status cu_counters(int64_t blocks_x, int64_t blocks_y, unsigned **out)
+{
+  *out = cu.counters;
+  if (blocks_x <= 1 || blocks_y <= CU_COUNTERS / cu_join_counters(blocks_x)) return CAPL_OK;
+  return CAPL_FAIL(CAPL_EDEVICE, "a grid of %lld x %lld blocks that joins what they leave needs more than %d counters",
+                   (long long)blocks_x, (long long)blocks_y, CU_COUNTERS);
 }

@@ -20,16 +20,16 @@ static int64_t row_blocks(int64_t rows)
   return cu_blocks(rows * 32, LOSS_THREADS);
 }
 
-/* Runs a kernel whose blocks leave parts of a sum (*partial is set in its arguments), then adds those up. */
-static capl_status sum_up(const capl_call *call, int kernel, int64_t blocks, const void *args, float **partial,
-                          bool by_count, double factor)
+/* Runs a kernel that makes one number of all, by its arguments' *sum, of which factor and by_count are set. */
+static capl_status sum_up(const capl_call *call, int kernel, int64_t blocks, const void *args, loss_sum *sum)
 {
   void *memory;
+  if (blocks == 0) blocks = 1; /* of nothing, too */
+  CAPL_TRY(cu_counters(blocks, 1, &sum->counter));
   CAPL_TRY(capl_scratch_get(call->device, (size_t)(2 * blocks + 2) * sizeof(float), &memory));
-  *partial = memory;
-  loss_total_args total = {*partial, blocks, by_count, (float)factor, capl_tensor_data(call->out[0])};
+  sum->partial = memory;
+  sum->loss = capl_tensor_data(call->out[0]);
   capl_status status = launch(kernel, call->in[0], blocks, args);
-  if (status == CAPL_OK) status = cu_launch(cu_loss_table[LOSS_TOTAL_ENTRY], 1, LOSS_THREADS, 0, &total);
   capl_scratch_put(call->device, memory);
   return status;
 }
@@ -55,8 +55,10 @@ static capl_status cu_cross_entropy(const capl_call *call)
   int64_t reduction = call->attr[AT(cross_entropy, reduction)].i;
   cross_entropy_args args = {.r = rows_of(call, 2)};
   int64_t blocks = row_blocks(args.r.rows);
-  if (reduction != NONE)
-    return sum_up(call, LOSS_CROSS_ENTROPY, blocks, &args, &args.partial, reduction == MEAN, 1);
+  if (reduction != NONE) {
+    args.sum = (loss_sum){.by_count = reduction == MEAN, .factor = 1};
+    return sum_up(call, LOSS_CROSS_ENTROPY, blocks, &args, &args.sum);
+  }
   args.each = capl_tensor_data(call->out[0]);
   return launch(LOSS_CROSS_ENTROPY, call->in[0], blocks, &args);
 }
@@ -98,8 +100,8 @@ static capl_status element_loss(const capl_call *call, loss_term term)
                         .target = capl_tensor_data(target), .target_dtype = (int)target->dtype,
                         .p = (float)call->attr[LOSS_FIRST].f, .q = (float)call->attr[LOSS_SECOND].f};
   int64_t blocks = cu_blocks(args.n, LOSS_THREADS);
-  if (reduction != NONE)
-    return sum_up(call, LOSS_ELEMENTS, blocks, &args, &args.partial, false, reduction == MEAN ? 1 / (double)args.n : 1);
+  args.sum.factor = (float)(reduction == MEAN ? 1 / (double)args.n : 1);
+  if (reduction != NONE) return sum_up(call, LOSS_ELEMENTS, blocks, &args, &args.sum);
   args.each = capl_tensor_data(call->out[0]);
   return launch(LOSS_ELEMENTS, x, blocks, &args);
 }
@@ -131,7 +133,8 @@ static capl_status cu_multilabel_soft_margin(const capl_call *call)
   elements_args args = {.n = capl_tensor_numel(x), .term = LOSS_BCE, .x = capl_tensor_data(x),
                         .target = capl_tensor_data(target), .target_dtype = (int)target->dtype};
   double count = (double)(reduction == MEAN ? args.n : x->size[1]);
-  return sum_up(call, LOSS_ELEMENTS, cu_blocks(args.n, LOSS_THREADS), &args, &args.partial, false, 1 / count);
+  args.sum.factor = (float)(1 / count);
+  return sum_up(call, LOSS_ELEMENTS, cu_blocks(args.n, LOSS_THREADS), &args, &args.sum);
 }
 
 static capl_status element_grad(const capl_call *call, loss_term term)

@@ -19,19 +19,12 @@ static int64_t pixels_of(const capl_tensor *x)
   return capl_tensor_numel(x) / x->size[1];
 }
 
-/* One of the kernels that add up what `parts` blocks left, four parts a thread or more. */
-static capl_status launch_total(int entry, int64_t channels, int64_t parts, const void *args)
-{
-  int lanes = 4;
-  while (lanes < NORM_TOTAL_LANES && 4 * lanes < parts) lanes *= 2;
-  return cu_launch(cu_norm_table[entry], cu_divide_up(channels, NORM_TOTAL_CHANNELS), NORM_TOTAL_CHANNELS * lanes, 0, args);
-}
-
-/* Two rows per block, and one more. */
-static capl_status partial_get(const capl_call *call, const cu_pixels *p, float **partial)
+/* What blocks leave, and count themselves by: two rows each. */
+static capl_status partial_get(const capl_call *call, const cu_pixels *p, float **partial, unsigned **counters)
 {
   void *memory;
-  CAPL_TRY(capl_scratch_get(call->device, (size_t)((cu_pixel_blocks(p) * 2 + 1) * p->channels) * sizeof(float), &memory));
+  CAPL_TRY(cu_counters(cu_pixel_blocks(p), cu_pixel_tiles(p), counters));
+  CAPL_TRY(capl_scratch_get(call->device, (size_t)(cu_pixel_blocks(p) * 2 * p->channels) * sizeof(float), &memory));
   *partial = memory;
   return CAPL_OK;
 }
@@ -144,27 +137,18 @@ static capl_status running_statistics(const capl_call *call, int64_t channels)
   return cu_launch(cu_norm_table[NORM_RUNNING_ENTRY], cu_divide_up(channels, CU_THREADS), CU_THREADS, 0, &args);
 }
 
-static capl_status join_moments(const capl_call *call, const cu_pixels *p, const norm_moments_args *from)
-{
-  norm_statistics_args args = {.pixels = p->pixels, .channels = p->channels, .chunk = p->chunk,
-                               .partial = from->partial, .origin = from->origin,
-                               .mean = capl_tensor_data(call->out[NORM_MEAN]),
-                               .invstd = capl_tensor_data(call->out[NORM_INVSTD]),
-                               .running_mean = data_or_null(call_input(call, NORM_RUNNING_MEAN)),
-                               .running_var = data_or_null(call_input(call, NORM_RUNNING_VAR)),
-                               .eps = (float)call->attr[NORM_EPS].f, .momentum = (float)call->attr[NORM_MOMENTUM].f};
-  return launch_total(NORM_STATISTICS_ENTRY, p->channels, cu_pixel_blocks(p), &args);
-}
-
 static capl_status batch_statistics(const capl_call *call, const capl_tensor *x)
 {
   int vector = vector_of(x, NULL, NULL);
-  cu_pixels p = cut(pixels_of(x), x, vector, CU_PIXEL_BLOCKS);
-  norm_moments_args args = {.p = p, .x = capl_tensor_data(x)};
-  CAPL_TRY(partial_get(call, &p, &args.partial));
-  args.origin = args.partial + cu_pixel_blocks(&p) * 2 * p.channels;
-  capl_status status = launch_cut(NORM_MOMENTS, x, vector, &p, &args);
-  if (status == CAPL_OK) status = join_moments(call, &p, &args);
+  norm_moments_args args = {.p = cut(pixels_of(x), x, vector, CU_PIXEL_BLOCKS),
+                            .x = capl_tensor_data(x),
+                            .mean = capl_tensor_data(call->out[NORM_MEAN]),
+                            .invstd = capl_tensor_data(call->out[NORM_INVSTD]),
+                            .running_mean = data_or_null(call_input(call, NORM_RUNNING_MEAN)),
+                            .running_var = data_or_null(call_input(call, NORM_RUNNING_VAR)),
+                            .eps = (float)call->attr[NORM_EPS].f, .momentum = (float)call->attr[NORM_MOMENTUM].f};
+  CAPL_TRY(partial_get(call, &args.p, &args.partial, &args.counters));
+  capl_status status = launch_cut(NORM_MOMENTS, x, vector, &args.p, &args);
   capl_scratch_put(call->device, args.partial); /* work on it is queued before that of its next owner */
   return status;
 }
@@ -257,22 +241,14 @@ static norm_channels grad_channels(const capl_call *call, bool fused)
                          .mean = capl_tensor_data(call->in[mean]), .invstd = capl_tensor_data(call->in[mean + 1])};
 }
 
-static capl_status join_sums(const capl_call *call, const norm_grad_args *args)
-{
-  norm_totals_args totals = {args->p.channels, cu_pixel_blocks(&args->p), args->partial, args->c.invstd,
-                             capl_tensor_data(call->out[1]), capl_tensor_data(call->out[2])};
-  return launch_total(NORM_TOTALS_ENTRY, totals.channels, totals.blocks, &totals);
-}
-
 /* dweight and dbias. x: the values that dy belongs to. */
 static capl_status sum_gradients(const capl_call *call, const capl_tensor *x, norm_grad_args args)
 {
   int vector = vector_of(x, args.dy, NULL);
   args.x = capl_tensor_data(x);
   args.p = cut(pixels_of(x), x, vector, NORM_GRAD_BLOCKS(vector));
-  CAPL_TRY(partial_get(call, &args.p, &args.partial));
+  CAPL_TRY(partial_get(call, &args.p, &args.partial, &args.counters));
   capl_status status = launch_cut(NORM_GRAD_SUMS, x, vector, &args.p, &args);
-  if (status == CAPL_OK) status = join_sums(call, &args);
   capl_scratch_put(call->device, args.partial);
   return status;
 }
@@ -284,15 +260,13 @@ static capl_status no_gradient(const capl_call *call)
   return cu_fill_tensor(call->out[2], 0);
 }
 
-/* dx needs dweight and dbias in training. */
 static norm_grad_args grad_args(const capl_call *call, bool fused)
 {
   const capl_tensor *x = call->in[0];
-  bool training = call->attr[NORM_GRAD_TRAINING].i;
   return (norm_grad_args){.c = grad_channels(call, fused), .x = capl_tensor_data(x), .dy = capl_tensor_data(call->in[1]),
-                          .dx = capl_tensor_data(call->out[0]), .share = (float)(1 / (double)pixels_of(x)), .relu = fused,
-                          .dweight = training ? capl_tensor_data(call->out[1]) : NULL,
-                          .dbias = training ? capl_tensor_data(call->out[2]) : NULL};
+                          .dx = capl_tensor_data(call->out[0]), .dweight = capl_tensor_data(call->out[1]),
+                          .dbias = capl_tensor_data(call->out[2]), .share = (float)(1 / (double)pixels_of(x)),
+                          .training = call->attr[NORM_GRAD_TRAINING].i, .relu = fused};
 }
 
 static capl_status differentiate(const capl_call *call, bool fused)

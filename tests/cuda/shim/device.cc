@@ -54,6 +54,7 @@ static void read_settings()
   const char *driver = env("CAPL_SHIM_DRIVER", "");
   settings.driver = !strcmp(driver, "none") ? 0 : !strcmp(driver, "old") ? OLD_DRIVER : NEEDS_DRIVER;
   settings.capability = atoi(env("CAPL_SHIM_CAPABILITY", "90"));
+  settings.multiprocessors = atoi(env("CAPL_SHIM_MULTIPROCESSORS", "4"));
   settings.refuses_capture = strcmp(env("CAPL_SHIM_CAPTURE", "1"), "0") == 0;
   settings.launch_us = atof(env("CAPL_SHIM_LAUNCH_US", "0"));
   settings.memory = strtoull(env("CAPL_SHIM_MEMORY", "17179869184"), nullptr, 0);
@@ -289,7 +290,7 @@ cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *out, int index)
   out->sharedMemPerMultiprocessor = 228 << 10;
   out->major = settings.capability / 10;
   out->minor = settings.capability % 10;
-  out->multiProcessorCount = 4;
+  out->multiProcessorCount = settings.multiprocessors;
   out->warpSize = 32;
   out->maxThreadsPerBlock = MAX_THREADS;
   out->maxThreadsPerMultiProcessor = 2048;

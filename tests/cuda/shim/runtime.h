@@ -33,6 +33,7 @@ struct shim_settings {
   int devices;
   int driver;          /* version, 0 = none */
   int capability;      /* 90 */
+  int multiprocessors; /* 4 */
   bool refuses_capture;
   double launch_us;    /* what events take each launch for; 0 = they tell the time */
   size_t memory;       /* bytes of the device */

@@ -164,7 +164,7 @@ __global__ void __launch_bounds__(CONV_TOTAL_THREADS) conv_total(conv_total_args
   enum { DEPTH = CONV_TOTAL_THREADS / CONV_TOTAL_COLUMNS, AHEAD = 4 };
   __shared__ float room[DEPTH][CONV_TOTAL_COLUMNS];
   int x = threadIdx.x % CONV_TOTAL_COLUMNS, y = threadIdx.x / CONV_TOTAL_COLUMNS;
-  int64_t width = g.columns * g.O, at = (int64_t)blockIdx.x * CONV_TOTAL_COLUMNS + x;
+  int64_t width = g.K * g.O, at = (int64_t)blockIdx.x * CONV_TOTAL_COLUMNS + x;
   float sum = 0.0f;
   for (int64_t part = y; at < width && part < g.parts; part += AHEAD * DEPTH) {
     float v[AHEAD];
@@ -179,9 +179,7 @@ __global__ void __launch_bounds__(CONV_TOTAL_THREADS) conv_total(conv_total_args
     if (y < step) room[y][x] += room[y + step][x];
   }
   if (y > 0 || at >= width) return;
-  int64_t k = at / g.O, o = at % g.O;
-  if (k < g.K) g.dw[o * g.K + k] = room[0][x];
-  else if (g.db) g.db[o] = g.no_bias ? 0.0f : room[0][x];
+  g.dw[at % g.O * g.K + at / g.O] = room[0][x];
 }
 
 /* ---- f32 from the type of the images ---------------------------------------------------------- */

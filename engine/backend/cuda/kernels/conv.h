@@ -41,14 +41,13 @@ typedef struct {
   int64_t chunk;
 } conv_grad_w_args;
 
-/* What parts of the pixels gave, partial (parts, columns, O), added up: dw[o][k] := column k < K, db[o] := column K, if there
-** is one (columns = K + 1) and db is not NULL. Blocks of CONV_TOTAL_THREADS for CONV_TOTAL_COLUMNS numbers each. */
+/* What parts of the pixels gave, partial (parts, K, O), added up: dw (O, K). Blocks of CONV_TOTAL_THREADS for
+** CONV_TOTAL_COLUMNS numbers each. */
 enum { CONV_TOTAL_THREADS = 256, CONV_TOTAL_COLUMNS = 8 };
 typedef struct {
   const float *partial;
-  int64_t parts, columns, K, O;
-  float *dw, *db;
-  bool no_bias; /* db := 0, whatever its column has */
+  int64_t parts, K, O;
+  float *dw;
 } conv_total_args;
 
 /* to[i] := from[i], i < n; zeros[i] := 0, i < n_zeros, which may be 0. */

@@ -36,11 +36,15 @@ typedef struct {
   void *y;
 } conv_thin_args;
 
-/* partial (blocks, CONV_THIN_TAPS + 1, O): what each block in x sums for every weight, and of dy for the bias. */
+/* partial (blocks, CONV_THIN_TAPS + 1, O): what each block in x sums for every weight, and of dy for the bias; the last one
+** adds that up (join.h). */
 typedef struct {
   conv_thin_strips s;
   const void *x, *dy;
   float *partial;
+  unsigned *counters;
+  float *dw, *db; /* db: NULL where it is not wanted */
+  bool no_bias;   /* db := 0 */
 } conv_thin_grad_w_args;
 
 /* Each kernel of the three types with stride 1, narrow then wide, and with stride 2. Wide: y or dy is moved 16 bytes at a

@@ -7,6 +7,7 @@
 #include "backend/cuda/kernels/loss.h"
 
 #include "backend/cuda/kernels/any.h"
+#include "backend/cuda/kernels/join.h"
 #include "backend/cuda/kernels/kernel.h"
 
 enum { WARPS = LOSS_THREADS / 32 };
@@ -18,29 +19,31 @@ static __device__ __forceinline__ float real_at(int dtype, const void *p, int64_
 
 /* ---- sums in two steps ----------------------------------------------------------------------- */
 
-/* Adds two numbers over a block and stores them as its part. */
-static __device__ __forceinline__ void store_part(float *partial, float sum, float counted)
-{
-  __shared__ float room[2][32];
-  sum = cu_block_sum(sum, room[0]);
-  counted = cu_block_sum(counted, room[1]);
-  if (threadIdx.x > 0) return;
-  partial[2 * (int64_t)blockIdx.x] = sum;
-  partial[2 * (int64_t)blockIdx.x + 1] = counted;
-}
-
-/* One block: the loss from all parts. */
-__global__ void loss_total(loss_total_args a)
+/* The loss from all parts, by one block. */
+static __device__ __forceinline__ void store_loss(const loss_sum &to)
 {
   __shared__ float room[2][32];
   float sum = 0, counted = 0;
-  for (int64_t b = threadIdx.x; b < a.blocks; b += LOSS_THREADS) {
-    sum += a.partial[2 * b];
-    counted += a.partial[2 * b + 1];
+  for (unsigned b = threadIdx.x; b < gridDim.x; b += LOSS_THREADS) {
+    sum += __ldcg(to.partial + 2 * (int64_t)b);
+    counted += __ldcg(to.partial + 2 * (int64_t)b + 1);
   }
   sum = cu_block_sum(sum, room[0]);
   counted = cu_block_sum(counted, room[1]);
-  if (threadIdx.x == 0) a.loss[0] = a.by_count ? sum / counted : sum * a.factor;
+  if (threadIdx.x == 0) to.loss[0] = to.by_count ? sum / counted : sum * to.factor;
+}
+
+/* Adds two numbers over a block and stores them as its part; the last block adds those up. */
+static __device__ __forceinline__ void add_up(const loss_sum &to, float sum, float counted)
+{
+  __shared__ float room[2][32];
+  sum = cu_block_sum(sum, room[0]);
+  counted = cu_block_sum(counted, room[1]);
+  if (threadIdx.x == 0) {
+    to.partial[2 * (int64_t)blockIdx.x] = sum;
+    to.partial[2 * (int64_t)blockIdx.x + 1] = counted;
+  }
+  if (cu_is_last(to.counter, gridDim.x)) store_loss(to);
 }
 
 /* ---- rows of classes ------------------------------------------------------------------------- */
@@ -147,7 +150,7 @@ template <class T> __global__ void __launch_bounds__(LOSS_THREADS) cross_entropy
     counted += ignored ? 0.0f : is_class(a.r, label) ? weight_of(a.r, label) : 1.0f;
   }
   bool speaks = lane_of() == 0; /* all lanes of a warp have the same numbers */
-  if (!a.each) store_part(a.partial, speaks ? sum : 0.0f, speaks ? counted : 0.0f);
+  if (!a.each) add_up(a.sum, speaks ? sum : 0.0f, speaks ? counted : 0.0f);
 }
 
 __global__ void __launch_bounds__(LOSS_THREADS) count_labels(count_labels_args a)
@@ -293,7 +296,7 @@ template <class T> __global__ void __launch_bounds__(LOSS_THREADS) elements(elem
     if (a.each) a.each[i] = loss;
     sum += loss;
   }
-  if (!a.each) store_part(a.partial, sum, 0);
+  if (!a.each) add_up(a.sum, sum, 0);
 }
 
 template <class T> __global__ void __launch_bounds__(LOSS_THREADS) margin(margin_args a)
@@ -320,4 +323,4 @@ template <class T> __global__ void __launch_bounds__(LOSS_THREADS) element_grad(
 
 /* ORDER loss kernels */
 CU_TABLE(cu_loss_table, CU_FLOATS(cross_entropy), CU_FLOATS(cross_entropy_grad), CU_FLOATS(elements), CU_FLOATS(margin),
-         CU_FLOATS(element_grad), CU_ENTRY(count_labels), CU_ENTRY(loss_total))
+         CU_FLOATS(element_grad), CU_ENTRY(count_labels))

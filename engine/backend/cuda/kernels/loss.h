@@ -1,7 +1,7 @@
 /* loss.h -- what loss.c and loss.cu share: arguments and numbers of the loss kernels.
 **
 ** A loss is taken in two steps: blocks add up what they see, two numbers each (the sum, and how many rows counted), and
-** one block adds those up. Losses are f32, predictions any float, targets anything.
+** the last block adds those up (join.h). Losses are f32, predictions any float, targets anything.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #ifndef CAPL_CUDA_KERNELS_LOSS_H
@@ -20,10 +20,19 @@ typedef struct {
   int weight_dtype;
 } loss_rows;
 
+/* One number of all. */
+typedef struct {
+  float *partial; /* [blocks][2] */
+  unsigned *counter;
+  bool by_count; /* the mean over the counted rows */
+  float factor;  /* else */
+  float *loss;
+} loss_sum;
+
 typedef struct {
   loss_rows r;
-  float *each;    /* reduction none: a loss per row; else NULL */
-  float *partial; /* [blocks][2] */
+  float *each; /* reduction none: a loss per row; else NULL, and sum */
+  loss_sum sum;
 } cross_entropy_args;
 
 /* partial: here [blocks] numbers of rows that are not ignored; or weights: the sums of what their labels weigh. */
@@ -53,7 +62,8 @@ typedef struct {
   const void *x, *target;
   int target_dtype;
   float p, q; /* the loss's numbers */
-  float *each, *partial; /* as in cross_entropy_args */
+  float *each;  /* as in cross_entropy_args */
+  loss_sum sum;
 } elements_args;
 
 /* The mean over every row's elements. */
@@ -75,17 +85,9 @@ typedef struct {
   void *dx;
 } element_grad_args;
 
-typedef struct {
-  const float *partial;
-  int64_t blocks;
-  bool by_count; /* the mean over the counted rows */
-  float factor;  /* else */
-  float *loss;
-} loss_total_args;
-
 /* Kernels of the table; those before LOSS_SINGLE have three types. */
 enum { LOSS_CROSS_ENTROPY, LOSS_CROSS_ENTROPY_GRAD, LOSS_ELEMENTS, LOSS_MARGIN, LOSS_ELEMENT_GRAD, LOSS_SINGLE };
-enum { LOSS_COUNT_LABELS_ENTRY = CU_TYPES * LOSS_SINGLE, LOSS_TOTAL_ENTRY };
+enum { LOSS_COUNT_LABELS_ENTRY = CU_TYPES * LOSS_SINGLE };
 
 enum { LOSS_THREADS = 256, LOSS_COUNT_BLOCKS = 64 };
 

@@ -4,7 +4,7 @@
 ** dx. With pooling the forward pass also writes the winners, the value of x that each window's maximum comes from, and
 ** the backward one reads those instead of x the first time.
 ** Statistics are taken without cancellation: every thread sums around its own first value, then (count, mean, sum of
-** squares) triples are merged pairwise in a fixed order (T. Chan et al., "Algorithms for computing the sample variance",
+** squares) triples are merged in a fixed order (T. Chan et al., "Algorithms for computing the sample variance",
 ** 1983), with means counted from the first pixel of the channel, which keeps their digits where all values are far from
 ** 0. So no result depends on which block runs first.
 ** The relu mask of the backward pass, and the places of the winners, are computed again from x by the forward pass's
@@ -15,10 +15,11 @@
 */
 #include "backend/cuda/kernels/norm.h"
 
+#include "backend/cuda/kernels/join.h"
 #include "backend/cuda/kernels/vector.h"
 
-/* Pixels whose loads are under way at the same time: of x, and of x and dy. */
-enum { AHEAD = 4, GRAD_AHEAD = 4 };
+/* Pixels whose loads are under way at the same time: of x, and of x and dy; rows of what blocks left. */
+enum { AHEAD = 4, GRAD_AHEAD = 4, JOIN_AHEAD = 8 };
 
 /* ---- statistics ------------------------------------------------------------------------------ */
 
@@ -92,10 +93,71 @@ static __device__ __forceinline__ void block_moments(const cu_pixels &p, int lan
   }
 }
 
-/* Where a block's two rows of partial sums are. */
-static __device__ __forceinline__ float *partial_of(const cu_pixels &p, float *partial, int64_t channel)
+/* ---- what blocks leave ----------------------------------------------------------------------- */
+
+/* Where the two numbers of a channel of block `row` are: the second one a row of channels further. */
+static __device__ __forceinline__ float *partial_of(const cu_pixels &p, float *partial, int64_t row, int64_t channel)
 {
-  return partial + (int64_t)blockIdx.x * 2 * p.channels + channel;
+  return partial + row * 2 * p.channels + channel;
+}
+
+/* For each channel c of this block: use(first, second) for its two numbers in each of some rows, then done(c). */
+template <int V, class Use, class Done>
+static __device__ __forceinline__ void join_rows(const cu_pixels &p, const float *partial, const cu_rows &rows, Use use, Done done)
+{
+  const int64_t tile = (int64_t)p.width * V, begin = blockIdx.y * tile, end = begin + tile;
+  const int64_t step = rows.step * 2 * p.channels;
+  for (int64_t c = begin + threadIdx.x; c < end && c < p.channels; c += CU_PIXEL_THREADS) {
+    const float *from = partial + rows.first * 2 * p.channels + c;
+    float v[JOIN_AHEAD][2];
+    auto load = [&](int k, int i) {
+      v[k][0] = __ldcg(from + i * step);
+      v[k][1] = __ldcg(from + i * step + p.channels);
+    };
+    cu_ahead<JOIN_AHEAD>(rows.count, load, [&](int k) { use(v[k][0], v[k][1]); }, [&] { from += JOIN_AHEAD * step; });
+    done(c);
+  }
+}
+
+template <class T>
+static __device__ __forceinline__ void store_statistics(const norm_moments_args &a, int64_t c, float n, const moments &all)
+{
+  float variance = all.m2 / n, mean = cu_float(((const T *)a.x)[c]) + all.mean;
+  a.mean[c] = mean;
+  a.invstd[c] = 1.0f / sqrtf(variance + a.eps);
+  if (!a.running_mean) return;
+  float kept = 1.0f - a.momentum;
+  a.running_mean[c] = kept * a.running_mean[c] + a.momentum * mean;
+  a.running_var[c] = kept * a.running_var[c] + a.momentum * (all.m2 / (n - 1.0f));
+}
+
+/* Several blocks' moments become those of their pixels together, or the statistics. Means are counted from the first one:
+** at worst that costs as many times the precision as there are rows. */
+template <class T, int V>
+static __device__ __forceinline__ void join_moments(const norm_moments_args &a, const cu_rows &rows)
+{
+  const int64_t each = rows.step * a.p.chunk, pixels = a.p.pixels - rows.first * a.p.chunk; /* of a row; from the first on */
+  int64_t left = pixels;
+  float n = 0, pivot = 0, sum = 0, square = 0, m2 = 0;
+  auto use = [&](float mean, float more_m2) {
+    float more = (float)(left < each ? left : each);
+    if (n == 0) pivot = mean;
+    float away = mean - pivot;
+    n += more;
+    sum += more * away;
+    square += more * away * away;
+    m2 += more_m2;
+    left -= each;
+  };
+  auto done = [&](int64_t c) {
+    float *out = partial_of(a.p, a.partial, rows.first, c), shift = sum / n;
+    moments all = {pivot + shift, m2 + fmaxf(square - sum * shift, 0.0f)};
+    if (rows.all) store_statistics<T>(a, c, n, all);
+    else out[0] = all.mean, out[a.p.channels] = all.m2;
+    left = pixels;
+    n = sum = square = m2 = 0;
+  };
+  join_rows<V>(a.p, a.partial, rows, use, done);
 }
 
 template <class T, int V> __global__ void __launch_bounds__(CU_PIXEL_THREADS, CU_PIXEL_BLOCKS) norm_moments(norm_moments_args a)
@@ -105,66 +167,14 @@ template <class T, int V> __global__ void __launch_bounds__(CU_PIXEL_THREADS, CU
   moments own[V] = {};
   float n = at.works ? own_moments<T, V>(a.p, at, (const T *)a.x, own) : 0.0f;
   block_moments<V>(a.p, at.works ? at.lane : a.p.height, room, n, own);
-  if (!at.works || at.lane > 0) return;
-  float *out = partial_of(a.p, a.partial, at.channel);
-  for (int i = 0; i < V; i++) {
-    out[i] = own[i].mean;
-    out[a.p.channels + i] = own[i].m2;
-    if (blockIdx.x == 0) a.origin[at.channel + i] = cu_float(((const T *)a.x)[at.channel + i]);
-  }
-}
-
-/* A thread's place in the kernels that add up what the blocks found: some channels side by side, lanes that share the
-** blocks. */
-struct total_place {
-  int64_t channel;
-  int lane, lanes; /* lanes: a power of two */
-};
-
-static __device__ __forceinline__ total_place total_place_of()
-{
-  total_place at;
-  at.channel = (int64_t)blockIdx.x * NORM_TOTAL_CHANNELS + threadIdx.x % NORM_TOTAL_CHANNELS;
-  at.lane = threadIdx.x / NORM_TOTAL_CHANNELS;
-  at.lanes = blockDim.x / NORM_TOTAL_CHANNELS;
-  return at;
-}
-
-static __device__ void store_statistics(const norm_statistics_args &a, int64_t c, float n, const moments &all)
-{
-  float variance = all.m2 / n, mean = a.origin[c] + all.mean;
-  a.mean[c] = mean;
-  a.invstd[c] = 1.0f / sqrtf(variance + a.eps);
-  if (!a.running_mean) return;
-  float kept = 1.0f - a.momentum;
-  a.running_mean[c] = kept * a.running_mean[c] + a.momentum * mean;
-  a.running_var[c] = kept * a.running_var[c] + a.momentum * (all.m2 / (n - 1.0f));
-}
-
-__global__ void __launch_bounds__(NORM_TOTAL_CHANNELS * NORM_TOTAL_LANES) norm_statistics(norm_statistics_args a)
-{
-  __shared__ moments room[NORM_TOTAL_CHANNELS * NORM_TOTAL_LANES];
-  __shared__ float counts[NORM_TOTAL_CHANNELS * NORM_TOTAL_LANES];
-  total_place at = total_place_of();
-  moments own = {0, 0};
-  float n = 0;
-  int64_t blocks = (a.pixels + a.chunk - 1) / a.chunk;
-  for (int64_t b = at.lane; b < blocks && at.channel < a.channels; b += at.lanes) {
-    const float *from = a.partial + b * 2 * a.channels + at.channel;
-    float more = (float)(b + 1 < blocks ? a.chunk : a.pixels - b * a.chunk);
-    own = merged(own, n, {from[0], from[a.channels]}, more);
-    n += more;
-  }
-  for (int step = at.lanes / 2; step > 0; step /= 2) {
-    if (cu_gives(at.lane, step)) room[threadIdx.x] = own, counts[threadIdx.x] = n;
-    __syncthreads();
-    if (at.lane < step) {
-      int other = threadIdx.x + step * NORM_TOTAL_CHANNELS;
-      own = merged(own, n, room[other], counts[other]);
-      n += counts[other];
+  if (at.works && at.lane == 0) {
+    float *out = partial_of(a.p, a.partial, blockIdx.x, at.channel);
+    for (int i = 0; i < V; i++) {
+      out[i] = own[i].mean;
+      out[a.p.channels + i] = own[i].m2;
     }
   }
-  if (at.lane == 0 && at.channel < a.channels) store_statistics(a, at.channel, n, own);
+  cu_join(a.counters, [&](const cu_rows &rows) { join_moments<T, V>(a, rows); });
 }
 
 __global__ void norm_running(norm_running_args a)
@@ -362,11 +372,28 @@ static __device__ __forceinline__ void store_sums(const norm_grad_args &a, const
     }
   }
   if (lane > 0) return;
-  float *out = partial_of(a.p, a.partial, at.channel);
+  float *out = partial_of(a.p, a.partial, blockIdx.x, at.channel);
   for (int i = 0; i < V; i++) {
     out[i] = dz[i];
     out[a.p.channels + i] = dzx[i];
   }
+}
+
+/* Several blocks' sums become one block's, or dweight and dbias. */
+template <int V> static __device__ __forceinline__ void join_sums(const norm_grad_args &a, const cu_rows &rows)
+{
+  float dz = 0, dzx = 0;
+  auto use = [&](float more_dz, float more_dzx) {
+    dz += more_dz;
+    dzx += more_dzx;
+  };
+  auto done = [&](int64_t c) {
+    float *out = partial_of(a.p, a.partial, rows.first, c);
+    if (rows.all) a.dbias[c] = dz, a.dweight[c] = dzx * a.c.invstd[c];
+    else out[0] = dz, out[a.p.channels] = dzx;
+    dz = dzx = 0;
+  };
+  join_rows<V>(a.p, a.partial, rows, use, done);
 }
 
 template <class T, int V, bool RELU>
@@ -400,30 +427,7 @@ template <class T, int V> __global__ void __launch_bounds__(CU_PIXEL_THREADS, NO
   if (at.works && a.relu) own_sums<T, V, true>(a, at, dz, dzx);
   else if (at.works) own_sums<T, V, false>(a, at, dz, dzx);
   store_sums<V>(a, at, room, dz, dzx);
-}
-
-/* The sums of all blocks: dweight and dbias. */
-__global__ void __launch_bounds__(NORM_TOTAL_CHANNELS * NORM_TOTAL_LANES) norm_totals(norm_totals_args a)
-{
-  __shared__ float room[2][NORM_TOTAL_CHANNELS * NORM_TOTAL_LANES];
-  total_place at = total_place_of();
-  float dz = 0, dzx = 0;
-  for (int64_t b = at.lane; b < a.blocks && at.channel < a.channels; b += at.lanes) {
-    const float *from = a.partial + b * 2 * a.channels + at.channel;
-    dz += from[0];
-    dzx += from[a.channels];
-  }
-  for (int step = at.lanes / 2; step > 0; step /= 2) {
-    if (cu_gives(at.lane, step)) room[0][threadIdx.x] = dz, room[1][threadIdx.x] = dzx;
-    __syncthreads();
-    if (at.lane < step) {
-      dz += room[0][threadIdx.x + step * NORM_TOTAL_CHANNELS];
-      dzx += room[1][threadIdx.x + step * NORM_TOTAL_CHANNELS];
-    }
-  }
-  if (at.lane > 0 || at.channel >= a.channels) return;
-  a.dbias[at.channel] = dz;
-  a.dweight[at.channel] = dzx * a.invstd[at.channel];
+  cu_join(a.counters, [&](const cu_rows &rows) { join_sums<V>(a, rows); });
 }
 
 /* What dx takes from the statistics' own gradients: dx = scale * (dz - even - (x - mean) * slope). */
@@ -435,8 +439,8 @@ template <int V> static __device__ __forceinline__ feedback<V> feedback_of(const
 {
   feedback<V> b;
   for (int i = 0; i < V; i++) {
-    b.even[i] = a.dbias ? a.dbias[channel + i] * a.share : 0.0f;
-    b.slope[i] = a.dweight ? a.dweight[channel + i] * a.c.invstd[channel + i] * a.share : 0.0f;
+    b.even[i] = a.training ? a.dbias[channel + i] * a.share : 0.0f;
+    b.slope[i] = a.training ? a.dweight[channel + i] * a.c.invstd[channel + i] * a.share : 0.0f;
   }
   return b;
 }
@@ -567,5 +571,4 @@ template <class T, int V> __global__ void __launch_bounds__(CU_PIXEL_THREADS, NO
 
 /* ORDER norm kernels */
 CU_TABLE(cu_norm_table, CU_VECTORS(norm_moments), CU_VECTORS(norm_apply), CU_VECTORS(norm_pool), CU_VECTORS(norm_grad_sums),
-         CU_VECTORS(norm_grad_apply), CU_VECTORS(norm_pool_grad_apply), CU_ENTRY(norm_statistics),
-         CU_ENTRY(norm_running), CU_ENTRY(norm_totals))
+         CU_VECTORS(norm_grad_apply), CU_VECTORS(norm_pool_grad_apply), CU_ENTRY(norm_running))

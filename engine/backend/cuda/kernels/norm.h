@@ -7,23 +7,17 @@
 #include "backend/cuda/kernels/pixels.h"
 #include "backend/cuda/kernels/types.h"
 
-/* Sums of one block over its pixels, per channel: two rows of C floats per block.
-** Forward: mean and sum of squared distances from it. Backward: sum of dz and of dz * (x - mean). */
+/* Each block leaves what it finds in its pixels, per channel: mean and sum of squared distances from it. The last one
+** makes the statistics of that (join.h). */
 typedef struct {
   cu_pixels p;
   const void *x;
   float *partial; /* [blocks][2][C] */
-  float *origin;  /* [C] from where means are counted: the first pixel */
-} norm_moments_args;
-
-/* Several blocks' sums become the statistics. */
-typedef struct {
-  int64_t pixels, channels, chunk;
-  const float *partial, *origin;
+  unsigned *counters;
   float *mean, *invstd;
   float *running_mean, *running_var; /* NULL: none to update */
   float eps, momentum;
-} norm_statistics_args;
+} norm_moments_args;
 
 /* Statistics from the running ones. */
 typedef struct {
@@ -92,24 +86,21 @@ typedef struct {
   void *y, *winner;
 } norm_pool_args;
 
-/* x, dy: of pixels, or winners and dy of windows. NORM_POOL_GRAD_APPLY: x of pixels, dy of windows. */
+/* x, dy: of pixels, or winners and dy of windows. NORM_POOL_GRAD_APPLY: x of pixels, dy of windows.
+** NORM_GRAD_SUMS: each block leaves its sums of dz and of dz * (x - mean), the last one makes dbias and dweight of them. */
 typedef struct {
   cu_pixels p;
   norm_channels c;
   norm_windows w; /* NORM_POOL_GRAD_APPLY only */
   const void *x, *dy;
-  float *partial;
+  float *partial; /* [blocks][2][C] */
+  unsigned *counters;
   void *dx;
-  const float *dweight, *dbias; /* for dx; NULL when statistics are constants */
-  float share;                  /* 1 / pixels of x */
+  float *dweight, *dbias;
+  float share;   /* 1 / pixels of x */
+  bool training; /* dx has parts of dweight and dbias: statistics are no constants */
   bool relu;
 } norm_grad_args;
-
-typedef struct {
-  int64_t channels, blocks;
-  const float *partial, *invstd;
-  float *dweight, *dbias;
-} norm_totals_args;
 
 /* Kernels of the table; those before NORM_SINGLE have CU_VECTORS instances. */
 enum {
@@ -122,15 +113,7 @@ enum {
   NORM_SINGLE,
 };
 
-enum {
-  NORM_STATISTICS_ENTRY = 3 * CU_TYPES * NORM_SINGLE, /* after those */
-  NORM_RUNNING_ENTRY,
-  NORM_TOTALS_ENTRY,
-};
-
-/* Threads of the two kernels that add up the blocks' sums: a block has NORM_TOTAL_CHANNELS channels, and for each a
-** power of two of lanes, at most NORM_TOTAL_LANES. */
-enum { NORM_TOTAL_CHANNELS = 8, NORM_TOTAL_LANES = 128 };
+enum { NORM_RUNNING_ENTRY = 3 * CU_TYPES * NORM_SINGLE }; /* after those */
 
 /* Blocks of the gradient kernels per multiprocessor that all run at once, by values of a load: 8 take up to 128 registers a
 ** thread for the numbers of their channels, fewer 80. */
