@@ -10,6 +10,7 @@
 #include "ops/attrs.h"
 #include "ops/rules.h"
 #include "ops/window.h"
+#include "tape/deferred.h"
 
 enum { SIZE_MAX_PX = 1 << 20 }; /* bound of every length in pixels; keeps products far from overflow */
 
@@ -115,7 +116,7 @@ static capl_status conv2d_grad_w_shape(const capl_call *call, capl_out_spec *out
   int64_t size[4] = {dy->size[1], x->size[1] / groups, kernel[0], kernel[1]};
   capl_dtype dtype = x->dtype == CAPL_F64 ? CAPL_F64 : CAPL_F32;
   spec_set(&out[0], dtype, 4, size);
-  spec_set(&out[1], dtype, 1, size);
+  spec_set(&out[1], dtype, 1, call->attr[CONV_NO_BIAS].i ? (int64_t[1]){0} : size);
   return CAPL_OK;
 }
 
@@ -187,33 +188,35 @@ static capl_status conv_transpose2d_shape(const capl_call *call, capl_out_spec *
 
 /* ---- gradient rules --------------------------------------------------------------------------- */
 
+/* Puts those of two gradients into place that are wanted. */
+static void keep_wanted(capl_tensor *const got[2], bool first, bool second, capl_tensor **dx)
+{
+  if (first) dx[0] = got[0];
+  else capl_tensor_unref(got[0]);
+  if (second) dx[1] = got[1];
+  else capl_tensor_unref(got[1]);
+}
+
 /* The bias before a training batch norm moves nothing: its gradient is 0, and dy need not be read for it. */
 static capl_status conv2d_grad(const capl_node *node, capl_tensor *const *dy, capl_tensor **dx)
 {
   if (!dy[0]) return CAPL_OK;
-  capl_tensor *x = node->in[0], *weight = node->in[1];
-  bool bias_needs = node->n_in > 2 && node->needs[2];
+  capl_tensor *x = node->in[0], *weight = node->in[1], *got[2];
+  bool bias_needs = node->n_in > 2 && node->needs[2], sums = bias_needs && !dy[0]->zero_sums;
   capl_attr attr[CAPL_MAX_ATTR];
   memcpy(attr, node->attr, sizeof attr);
   if (node->needs[0]) {
     attr[CONV_SIZE] = CAPL_A_INTS2(x->size[2], x->size[3]);
     CAPL_TRY(GRAD_CALL(CAPL_OP_conv2d_grad_x, attr, &dx[0], dy[0], weight));
   }
-  if (node->needs[1] || bias_needs) {
-    capl_tensor *got[2];
+  if (node->needs[1] || sums) {
     attr[CONV_KERNEL] = CAPL_A_INTS2(weight->size[2], weight->size[3]);
-    attr[CONV_NO_BIAS] = CAPL_A_INT(!bias_needs || dy[0]->zero_sums);
+    attr[CONV_NO_BIAS] = CAPL_A_INT(!sums);
     CAPL_TRY(GRAD_CALL(CAPL_OP_conv2d_grad_w, attr, got, x, dy[0]));
-    if (node->needs[1])
-      dx[1] = got[0];
-    else
-      capl_tensor_unref(got[0]);
-    if (bias_needs)
-      dx[2] = got[1];
-    else
-      capl_tensor_unref(got[1]);
+    keep_wanted(got, node->needs[1], sums, dx + 1);
   }
-  return CAPL_OK;
+  if (sums || !bias_needs) return CAPL_OK;
+  return deferred_zeros(x->device, x->dtype == CAPL_F64 ? CAPL_F64 : CAPL_F32, weight->size[0], &dx[2]);
 }
 
 /* The two products that a convolution's weight has a part in, one for each neighbour. like: the weight's shape. */
@@ -387,8 +390,9 @@ const capl_op capl_op_conv2d_grad_w = {
         "Gradients of conv2d with respect to weight and bias. Not differentiable.\n"
         "x (N,C,H,W), dy (N,O,H',W') of one floating dtype -> dw (O,C/groups,kh,kw), db (O), both f32\n"
         "whatever the dtype of x (f64 when x is f64): a 16-bit sum over a batch would lose the small\n"
-        "terms. stride, padding, dilation, groups as in conv2d; kernel: {kh, kw}. no_bias: db is zeros,\n"
-        "and dy is not summed.\n"
+        "terms. On cuda dw has the dtype of x where cuDNN makes it: summed in f32 and rounded once.\n"
+        "stride, padding, dilation, groups as in conv2d; kernel: {kh, kw}. no_bias: db (0), dy is not\n"
+        "summed.\n"
         "Errors: shape if dy is not what conv2d gives for x; value if groups does not divide C or O; dtype.",
 };
 

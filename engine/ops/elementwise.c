@@ -232,9 +232,11 @@ static capl_status dropout_grad(const capl_node *node, capl_tensor *const *dy, c
 
 static capl_status cast_grad(const capl_node *node, capl_tensor *const *dy, capl_tensor **dx)
 {
-  capl_attr attr[CAPL_MAX_ATTR] = {[AT(cast, dtype)] = CAPL_A_INT(node->in[0]->dtype)};
-  if (dy[0]->dtype != node->in[0]->dtype) return GRAD_CALL(CAPL_OP_cast, attr, &dx[0], dy[0]);
-  dx[0] = capl_tensor_ref(dy[0]); /* weight gradients are f32 already */
+  const capl_dtype dtype = node->in[0]->dtype;
+  capl_attr attr[CAPL_MAX_ATTR] = {[AT(cast, dtype)] = CAPL_A_INT(dtype)};
+  bool later = node->edges[0].leaf && dtype == CAPL_F32; /* the tape makes f32 of a leaf's gradient, of several at a time */
+  if (dy[0]->dtype != dtype && !later) return GRAD_CALL(CAPL_OP_cast, attr, &dx[0], dy[0]);
+  dx[0] = capl_tensor_ref(dy[0]);
   return CAPL_OK;
 }
 

@@ -6,6 +6,7 @@
 
 #include "capl/backend.h"
 #include "ops/attrs.h"
+#include "tape/deferred.h"
 #include "tape/tape.h"
 #include "tensor/storage.h"
 
@@ -49,21 +50,9 @@ static int newest_first(const void *a, const void *b)
 
 static capl_status sum_of(capl_tensor *a, capl_tensor *b, capl_tensor **out)
 {
+  CAPL_TRY(deferred_settle(a));
+  CAPL_TRY(deferred_settle(b));
   return capl_op_call(CAPL_OP_add, (capl_tensor *[]){a, b}, 2, NULL, out);
-}
-
-/* *total += dx. Out of place: dx may be shared with another input. */
-static capl_status accumulate(capl_tensor **total, capl_tensor *dx)
-{
-  if (!*total) {
-    *total = capl_tensor_ref(dx);
-    return CAPL_OK;
-  }
-  capl_tensor *sum;
-  CAPL_TRY(sum_of(*total, dx, &sum));
-  capl_tensor_unref(*total);
-  *total = sum;
-  return CAPL_OK;
 }
 
 static capl_status to_dtype(capl_tensor *t, capl_dtype dtype, capl_tensor **out)
@@ -73,17 +62,46 @@ static capl_status to_dtype(capl_tensor *t, capl_dtype dtype, capl_tensor **out)
   return capl_op_call(CAPL_OP_cast, &t, 1, attr, out);
 }
 
+/* The cast of a weight: gradients of a 16-bit product may come in 16 bits, but are summed in f32. */
+static bool is_leaf_cast(const capl_node *node)
+{
+  return node->op == capl_op_get(CAPL_OP_cast) && node->edges[0].leaf;
+}
+
+/* The gradient of an output of node += dx. Out of place: dx may be shared with another input. */
+static capl_status accumulate(capl_node *node, int output, capl_tensor *dx)
+{
+  capl_tensor **total = &node->dy[output], *wide, *sum;
+  if (!*total) {
+    *total = capl_tensor_ref(dx);
+    return CAPL_OK;
+  }
+  capl_dtype dtype = (*total)->dtype;
+  if (is_leaf_cast(node) && dtype != CAPL_F64) dtype = CAPL_F32;
+  CAPL_TRY(deferred_settle(*total));
+  CAPL_TRY(to_dtype(*total, dtype, &wide));
+  capl_status status = sum_of(wide, dx, &sum);
+  capl_tensor_unref(wide);
+  CAPL_TRY(status);
+  capl_tensor_unref(*total);
+  *total = sum;
+  return CAPL_OK;
+}
+
+/* Room for a leaf's gradient: in the leaf's memory order, but of a 16-bit leaf, which has an f32 one. */
+static capl_status new_gradient(const capl_tensor *leaf, capl_dtype dtype, capl_tensor **out)
+{
+  if (leaf->dtype == dtype) return capl_tensor_new_like(leaf, out);
+  return capl_tensor_new(leaf->device, dtype, leaf->ndim, leaf->size, CAPL_AUTO, out);
+}
+
 /* A gradient the leaf can keep: in the leaf's memory order, and nobody else's. */
 static capl_status own_gradient(capl_tensor *leaf, capl_tensor *g, capl_tensor **out)
 {
   bool exclusive = g->storage && g->storage->refs == 1 && g->refs <= 2;
   if (exclusive && capl_tensor_same_layout(g, leaf)) return *out = capl_tensor_ref(g), CAPL_OK;
   capl_tensor *copy;
-  CAPL_TRY(capl_tensor_new_like(leaf, &copy));
-  if (copy->dtype != g->dtype) { /* a 16-bit leaf keeps an f32 gradient */
-    capl_tensor_unref(copy);
-    CAPL_TRY(capl_tensor_new(leaf->device, g->dtype, g->ndim, g->size, CAPL_AUTO, &copy));
-  }
+  CAPL_TRY(new_gradient(leaf, g->dtype, &copy));
   capl_status status = capl_tensor_copy(copy, g);
   if (status != CAPL_OK) return capl_tensor_unref(copy), status;
   *out = copy;
@@ -95,6 +113,7 @@ static capl_status give_slot(capl_tensor *leaf, capl_tensor *dx)
 {
   capl_tensor *home = leaf->slot->home, *g, *sum;
   leaf->slot->fresh = true;
+  CAPL_TRY(deferred_settle(dx));
   if (leaf->grad) {
     CAPL_TRY(to_dtype(dx, home->dtype, &g));
     capl_status status = sum_of(leaf->grad, g, &sum);
@@ -111,6 +130,23 @@ static capl_status give_slot(capl_tensor *leaf, capl_tensor *dx)
   return CAPL_OK;
 }
 
+/* The leaf's first gradient where it only has to be made f32, or is zeros: its values come at the end. */
+static capl_status give_later(capl_tensor *leaf, capl_tensor *dx)
+{
+  if (deferred_has(dx)) return leaf->grad = capl_tensor_ref(dx), CAPL_OK;
+  capl_tensor *g;
+  CAPL_TRY(new_gradient(leaf, CAPL_F32, &g));
+  capl_status status = deferred_copy(g, dx);
+  if (status == CAPL_OK) leaf->grad = g;
+  else capl_tensor_unref(g);
+  return status;
+}
+
+static bool is_16_bit(capl_dtype d)
+{
+  return d == CAPL_BF16 || d == CAPL_F16;
+}
+
 static capl_status give_leaf(capl_tensor *leaf, capl_tensor *dx)
 {
   if (!capl_tensor_same_shape(leaf, dx)) {
@@ -119,7 +155,9 @@ static capl_status give_leaf(capl_tensor *leaf, capl_tensor *dx)
                      capl_tensor_describe(dx, a, sizeof a), capl_tensor_describe(leaf, b, sizeof b));
   }
   if (leaf->slot) return give_slot(leaf, dx);
+  if (!leaf->grad && leaf->dtype != CAPL_F64 && (is_16_bit(dx->dtype) || deferred_has(dx))) return give_later(leaf, dx);
   capl_tensor *g, *sum;
+  CAPL_TRY(deferred_settle(dx));
   CAPL_TRY(to_dtype(dx, leaf->dtype == CAPL_F64 ? CAPL_F64 : CAPL_F32, &g));
   capl_status status = leaf->grad ? sum_of(leaf->grad, g, &sum) : own_gradient(leaf, g, &sum);
   capl_tensor_unref(g);
@@ -134,7 +172,7 @@ static capl_status distribute(capl_node *node, capl_tensor **dx)
   capl_status status = CAPL_OK;
   for (int i = 0; i < node->n_in; i++) {
     capl_edge *edge = &node->edges[i];
-    if (status == CAPL_OK && dx[i] && edge->node) status = accumulate(&edge->node->dy[edge->output], dx[i]);
+    if (status == CAPL_OK && dx[i] && edge->node) status = accumulate(edge->node, edge->output, dx[i]);
     if (status == CAPL_OK && dx[i] && edge->leaf) status = give_leaf(edge->leaf, dx[i]);
     capl_tensor_unref(dx[i]);
   }
@@ -181,6 +219,8 @@ static capl_status run_rule(capl_node *node)
     return CAPL_FAIL(CAPL_ESTATE, "backward runs a second time through the same %s: run the forward pass again",
                      node->op->name);
   CAPL_TRY(check_versions(node));
+  if (node->segment) CAPL_TRY(deferred_flush()); /* it may run a recipe's functions, which see gradients */
+  for (int k = 0; k < node->op->n_out; k++) CAPL_TRY(deferred_settle(node->dy[k]));
   CAPL_TRY(cast_gradients(node));
   capl_tensor **dx = calloc((size_t)node->n_in, sizeof *dx);
   if (!dx) return CAPL_FAIL(CAPL_ENOMEM, "no memory for the gradients of %s", node->op->name);
@@ -266,12 +306,14 @@ typedef struct {
 
 static capl_status seed_gradient(capl_tensor *loss, seed_value seed, capl_tensor **out)
 {
-  CAPL_TRY(capl_tensor_new(loss->device, loss->dtype, loss->ndim, loss->size, CAPL_AUTO, out));
-  if (!seed.tensor) return capl_tensor_fill(*out, seed.number);
   capl_tensor *shaped;
   int64_t stride[CAPL_MAX_NDIM] = {0};
+  if (!seed.tensor) {
+    CAPL_TRY(capl_tensor_new(loss->device, loss->dtype, loss->ndim, loss->size, CAPL_AUTO, out));
+    return capl_tensor_fill(*out, seed.number);
+  }
   CAPL_TRY(capl_tensor_alias(seed.tensor, loss->ndim, loss->size, stride, seed.tensor->offset, &shaped));
-  capl_status status = capl_tensor_copy(*out, shaped);
+  capl_status status = to_dtype(shaped, loss->dtype, out);
   capl_tensor_unref(shaped);
   return status;
 }
@@ -308,7 +350,7 @@ static capl_status start_from(node_list *list, capl_tensor *out, capl_tensor *dy
   if (!out || !dy) return CAPL_OK;
   if (!out->node) return out->requires_grad ? give_leaf(out, dy) : CAPL_OK;
   if (out->node->sequence > first) CAPL_TRY(add_node(list, out->node));
-  return accumulate(&out->node->dy[out->node_output], dy);
+  return accumulate(out->node, out->node_output, dy);
 }
 
 /* What is older than the segment waits for its turn in the walk that is going on, of which it has to be a part. */
@@ -352,7 +394,8 @@ static capl_status backward(capl_tensor *loss, seed_value seed)
   bool before = capl_grad_set_enabled(false);
   capl_dtype low = capl_autocast_set(CAPL_F32);
   node_list list = {0};
-  capl_status status = walk(&list, loss, seed);
+  capl_status status = walk(&list, loss, seed), settled = deferred_flush(); /* leaves have theirs also after a failure */
+  if (status == CAPL_OK) status = settled;
   free_list(&list);
   capl_autocast_set(low);
   capl_grad_set_enabled(before);

@@ -265,6 +265,26 @@ capl_status capl_tensor_copy(capl_tensor *dst, const capl_tensor *src)
   return copy_values(dst, src);
 }
 
+/* Sizes are alike; what dst is written with is told to the watch. */
+static capl_status begin_copy(capl_tensor *dst, const capl_tensor *src)
+{
+  CAPL_TRY(src ? watch_copy(dst, src) : watch_fill(dst, 0));
+  if (dst->storage) dst->storage->version++;
+  return CAPL_OK;
+}
+
+capl_status capl_tensor_copy_many(capl_tensor *const *dst, capl_tensor *const *src, int n)
+{
+  const capl_backend *backend = n > 0 ? dst[0]->device->backend : NULL;
+  if (!backend || !backend->arithmetic) return CAPL_OK;
+  if (backend->copy_many) {
+    for (int i = 0; i < n; i++) CAPL_TRY(begin_copy(dst[i], src[i]));
+    return backend->copy_many(dst, src, n);
+  }
+  for (int i = 0; i < n; i++) CAPL_TRY(src[i] ? capl_tensor_copy(dst[i], src[i]) : capl_tensor_fill(dst[i], 0));
+  return CAPL_OK;
+}
+
 capl_status capl_tensor_to(const capl_tensor *t, capl_device *device, capl_tensor **out)
 {
   capl_tensor as_there = *t;

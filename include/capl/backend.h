@@ -55,6 +55,8 @@ typedef struct capl_backend {
   capl_status (*copy_out)(void *host, const void *device, size_t bytes); /* waits for the values */
   capl_status (*copy)(capl_tensor *dst, const capl_tensor *src); /* on one device: any strides and dtypes, same sizes */
   capl_status (*fill)(capl_tensor *t, double value);             /* every element */
+  /* Optional: several copies as few launches; src[i] NULL = zeros. */
+  capl_status (*copy_many)(capl_tensor *const *dst, capl_tensor *const *src, int n);
 
   /* Optional: what this backend finds on the machine, a line or more for `capl info`. Works before open, and when
   ** open would fail: then it says why. */
@@ -95,7 +97,8 @@ typedef struct capl_backend {
   capl_status (*count)(int *count);
   /* Optional: the products that ran so far, where a vendor's library should run them and own kernels are the slow way out. */
   void (*own_kernels)(capl_own_fn fn, void *user);
-  /* Optional: changes the specs of outputs named reserve, for calls that run on this backend's own kernels. */
+  /* Optional: changes the dtypes of outputs that only the backward pass reads: named reserve, or a weight's gradient, for calls
+  ** that this backend's kernels take. */
   void (*reserve)(const capl_call *call, capl_out_spec *out);
 } capl_backend;
 

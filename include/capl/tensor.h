@@ -121,6 +121,8 @@ CAPL_API capl_status capl_tensor_item(const capl_tensor *t, double *value);
 CAPL_API capl_status capl_tensor_fill(capl_tensor *t, double value);
 /* dst := src, any strides and dtypes, same device or host devices. ESHAPE unless sizes match. */
 CAPL_API capl_status capl_tensor_copy(capl_tensor *dst, const capl_tensor *src);
+/* dst[i] := src[i], or zeros where that is NULL; all on one device, in as few launches as its backend can. */
+CAPL_API capl_status capl_tensor_copy_many(capl_tensor *const *dst, capl_tensor *const *src, int n);
 /* A copy of t on device, in the same memory order where t is dense; outside the tape. */
 CAPL_API capl_status capl_tensor_to(const capl_tensor *t, capl_device *device, capl_tensor **out);
 /* t itself (one more reference) where the CPU can read its memory, else a copy that it can. Waits for the device. */

@@ -107,13 +107,18 @@ static capl_status grad_w(const capl_call *call)
   return cpu_product(&spec, call->device, data);
 }
 
-/* The sums of the bias come with the products and cost next to nothing here, wanted or not. */
+/* The sums of the bias come with the products and cost next to nothing here, wanted or not: then into memory of their own. */
 static capl_status cpu_conv2d_grad_w(const capl_call *call)
 {
-  capl_tensor *db = call->out[1];
-  CAPL_TRY(grad_w(call));
-  if (call->attr[CONV_NO_BIAS].i) memset(capl_tensor_data(db), 0, capl_tensor_bytes(db));
-  return CAPL_OK;
+  const capl_tensor *dw = call->out[0];
+  capl_tensor *out[2] = {call->out[0], NULL};
+  capl_call unwanted = *call;
+  if (!call->attr[CONV_NO_BIAS].i) return grad_w(call);
+  unwanted.out = out;
+  CAPL_TRY(capl_tensor_new(call->device, dw->dtype, 1, dw->size, CAPL_AUTO, &out[1]));
+  capl_status status = grad_w(&unwanted);
+  capl_tensor_unref(out[1]);
+  return status;
 }
 
 /* ---- transposed: the same product, then the bias in place ---- */

@@ -3,9 +3,9 @@
 **
 ** Images are NHWC, weights OHWI, both as cuDNN sees them N,C,H,W with strides. An f32 bias of 16-bit images is rounded to
 ** 16 bits (cu_alike) before cuDNN adds it, as PyTorch's autocast does: engines with that sum built in are ready made, those for an
-** f32 bias are compiled for half a second each. Weight gradients of 16-bit images come
-** from cuDNN in 16 bits, summed in f32 and rounded once, and are widened then: the engines that write f32 directly are
-** compiled for a second each and are few. Gradients of the bias are sums of columns.
+** f32 bias are compiled for half a second each. Weight gradients of 16-bit images are 16-bit where cuDNN makes them, summed
+** in f32 and rounded once: the engines that write f32 are compiled for a second each and are few. The tape widens them, those
+** of all layers together. Gradients of the bias are sums of columns.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #include <string.h>
@@ -67,8 +67,7 @@ typedef struct {
   const conv_args *forward;
   const conv_grad_x_args *grad_x;
   const conv_grad_w_args *grad_w;
-  float *dw, *db; /* of grad_w; db of thin ones only */
-  bool no_bias;   /* db := 0 */
+  float *dw, *db; /* of grad_w, f32; db of thin ones only: NULL = not wanted */
 } own_call;
 
 static capl_status run_own(const void *data)
@@ -101,7 +100,7 @@ static capl_status run_thin(const void *data)
   const own_call *own = data;
   if (own->forward) return conv_thin_forward(own->dtype, own->forward);
   return conv_thin_weights(own->device, own->dtype, own->grad_w,
-                           (conv_thin_grads){own->dw, own->db, own->no_bias});
+                           (conv_thin_grads){own->dw, own->db});
 }
 
 /* Own kernels unless cuDNN was timed to be faster (dnn_faster), then *done is false. The bytes speak for them: for 1x60x160
@@ -200,56 +199,83 @@ static capl_status cu_conv_transpose2d(const capl_call *call)
 
 /* ---- gradient of the weights --------------------------------------------------------------------------- */
 
-/* zeros: a tensor to fill on the way, or NULL. */
-static capl_status widen(capl_dtype dtype, const void *from, capl_tensor *to, capl_tensor *zeros)
+/* The call of cu_conv2d_grad_w as a record. */
+static dnn_record grad_w_record(const capl_call *call, conv_sizes *s)
 {
-  conv_widen_args args = {.from = from, .to = capl_tensor_data(to), .n = capl_tensor_numel(to)};
-  if (zeros) {
-    args.zeros = capl_tensor_data(zeros);
-    args.n_zeros = capl_tensor_numel(zeros);
-  }
-  return cu_launch(cu_conv_table[CONV_WIDEN + (int)cu_type_of(dtype)], cu_blocks(args.n, CU_THREADS), CU_THREADS, 0,
-                   &args);
+  const capl_tensor *x = call->in[0], *dy = call->in[1];
+  int64_t groups = call->attr[CONV_GROUPS].i;
+  const int64_t *kernel = call->attr[CONV_KERNEL].v;
+  capl_tensor dw = {.size = {dy->size[1], x->size[1] / groups, kernel[0], kernel[1]}};
+  *s = sizes_of(call->attr, x, &dw, dy);
+  return record_of(DNN_CONV_GRAD_W, x->dtype, s);
 }
 
-static capl_status no_bias(const capl_call *call)
+/* capl_backend.reserve: dw as cuDNN makes it. */
+void cu_conv_reserve(const capl_call *call, capl_out_spec *out)
 {
-  return call->attr[CONV_NO_BIAS].i ? cu_fill_tensor(call->out[1], 0) : CAPL_OK;
+  conv_sizes s;
+  if (call->id != CAPL_OP_conv2d_grad_w) return;
+  dnn_record record = grad_w_record(call, &s);
+  if (!conv_is_thin(&s) && dnn_supports(&record)) out[0].dtype = record.dtype;
 }
 
-/* dw by cuDNN, through 16-bit scratch memory unless all is f32; and the zeros of no_bias. */
-static capl_status weights_by_dnn(const capl_call *call, const dnn_record *record, dnn_pointers *p, bool *done)
+/* dw in a dtype: itself, or room that finish_weights copies into it. */
+static capl_status start_weights(capl_tensor *dw, capl_dtype dtype, capl_tensor **room)
 {
-  capl_tensor *dw = call->out[0], *zeros = call->attr[CONV_NO_BIAS].i ? call->out[1] : NULL;
-  bool wide = record->dtype == CAPL_F32;
-  void *narrow = NULL;
+  capl_tensor like = *dw;
+  like.dtype = dtype;
+  if (dw->dtype != dtype) return capl_tensor_new_like(&like, room);
+  *room = capl_tensor_ref(dw);
+  return CAPL_OK;
+}
+
+static capl_status finish_weights(capl_status status, bool done, capl_tensor *dw, capl_tensor *room)
+{
+  if (status == CAPL_OK && done && room != dw) status = cu_copy_tensor(dw, room);
+  capl_tensor_unref(room);
+  return status;
+}
+
+static capl_status weights_by_dnn(capl_tensor *dw, const dnn_record *record, dnn_pointers *p, bool *done)
+{
+  capl_tensor *room;
   *done = false;
   if (!dnn_supports(record)) return CAPL_OK;
-  if (!wide)
-    CAPL_TRY(capl_scratch_get(dw->device, (size_t)capl_tensor_numel(dw) * capl_dtype_size(record->dtype), &narrow));
-  p->at[DNN_DW] = wide ? capl_tensor_data(dw) : narrow;
-  capl_status status = dnn_try(dw->device, record, p, done);
-  if (status == CAPL_OK && *done) status = wide ? no_bias(call) : widen(record->dtype, narrow, dw, zeros);
-  if (narrow) capl_scratch_put(dw->device, narrow);
-  return status;
+  CAPL_TRY(start_weights(dw, record->dtype, &room));
+  p->at[DNN_DW] = capl_tensor_data(room);
+  return finish_weights(dnn_try(dw->device, record, p, done), *done, dw, room);
+}
+
+static capl_status weights_by_own(capl_tensor *dw, const dnn_record *record, own_call *own)
+{
+  capl_tensor *room;
+  CAPL_TRY(start_weights(dw, CAPL_F32, &room));
+  own->dw = capl_tensor_data(room);
+  return finish_weights(launch_own(record, own), true, dw, room);
+}
+
+static capl_status list_weights(capl_tensor *dw, const dnn_record *record, own_call *own)
+{
+  capl_tensor *room;
+  CAPL_TRY(start_weights(dw, CAPL_F32, &room));
+  own->dw = capl_tensor_data(room);
+  return finish_weights(list_own(record, own), false, dw, room);
 }
 
 static capl_status grad_weights(const capl_call *call)
 {
   const capl_tensor *x = call->in[0], *dy = call->in[1];
   capl_tensor *dw = call->out[0];
-  if (capl_tensor_numel(dw) == 0) return no_bias(call);
-  conv_sizes s = sizes_of(call->attr, x, dw, dy);
-  dnn_record record = record_of(DNN_CONV_GRAD_W, x->dtype, &s);
+  if (capl_tensor_numel(dw) == 0) return CAPL_OK;
+  conv_sizes s;
+  dnn_record record = grad_w_record(call, &s);
   dnn_pointers p = {.at = {[DNN_X] = capl_tensor_data(x), [DNN_DY] = capl_tensor_data(dy)}};
   conv_grad_w_args args = {.s = s, .x = p.at[DNN_X], .dy = p.at[DNN_DY]};
-  own_call own = {dw->device, x->dtype, .grad_w = &args, .dw = capl_tensor_data(dw)};
+  own_call own = {dw->device, x->dtype, .grad_w = &args};
   bool done;
-  CAPL_TRY(list_own(&record, &own));
-  CAPL_TRY(weights_by_dnn(call, &record, &p, &done));
-  if (done) return by_library(&record);
-  CAPL_TRY(no_bias(call));
-  return launch_own(&record, &own);
+  CAPL_TRY(list_weights(dw, &record, &own));
+  CAPL_TRY(weights_by_dnn(dw, &record, &p, &done));
+  return done ? by_library(&record) : weights_by_own(dw, &record, &own);
 }
 
 static capl_status grad_bias(const capl_tensor *dy, capl_tensor *db)
@@ -265,14 +291,13 @@ static capl_status grad_bias(const capl_tensor *dy, capl_tensor *db)
 static capl_status grad_thin(const capl_call *call, bool *done)
 {
   const capl_tensor *x = call->in[0], *dy = call->in[1];
-  capl_tensor *dw = call->out[0];
-  conv_sizes s = sizes_of(call->attr, x, dw, dy);
+  conv_sizes s;
+  dnn_record record = grad_w_record(call, &s);
   *done = false;
   if (!conv_is_thin(&s)) return CAPL_OK;
-  dnn_record record = record_of(DNN_CONV_GRAD_W, x->dtype, &s);
   conv_grad_w_args args = {.s = s, .x = capl_tensor_data(x), .dy = capl_tensor_data(dy)};
-  own_call own = {call->device, x->dtype, .grad_w = &args, .dw = capl_tensor_data(dw),
-                  .db = capl_tensor_data(call->out[1]), .no_bias = call->attr[CONV_NO_BIAS].i};
+  own_call own = {call->device, x->dtype, .grad_w = &args, .dw = capl_tensor_data(call->out[0]),
+                  .db = call->attr[CONV_NO_BIAS].i ? NULL : capl_tensor_data(call->out[1])};
   dnn_pointers p = {.at = {[DNN_X] = capl_tensor_data(x), [DNN_DY] = capl_tensor_data(dy), [DNN_DW] = own.dw}};
   return try_thin(&record, &p, &own, done);
 }

@@ -78,8 +78,7 @@ capl_status conv_thin_forward(capl_dtype dtype, const conv_args *args)
 
 capl_status conv_thin_weights(capl_device *device, capl_dtype dtype, const conv_grad_w_args *args, conv_thin_grads to)
 {
-  conv_thin_grad_w_args thin = {.s = strips_of(&args->s, dtype), .x = args->x, .dy = args->dy, .dw = to.dw, .db = to.db,
-                                .no_bias = to.no_bias};
+  conv_thin_grad_w_args thin = {.s = strips_of(&args->s, dtype), .x = args->x, .dy = args->dy, .dw = to.dw, .db = to.db};
   int64_t parts = blocks_of(&thin.s, dtype);
   void *partial;
   CAPL_TRY(cu_counters(parts, tiles_of(&thin.s), &thin.counters));

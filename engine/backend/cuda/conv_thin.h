@@ -12,10 +12,9 @@ bool conv_is_thin(const conv_sizes *s);
 
 /* y = x * w + bias. bias NULL: none; else f32, or of dtype. Pointers as an element is aligned. */
 capl_status conv_thin_forward(capl_dtype dtype, const conv_args *args);
-/* Both f32. */
+/* Both f32. db: NULL where it is not wanted. */
 typedef struct {
   float *dw, *db;
-  bool no_bias; /* db := 0 */
 } conv_thin_grads;
 
 /* Both gradients, with dy read once; args->partial and chunk are unused. The order of the sums depends on the sizes and the

@@ -91,8 +91,13 @@ extern const capl_kernel cu_ctc_kernels[];
 extern const capl_kernel cu_region_kernels[];
 extern const capl_kernel cu_optim_kernels[];
 
-/* capl_backend.reserve: bn_act_pool keeps the values of x that won (norm.c). */
+/* capl_backend.reserve: bn_act_pool keeps the values of x that won (norm.c), weight gradients of convolutions the type that
+** cuDNN sums them into (conv.c). */
 void cu_norm_reserve(const capl_call *call, capl_out_spec *out);
+void cu_conv_reserve(const capl_call *call, capl_out_spec *out);
+
+/* capl_backend.copy_many (optim.c). */
+capl_status cu_copy_many(capl_tensor *const *dst, capl_tensor *const *src, int n);
 
 /* dst := src on this GPU, any strides and dtypes (shape.c). */
 capl_status cu_copy_tensor(capl_tensor *dst, const capl_tensor *src);

@@ -217,6 +217,12 @@ static capl_status cuda_set_switch(const char *name, bool on)
   return CAPL_OK;
 }
 
+static void cuda_reserve(const capl_call *call, capl_out_spec *out)
+{
+  cu_norm_reserve(call, out);
+  cu_conv_reserve(call, out);
+}
+
 static const capl_backend backend = {
   .abi = CAPL_BACKEND_ABI,
   .name = "cuda",
@@ -234,6 +240,7 @@ static const capl_backend backend = {
   .copy_out = cuda_copy_out,
   .copy = cuda_copy,
   .fill = cu_fill_tensor,
+  .copy_many = cu_copy_many,
   .capture_begin = cu_capture_begin,
   .capture_end = cu_capture_end,
   .capture_launch = cu_capture_launch,
@@ -251,7 +258,7 @@ static const capl_backend backend = {
   .feed = &cu_feed_ops,
   .count = device_count,
   .own_kernels = own_report,
-  .reserve = cu_norm_reserve,
+  .reserve = cuda_reserve,
 };
 
 CAPL_API const capl_backend *capl_backend_cuda_entry(void);

@@ -180,6 +180,51 @@ static capl_status cuda_rmsprop_step(const capl_call *call)
   return run_step(&job, call, 5, AT(rmsprop_step, grad_scale), (optim_sources){.step = 2});
 }
 
+/* ---- gradients made f32 ---------------------------------------------------------------------- */
+
+/* Tensors of one type at a time. */
+typedef struct {
+  optim_widen_args args;
+  cu_type type;
+} widen_job;
+
+static capl_status flush_widened(widen_job *job)
+{
+  const cu_entry entry = cu_optim_table[OPTIM_WIDEN + (int)job->type];
+  capl_status status = cu_launch(entry, table_blocks(&job->args.table), OPTIM_THREADS, 0, &job->args);
+  job->args.table.count = 0;
+  return status;
+}
+
+/* src NULL: zeros, which go with any type. */
+static capl_status add_widened(widen_job *job, const capl_tensor *dst, const capl_tensor *src)
+{
+  int64_t size = capl_tensor_numel(dst);
+  float *at[2] = {capl_tensor_data(dst), src ? capl_tensor_data(src) : NULL};
+  if (size == 0) return CAPL_OK;
+  if (src && cu_type_of(src->dtype) != job->type) {
+    CAPL_TRY(flush_widened(job));
+    job->type = cu_type_of(src->dtype);
+  }
+  return table_add(&job->args.table, size, at, 2, NULL) ? flush_widened(job) : CAPL_OK;
+}
+
+static bool can_widen(const capl_tensor *dst, const capl_tensor *src)
+{
+  if (dst->dtype != CAPL_F32 || !capl_tensor_is_dense(dst)) return false;
+  return !src || (cu_type_of(src->dtype) != CU_TYPES && capl_tensor_same_layout(src, dst));
+}
+
+capl_status cu_copy_many(capl_tensor *const *dst, capl_tensor *const *src, int n)
+{
+  widen_job job = {.type = CU_BF16};
+  for (int i = 0; i < n; i++) {
+    if (can_widen(dst[i], src[i])) CAPL_TRY(add_widened(&job, dst[i], src[i]));
+    else CAPL_TRY(src[i] ? cu_copy_tensor(dst[i], src[i]) : cu_fill_tensor(dst[i], 0));
+  }
+  return flush_widened(&job);
+}
+
 /* ---- norm of all gradients ------------------------------------------------------------------- */
 
 typedef struct {

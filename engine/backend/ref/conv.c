@@ -156,7 +156,7 @@ static capl_status ref_conv2d_grad_w(const capl_call *call)
   capl_tensor *dw = call->out[0], *db = call->out[1];
   conv c = conv_of(call->attr, x, dw, dy);
   for (int64_t o = 0; o < dw->size[0]; o++) {
-    ref_set(db, o * db->stride[0], call->attr[CONV_NO_BIAS].i ? 0 : bias_sum(dy, o));
+    if (!call->attr[CONV_NO_BIAS].i) ref_set(db, o * db->stride[0], bias_sum(dy, o));
     for (int64_t k = 0; k < c.in_channels; k++)
       for (int64_t i = 0; i < c.kernel[0]; i++)
         for (int64_t j = 0; j < c.kernel[1]; j++)

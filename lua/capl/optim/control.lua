@@ -51,6 +51,7 @@ function Control.new(opts)
   for place = 1, LR - 1 do
     if values[place] then self.vector:narrow(1, place, 1):fill_(values[place]) end
   end
+  self.one = self.vector:narrow(1, SCALE, 1):keep()
   return self
 end
 
@@ -144,12 +145,19 @@ local function wants_scale(owner, loss)
   return core.history_has(loss, "f16")
 end
 
+-- The scale of an optimiser that does not scale, where the device has one: a 1 that no launch has to write.
+local function one_of(owner, loss)
+  if not loss.device:match("^cuda") then return nil end
+  local control = (owner.optimizers and owner.optimizers[1] or owner):ensure_control()
+  return not control.scaling and control.vector.device == loss.device and control.one or nil
+end
+
 local function backward(owner, loss, last)
   observer.current:loss(owner, loss)
   if not wants_scale(owner, loss) then
     owner.unscaled = true
     if last and dist.parallel then dist.parallel.begin(owner) end
-    loss:backward()
+    loss:backward(one_of(owner, loss))
     return
   end
   if owner.unscaled then

@@ -1,5 +1,5 @@
 /* conv.cu -- convolution and its gradients as plain sums, for what cuDNN has no engine for (bf16 before sm_80, weights
-** without input channels) and conv_tiled.cu no use (few channels a group, depthwise), and 16-bit weight gradients made f32.
+** without input channels) and conv_tiled.cu no use (few channels a group, depthwise).
 **
 ** One thread for each element of y, neighbours along the channels, so that warps read and write whole lines; one or a few
 ** for each of dx. Weight gradients are summed in parts of the pixels, and the parts in fixed order. Every shape is taken; a
@@ -182,15 +182,4 @@ __global__ void __launch_bounds__(CONV_TOTAL_THREADS) conv_total(conv_total_args
   g.dw[at % g.O * g.K + at / g.O] = room[0][x];
 }
 
-/* ---- f32 from the type of the images ---------------------------------------------------------- */
-
-template <class T> __global__ void conv_widen(conv_widen_args g)
-{
-  int64_t step = (int64_t)gridDim.x * blockDim.x;
-  for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < g.n; i += step)
-    g.to[i] = cu_float(((const T *)g.from)[i]);
-  for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < g.n_zeros; i += step) g.zeros[i] = 0.0f;
-}
-
-CU_TABLE(cu_conv_table, CU_FLOATS(conv), CU_FLOATS(conv_grad_x), CU_FLOATS(conv_grad_w), CU_FLOATS(conv_widen),
-         CU_ENTRY(conv_total))
+CU_TABLE(cu_conv_table, CU_FLOATS(conv), CU_FLOATS(conv_grad_x), CU_FLOATS(conv_grad_w), CU_ENTRY(conv_total))

@@ -50,15 +50,8 @@ typedef struct {
   float *dw;
 } conv_total_args;
 
-/* to[i] := from[i], i < n; zeros[i] := 0, i < n_zeros, which may be 0. */
-typedef struct {
-  const void *from;
-  float *to, *zeros;
-  int64_t n, n_zeros;
-} conv_widen_args;
-
 /* Each kernel of the three types in the order of cu_type; CONV_TOTAL is one. */
-enum { CONV = 0, CONV_GRAD_X = 3, CONV_GRAD_W = 6, CONV_WIDEN = 9, CONV_TOTAL = 12 };
+enum { CONV = 0, CONV_GRAD_X = 3, CONV_GRAD_W = 6, CONV_TOTAL = 9 };
 
 #ifdef __cplusplus
 extern "C" {

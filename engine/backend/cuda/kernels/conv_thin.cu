@@ -319,7 +319,7 @@ __device__ __forceinline__ void join_sums(const conv_thin_grad_w_args &g, const 
     cu_ahead<AHEAD>(rows.count, load, [&](int k) { sum += v[k]; }, [&] { from += AHEAD * rows.step * row; });
     if (!rows.all) g.partial[rows.first * row + t * g.s.O + o] = sum;
     else if (t < TAPS) g.dw[o * TAPS + t] = sum;
-    else if (g.db) g.db[o] = g.no_bias ? 0.0f : sum;
+    else if (g.db) g.db[o] = sum;
   }
 }
 

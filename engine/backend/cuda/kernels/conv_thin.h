@@ -44,7 +44,6 @@ typedef struct {
   float *partial;
   unsigned *counters;
   float *dw, *db; /* db: NULL where it is not wanted */
-  bool no_bias;   /* db := 0 */
 } conv_thin_grad_w_args;
 
 /* Each kernel of the three types with stride 1, narrow then wide, and with stride 2. Wide: y or dy is moved 16 bytes at a

@@ -171,6 +171,21 @@ __global__ void numbers_of_step(const optim_numbers_args a)
   *a.out = optim_numbers_of(&s);
 }
 
+/* ---- gradients made f32 ---------------------------------------------------------------------- */
+
+template <class T> __global__ void __launch_bounds__(OPTIM_THREADS) widen(const optim_widen_args a)
+{
+  int tensor = tensor_of_block(a.table);
+  const int64_t n = a.table.size[tensor];
+  const T *from = (const T *)a.table.at[tensor][1];
+  for (int round = 0; round < ROUNDS; round++) {
+    int64_t i = first_of_four(a.table, tensor, round);
+    four x = {};
+    for (int k = 0; from && k < 4 && i + k < n; k++) x.v[k] = cu_float(from[i + k]);
+    if (i < n) store_four(a.table.at[tensor][0], i, n, x);
+  }
+}
+
 /* ---- norm of all gradients ------------------------------------------------------------------- */
 
 /* Sum of v over the block, in thread 0. In double precision and in a fixed order. */
@@ -242,4 +257,4 @@ __global__ void decide(const optim_control_args a)
 }
 
 CU_TABLE(cu_optim_table, CU_ENTRY(step<sgd>), CU_ENTRY(step<adam>), CU_ENTRY(step<rmsprop>), CU_ENTRY(numbers_of_step),
-         CU_ENTRY(squares), CU_ENTRY(norm_of_sums), CU_ENTRY(decide))
+         CU_ENTRY(squares), CU_ENTRY(norm_of_sums), CU_ENTRY(decide), CU_FLOATS(widen))

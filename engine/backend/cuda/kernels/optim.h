@@ -88,6 +88,11 @@ typedef struct {
   int64_t behind;
 } optim_numbers_args;
 
+/* OPTIM_WIDEN + cu_type: group 0 := group 1, which is of that type, or 0 where there is none. */
+typedef struct {
+  optim_table table;
+} optim_widen_args;
+
 /* OPTIM_SQUARES: each block leaves the sum of the squares of its chunk of group 0. */
 typedef struct {
   optim_table table;
@@ -110,7 +115,7 @@ typedef struct {
   int scaling;
 } optim_control_args;
 
-enum { OPTIM_SGD, OPTIM_ADAM, OPTIM_RMSPROP, OPTIM_NUMBERS, OPTIM_SQUARES, OPTIM_NORM, OPTIM_CONTROL };
+enum { OPTIM_SGD, OPTIM_ADAM, OPTIM_RMSPROP, OPTIM_NUMBERS, OPTIM_SQUARES, OPTIM_NORM, OPTIM_CONTROL, OPTIM_WIDEN };
 extern const cu_entry cu_optim_table[];
 
 #ifdef __cplusplus
