@@ -111,8 +111,10 @@ class Kernel:
         return [b for b in bodies if b.loads]
 
     def main_loop(self):
-        """The loop that moves the most bytes a turn, the longest of equals; None without one."""
-        return max(self.loops(), key=lambda loop: (loop.bytes, len(loop.body)), default=None)
+        """The loop with the widest loads, of those the one that moves the most bytes a turn, the longest of equals; None without
+        one. What the last block of a launch reads at the end it reads in narrow loads."""
+        return max(self.loops(), key=lambda loop: (max(width(i.name) for i in loop.loads), loop.bytes, len(loop.body)),
+                   default=None)
 
 
 def demangled(names):
