@@ -6,7 +6,8 @@
 -- expected  at most PyTorch's time; not measured yet
 -- time      half a minute
 -- run       capl bench/gpu/layers.lua [--precisions=fp32,tf32,fp16,bf16] [--times=50] [--rounds=5] [--small]
--- Prints one line of JSON per layer and precision: the median of the rounds, each of so many captured steps.
+-- Prints one line of JSON per layer and precision: the median of the rounds, each of so many captured steps between two events of
+-- the device.
 -- SPDX-License-Identifier: Apache-2.0
 local p = capl.params {precisions = "fp32,tf32,fp16,bf16", times = 50, rounds = 5, small = false}
 local n = p.small and 2 or 256 -- samples
@@ -79,10 +80,9 @@ local function milliseconds(name, precision)
   step():item()
   local rounds = {}
   for round = 1, p.rounds do
-    local start, loss = capl.clock(), nil
-    for _ = 1, p.times do loss = step() end
-    loss:item() -- waits
-    rounds[round] = 1e3 * (capl.clock() - start) / p.times
+    rounds[round] = 1e3 / p.times * capl.elapsed(function()
+      for _ = 1, p.times do step() end
+    end)
   end
   local state = step:state()
   return median(rounds), state.replays, state.eager and (', "refused": "%s"'):format(state.eager:gsub('["\\%c]', " ")) or ""

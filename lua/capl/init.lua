@@ -111,6 +111,19 @@ capl.own_kernels = core.own_kernels
 -- eg   capl.clock() > 0  --> true
 capl.clock = core.clock
 
+local ELAPSED = 4092 -- the first of two marks; train/timing.lua takes those below, loaders those behind
+
+--- capl.elapsed(fn) -> seconds that the default device takes for what fn() gives it to do, between two events of its queue.
+-- Waits for the second one. On a processor the host's clock.
+-- eg   capl.elapsed(function() return capl.ones(10, 10):sum() end) >= 0  --> true
+function capl.elapsed(fn)
+  check.arg(1, "elapsed", "function", fn)
+  core.mark(ELAPSED)
+  fn()
+  core.mark(ELAPSED + 1)
+  return core.between(ELAPSED, ELAPSED + 1)
+end
+
 --- capl.profile(fn, …) -> list of kernel runs {op, label, backend, seconds, bytes, macs, dtype, shape}, fn's results.
 -- label is the layer's name in the model given to capl.model, else its class
 function capl.profile(fn, ...)

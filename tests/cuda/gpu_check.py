@@ -48,7 +48,11 @@ case "$*" in
     echo '{{"record": "conv2d x", "engine": "own", "workspace": 0, "ms": 0.75, "chosen": false}}' >>"$CAPL_DNN_ENGINES" ;;
   bench*--ops*) cat "{folder}/ops.json" ;;
   bench*capture=false*) cat "{folder}/figures.json" ;;
-  bench*) cat "{folder}/captured.json" ;;
+  bench*) cat "{folder}/captured.json"
+    for how in tuned loaded; do
+      echo '{{"record": "conv2d x", "engine": 41, "workspace": 1000000, "how": "'$how'"}}' >>"$CAPL_DNN_PLANS"
+    done
+    echo '{{"record": "conv2d y", "engine": "own", "workspace": 0, "how": "faster"}}' >>"$CAPL_DNN_PLANS" ;;
   *) echo '{{"case": "warp", "dtype": "f32", "normalize": "unit", "ms": 1.5, "gb_s": 100.0, "floor_ms": 1.0, "ratio": 1.50}}' ;;
 esac
 """
@@ -122,6 +126,11 @@ def everything(folder, gpu_check, ops):
     check(status == 1 and "all passed" not in text, "a target that is not met is not green", text)
     check(rows["bench", "bf16-1024 floor"]["ms"] == ops["floor_sum_ms"], "the floor is the sum of all ops", value)
     check(rows["bench", "bf16-1024 captured"]["figures"]["captured_steps"] == 6, "captured steps are in the row", value)
+    check(value["bench", "bf16-1024 captured"].endswith("; engines: 1 loaded, 1 faster"), "plans that were tuned or loaded", value)
+    engines = [(plan["record"], plan["engine"]) for plan in rows["bench", "bf16-1024 captured"]["figures"]["plans"]]
+    check(engines == [("conv2d x", 41), ("conv2d y", "own")], "each record's engine is in the row", engines)
+    check(rows["torch", "bf16-1024 with data graph"]["ms"] == 20 and ("torch", "ratio, bf16-1024 with data") in rows,
+          "PyTorch is asked with data, too", value)
     check("target: 60 % of the summed floor" in str(rows), "targets are rows", value)
     check("*41 0.5000 ms, 1 MB; own 0.7500 ms" in value["engines", "conv2d x"], "engines, the chosen one marked", value)
     check(rows["engines", "convolution + GENSTATS"]["status"] == "not run", "what cannot run is not green", value)

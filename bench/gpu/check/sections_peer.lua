@@ -13,10 +13,11 @@ local function flags(list)
   return list
 end
 
--- One case of PyTorch as a row. -> milliseconds, nil without
+-- One case of PyTorch as a row: the last that it prints. -> milliseconds, nil without
 local function case(section, what, words, needs)
   local out = run.torch(section, what, flags(words), {needs = needs})
-  local f = out and run.objects(out)[1]
+  local cases = out and run.objects(out) or {}
+  local f = cases[#cases]
   if not f then return nil end
   if f.error then record.row(section, what, "failed", f.error, {figures = f}) return nil end
   record.row(section, what, "passed", ("%.4f ms (%.4f to %.4f)"):format(f.step_ms, f.min_ms, f.max_ms), {ms = f.step_ms, figures = f})
@@ -50,6 +51,18 @@ local function modes(name, words)
   return best
 end
 
+-- The same with a data set on the GPU, augmented there: beside capl's row "with data".
+local function with_data(name, words)
+  local best
+  for _, mode in ipairs{"eager", "graph"} do
+    local asked = {unpack(words)}
+    asked[#asked + 1], asked[#asked + 2] = "--data", "--modes=" .. mode
+    best = least(best, case("torch", name .. " with data " .. mode, asked, 60))
+    if run.stopped then return best end
+  end
+  return best
+end
+
 local function ms_of(section, what)
   local row = record.find(section, what)
   return row and row.ms
@@ -63,6 +76,11 @@ function peer.torch()
       local best = modes(name, words)
       if run.stopped then return end
       ratio("torch", name .. " step", ms_of("bench", name .. " captured"), best, name == "bf16-1024" and WANTED or nil)
+      if precision == "bf16" then
+        best = with_data(name, words)
+        if run.stopped then return end
+        ratio("torch", name .. " with data", ms_of("bench", name .. " with data"), best)
+      end
     end
     for _, batch in ipairs(run.o.quick and {1} or {1, 64, 1024}) do
       local name = ("%s-%d"):format(precision, batch)

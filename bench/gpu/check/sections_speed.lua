@@ -12,9 +12,30 @@ local function block_text(f)
   return ("%.4f ms (%.4f to %.4f), %.1f images/s"):format(f.step_ms, low, high, f.images_per_s)
 end
 
+-- Where a program lists what runs its records (engine/backend/cuda/dnn.h).
+local function plan_file(section, what)
+  local path = ("%s/plans-%s-%s.jsonl"):format(run.out, section, what:gsub("[^%w]+", "-"))
+  os.remove(path)
+  return path
+end
+
+-- The list, a line for each record, and how many were found how: "20 tuned, 3 loaded".
+local function plans_of(path)
+  local of, list, counts, words = {}, {}, {}, {}
+  for _, line in ipairs(path and record.lines(path) or {}) do
+    of[line.record] = of[line.record] or #list + 1
+    list[of[line.record]] = line
+  end
+  for _, line in ipairs(list) do counts[line.how] = (counts[line.how] or 0) + 1 end
+  for _, how in ipairs{"tuned", "loaded", "first", "faster", "untimed", "none"} do
+    if counts[how] then words[#words + 1] = ("%d %s"):format(counts[how], how) end
+  end
+  return list, #words > 0 and "; engines: " .. table.concat(words, ", ") or ""
+end
+
 -- What is kept of a bench: not the table of ops.
-local function kept(f)
-  local out = {}
+local function kept(f, plans)
+  local out = {plans = plans}
   for key, value in pairs(f) do
     if key ~= "ops" and key ~= "by_op" then out[key] = value end
   end
@@ -31,10 +52,10 @@ end
 local function timed(section, what, out, o)
   local f = run.objects(out)[1]
   if not f or not f.step_ms then record.row(section, what, "failed", "it printed no figures") return nil end
-  local refused = o.captured and not_captured(f)
-  local value = o.ops and ("%.4f ms summed over all ops"):format(f.floor_sum_ms) or block_text(f)
+  local refused, plans, engines = o.captured and not_captured(f), plans_of(o.plans)
+  local value = (o.ops and ("%.4f ms summed over all ops"):format(f.floor_sum_ms) or block_text(f)) .. engines
   record.row(section, what, refused and "failed" or "passed", refused or value,
-    {ms = o.ops and f.floor_sum_ms or f.step_ms, figures = kept(f)})
+    {ms = o.ops and f.floor_sum_ms or f.step_ms, figures = kept(f, plans)})
   return not refused and f or nil
 end
 
@@ -44,7 +65,8 @@ local function bench(section, what, words, o)
   local all = {"bench", words[1], "--json", ("--steps=%d"):format(steps), ("--warmup=%d"):format(run.o.warmup or 8)}
   if not o.ops then all[#all + 1] = ("--blocks=%d"):format(run.o.rounds) end
   for i = 2, #words do all[#all + 1] = words[i] end
-  local out = run.capl_program(section, what, all, {needs = o.needs or 25, env = o.env})
+  o.plans = plan_file(section, what)
+  local out = run.capl_program(section, what, all, {needs = o.needs or 25, env = {CAPL_DNN_PLANS = o.plans}})
   return out and timed(section, what, out, o)
 end
 
@@ -143,9 +165,11 @@ function sections.infer()
   for _, precision in ipairs(run.o.precisions) do
     for _, batch in ipairs(run.o.quick and {1} or {1, 64, 1024}) do
       local what = ("%s-%d"):format(precision, batch)
+      local plans = plan_file("infer", what)
       local out = run.capl_program("infer", what, {run.root .. "/bench/gpu/infer.lua", "--precision=" .. precision,
-        ("--batch=%d"):format(batch), ("--steps=%d"):format(run.o.steps), ("--rounds=%d"):format(run.o.rounds)}, {needs = 15})
-      if out then timed("infer", what, out, {captured = true}) end
+        ("--batch=%d"):format(batch), ("--steps=%d"):format(run.o.steps), ("--rounds=%d"):format(run.o.rounds)},
+        {needs = 15, env = {CAPL_DNN_PLANS = plans}})
+      if out then timed("infer", what, out, {captured = true, plans = plans}) end
       if run.stopped then return end
     end
   end
@@ -162,10 +186,13 @@ function sections.layers()
     local words = {run.root .. "/bench/gpu/layers.lua", "--precisions=" .. precision, ("--times=%d"):format(run.o.steps),
       ("--rounds=%d"):format(run.o.rounds)}
     if run.o.quick then words[#words + 1] = "--small" end
-    local out = run.capl_program("layers", precision, words, {needs = 20})
+    local path = plan_file("layers", precision)
+    local out = run.capl_program("layers", precision, words, {needs = 20, env = {CAPL_DNN_PLANS = path}})
     for _, f in ipairs(out and run.objects(out) or {}) do
       if f.layer then layer_row(f) end
     end
+    local plans, engines = plans_of(path)
+    if out then record.row("layers", precision .. " engines", "passed", #plans .. " records" .. engines, {figures = {plans = plans}}) end
     if run.stopped then return end
   end
   if not run.stopped then require("sections_peer").layers() end

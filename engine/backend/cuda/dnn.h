@@ -13,6 +13,11 @@
 ** engine: cuDNN's number, or "own" (then there is no candidate); candidate: its place among what cuDNN's heuristics propose;
 ** workspace: bytes; ms: of one run, null beside "error" where it did not run; chosen: that is what runs from now on, or for
 ** an engine beside a chosen "own" the best of cuDNN; compiled: by NVRTC at run time; notes: cuDNN's numerical notes.
+**
+** $CAPL_DNN_PLANS=FILE: a line of JSON in FILE when a record gets its engine; of one record's lines the last one holds.
+**   {"record": "conv2d bf16 ...", "engine": 41, "workspace": 1024, "how": "tuned"}
+** how: tuned = the fastest of those timed now, loaded = from disk, first = cuDNN's first choice; with "own" faster = timed, now or
+** in a run before, untimed = own kernels without a trial, none = cuDNN has no engine.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #ifndef CAPL_CUDA_DNN_H

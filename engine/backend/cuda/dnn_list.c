@@ -17,10 +17,23 @@ static const char *const notes[] = {
   "WINOGRAD_TILE_4x4", "WINOGRAD_TILE_6x6", "WINOGRAD_TILE_13x13", "STRICT_NAN_PROP",
 };
 
+static const char *path_in(const char *variable)
+{
+  const char *path = getenv(variable);
+  return path && *path ? path : NULL;
+}
+
 const char *dnn_list_path(void)
 {
-  const char *path = getenv("CAPL_DNN_ENGINES");
-  return path && *path ? path : NULL;
+  return path_in("CAPL_DNN_ENGINES");
+}
+
+static void print_engine(FILE *f, const dnn_record *record, int64_t engine)
+{
+  char text[DNN_TEXT];
+  fprintf(f, "{\"record\": \"%s\", \"engine\": ", dnn_describe(record, text, sizeof text));
+  if (engine == DNN_OWN) fprintf(f, "\"own\"");
+  else fprintf(f, "%" PRId64, engine);
 }
 
 static void print_notes(FILE *f, uint32_t numerical)
@@ -44,10 +57,8 @@ static void print_why(FILE *f, const char *why)
 
 static void print_row(FILE *f, const dnn_row *row)
 {
-  char text[DNN_TEXT];
-  fprintf(f, "{\"record\": \"%s\", \"engine\": ", dnn_describe(row->record, text, sizeof text));
-  if (row->engine == DNN_OWN) fprintf(f, "\"own\"");
-  else fprintf(f, "%" PRId64 ", \"candidate\": %d", row->engine, row->candidate);
+  print_engine(f, row->record, row->engine);
+  if (row->engine != DNN_OWN) fprintf(f, ", \"candidate\": %d", row->candidate);
   fprintf(f, ", \"workspace\": %" PRId64 ", \"ms\": ", row->workspace);
   if (row->ms < 0) print_why(f, row->why ? row->why : "");
   else fprintf(f, "%.6f", (double)row->ms);
@@ -73,5 +84,17 @@ void dnn_list_row(const dnn_row *row)
   if (!path) return;
   FILE *f = fopen(path, "a");
   if (f) print_row(f, row);
+  if (!f || fclose(f) != 0) say_unwritten(path);
+}
+
+void dnn_list_plan(const dnn_record *record, int64_t engine, int64_t workspace, const char *how)
+{
+  const char *path = path_in("CAPL_DNN_PLANS");
+  if (!path) return;
+  FILE *f = fopen(path, "a");
+  if (f) {
+    print_engine(f, record, engine);
+    fprintf(f, ", \"workspace\": %" PRId64 ", \"how\": \"%s\"}\n", workspace, how);
+  }
   if (!f || fclose(f) != 0) say_unwritten(path);
 }

@@ -334,6 +334,12 @@ static void tell_no_engine(const dnn_record *record)
            dnn_describe(record, text, sizeof text));
 }
 
+static void tell_plan(const dnn_record *record, const dnn_plan *plan, const char *how)
+{
+  if (plan->plan) dnn_list_plan(record, plan->engine, plan->workspace, how);
+  else dnn_list_plan(record, DNN_OWN, 0, "none");
+}
+
 /* Makes the record's plan. Only a failure of the GPU or of memory is an error: no engine is an answer. */
 static capl_status make(const dnn_record *record, const dnn_slots *s)
 {
@@ -342,6 +348,7 @@ static capl_status make(const dnn_record *record, const dnn_slots *s)
   int64_t max;
   CAPL_TRY(workspace_max(record, s->device, &max));
   cache_key(record, key, sizeof key);
+  uint64_t tuned = state.statistics.tuned;
   bool too_large, loaded = load(key, max, &plan, &too_large);
   if (!loaded) {
     capl_status status = build(record, s, max, &plan);
@@ -350,7 +357,8 @@ static capl_status make(const dnn_record *record, const dnn_slots *s)
     else if (!plan.plan) tell_no_engine(record);
   }
   capl_status status = keep(record, &plan, loaded);
-  if (status != CAPL_OK) dnn_plan_free(&plan);
+  if (status == CAPL_OK) tell_plan(record, &plan, loaded ? "loaded" : state.statistics.tuned > tuned ? "tuned" : "first");
+  else dnn_plan_free(&plan);
   return status;
 }
 
@@ -534,12 +542,14 @@ static bool takes_too_long(const dnn_record *record)
 static capl_status settle(capl_device *device, const dnn_record *record, const dnn_pointers *p, const dnn_work *own,
                           choice *out)
 {
+  const char *how = "faster";
   *out = recall(record);
-  if (*out != NOT_CHOSEN) return CAPL_OK;
-  *out = OWN_FASTER;
-  if (takes_too_long(record)) return CAPL_OK;
-  CAPL_TRY(stage_and_time(device, record, *p, own, out));
-  remember(record, *out);
+  if (*out == NOT_CHOSEN && takes_too_long(record)) *out = OWN_FASTER, how = "untimed";
+  if (*out == NOT_CHOSEN) {
+    CAPL_TRY(stage_and_time(device, record, *p, own, out));
+    remember(record, *out);
+  }
+  if (*out == OWN_FASTER) dnn_list_plan(record, DNN_OWN, 0, how);
   return CAPL_OK;
 }
 

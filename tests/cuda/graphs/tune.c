@@ -108,6 +108,30 @@ static void all_candidates_of_a_record_are_listed_on_request(void **state)
               "\"chosen\": false, \"compiled\": false, \"notes\": []");
 }
 
+/* With autotune off, with a cold cache, with a warm one. */
+static void what_runs_a_record_is_listed_with_how_it_was_found(void **state)
+{
+  (void)state;
+  char path[64];
+  snprintf(path, sizeof path, "/tmp/capl-plans-%d.jsonl", (int)getpid());
+  setenv("CAPL_DNN_PLANS", path, 1);
+  played.candidates = 3;
+  played.ms[1] = 9, played.ms[2] = 7, played.ms[3] = 8;
+  played.workspace[2] = 4096;
+  assert_ok(run(conv, 0));
+  cu.autotune = true;
+  restart();
+  assert_ok(run(conv, 0));
+  assert_ok(run(conv, 0));
+  restart();
+  assert_ok(run(conv, 0));
+  unsetenv("CAPL_DNN_PLANS");
+  assert_int_equal(read_list(path), 3);
+  need_row(0, "\"engine\": 1, \"workspace\": 0, \"how\": \"first\"");
+  need_row(1, "\"engine\": 2, \"workspace\": 4096, \"how\": \"tuned\"");
+  need_row(2, "\"engine\": 2, \"workspace\": 4096, \"how\": \"loaded\"");
+}
+
 /* ---- own kernels ----------------------------------------------------------------------------------------------- */
 
 static int own_runs;
@@ -146,6 +170,24 @@ static void own_kernels_run_a_norm_unless_cudnn_was_timed_to_be_faster(void **st
   assert_false(faster("batch_norm_grad f32 x=2,4,3,3 y=2,4,3,3") && played.ms[OWN] < 3);
   played.ms[OWN] = 2;
   assert_false(faster("batch_norm f32 x=2,4,3,2 y=2,4,3,2 running"));
+}
+
+static void own_kernels_are_listed_where_they_run(void **state)
+{
+  (void)state;
+  char path[64];
+  snprintf(path, sizeof path, "/tmp/capl-plans-%d.jsonl", (int)getpid());
+  setenv("CAPL_DNN_PLANS", path, 1);
+  cu.autotune = true;
+  played.ms[OWN] = 1, played.ms[1] = 3, played.ms[2] = 5;
+  assert_false(faster(norm));
+  assert_false(faster(norm));
+  restart();
+  assert_false(faster(norm)); /* remembered */
+  unsetenv("CAPL_DNN_PLANS");
+  assert_int_equal(read_list(path), 3);
+  assert_non_null(strstr(listed[0], "\"how\": \"tuned\"")); /* cuDNN's best, for the trial */
+  for (int i = 1; i < 3; i++) assert_non_null(strstr(listed[i], "\"engine\": \"own\", \"workspace\": 0, \"how\": \"faster\""));
 }
 
 static void timing_a_norm_leaves_its_running_statistics_alone(void **state)
@@ -205,6 +247,8 @@ int main(void)
     TEST(what_takes_over_twice_the_best_is_not_timed_to_the_end),
     TEST(few_engines_that_must_be_compiled_are_timed),
     TEST(all_candidates_of_a_record_are_listed_on_request),
+    TEST(what_runs_a_record_is_listed_with_how_it_was_found),
+    TEST(own_kernels_are_listed_where_they_run),
     TEST(own_kernels_run_a_norm_unless_cudnn_was_timed_to_be_faster),
     TEST(timing_a_norm_leaves_its_running_statistics_alone),
     TEST(the_choice_is_remembered_in_memory_and_on_disk),
