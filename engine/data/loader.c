@@ -510,7 +510,7 @@ void loader_hand_out(capl_loader *l, const slot *s, capl_batch *batch)
     .ids = s->ids,
     .count = s->count,
     .padded = s->padded,
-    .together = loader_together_of(l, s->batch),
+    .global_batch_size = loader_global_batch_of(l, s->batch),
     .substituted = s->substituted,
   };
   for (int i = 0; i < l->maker.source->n_fields; i++) batch->field[i] = s->field[i];

@@ -109,7 +109,7 @@ uint64_t loader_batches_from(const capl_loader *loader, uint64_t start);
 uint32_t loader_position_of(const capl_loader *loader, uint64_t batch, int row);
 int loader_rows_of(const capl_loader *loader, uint64_t batch, int *repeats);
 /* Samples of all ranks in it; 0 for a rank alone, and where samples come once. */
-int loader_together_of(const capl_loader *loader, uint64_t batch);
+int loader_global_batch_of(const capl_loader *loader, uint64_t batch);
 /* Which of the source's widths a batch has, 0 where there is but one. */
 int loader_list_of(const capl_loader *loader, uint64_t batch);
 /* Begins an epoch's order at a position: sets start and before. EVALUE if no batch begins there. */

@@ -16,7 +16,7 @@ static uint64_t least(uint64_t a, uint64_t b)
 }
 
 /* Samples of all ranks in a round. */
-static uint64_t together(const capl_loader *l)
+static uint64_t global_batch(const capl_loader *l)
 {
   return (uint64_t)l->batch * l->world;
 }
@@ -86,15 +86,15 @@ static uint64_t batches_by_width(const capl_loader *l, uint64_t start)
 /* Samples of all ranks in round `batch` of this run. */
 static uint64_t round_count(const capl_loader *l, uint64_t start, uint64_t batch)
 {
-  return least(l->maker.source->count - start - batch * together(l), together(l));
+  return least(l->maker.source->count - start - batch * global_batch(l), global_batch(l));
 }
 
 /* Full rounds from a position on; left: samples behind them. */
 static uint64_t full_rounds(const capl_loader *l, uint64_t start, uint64_t *left)
 {
   uint64_t all = l->maker.source->count - start;
-  *left = all % together(l);
-  return all / together(l);
+  *left = all % global_batch(l);
+  return all / global_batch(l);
 }
 
 /* With drop_last, what comes once loses only what makes no batch of its own. */
@@ -139,7 +139,7 @@ uint32_t loader_position_of(const capl_loader *l, uint64_t batch, int row)
     const width_batch *b = &l->widths.batch[planned(l, batch)];
     return b->first + (uint32_t)(of_round % b->count);
   }
-  return (uint32_t)(l->start + batch * together(l) + of_round % round_count(l, l->start, batch));
+  return (uint32_t)(l->start + batch * global_batch(l) + of_round % round_count(l, l->start, batch));
 }
 
 int loader_rows_of(const capl_loader *l, uint64_t batch, int *repeats)
@@ -149,7 +149,7 @@ int loader_rows_of(const capl_loader *l, uint64_t batch, int *repeats)
   return (int)s.rows;
 }
 
-int loader_together_of(const capl_loader *l, uint64_t batch)
+int loader_global_batch_of(const capl_loader *l, uint64_t batch)
 {
   if (l->once || l->world == 1) return 0;
   return (int)(l->widths.lists.n ? l->widths.batch[planned(l, batch)].count : round_count(l, l->start, batch));
@@ -158,18 +158,18 @@ int loader_together_of(const capl_loader *l, uint64_t batch)
 uint64_t loader_samples_before(const capl_loader *l, uint64_t batch)
 {
   if (l->widths.lists.n) return l->widths.batch[least(l->before + batch * stride(l), l->widths.n_batches)].start;
-  return least(l->start + batch * together(l), l->maker.source->count);
+  return least(l->start + batch * global_batch(l), l->maker.source->count);
 }
 
 uint64_t loader_planned(const capl_loader *l)
 {
-  return l->once ? (uint64_t)l->batch : together(l);
+  return l->once ? (uint64_t)l->batch : global_batch(l);
 }
 
 capl_status loader_order_begin(capl_loader *l, const capl_loader_state *state)
 {
   l->start = state->position;
-  l->before = l->start / together(l);
+  l->before = l->start / global_batch(l);
   if (!l->widths.lists.n) return CAPL_OK;
   width_plan_begin(&l->widths, state->seed, state->epoch, loader_planned(l), l->drop_last);
   uint32_t at = width_plan_find(&l->widths, state->position);

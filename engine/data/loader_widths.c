@@ -23,13 +23,13 @@ static void sort_samples(row_lists *lists, const capl_source *source)
   for (uint32_t i = 0; i < source->count; i++) lists->id[next[place_of(source, i)]++] = i;
 }
 
-static uint32_t batches_of(const row_lists *lists, int k, uint64_t together, bool drop_last)
+static uint32_t batches_of(const row_lists *lists, int k, uint64_t global_batch, bool drop_last)
 {
   uint64_t n = lists->first[k + 1] - lists->first[k];
-  return (uint32_t)(drop_last ? n / together : (n + together - 1) / together);
+  return (uint32_t)(drop_last ? n / global_batch : (n + global_batch - 1) / global_batch);
 }
 
-capl_status width_plan_init(width_plan *plan, const capl_source *source, uint64_t together, bool drop_last, bool mixed)
+capl_status width_plan_init(width_plan *plan, const capl_source *source, uint64_t global_batch, bool drop_last, bool mixed)
 {
   row_lists *lists = &plan->lists;
   lists->n = source->n_widths;
@@ -37,10 +37,10 @@ capl_status width_plan_init(width_plan *plan, const capl_source *source, uint64_
   if (!lists->id) return CAPL_FAIL(CAPL_ENOMEM, "no memory for the order of %u samples", source->count);
   sort_samples(lists, source);
   plan->mixed = mixed;
-  for (int k = 0; k < lists->n; k++) plan->n_batches += batches_of(lists, k, together, drop_last);
+  for (int k = 0; k < lists->n; k++) plan->n_batches += batches_of(lists, k, global_batch, drop_last);
   plan->batch = calloc((size_t)plan->n_batches + 1, sizeof *plan->batch);
   if (!plan->batch) return CAPL_FAIL(CAPL_ENOMEM, "no memory for the order of %u batches", plan->n_batches);
-  width_plan_begin(plan, 0, 0, together, drop_last);
+  width_plan_begin(plan, 0, 0, global_batch, drop_last);
   return CAPL_OK;
 }
 
@@ -52,21 +52,21 @@ void width_plan_fini(width_plan *plan)
 }
 
 /* Batch number i of those that the lists are cut into, one list after the other. */
-static width_batch cut(const width_plan *plan, uint32_t i, uint64_t together, bool drop_last)
+static width_batch cut(const width_plan *plan, uint32_t i, uint64_t global_batch, bool drop_last)
 {
   const row_lists *lists = &plan->lists;
   int k = 0;
-  for (uint32_t n; i >= (n = batches_of(lists, k, together, drop_last)); k++) i -= n;
-  uint64_t first = i * together, left = lists->first[k + 1] - lists->first[k] - first;
-  return (width_batch){.width = k, .first = (uint32_t)first, .count = (uint32_t)(left < together ? left : together)};
+  for (uint32_t n; i >= (n = batches_of(lists, k, global_batch, drop_last)); k++) i -= n;
+  uint64_t first = i * global_batch, left = lists->first[k + 1] - lists->first[k] - first;
+  return (width_batch){.width = k, .first = (uint32_t)first, .count = (uint32_t)(left < global_batch ? left : global_batch)};
 }
 
-void width_plan_begin(width_plan *plan, uint64_t seed, uint64_t epoch, uint64_t together, bool drop_last)
+void width_plan_begin(width_plan *plan, uint64_t seed, uint64_t epoch, uint64_t global_batch, bool drop_last)
 {
   uint64_t start = 0;
   for (uint32_t i = 0; i < plan->n_batches; i++) {
     uint32_t at = plan->mixed ? capl_shuffle(seed ^ order_key, epoch, plan->n_batches, i) : i;
-    plan->batch[i] = cut(plan, at, together, drop_last);
+    plan->batch[i] = cut(plan, at, global_batch, drop_last);
     plan->batch[i].start = start;
     start += plan->batch[i].count;
   }

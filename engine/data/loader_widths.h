@@ -23,11 +23,11 @@ typedef struct {
   bool mixed;         /* the batches come in any order */
 } width_plan;
 
-/* Sorts the samples of a source with several widths; together: rows of a batch of all ranks. ENOMEM. */
-capl_status width_plan_init(width_plan *plan, const capl_source *source, uint64_t together, bool drop_last, bool mixed);
+/* Sorts the samples of a source with several widths; global_batch: rows of a batch of all ranks. ENOMEM. */
+capl_status width_plan_init(width_plan *plan, const capl_source *source, uint64_t global_batch, bool drop_last, bool mixed);
 void width_plan_fini(width_plan *plan);
 /* The batches of an epoch. */
-void width_plan_begin(width_plan *plan, uint64_t seed, uint64_t epoch, uint64_t together, bool drop_last);
+void width_plan_begin(width_plan *plan, uint64_t seed, uint64_t epoch, uint64_t global_batch, bool drop_last);
 /* Which batch begins after so many samples; UINT32_MAX = none. */
 uint32_t width_plan_find(const width_plan *plan, uint64_t start);
 

@@ -264,7 +264,7 @@ static int unknown_command(const char *word)
 {
   capl_suggestion s = {.wanted = word};
   const char *instead = capl_gone(word);
-  if (instead) return usage_error("the command '%s' is gone: %s", word, instead);
+  if (instead) return usage_error("the command '%s' was removed: %s", word, instead);
   capl_commands_suggest(&s);
   shipped_suggest(&s);
   if (s.nearest) return usage_error("there is no command or recipe '%s'; did you mean '%s'?", word, s.nearest);

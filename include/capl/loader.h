@@ -77,7 +77,7 @@ typedef struct {
   const uint32_t *ids;   /* (N) sample numbers in the source, after substitution */
   int count;             /* N; 0 = the epoch has ended */
   int padded;            /* rows at the end that repeat a sample, where a round has fewer than parts */
-  int together;          /* samples of all ranks in this round; 0: one rank, or samples come once */
+  int global_batch_size; /* samples of all ranks in this round; 0: one rank, or samples come once */
   int substituted;       /* rows that stand in for a bad sample */
 } capl_batch;
 

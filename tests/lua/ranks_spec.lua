@@ -74,14 +74,14 @@ describe("the loaders of several ranks", function()
         for batch in loader_of({source = source, batch = 6}, rank, size):epoch(1) do
           t = t + 1
           sums[t] = (sums[t] or 0) + batch.count - batch.padded
-          together[t] = together[t] or batch.together
-          assert.equal(together[t], batch.together)
+          together[t] = together[t] or batch.global_batch_size
+          assert.equal(together[t], batch.global_batch_size)
         end
       end
       assert.same(sums, together)
     end
-    assert.is_nil(loader_of({source = source, batch = 6}, 0, 1):epoch(1)().together)
-    assert.is_nil(loader_of({source = source, batch = 6, role = "val"}, 0, 2):epoch(1)().together)
+    assert.is_nil(loader_of({source = source, batch = 6}, 0, 1):epoch(1)().global_batch_size)
+    assert.is_nil(loader_of({source = source, batch = 6, role = "val"}, 0, 2):epoch(1)().global_batch_size)
   end)
 
   it("share a step out in blocks: the samples of a step are the next ones of the order, on any number of ranks", function()

@@ -197,7 +197,7 @@ static void set_number(lua_State *L, const char *key, double value)
 }
 
 /* loader:next() -> {image (N,C,H,W), target (N,T) i32, target_length (N) i32 if they vary, a tensor (N,…) by the name of each field, count = N, padded = rows
-** repeated for equal ranks, together = samples of all ranks, where they share a round}, without what the source has not, and the samples' numbers in the source as bytes, for
+** repeated for equal ranks, global_batch_size = samples of all ranks, where they share a round}, without what the source has not, and the samples' numbers in the source as bytes, for
 ** loader_ids; nil at the end */
 static int loader_next(lua_State *L)
 {
@@ -214,7 +214,7 @@ static int loader_next(lua_State *L)
   add_fields(L, capl_loader_source(loader), &batch);
   set_number(L, "count", batch.count);
   set_number(L, "padded", batch.padded);
-  if (batch.together) set_number(L, "together", batch.together);
+  if (batch.global_batch_size) set_number(L, "global_batch_size", batch.global_batch_size);
   lua_pushlstring(L, (const char *)batch.ids, (size_t)batch.count * sizeof *batch.ids);
   return 2;
 }

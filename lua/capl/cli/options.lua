@@ -62,7 +62,7 @@ local function plain(name) return (name:gsub("-", "_")) end
 --- A hint for an option of earlier versions, or nil.
 function options.gone(key)
   local instead = core.sys.gone and core.sys.gone("--" .. plain(key))
-  return instead and "it is gone: " .. instead
+  return instead and "removed: " .. instead
 end
 
 local function by_name(spec, key)

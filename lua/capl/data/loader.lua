@@ -293,12 +293,19 @@ local Batch = {}
 -- apart.
 local ids_of = setmetatable({}, {__mode = "k"})
 
+-- A field of earlier versions: an error that names the new one.
+local function refuse_removed(field)
+  local instead = core.sys.gone and core.sys.gone("batch." .. field)
+  core.error{code = "value", message = ("batch.%s: there is no such field"):format(field), hint = instead and "removed: " .. instead}
+end
+
 --- onehot, the lengths of texts of one length, and ids are made when they are asked for; ids are nil in parts and copies of a batch.
 function Batch:__index(key)
   if key == "target_length" and rawget(self, "target") then -- texts that are all as long as their targets
     rawset(self, "target_length", core.full({self.count}, self.target.shape[2], {dtype = "i32"}))
     return rawget(self, "target_length")
   end
+  if key == "together" then refuse_removed(key) end
   if key == "ids" then return ids_of[self] and core.data.loader_ids(ids_of[self]) end
   if key == "onehot" and rawget(self, "target") then
     local made = core.data.one_hot(self.target, self.classes)

@@ -9,7 +9,7 @@ local FIELDS, DIMS = 4, 3 -- at most, beside image and target; of one sample's f
 local NAME_LENGTH = 23
 
 -- What batches call something else already.
-local taken = {count = true, padded = true, together = true, onehot = true, classes = true, target2 = true, mix = true}
+local taken = {count = true, padded = true, global_batch_size = true, onehot = true, classes = true, target2 = true, mix = true}
 local options = {image = true, target = true, charset = true, classes = true}
 local field_order = {mask = 1, points = 2, boxes = 3}
 

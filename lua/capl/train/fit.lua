@@ -150,11 +150,11 @@ end
 function Fit:one_step(batch)
   self.whole = false
   self.callbacks:tell("before_step", batch)
-  local loss, images = self.make_step:step(batch), batch.together or batch.count * ranks_of(self.o.train) -- of all ranks
+  local loss, images = self.make_step:step(batch), batch.global_batch_size or batch.count * ranks_of(self.o.train) -- of all ranks
   self.step, self.images, self.lr, self.loss = self.step + 1, self.images + images, self.optimizer.lr, loss
   local position = self.span:advance(self.step)
   self.optimizer:set_position(position)
-  local shown = self.progress:step(batch.count, loss, self.lr, position, batch.together)
+  local shown = self.progress:step(batch.count, loss, self.lr, position, batch.global_batch_size)
   if shown then self:check_loss(shown, self.progress.shown_step) end
   self.callbacks:tell("after_step", loss)
   self.whole = true

@@ -68,7 +68,7 @@ local function first_samples(batch, count)
     local cut = core.is_tensor(value) and value.ndim > 0 and value.shape[1] == batch.count
     out[key] = cut and value:narrow(1, 1, count) or value
   end
-  out.count, out.padded, out.together = count, 0, nil
+  out.count, out.padded, out.global_batch_size = count, 0, nil
   for i = count + 1, ids and #ids or 0 do ids[i] = nil end
   local look_up = getmetatable(batch).__index
   return setmetatable(out, {__index = function(self, key)

@@ -27,14 +27,14 @@ local function loss_of(o, batch) return (forward.loss(o, batch)) end
 local function samples_of(o, batch)
   local ranks = o.train.ranks and o.train:ranks() or 1
   if ranks == 1 or ranks ~= sync.size() then return batch.count, batch.count end
-  return batch.together or batch.count * ranks, (batch.count - (batch.padded or 0)) * ranks
+  return batch.global_batch_size or batch.count * ranks, (batch.count - (batch.padded or 0)) * ranks
 end
 
 -- The loss is a mean over this rank's batch, and gradients become the mean over ranks: it counts by its share of a batch, or of
 -- a group of batches, of `all` samples on all ranks. So each sample counts as it does in one process.
 local function shared(o, loss, batch, all)
-  local together, own = samples_of(o, batch)
-  all = all or together
+  local all_ranks, own = samples_of(o, batch)
+  all = all or all_ranks
   return own == all and loss or loss * (own / all)
 end
 
@@ -58,13 +58,13 @@ local function update(optimizer)
   optimizer:zero_grad()
 end
 
--- A group of batches {count, together, batch, batch, …} as one step: each batch counts by its share of the samples, also in the
+-- A group of batches {count, global_batch_size, batch, batch, …} as one step: each batch counts by its share of the samples, also in the
 -- last group of an epoch, which may be smaller.
 local function summed(o)
   return function(group)
     local total = nil
     for _, batch in ipairs(group) do
-      local loss = shared(o, loss_of(o, batch), batch, group.together)
+      local loss = shared(o, loss_of(o, batch), batch, group.global_batch_size)
       o.optimizer:backward(loss)
       total = plus(total, loss)
     end
@@ -110,14 +110,14 @@ end
 
 -- ---- groups ----
 
--- The next `most` batches of an epoch, fewer at its end, as {count = samples, together = those of all ranks, batch, …}.
+-- The next `most` batches of an epoch, fewer at its end, as {count = samples, global_batch_size = those of all ranks, batch, …}.
 local function next_group(o, iterator, most)
-  local group = {count = 0, together = 0}
+  local group = {count = 0, global_batch_size = 0}
   for i = 1, most do
     local batch = iterator()
     if not batch then return group, true end
     group[i], group.count = batch, group.count + batch.count
-    group.together = group.together + samples_of(o, batch)
+    group.global_batch_size = group.global_batch_size + samples_of(o, batch)
   end
   return group, false
 end
