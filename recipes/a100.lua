@@ -1,54 +1,53 @@
 --- capl: 1
 --- needs: minutes=2880
--- The 7-convolution captcha network at the speed of one data-center GPU: half precision, one launch per step, batches that
--- suit its memory, the whole data set resident on it. a100_ddp.lua is for several.
+-- The 7-convolution captcha network, tuned for one data-center GPU: half precision, one CUDA graph per step, batch sizes
+-- by GPU memory, the dataset resident on the GPU. a100_ddp.lua is for several GPUs.
 --
--- data      50,030 captchas of 4 characters out of 0-9A-Z, 160x60 gray, the same in every epoch, and 19,003 for the last
---           figure: made by the generator, or --data=DIR [--test_data=DIR]: PNG files named TEXT_anything.png; kept on the
---           GPU as u8 (480 MB)
--- network   captcha_single.lua's: 19,072,400 parameters, 395.8 M multiplications per image
--- training  150 epochs of Adam 2e-4, the rate a cosine to 1e-6 that moves once per epoch; fp16 with a loss scale that lives on
---           the GPU; convolutions timed before they are chosen; 2048 images a step from 120 GB on, 1024 from 80 GB, 512
---           from 40 GB, 256 from 24 GB, 128 from 12 GB, else 64: tensors take 0.36 GB and 3.1 MB per image
---           (fp32 6.2). With --accumulate=N a step sums N batches. In fp16 no product is left that TF32 could make faster;
---           --precision=tf32 is the other way
--- ranks     --ranks=gpus: one step spread over all GPUs, batch images in all
--- expected  96 % of fresh captchas read without a mistake, what the network's authors report of their own data; not yet
---           trained to its end here
+-- data      50,030 captchas of 4 characters out of 0-9A-Z, 160x60 gray, the same in every epoch, and 19,003 test images:
+--           generated, or --data=DIR [--test_data=DIR]: PNG files named TEXT_anything.png; kept on
+--           the GPU as u8 (480 MB)
+-- network   that of captcha_single.lua: 19,072,400 parameters, 395.8 M multiplications per image
+-- training  150 epochs of Adam 2e-4 with cosine decay to 1e-6, updated once per epoch; fp16 with the loss scale on
+--           the GPU; convolution algorithms selected by timing; 2048 images per step from 120 GB on, 1024 from 80 GB, 512
+--           from 40 GB, 256 from 24 GB, 128 from 12 GB, else 64: tensors need 0.36 GB and 3.1 MB per image
+--           (fp32 6.2). --accumulate=N accumulates N batches. TF32 has no effect in fp16; --precision=tf32 selects it
+-- ranks     --ranks=gpus: each step is divided over all GPUs; batch is the global batch size
+-- expected  96 % exact accuracy on new captchas, as reported by the authors of the network for their data; a full
+--           training has not been run here
 -- time      150 epochs are 7.5 million images, 17.8 PFLOP; not yet measured on a GPU. On a CPU use captcha.lua
 -- hardware  one GPU with 8 GB or more; compute capability 7.0 for fp16, 8.0 for tf32 and bf16
 -- run       capl recipes/a100.lua [--data=DIR] [--precision=bf16] [--preset=bench|try]
 -- SPDX-License-Identifier: Apache-2.0
 
 local p = capl.params {
-  epochs = 150, -- passes over the data set
-  steps = 0, -- or a number of steps, which goes before epochs
-  data = "generated", -- or a folder of PNG files whose names hold their texts, such as TEXT_17.png
-  label = "auto", -- Lua pattern whose capture in a file's name is its text; auto: found among the usual ones
-  test_data = "none", -- a folder for the last figure; else a part of data is held out for it
-  held_out = 0.1, -- share of a folder's images for val, and for the last figure
+  epochs = 150, -- passes over the dataset
+  steps = 0, -- or a number of steps, which overrides epochs
+  data = "generated", -- or a folder of PNG files whose names contain the label, such as TEXT_17.png
+  label = "auto", -- Lua pattern whose capture in the file name is the label; auto: detected
+  test_data = "none", -- folder of test images; none: a part of data is held out
+  held_out = 0.1, -- fraction of a folder's images for val, and for test
   samples = 50030, -- images of the generated set
-  val = 2000, -- generated images for the curve, and to choose the weights
-  test = 19003, -- generated images for the last figure
-  batch = "auto", -- images per step over all GPUs; auto: by the memory of a GPU
-  accumulate = 1, -- batches whose gradients a step sums
+  val = 2000, -- generated validation images
+  test = 19003, -- generated test images
+  batch = "auto", -- global batch size; auto: by the memory of a GPU
+  accumulate = 1, -- gradient accumulation: batches per step
   lr = 2e-4, -- learning rate of the first epoch
-  eta_min = 1e-6, -- of the last
-  dropout = 0.5, -- behind the large linear layer
-  augment = false, -- warp, contrast and noise, new for each image and epoch
+  eta_min = 1e-6, -- learning rate of the last epoch
+  dropout = 0.5, -- after the large linear layer
+  augment = false, -- random warp, contrast and noise
   precision = {cuda = "fp16", cpu = "auto"}, -- fp32, tf32, fp16, bf16 or auto
-  capture = "auto", -- one launch per step, on GPUs: auto, true or false
-  autotune = {cuda = true, cpu = "auto"}, -- a GPU's ops take what was fastest when it was timed
-  workers = 12, -- threads that read or make images
-  prefetch = 2, -- batches that wait ready
-  eval_every = 10, -- epochs between two evaluations
-  save_every = 100, -- steps between two checkpoints
-  save_epochs = 10, -- epochs between two checkpoints that stay
+  capture = "auto", -- CUDA graph per step, on GPUs: auto, true or false
+  autotune = {cuda = true, cpu = "auto"}, -- GPU ops use the algorithm that was timed fastest
+  workers = 12, -- threads that read or generate images
+  prefetch = 2, -- prefetched batches
+  eval_every = 10, -- epochs between evaluations
+  save_every = 100, -- steps between checkpoints
+  save_epochs = 10, -- epochs between permanent checkpoints
   seed = 42,
   presets = {
     bench = {epochs = 3, val = 500, test = 1000},
     smoke = {epochs = 1, samples = 64, batch = 16, val = 32, test = 32, eval_every = 1, workers = 1},
-    try = {steps = 20, samples = 1000, batch = 16, val = 32, test = 64, workers = 1}, -- a minute on a processor
+    try = {steps = 20, samples = 1000, batch = 16, val = 32, test = 64, workers = 1}, -- a minute on a CPU
   },
 }
 capl.manual_seed(p.seed)
@@ -65,7 +64,7 @@ local function folder(path)
   return data.folder(path, {label = p.label, charset = CHARSET, length = LENGTH, resize = true})
 end
 
--- Training, val and test images: of a folder, none that is in another part under any name.
+-- Training, val and test images. The split is by contents: copies of an image are in the same part.
 local function sources(samples, val, test)
   if p.data == "generated" then return generated(samples, p.seed), generated(val, p.seed + 2), generated(test, p.seed + 1) end
   local own = p.test_data ~= "none" and folder(p.test_data)
@@ -83,7 +82,7 @@ end
 local changes = {
   rotate = 5, scale = 0.1, translate_x = 0.03, translate_y = 0.05, contrast = 0.3, brightness = 0.1, noise = {0, 8},
 }
--- A step of batch images: each GPU takes its part.
+-- The images of a step are divided over the GPUs.
 local all = p.batch == "auto" and train.batch_by_memory {
   {120, 2048}, {80, 1024}, {40, 512}, {24, 256}, {12, 128}, {0, 64},
 } or p.batch

@@ -1,55 +1,55 @@
 --- capl: 1
 --- needs: ranks=gpus minutes=1440
--- The 7-convolution captcha network on all GPUs of a machine, one process for each: half precision, one launch per step, the
--- data set resident on every GPU, gradients exchanged while they are computed.
+-- The 7-convolution captcha network on all GPUs of a machine, one process per GPU: half precision, one CUDA graph per step,
+-- the dataset resident on every GPU, gradient exchange overlapped with the backward pass.
 --
--- data      50,030 captchas of 4 characters out of 0-9A-Z, 160x60 gray, the same in every epoch, and 19,003 for the last
---           figure: made by the generator, or --data=DIR [--test_data=DIR]: PNG files named TEXT_anything.png; kept on the
---           GPUs as u8 (480 MB), shuffled, warped and brightened there
--- network   captcha_single.lua's: 19,072,400 parameters, 395.8 M multiplications per image
--- training  150 epochs of AdamW 6e-4, weight decay 1e-4, per-step warm-up of 5 epochs and cosine to 1e-6; fp16 with a loss scale
---           that lives on the GPU (bf16, tf32 and fp32 by --precision); convolutions timed before they are chosen; per GPU
---           2048 images a step from 120 GB on, 1024 from 40 GB, 512 from 24 GB, 256 from 12 GB, 128 from 8 GB, else 64
--- ranks     one process per GPU (--ranks=N for fewer); on processors --ranks=2 --preset=try shows that all of it runs. Batch norm
---           sees each GPU's own images, unless --sync_bn
--- expected  96 % of fresh captchas read without a mistake, what the network's authors report of their own data; not yet
---           trained to its end here
+-- data      50,030 captchas of 4 characters out of 0-9A-Z, 160x60 gray, the same in every epoch, and 19,003 test images:
+--           generated, or --data=DIR [--test_data=DIR]: PNG files named TEXT_anything.png; kept on
+--           the GPUs as u8 (480 MB), shuffled and augmented there
+-- network   that of captcha_single.lua: 19,072,400 parameters, 395.8 M multiplications per image
+-- training  150 epochs of AdamW 6e-4, weight decay 1e-4, per-step warm-up of 5 epochs and cosine decay to 1e-6; fp16 with the loss
+--           scale on the GPU (bf16, tf32 and fp32 by --precision); convolution algorithms selected by timing; per GPU
+--           2048 images per step from 120 GB on, 1024 from 40 GB, 512 from 24 GB, 256 from 12 GB, 128 from 8 GB, else 64
+-- ranks     one process per GPU (--ranks=N for fewer); --ranks=2 --preset=try tests it on a CPU. Batch norm
+--           uses the images of its own GPU, unless --sync_bn
+-- expected  96 % exact accuracy on new captchas, as reported by the authors of the network for their data; a full
+--           training has not been run here
 -- time      150 epochs are 7.5 million images, 17.8 PFLOP; not yet measured on several GPUs. Without a GPU this recipe prints its
---           plan and ends. On a CPU use captcha.lua
+--           plan and exits. On a CPU use captcha.lua
 -- hardware  written for three A100 with 40 GB; compute capability 7.0 for fp16, 8.0 for tf32 and bf16
 -- run       capl recipes/a100_ddp.lua [--data=DIR] [--ranks=2] [--precision=bf16] [--preset=bench|try]
 -- SPDX-License-Identifier: Apache-2.0
 
 local p = capl.params {
-  epochs = 150, -- passes over the data set
-  steps = 0, -- or a number of steps, which goes before epochs
-  data = "generated", -- or a folder of PNG files whose names hold their texts, such as TEXT_17.png
-  label = "auto", -- Lua pattern whose capture in a file's name is its text; auto: found among the usual ones
-  test_data = "none", -- a folder for the last figure; else a part of data is held out for it
-  held_out = 0.1, -- share of a folder's images for val, and for the last figure
+  epochs = 150, -- passes over the dataset
+  steps = 0, -- or a number of steps, which overrides epochs
+  data = "generated", -- or a folder of PNG files whose names contain the label, such as TEXT_17.png
+  label = "auto", -- Lua pattern whose capture in the file name is the label; auto: detected
+  test_data = "none", -- folder of test images; none: a part of data is held out
+  held_out = 0.1, -- fraction of a folder's images for val, and for test
   samples = 50030, -- images of the generated set
-  val = 2000, -- generated images for the curve, and to choose the weights
-  test = 19003, -- generated images for the last figure
-  batch = "auto", -- images per step and GPU; auto: by its memory
-  accumulate = 1, -- batches whose gradients a step sums
+  val = 2000, -- generated validation images
+  test = 19003, -- generated test images
+  batch = "auto", -- batch size per GPU; auto: by its memory
+  accumulate = 1, -- gradient accumulation: batches per step
   lr = 6e-4, -- highest learning rate
-  warmup = 5, -- epochs until it is reached; at most a fifth of all
+  warmup = 5, -- warm-up epochs; at most a fifth of all
   eta_min = 1e-6, -- learning rate of the last step
   weight_decay = 1e-4,
-  dropout = 0.5, -- behind the large linear layer
-  augment = true, -- warp, contrast and noise, new for each image and epoch
+  dropout = 0.5, -- after the large linear layer
+  augment = true, -- random warp, contrast and noise
   sync_bn = false, -- batch norm over the images of all GPUs
   precision = {cuda = "fp16", cpu = "auto"}, -- fp32, tf32, fp16, bf16 or auto
-  capture = "auto", -- one launch per step, on GPUs: auto, true or false
-  autotune = {cuda = true, cpu = "auto"}, -- a GPU's ops take what was fastest when it was timed
-  workers = {cuda = 16, cpu = "auto"}, -- threads of a rank that read or make images
-  prefetch = 2, -- batches that wait ready
-  eval_every = 10, -- epochs between two evaluations
+  capture = "auto", -- CUDA graph per step, on GPUs: auto, true or false
+  autotune = {cuda = true, cpu = "auto"}, -- GPU ops use the algorithm that was timed fastest
+  workers = {cuda = 16, cpu = "auto"}, -- threads per rank that read or generate images
+  prefetch = 2, -- prefetched batches
+  eval_every = 10, -- epochs between evaluations
   seed = 42,
   presets = {
     bench = {epochs = 3, val = 500, test = 1000},
     smoke = {epochs = 1, samples = 64, batch = 16, val = 32, test = 32, eval_every = 1},
-    try = {steps = 20, samples = 1000, batch = 16, val = 32, test = 64}, -- a minute on two processors
+    try = {steps = 20, samples = 1000, batch = 16, val = 32, test = 64}, -- a minute on two CPU cores
   },
 }
 capl.manual_seed(p.seed)
@@ -66,7 +66,7 @@ local function folder(path)
   return data.folder(path, {label = p.label, charset = CHARSET, length = LENGTH, resize = true})
 end
 
--- Training, val and test images: of a folder, none that is in another part under any name.
+-- Training, val and test images. The split is by contents: copies of an image are in the same part.
 local function sources(samples, val, test)
   if p.data == "generated" then return generated(samples, p.seed), generated(val, p.seed + 2), generated(test, p.seed + 1) end
   local own = p.test_data ~= "none" and folder(p.test_data)

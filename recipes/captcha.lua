@@ -1,39 +1,39 @@
 --- capl: 1
 --- needs: minutes=120
--- Reads captchas of 4 characters out of 0-9A-Z, 160x60 pixels.
+-- Trains on captchas of 4 characters out of 0-9A-Z, 160x60 pixels.
 --
--- data      generated while training, never twice the same image; no files needed
--- network   7 convolutions, the first one at full size, then 4 attention maps over the columns and one classifier
---           that all positions share: 0.42 M parameters, 28 M multiplications per image
--- expected  of 10,000 fresh images read without a mistake, mean (lowest, highest) of three seeds on two AVX-512 cores:
+-- data      generated during training, never twice the same image; no files needed
+-- network   7 convolutions, the first one at full resolution, then 4 attention maps over the columns and one classifier
+--           for all positions: 0.42 M parameters, 28 M multiplications per image
+-- expected  exact accuracy on 10,000 new images, mean (lowest, highest) of three seeds on two AVX-512 cores:
 --           after 1 minute 97.3 % (96.9, 97.5), after 5 minutes 98.5 % (98.3, 98.6), with 0=O 99.6 %;
---           seed 42 after 10 minutes 98.8 %, after 1 minute with AVX2 alone 97.4 %
--- ceiling   0 and O are three quarters of the mistakes. The same network trained on nothing else (--charset=0O
---           --samples=200000) tells them apart in 97.5 % of the characters: with all else read right, that would be
---           99.4 % of the captchas
--- time      proportional to samples: about 5 minutes by default on 2 cores; the progress line says what is left
+--           seed 42 after 10 minutes 98.8 %, after 1 minute with AVX2 only 97.4 %
+-- limit     three quarters of the errors confuse 0 and O. The same network trained on these two only (--charset=0O
+--           --samples=200000) distinguishes 97.5 % of the characters. If all other characters were correct, the exact
+--           accuracy would be 99.4 %
+-- time      proportional to samples: about 5 minutes by default on 2 cores; the progress line shows the remaining time
 -- run       capl recipes/captcha.lua [--max_time=5m] [--preset=quick|long]
 -- SPDX-License-Identifier: Apache-2.0
 
 local p = capl.params {
-  samples = "auto", -- training images; auto: 240,000, or with max_time as many as fit into it
-  max_time = "none", -- such as 5m or 90s: training ends then; the learning rate falls to 0 over the whole run
+  samples = "auto", -- training images; auto: 240,000, or with max_time as many as fit
+  max_time = "none", -- time limit, such as 5m or 90s; the learning rate decays to 0 over the whole run
   batch = 64, -- images per step
-  lr = 0.02, -- highest learning rate of the matrices and convolutions, which Muon trains
-  adam_lr = 6e-3, -- of everything else, which AdamW trains
-  warmup = 200, -- steps until they are reached; at most a quarter of the run
-  weight_decay = 0.3, -- of what Muon trains
-  label_smoothing = 0.05, -- share of the target spread over all characters
-  precision = "auto", -- fp32, bf16, on a GPU also fp16 and tf32, or auto: the fastest here
-  workers = "auto", -- threads that make images
-  charset = "0-9A-Z", -- what the captchas are made of
+  lr = 0.02, -- highest learning rate of Muon, for matrices and convolutions
+  adam_lr = 6e-3, -- highest learning rate of AdamW, for all other parameters
+  warmup = 200, -- warm-up steps; at most a quarter of the run
+  weight_decay = 0.3, -- weight decay of Muon
+  label_smoothing = 0.05, -- label smoothing
+  precision = "auto", -- fp32, bf16, on a GPU also fp16 and tf32, or auto: the fastest
+  workers = "auto", -- threads that generate images
+  charset = "0-9A-Z", -- charset
   length = 4, -- characters per captcha
-  often = "0O", -- characters that come more often in training: two that look alike (if the charset has both)
-  times = 4, -- how much more often
-  style = "lepture", -- of the generator, one of capl generate's presets: mixed, gd-security …
-  val = 1000, -- fresh images for the curve, and to choose the best weights
-  test = 10000, -- fresh images for the final figure
-  files = 500, -- more images, written as PNG files and read back
+  often = "0O", -- characters that are sampled more often in training: two look-alikes (if the charset has both)
+  times = 4, -- factor for their frequency
+  style = "lepture", -- preset of capl generate: mixed, gd-security …
+  val = 1000, -- validation images
+  test = 10000, -- test images
+  files = 500, -- more images, written to PNG files and evaluated
   seed = 42,
   presets = {
     quick = {samples = 50000},
@@ -53,7 +53,7 @@ local function captchas(seed, count)
   }
 end
 
--- Training images, never the same one twice. Of two characters that look alike the network must see many.
+-- Training images, never the same one twice. Look-alikes are sampled more often.
 local function training_captchas(charset)
   local often = p.often
   if often == "0O" and not (charset:find("0") and charset:find("O")) then often = "" end
@@ -88,7 +88,7 @@ local function block(inputs, outputs, stride)
   }
 end
 
--- Each position of the text looks at the columns it wants: a softmax over columns mixes one vector per column.
+-- Attention: each position of the text averages the columns with its own softmax weights.
 local Attention = nn.class("Attention")
 
 function Attention:init(channels, height, width)
@@ -152,11 +152,11 @@ train.fit {
   optimizer = opt, precision = p.precision, samples = samples, max_time = p.max_time,
 }
 
--- The same on real files: written as PNG, found again by name, decoded.
+-- The same on files: written as PNG, found by name, decoded.
 written.dir = capl.run_folder() .. "/files"
 data.save_captchas(written)
 local files = train.evaluate(model, data.loader {
   source = data.folder(written.dir, {label = "^(.-)_", charset = p.charset, length = p.length}),
   role = "test", batch = 100, normalize = "standardize",
 }, {precision = p.precision})
-capl.distributed():print("PNG files:     " .. files:line()) -- once, also of several ranks
+capl.distributed():print("PNG files:     " .. files:line()) -- rank 0 only

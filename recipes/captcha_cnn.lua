@@ -5,25 +5,25 @@
 -- data      generated captchas of 4 characters out of 0-9A-Z, 160x60, gray levels / 255
 -- network   conv 32 64 64 128 128 128 128, batch norm, ReLU, three poolings, 17,920 -> 1024 -> 144:
 --           19,072,400 parameters, 395.8 M multiplications per image; 96 % of the parameters are in one layer
--- loss      multi-label soft margin over 144 values; 0.693 at the start, 0.127 when it only knows the priors
--- expected  96 % of fresh captchas read without a mistake: what the network's authors report of their own data
+-- loss      multi-label soft margin over 144 values; 0.693 at the start, 0.127 if only the priors are learned
+-- expected  96 % exact accuracy on new captchas, as reported by the authors of the network for their data
 -- time      proportional to epochs * samples, 16 times that of captcha.lua per image
 -- run       capl recipes/captcha_cnn.lua [--epochs=15]
 -- SPDX-License-Identifier: Apache-2.0
 
 local p = capl.params {
-  epochs = 15, -- passes of `samples` images
+  epochs = 15, -- epochs of `samples` images
   samples = 50048, -- images per epoch, new ones every time
   batch = 64, -- images per step
   lr = 6e-4, -- highest learning rate
-  warmup = 1, -- epochs until it is reached; at most a fifth of all
+  warmup = 1, -- warm-up epochs; at most a fifth of all
   weight_decay = 1e-4,
-  dropout = 0.5, -- behind the large linear layer
-  precision = "auto", -- fp32, bf16 (on GPUs also tf32 and fp16), or auto: the fastest one here
-  capture = "auto", -- one launch per step, on GPUs
-  workers = "auto", -- threads that make images
-  val = 1000, -- fresh images that choose the weights
-  test = 10000, -- fresh images for the last figure
+  dropout = 0.5, -- after the large linear layer
+  precision = "auto", -- fp32, bf16 (on GPUs also tf32 and fp16), or auto: the fastest
+  capture = "auto", -- CUDA graph per step, on GPUs
+  workers = "auto", -- threads that generate images
+  val = 1000, -- validation images
+  test = 10000, -- test images
   seed = 42,
   presets = {
     quick = {epochs = 3},
@@ -35,7 +35,7 @@ capl.manual_seed(p.seed)
 -- ---- data ----
 
 local CHARSET, LENGTH = "0-9A-Z", 4
-local world = capl.distributed() -- of one, unless there are more ranks: then one speaks for all
+local world = capl.distributed() -- only rank 0 prints
 
 local function captchas(count, fixed, seed)
   return data.captcha {preset = "lepture", charset = CHARSET, length = LENGTH, count = count, fixed = fixed, seed = seed}
@@ -98,7 +98,7 @@ local opt = optim.AdamW(model:parameters(), {
 
 -- ---- evaluation ----
 
--- Each image once. train.evaluate does the same, and refuses figures that are not about all of them.
+-- Each image is counted once. train.evaluate does the same, and checks that all are counted.
 local function evaluate(loader)
   local meter = capl.text_meter(charset)
   model:eval()
@@ -144,7 +144,7 @@ for epoch = 1, p.epochs do
   end
 end
 
--- The test images are read once, with the weights that the others have chosen.
+-- The test images are read once, with the weights that were best on val.
 model:load_state_dict(weights)
 local meter = evaluate(test)
 world:print("mistakes: " .. meter:confusion_line())

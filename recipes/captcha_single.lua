@@ -1,50 +1,50 @@
 --- capl: 1
 --- needs: minutes=10080
--- The 7-convolution captcha network, trained the plain way: full precision, Adam, batches of 128, nothing clever. What
--- a100.lua and a100_ddp.lua are faster than.
+-- The 7-convolution captcha network with a plain training setup: full precision, Adam, batch size 128. It is the baseline for
+-- a100.lua and a100_ddp.lua.
 --
--- data      50,030 captchas of 4 characters out of 0-9A-Z, 160x60 gray, the same in every epoch, and 19,003 for the last
---           figure: made by the generator, or --data=DIR [--test_data=DIR]: PNG files named TEXT_anything.png
+-- data      50,030 captchas of 4 characters out of 0-9A-Z, 160x60 gray, the same in every epoch, and 19,003 test images:
+--           generated, or --data=DIR [--test_data=DIR]: PNG files named TEXT_anything.png
 -- network   conv 32 64 64 128 128 128 128, batch norm, ReLU, three poolings, 17,920 -> 1024 -> 144: 19,072,400 parameters,
 --           395.8 M multiplications per image
--- training  150 epochs of Adam 2e-4, the rate a cosine to 1e-6 that moves once per epoch; fp32; no augmentation; figures on
---           val every 5 epochs, all state every 100 steps, and every 10 epochs for good
--- expected  96 % of fresh captchas read without a mistake, what the network's authors report of their own data; not yet
---           trained to its end here
+-- training  150 epochs of Adam 2e-4 with cosine decay to 1e-6, updated once per epoch; fp32; no augmentation; evaluation on
+--           val every 5 epochs, a checkpoint every 100 steps, and a permanent one every 10 epochs
+-- expected  96 % exact accuracy on new captchas, as reported by the authors of the network for their data; a full
+--           training has not been run here
 -- time      150 epochs are 7.5 million images, 17.8 PFLOP: 13 hours at the 168 images/s of two AVX-512 cores; not yet
 --           measured on a GPU. On a CPU use captcha.lua
--- hardware  any one GPU; several by --ranks=gpus
+-- hardware  any one GPU; several with --ranks=gpus
 -- run       capl recipes/captcha_single.lua [--data=DIR] [--preset=try]
 -- SPDX-License-Identifier: Apache-2.0
 
 local p = capl.params {
-  epochs = 150, -- passes over the data set
-  steps = 0, -- or a number of steps, which goes before epochs
-  data = "generated", -- or a folder of PNG files whose names hold their texts, such as TEXT_17.png
-  label = "auto", -- Lua pattern whose capture in a file's name is its text; auto: found among the usual ones
-  test_data = "none", -- a folder for the last figure; else a part of data is held out for it
-  held_out = 0.1, -- share of a folder's images for val, and for the last figure
+  epochs = 150, -- passes over the dataset
+  steps = 0, -- or a number of steps, which overrides epochs
+  data = "generated", -- or a folder of PNG files whose names contain the label, such as TEXT_17.png
+  label = "auto", -- Lua pattern whose capture in the file name is the label; auto: detected
+  test_data = "none", -- folder of test images; none: a part of data is held out
+  held_out = 0.1, -- fraction of a folder's images for val, and for test
   samples = 50030, -- images of the generated set
-  val = 2000, -- generated images for the curve, and to choose the weights
-  test = 19003, -- generated images for the last figure
+  val = 2000, -- generated validation images
+  test = 19003, -- generated test images
   batch = 128, -- images per step, and per GPU where there are several
-  accumulate = 1, -- batches whose gradients a step sums
+  accumulate = 1, -- gradient accumulation: batches per step
   lr = 2e-4, -- learning rate of the first epoch
-  eta_min = 1e-6, -- of the last
-  dropout = 0.5, -- behind the large linear layer
+  eta_min = 1e-6, -- learning rate of the last epoch
+  dropout = 0.5, -- after the large linear layer
   precision = "fp32", -- tf32, bf16, fp16 or auto
-  capture = false, -- one launch per step, on GPUs: auto, true or false
-  autotune = false, -- a GPU's ops take what was fastest when it was timed
-  workers = 8, -- threads that read or make images
-  prefetch = 2, -- batches that wait ready
-  eval_every = 5, -- epochs between two evaluations
-  save_every = 100, -- steps between two checkpoints
-  save_epochs = 10, -- epochs between two checkpoints that stay
+  capture = false, -- CUDA graph per step, on GPUs: auto, true or false
+  autotune = false, -- GPU ops use the algorithm that was timed fastest
+  workers = 8, -- threads that read or generate images
+  prefetch = 2, -- prefetched batches
+  eval_every = 5, -- epochs between evaluations
+  save_every = 100, -- steps between checkpoints
+  save_epochs = 10, -- epochs between permanent checkpoints
   seed = 42,
   presets = {
     bench = {epochs = 3, val = 500, test = 1000},
     smoke = {epochs = 1, samples = 64, batch = 16, val = 32, test = 32, eval_every = 1, workers = 1},
-    try = {steps = 20, samples = 1000, batch = 16, val = 32, test = 64, workers = 1}, -- a minute on a processor
+    try = {steps = 20, samples = 1000, batch = 16, val = 32, test = 64, workers = 1}, -- a minute on a CPU
   },
 }
 capl.manual_seed(p.seed)
@@ -61,7 +61,7 @@ local function folder(path)
   return data.folder(path, {label = p.label, charset = CHARSET, length = LENGTH, resize = true})
 end
 
--- Training, val and test images: of a folder, none that is in another part under any name.
+-- Training, val and test images. The split is by contents: copies of an image are in the same part.
 local function sources(samples, val, test)
   if p.data == "generated" then return generated(samples, p.seed), generated(val, p.seed + 2), generated(test, p.seed + 1) end
   local own = p.test_data ~= "none" and folder(p.test_data)

@@ -1,48 +1,48 @@
 --- capl: 1
 --- needs: minutes=1440
--- Learns to read any folder of captchas: texts of any length, images of any width.
+-- Trains on any folder of captchas: texts of any length, images of any width.
 --
--- data      --data=DIR: PNG or JPEG files whose names hold their text (TEXT.png, TEXT_17.png …), a list of files (path TAB text,
---           JSON lines, CSV) or an LMDB database. How names hold texts, the characters, lengths, sizes and widths are
---           found and printed. Or --preset=NAME: captchas drawn by the generator, new ones at every step
--- network   six convolutions, one column of features per 4 px, a bidirectional LSTM, CTC: 0.7 M parameters
--- expected  of 2,000 unseen captchas, two cores of a Xeon: gradient-curve, learnt from 936 files, 100.0 % exact after 1,600 steps
---           in 2 minutes; lepture of 4 to 8 characters, drawn, 93.8 % [92.7, 94.8] after 6 minutes. More in recipes/README.md
+-- data      --data=DIR: PNG or JPEG files whose names contain the label (TEXT.png, TEXT_17.png …), a list of files (path TAB
+--           label, JSON lines, CSV) or an LMDB database. The label pattern, charset, lengths, sizes and widths are
+--           detected and printed. Or --preset=NAME: generated captchas, new ones at every step
+-- network   six convolutions, one feature column per 4 px, a bidirectional LSTM, CTC: 0.7 M parameters
+-- expected  on 2,000 unseen captchas, two cores of a Xeon: gradient-curve, trained on 936 files, 100.0 % exact after 1,600 steps
+--           in 2 minutes; generated lepture of 4 to 8 characters, 93.8 % [92.7, 94.8] after 6 minutes. More in recipes/README.md
 -- run       capl recipes/crnn_ctc.lua --data=DIR
 -- SPDX-License-Identifier: Apache-2.0
 
 local p = capl.params {
   data = "", -- folder, list or database of your captchas
-  label = "auto", -- Lua pattern whose capture in a file's name is its text; auto: found among the usual ones
-  case = "keep", -- or upper, lower: texts are read that way, for captchas that take both
+  label = "auto", -- Lua pattern whose capture in the file name is the label; auto: detected
+  case = "keep", -- or upper, lower: converts labels, for captchas that accept both
   preset = "", -- instead of data: a style of the generator, such as lepture (capl generate --help lists them)
-  charset = "auto", -- characters; auto: those that occur, or 0-9A-Z with preset
-  length = "auto", -- characters of a text, such as 4 or 4..8; auto: as found, or 4..8 with preset
-  height = "auto", -- px to which images are brought, their proportions kept; auto: their own, 32 to 64
-  channels = "auto", -- 1: gray, 3: colours are looked at; auto: 3 where gray would lose what your texts differ by
-  max_time = "9m", -- training ends then, or before, when the val images are read no better for long
-  steps = "none", -- a number: training ends after so many steps at the latest; the same seed then gives the same run
+  charset = "auto", -- charset; auto: the characters in the data, or 0-9A-Z with preset
+  length = "auto", -- text length, such as 4 or 4..8; auto: the lengths in the data, or 4..8 with preset
+  height = "auto", -- image height in px, with constant aspect ratio; auto: that of the data, 32 to 64
+  channels = "auto", -- 1: gray, 3: color; auto: 3 if gray loses contrast
+  max_time = "9m", -- time limit; training ends earlier if the val metric stops improving
+  steps = "none", -- step limit, a number; with it, the same seed gives the same run
   batch = 32, -- images per step
-  lr = 0.02, -- highest learning rate of the matrices and convolutions, which Muon trains
-  adam_lr = 4e-3, -- of everything else, which AdamW trains
-  warmup = 100, -- steps until they are reached; at most a quarter of the run
-  weight_decay = 0.1, -- of what Muon trains
+  lr = 0.02, -- highest learning rate of Muon, for matrices and convolutions
+  adam_lr = 4e-3, -- highest learning rate of AdamW, for all other parameters
+  warmup = 100, -- warm-up steps; at most a quarter of the run
+  weight_decay = 0.1, -- weight decay of Muon
   dropout = 0.2, -- before the classifier
-  augment = true, -- false: training images as they are
-  curriculum = true, -- false: as strong as in the end from the first step
-  patience = 20, -- evaluations without a better one until the last quarter of the run begins
-  val = 0.1, -- share of the images that says when to stop and which weights are best
-  test = "auto", -- share for the last figure; auto: a tenth where that leaves enough to learn from (2,000 images), else 0
-  val_images = 1000, -- of drawn captchas
+  augment = true, -- false: no augmentation
+  curriculum = true, -- false: full augmentation from the first step
+  patience = 20, -- evaluations without improvement before the final learning-rate decay
+  val = 0.1, -- fraction of validation images
+  test = "auto", -- fraction of test images; auto: a tenth if at least 2,000 training images remain, else 0
+  val_images = 1000, -- number of validation images with preset
   test_images = 2000,
-  precision = "auto", -- fp32, bf16, on a GPU also fp16 and tf32, or auto: the fastest here
-  on_error = "stop", -- or skip: files that cannot be read or have no text are left out; the run's bad_files.txt lists them
+  precision = "auto", -- fp32, bf16, on a GPU also fp16 and tf32, or auto: the fastest
+  on_error = "stop", -- or skip: unreadable and unlabelled files are skipped and listed in bad_files.txt of the run
   workers = "auto", -- threads that read images
   seed = 42,
 }
 capl.manual_seed(p.seed)
 capl.expect {exact = 0.938, within = "12 min", on = "cpu", hardware = "two cores of a Xeon", given = {preset = "lepture"}}
-local world = capl.distributed() -- one rank speaks for all
+local world = capl.distributed() -- only rank 0 prints
 
 -- ---- data ----
 
@@ -50,20 +50,20 @@ if (p.data == "") == (p.preset == "") then
   error("either --data=DIR, your captchas, or --preset=NAME, a style of the generator, must be given")
 end
 
--- "4..8" -> {4, 8}; "5" -> 5; "auto" stays
+-- "4..8" -> {4, 8}; "5" -> 5; "auto" is returned unchanged
 local function read_length(text)
   local lo, hi = tostring(text):match("^(%d+)%.%.(%d+)$")
   if lo then return {tonumber(lo), tonumber(hi)} end
   return tonumber(text) or text
 end
 
--- "auto" and "none" are nil; what is no number either is refused by those it is given to
+-- "auto" and "none" are nil; other strings are errors where the value is used
 local function read_number(text)
   if text == "auto" or text == "none" then return nil end
   return tonumber(text) or text
 end
 
--- Your files, in three parts that share no image; how narrow their characters are; and how many channels they need.
+-- Your files in three disjoint parts, the width of their narrowest characters, and the number of channels.
 local function from_files()
   local found = data.explore(p.data, {label = p.label, case = p.case, height = read_number(p.height)})
   local height, widths = found.suggested.height, {}
@@ -79,11 +79,11 @@ local function from_files()
   })
   local test = p.test == "auto" and (all:count() < 2000 and 0 or 0.1) or tonumber(p.test) or p.test
   local train, val, last = data.split(all, {val = p.val, test = test})
-  local narrowest = widths[math.ceil(#widths / 20)] -- a stray image decides nothing
+  local narrowest = widths[math.ceil(#widths / 20)] -- robust against outliers
   return {train = train, val = val, test = test > 0 and last or nil}, narrowest, channels
 end
 
--- New captchas at every step, and fixed ones to look at.
+-- New captchas at every step, and fixed ones for validation.
 local function from_generator()
   local channels = tonumber(p.channels) or 1
   local function captchas(seed, count, fixed)
@@ -101,10 +101,10 @@ end
 
 local parts, narrowest, channels = (p.data ~= "" and from_files or from_generator)()
 
--- Gentle until texts begin to be read, then all that captchas are distorted by.
+-- Weak augmentation until texts are read, then full augmentation.
 local function augmentation()
   local at_once = not p.curriculum
-  if not p.augment or p.preset ~= "" then return nil end -- of drawn captchas no two are alike
+  if not p.augment or p.preset ~= "" then return nil end -- number of validation images with preset no two are alike
   if at_once then return "captcha" end
   return augment.schedule {
     {name = "gentle", augment = {rotate = 2, scale = {0.95, 1.05}, translate_x = 0.02, translate_y = 0.03}},
@@ -124,7 +124,7 @@ local images, val, test = loader("train", p.batch), loader("val", 100), loader("
 local charset = images.charset
 local K = #charset + 1 -- the blank is the last class
 local height = parts.train:height()
-local px = narrowest < 10 and 2 or 4 -- of width a time step; a character takes two or more, and equal neighbours one between them
+local px = narrowest < 10 and 2 or 4 -- px per time step; a character needs at least two steps, plus one between equal neighbors
 world:print(("%d images to train on, %d to stop by and choose, %d for the last figure; %d characters; a time step is %d px"):format(
   parts.train:count(), parts.val:count(), parts.test and parts.test:count() or 0, #charset, px))
 
@@ -138,7 +138,7 @@ local function block(inputs, outputs, kernel, stride)
   }
 end
 
--- Pixels left of a side after so many halvings.
+-- Size of a side after n halvings.
 local function left(side, halvings)
   for _ = 1, halvings do side = math.floor((side + 1) / 2) end
   return side

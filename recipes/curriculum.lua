@@ -1,37 +1,37 @@
 --- capl: 1
 --- needs: minutes=120
--- Reads long and strongly distorted captchas, 6 characters out of 0-9A-Z in 200x60 pixels, by way of easy ones: first short texts of
--- few letters, upright and clean, then long ones, then all of it turned, bent, pale and noisy, as the test images are.
+-- Trains on long, strongly distorted captchas with a curriculum: 6 characters out of 0-9A-Z in 200x60 pixels. The first stages have
+-- short texts of few letters without distortion. The next ones have long texts. The last one adds rotation, warp, low contrast and noise.
 --
--- data      generated while training, never twice the same image; no files needed
+-- data      generated during training, never twice the same image; no files needed
 -- network   that of captcha.lua: 7 convolutions, 6 attention maps over the columns, one classifier for all positions
--- gain      after 9,600 training images, seeds 1, 2 and 3, on 2,000 fresh images distorted as strongly as the last stage's:
---             characters read right  65.3, 64.5, 61.9 % with the curriculum (mean 63.9), 58.7, 63.0, 57.3 % without (59.7)
---             whole captchas         12.0, 12.7, 9.1 % (11.2) against 7.6, 9.8, 6.7 % (8.0)
---           without: --curriculum=false, as long and as hard as the last stage from the first image on. The run is short on
---           purpose. Where images are easy it gains nothing: tested on undistorted ones, with augment = "captcha" as the last
---           stage and 6,400 images, three seeds read 57.6, 69.8 and 68.8 % of the captchas with a curriculum, 66.4, 69.3 and
---           63.3 % without; and stages of very short texts lost to none at 16,000 images (78.9 against 85.6 %, one seed)
--- time      about 35 s of processor time
+-- gain      after 9,600 training images, seeds 1, 2 and 3, on 2,000 new images with the distortion of the last stage:
+--             character accuracy     65.3, 64.5, 61.9 % with the curriculum (mean 63.9), 58.7, 63.0, 57.3 % without (59.7)
+--             exact accuracy         12.0, 12.7, 9.1 % (11.2) against 7.6, 9.8, 6.7 % (8.0)
+--           without: --curriculum=false, the last stage from the first image on. The run is short on purpose.
+--           On easy images there is no gain: on undistorted ones, with augment = "captcha" as the last
+--           stage and 6,400 images, exact accuracy of three seeds is 57.6, 69.8 and 68.8 % with a curriculum, 66.4, 69.3 and
+--           63.3 % without. Stages of very short texts were worse than none at 16,000 images (78.9 against 85.6 %, one seed)
+-- time      about 35 s of CPU time
 -- run       capl recipes/curriculum.lua [--curriculum=false] [--seed=N]
--- look      capl preview recipes/curriculum.lua draws what each stage makes
+-- preview   capl preview recipes/curriculum.lua draws samples of each stage
 -- SPDX-License-Identifier: Apache-2.0
 
 local p = capl.params {
-  curriculum = true, -- false: as hard as the last stage from the beginning
-  of = capl.choice {"both", "texts", "augment"}, -- what the stages change; the rest is hard from the beginning
+  curriculum = true, -- false: the last stage from the first step
+  of = capl.choice {"both", "texts", "augment"}, -- what the stages change; the rest has full difficulty from the first step
   samples = 9600, -- training images
   batch = 32, -- images per step
-  lr = 0.02, -- highest learning rate of the matrices and convolutions, which Muon trains
-  adam_lr = 6e-3, -- of everything else, which AdamW trains
-  warmup = 50, -- steps until they are reached; at most a quarter of the run
-  precision = "auto", -- fp32, bf16, on a GPU also fp16 and tf32, or auto: the fastest here
-  workers = "auto", -- threads that make images
-  charset = "0-9A-Z", -- what the captchas are made of
+  lr = 0.02, -- highest learning rate of Muon, for matrices and convolutions
+  adam_lr = 6e-3, -- highest learning rate of AdamW, for all other parameters
+  warmup = 50, -- warm-up steps; at most a quarter of the run
+  precision = "auto", -- fp32, bf16, on a GPU also fp16 and tf32, or auto: the fastest
+  workers = "auto", -- threads that generate images
+  charset = "0-9A-Z", -- charset
   length = 6, -- characters of a captcha
   width = 200, -- px
-  val = 300, -- fresh images for the curve
-  test = 2000, -- fresh images for the final figure
+  val = 300, -- validation images
+  test = 2000, -- test images
   seed = 42,
 }
 capl.manual_seed(p.seed)
@@ -39,7 +39,7 @@ capl.expect {exact = 0.09, chars = 0.61} -- the lowest of three seeds
 
 -- ---- data ----
 
--- What the network is to read in the end, and is tested on.
+-- The final difficulty, also used for val and test.
 local strong = {
   rotate = 12, scale = {0.8, 1.1}, translate_x = 0.06, translate_y = 0.08, shear = 20, perspective = 0.25, elastic = {1, 4},
   noise = {5, 30}, contrast = {0.4, 1.2}, brightness = {0.7, 1.2},
@@ -73,7 +73,7 @@ end
 local function fixed(role, seed, count)
   return data.loader {
     source = captchas {length = p.length, seed = seed, count = count, fixed = true}, role = role, batch = 100, workers = p.workers,
-    augment = strong, tta = true, -- not to average over, but because distorted texts are what is to be read
+    augment = strong, tta = true, -- the task is to read distorted texts
   }
 end
 
@@ -94,7 +94,7 @@ local function block(inputs, outputs, stride)
   }
 end
 
--- Each position of the text looks at the columns it wants: a softmax over columns mixes one vector per column.
+-- Attention: each position of the text averages the columns with its own softmax weights.
 local Attention = nn.class("Attention")
 
 function Attention:init(channels, height, width)
@@ -139,7 +139,7 @@ local function rate(lr) return optim.schedule.warmup_cosine {lr = lr, warmup = m
 
 train.fit {
   model = model, train = images, val = val, test = test,
-  loss = function(output, batch) -- places behind the end of a shorter text are -1
+  loss = function(output, batch) -- shorter texts are padded with -1
     return nn.cross_entropy(output:view(-1, #charset), batch.target:view(-1), {ignore_index = -1})
   end,
   optimizer = optim.join {

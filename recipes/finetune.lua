@@ -1,43 +1,43 @@
 --- capl: 1
 --- needs: minutes=1440
--- Learns to read your captchas from a few hundred labelled ones: drawn captchas come first, then yours.
+-- Trains on a few hundred labelled captchas of yours, after pretraining on generated captchas.
 --
--- data      --data=DIR: PNG or JPEG files whose names hold their text, a list of files or an LMDB database, as for crnn_ctc.lua;
---           and --style=NAME of the generator, the closer to yours the better (`capl generate` writes some to look at)
+-- data      --data=DIR: PNG or JPEG files whose names contain the label, a list of files or an LMDB database, as for crnn_ctc.lua;
+--           and --style=NAME of the generator, as similar to yours as possible (`capl generate` writes samples)
 -- network   that of crnn_ctc.lua
--- stages    1. drawn captchas with your characters, lengths and sizes, a new one every time
---           2. your images at a lower rate, until those of the val part are read no better
--- expected  of 2,000 unseen captchas of gradient-curve, learnt from 100 files: 100.0 % exact after 3 minutes on two cores of a Xeon
+-- stages    1. generated captchas with your charset, lengths and sizes, new ones at every step
+--           2. your images at a lower learning rate, until the val metric stops improving
+-- expected  on 2,000 unseen captchas of gradient-curve, trained on 100 files: 100.0 % exact after 3 minutes on two cores of a Xeon
 -- run       capl recipes/finetune.lua --data=DIR
 -- SPDX-License-Identifier: Apache-2.0
 
 local p = capl.params {
   data = "", -- folder, list or database of your captchas; must be given
-  label = "auto", -- Lua pattern whose capture in a file's name is its text; auto: found among the usual ones
-  case = "keep", -- or upper, lower: texts are read that way, for captchas that take both
-  charset = "auto", -- characters; auto: those that occur. More than occur in a few hundred images may be named, such as 0-9A-Z
-  style = "mixed", -- of the generator, for the first stage
-  channels = "auto", -- 1: gray, 3: colours are looked at; auto: 3 where gray would lose what the texts differ by
-  pretrain = 1500, -- steps of the first stage, 0: none
-  max_time = "5m", -- when the second stage ends, or before, when the val images are read no better for long
-  steps = "none", -- a number: steps of the second stage at the latest
+  label = "auto", -- Lua pattern whose capture in the file name is the label; auto: detected
+  case = "keep", -- or upper, lower: converts labels, for captchas that accept both
+  charset = "auto", -- charset; auto: the characters in the data. Name it if a few hundred images do not contain all, such as 0-9A-Z
+  style = "mixed", -- preset of the generator, for the first stage
+  channels = "auto", -- 1: gray, 3: color; auto: 3 if gray loses contrast
+  pretrain = 1500, -- steps of the first stage; 0: skip it
+  max_time = "5m", -- time limit of the second stage; it ends earlier if the val metric stops improving
+  steps = "none", -- step limit of the second stage, a number
   batch = 32, -- images per step
-  lr = 0.02, -- highest learning rate of the matrices and convolutions in the first stage, which Muon trains
-  adam_lr = 4e-3, -- of everything else, which AdamW trains
-  finetune = 0.3, -- the rates of the second stage are those times this
-  warmup = 100, -- steps until they are reached; at most a quarter of a stage
-  weight_decay = 0.1, -- of what Muon trains
+  lr = 0.02, -- highest learning rate of Muon in the first stage, for matrices and convolutions
+  adam_lr = 4e-3, -- highest learning rate of AdamW, for all other parameters
+  finetune = 0.3, -- factor for the learning rates of the second stage
+  warmup = 100, -- warm-up steps; at most a quarter of a stage
+  weight_decay = 0.1, -- weight decay of Muon
   dropout = 0.2, -- before the classifier
-  patience = 15, -- evaluations without a better one until the last quarter of the second stage begins
-  val = 0.2, -- share of your images that says when to stop and which weights are best
-  test = 0, -- share for the last figure
-  precision = "auto", -- fp32, bf16, on a GPU also fp16 and tf32, or auto: the fastest here
-  on_error = "stop", -- or skip: files that cannot be read or have no text are left out; the run's bad_files.txt lists them
+  patience = 15, -- evaluations without improvement before the final learning-rate decay of the second stage
+  val = 0.2, -- fraction of validation images
+  test = 0, -- fraction of test images
+  precision = "auto", -- fp32, bf16, on a GPU also fp16 and tf32, or auto: the fastest
+  on_error = "stop", -- or skip: unreadable and unlabelled files are skipped and listed in bad_files.txt of the run
   workers = "auto", -- threads that read images
   seed = 42,
 }
 capl.manual_seed(p.seed)
-local world = capl.distributed() -- one rank speaks for all
+local world = capl.distributed() -- only rank 0 prints
 if p.data == "" then error("--data=DIR is missing: a folder of PNG or JPEG files named by their text, such as A1B2_17.png") end
 
 -- ---- data ----
@@ -50,7 +50,7 @@ for _, size in ipairs(found.sizes) do
   if text then widths[#widths + 1] = size.width * height / size.height / #text end
 end
 table.sort(widths)
-local narrowest = widths[math.ceil(#widths / 20)] -- a stray image decides nothing
+local narrowest = widths[math.ceil(#widths / 20)] -- robust against outliers
 local all = data.open(p.data, {
   label = found.label, case = p.case, charset = p.charset, length = "auto", channels = channels,
   height = height, widths = found.suggested.widths,
@@ -58,7 +58,7 @@ local all = data.open(p.data, {
 local parts = {}
 parts.train, parts.val, parts.test = data.split(all, {val = p.val, test = p.test})
 
--- Captchas of the generator that look like yours in what is known of them.
+-- Generated captchas with the charset, lengths and size of yours.
 local drawn = data.loader {
   source = data.captcha {
     preset = p.style, charset = all.charset, length = {all.length_min, all.length}, channels = channels, height = height,
@@ -77,7 +77,7 @@ end
 
 local images, val, test = loader("train", p.batch), loader("val", 100), loader("test", 100)
 local K = #images.charset + 1 -- the blank is the last class
-local px = narrowest < 10 and 2 or 4 -- of width a time step; a character takes two or more, and equal neighbours one between them
+local px = narrowest < 10 and 2 or 4 -- px per time step; a character needs at least two steps, plus one between equal neighbors
 world:print(("%d images to train on, %d to stop by and choose; %d characters; a time step is %d px"):format(
   parts.train:count(), parts.val:count(), K - 1, px))
 
@@ -91,7 +91,7 @@ local function block(inputs, outputs, kernel, stride)
   }
 end
 
--- Pixels left of a side after so many halvings.
+-- Size of a side after n halvings.
 local function left(side, halvings)
   for _ = 1, halvings do side = math.floor((side + 1) / 2) end
   return side
@@ -127,7 +127,8 @@ capl.model(model, {output = "text", charset = images.charset, decoding = "ctc"})
 
 -- ---- training ----
 
--- Muon for the matrices and convolutions; AdamW for biases, batch norm and the last layer. times: of all rates; steps: of them.
+-- Muon for the matrices and convolutions; AdamW for biases, batch norm and the last layer.
+-- times: factor for all learning rates; steps: length of the schedule.
 local function optimizer(times, steps)
   local matrices, last, others = {}, {}, {}
   for name, parameter in model:named_parameters() do
@@ -150,7 +151,7 @@ local function loss_of(output, batch)
   return (nn.ctc_loss(log_probs, batch.target, output:size(2), batch.target_length, {blank = K - 1}))
 end
 
--- Drawn captchas first; a loop of its own, because nothing of it is chosen by.
+-- Pretraining on generated captchas: a custom loop, because nothing is selected on them.
 local function pretrain()
   if p.pretrain == 0 then return end
   local opt, step, started = optimizer(1, p.pretrain), 0, capl.clock()

@@ -1,48 +1,48 @@
 --- capl: 1
 --- needs: minutes=1440
--- Learns to read your own captchas: PNG or JPEG files whose names hold their text, all of one length and one size.
+-- Trains on your own captchas: PNG or JPEG files whose names contain the label, all of one length and one size.
 --
--- data      DIR/TEXT_17.png, 17_TEXT.jpg, TEXT (2).png and the like, in folders below too. What is read as the text is
---           printed; --label='_(%w+)%.png$' reads other names. Or a list of files (path TAB text, JSON lines, CSV), or an LMDB
---           database, such as `capl data pack` writes. A tenth of the images is kept for choosing the best weights and a tenth
---           for the last figure, sorted by their bytes: no image is ever in two parts, not even under two names
+-- data      DIR/TEXT_17.png, 17_TEXT.jpg, TEXT (2).png and similar names, with subfolders. The detected labels are
+--           printed; --label='_(%w+)%.png$' sets another pattern. Or a list of files (path TAB label, JSON lines, CSV), or an LMDB
+--           database, such as `capl data pack` writes. A tenth of the images is for validation and a tenth
+--           for the test, split by contents: copies of an image are in the same part
 -- network   that of captcha.lua for images of any size: six convolutions, then one attention map over the columns per
 --           character and one classifier for all
--- expected  depends on the data and on how much there is. 8,000 captchas of captcha.lua's style: 95.4 % [93.7, 96.6] of
+-- expected  depends on the data. 8,000 captchas in the style of captcha.lua: 95.4 % [93.7, 96.6] of
 --           818 unseen ones after 458 steps, 98.2 % with 0=O
 -- run       capl recipes/folder.lua --data=DIR
 -- SPDX-License-Identifier: Apache-2.0
 
 local p = capl.params {
   data = "", -- folder of PNG or JPEG files, list or LMDB database; must be given
-  label = "auto", -- Lua pattern whose capture in a file's name is its text; auto: found among the usual ones
-  charset = "auto", -- such as 0-9A-Z; auto: the characters that occur
+  label = "auto", -- Lua pattern whose capture in the file name is the label; auto: detected
+  charset = "auto", -- such as 0-9A-Z; auto: the characters in the data
   length = "auto", -- characters per captcha; auto: those of the first file
-  resize = false, -- true: images of other sizes than the first are stretched to its size, else they are errors
-  on_error = "stop", -- or skip: files that cannot be read or have no text are left out; the run's bad_files.txt lists them
-  max_time = "5m", -- such as 90s or 2h: training ends then
+  resize = false, -- true: images of other sizes are resized to the size of the first; false: they are errors
+  on_error = "stop", -- or skip: unreadable and unlabelled files are skipped and listed in bad_files.txt of the run
+  max_time = "5m", -- time limit, such as 90s or 2h
   batch = 64, -- images per step
-  lr = 0.02, -- highest learning rate of the matrices and convolutions, which Muon trains
-  adam_lr = 6e-3, -- of everything else, which AdamW trains
-  warmup = 100, -- steps until they are reached; at most a quarter of the run
-  weight_decay = 0.3, -- of what Muon trains
+  lr = 0.02, -- highest learning rate of Muon, for matrices and convolutions
+  adam_lr = 6e-3, -- highest learning rate of AdamW, for all other parameters
+  warmup = 100, -- warm-up steps; at most a quarter of the run
+  weight_decay = 0.3, -- weight decay of Muon
   dropout = 0.1, -- before the classifier
-  label_smoothing = 0.05, -- share of the target spread over all characters
-  rotate = 3, -- degrees by which training images are turned at most; other distortions go with it. 0 = none at all
-  val = 0.1, -- share of the images that chooses the best weights
-  test = 0.1, -- share of the images for the last figure
-  precision = "auto", -- fp32, bf16, on a GPU also fp16 and tf32, or auto: the fastest here
+  label_smoothing = 0.05, -- label smoothing
+  rotate = 3, -- maximum rotation of training images in degrees; other augmentations scale with it; 0: none
+  val = 0.1, -- fraction of validation images
+  test = 0.1, -- fraction of test images
+  precision = "auto", -- fp32, bf16, on a GPU also fp16 and tf32, or auto: the fastest
   workers = "auto", -- threads that read images
   seed = 42,
 }
 capl.manual_seed(p.seed)
 capl.expect {exact = 0.95, within = "8 min", on = "cpu", data = "8,000 captchas: capl generate --out=captchas --n=8000"}
-local world = capl.distributed() -- one rank speaks for all
+local world = capl.distributed() -- only rank 0 prints
 if p.data == "" then error("--data=DIR is missing: a folder of PNG files named by their text, such as A1B2_17.png") end
 
 -- ---- data ----
 
--- All texts, to see what they are made of.
+-- All labels, to find the charset.
 local function read_texts(source)
   local texts, seen, characters = {}, {}, {}
   for i = 0, source:count() - 1 do
@@ -63,11 +63,11 @@ local function as_charset(characters)
   return rest .. (dashes > 0 and "-" or "")
 end
 
-local named = data.open(p.data, {label = p.label, charset = "!-~", length = {1, 32}, resize = true}) -- whatever the texts are
+local named = data.open(p.data, {label = p.label, charset = "!-~", length = {1, 32}, resize = true}) -- any label
 local texts, characters = read_texts(named)
 local length = p.length == "auto" and #(texts[1] or "....") or tonumber(p.length)
 local charset = p.charset == "auto" and as_charset(characters) or p.charset
-if charset == "" then charset = "0-9A-Z" end -- no name fits: the next line says so
+if charset == "" then charset = "0-9A-Z" end -- no label matches: the next line raises the error
 local all = data.open(p.data, {label = named.label, charset = charset, length = length, resize = p.resize})
 local parts = {}
 parts.train, parts.val, parts.test = data.split(all, {val = p.val, test = p.test})
@@ -101,14 +101,14 @@ local function block(inputs, outputs, stride)
   }
 end
 
--- Pixels left of a side: half by the first layer, then half of that as often as a block has stride 2.
+-- Size of a side: halved by the first layer and by each block with stride 2.
 local function left(side, halvings)
   side = math.floor(side / 2)
   for _ = 1, halvings do side = math.floor((side + 1) / 2) end
   return side
 end
 
--- Each position of the text looks at the columns it wants: a softmax over columns mixes one vector per column.
+-- Attention: each position of the text averages the columns with its own softmax weights.
 local Attention = nn.class("Attention")
 
 function Attention:init(channels, rows, columns)

@@ -102,22 +102,16 @@ static const capl_global globals[] = {
 static const struct {
   const char *word, *instead;
 } gone[] = {
-<<<<<<< HEAD
-  {"bench dist", "scripts/bench dist in the source tree measures sums over ranks; a run with --ranks prints its efficiency"},
-  {"recipe pack", "capl run FILE#sha256=HEX runs these bytes and no others; capl recipe info FILE prints the hash"},
-  {"recipe verify", "capl run FILE#sha256=HEX runs these bytes and no others; capl recipe info FILE prints the hash"},
-  {"diff", "capl runs lists the figures of all runs, capl report writes the page of one"},
-  {"--verify", "draw again with the same --seed into another folder, and diff -r tells what differs"},
-  {"--factor", "it belonged to --halving, which is gone, too: --random=N draws trials"},
-  {"--budget", "it belonged to --halving, which is gone, too: --random=N draws trials"},
-  {"--carry", "it belonged to --halving, which is gone, too: --random=N draws trials"},
-  {"--halving", "--random=N draws trials; a short --max_time first tells which ranges are worth longer ones"},
-=======
+  {"bench dist", "scripts/bench dist in the source tree measures collectives; a run with --ranks prints its efficiency"},
+  {"recipe pack", "capl run FILE#sha256=HEX runs the file only if its hash matches; capl recipe info FILE prints the hash"},
+  {"recipe verify", "capl run FILE#sha256=HEX runs the file only if its hash matches; capl recipe info FILE prints the hash"},
   {"diff", "capl runs lists the metrics of all runs, capl report writes the report of one"},
   {"--verify", "generate again with the same --seed into another folder, and compare with diff -r"},
+  {"--factor", "it was an option of --halving, which was removed, too; use --random=N"},
+  {"--budget", "it was an option of --halving, which was removed, too; use --random=N"},
+  {"--carry", "it was an option of --halving, which was removed, too; use --random=N"},
   {"--halving", "use --random=N; narrow the ranges with a short --max_time first"},
   {"batch.together", "use batch.global_batch_size"},
->>>>>>> 06b2792 (batch.together is batch.global_batch_size)
   {"--learning_curve", "capl sweep RECIPE --grid fraction=0.1,0.3,1 trains on parts of the images"},
 };
 

@@ -5,7 +5,7 @@ local p = capl.params {
   steps = 60,
   seed = 7,
   lr = 0.003,
-  every = 2, -- steps between two checkpoints
+  every = 2, -- steps between checkpoints
 }
 capl.manual_seed(p.seed)
 local function loader(role, count, augment)

@@ -19,9 +19,9 @@ local precision_counts = require "run.precision_counts"
 local recipe = require "cli.execute"
 
 local spec = {
-  {name = "steps", type = "number", doc = "steps that are measured (20; with --augment 100; with --ab 10 in each round)"},
-  {name = "warmup", type = "number", doc = "steps before them (5; with --augment 10)"},
-  {name = "blocks", type = "number", doc = "the steps in so many blocks: a time is the mean of one; else each step is timed"},
+  {name = "steps", type = "number", doc = "measured steps (20; with --augment 100; with --ab 10 per round)"},
+  {name = "warmup", type = "number", doc = "warm-up steps (5; with --augment 10)"},
+  {name = "blocks", type = "number", doc = "number of blocks of steps: a time is the mean of a block; default: each step is timed"},
   {name = "ab", type = "text", value = "KEY=A,B", many = true,
     doc = "KEY=A,B: compares the recipe with these values of a setting, in turn; several: all combinations"},
   {name = "rounds", type = "number", from = 1, to = 1000, default = 10, doc = "with --ab: turns of each"},
@@ -31,8 +31,8 @@ local spec = {
   {name = "json", type = "flag", default = false, doc = "one JSON object instead of the table"},
   {name = "fixed", type = "flag", default = false, doc = "the same batch in every step: leaves out the cost of data"},
   {name = "precision", type = "text", value = "TYPE", open = true, choices = {"auto", "fp32", "bf16", "fp16", "tf32"},
-    doc = "the recipe's own setting, as every other --key=value"},
-  {name = "batch", type = "number", doc = "likewise; settings that are named like options of bench stand behind a word of their own: --"},
+    doc = "a setting of the recipe, as every other --key=value"},
+  {name = "batch", type = "number", doc = "likewise; settings with the name of an option of bench are given after --"},
 }
 
 --- Listens to the ends of steps; ends the recipe after the last one. times: seconds of a step, by block
@@ -152,6 +152,6 @@ local function main(job)
 end
 
 return {main = main, options = spec, examples = {
-  {"capl bench mine.lua --ops", "how long a step takes, and which operations of it"},
-  {"capl bench mine.lua --ab precision=fp32,bf16", "which of two settings is faster"},
+  {"capl bench mine.lua --ops", "step time, by operation"},
+  {"capl bench mine.lua --ab precision=fp32,bf16", "compares two settings"},
 }}

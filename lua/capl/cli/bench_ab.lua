@@ -15,7 +15,7 @@ local table_of = require "cli.bench_table"
 local ab = {}
 
 local MISS = 0.05 -- chance that any of the intervals told does not hold its ratio
-local TICK = 0.002 -- seconds between two looks for an answer
+local TICK = 0.002 -- seconds between samples for an answer
 
 -- ---- the children ----
 

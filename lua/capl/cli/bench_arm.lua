@@ -10,7 +10,7 @@ local machine = require "cli.bench_machine"
 local precision_counts = require "run.precision_counts"
 local recipe = require "cli.execute"
 
-local TICK = 0.005 -- seconds between two looks for an order
+local TICK = 0.005 -- seconds between samples for an order
 
 local Arm = {}
 Arm.__index = Arm

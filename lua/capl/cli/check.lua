@@ -96,6 +96,6 @@ local function main(job)
 end
 
 return {main = main, examples = {
-  {"capl check mine.lua --batch=256", "the layers, and the memory that such batches need"},
-  {"capl check a100_ddp --ranks=8", "what eight GPUs would make of it"},
+  {"capl check mine.lua --batch=256", "layers, and memory for batches of 256"},
+  {"capl check a100_ddp --ranks=8", "the plan for eight GPUs"},
 }}

@@ -53,8 +53,8 @@ function completion.main(job)
 end
 
 completion.examples = {
-  {"source <(capl completion bash)", "switches it on in this shell; in ~/.bashrc in every one"},
-  {"capl completion zsh > ~/.zfunc/_capl", "for zsh, with ~/.zfunc in fpath"},
+  {"source <(capl completion bash)", "enables completion in this shell; add it to ~/.bashrc for every shell"},
+  {"capl completion zsh > ~/.zfunc/_capl", "for zsh, if ~/.zfunc is in fpath"},
 }
 
 return completion

@@ -10,13 +10,13 @@ local files = require "data.files"
 local options = require "cli.options"
 
 local spec = {
-  {name = "val", type = "text", value = "SOURCE", doc = "check: a second set, which shares no image with the first"},
+  {name = "val", type = "text", value = "SOURCE", doc = "check: a second set that must have no image in common with the first"},
   {name = "out", type = "text", value = "DIR", doc = "pack: folder of the LMDB database to write"},
-  {name = "charset", type = "text", value = "CHARS", doc = "check: characters that labels may have, ranges allowed"},
-  {name = "length", type = "number", from = 1, to = 32, doc = "check: characters that labels have at most (32)"},
+  {name = "charset", type = "text", value = "CHARS", doc = "check: the charset, ranges allowed"},
+  {name = "length", type = "number", from = 1, to = 32, doc = "check: maximum length of a label (32)"},
   {name = "label", type = "text", value = "RULE",
-    doc = "folders: Lua pattern whose capture in a file's name is its text, folder, none or auto: found (auto)"},
-  {name = "show", type = "number", from = 0, default = 5, doc = "check: examples of each kind that are shown"},
+    doc = "folders: Lua pattern whose capture in the file name is the label, or folder, none, auto (auto)"},
+  {name = "show", type = "number", from = 0, default = 5, doc = "check: number of examples per problem"},
   {name = "threads", type = "number", from = 1, to = 256, default = core.sys.workers_most(), default_doc = "one per processor",
     doc = "that read files"},
 }
@@ -108,7 +108,7 @@ local function main(job)
 end
 
 return {main = main, options = spec, examples = {
-  {"capl data stat captchas", "sizes, lengths, characters, formats"},
-  {"capl data check captchas --val=others", "broken files, wrong names, copies within and between two sets"},
-  {"capl data pack captchas --out=captchas.lmdb", "one database instead of many files"},
+  {"capl data stat captchas", "statistics: sizes, lengths, characters, formats"},
+  {"capl data check captchas --val=others", "finds broken files, invalid names, and duplicates within and between two sets"},
+  {"capl data pack captchas --out=captchas.lmdb", "writes one database"},
 }}

@@ -7,7 +7,7 @@ local decoding = {}
 local BEAM = 16
 
 decoding.device = {name = "device", type = "text", value = "DEVICE", open = true, choices = {"cpu", "cuda", "auto"}, default = "cpu",
-  doc = "cpu, cuda, cuda:1 or auto: a GPU where there is one that works"}
+  doc = "cpu, cuda, cuda:1 or auto: a GPU if one works"}
 
 decoding.precision = {name = "precision", type = "text", value = "TYPE", open = true, choices = {"auto", "fp32", "bf16"},
   default = "auto", doc = "auto, fp32 or bf16"}
@@ -15,11 +15,11 @@ decoding.precision = {name = "precision", type = "text", value = "TYPE", open = 
 --- For a command's list of options.
 decoding.options = {
   {name = "decode", type = "text", value = "WAY", open = true, choices = {"greedy", "beam"},
-    doc = "of CTC models: greedy, or beam: the most probable text instead of the most probable path (greedy)"},
+    doc = "CTC models: greedy, or beam: the most probable text instead of the most probable path (greedy)"},
   {name = "beam", type = "number", from = 1, to = 4096,
-    doc = ("texts that a beam search goes on with; it implies --decode=beam (%d)"):format(BEAM)},
+    doc = ("beam width; implies --decode=beam (%d)"):format(BEAM)},
   {name = "chars", type = "text", value = "CHARS", doc = "only these characters of the charset, such as 0-9"},
-  {name = "length", type = "text", value = "N..M", doc = "of CTC models: only texts of so many characters, 4 or 4-6"},
+  {name = "length", type = "text", value = "N..M", doc = "CTC models: length of the text, 4 or 4-6"},
 }
 
 -- "4" or "4-6" -> 4, 6

@@ -6,8 +6,8 @@ local index = require "docs.index"
 local options = require "cli.options"
 
 local spec = {
-  {name = "write", type = "text", value = "DIR", doc = "writes a page for each library and kind of object into this folder"},
-  {name = "json", type = "flag", default = false, doc = "all names, or the one that is given, as a JSON list, for editors"},
+  {name = "write", type = "text", value = "DIR", doc = "writes a page for each library and class to this folder"},
+  {name = "json", type = "flag", default = false, doc = "prints all names, or the given one, as a JSON list, for editors"},
 }
 
 -- What is known of a name without what only the prompt's page needs.

@@ -10,7 +10,7 @@ local snapshot = require "train.snapshot"
 local watch = require "doctor.watch"
 
 local spec = {
-  {name = "json", type = "flag", default = false, doc = "one JSON object instead of lines"},
+  {name = "json", type = "flag", default = false, doc = "prints one JSON object"},
 }
 
 -- ---- a recipe ----
@@ -122,6 +122,6 @@ local function main(job)
 end
 
 return {main = main, options = spec, examples = {
-  {"capl doctor mine.lua", "looks at the recipe, its data and first steps"},
-  {"capl doctor runs/mine", "looks at what a run has left"},
+  {"capl doctor mine.lua", "checks a recipe, its data and its first steps"},
+  {"capl doctor runs/mine", "checks the files of a run"},
 }}

@@ -12,14 +12,14 @@ local text_meter = require "meter.text"
 
 local spec = decoding.add_to {
   {name = "data", type = "text", value = "SOURCE", required = true,
-    doc = "folder of PNG and JPEG files, searched below too; a list or an LMDB database"},
+    doc = "folder of PNG and JPEG files, with subfolders; a list or an LMDB database"},
   {name = "label", type = "text", value = "PATTERN",
-    doc = "of folders: Lua pattern whose capture in a file name is the text, folder or auto: found (auto)"},
-  {name = "errors", type = "text", value = "FILE", doc = "file for a list of the wrong ones: path, truth, text, confidence"},
+    doc = "folders: Lua pattern whose capture in the file name is the label, or folder, auto (auto)"},
+  {name = "errors", type = "text", value = "FILE", doc = "output file for wrong predictions: path, label, text, confidence"},
   {name = "out", type = "text", value = "DIR", doc = "folder for evaluation.json, samples.png and confusion.png"},
   decoding.device,
   decoding.precision,
-  {name = "json", type = "flag", default = false, doc = "one JSON object instead of lines"},
+  {name = "json", type = "flag", default = false, doc = "prints one JSON object"},
 }
 
 local CTC_MOST = 32 -- characters of a label
@@ -138,5 +138,5 @@ local function main(job)
 end
 
 return {main = main, options = spec, examples = {
-  {"capl eval runs/mine/best.capl --data=captchas --errors=wrong.tsv", "how many it reads right, and a list of the others"},
+  {"capl eval runs/mine/best.capl --data=captchas --errors=wrong.tsv", "prints the accuracy, and lists wrong predictions"},
 }}

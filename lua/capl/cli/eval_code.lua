@@ -12,5 +12,5 @@ local function main(job)
 end
 
 return {main = main, examples = {
-  {"capl -e 'print(capl.randn({2, 3}))'", "two rows of three random numbers"},
+  {"capl -e 'print(capl.randn({2, 3}))'", "prints a random 2x3 tensor"},
 }}

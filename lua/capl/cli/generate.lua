@@ -7,18 +7,18 @@ local options = require "cli.options"
 local scenes = require "cli.generate_scenes"
 
 local spec = {
-  {name = "out", type = "text", value = "DIR", doc = "folder for the images; made when it is missing; of pm25 a CSV file"},
+  {name = "out", type = "text", value = "DIR", doc = "output folder; created if missing; for pm25 a CSV file"},
   {name = "format", type = "text", value = "FORMAT", open = true, choices = {"png", "lmdb"}, default = "png",
     doc = "png: a folder of files named by their text; lmdb: a database"},
-  {name = "preset", type = "text", value = "STYLE", default = "lepture", doc = "style of the images"},
+  {name = "preset", type = "text", value = "STYLE", default = "lepture", doc = "style of the images, see docs/captchas.md"},
   {name = "n", type = "number", from = 1, to = 2 ^ 32 - 1, default = 1000, doc = "images"},
   {name = "seed", type = "number", from = 0, to = 2 ^ 53, default = 1, doc = "the same seed gives the same images"},
-  {name = "charset", type = "text", value = "CHARS", doc = "characters, ranges allowed; else the preset's"},
-  {name = "length", type = "text", value = "N..M", doc = "characters per image, 6 or 4..8; else the preset's"},
-  {name = "width", type = "number", doc = "px; else the preset's, of texts of several lengths in proportion to each"},
-  {name = "height", type = "number", doc = "px; else the preset's"},
-  {name = "font", type = "text", value = "FILE", doc = "TrueType file, or several with commas between; else the preset's"},
-  {name = "days", type = "number", doc = "of the preset pm25, a table of days (3653)"},
+  {name = "charset", type = "text", value = "CHARS", doc = "charset, ranges allowed; default: that of the preset"},
+  {name = "length", type = "text", value = "N..M", doc = "text length, 6 or 4..8; default: that of the preset"},
+  {name = "width", type = "number", doc = "px; default: that of the preset, proportional to the length if lengths vary"},
+  {name = "height", type = "number", doc = "px; default: that of the preset"},
+  {name = "font", type = "text", value = "FILE", doc = "TrueType files, separated by commas; default: those of the preset"},
+  {name = "days", type = "number", doc = "number of days, for the preset pm25 (3653)"},
   {name = "workers", type = "number", from = 0, to = 256, default = core.sys.workers_most(), default_doc = "one per processor",
     doc = "threads"},
 }
@@ -92,5 +92,5 @@ local function main(job)
 end
 
 return {main = main, options = spec, examples = {
-  {"capl generate --out=captchas --n=500 --preset=mixed --length=4..6", "a folder of 500 files such as A1B2_17.png"},
+  {"capl generate --out=captchas --n=500 --preset=mixed --length=4..6", "writes 500 files such as A1B2_17.png"},
 }}

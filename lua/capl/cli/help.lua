@@ -42,7 +42,7 @@ end
 
 --- The list of commands.
 function help.overview()
-  local lines = {("capl %s: trains captcha recognisers"):format(core.version()), "",
+  local lines = {("capl %s: trains captcha recognition models"):format(core.version()), "",
     "usage: capl [OPTIONS] RECIPE [--key=value…]", "       capl [OPTIONS] COMMAND [words]", "       capl"}
   add_commands(lines)
   add_globals(lines)
@@ -93,8 +93,8 @@ function help.main(job)
 end
 
 help.examples = {
-  {"capl help bench", "what capl bench --help prints"},
-  {"capl help exit", "what exit codes mean"},
+  {"capl help bench", "the same as capl bench --help"},
+  {"capl help exit", "lists the exit codes"},
 }
 
 return help

@@ -6,7 +6,7 @@ local info_model = require "cli.info_model"
 local options = require "cli.options"
 
 local spec = {
-  {name = "json", type = "flag", default = false, doc = "one JSON object instead of lines"},
+  {name = "json", type = "flag", default = false, doc = "prints one JSON object"},
 }
 
 local devices = {"cpu", "ref", "meta"}
@@ -93,5 +93,5 @@ local function main(job)
 end
 
 return {main = main, options = spec, examples = {
-  {"capl info runs/mine/best.capl", "what a model reads, from which images, how well"},
+  {"capl info runs/mine/best.capl", "prints charset, image size and accuracy of a model"},
 }}

@@ -6,7 +6,7 @@ local about = require "cli.about"
 local options = require "cli.options"
 local wrap = require "cli.wrap"
 
-local spec = {{name = "json", type = "flag", default = false, doc = "a JSON list with everything their headers say"}}
+local spec = {{name = "json", type = "flag", default = false, doc = "prints a JSON list with all header fields"}}
 
 local list = {options = spec}
 
@@ -102,7 +102,7 @@ function list.main(job)
 end
 
 list.examples = {
-  {"capl list captcha", "all that its header says, and where the file is"},
+  {"capl list captcha", "prints the header fields and the path of a recipe"},
 }
 
 return list

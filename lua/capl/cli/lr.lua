@@ -10,11 +10,11 @@ local options = require "cli.options"
 local recipe = require "cli.execute"
 
 local spec = {
-  {name = "min_lr", type = "number", default = 1e-6, doc = "the first rate"},
-  {name = "max_lr", type = "number", default = 10, doc = "the last one"},
-  {name = "steps", type = "number", default = 100, doc = "steps from one to the other; there are two such sweeps"},
-  {name = "out", type = "text", value = "FILE", default = "lr.png", doc = "picture of the losses"},
-  {name = "json", type = "flag", default = false, doc = "one JSON object instead of lines"},
+  {name = "min_lr", type = "number", default = 1e-6, doc = "first learning rate"},
+  {name = "max_lr", type = "number", default = 10, doc = "last learning rate"},
+  {name = "steps", type = "number", default = 100, doc = "steps per sweep; there are two sweeps"},
+  {name = "out", type = "text", value = "FILE", default = "lr.png", doc = "plot of the losses"},
+  {name = "json", type = "flag", default = false, doc = "prints one JSON object"},
 }
 
 -- Sees the losses of a step, of which accumulated batches have several, and sets its rates.
@@ -105,5 +105,5 @@ local function main(job)
 end
 
 return {main = main, options = spec, examples = {
-  {"capl lr mine.lua --steps=200", "writes lr.png and says which rate to write, or why it cannot tell"},
+  {"capl lr mine.lua --steps=200", "writes lr.png and suggests a learning rate"},
 }}

@@ -5,7 +5,7 @@ local core = ...
 local manual = require "cli.manual"
 local options = require "cli.options"
 
-local spec = {{name = "markdown", type = "flag", default = false, doc = "the same as Markdown"}}
+local spec = {{name = "markdown", type = "flag", default = false, doc = "prints Markdown"}}
 
 local function main(job)
   local o, words = options.read(job.args, spec, {command = "man"})
@@ -15,4 +15,4 @@ local function main(job)
   core.sys.out(o.markdown and manual.markdown() or manual.roff())
 end
 
-return {main = main, options = spec, examples = {{"capl man | man -l -", "reads it where capl is not installed"}}}
+return {main = main, options = spec, examples = {{"capl man | man -l -", "shows the manual without an installation"}}}

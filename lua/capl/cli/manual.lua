@@ -16,16 +16,16 @@ end
 local function title_of(p) return p.name == "run" and "RECIPE" or p.name == "repl" and "(nothing)" or p.word end
 
 local words = {
-  what = {"capl runs recipes: experiments in one Lua file each, which say what is learnt from what, and how. Without words it is a prompt",
+  what = {"capl runs recipes. A recipe is a complete experiment in one Lua file. Without arguments capl is a prompt",
     "for Lua."},
   line = {
-    "An option may be written --key=value or --key value; a flag --flag, --no-flag or --flag=false. A - in a name is a _.",
-    "A value that begins with two dashes is written with =. An option that is given twice is an error. Words behind -- are no options;",
-    "of a command that runs a recipe they are settings of the recipe.",
+    "Options are written --key=value or --key value. Flags are written --flag, --no-flag or --flag=false. A - in a name equals a _.",
+    "A value that starts with two dashes needs =. An option that is given twice is an error. Arguments after -- are not options;",
+    "if the command runs a recipe, they are settings of the recipe.",
   },
   recipe = {
-    "A recipe is found wherever it stands among the words: capl run --lr 0.1 mine.lua. A recipe that comes with capl may be named",
-    "without its folder: capl captcha. Where two words could be the recipe, capl says so and wants --key=value.",
+    "The recipe can be at any position: capl run --lr 0.1 mine.lua. An included recipe can be named",
+    "without its folder: capl captcha. If two arguments could be the recipe, this is an error; use --key=value then.",
   },
 }
 
@@ -33,16 +33,16 @@ local function text_of(lines) return table.concat(lines, " ") end
 
 -- Variables that users set; `capl info` shows these and others with what they are now.
 local variables = {
-  {"CAPL_DEVICE", "device that auto means: cpu, cuda, cuda:1"},
-  {"CAPL_THREADS", "compute threads; else OMP_NUM_THREADS, else one per processor"},
-  {"CAPL_MEMORY_LIMIT", "bytes that tensors may take on the processors' side"},
-  {"CAPL_RECIPES", "folder of the recipes that come with capl, in place of that beside the program"},
+  {"CAPL_DEVICE", "the device of auto: cpu, cuda, cuda:1"},
+  {"CAPL_THREADS", "compute threads; default: OMP_NUM_THREADS, else one per processor"},
+  {"CAPL_MEMORY_LIMIT", "limit of tensor memory on the CPU, in bytes"},
+  {"CAPL_RECIPES", "folder of the included recipes, instead of the one beside the program"},
 }
 
 local files = {
-  {"runs/NAME/", "what a run leaves: best.capl, checkpoints, metrics.jsonl, report.html"},
-  {"$XDG_CACHE_HOME/capl", "what is made again when it is missing: plans of GPUs; else ~/.cache/capl"},
-  {"$XDG_STATE_HOME/capl", "the history of the prompt, and what recipes were allowed; else ~/.local/state/capl"},
+  {"runs/NAME/", "the files of a run: best.capl, checkpoints, metrics.jsonl, report.html"},
+  {"$XDG_CACHE_HOME/capl", "caches: GPU plans; default: ~/.cache/capl"},
+  {"$XDG_STATE_HOME/capl", "the history of the prompt, and granted permissions; default: ~/.local/state/capl"},
 }
 
 -- ---- roff ----
@@ -73,10 +73,10 @@ end
 function manual.roff()
   local out = {
     (".\\\" Made by `capl man`.\n.TH CAPL 1 \"\" \"capl %s\" \"User Commands\""):format(core.version()),
-    ".SH NAME\ncapl \\- trains captcha recognisers",
+    ".SH NAME\ncapl \\- trains captcha recognition models",
     ".SH SYNOPSIS\n.B capl\n[options]\n.I RECIPE\n[\\-\\-key=value ...]\n.br\n.B capl\n[options]\n.I COMMAND\n[words]\n.br\n.B capl",
     ".SH DESCRIPTION\n" .. roff(text_of(words.what)),
-    ".PP\n" .. roff(text_of(words.recipe)), ".PP\n" .. roff(text_of(words.line)), ".SH OPTIONS\nThey stand before the command.",
+    ".PP\n" .. roff(text_of(words.recipe)), ".PP\n" .. roff(text_of(words.line)), ".SH OPTIONS\nThey are given before the command.",
   }
   roff_pairs(out, page.globals())
   out[#out + 1] = ".SH COMMANDS"
@@ -111,11 +111,11 @@ end
 function manual.markdown()
   local out = {"# Commands\n",
     "Made by `scripts/docs` from `capl man --markdown`: of the list in [engine/program/commands.c](../engine/program/commands.c)",
-    "and the options in [lua/capl/cli](../lua/capl/cli). `capl help COMMAND` prints the same, `man capl` too where capl is installed.\n",
+    "and the options in [lua/capl/cli](../lua/capl/cli). `capl help COMMAND` prints the same. So does `man capl` after an installation.\n",
     "    capl [options] RECIPE [--key=value…]", "    capl [options] COMMAND [words]", "    capl\n", "## Words\n"}
   for _, line in ipairs(words.recipe) do out[#out + 1] = line end
   for _, line in ipairs(words.line) do out[#out + 1] = line end
-  out[#out + 1] = "\n## Options of capl itself\n\nThey stand before the command.\n"
+  out[#out + 1] = "\n## Options of capl itself\n\nThey are given before the command.\n"
   table_of(out, "option", page.globals())
   local group
   for _, p in ipairs(sorted_pages()) do

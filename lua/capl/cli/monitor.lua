@@ -13,13 +13,13 @@ local screen = require "report.screen"
 local value = require "report.value"
 
 local spec = {
-  {name = "every", type = "number", default = 1, doc = "seconds between two looks"},
-  {name = "count", type = "number", from = 1, doc = "looks before it ends; else Ctrl-C does, or the end of the run"},
-  {name = "json", type = "flag", default = false, doc = "one JSON object per look"},
+  {name = "every", type = "number", default = 1, doc = "seconds between samples"},
+  {name = "count", type = "number", from = 1, doc = "number of samples; default: until Ctrl-C or the end of the run"},
+  {name = "json", type = "flag", default = false, doc = "prints one JSON object per sample"},
 }
 
 local TAIL = 65536 -- bytes at the end of metrics.jsonl that are looked at
-local RESCAN = 5 -- seconds between two looks for runs that have begun
+local RESCAN = 5 -- seconds between samples for runs that have begun
 local MOST_RUNS = 8 -- that are shown
 
 -- ---- the machine ----
@@ -229,5 +229,5 @@ local function main(job)
 end
 
 return {main = main, options = spec, examples = {
-  {"capl monitor runs/mine --every=5", "one run and the machine, every five seconds"},
+  {"capl monitor runs/mine --every=5", "shows one run and the machine every five seconds"},
 }}

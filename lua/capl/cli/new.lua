@@ -9,9 +9,9 @@ local shell = require "shell"
 local starter = require "cli.starter"
 
 local spec = {
-  {name = "data", type = "text", value = "SOURCE", doc = "folder of your captchas, a list of files or a database; else they are drawn"},
+  {name = "data", type = "text", value = "SOURCE", doc = "folder, list or database of your captchas; default: generated captchas"},
   {name = "from", type = "text", value = "RECIPE",
-    doc = "a recipe that is copied, such as captcha (capl list) or a file, instead of the short one"},
+    doc = "recipe to copy, such as captcha (capl list) or a file; default: a short recipe"},
 }
 
 -- ---- what is asked for ----
@@ -107,7 +107,7 @@ local function main(job)
 end
 
 return {main = main, options = spec, examples = {
-  {"capl new first", "first.lua: a short recipe that draws its captchas"},
-  {"capl new mine --data=captchas", "mine.lua: learns to read the images in that folder"},
-  {"capl new long --from=captcha", "long.lua: a copy of a recipe that comes with capl"},
+  {"capl new first", "first.lua: a short recipe for generated captchas"},
+  {"capl new mine --data=captchas", "mine.lua: a recipe for the images in this folder"},
+  {"capl new long --from=captcha", "long.lua: a copy of an included recipe"},
 }}

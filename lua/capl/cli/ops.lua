@@ -65,7 +65,7 @@ function ops.main(job)
 end
 
 ops.examples = {
-  {"capl ops conv2d", "inputs, options and gradients of one operation"},
+  {"capl ops conv2d", "describes inputs, attributes and gradients of an op"},
 }
 
 return ops

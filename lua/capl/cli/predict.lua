@@ -8,10 +8,10 @@ local options = require "cli.options"
 
 local spec = decoding.add_to {
   {name = "json", type = "flag", default = false,
-    doc = "a JSON object per line: path, text, confidence, chars = how sure of each character; or path, error"},
+    doc = "prints one JSON object per line: path, text, confidence, chars = confidence per character; or path, error"},
   decoding.device,
   decoding.precision,
-  {name = "workers", type = "number", default = -1, doc = "threads that decode files; -1 = one per processor"},
+  {name = "workers", type = "number", default = -1, doc = "decoding threads; -1 = one per processor"},
 }
 
 local escapes = {["\\"] = "\\\\", ["\t"] = "\\t", ["\n"] = "\\n", ["\r"] = "\\r"}
@@ -74,6 +74,6 @@ local function main(job)
 end
 
 return {main = main, options = spec, examples = {
-  {"capl predict runs/mine/best.capl images/*.png", "a line for each image: path, text, confidence, with tabs between"},
-  {"find . -name '*.png' | capl predict runs/mine/best.capl - --json", "a list on standard input, an object for each image"},
+  {"capl predict runs/mine/best.capl images/*.png", "prints one line per image: path, text, confidence, separated by tabs"},
+  {"find . -name '*.png' | capl predict runs/mine/best.capl - --json", "reads a list from standard input and prints one object per image"},
 }}

@@ -169,5 +169,5 @@ local function main(job)
 end
 
 return {main = main, options = spec, examples = {
-  {"capl preview mine.lua --samples=6", "six images, each in six ways: preview.png"},
+  {"capl preview mine.lua --samples=6", "writes preview.png: six images, each in six variants"},
 }}

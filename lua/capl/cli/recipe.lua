@@ -8,7 +8,7 @@ local claim = require "recipe.claim"
 local options = require "cli.options"
 local shell = require "shell"
 
-local spec = {{name = "json", type = "flag", default = false, doc = "one JSON object instead of lines"}}
+local spec = {{name = "json", type = "flag", default = false, doc = "prints one JSON object"}}
 
 local function out(text) core.sys.out(text .. "\n") end
 
@@ -98,5 +98,5 @@ local function main(job)
 end
 
 return {main = main, options = spec, examples = {
-  {"capl recipe info recipes/captcha.lua", "purpose, needs, claims and hash; nothing of it runs"},
+  {"capl recipe info recipes/captcha.lua", "prints purpose, permissions, claims and hash, without running the recipe"},
 }}

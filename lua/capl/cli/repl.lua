@@ -7,5 +7,5 @@ local function main(job)
 end
 
 return {main = main, examples = {
-  {"capl", "the prompt; Ctrl-D leaves it"},
+  {"capl", "opens the prompt; Ctrl-D exits"},
 }}

@@ -7,7 +7,7 @@ local options = require "cli.options"
 local report = require "report"
 
 local spec = {
-  {name = "out", type = "text", value = "FILE", doc = "file to write instead of report.html in the run's folder"},
+  {name = "out", type = "text", value = "FILE", doc = "output file (report.html in the run folder)"},
 }
 
 local function main(job)
@@ -20,5 +20,5 @@ local function main(job)
 end
 
 return {main = main, options = spec, examples = {
-  {"capl report runs/mine", "writes runs/mine/report.html anew"},
+  {"capl report runs/mine", "rewrites runs/mine/report.html"},
 }}

@@ -61,7 +61,7 @@ local function main(job)
 end
 
 return {main = main, examples = {
-  {"capl captcha --max_time=1m", "one minute of the recipe captcha.lua"},
-  {"capl mine.lua --resume --max_time 10m", "goes on where the last run of it ended"},
-  {"capl mine.lua --ranks=gpus", "one process for each GPU of this machine"},
+  {"capl captcha --max_time=1m", "trains captcha.lua for one minute"},
+  {"capl mine.lua --resume --max_time 10m", "resumes the last run of mine.lua"},
+  {"capl mine.lua --ranks=gpus", "starts one process per GPU of this machine"},
 }}

@@ -15,7 +15,7 @@ local sorts = {"started", "name", "state", "steps", "best", "time"}
 local spec = {
   {name = "sort", type = "text", value = "KEY", open = true, choices = sorts, default = "started",
     doc = "started (newest first), name, state, steps, best or time"},
-  {name = "json", type = "flag", default = false, doc = "a JSON list instead of a table"},
+  {name = "json", type = "flag", default = false, doc = "prints a JSON list"},
 }
 
 -- ---- one run ----
@@ -162,5 +162,5 @@ local function main(job)
 end
 
 return {main = function(job) main(job) end, options = spec, examples = {
-  {"capl runs --sort=best", "the best run first"},
+  {"capl runs --sort=best", "sorts by the best metric"},
 }}

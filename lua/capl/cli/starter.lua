@@ -69,14 +69,14 @@ starter.drawn = head .. [[
 
 -- Each setting is an option: capl @FILE@ --lr=0.01. The comments are what capl @FILE@ --help prints.
 local p = capl.params {
-  max_time = "2m", -- such as 90s or 2h: training ends then
+  max_time = "2m", -- time limit, such as 90s or 2h
   batch = 64, -- images per step
   lr = 0.02, -- highest learning rate
   weight_decay = 0.1, -- how strongly weights are pulled to 0
   style = "lepture", -- of the generator: capl generate --help lists them
-  charset = "0-9A-Z", -- what the captchas are made of
+  charset = "0-9A-Z", -- charset
   length = 4, -- characters per captcha
-  precision = "auto", -- fp32, bf16, on a GPU also fp16 and tf32, or auto: the fastest here
+  precision = "auto", -- fp32, bf16, on a GPU also fp16 and tf32, or auto: the fastest
 ]] .. settings_end .. [[
 
 -- ---- data ----
@@ -129,13 +129,13 @@ starter.folder = head .. [[
 -- Each setting is an option: capl @FILE@ --lr=0.01. The comments are what capl @FILE@ --help prints.
 local p = capl.params {
   data = @DATA_TEXT@, -- folder, list or database of captchas
-  label = "auto", -- Lua pattern whose capture in a file's name is its text; auto: found among the usual ones
-  max_time = "5m", -- such as 90s or 2h: training ends then
+  label = "auto", -- Lua pattern whose capture in the file name is the label; auto: detected
+  max_time = "5m", -- time limit, such as 90s or 2h
   batch = 32, -- images per step
   lr = 0.02, -- highest learning rate
   weight_decay = 0.1, -- how strongly weights are pulled to 0
-  augment = true, -- false: training images as they are
-  precision = "auto", -- fp32, bf16, on a GPU also fp16 and tf32, or auto: the fastest here
+  augment = true, -- false: no augmentation
+  precision = "auto", -- fp32, bf16, on a GPU also fp16 and tf32, or auto: the fastest
 ]] .. settings_end .. [[
 
 -- ---- data ----

@@ -14,19 +14,19 @@ local trial = require "sweep.trial"
 
 local spec = {
   {name = "grid", type = "text", value = "KEY=A,B", many = true,
-    doc = "KEY=A,B,C or KEY=LOW..HIGH[:log][:POINTS]; one for each setting that changes"},
-  {name = "random", type = "number", from = 1, to = 10000, doc = "draw this many trials in place of every combination"},
-  {name = "metric", type = "text", value = "FIGURE", default = "val_exact", doc = "figure of the val images that decides"},
+    doc = "KEY=A,B,C or KEY=LOW..HIGH[:log][:POINTS]; one for each setting"},
+  {name = "random", type = "number", from = 1, to = 10000, doc = "number of random trials, instead of all combinations"},
+  {name = "metric", type = "text", value = "METRIC", default = "val_exact", doc = "validation metric for the ranking"},
   {name = "at", type = "text", value = "WHICH", open = true, choices = {"best", "last"}, default = "best",
-    doc = "which evaluation of a run counts: best or last"},
-  {name = "jobs", type = "text", value = "N", default = "auto", doc = "trials at the same time; auto: as many as cores and memory allow"},
+    doc = "the evaluation that is ranked: best or last"},
+  {name = "jobs", type = "text", value = "N", default = "auto", doc = "concurrent trials; auto: as many as cores and memory allow"},
   {name = "threads", type = "text", value = "N", default = "auto",
     doc = "compute threads of each trial; auto: the cores divided by the jobs"},
   {name = "memory", type = "text", value = "SIZE", default = "auto",
-    doc = "that all trials together may take, such as 8GB; auto: what is free"},
-  {name = "sweep_seed", type = "number", from = 0, default = 1, doc = "of what --random draws"},
+    doc = "memory of all trials, such as 8GB; auto: the free memory"},
+  {name = "sweep_seed", type = "number", from = 0, default = 1, doc = "seed of --random"},
   {name = "out", type = "text", value = "DIR", doc = "folder of the sweep (runs/sweep-NAME)"},
-  {name = "resume", type = "text", value = "DIR", doc = "folder of a sweep that was stopped: what has ended is not run again"},
+  {name = "resume", type = "text", value = "DIR", doc = "folder of an interrupted sweep: finished trials are not repeated"},
   {name = "dry", type = "flag", default = false, doc = "prints the commands of the trials and runs none"},
   {name = "retry", type = "flag", default = false, doc = "with --resume: runs failed trials again, too"},
 }
@@ -217,6 +217,6 @@ local function main(job)
 end
 
 return {main = main, options = spec, examples = {
-  {"capl sweep mine.lua --grid lr=0.01,0.02 --grid batch=32,64 --max_time=2m", "four runs, side by side where cores allow"},
-  {"capl sweep mine.lua --grid lr=0.001..0.1:log --random=8 --seed=1", "eight rates drawn from a range"},
+  {"capl sweep mine.lua --grid lr=0.01,0.02 --grid batch=32,64 --max_time=2m", "four runs, in parallel if there are enough cores"},
+  {"capl sweep mine.lua --grid lr=0.001..0.1:log --random=8 --seed=1", "eight random learning rates from a range"},
 }}

@@ -10,9 +10,9 @@ local options = require "cli.options"
 local proof = require "recipe.proof"
 
 local spec = {
-  {name = "seeds", type = "number", from = 1, to = 1000, default = 1, doc = "runs, with the recipe's own seed, the next one, and so on"},
-  {name = "out", type = "text", value = "FILE", doc = "file for the record (NAME.result.json beside the recipe)"},
-  {name = "json", type = "flag", default = false, doc = "print the record instead of lines"},
+  {name = "seeds", type = "number", from = 1, to = 1000, default = 1, doc = "number of runs, with consecutive seeds"},
+  {name = "out", type = "text", value = "FILE", doc = "output file (NAME.result.json beside the recipe)"},
+  {name = "json", type = "flag", default = false, doc = "prints the record as JSON"},
 }
 
 -- ---- before it runs ----
@@ -124,6 +124,6 @@ local function main(job)
 end
 
 return {main = main, options = spec, examples = {
-  {"capl test mine.lua", "one run, with the recipe's own settings"},
-  {"capl test mine.lua --seeds=3", "three runs, counted together"},
+  {"capl test mine.lua", "one run with the default settings"},
+  {"capl test mine.lua --seeds=3", "three runs with different seeds"},
 }}

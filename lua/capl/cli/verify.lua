@@ -7,7 +7,7 @@ local options = require "cli.options"
 
 local spec = {
   decoding.device,
-  {name = "json", type = "flag", default = false, doc = "one JSON object instead of lines"},
+  {name = "json", type = "flag", default = false, doc = "prints one JSON object"},
 }
 
 --- Replays the golden pairs in one precision. -> verdict with precision = its name
@@ -45,5 +45,5 @@ local function main(job)
 end
 
 return {main = main, options = spec, examples = {
-  {"capl verify runs/mine/best.capl", "after a model was copied to another machine"},
+  {"capl verify runs/mine/best.capl", "verifies a model that was copied to another machine"},
 }}

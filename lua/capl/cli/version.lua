@@ -4,7 +4,7 @@ local core = ...
 
 local options = require "cli.options"
 
-local spec = {{name = "json", type = "flag", default = false, doc = "one JSON object"}}
+local spec = {{name = "json", type = "flag", default = false, doc = "prints one JSON object"}}
 
 local function all()
   local built = core.sys.built()
@@ -22,4 +22,4 @@ local function main(job)
   core.sys.out(("capl %s\n"):format(core.version()))
 end
 
-return {main = main, options = spec, examples = {{"capl version --json", "also the compiler and the libraries"}}}
+return {main = main, options = spec, examples = {{"capl version --json", "prints also compiler and libraries"}}}

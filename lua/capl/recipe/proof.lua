@@ -14,7 +14,7 @@ local trial = require "sweep.trial"
 
 local proof = {FORMAT = 1}
 
-local TICK = 0.02 -- seconds between two looks at the run
+local TICK = 0.02 -- seconds between polls of the run
 local TAIL = 2000 -- bytes of what it printed that are looked at for its last line
 
 -- ---- the machine ----

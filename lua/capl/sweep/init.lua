@@ -15,7 +15,7 @@ local trial = require "sweep.trial"
 local Sweep = {}
 Sweep.__index = Sweep
 
-local LOOK = 1 -- seconds between two looks at the figures of the first trial
+local LOOK = 1 -- seconds between polls of the metrics of the first trial
 
 --- plan: see cli/sweep.lua; folder: of sweep/folder.lua, with results of an earlier part
 local function new(plan, folder)

@@ -8,8 +8,8 @@ local core = ...
 local Pool = {}
 Pool.__index = Pool
 
-local TICK = 0.02 -- seconds between two looks at the children
-local SAMPLE, FIRST = 0.5, 0.1 -- seconds between two looks at their memory; while the first trial shows it
+local TICK = 0.02 -- seconds between polls of the children
+local SAMPLE, FIRST = 0.5, 0.1 -- seconds between memory samples; during the first trial
 local MARGIN = 1.2 -- of the largest peak so far, which the next trial may exceed
 local GRACE = 20 -- seconds that a stopped trial has to save
 
