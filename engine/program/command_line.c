@@ -245,7 +245,7 @@ static const char *gone_form(const capl_command *command, int argc, char **argv)
 static int read_words(const capl_command *command, int argc, char **argv, command_line *c)
 {
   const char *instead = gone_form(command, argc, argv);
-  if (instead) return usage_error("'capl %s %s' is gone: %s", command->name, argv[0], instead);
+  if (instead) return usage_error("'capl %s %s' was removed: %s", command->name, argv[0], instead);
   capl_job *job = &c->l.job;
   words = calloc((size_t)argc + 2, sizeof *words); /* and a --ranks that stood before the command */
   if (!words) return usage_error("no memory for the words of the command");
