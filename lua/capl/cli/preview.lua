@@ -12,11 +12,11 @@ local recipe = require "cli.execute"
 local show = require "augment.show"
 
 local spec = {
-  {name = "out", type = "text", value = "FILE", default = "preview.png", doc = "PNG file that is written"},
-  {name = "epoch", type = "number", from = 1, to = 2 ^ 31 - 1, doc = "what this epoch begins with, in place of all stages"},
-  {name = "samples", type = "number", from = 1, to = 64, default = 4, doc = "samples, a row for each"},
+  {name = "out", type = "text", value = "FILE", default = "preview.png", doc = "output PNG file"},
+  {name = "epoch", type = "number", from = 1, to = 2 ^ 31 - 1, doc = "shows the start of this epoch, instead of all stages"},
+  {name = "samples", type = "number", from = 1, to = 64, default = 4, doc = "number of samples (rows)"},
   {name = "columns", type = "number", from = 2, to = 16, default = 6,
-    doc = "pictures in a row: a sample without augmentation, then augmented; where nothing is augmented, other samples"},
+    doc = "images per row: a sample without augmentation, then augmented; without augmentation, other samples"},
 }
 
 local ENDLESS = 2 ^ 32 - 1
