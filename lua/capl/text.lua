@@ -11,7 +11,7 @@ local greedy_spec = {
   {"max_length", "whole", default = 0}, {"allowed", "string", "table"}, {"pattern", "table"},
 }
 local beam_spec = {unpack(greedy_spec)}
-for _, entry in ipairs {{"width", "whole", default = 16}, {"top", "whole", default = 0}, {"n", "whole", default = 1}} do
+for _, entry in ipairs {{"width", "whole", default = 16, from = 1}, {"top", "whole", default = 0}, {"n", "whole", default = 1}} do
   beam_spec[#beam_spec + 1] = entry
 end
 
@@ -123,7 +123,6 @@ end
 -- eg   #capl.text.ctc_beam(capl.tensor{{{9, 0, 0}, {0, 0, 9}}}, {charset = "ab", n = 2})[1]  --> 2
 function text.ctc_beam(scores, opts)
   local o = check.options("text.ctc_beam", beam_spec, opts)
-  if o.width < 1 then check.fail("text.ctc_beam", ("width is 1 or more, got %d"):format(o.width)) end
   return decode("text.ctc_beam", scores, o, o.width, o.top, o.n)
 end
 

@@ -80,6 +80,6 @@ describe("PReLU", function()
 
   it("names both numbers when the channels differ", function()
     assert.truthy(error_text(function() nn.PReLU(3)(capl.zeros(2, 4)) end):find("it has 3 parameters, x has 4 channels", 1, true))
-    assert.truthy(error_text(function() nn.PReLU(0) end):find("at least 1"))
+    assert.truthy(error_text(function() nn.PReLU(0) end):find("num_parameters must be a whole number from 1 on, got 0", 1, true))
   end)
 end)

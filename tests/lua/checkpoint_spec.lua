@@ -285,7 +285,7 @@ describe("train.Checkpoint", function()
     assert.matches('every is a number of steps, a time such as "5m", "eval" or "auto", got \'often\'',
       checkpoint{model = model, every = "often"}, 1, true)
     assert.matches("every is a number of steps from 1 on", checkpoint{model = model, every = 0}, 1, true)
-    assert.matches("keep is at least 1, got 0", checkpoint{model = model, keep = 0}, 1, true)
+    assert.matches("keep must be a whole number from 1 on, got 0", checkpoint{model = model, keep = 0}, 1, true)
   end)
 end)
 

@@ -85,7 +85,7 @@ describe("library arguments", function()
     assert.equal("LINE: nn.Conv2d: unknown option 'paddin'; did you mean 'padding'?",
       error_text(function() local m = nn.Conv2d(1, 2, 3, {paddin = 1}) return m end))
     assert.equal("LINE: nn.Conv2d: kernel_size is missing", error_text(function() local m = nn.Conv2d(1, 2) return m end))
-    assert.equal("LINE: nn.Linear: in_features must be a whole number, got 1.5",
+    assert.equal("LINE: nn.Linear: in_features must be a whole number from 1 on, got 1.5",
       error_text(function() local m = nn.Linear(1.5, 2) return m end))
     assert.equal("LINE: nn.Linear: at most 3 arguments, got 4",
       error_text(function() local m = nn.Linear(1, 2, true, false) return m end))

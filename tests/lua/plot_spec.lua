@@ -207,7 +207,7 @@ describe("plot", function()
     it("names the nearest of its keys", function()
       refused("plot.sheet: cells[1]: unknown option 'captoin'; did you mean 'caption'?", plot.sheet, {cells = {cell{captoin = ""}}})
       refused("plot.sheet: unknown option 'colums'; did you mean 'columns'?", plot.sheet, {colums = 1, cells = {}})
-      refused("plot.sheet: columns is at least 1, got 0", plot.sheet, {columns = 0, cells = {cell{}}})
+      refused("plot.sheet: columns must be a whole number from 1 on, got 0", plot.sheet, {columns = 0, cells = {cell{}}})
       refused("plot.sheet: a sheet has 1 to 10000 cells, not 0", plot.sheet, {cells = {}})
     end)
 

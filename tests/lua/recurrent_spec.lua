@@ -210,7 +210,7 @@ describe("recurrent layers", function()
     says("dropout works between layers, and num_layers is 1", nn.GRU, 3, 4, {dropout = 0.5})
     says("dropout is a probability, 0 to 1, got 1.5", nn.GRU, 3, 4, {num_layers = 2, dropout = 1.5})
     says("proj_size = 2: projected states are not supported", nn.LSTM, 3, 4, {proj_size = 2})
-    says("hidden_size is at least 1, got 0", nn.LSTM, 3, 0)
+    says("hidden_size must be a whole number from 1 on, got 0", nn.LSTM, 3, 0)
     says("hidden_size is missing", nn.LSTM, 3)
     says("c of state must be (2,4) for x (2,3), it is (4)", nn.LSTMCell(3, 4), random({2, 3}, 1),
       {capl.zeros(2, 4), capl.zeros(4)})

@@ -116,8 +116,7 @@ activation.PReLU = classes.class("PReLU", Module)
 activation.PReLU.pure = true
 
 function activation.PReLU:init(...)
-  local o = check.arguments("nn.PReLU", {{"num_parameters", "whole", default = 1}, {"init", "number", default = 0.25}}, ...)
-  if o.num_parameters < 1 then check.fail("nn.PReLU", ("num_parameters must be at least 1, got %d"):format(o.num_parameters)) end
+  local o = check.arguments("nn.PReLU", {{"num_parameters", "whole", default = 1, from = 1}, {"init", "number", default = 0.25}}, ...)
   self.weight = parameter.constant(o.num_parameters, o.init)
 end
 

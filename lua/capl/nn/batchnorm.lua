@@ -12,7 +12,7 @@ local op = core.op
 
 local spec = {
   positional = 1,
-  {"num_features", "whole", required = true}, {"eps", "number", default = 1e-5}, {"momentum", "number", default = 0.1},
+  {"num_features", "whole", required = true, from = 1}, {"eps", "number", default = 1e-5}, {"momentum", "number", default = 0.1},
 }
 
 local BatchNorm = classes.class("BatchNorm", require "nn.module")
@@ -22,7 +22,6 @@ BatchNorm.counters = {batches = true} -- fields that change without the layer do
 
 function BatchNorm:init(...)
   local o = check.arguments("nn." .. self.__name, spec, ...)
-  if o.num_features < 1 then check.fail("nn." .. self.__name, ("num_features is at least 1, got %d"):format(o.num_features)) end
   self.num_features, self.eps, self.momentum = o.num_features, o.eps, o.momentum
   self.weight = parameter.constant(o.num_features, 1)
   self.bias = parameter.constant(o.num_features, 0)

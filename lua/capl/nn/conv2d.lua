@@ -8,10 +8,10 @@ local parameter = require "nn.parameter"
 
 local spec = {
   positional = 6,
-  {"in_channels", "whole", required = true}, {"out_channels", "whole", required = true},
+  {"in_channels", "whole", required = true, from = 1}, {"out_channels", "whole", required = true, from = 1},
   {"kernel_size", "whole", "table", required = true}, {"stride", "whole", "table", default = 1},
   {"padding", "whole", "table", "string", default = 0}, {"dilation", "whole", "table", default = 1},
-  {"groups", "whole", default = 1}, {"bias", "boolean", default = true},
+  {"groups", "whole", default = 1, from = 1}, {"bias", "boolean", default = true},
 }
 
 --- 2-d convolution.
@@ -42,7 +42,6 @@ end
 function Conv2d:init(...)
   local o = check.arguments("nn.Conv2d", spec, ...)
   for _, name in ipairs{"in_channels", "out_channels", "groups"} do
-    if o[name] < 1 then check.fail("nn.Conv2d", ("%s is at least 1, got %d"):format(name, o[name])) end
     self[name] = o[name]
     if o[name] % o.groups ~= 0 then
       check.fail("nn.Conv2d", ("%s = %d is not divisible by groups = %d"):format(name, o[name], o.groups))

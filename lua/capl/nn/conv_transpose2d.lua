@@ -8,10 +8,10 @@ local parameter = require "nn.parameter"
 
 local spec = {
   positional = 9, -- in PyTorch's order
-  {"in_channels", "whole", required = true}, {"out_channels", "whole", required = true},
+  {"in_channels", "whole", required = true, from = 1}, {"out_channels", "whole", required = true, from = 1},
   {"kernel_size", "whole", "table", required = true}, {"stride", "whole", "table", default = 1},
   {"padding", "whole", "table", default = 0}, {"output_padding", "whole", "table", default = 0},
-  {"groups", "whole", default = 1}, {"bias", "boolean", default = true}, {"dilation", "whole", "table", default = 1},
+  {"groups", "whole", default = 1, from = 1}, {"bias", "boolean", default = true}, {"dilation", "whole", "table", default = 1},
 }
 
 --- Transposed 2-d convolution: each pixel of x paints a kernel, stride pixels apart.
@@ -27,7 +27,6 @@ ConvTranspose2d.pure = true
 
 local function read_channels(self, o)
   for _, name in ipairs{"in_channels", "out_channels", "groups"} do
-    if o[name] < 1 then check.fail("nn.ConvTranspose2d", ("%s is at least 1, got %d"):format(name, o[name])) end
     self[name] = o[name]
     if o[name] % o.groups ~= 0 then
       check.fail("nn.ConvTranspose2d", ("%s = %d is not divisible by groups = %d"):format(name, o[name], o.groups))

@@ -9,7 +9,7 @@ local op = core.op
 local dice = {}
 
 local spec = {
-  {"smooth", "number", default = 1}, {"weight", "tensor"}, {"ignore_index", "whole", default = -100},
+  {"smooth", "number", default = 1, from = 0}, {"weight", "tensor"}, {"ignore_index", "whole", default = -100},
   {"from_logits", "boolean", default = true}, {"per_image", "boolean", default = false}, parts.reduction,
 }
 
@@ -77,7 +77,6 @@ end
 function dice.dice_loss(logits, labels, opts)
   parts.tensors("dice_loss", logits, labels)
   local o = check.options("dice_loss", spec, opts)
-  if o.smooth < 0 then check.fail("dice_loss", ("smooth must not be below 0, got %g"):format(o.smooth)) end
   local classes = logits.ndim == labels.ndim + 1
   if not classes then parts.alike("dice_loss", logits, "logits", labels, "the mask") end
   local each = classes and of_classes(logits, labels, o) or of_mask(logits, labels, o)

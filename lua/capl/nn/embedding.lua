@@ -30,7 +30,7 @@ function embedding.embedding(index, weight, options)
 end
 
 local spec = {
-  {"num_embeddings", "whole", required = true}, {"embedding_dim", "whole", required = true}, {"padding_idx", "whole"},
+  {"num_embeddings", "whole", required = true, from = 1}, {"embedding_dim", "whole", required = true, from = 1}, {"padding_idx", "whole"},
   positional = 2,
 }
 
@@ -47,7 +47,6 @@ embedding.Embedding.pure = true
 function embedding.Embedding:init(...)
   local o = check.arguments("nn.Embedding", spec, ...)
   for _, name in ipairs{"num_embeddings", "embedding_dim"} do
-    if o[name] < 1 then check.fail("nn.Embedding", ("%s is at least 1, got %d"):format(name, o[name])) end
     self[name] = o[name]
   end
   self.padding = padding_of("nn.Embedding", o.padding_idx, o.num_embeddings)

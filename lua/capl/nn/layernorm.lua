@@ -155,7 +155,7 @@ function GroupNorm:extra() return ("%d groups of %d"):format(self.num_groups, se
 
 local instance_spec = {
   positional = 1,
-  {"num_features", "whole", required = true}, {"eps", "number", default = 1e-5}, {"momentum", "number"},
+  {"num_features", "whole", required = true, from = 1}, {"eps", "number", default = 1e-5}, {"momentum", "number"},
   {"affine", "boolean", default = false}, {"track_running_stats", "boolean", default = false},
 }
 
@@ -174,7 +174,6 @@ for new, ndim in pairs{[InstanceNorm2d] = 4, [InstanceNorm1d] = 3} do
   function new:init(...)
     local op = "nn." .. self.__name
     local o = check.arguments(op, instance_spec, ...)
-    if o.num_features < 1 then check.fail(op, ("num_features is at least 1, got %d"):format(o.num_features)) end
     if o.track_running_stats or o.momentum then
       check.fail(op, "there are no running statistics: every image is normalised by its own",
         "leave track_running_stats and momentum out, or use nn.BatchNorm2d")

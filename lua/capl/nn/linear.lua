@@ -7,7 +7,8 @@ local classes = require "module_class"
 local parameter = require "nn.parameter"
 
 local spec = {
-  {"in_features", "whole", required = true}, {"out_features", "whole", required = true}, {"bias", "boolean", default = true},
+  {"in_features", "whole", required = true, from = 1}, {"out_features", "whole", required = true, from = 1},
+  {"bias", "boolean", default = true},
 }
 
 --- Fully-connected layer: y = x W' + b.
@@ -23,7 +24,6 @@ Linear.pure = true
 function Linear:init(...)
   local o = check.arguments("nn.Linear", spec, ...)
   for _, name in ipairs{"in_features", "out_features"} do
-    if o[name] < 1 then check.fail("nn.Linear", ("%s is at least 1, got %d"):format(name, o[name])) end
     self[name] = o[name]
   end
   local bound = 1 / math.sqrt(o.in_features)

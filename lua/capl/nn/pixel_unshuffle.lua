@@ -16,8 +16,7 @@ local PixelUnshuffle = classes.class("PixelUnshuffle", require "nn.module")
 PixelUnshuffle.pure = true
 
 function PixelUnshuffle:init(...)
-  self.factor = check.arguments("nn.PixelUnshuffle", {{"downscale_factor", "whole", required = true}}, ...).downscale_factor
-  if self.factor < 1 then check.fail("nn.PixelUnshuffle", ("the factor is at least 1, got %d"):format(self.factor)) end
+  self.factor = check.arguments("nn.PixelUnshuffle", {{"downscale_factor", "whole", required = true, from = 1}}, ...).downscale_factor
 end
 
 -- Blocks are moved behind the pixels first, so that the one copy leaves the result N,H,W,C in memory.

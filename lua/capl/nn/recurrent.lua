@@ -115,7 +115,8 @@ end
 -- ---- sequences ----
 
 local spec = {
-  {"input_size", "whole", required = true}, {"hidden_size", "whole", required = true}, {"num_layers", "whole", default = 1},
+  {"input_size", "whole", required = true, from = 1}, {"hidden_size", "whole", required = true, from = 1},
+  {"num_layers", "whole", default = 1, from = 1},
   {"bias", "boolean", default = true}, {"batch_first", "boolean", default = false}, {"dropout", "number", default = 0},
   {"bidirectional", "boolean", default = false}, {"proj_size", "whole", default = 0},
 }
@@ -135,14 +136,7 @@ local function read_nonlinearity(self, where, o)
   if self.kind.plain then self.nonlinearity = check.one_of(where, "nonlinearity", o.nonlinearity, {"tanh", "relu"}) end
 end
 
-local function check_sizes(where, o, names)
-  for _, name in ipairs(names) do
-    if o[name] < 1 then check.fail(where, ("%s is at least 1, got %d"):format(name, o[name])) end
-  end
-end
-
 local function check_options(where, o)
-  check_sizes(where, o, {"input_size", "hidden_size", "num_layers"})
   if o.dropout < 0 or o.dropout > 1 then check.fail(where, ("dropout is a probability, 0 to 1, got %g"):format(o.dropout)) end
   if o.dropout > 0 and o.num_layers == 1 then
     check.fail(where, "dropout works between layers, and num_layers is 1", "put nn.Dropout behind the layer, or leave dropout out")
@@ -286,7 +280,8 @@ end
 -- ---- single steps ----
 
 local cell_spec = {
-  {"input_size", "whole", required = true}, {"hidden_size", "whole", required = true}, {"bias", "boolean", default = true},
+  {"input_size", "whole", required = true, from = 1}, {"hidden_size", "whole", required = true, from = 1},
+  {"bias", "boolean", default = true},
 }
 local cell_forward_spec = {{"x", "tensor", required = true}, {"state", "table", "tensor"}}
 
@@ -325,7 +320,6 @@ local function cell_class(kind)
   function class:init(...)
     local where = "nn." .. kind.name .. "Cell"
     local o = check.arguments(where, options, ...)
-    check_sizes(where, o, {"input_size", "hidden_size"})
     read_nonlinearity(self, where, o)
     self.input_size, self.hidden_size, self.has_bias = o.input_size, o.hidden_size, o.bias
     add_parameters(self, kind.parts, "", o.input_size)

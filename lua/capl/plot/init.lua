@@ -119,7 +119,7 @@ local cell_spec = {
   {"image", "tensor", required = true}, {"caption", "string"}, {"truth", "string"}, {"note", "string"}, {"good", "boolean"},
 }
 local sheet_spec = {
-  {"path", "string", required = true}, {"title", "string"}, {"columns", "whole"}, {"cells", "table", required = true},
+  {"path", "string", required = true}, {"title", "string"}, {"columns", "whole", from = 1}, {"cells", "table", required = true},
   {"font", "string"},
 }
 
@@ -144,7 +144,6 @@ function plot.sheet(sheet)
   for i, cell in ipairs(check_list("plot.sheet", "cells", s.cells)) do
     cells[i] = read_cell(("plot.sheet: cells[%d]"):format(i), cell)
   end
-  if s.columns and s.columns < 1 then check.fail("plot.sheet", ("columns is at least 1, got %d"):format(s.columns)) end
   check_path("plot.sheet", s.path)
   if not draws() then return end
   core.plot.sheet(s.path, {title = text_of(s.title), columns = s.columns, font = s.font, cells = cells})

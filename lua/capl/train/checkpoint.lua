@@ -27,7 +27,8 @@ local Checkpoint = {}
 Checkpoint.__index = Checkpoint
 
 local spec = {
-  {"every", "string", "number", default = "auto"}, {"keep", "whole", default = 2}, {"every_n", "whole"}, {"top_k", "whole", default = 0},
+  {"every", "string", "number", default = "auto"}, {"keep", "whole", default = 2, from = 1}, {"every_n", "whole"},
+  {"top_k", "whole", default = 0},
   {"folder", "string"},
 }
 
@@ -95,7 +96,6 @@ end
 local function new(given)
   local options, objects = split(given)
   local o = check.options(OP, spec, options)
-  if o.keep < 1 then check.fail(OP, ("keep is at least 1, got %d"):format(o.keep)) end
   local self = setmetatable({
     run = Run.current(),
     objects = objects, keep = o.keep, every_n = o.every_n, top_k = o.top_k, path = o.folder, every = read_every(o.every),

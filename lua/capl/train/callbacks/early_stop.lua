@@ -22,19 +22,16 @@ local EarlyStopping = {}
 EarlyStopping.__index = EarlyStopping
 
 EarlyStopping.spec = {
-  {"patience", "whole"}, {"unit", "string", default = "evaluations"}, {"min_delta", "number", default = 0},
-  {"min_epochs", "number", default = 0}, {"target", "number"}, {"better", "string", default = "max"},
+  {"patience", "whole", from = 1}, {"unit", "string", default = "evaluations"}, {"min_delta", "number", default = 0, from = 0},
+  {"min_epochs", "number", default = 0, from = 0}, {"target", "number"}, {"better", "string", default = "max"},
 }
 
 local function check_options(op, o)
   if not o.patience and not o.target then
     check.fail(op, "nothing says when to stop", "give patience, a number of evaluations, or target, a value to reach")
   end
-  if o.patience and o.patience < 1 then check.fail(op, ("patience is at least 1, got %d"):format(o.patience)) end
   check.one_of(op, "unit", o.unit, {"evaluations", "epochs"})
   check.one_of(op, "better", o.better, {"max", "min"})
-  if not (o.min_delta >= 0) then check.fail(op, ("min_delta is at least 0, got %g"):format(o.min_delta)) end
-  if not (o.min_epochs >= 0) then check.fail(op, ("min_epochs is at least 0, got %g"):format(o.min_epochs)) end
 end
 
 function EarlyStopping.new(opts)

@@ -114,7 +114,7 @@ local function highest(curves)
 end
 
 local draw_spec = {
-  {"optimizer", "table", required = true}, {"steps", "whole"}, {"path", "string", required = true}, {"title", "string"},
+  {"optimizer", "table", required = true}, {"steps", "whole", from = 1}, {"path", "string", required = true}, {"title", "string"},
   {"moments", "table", default = {}},
 }
 
@@ -125,7 +125,6 @@ local draw_spec = {
 -- errs value: unknown key, steps below 1; what plot.lines raises
 function plan.draw(opts)
   local o = check.options("train.draw_schedule", draw_spec, opts)
-  if o.steps and o.steps < 1 then check.fail("train.draw_schedule", ("steps is at least 1, got %d"):format(o.steps)) end
   local curves, series, moments = plan.rates(o.optimizer, o.steps or TIMED), {}, {}
   for i, moment in ipairs(o.moments) do moments[i] = moment end
   local first = curves[1]
