@@ -71,7 +71,7 @@ static bool no_gpu_assumed(void) { return capl_assumed(CAPL_ASSUME_GPU, &(int64_
 static capl_status load_library(int which, const capl_backend **out)
 {
   if (backends[which].numbered && no_gpu_assumed())
-    return CAPL_FAIL(CAPL_EUNSUPPORTED, "device %s is not available: CAPL_ASSUME says gpu=none", backends[which].name);
+    return CAPL_FAIL(CAPL_EUNSUPPORTED, "device %s is not available: CAPL_ASSUME has gpu=none", backends[which].name);
   /* Spinning barriers make a step six times slower beside one busy process; 1000 spins cost nothing
   ** on an idle machine. libgomp reads this when it is loaded, which happens just below. */
   setenv("GOMP_SPINCOUNT", "1000", 0);
@@ -205,7 +205,7 @@ static char auto_why[1024] = "nothing was asked for yet";
 bool capl_gpu_possible(const char **why)
 {
   bool assumed = no_gpu_assumed();
-  *why = assumed ? "CAPL_ASSUME says gpu=none" : "no NVIDIA driver on this machine";
+  *why = assumed ? "CAPL_ASSUME has gpu=none" : "no NVIDIA driver on this machine";
   return !assumed && (access("/dev/nvidiactl", F_OK) == 0 || access("/dev/dxg", F_OK) == 0 || getenv("CAPL_BACKEND_PATH"));
 }
 

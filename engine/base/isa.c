@@ -1,4 +1,4 @@
-/* isa.c -- chooses the instruction set: the best of this processor, or what CAPL_ASSUME says.
+/* isa.c -- chooses the instruction set: the best of this processor, or what CAPL_ASSUME has.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #include "base/isa.h"

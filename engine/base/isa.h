@@ -9,7 +9,7 @@
 
 #include "base/processor.h"
 
-/* The one to use: the best of this processor, or what CAPL_ASSUME says. Fails as capl_assume_check does. */
+/* The one to use: the best of this processor, or what CAPL_ASSUME has. Fails as capl_assume_check does. */
 CAPL_API capl_status capl_isa_choose(capl_isa *isa);
 
 CAPL_API const char *capl_isa_name(capl_isa isa);

@@ -71,7 +71,7 @@ static capl_status scan(reader *r)
     if (values > most_values) return too_many(r, "values", most_values);
     if (depth > most_depth) return too_many(r, "levels", most_depth);
     if (c == '\0') return broken(r, "JSON with a zero byte");
-    if ((c == '-' || c == '0') && leads_with_zero(r)) return broken(r, "JSON with a number that begins with 0");
+    if ((c == '-' || c == '0') && leads_with_zero(r)) return broken(r, "JSON with a number that starts with 0");
   }
   return CAPL_OK;
 }
@@ -102,7 +102,7 @@ static capl_status check_values(const json_rules *rules, const cJSON *item)
   if (cJSON_IsNumber(item) && !isfinite(item->valuedouble)) return CAPL_FAIL(CAPL_EFORMAT, "%s: a number is too large", before);
   capl_text_show(key, sizeof key, item->string ? item->string : "", false);
   if (rules->no_null && cJSON_IsNull(item))
-    return CAPL_FAIL(CAPL_EFORMAT, "%s: \"%s\" is null, which stands for nothing here", before, key);
+    return CAPL_FAIL(CAPL_EFORMAT, "%s: \"%s\" is null, which is not allowed here", before, key);
   if (rules->unique && cJSON_IsObject(item) && !json_twice(item, &twice)) return CAPL_FAIL(CAPL_ENOMEM, "%s: no memory to read it", before);
   if (twice) {
     capl_text_show(key, sizeof key, twice, false);

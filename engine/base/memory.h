@@ -8,7 +8,7 @@
 
 #include "capl/error.h"
 
-/* Bytes of the machine, in use or not, or what CAPL_ASSUME says; 0 where nothing is known. */
+/* Bytes of the machine, in use or not, or what CAPL_ASSUME has; 0 where nothing is known. */
 CAPL_API int64_t capl_memory_total(void);
 
 /* Bytes that can be taken without pushing others out: the kernel's MemAvailable, or what the control groups of this

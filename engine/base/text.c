@@ -107,7 +107,7 @@ const char *capl_errno_text(int err)
   switch (err) {
   case ENOSPC: return "the disk is full (No space left on device); free some space there";
   case EDQUOT: return "your share of the disk is used up (Disk quota exceeded); free some space there";
-  case EFBIG: return "larger than files may be here (File too large); see ulimit -f";
+  case EFBIG: return "larger than the file size limit (File too large); see ulimit -f";
   case EMFILE: return "Too many open files; see ulimit -n";
   default: return strerror(err);
   }

@@ -142,16 +142,16 @@ static capl_status check_field_flip(const capl_augment_options *options, const c
   char what[160];
   if (field->kind == CAPL_FIELD_VALUES) return CAPL_OK;
   if (points ? options->point_swaps.declared : options->class_swaps.declared) return CAPL_OK;
-  snprintf(what, sizeof what, "and nobody said which %s of %s then change places", points ? "points" : "classes", field->name);
-  return refuse_flip(what, points ? "flip_points = {{0, 1}, ...} names pairs such as left and right eye; {} says that there are none"
-                                  : "flip_swaps = {{4, 5}, ...} names pairs such as left and right eye; {} says that there are none");
+  snprintf(what, sizeof what, "but it is not declared which %s of %s are exchanged", points ? "points" : "classes", field->name);
+  return refuse_flip(what, points ? "flip_points = {{0, 1}, ...} lists pairs such as left and right eye; {} means none"
+                                  : "flip_swaps = {{4, 5}, ...} lists pairs such as left and right eye; {} means none");
 }
 
 static capl_status check_flips(const capl_augment_options *options, const capl_source *source)
 {
   if (options->flip == 0 && options->flip_vertical == 0) return CAPL_OK;
   if (source->length > 0 && source->charset[0] && !options->flip_text)
-    return refuse_flip("and a mirrored text is no longer its label", "leave flip out, as the preset \"captcha\" does, or say flip_text = true");
+    return refuse_flip("and a mirrored text is no longer its label", "remove flip, as in the preset \"captcha\", or set flip_text = true");
   for (int i = 0; i < source->n_fields; i++) CAPL_TRY(check_field_flip(options, &source->field[i]));
   return CAPL_OK;
 }

@@ -151,7 +151,7 @@ static capl_status refuse_unknown(const uint8_t *bytes, size_t size, const char 
 {
   char shown[32] = "";
   for (size_t i = 0; i < size && i < 8; i++) snprintf(shown + 3 * i, sizeof shown - 3 * i, " %02x", bytes[i]);
-  return CAPL_FAIL(CAPL_EFORMAT, "%s: the file is no %s; it begins with%s", name, wanted, shown);
+  return CAPL_FAIL(CAPL_EFORMAT, "%s: the file is no %s; it starts with%s", name, wanted, shown);
 }
 
 capl_status image_refuse(const void *bytes, size_t size, const char *name, const char *wanted)

@@ -40,7 +40,7 @@ static capl_status check_head(const char *where, int fd)
   ssize_t n = read(fd, head, sizeof head);
   if (n < 0) return CAPL_FAIL(CAPL_EIO, "%s: cannot be read: %s", where, capl_errno_text(errno));
   if (n == 0) return no_database(where, "the file is empty");
-  if (n < (ssize_t)sizeof head || head[4] != 0xbeefc0de) return no_database(where, "it begins as none does, or was written on another kind of machine");
+  if (n < (ssize_t)sizeof head || head[4] != 0xbeefc0de) return no_database(where, "its header is invalid, or it was written on another kind of machine");
   if (head[5] != 1) return CAPL_FAIL(CAPL_EFORMAT, "%s: LMDB of version %u; version 1 is read", where, head[5]);
   return CAPL_OK;
 }
@@ -90,7 +90,7 @@ static capl_status start(const char *where, int *from, spawned *child)
 
 static capl_status silent(const lmdb_stream *s, int ms)
 {
-  return CAPL_FAIL(CAPL_EIO, "%s: the reader of LMDB files said nothing for %d seconds, after record %u", s->where, ms / 1000, s->count);
+  return CAPL_FAIL(CAPL_EIO, "%s: the LMDB reader process did not respond for %d seconds, after record %u", s->where, ms / 1000, s->count);
 }
 
 /* Until there is something to read, or the other end is closed. */

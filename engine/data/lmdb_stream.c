@@ -19,7 +19,7 @@ void lmdb_stream_fini(lmdb_stream *s)
 /* The child's own fault, or that of whoever speaks in its place. */
 static capl_status nonsense(const lmdb_stream *s)
 {
-  return CAPL_FAIL(CAPL_EFORMAT, "%s: the reader of LMDB files said what it never says, after record %u; the file is damaged", s->where, s->count);
+  return CAPL_FAIL(CAPL_EFORMAT, "%s: the LMDB reader process sent an invalid message after record %u; the file is damaged", s->where, s->count);
 }
 
 static capl_status bad_record(const lmdb_stream *s, const char *what)

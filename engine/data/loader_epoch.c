@@ -174,9 +174,9 @@ capl_status loader_order_begin(capl_loader *l, const capl_loader_state *state)
   width_plan_begin(&l->widths, state->seed, state->epoch, loader_planned(l), l->drop_last);
   uint32_t at = width_plan_find(&l->widths, state->position);
   if (at == UINT32_MAX) {
-    CAPL_FAIL(CAPL_EVALUE, "the state is at sample %llu of epoch %llu, where no batch begins", (unsigned long long)state->position,
+    CAPL_FAIL(CAPL_EVALUE, "the state is at sample %llu of epoch %llu, which is not the start of a batch", (unsigned long long)state->position,
               (unsigned long long)state->epoch);
-    capl_error_hint("images of several widths go on only with the batch, shard and drop_last that the state was taken with");
+    capl_error_hint("with several widths, batch, shard and drop_last must equal those of the state");
     return CAPL_EVALUE;
   }
   l->before = at;

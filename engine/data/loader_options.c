@@ -56,13 +56,13 @@ static capl_status check_cache(const capl_source *source, const capl_loader_opti
   }
   if (source->fixed) return CAPL_OK;
   CAPL_FAIL(CAPL_EVALUE, "cache is %s, but the source gives other images in every epoch", names[o->cache]);
-  capl_error_hint("fixed = true of a generator makes them the same; cache = \"auto\" keeps what can be kept");
+  capl_error_hint("fixed = true of a generator repeats them; cache = \"auto\" caches where possible");
   return CAPL_EVALUE;
 }
 
 static capl_status check_stages(const capl_source *source, const capl_loader_options *o)
 {
-  if (o->augment && o->n_stages) return CAPL_FAIL(CAPL_EVALUE, "augment and stages both say how images are changed");
+  if (o->augment && o->n_stages) return CAPL_FAIL(CAPL_EVALUE, "augment and stages are both given");
   for (int i = 0; i < o->n_stages; i++) {
     if (!o->stages[i].augments || capl_augment_check_source(&o->stages[i].augment, source) == CAPL_OK) continue;
     capl_error_context("stage %d", i + 1);

@@ -164,12 +164,12 @@ capl_status capl_scan_new(capl_source *source, bool pixels, int threads, bool (*
   if (!source->ops->encoded) return CAPL_FAIL(CAPL_ESTATE, "this source has no files");
   if (threads < 0 || threads > CAPL_WORKERS_MAX) return CAPL_FAIL(CAPL_EVALUE, "0 to %d threads, got %d", CAPL_WORKERS_MAX, threads);
   capl_scan *scan = calloc(1, sizeof *scan);
-  if (!scan) return CAPL_FAIL(CAPL_ENOMEM, "no memory to look at %u files", source->count);
+  if (!scan) return CAPL_FAIL(CAPL_ENOMEM, "no memory to check %u files", source->count);
   scan->source = capl_source_ref(source);
   scan->pixels = pixels;
   scan->count = source->count;
   scan->facts = calloc(source->count, sizeof *scan->facts);
-  capl_status status = scan->facts ? scan_all(scan, threads, stop) : CAPL_FAIL(CAPL_ENOMEM, "no memory to look at %u files", source->count);
+  capl_status status = scan->facts ? scan_all(scan, threads, stop) : CAPL_FAIL(CAPL_ENOMEM, "no memory to check %u files", source->count);
   if (status == CAPL_OK) *out = scan;
   else capl_scan_free(scan);
   return status;

@@ -153,14 +153,14 @@ static capl_status check_difficulty(const capl_stage *stage, int i, const capl_s
 static capl_status check_stage(const schedule *s, const capl_stage *stage, int i, const capl_source *source)
 {
   bool first = stage->from == CAPL_FROM_EPOCH && stage->at == 1;
-  if (i == 0 && (!first || stage->ramp != 0)) return CAPL_FAIL(CAPL_EVALUE, "stage 1 begins with the run and at once");
+  if (i == 0 && (!first || stage->ramp != 0)) return CAPL_FAIL(CAPL_EVALUE, "stage 1 starts with the run and has no ramp");
   if (stage->from < CAPL_FROM_EPOCH || stage->from > CAPL_FROM_METRIC || stage->shape < CAPL_RAMP_LINEAR ||
       stage->shape > CAPL_RAMP_COSINE) {
     return CAPL_FAIL(CAPL_EVALUE, "stage %d: no such beginning or shape of a ramp", i + 1);
   }
   double least = stage->from == CAPL_FROM_EPOCH ? 1 : 0;
   if (stage->from != CAPL_FROM_METRIC && !(stage->at >= least && begins_at(s, stage) < longest_run)) {
-    return CAPL_FAIL(CAPL_EVALUE, "stage %d begins at %s %g; no run has that", i + 1,
+    return CAPL_FAIL(CAPL_EVALUE, "stage %d starts at %s %g, which does not exist", i + 1,
                      stage->from == CAPL_FROM_EPOCH ? "epoch" : "step", stage->at);
   }
   if (!(stage->ramp >= 0 && stage->ramp < longest_run))
@@ -175,7 +175,7 @@ static capl_status check_epochs(const capl_stage *stage, int i, const capl_sourc
   bool counts = (stage->from == CAPL_FROM_EPOCH && stage->at > 1) || (stage->ramp > 0 && stage->ramp_in_epochs);
   if (!counts || source->count < UINT32_MAX) return CAPL_OK;
   CAPL_FAIL(CAPL_EVALUE, "stage %d counts epochs, but the source is endless: its first epoch does not end", i + 1);
-  capl_error_hint("say it in steps, or give the source a count of images per epoch");
+  capl_error_hint("give steps, or give the source a count of images per epoch");
   return CAPL_EVALUE;
 }
 
@@ -186,11 +186,11 @@ static capl_status check_order(const schedule *s)
   for (int i = 1; i < s->n; i++) {
     if (s->stage[i].from == CAPL_FROM_METRIC) continue;
     if (s->since[i] <= s->since[last])
-      return CAPL_FAIL(CAPL_EVALUE, "stage %d begins after %llu steps, which is no later than stage %d, after %llu", i + 1,
+      return CAPL_FAIL(CAPL_EVALUE, "stage %d starts after %llu steps, not later than stage %d, after %llu", i + 1,
                        (unsigned long long)s->since[i], last + 1, (unsigned long long)s->since[last]);
     double room = (double)(s->since[i] - s->since[last]);
     if (i == last + 1 && ramp_of(s, last) > room)
-      return CAPL_FAIL(CAPL_EVALUE, "stage %d takes %g steps to come in, but stage %d begins %g steps after it", last + 1,
+      return CAPL_FAIL(CAPL_EVALUE, "the ramp of stage %d takes %g steps, but stage %d starts %g steps after it", last + 1,
                        ramp_of(s, last), i + 1, room);
     last = i;
   }
@@ -268,7 +268,7 @@ capl_status schedule_restore(schedule *s, const uint64_t *since)
 {
   for (int i = 0; i < s->n; i++) {
     if (s->stage[i].from == CAPL_FROM_METRIC || since[i] == s->since[i]) continue;
-    return CAPL_FAIL(CAPL_EVALUE, "stage %d begins after %llu steps, in the state after %llu: it was taken from another schedule",
+    return CAPL_FAIL(CAPL_EVALUE, "stage %d starts after %llu steps, in the state after %llu: the state is of another schedule",
                      i + 1, (unsigned long long)s->since[i], (unsigned long long)since[i]);
   }
   memcpy(s->since, since, (size_t)s->n * sizeof *since);

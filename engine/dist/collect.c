@@ -76,7 +76,7 @@ static capl_status check_parts(const capl_world *w, const char *name, const capl
     return CAPL_FAIL(CAPL_EDTYPE, "%s: in and out are %s and %s", name, capl_dtype_name(part->dtype), capl_dtype_name(whole->dtype));
   bool fits = same_order(whole, part) && whole->size[0] == w->place.size;
   if (fits && (w->place.size == 1 || n == 0 || whole->stride[0] == n)) return CAPL_OK;
-  return CAPL_FAIL(CAPL_ESHAPE, "%s: %s is not %d parts like %s, one behind the other in memory", name,
+  return CAPL_FAIL(CAPL_ESHAPE, "%s: %s is not %d contiguous parts like %s", name,
                    capl_tensor_describe(whole, a, sizeof a), w->place.size, capl_tensor_describe(part, b, sizeof b));
 }
 

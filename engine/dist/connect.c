@@ -100,7 +100,7 @@ static capl_status open_guest(capl_world *w)
   star_options o = options_of(w);
   char where[STAR_WHERE] = "";
   CAPL_TRY(tell_where(w, where));
-  if (!*where) return CAPL_FAIL(CAPL_EIO, "rank 0 cannot listen for the other ranks; it says why");
+  if (!*where) return CAPL_FAIL(CAPL_EIO, "rank 0 cannot listen for the other ranks; its output contains the reason");
   where[STAR_WHERE - 1] = '\0';
   return star_connect(&o, where, &w->star);
 }

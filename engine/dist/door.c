@@ -263,7 +263,7 @@ capl_status star_connect(const star_options *options, const char *where, star **
   char copy[STAR_WHERE];
   snprintf(copy, sizeof copy, "%s", where);
   char *rest = copy, *names = strsep(&rest, ";"), *port = rest ? strsep(&rest, ";") : NULL;
-  if (!port || !rest || !*names) return CAPL_FAIL(CAPL_EFORMAT, "rank 0 told no address: '%.100s'", where);
+  if (!port || !rest || !*names) return CAPL_FAIL(CAPL_EFORMAT, "rank 0 sent no address: '%.100s'", where);
   secret_of(rest, o.secret);
   return knock_around(options, &o, names, atoi(port), out);
 }
@@ -271,7 +271,7 @@ capl_status star_connect(const star_options *options, const char *where, star **
 static capl_status no_secret(void)
 {
   CAPL_FAIL(CAPL_EVALUE, "ranks of several hosts meet at a port that others may reach, and have no secret to know each other by");
-  capl_error_hint("the same long word on every host: export CAPL_JOB_KEY=…, made by openssl rand -hex 16; or torchrun --rdzv_id of %d characters; "
+  capl_error_hint("the same secret on every host: export CAPL_JOB_KEY=…, from openssl rand -hex 16; or torchrun --rdzv_id of %d characters; "
                   "ranks of one host know that from LOCAL_WORLD_SIZE, and need none", STAR_SECRET);
   return CAPL_EVALUE;
 }

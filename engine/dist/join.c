@@ -94,9 +94,9 @@ static capl_status greeting_check(party *p, const greeting *g, bool *ours)
     return CAPL_FAIL(CAPL_EVALUE, "rank %d (host %s) was started as one of %d ranks, rank 0 as one of %d", g->rank, g->host,
                      g->size, p->o->size);
   if (g->rank < 1 || g->rank >= p->o->size)
-    return CAPL_FAIL(CAPL_EVALUE, "a rank on host %s says that it is rank %d of %d", g->host, g->rank, p->o->size);
+    return CAPL_FAIL(CAPL_EVALUE, "a rank on host %s reports that it is rank %d of %d", g->host, g->rank, p->o->size);
   if (p->links[g->rank].fd >= 0)
-    return CAPL_FAIL(CAPL_EVALUE, "two processes say that they are rank %d: on host %s and on host %s", g->rank,
+    return CAPL_FAIL(CAPL_EVALUE, "two processes report that they are rank %d: on host %s and on host %s", g->rank,
                      p->members[g->rank].host, g->host);
   return CAPL_OK;
 }
@@ -183,7 +183,7 @@ static capl_status missing(const party *p)
   }
   CAPL_FAIL(CAPL_EIO, "%s %s of %d %s not joined within %.3g s", count == 1 ? "rank" : "ranks", list, p->o->size,
             count == 1 ? "has" : "have", p->o->seconds);
-  capl_error_hint("what they printed tells why; between hosts a firewall may be closed: the ranks connect to a port that "
+  capl_error_hint("their output contains the reason; between hosts a firewall may block them: the ranks connect to a port that "
                   "rank 0's host chooses");
   return CAPL_EIO;
 }

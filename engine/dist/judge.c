@@ -24,7 +24,7 @@ typedef struct {
   watch_verdict *out;
 } court;
 
-#define RESUME "the last checkpoint goes on with --resume, on any number of ranks"
+#define RESUME "--resume continues from the last checkpoint, on any number of ranks"
 
 /* ---- words ------------------------------------------------------------------------------------ */
 
@@ -93,7 +93,7 @@ static bool find_dead(const court *c, int rank)
   char a[NAME], b[NAME], d[NAME] = "";
   /* Who waits for it is where it was; its own last word may be a second old. */
   const watch_status *waits = who_waits(c, rank), *last = waits && waits->step > v->status.step ? waits : &v->status;
-  return find(c, rank, VERDICT_STATUS, "its own last lines tell why, or dmesg when memory ran out; " RESUME,
+  return find(c, rank, VERDICT_STATUS, "see its last lines, or dmesg if memory ran out; " RESUME,
               "%s died %s%s%s", who(c, rank, a), v->known ? step_text(last, b) : "before the first step",
               waits ? "; the others wait for it: " : "", waits && waits_for(waits, d) ? d : "");
 }
@@ -152,7 +152,7 @@ static bool find_mismatch(const court *c)
     if (s->number != f->number || (s->bytes == f->bytes && strcmp(s->name, f->name) == 0)) continue;
     char a[NAME], b[NAME], n[32], m[32];
     return find(c, -1, VERDICT_STATUS,
-                "every rank has to make the same calls in the same order: look for what only some ranks do, such as "
+                "every rank must make the same calls in the same order: check for code that only some ranks run, such as "
                 "'if world.is_main'",
                 "the ranks do not exchange the same: %s is in %s %llu of %s, %s in %s %llu of %s", who(c, first, a), f->name,
                 (unsigned long long)f->number, size_text(f->bytes, n, sizeof n), who(c, r, b), s->name,
@@ -201,7 +201,7 @@ static bool find_crossed(const court *c, int s, int r)
   waits_for(&c->views[r].status, x);
   waits_for(&c->views[s].status, y);
   return find(c, -1, VERDICT_STATUS,
-              "every rank has to make the same calls in the same order: look for what only some ranks do, such as "
+              "every rank must make the same calls in the same order: check for code that only some ranks run, such as "
               "'if world.is_main'",
               "the ranks wait for each other: %s for %s, %s for %s", who(c, r, a), x, who(c, s, b), y);
 }
@@ -216,7 +216,7 @@ static bool find_late(const court *c, int s, int r)
                 "%s has not answered for %.1f s: %s %s; the others wait for it", who(c, s, a), v->heard_s, x,
                 step_text(&w->status, b)) && find_away(c, s);
   return find(c, s, VERDICT_STATUS, "--watchdog=SECONDS gives slow steps more time; " RESUME,
-              "%s has kept the others waiting for %.1f s: %s %s; it answers, but does something else%s%s", who(c, s, a),
+              "%s has kept the others waiting for %.1f s: %s %s; it responds, but does something else%s%s", who(c, s, a),
               waited(w), x, step_text(&w->status, b), v->status.step == w->status.step ? "" : " ",
               v->status.step == w->status.step ? "" : step_text(&v->status, d));
 }
@@ -276,7 +276,7 @@ static bool find_idle(const court *c)
     if (!v->known || v->status.left_s >= 0 || v->status.hold_s >= 0 || waited(v) >= 0 || idle <= c->seconds) continue;
     char a[NAME], b[NAME];
     return find(c, s, VERDICT_STATUS, "--watchdog=SECONDS gives slow work more time",
-                "%s has kept the others waiting for %.1f s: they have done their work; it answers, but is busy %s",
+                "%s has kept the others waiting for %.1f s: they are finished; it responds, but is busy %s",
                 who(c, s, a), idle, step_text(&v->status, b));
   }
   return false;

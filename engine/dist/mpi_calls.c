@@ -108,8 +108,8 @@ static capl_status differ(int rank_a, intent a, int rank_b, intent b)
   if (reduces(a) && reduces(b) && (a.what >> 8 & 0xFF) != (b.what >> 8 & 0xFF)) code = CAPL_EDTYPE;
   CAPL_FAIL(code, "the ranks do not make the same call: rank %d %s, rank %d %s", rank_a, describe(a, text_a, sizeof text_a),
             rank_b, describe(b, text_b, sizeof text_b));
-  capl_error_hint("every rank makes the same calls in the same order, with tensors of the same size: is one of them behind "
-                  "an if that not all ranks take?");
+  capl_error_hint("every rank must make the same calls in the same order, with tensors of the same size: is one of them inside "
+                  "an if that not all ranks enter?");
   return code;
 }
 
@@ -342,7 +342,7 @@ static void read_piece(void)
 static capl_status check_ranks(const capl_place *place)
 {
   if (size == place->size && own_rank == place->rank) return CAPL_OK;
-  CAPL_FAIL(CAPL_EUNSUPPORTED, "the launcher says rank %d of %d, MPI says rank %d of %d", place->rank, place->size, own_rank, size);
+  CAPL_FAIL(CAPL_EUNSUPPORTED, "the launcher reports rank %d of %d, MPI reports rank %d of %d", place->rank, place->size, own_rank, size);
   capl_error_hint("the mpirun that started this is of another MPI than the one that capl was built with: mpirun --version");
   return CAPL_EUNSUPPORTED;
 }

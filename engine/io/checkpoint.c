@@ -104,7 +104,7 @@ static bool is_other(const char *path, const char *data, size_t len)
 static capl_status no_checkpoint(const char *path)
 {
   CAPL_FAIL(CAPL_EFORMAT, "%s is no checkpoint, only tensors", path);
-  capl_error_hint("--init_from=%s begins with its weights", path);
+  capl_error_hint("--init_from=%s starts with its weights", path);
   return CAPL_EFORMAT;
 }
 

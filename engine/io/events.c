@@ -15,7 +15,7 @@ static capl_status open_packing(const events_packing **out)
 {
   static const library_part part = {
     "libcapl_proto.so", "events_packing_entry", EVENTS_ABI, "TensorBoard files cannot be written here",
-    "install the Debian package libprotobuf-c1, or say tensorboard = false in train.fit"};
+    "install the Debian package libprotobuf-c1, or set tensorboard = false in train.fit"};
   static const void *packing;
   capl_status status = library_table(&part, &packing);
   *out = packing;

@@ -136,7 +136,7 @@ static capl_status read_ctc(const char *path, const cJSON *root, model_meta *m)
   char wanted[96];
   m->decoding = META_CTC;
   m->classes = m->characters + 1;
-  snprintf(wanted, sizeof wanted, "%d, the class behind the %d characters of the charset", m->characters, m->characters);
+  snprintf(wanted, sizeof wanted, "%d, the class after the %d characters of the charset", m->characters, m->characters);
   if (!cJSON_IsNumber(blank) || blank->valuedouble != m->characters) return wrong(path, "blank", wanted, blank);
   CAPL_TRY(read_whole(path, root, "length_max", CAPL_LABEL_MAX, &m->length));
   CAPL_TRY(read_whole(path, root, "length_min", CAPL_LABEL_MAX, &m->length_min));

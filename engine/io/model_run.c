@@ -331,7 +331,7 @@ capl_status capl_model_prepare(const char *meta_json, const uint8_t *images, int
   for (int w = 0; w < meta.n_widths; w++) fits = fits || meta.widths[w] == width;
   char widths[256];
   if (!fits || meta.height != height || meta.channels != channels)
-    return CAPL_FAIL(CAPL_ESHAPE, "the images are %d x %d px of %d channels, the model's meta data says %s x %d px of %d",
+    return CAPL_FAIL(CAPL_ESHAPE, "the images are %d x %d px of %d channels, the meta data of the model %s x %d px of %d",
                      width, height, channels, describe_widths(meta.widths, meta.n_widths, meta.width, widths, sizeof widths),
                      meta.height, meta.channels);
   size_t n_pixels = (size_t)width * (size_t)height, values = n_pixels * (size_t)channels;

@@ -28,8 +28,8 @@
   X(memory_mhz, "clock of its memory, MHz")                                                       \
   X(throttled, "share of the time in which heat or power held its clocks down")
 #define MONITOR_CPU_MAP(X)                                                                        \
-  X(cpu, "share of the processors it may use that the process kept busy")                         \
-  X(cpu_machine, "share of all processors that anybody kept busy")                                \
+  X(cpu, "CPU utilization of the process, of the processors available to it")                         \
+  X(cpu_machine, "CPU utilization of the machine")                                \
   X(load, "processes that ran or waited for a processor, mean of a minute")                       \
   X(rss, "bytes of memory of the process")                                                        \
   X(ram_used, "bytes of memory in use: of the container if it is limited, else of the machine")   \

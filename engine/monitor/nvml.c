@@ -140,7 +140,7 @@ struct monitor_gpu {
 static capl_status opened(int code, nvml_device device, const char *what, monitor_gpu **out)
 {
   if (code == NVML_LOST) return CAPL_FAIL(CAPL_EUNSUPPORTED, "%s has fallen off its bus; only a reboot brings it back", what);
-  if (code != NVML_OK) return CAPL_FAIL(CAPL_EUNSUPPORTED, "the driver tells nothing of %s: %s", what, error_text(code));
+  if (code != NVML_OK) return CAPL_FAIL(CAPL_EUNSUPPORTED, "the driver does not report %s: %s", what, error_text(code));
   monitor_gpu *gpu = calloc(1, sizeof *gpu);
   if (!gpu) return CAPL_FAIL(CAPL_ENOMEM, "no memory for a monitor");
   gpu->whole = gpu->part = device;

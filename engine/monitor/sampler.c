@@ -154,7 +154,7 @@ static void judge_heat(monitor *m, const monitor_reading *r)
   double t = r->value[MONITOR_temperature_c];
   if (t > m->hot_c && !m->hot) {
     m->hot = true;
-    tell(m, "the GPU is at %.0f C, above %.0f C: it will slow down or age; look after its cooling", t, m->hot_c);
+    tell(m, "the GPU is at %.0f C, above %.0f C: it will throttle or age; check its cooling", t, m->hot_c);
   } else if (t <= m->hot_c - COOL_BELOW) {
     m->hot = false;
   }
@@ -187,7 +187,7 @@ static void judge(monitor *m, const monitor_reading *r)
   judge_heat(m, r);
   judge_clocks(m, r);
   judge_memory(m, r);
-  if (r->lost && !m->lost) tell(m, "the GPU is lost to the driver: its figures end here");
+  if (r->lost && !m->lost) tell(m, "the driver has lost the GPU: its metrics end here");
   m->lost = r->lost;
 }
 

@@ -84,7 +84,7 @@ static int unknown_global(const char *word)
   capl_suggestion s = {.wanted = word};
   for (int k = 0; k < n; k++) capl_suggest(&s, known[k].name);
   if (s.nearest) return usage_error("unknown option '%s'; did you mean '%s'?", word, s.nearest);
-  return usage_error("unknown option '%s'; settings of a recipe stand behind it, or behind 'run': capl RECIPE %s", word, word);
+  return usage_error("unknown option '%s'; settings of a recipe are given after it, or after 'run': capl RECIPE %s", word, word);
 }
 
 static int read_minutes(const char *text, double *minutes)
@@ -160,7 +160,7 @@ enum { NONE = -1, AMBIGUOUS = -2 };
 
 static int ambiguous(char *const *argv, const int *two)
 {
-  usage_error("which word is the recipe? Either %s, with '%s=%s', or %s, with '%s=%s'\n  write the one that is a value behind =",
+  usage_error("which argument is the recipe? Either %s, with '%s=%s', or %s, with '%s=%s'\n  write the value with =",
               argv[two[0]], argv[two[1] - 1], argv[two[1]], argv[two[1]], argv[two[0] - 1], argv[two[0]]);
   return AMBIGUOUS;
 }
@@ -231,7 +231,7 @@ static int read_recipe_words(const capl_command *command, int argc, char **argv,
   if (at >= 0 && command->recipe == RECIPE_STAYS) add_word(job, shipped_path(argv[at], c));
   else if (at >= 0 && stands_alone(command, argv[at])) add_word(job, argv[at]);
   else if (at >= 0) job->recipe = shipped_path(argv[at], c);
-  return join_words(job, argc, argv, at) ? 0 : usage_error("no memory for the words of the command");
+  return join_words(job, argc, argv, at) ? 0 : usage_error("no memory for the arguments");
 }
 
 /* Of a command and its first word, as in "bench dist": what took its place, NULL where nothing did. */
@@ -248,7 +248,7 @@ static int read_words(const capl_command *command, int argc, char **argv, comman
   if (instead) return usage_error("'capl %s %s' was removed: %s", command->name, argv[0], instead);
   capl_job *job = &c->l.job;
   words = calloc((size_t)argc + 2, sizeof *words); /* and a --ranks that stood before the command */
-  if (!words) return usage_error("no memory for the words of the command");
+  if (!words) return usage_error("no memory for the arguments");
   job->command = command->name;
   job->usage = command->usage;
   job->help = command->help;

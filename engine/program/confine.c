@@ -171,7 +171,7 @@ static capl_status check_found(const char *path, const char *real)
   CAPL_TRY(capl_policy_resolve("runs", runs));
   if (capl_policy_is_below(real, runs) && strcmp(real, runs) != 0) return CAPL_OK;
   CAPL_FAIL(CAPL_EVALUE, "%.1000s is a link that leads to %.1000s: a recipe would write there", path, real);
-  capl_error_hint("--resume=FOLDER names the run that is to go on");
+  capl_error_hint("--resume=FOLDER names the run to resume");
   return CAPL_EVALUE;
 }
 

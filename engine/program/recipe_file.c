@@ -38,11 +38,11 @@ static capl_status check_digits(const char *word, const char *digits)
 {
   size_t n = strspn(digits, "0123456789abcdefABCDEF");
   if (digits[n])
-    return CAPL_FAIL(CAPL_EVALUE, "%s: behind #sha256= stand %d hexadecimal digits, not '%c'", word, DIGITS,
+    return CAPL_FAIL(CAPL_EVALUE, "%s: #sha256= is followed by %d hexadecimal digits, not '%c'", word, DIGITS,
                      isprint((unsigned char)digits[n]) ? digits[n] : '?');
   if (n == DIGITS) return CAPL_OK;
   CAPL_FAIL(CAPL_EVALUE, "%s: the hash has %zu digits of %d", word, n, DIGITS);
-  capl_error_hint("a part of a hash proves nothing: other texts that begin like it can be made; capl recipe info FILE prints it whole");
+  capl_error_hint("a part of a hash is not secure: another text with the same prefix can be constructed; capl recipe info FILE prints the whole hash");
   return CAPL_EVALUE;
 }
 
@@ -56,7 +56,7 @@ static capl_status check_hash(const char *word, capl_recipe_file *file)
   if (strcasecmp(digits, file->sha256) == 0) return CAPL_OK;
   CAPL_FAIL(CAPL_EVALUE, "%s is not the recipe that was asked for; nothing of it was run", file->path);
   capl_error_context("asked for  sha256 %s\nthe file   sha256 %s", digits, file->sha256);
-  capl_error_hint("ask whoever gave you the hash for the file it is of, or read this one before you run it without the hash");
+  capl_error_hint("get the matching file from the source of the hash, or read this file before you run it without the hash");
   return CAPL_EVALUE;
 }
 

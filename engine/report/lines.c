@@ -79,7 +79,7 @@ static capl_status check_panel(const report_panel *p, int panel)
 {
   CAPL_TRY(check_limits(p, panel));
   if (p->n_series < 0 || p->n_series > REPORT_MAX_SERIES)
-    return CAPL_FAIL(CAPL_EVALUE, "panel %d has %d series; at most %d can be told apart", panel, p->n_series, REPORT_MAX_SERIES);
+    return CAPL_FAIL(CAPL_EVALUE, "panel %d has %d series; at most %d can be distinguished", panel, p->n_series, REPORT_MAX_SERIES);
   for (int i = 0; i < p->n_series; i++) CAPL_TRY(check_series(&p->series[i], panel, i + 1));
   return CAPL_OK;
 }

@@ -248,7 +248,7 @@ capl_status calls_filter(void)
   struct sock_fprog filter = {.len = (unsigned short)p.n, .filter = p.steps};
   if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return CAPL_FAIL(CAPL_EIO, "no_new_privs: %s", capl_errno_text(errno));
   long thread = syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &filter);
-  if (thread > 0) return CAPL_FAIL(CAPL_EIO, "thread %ld has a filter of its own", thread);
+  if (thread > 0) return CAPL_FAIL(CAPL_EIO, "thread %ld has its own filter", thread);
   if (thread < 0) return CAPL_FAIL(CAPL_EIO, "system calls cannot be filtered: %s", capl_errno_text(errno));
   return CAPL_OK;
 }

@@ -209,12 +209,12 @@ static void lessen(capl_wall *w)
   int64_t assumed;
   if (capl_assumed(CAPL_ASSUME_SECCOMP, &assumed)) {
     w->calls = false;
-    snprintf(w->calls_why, sizeof w->calls_why, "CAPL_ASSUME says seccomp=none");
+    snprintf(w->calls_why, sizeof w->calls_why, "CAPL_ASSUME has seccomp=none");
     snprintf(w->why, sizeof w->why, "%s", w->calls_why);
   }
   if (!capl_assumed(CAPL_ASSUME_LANDLOCK, &assumed) || assumed >= w->files) return;
   w->files = (int)assumed;
-  if (assumed == 0) snprintf(w->why, sizeof w->why, "CAPL_ASSUME says landlock=0");
+  if (assumed == 0) snprintf(w->why, sizeof w->why, "CAPL_ASSUME has landlock=0");
 }
 
 capl_wall capl_wall_possible(void)
@@ -246,7 +246,7 @@ static capl_status half_way(void)
 
 capl_status capl_wall_raise(void)
 {
-  if (!capl_policy_is_closed()) return CAPL_FAIL(CAPL_ESTATE, "a wall without a closed policy would keep nothing out");
+  if (!capl_policy_is_closed()) return CAPL_FAIL(CAPL_ESTATE, "a sandbox layer without a policy would not protect anything");
   state = capl_wall_possible();
   if (state.files && guard_files() != CAPL_OK) return half_way();
   if (state.calls && calls_filter() != CAPL_OK) return half_way();

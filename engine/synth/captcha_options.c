@@ -18,7 +18,7 @@ static const capl_style_option style_options[] = {
   {"rotate", CAPL_STYLE_RANGE, AT(rotate), -180, 180, NULL, "degrees, counter-clockwise, by letter"},
   {"warp", CAPL_STYLE_RANGE, AT(warp), 0, 0.5f, NULL, "share of its size by which a letter's corners are pushed"},
   {"spacing", CAPL_STYLE_RANGE, AT(spacing), -0.8f, 3, NULL, "gap between letters as a share of their size; negative: they overlap"},
-  {"rise", CAPL_STYLE_RANGE, AT(rise), -1, 1, NULL, "how far a letter stands above its line, as a share of its size"},
+  {"rise", CAPL_STYLE_RANGE, AT(rise), -1, 1, NULL, "vertical offset of a letter, as a fraction of its size"},
   {"lines", CAPL_STYLE_COUNT, AT(lines), 0, 64, NULL, "straight lines"},
   {"arcs", CAPL_STYLE_COUNT, AT(arcs), 0, 64, NULL, "parts of ellipses"},
   {"curves", CAPL_STYLE_COUNT, AT(curves), 0, 64, NULL, "waves from side to side"},

@@ -39,7 +39,7 @@ local function check_precision(value)
   local known_elsewhere = value == "tf32" or value == "fp16"
   core.error{
     code = "unsupported",
-    message = ("precision = %s cannot be in force on %s, which offers %s"):format(
+    message = ("precision = %s is not supported on %s, which offers %s"):format(
       tostring(value), auto.kind(), list),
     hint = known_elsewhere and 'write precision = {cuda = "' .. value .. '", cpu = "auto"}' or nil,
   }

@@ -226,7 +226,7 @@ end
 function check.list(op, list, hint)
   local n = 0
   for key in pairs(list) do
-    if type(key) ~= "number" then check.fail(op, ("'%s' stands among the entries of a list"):format(tostring(key)), hint) end
+    if type(key) ~= "number" then check.fail(op, ("'%s' is a key among the entries of a list"):format(tostring(key)), hint) end
     n = n + 1
   end
   for i = 1, n do

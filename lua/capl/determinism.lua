@@ -42,7 +42,7 @@ function determinism.autotune(value)
   if value ~= nil then
     check_both(deterministic, value)
     if value == true and not on_gpu() then
-      core.error{code = "unsupported", message = ("autotune = true cannot be in force on %s: only cuda has candidates to time"):format(
+      core.error{code = "unsupported", message = ("autotune = true is not supported on %s: only cuda has algorithms to time"):format(
         (core.device())), hint = 'write autotune = {cuda = true, cpu = "auto"}'}
     end
     autotune = value

@@ -11,7 +11,7 @@ local places = {
   {names = {"strict", "map"}, text = "init_from = {path = …, %s = …} of train.fit"},
   {names = {"betas", "eps", "lr", "momentum", "nesterov", "weight_decay", "loss_scale", "ns_steps"}, not_of = "^optim%.",
     text = "the optimizer: optim.AdamW(model:parameters(), {%s = …}) and the like"},
-  {names = {"warmup", "schedule", "scheduler"}, text = "the rate of the optimizer: lr = optim.schedule.warmup_cosine{…} and the like"},
+  {names = {"warmup", "schedule", "scheduler"}, text = "the learning rate of the optimizer: lr = optim.schedule.warmup_cosine{…} and the like"},
   {names = {"layer_decay", "no_decay", "rules"}, text = "optim.groups(model, {%s = …})"},
   {names = {"batch", "workers", "shuffle", "augment", "drop_last", "cache", "normalize", "source", "role"}, text = "data.loader{%s = …}"},
   {names = {"accumulate", "ema", "early_stop", "eval_every", "log_every", "keep", "top_k", "freeze", "steps", "epochs", "samples",

@@ -63,7 +63,7 @@ function precision.read(given)
   if not types[given] then check.unknown("precision", "precision", given, all) end
   local offered, list = precision.is_offered(given, kind)
   if not offered then
-    core.error{code = "unsupported", op = "precision", hint = 'use "auto", or say it for one kind of device: {cuda = "'
+    core.error{code = "unsupported", op = "precision", hint = 'use "auto", or set it for one device: {cuda = "'
       .. given .. '", cpu = "auto"}', message = ("%s has no kernels on %s; available: %s"):format(given, kind, list)}
   end
   return types[given], "asked for", full_names[given] or given

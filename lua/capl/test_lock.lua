@@ -84,7 +84,7 @@ end
 -- schedule are never chosen by them.
 function lock.choose(op, figures)
   if type(figures) == "table" and figures.role == "test" then
-    refuse(op, "these figures are of the test images, and what they would choose could not be tested any more")
+    refuse(op, "these metrics are of the test images; a selection by them would bias the test")
   end
 end
 

@@ -56,14 +56,14 @@ def main():
         file.write(RECIPE)
     out, rows, total = run(faults="temperature=90")
     check("monitor: every 0.05 s: Fake 200, at most 700 W, 5 of 8 MB taken" in out, "the header names the GPU of the run", out)
-    heat = "the GPU is at 90 C, above 85 C: it will slow down or age; look after its cooling"
+    heat = "the GPU is at 90 C, above 85 C: it will throttle or age; check its cooling"
     check(out.count("warning: " + heat) == 1 and [row["event"] for row in rows if "event" in row] == [heat], "heat is told once", out)
     means = [row["monitor"] for row in rows if "monitor" in row]
     check(means and all(m["power_w"] == 250 and m["utilization"] == 0.8 and m["rss"] > 0 for m in means), "means per point", str(means))
     check((total["gpu"], total["power_w"], total["most"]["temperature_c"], total["energy_wh"], total["energy_from"]) ==
           ("Fake 200", 250, 90, 0, "counted"), "totals", str(total))
     out, rows, total = run(faults="nvmlDeviceGetTotalEnergyConsumption:3,nvmlDeviceGetTemperature:15:3")
-    check("warning: the GPU is lost to the driver: its figures end here" in out, "a GPU that is lost does not end the run", out)
+    check("warning: the driver has lost the GPU: its metrics end here" in out, "a GPU that is lost does not end the run", out)
     check(total["energy_from"] == "estimated" and total["energy_wh"] < 250 * total["seconds"] / 3600,
           "energy without a counter is estimated, and ends with the readings", str(total))
     arms = json.loads(capl("bench", "gpu.lua", "--ab", "scale=1,2", "--rounds=2", "--steps=2", "--warmup=1", "--json"))["arms"]

@@ -81,7 +81,7 @@ def other_cards():
            "device cuda:1: this process uses cuda:0 already, and a process uses one GPU", CAPL_SHIM_DEVICES="2")
     expect("a number that is none", use("cuda:x"), 1, "unknown device 'cuda:x'")
     expect("tf32 on a card without it", ["tests/gpu/train.lua", "--device=cuda", "--precision=tf32"], 1,
-           "precision = tf32 cannot be in force on cuda, which offers fp16, fp32", CAPL_SHIM_CAPABILITY="75")
+           "precision = tf32 is not supported on cuda, which offers fp16, fp32", CAPL_SHIM_CAPABILITY="75")
 
 
 def other_plugins():

@@ -33,7 +33,7 @@ fails("state", "takes part in a gradient", function() world:all_reduce(capl.ones
 fails("value", "its world is missing", function() world.all_reduce(f32) end)
 fails("value", "tensor expected, got nil", function() world:all_reduce() end)
 fails("value", "whole number expected, got nil", function() world:exchange(f32) end)
-fails("value", "a is a string, and figures are numbers", function() world:sum{a = "1"} end)
+fails("value", "a is a string, and metrics are numbers", function() world:sum{a = "1"} end)
 fails("value", "texts of one line", function() world:sum{["a\\tb"] = 1} end)
 if world.size > 1 then
   local n = rank == world.size - 1 and 5 or 4
@@ -93,7 +93,7 @@ def without_library():
 def alien_launcher():
     """Variables of a launcher whose MPI this is not."""
     status, out, err = finish(start(CAPL, "error.lua", env=LAUNCHED), 30)
-    check(status == 1 and "the launcher says rank 0 of 2, MPI says rank 0 of 1" in err, "a launcher of another MPI is named", err)
+    check(status == 1 and "the launcher reports rank 0 of 2, MPI reports rank 0 of 1" in err, "a launcher of another MPI is named", err)
 
 
 def other_launchers():

@@ -185,7 +185,7 @@ def differences_are_told():
             (["--batch=4"], "has another setting batch than rank 0"), (["--part"], None)):
         if text is None:
             status, out, err = mpirun(2, CAPL, "r.lua", *other)
-            text = "sees other train data than rank 0"
+            text = "has other train data than rank 0"
         else:
             status, out, err = mpirun(1, CAPL, "r.lua", *words, *other)
         check(status == 1 and re.search(r"preflight: rank 1 \(host [^)]+\) " + text, err + out),

@@ -15,13 +15,13 @@ def assumed(facts, *words):
 def info():
     status, out, err = assumed("isa=portable,bf16=native", "info")
     check(status == 0 and "CAPL_ASSUME        isa=portable,bf16=native" in out, "info shows what is assumed", out + err)
-    check("portable kernels" in out and "precision auto: bf16 (CAPL_ASSUME says bf16=native)" in out, "and what follows from it", out)
+    check("portable kernels" in out and "precision auto: bf16 (CAPL_ASSUME has bf16=native)" in out, "and what follows from it", out)
     check(json.loads(assumed("bf16=slow", "info", "--json")[1])["assume"] == "bf16=slow", "as JSON, too")
 
 
     status, out, err = capl("info", env={"CAPL_ASSUME": "cores=64,landlock=0,seccomp=none,gpu=none", "OMP_NUM_THREADS": ""})
-    for line in ("  processors 64", "64 threads", "  off       CAPL_ASSUME says gpu=none", "  files     not guarded by the system: CAPL_ASSUME says landlock=0",
-                 "  calls     not filtered: CAPL_ASSUME says seccomp=none", "  Lua       interpreted"):
+    for line in ("  processors 64", "64 threads", "  off       CAPL_ASSUME has gpu=none", "  files     not guarded by the system: CAPL_ASSUME has landlock=0",
+                 "  calls     not filtered: CAPL_ASSUME has seccomp=none", "  Lua       interpreted"):
         check(status == 0 and line in out, line.strip(), out + err)
 
 
@@ -30,7 +30,7 @@ def a_run():
     write_recipe()
     status, out, err = capl("small.lua", "--steps=4", "--precision=auto", env={"CAPL_ASSUME": facts, "OMP_NUM_THREADS": ""})
     check(status == 0 and f"CAPL_ASSUME={facts}" in "".join(out.splitlines(True)[:2]), "a run shows it below its first line", out + err)
-    check("CAPL_ASSUME says bf16=native" in out, "the header gives it as the reason of a choice", out)
+    check("CAPL_ASSUME has bf16=native" in out, "the header gives it as the reason of a choice", out)
     machine = read_json(newest() + "/settings.json")["machine"]
     check(machine["assume"] == facts and machine["processors"] == machine["threads"] == 3, "the run's facts have it", str(machine))
     status, out, err = assumed("isa=avx2", "small.lua", "--resume", "--steps=8")

@@ -34,9 +34,9 @@ def refused(words, *said):
 
 
 def nothing_to_go_on_with():
-    refused(["small.lua", "--resume"], "there is no run of small.lua below runs/ to go on with", "without --resume a new one begins")
+    refused(["small.lua", "--resume"], "there is no run of small.lua below runs/ to resume", "without --resume a new one is started")
     refused(["small.lua", "--resume=runs/other"], "--resume=runs/other: there is no such run or checkpoint")
-    refused(["check", "small.lua", "--steps=3", "--resume"], "this command begins none")
+    refused(["check", "small.lua", "--steps=3", "--resume"], "this command starts none")
     refused(["small.lua", "--steps=3", "--inexact"], "given, but never read by the recipe: inexact")
     shutil.rmtree("runs")
 
@@ -44,7 +44,7 @@ def nothing_to_go_on_with():
 def finished_and_longer():
     status, out, err = capl("small.lua", "--steps=20", "--scale=2")
     check(status == 0 and os.listdir(f"{RUN}/checkpoints") == ["step-000020.capl"], "a run ends with a checkpoint", out + err)
-    refused(["small.lua", "--resume"], "runs/small is finished: 20 steps", "a longer run goes on from there: --steps=40")
+    refused(["small.lua", "--resume"], "runs/small is finished: 20 steps", "to continue, make the run longer: --steps=40")
     status, out, err = capl("small.lua", "--resume", "--steps=30")
     check(status == 0 and "step 20 of 30" in out and "resume: steps: 30, was 20" in out, "a longer run goes on", out + err)
     check("scale      2             as before" in out, "with the settings of the run", out)
@@ -56,7 +56,7 @@ def finished_and_longer():
 def time_box():
     status, out, err = capl("small.lua", "--max_time=0.6s")
     check(status == 0, "a time box", out + err)
-    refused(["small.lua", "--resume=runs/small-2"], "runs/small-2 is finished", "a longer run goes on from there: --max_time=1.2s")
+    refused(["small.lua", "--resume=runs/small-2"], "runs/small-2 is finished", "to continue, make the run longer: --max_time=1.2s")
     status, out, err = capl("small.lua", "--resume=small-2", "--max_time=1s")
     check(status == 0 and 0.5 < read_json("runs/small-2/result.json")["seconds"] < 9, "a larger one counts what is over", out + err)
 
@@ -64,8 +64,8 @@ def time_box():
 def changed_since():
     edit(lambda text: text.replace("-- A small recogniser", "-- A very small recogniser"))
     shutil.rmtree("runs/small-2")
-    refused(["small.lua", "--resume", "--steps=40"], "would give other numbers than the run would have given",
-            "recipe: its text has changed", "hint: --inexact goes on all the same")
+    refused(["small.lua", "--resume", "--steps=40"], "would not be bit-exact",
+            "recipe: its text has changed", "hint: --inexact allows it")
     status, out, err = capl("small.lua", "--resume", "--steps=32", "--inexact")
     check(status == 0 and "resume, inexact: recipe: its text has changed" in out, "--inexact goes on", out + err)
     edit(lambda text: text.replace("-- A very small recogniser", "-- A small recogniser"))

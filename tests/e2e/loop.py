@@ -68,10 +68,10 @@ def says_what_it_does(text):
         r"AdamW \(recipe\): weight_decay \[0\.01, 0\]$",
         r"AdamW \(default\): betas \[0\.9, 0\.999\], eps 1e-08$",
         r"limit_batches: 9 of 10 train batches",
-        r"limit_batches: 2 of 3 val batches: its figures are of a part of the set",
+        r"limit_batches: 2 of 3 val batches: its metrics are of a part of the set",
         r"freeze: 0, 1: 48 parameters, for 2 epochs; batch norm keeps its statistics",
         r"accumulate: a step sums 2 batches of 4: 8 images; batch norm sees 4 at a time",
-        r"lr_rule: sqrt: 8 images a step, the rate is for 2: times 2; the first step's is 0\.00025 x 2 = 0\.0005",
+        r"lr_rule: sqrt: 8 images per step, the learning rate is for 2: times 2; at the first step 0\.00025 x 2 = 0\.0005",
         r"ema: decay 0\.8, less at first; 8 tensors, buffers included; evaluations and saved models are of the averages",
         r"early_stop: after 50 evaluations without a better one",
         r"note: early_stop cannot end this run: patience is 50 evaluations, and there are 8",
@@ -82,8 +82,8 @@ def says_what_it_does(text):
         r"report: accumulate = 2: \d+ batches whose gradients were summed",
         r"report: freeze: 10 steps with frozen parameters",
         r"report: ema = 0\.8: 12 updates of the averages",
-        r"report: lr_rule = sqrt: 24 steps at the rate of the rule",
-        r"report: schedule\.plateau: 8 figures it was told",
+        r"report: lr_rule = sqrt: 24 steps at the scaled learning rate",
+        r"report: schedule\.plateau: 8 reported metrics",
         r"report: early_stop: 8 evaluations watched",
     ):
         check(re.search("^" + line, text, re.M), "says: " + line, text)
@@ -175,9 +175,9 @@ def does_what_the_page_shows():
     status, out, err = capl("idle.lua")
     check(status == 1 and "train.EMA was asked for, but the run counted 0 updates of the averages" in err, "averages that are never updated", out + err)
     status, out, err = capl("own.lua", "--dry_run")
-    check(status == 1 and "--dry_run is about train.fit, and this recipe has a loop of its own" in err, "which knows no dry run", out + err)
+    check(status == 1 and "--dry_run is for train.fit, and this recipe has a custom training loop" in err, "which knows no dry run", out + err)
     status, out, err = capl("own.lua", "--init_from=runs/own")
-    check(status == 1 and "this recipe has a loop of its own, which has not taken these weights" in err and "epoch  1" not in out,
+    check(status == 1 and "this recipe has a custom training loop, which has not loaded these weights" in err and "epoch  1" not in out,
           "and takes no weights that it does not load", out + err)
 
 
@@ -190,7 +190,7 @@ def main():
     leaves_nothing_of_a_dry_run()
     tries_evaluation_first()
     text = run("--overfit=8", "--steps=200")
-    check(re.search(r"^overfit: learnt: loss \S+ of 8 samples at step \d+", text, re.M), "eight samples are learnt by heart", text)
+    check(re.search(r"^overfit: learned: loss \S+ of 8 samples at step \d+", text, re.M), "eight samples are learnt by heart", text)
 
 
 in_empty_folder(main)

@@ -133,7 +133,7 @@ def mistakes():
     for words, message in (
             (["nothing"], "nothing is not the folder of a run: there is no such folder"),
             (["--every=0"], "--every is a number of seconds from 0.05 to 3600, not 0"),
-            (["a", "b"], "capl monitor looks at one run"),
+            (["a", "b"], "capl monitor shows one run"),
             (["--evry=1"], "unknown option --evry; did you mean --every?")):
         status, out, err = capl("monitor", *words)
         check(status == 1 and err.startswith(message), message, out + err)

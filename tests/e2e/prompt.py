@@ -100,7 +100,7 @@ def pipe():
         done = subprocess.run([CAPL], stdin=unreadable, capture_output=True, text=True, timeout=60, check=False)
     check(done.returncode == 1 and "cannot be read" in done.stderr, "input that cannot be read is told", done.stdout + done.stderr)
     status, out, err = capl(text="for i = 1, 2 do\n")
-    check(status == 1 and "middle of the statement that begins in line 1" in err, "an unfinished statement is an error", out + err)
+    check(status == 1 and "inside the statement that starts in line 1" in err, "an unfinished statement is an error", out + err)
 
 
 def main():

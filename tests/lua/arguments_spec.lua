@@ -41,6 +41,6 @@ end)
 
 describe("capl.error", function()
   it("wants a message", function()
-    assert.matches("capl.error: message is missing: a text that says what is wrong", text_of(capl.error, {op = "x"}), 1, true)
+    assert.matches("capl.error: message is missing: a string that describes the error", text_of(capl.error, {op = "x"}), 1, true)
   end)
 end)

@@ -94,7 +94,7 @@ describe("augment", function()
     end
     local bare = data.faces{count = 4, size = 64}
     bare.swaps = nil
-    assert.matches("nobody said which classes of mask then change places",
+    assert.matches("it is not declared which classes of mask are exchanged",
       message_of(data.loader, {source = bare, role = "train", batch = 4, augment = "strong"}), 1, true)
     data.loader{source = bare, role = "train", batch = 4, augment = augment.preset("strong", {flip_swaps = {}})}
   end)

@@ -222,7 +222,7 @@ describe("nn.Ensemble", function()
     refused(mlp, 0, "n is at least 1")
     local Own = nn.class("Own")
     function Own:init() self.scale = nn.Parameter(capl.ones(1)) end
-    refused(Own, 2, "Own has a parameter of its own, scale")
+    refused(Own, 2, "Own has its own parameter, scale")
     local ensemble = nn.Ensemble{n = 2, build = mlp}
     assert.truthy(error_text(ensemble, capl.randn(3, 5)):find("weight expects 6 input features, x has 5", 1, true))
     assert.truthy(error_text(ensemble.member, ensemble, 3):find("a model from 1 to 2 expected", 1, true))

@@ -240,12 +240,12 @@ describe("data.explore", function()
     local dir = empty_files("doubtful", (names_by(two_numbers, "123456789")))
     local text = support.error_text(data.folder, dir, {label = "auto", width = 40, height = 16})
     local first = data.folder(dir, {label = "^([^_.]*)", charset = "0-9", length = 4, width = 40, height = 16})
-    for _, part in ipairs{"cannot tell which part of the names", "--label='^([^_.]*)' reads " .. first:text(0) .. " of " .. first:name(0),
+    for _, part in ipairs{"cannot decide which part of the names", "--label='^([^_.]*)' reads " .. first:text(0) .. " of " .. first:name(0),
       "--label='([^_.]*)%.[^.]*$' reads "} do
       assert(text:find(part, 1, true), text)
     end
     dir = empty_files("of_a_charset", {"4821_117.png", "9930_408.png", "1204_951.png", "8853_340.png", "7711_625.png"})
-    raises("cannot tell which part", data.folder, dir, {label = "auto", width = 40, height = 16})
+    raises("cannot decide which part", data.folder, dir, {label = "auto", width = 40, height = 16})
     for charset, length in pairs{["0-9"] = 3, ["0-9A-Z"] = 4} do
       local source = data.folder(dir, {label = "auto", charset = charset, length = length, width = 40, height = 16})
       assert.equal(length == 3 and "951" or "1204", source:text(0))
@@ -286,7 +286,7 @@ describe("data.explore", function()
       dir, dir)) == 0)
     local found = explore(dir)
     has("letters occur in both cases, such as b and B", warning(found, "case"))
-    has('case = "lower" of the source makes them one', warning(found, "case"))
+    has('case = "lower" of the source merges them', warning(found, "case"))
     has("_12.png: its label is empty", warning(found, "labels"))
     has("1 image has the name of another one in another folder: 11B_11.png and again/11B_11.png", warning(found, "names"))
     has("long_14.png is 300 x 16 px", warning(found, "sizes"))

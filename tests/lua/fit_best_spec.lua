@@ -230,7 +230,7 @@ describe("early_stop of train.fit", function()
   it("wants a figure it can watch", function()
     local function said(changes) return error_text(function() local r = train.fit(job(changes)) return r end) end
     assert.matches("unknown metric 'exat'; did you mean 'exact'?", said{early_stop = {patience = 1, metric = "exat"}}, 1, true)
-    assert.matches("metric = \"low\": nobody says whether more of it is better", said{metric = "low"}, 1, true)
+    assert.matches("metric = \"low\": it is unknown whether more is better", said{metric = "low"}, 1, true)
     assert.matches("unknown option 'patient'; did you mean 'patience'?", said{early_stop = {patient = 1}}, 1, true)
     local o = job{early_stop = 3}
     o.val = false
@@ -273,7 +273,7 @@ describe("settle of train.fit", function()
     local function said(changes) return error_text(function() local r = train.fit(job(changes)) return r end) end
     assert.matches("share is that of the run which its end takes, above 0 and below 1, got 1",
       said{settle = {patience = 1, share = 1}}, 1, true)
-    assert.matches("nothing says when to stop", said{settle = {share = 0.5}}, 1, true)
+    assert.matches("a stop condition is missing", said{settle = {share = 0.5}}, 1, true)
   end)
 end)
 

@@ -252,7 +252,7 @@ describe("freeze of train.fit", function()
   end)
 
   it("refuses what it cannot read", function()
-    assert.matches("steps and epochs both say how long; give one", said{freeze = {names = "3", steps = 1, epochs = 1}}, 1, true)
+    assert.matches("steps and epochs are both given; give one", said{freeze = {names = "3", steps = 1, epochs = 1}}, 1, true)
     assert.matches("unknown parameter 'feature'", said{freeze = "feature"}, 1, true)
     assert.matches("says which parameters", said{freeze = true}, 1, true)
     assert.matches("names is missing", said{freeze = {{steps = 2}}}, 1, true)

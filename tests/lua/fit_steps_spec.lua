@@ -190,7 +190,7 @@ describe("schedule.plateau", function()
   it("wants a val loader", function()
     local o = job()
     o.optimizer = optim.SGD(o.model:parameters(), {lr = optim.schedule.plateau{lr = 1}})
-    assert.matches("schedule.plateau follows the figures of val, and there is no val loader", error_text(train.fit, o), 1, true)
+    assert.matches("schedule.plateau of the optimizer follows a val metric, and there is no val loader", error_text(train.fit, o), 1, true)
   end)
 
   it("refuses numbers that make no plateau", function()

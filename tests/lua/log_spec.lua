@@ -110,8 +110,8 @@ describe("train.Log", function()
     assert.truthy(support.error_text(log.line, log, {loss = 1}):find("whole number expected, got nil"))
     local loop = {step = 1}
     loop.self = loop
-    assert.truthy(support.error_text(log.line, log, loop):find("figures lie at most 4 tables deep", 1, true))
-    assert.truthy(support.error_text(log.line, log, {step = 1, 5}):find("a figure has a name, not the key 1"))
+    assert.truthy(support.error_text(log.line, log, loop):find("metrics are nested at most 4 tables deep", 1, true))
+    assert.truthy(support.error_text(log.line, log, {step = 1, 5}):find("a metric has a name, not the key 1"))
     assert.truthy(support.error_text(capl.train.Log, {folder = folder, tensorbord = true}):find("did you mean 'tensorboard'"))
     assert.truthy(support.error_text(capl.train.Log, {folder = folder, tensorboard = "on"}):find("unknown tensorboard 'on'"))
   end)

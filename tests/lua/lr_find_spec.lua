@@ -111,7 +111,7 @@ describe("train.lr_find", function()
     local found = train.lr_find{model = w, train = loader(16), optimizer = optim.SGD(w:parameters(), {lr = 1}),
       input = function() return capl.ones(1, 1) end, loss = function(y) return (y * 0 + 2):mean() end, precision = "fp32", steps = 20}
     assert.is_nil(found.suggestion)
-    assert.equal("cannot tell: the loss did not fall at any rate; what may tell: steps = 40, or min_lr = 0.01 and max_lr = 100", found.text)
+    assert.equal("cannot tell: the loss did not fall at any learning rate; this may help: steps = 40, or min_lr = 0.01 and max_lr = 100", found.text)
   end)
 
   -- What it says of losses that are a function of the decade of the rate, and of the sweep.
@@ -147,17 +147,17 @@ describe("train.lr_find", function()
         k = k + 1
         return noisy(decade) + (k % 2 == 0 and 0.5 or -0.5)
       end},
-      {"the loss falls from the lowest rate on, 1e-06", valley(1.5, -5.2)},
-      {"the loss still falls at the highest rate, 10", valley(1.5, 0.9)},
+      {"the loss falls from the lowest learning rate on, 1e-06", valley(1.5, -5.2)},
+      {"the loss still falls at the highest learning rate, 10", valley(1.5, 0.9)},
       {"and falls again after that", function(decade) return math.min(valley(0.8, -4)(decade), valley(2, 0)(decade) + 0.3) end},
       {"two sweeps suggest ", function(decade, sweep) return valley(1.5, sweep == 1 and -2.5 or -1)(decade) end},
-      {"only one of two sweeps suggests a rate; in the other the loss fell by 10 % only", function(decade, sweep)
+      {"only one of two sweeps suggests a learning rate; in the other the loss fell by 10 % only", function(decade, sweep)
         return valley(sweep == 1 and 1.5 or 0.25, -2.5)(decade)
       end},
     } do
       local found = said(case[2])
       assert.is_nil(found.suggestion, case[1] .. ": " .. found.text)
-      assert.matches("^cannot tell: .*; what may tell: ", found.text)
+      assert.matches("^cannot tell: .*; this may help: ", found.text)
       assert.matches(case[1], found.text, 1, true)
     end
   end)

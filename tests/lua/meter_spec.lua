@@ -370,7 +370,7 @@ describe("train.evaluate", function()
       error_text(function() return (train.evaluate(model, loader(numbers()), {meter = "text"})) end), 1, true)
     assert.matches("unknown meter 'regresion'; did you mean 'regression'?",
       error_text(function() return (train.evaluate(model, loader(numbers()), {meter = "regresion"})) end), 1, true)
-    assert.matches('a meter says which figure chooses between models',
+    assert.matches('a meter needs a main metric for model selection',
       error_text(function()
         local function own() return {add = print, result = print} end
         return (train.evaluate(model, loader(numbers()), {meter = own}))
@@ -384,7 +384,7 @@ describe("train.evaluate", function()
 
   it("refuses a meter whose main figure has no value", function()
     local own = {main = "mean", better = "max", add = function() end, result = function() return {n = 7} end}
-    assert.matches("the meter's main figure, mean, has no value", error_text(function()
+    assert.matches("the main metric of the meter, mean, has no value", error_text(function()
       return (train.evaluate(nn.Linear(2, 1), loader(numbers()), {precision = "fp32", meter = function() return own end}))
     end), 1, true)
   end)
@@ -475,7 +475,7 @@ describe("the test images", function()
     local test = loader(numbers(), "test")
     local figures = train.evaluate(nn.Linear(2, 1), test, fp32):result()
     local schedule = capl.augment.schedule{{}, {from = {metric = "exact", above = 0.9}}}
-    assert.matches("these figures are of the test images", error_text(function() schedule:report(figures) end), 1, true)
+    assert.matches("these metrics are of the test images", error_text(function() schedule:report(figures) end), 1, true)
   end)
 end)
 

@@ -114,7 +114,7 @@ describe("joined optimisers", function()
     assert.equal("LINE: optim.join: the list of optimisers is empty", error_text(function() local o = optim.join{} return o end))
     assert.equal("LINE: optim.join: entry 1 is a number, not an optimiser",
       error_text(function() local o = optim.join{1} return o end))
-    assert.equal("LINE: optim.join: a parameter belongs to optimisers 1 and 2",
+    assert.equal("LINE: optim.join: a parameter is in optimizers 1 and 2",
       error_text(function() local o = optim.join{optim.SGD({p}, {lr = 1}), optim.SGD({p}, {lr = 1})} return o end))
   end)
 end)

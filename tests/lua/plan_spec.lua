@@ -52,7 +52,7 @@ describe("train.batch_by_memory", function()
   end)
 
   it("refuses tables in which a GPU would find no row, or the wrong one", function()
-    local order = "rows go from much memory to little, and the last begins with 0"
+    local order = "rows go from large memory to small, and the last starts with 0"
     assert.equal("LINE: train.batch_by_memory: row 2, {40, 512}: " .. order,
       support.error_text(train.batch_by_memory, {{24, 256}, {40, 512}, {0, 64}}))
     assert.equal("LINE: train.batch_by_memory: row 1, {40, 512}: " .. order, support.error_text(train.batch_by_memory, {{40, 512}}))

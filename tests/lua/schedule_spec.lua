@@ -29,7 +29,7 @@ describe("augment.schedule refuses", function()
     local hint = '\n  hint: augment.schedule{{augment = "minimal"}, {from = {epoch = 3}, augment = "strong"}}'
     refused("takes a list of stages" .. hint, nil)
     refused("takes a list of stages" .. hint, {})
-    refused("takes a list of stages, and has an entry ramp\n  hint: each stage is a table of its own", {{}, ramp = {epochs = 2}})
+    refused("takes a list of stages, and has an entry ramp\n  hint: each stage is a table", {{}, ramp = {epochs = 2}})
     refused("stage 2: it is a table, not a string", {{}, "strong"})
   end)
 
@@ -46,22 +46,22 @@ describe("augment.schedule refuses", function()
 
   it("a stage that does not say when it begins, or says it twice", function()
     local example = '\n  hint: from = {epoch = 3}, {step = 1000} or {metric = "exact", above = 0.9}'
-    refused("stage 2: nothing says when it begins" .. example, {{}, {augment = {rotate = 3}}})
+    refused("stage 2: its start is missing" .. example, {{}, {augment = {rotate = 3}}})
     refused("stage 2: its from is empty" .. example, {{}, {from = {}}})
-    refused("stage 2: epoch and step both say when it begins\n  hint: give one of them", {{}, {from = {epoch = 2, step = 3}}})
+    refused("stage 2: epoch and step are both given as its start\n  hint: give one of them", {{}, {from = {epoch = 2, step = 3}}})
     refused("stage 2: above and below are of a metric, and from names none" .. example, {{}, {from = {epoch = 2, above = 3}}})
-    refused("stage 2: a metric begins it when it gets above or below a number; give one of the two\n  hint: " ..
+    refused("stage 2: give above or below for the metric\n  hint: " ..
       'from = {metric = "exact", above = 0.9}', {{}, {from = {metric = "exact"}}})
-    refused("stage 1: it begins with the run\n  hint: leave its from out; a first stage {} leaves images as they are",
+    refused("stage 1: it starts with the run\n  hint: leave its from out; a first stage {} leaves images as they are",
       {{from = {epoch = 2}}})
   end)
 
   it("stages out of order", function()
-    refused("stage 3: it begins at epoch 3, and stage 2 before it at epoch 4\n  hint: stages are written in the order in which they begin",
+    refused("stage 3: it starts at epoch 3, and stage 2 before it at epoch 4\n  hint: stages must be in the order of their start",
       {{}, {from = {epoch = 4}}, {from = {epoch = 3}}})
-    refused("stage 2: it begins at epoch 1; the first stage already begins at 1", {{}, {from = {epoch = 1}}})
-    refused("stage 2: it begins at step 0; the first stage already begins at 0", {{}, {from = {step = 0}}})
-    refused("stage 2: it begins at step 1e+18; no run has that", {{}, {from = {step = 1e18}}})
+    refused("stage 2: it starts at epoch 1; the first stage already starts at 1", {{}, {from = {epoch = 1}}})
+    refused("stage 2: it starts at step 0; the first stage already starts at 0", {{}, {from = {step = 0}}})
+    refused("stage 2: it starts at step 1e+18, which does not exist", {{}, {from = {step = 1e18}}})
   end)
 
   it("ramps that come from nowhere, take no time, or take longer than their stage", function()
@@ -71,7 +71,7 @@ describe("augment.schedule refuses", function()
       {{}, {from = {epoch = 2}, ramp = {epochs = 0}}})
     refused('stage 2: its ramp takes a number of epochs or of steps; give one of the two\n  hint: ramp = {epochs = 2, shape = "cosine"}',
       {{}, {from = {epoch = 2}, ramp = {shape = "cosine"}}})
-    refused("stage 2: its ramp takes 3 epochs, but the stage lasts 2\n  hint: shorten the ramp, or begin the next stage later",
+    refused("stage 2: its ramp takes 3 epochs, but the stage lasts 2\n  hint: shorten the ramp, or start the next stage later",
       {{}, {from = {epoch = 2}, ramp = {epochs = 3}}, {from = {epoch = 4}}})
   end)
 
@@ -91,8 +91,8 @@ describe("a loader with a schedule", function()
     assert.equal("LINE: data.loader: a schedule is for training, and role is \"val\"\n  hint: give it to the train loader alone",
       support.error_text(loader, s, {role = "val"}))
     loader(s)
-    assert.equal("LINE: augment.schedule: this schedule belongs to another loader\n  hint: make one for each: what a metric " ..
-      "has begun is kept in it", support.error_text(loader, s))
+    assert.equal("LINE: augment.schedule: this schedule is used by another loader\n  hint: create one for each: it has " ..
+      "state", support.error_text(loader, s))
     local text = support.error_text(augment.schedule, {{}, {from = {epoch = 2}, augment = {rotat = 3}}})
     assert.truthy(text:find("augment.schedule: stage 2: ", 1, true) and text:find("unknown option 'rotat'", 1, true), text)
     text = support.error_text(augment.schedule, {{}, {from = {epoch = 2}, augment = {rotate = {9, 3}}}})
@@ -110,7 +110,7 @@ describe("a loader with a schedule", function()
     assert.truthy(support.error_text(loader, augment.schedule{{difficulty = {length = {2, 3}}}})
       :find("stage 1: length is 2 to 3; the source draws 4 to 4 characters", 1, true))
     assert.truthy(support.error_text(loader, augment.schedule{{}, {from = {step = 5}, ramp = {steps = 4}, augment = {rotate = 3}},
-      {from = {epoch = 2}, augment = {rotate = 9}}}):find("stage 2 takes 4 steps to come in, but stage 3 begins 1 steps after it", 1, true))
+      {from = {epoch = 2}, augment = {rotate = 9}}}):find("the ramp of stage 2 takes 4 steps, but stage 3 starts 1 steps after it", 1, true))
   end)
 
   it("makes batches by their stage", function()
@@ -237,7 +237,7 @@ describe("train.fit", function()
 
   it("refuses a metric that nobody reports, before training", function()
     assert.truthy(support.error_text(fit, augment.schedule{{}, {from = {metric = "exact", above = 0.5}}})
-      :find("stage 2 waits for exact, but nothing is evaluated: it would never begin", 1, true))
+      :find("stage 2 waits for exact, but nothing is evaluated: it would never start", 1, true))
     assert.truthy(support.error_text(fit, augment.schedule{{}, {from = {metric = "exakt", above = 0.5}}}, loader(nil, {role = "val"}))
       :find("stage 2 waits for exakt, which train.fit does not report; did you mean exact?", 1, true))
   end)

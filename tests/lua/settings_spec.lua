@@ -45,8 +45,8 @@ describe("precision", function()
     assert.equal("bf16", (capl.precision{cpu = "bf16", cuda = "fp16"}))
     assert.equal(chosen, (capl.precision{cuda = "fp16"}))
     for _, name in ipairs{"fp16", "tf32"} do
-      assert.equal("LINE: precision: " .. name .. " has no kernels on cpu; available: bf16, fp32\n  hint: use \"auto\", or say "
-        .. "it for one kind of device: {cuda = \"" .. name .. "\", cpu = \"auto\"}",
+      assert.equal("LINE: precision: " .. name .. " has no kernels on cpu; available: bf16, fp32\n  hint: use \"auto\", or set "
+        .. "it for one device: {cuda = \"" .. name .. "\", cpu = \"auto\"}",
         error_text(function() return (capl.precision(name)) end))
     end
     assert.same({"bf16", "asked for", "bf16"}, {capl.precision("bf16")})

@@ -86,7 +86,7 @@ describe("a claim", function()
     local said, met, lines = verdicts({exact = 0.96}, {exact = 0.9, n = 10})
     assert.equal("missed", said)
     assert.is_false(met)
-    assert.truthy(lines[1]:find("too wide to say so from fewer than 400", 1, true))
+    assert.truthy(lines[1]:find("too wide with fewer than 400", 1, true))
   end)
 
   it("is missed where nothing was measured, or no number", function()

@@ -104,7 +104,7 @@ describe("schedules over a run", function()
     local p = capl.tensor({1}, {requires_grad = true})
     local opt = optim.SGD({p}, {lr = optim.schedule.cosine{lr = 1, T_max = "run"}})
     assert.equal('LINE: schedule.cosine: a length of "run" is known inside train.fit only\n' ..
-      "  hint: in a loop of your own, opt:set_position(share) before each step says how much of the run is over",
+      "  hint: in a custom training loop, call opt:set_position(fraction) before each step",
       error_text(function() opt:backward_step(p:sum()) end))
     assert.equal("LINE: schedule.cosine: T_max is a number of steps or \"run\", got 'rnu'",
       error_text(function() return (optim.schedule.cosine{lr = 1, T_max = "rnu"}) end))
@@ -230,8 +230,8 @@ describe("train.fit", function()
     assert.equal("LINE: train.fit: train is missing", fit_error{train = false})
     assert.equal("LINE: train.fit: steps must be a whole number, got 1.5", fit_error{steps = 1.5})
     assert.equal("LINE: train.fit: loss must be a function, got string", fit_error{loss = "ce"})
-    assert.matches("train.fit: nothing says when the run ends\n  hint: give steps, samples, epochs or max_time", fit_error(), 1, true)
-    assert.matches("steps and epochs both say how long the run is; give one", fit_error{steps = 1, epochs = 1}, 1, true)
+    assert.matches("train.fit: the length of the run is missing\n  hint: give steps, samples, epochs or max_time", fit_error(), 1, true)
+    assert.matches("steps and epochs are both given; give one", fit_error{steps = 1, epochs = 1}, 1, true)
     assert.matches("samples = 3 make no batch of 4", fit_error{samples = 3}, 1, true)
     assert.matches("max_time is a time such as 5m, 90s or 1h30m, a number of seconds, or none; got '5 min'",
       fit_error{max_time = "5 min"}, 1, true)

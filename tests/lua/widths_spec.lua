@@ -140,8 +140,8 @@ describe("images of several widths", function()
     local other = loader{batch = 5}
     local l = loader()
     l:epoch(3)()
-    raises("of epoch 3, where no batch begins", other.set_state, other, l:state())
-    raises("go on only with the batch, shard and drop_last", other.set_state, other, l:state())
+    raises("of epoch 3, which is not the start of a batch", other.set_state, other, l:state())
+    raises("batch, shard and drop_last must equal those of the state", other.set_state, other, l:state())
   end)
 
   it("end an epoch after limit_batches, also one that was begun by another run", function()

@@ -254,9 +254,9 @@ static void flips_and_mixing_need_a_source_that_can_tell(void **state)
   flip.flip_text = true;
   assert_ok(capl_augment_check_source(&flip, &text));
   assert_fails(capl_augment_check_source(&flip, &masks), CAPL_EVALUE,
-               "augment: a flip mirrors the image, and nobody said which classes of mask then change places");
+               "augment: a flip mirrors the image, but it is not declared which classes of mask are exchanged");
   assert_fails(capl_augment_check_source(&flip, &points), CAPL_EVALUE,
-               "augment: a flip mirrors the image, and nobody said which points of points then change places");
+               "augment: a flip mirrors the image, but it is not declared which points of points are exchanged");
   assert_ok(capl_augment_check_source(&none, &masks));
   assert_ok(capl_augment_check_source(&none, &points));
   assert_ok(capl_augment_check_source(&flip, &bare));

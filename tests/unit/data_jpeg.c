@@ -313,7 +313,7 @@ static void other_kinds_are_named(void **state)
   assert_fails(capl_image_decode("RIFF....WEBPVP8 ", 16, "a.jpg", 1, &image), CAPL_EFORMAT, "a.jpg: the file is WebP, not PNG or JPEG");
   assert_fails(capl_image_decode("BM......", 8, "a.jpg", 1, &image), CAPL_EFORMAT, "a.jpg: the file is BMP, not PNG or JPEG");
   assert_fails(capl_image_decode("", 0, "a.jpg", 1, &image), CAPL_EFORMAT, "a.jpg: the file is empty");
-  assert_fails(capl_image_decode("captcha", 7, "a.jpg", 1, &image), CAPL_EFORMAT, "a.jpg: the file is no PNG or JPEG; it begins with 63 61 70 74 63 68 61");
+  assert_fails(capl_image_decode("captcha", 7, "a.jpg", 1, &image), CAPL_EFORMAT, "a.jpg: the file is no PNG or JPEG; it starts with 63 61 70 74 63 68 61");
   file f = make((look){.colours = JCS_GRAYSCALE, .stored = JCS_GRAYSCALE});
   assert_fails(capl_png_decode(f.bytes, f.size, "a.png", 1, &image), CAPL_EFORMAT, "a.png: the file is JPEG, not PNG");
   assert_fails(capl_image_decode(f.bytes, f.size, "a.png", 2, &image), CAPL_EVALUE, "a.png: channels must be 0, 1 or 3, not 2");

@@ -224,7 +224,7 @@ static void what_is_no_database_is_told_from_one(void **state)
   static const char text[] = "this is a text, not a database of any kind";
   write_bytes(in_folder("empty/data.mdb"), text, sizeof text);
   assert_fails(capl_source_lmdb_new(in_folder("empty"), NULL, &source), CAPL_EFORMAT,
-               said("%s/empty: is no LMDB database: it begins as none does, or was written on another kind of machine"));
+               said("%s/empty: is no LMDB database: its header is invalid, or it was written on another kind of machine"));
   assert_int_equal(unlink(in_folder("empty/data.mdb")), 0);
   assert_int_equal(mkfifo(in_folder("empty/data.mdb"), 0600), 0);
   assert_fails(capl_source_lmdb_new(in_folder("empty"), NULL, &source), CAPL_EFORMAT, said("%s/empty: is no LMDB database: data.mdb is no file"));
@@ -385,13 +385,13 @@ static void a_reader_that_dies_is_an_error(void **state)
 static void a_reader_that_hangs_is_given_up(void **state)
 {
   (void)state;
-  assert_reader("exec sleep 100", CAPL_EIO, "%s/set: the reader of LMDB files said nothing for 0 seconds, after record 0");
+  assert_reader("exec sleep 100", CAPL_EIO, "%s/set: the LMDB reader process did not respond for 0 seconds, after record 0");
 }
 
 static void a_reader_that_talks_nonsense_is_not_believed(void **state)
 {
   (void)state;
-  static const char nonsense[] = "%s/set: the reader of LMDB files said what it never says, after record 0; the file is damaged";
+  static const char nonsense[] = "%s/set: the LMDB reader process sent an invalid message after record 0; the file is damaged";
   assert_reader("echo hello, this is not what you think", CAPL_EFORMAT, nonsense);
   assert_reader("cat /dev/zero", CAPL_EFORMAT, nonsense);
   assert_reader("printf 'ERR1\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0'", CAPL_EFORMAT, nonsense);

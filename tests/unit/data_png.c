@@ -274,8 +274,8 @@ static void other_files_are_named_for_what_they_are(void **state)
     {"<!DOCTYPE html><html>", 21, "x.png: the file is HTML, not PNG"},
     {"version https://git-lfs.github.com/spec/v1", 42, "x.png: the file is a Git LFS pointer, not PNG"},
     {"PK\3\4....", 8, "x.png: the file is a ZIP archive, not PNG"},
-    {"hello, world", 12, "x.png: the file is no PNG; it begins with 68 65 6c 6c 6f 2c 20 77"},
-    {"\x89PNG", 4, "x.png: the file is no PNG; it begins with 89 50 4e 47"},
+    {"hello, world", 12, "x.png: the file is no PNG; it starts with 68 65 6c 6c 6f 2c 20 77"},
+    {"\x89PNG", 4, "x.png: the file is no PNG; it starts with 89 50 4e 47"},
   };
   for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
     assert_fails(capl_png_decode(files[i].bytes, files[i].size, "x.png", 1, &image), CAPL_EFORMAT, files[i].message);

@@ -370,13 +370,13 @@ static void refuse(const capl_stage *stages, int n, const char *text)
 static void stages_that_contradict_each_other_are_told(void **state)
 {
   (void)state;
-  REFUSE("stage 1 begins with the run and at once", {.from = CAPL_FROM_EPOCH, .at = 2});
-  REFUSE("stage 1 begins with the run and at once", {.from = CAPL_FROM_EPOCH, .at = 1, .ramp = 3});
-  REFUSE("stage 3 begins after 20 steps, which is no later than stage 2, after 20", FIRST, {.from = CAPL_FROM_STEP, .at = 20},
+  REFUSE("stage 1 starts with the run and has no ramp", {.from = CAPL_FROM_EPOCH, .at = 2});
+  REFUSE("stage 1 starts with the run and has no ramp", {.from = CAPL_FROM_EPOCH, .at = 1, .ramp = 3});
+  REFUSE("stage 3 starts after 20 steps, not later than stage 2, after 20", FIRST, {.from = CAPL_FROM_STEP, .at = 20},
          {.from = CAPL_FROM_EPOCH, .at = 3});
-  REFUSE("stage 2 takes 30 steps to come in, but stage 3 begins 20 steps after it", FIRST,
+  REFUSE("the ramp of stage 2 takes 30 steps, but stage 3 starts 20 steps after it", FIRST,
          {.from = CAPL_FROM_EPOCH, .at = 2, .ramp = 3, .ramp_in_epochs = true}, {.from = CAPL_FROM_EPOCH, .at = 4});
-  REFUSE("stage 2 begins at epoch 0; no run has that", FIRST, {.from = CAPL_FROM_EPOCH, .at = 0});
+  REFUSE("stage 2 starts at epoch 0, which does not exist", FIRST, {.from = CAPL_FROM_EPOCH, .at = 0});
   REFUSE("stage 2: its ramp takes -1 steps; it is a number from 0 on", FIRST, {.from = CAPL_FROM_STEP, .at = 5, .ramp = -1});
   REFUSE("augment: noise runs backwards: 9 to 2", FIRST,
          {.from = CAPL_FROM_STEP, .at = 5, .augments = true, .augment = {.noise = {9, 2}}});
@@ -421,7 +421,7 @@ static void a_state_of_other_stages_is_told(void **state)
   capl_loader_since(l, since);
   since[1]++;
   assert_fails(capl_loader_since_set(l, since), CAPL_EVALUE,
-               "stage 2 begins after 10 steps, in the state after 11: it was taken from another schedule");
+               "stage 2 starts after 10 steps, in the state after 11: the state is of another schedule");
   assert_fails(capl_loader_next(l, &b), CAPL_ESTATE, "no epoch has been begun; call capl_loader_epoch first");
   capl_loader_free(l);
 }

@@ -168,10 +168,10 @@ static void who_has_not_come_to_a_collective_is_found_out(void **state)
   begin(&s);
   waits(&s, 0, "all_reduce", 41, 400, 3.1);
   waits(&s, 1, "all_reduce", 41, 400, 3.0);
-  expect(&s, 0, 75, "rank 2 (host b, process 102) has kept the others waiting for 3.3 s: all_reduce 41 in step 7; it answers, but "
+  expect(&s, 0, 75, "rank 2 (host b, process 102) has kept the others waiting for 3.3 s: all_reduce 41 in step 7; it responds, but "
                     "does something else");
   s.views[2].status.step = 6;
-  expect(&s, 0, 75, "rank 2 (host b, process 102) has kept the others waiting for 3.3 s: all_reduce 41 in step 7; it answers, but "
+  expect(&s, 0, 75, "rank 2 (host b, process 102) has kept the others waiting for 3.3 s: all_reduce 41 in step 7; it responds, but "
                     "does something else in step 6");
   s.views[2].heard_s = 2.9;
   expect(&s, 0, 75, "rank 2 (host b, process 102) has not answered for 2.9 s: all_reduce 41 in step 7; the others wait for it");
@@ -185,7 +185,7 @@ static void who_has_not_come_to_a_message_is_found_out(void **state)
   begin(&s);
   tells(&s, 0, 3, 4);
   tells(&s, 2, 3, 4);
-  expect(&s, 0, 75, "rank 1 (host a, process 101) has kept the others waiting for 4.2 s: message 3 in step 7; it answers, but does "
+  expect(&s, 0, 75, "rank 1 (host a, process 101) has kept the others waiting for 4.2 s: message 3 in step 7; it responds, but does "
                     "something else");
   end(&s);
 }
@@ -208,7 +208,7 @@ static void a_rank_that_holds_the_watchdog_is_noted_once(void **state)
   s.views[1].status.free_s = 1;
   expect(&s, 0, 0, NULL);
   s.views[1].status.free_s = 3.1;
-  expect(&s, 0, 75, "rank 1 (host a, process 101) has kept the others waiting for 9.2 s: all_reduce 41 in step 7; it answers, but "
+  expect(&s, 0, 75, "rank 1 (host a, process 101) has kept the others waiting for 9.2 s: all_reduce 41 in step 7; it responds, but "
                     "does something else");
   end(&s);
 }
@@ -244,7 +244,7 @@ static void partners_of_an_exchange_are_told_from_the_others(void **state)
   s.views[0].status.number = 0;
   s.views[0].status.done = 40;
   s.views[0].status.peer = 2;
-  expect(&s, 0, 75, "rank 2 (host b, process 102) has kept the others waiting for 4.2 s: exchange with rank 2 in step 7; it answers, "
+  expect(&s, 0, 75, "rank 2 (host b, process 102) has kept the others waiting for 4.2 s: exchange with rank 2 in step 7; it responds, "
                     "but does something else");
   end(&s);
 }
@@ -290,7 +290,7 @@ static void who_does_nothing_while_the_others_wait_for_the_end_is_found_out(void
   s.views[0].status.idle_s = 2;
   expect(&s, 0, 0, NULL);
   s.views[0].status.idle_s = 4;
-  expect(&s, 0, 75, "rank 0 (host a, process 100) has kept the others waiting for 4.2 s: they have done their work; it answers, but "
+  expect(&s, 0, 75, "rank 0 (host a, process 100) has kept the others waiting for 4.2 s: they are finished; it responds, but "
                     "is busy in step 7");
   s.views[0].status.hold_s = 4;
   expect(&s, 0, 0, NULL);

@@ -301,7 +301,7 @@ static void ranks_that_are_not_of_one_job_are_named(void **state)
   make_pairs(jobs, 3);
   jobs[2].rank = 1; /* two that say they are rank 1 */
   run_ranks(jobs, 3);
-  assert_non_null(strstr(jobs[0].error, "two processes say that they are rank 1"));
+  assert_non_null(strstr(jobs[0].error, "two processes report that they are rank 1"));
   make_pairs(jobs, 2);
   jobs[1].size = 3;
   run_ranks(jobs, 2);

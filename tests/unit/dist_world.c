@@ -123,7 +123,7 @@ static void what_cannot_be_right_is_refused(void **state)
   assert_says(capl_broadcast(world, t, 1, NULL), CAPL_EVALUE, "there is no rank 1; there are 0 to 0");
   assert_says(capl_exchange(world, 0, t, t, NULL), CAPL_EVALUE, "into the same memory");
   assert_says(capl_exchange(world, 0, t, whole, NULL), CAPL_ESHAPE, "sends (4,3) f32 ref and receives (2,4) f32 ref");
-  assert_says(capl_all_gather(world, t, whole, NULL), CAPL_ESHAPE, "(2,4) f32 ref is not 1 parts like (4,3) f32 ref");
+  assert_says(capl_all_gather(world, t, whole, NULL), CAPL_ESHAPE, "(2,4) f32 ref is not 1 contiguous parts like (4,3) f32 ref");
   capl_tensor *bytes = numbers(1, (int64_t[]){4}, CAPL_U8, 0), *whole_numbers = numbers(1, (int64_t[]){4}, CAPL_I64, 0);
   assert_says(capl_all_reduce(world, bytes, CAPL_REDUCE_SUM, NULL), CAPL_EDTYPE, "tensors of u8 are not reduced");
   assert_says(capl_all_reduce(world, whole_numbers, CAPL_REDUCE_MEAN, NULL), CAPL_EDTYPE, "the mean of i64 is no i64");

@@ -153,7 +153,7 @@ static void a_file_of_weights_is_no_checkpoint(void **state)
   char *data = content(&len);
   assert_int_equal(parse(data, len), CAPL_EFORMAT);
   assert_string_equal(capl_error_last()->message, "FILE is no checkpoint, only tensors");
-  assert_string_equal(capl_error_last()->hint, "--init_from=FILE begins with its weights");
+  assert_string_equal(capl_error_last()->hint, "--init_from=FILE starts with its weights");
   free(data);
 }
 

@@ -57,7 +57,7 @@ static void wrong_values_are_named_with_what_they_should_be(void **state)
     {"\"AB-Z\"", "\"\"", "m: charset is 1 to 94 different printable characters, not \"\""},
     {"\"AB-Z\"", "[\"A\"]", "m: charset is 1 to 94 different printable characters, not a list"},
     {"\"argmax\"", "\"beam\"", "m: decoding is \"argmax\" or \"ctc\", not \"beam\""},
-    {"\"argmax\"", "\"ctc\"", "m: blank is 4, the class behind the 4 characters of the charset, not missing"},
+    {"\"argmax\"", "\"ctc\"", "m: blank is 4, the class after the 4 characters of the charset, not missing"},
     {"\"length\"", "\"widths\": [], \"length\"", "m: widths is a list of at most 64 ascending widths in px, not a list"},
     {"\"length\"", "\"widths\": [96, 96], \"length\"", "m: widths is a list of at most 64 ascending widths in px, not 96"},
     {"\"text\"", "\"mask\"", "m: output is \"text\", not \"mask\""},

@@ -142,7 +142,7 @@ static void a_lost_gpu_is_told_once_and_left_alone(void **state)
   assert_int_equal(fake.calls(), calls);
   check_known(&r, ~0ULL);
   assert_true(monitor_event(m, text, sizeof text));
-  assert_string_equal(text, "the GPU is lost to the driver: its figures end here");
+  assert_string_equal(text, "the driver has lost the GPU: its metrics end here");
   assert_false(monitor_event(m, text, sizeof text));
   monitor_close(m);
 }
@@ -152,12 +152,12 @@ static void opening_tells_why_there_is_no_gpu(void **state)
   (void)state;
   monitor_gpu *gpu;
   assert_fails(monitor_gpu_open("0000:09:00.0", NULL, &gpu), CAPL_EUNSUPPORTED,
-               "the driver tells nothing of the GPU at 0000:09:00.0: Fake error");
+               "the driver does not report the GPU at 0000:09:00.0: Fake error");
   assert_null(gpu);
   fake.fault("nvmlDeviceGetHandleByPciBusId_v2", LOST, 0);
   assert_fails(monitor_gpu_open(bus, NULL, &gpu), CAPL_EUNSUPPORTED,
                "the GPU at 0000:01:00.0 has fallen off its bus; only a reboot brings it back");
-  assert_fails(monitor_gpu_at(2, &gpu), CAPL_EUNSUPPORTED, "the driver tells nothing of GPU 2: Fake error");
+  assert_fails(monitor_gpu_at(2, &gpu), CAPL_EUNSUPPORTED, "the driver does not report GPU 2: Fake error");
   assert_int_equal(monitor_gpu_count(NULL), 2);
 }
 
@@ -190,7 +190,7 @@ static void heat_is_told_once_per_rise(void **state)
     monitor_sample(m, NULL);
     assert_int_equal(monitor_event(m, text, sizeof text), steps[i].told);
   }
-  assert_string_equal(text, "the GPU is at 87 C, above 85 C: it will slow down or age; look after its cooling");
+  assert_string_equal(text, "the GPU is at 87 C, above 85 C: it will throttle or age; check its cooling");
   monitor_close(m);
 }
 

@@ -265,7 +265,7 @@ static void wrong_charts_are_refused_by_name(void **state)
   assert_fails(lines_with(limits_swapped), CAPL_EVALUE, "panel 1: min = 2 is not below max = 1");
   assert_fails(lines_with(limits_infinite), CAPL_EVALUE, "panel 1: min and max are finite numbers up to 1e+300");
   assert_fails(lines_with(limits_log), CAPL_EVALUE, "panel 1: limits of a log axis are above 0, not 0");
-  assert_fails(lines_with(many_series), CAPL_EVALUE, "panel 1 has 22 series; at most 21 can be told apart");
+  assert_fails(lines_with(many_series), CAPL_EVALUE, "panel 1 has 22 series; at most 21 can be distinguished");
   assert_fails(lines_with(no_values), CAPL_EVALUE, "panel 1, series 1 has no values");
   assert_fails(lines_with(smooth_one), CAPL_EVALUE, "panel 1, series 1: smooth is at least 0 and less than 1, not 1");
   assert_fails(lines_with(NULL), CAPL_EVALUE, "panel 1, series 1: x[3] is no finite number; only y may have gaps");

@@ -513,8 +513,8 @@ static void switched_off_for_a_test_nothing_stands_and_it_says_so(void **state)
   capl_wall calls = capl_wall_possible();
   unsetenv("CAPL_ASSUME");
   assert_true(!none.files && !none.calls && !files.calls && !calls.files);
-  assert_string_equal(none.why, "CAPL_ASSUME says landlock=0");
-  assert_string_equal(none.calls_why, "CAPL_ASSUME says seccomp=none");
+  assert_string_equal(none.why, "CAPL_ASSUME has landlock=0");
+  assert_string_equal(none.calls_why, "CAPL_ASSUME has seccomp=none");
 }
 
 int main(void)

@@ -99,7 +99,7 @@ static capl_dtype cpu_auto_precision(const char **why)
 {
   bool low = dn_bf16_is_fast();
   int64_t native;
-  *why = capl_assumed(CAPL_ASSUME_BF16, &native) ? (low ? "CAPL_ASSUME says bf16=native" : "CAPL_ASSUME says bf16=slow")
+  *why = capl_assumed(CAPL_ASSUME_BF16, &native) ? (low ? "CAPL_ASSUME has bf16=native" : "CAPL_ASSUME has bf16=slow")
          : low             ? "this processor multiplies bf16 at twice the rate of f32"
          : dn_has_bf16() ? "bf16 is no faster than f32 on this processor"
                          : "no bf16 unit in use here";

@@ -139,14 +139,14 @@ void bind_refuse_names(lua_State *L, int i, const char *hint)
 {
   for (lua_pushnil(L); lua_next(L, i); lua_pop(L, 1))
     if (lua_type(L, -2) == LUA_TSTRING)
-      bind_fail(L, CAPL_EVALUE, NULL, hint, "'%s' stands among the entries of a list", lua_tostring(L, -2));
+      bind_fail(L, CAPL_EVALUE, NULL, hint, "'%s' is a key among the entries of a list", lua_tostring(L, -2));
 }
 
 int bind_check_sizes(lua_State *L, int first, int64_t *size, int *next)
 {
   int n = 0;
   bool table = lua_istable(L, first);
-  if (table) bind_refuse_names(L, first, "options are a table of their own, behind the sizes");
+  if (table) bind_refuse_names(L, first, "options are passed in a separate table after the sizes");
   for (;; n++) {
     if (table)
       lua_rawgeti(L, first, n + 1);

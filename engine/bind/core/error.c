@@ -308,12 +308,12 @@ static const char *there_is_instead(const char *name)
 {
   static const struct { const char *name, *instead; } known[] = {
     {"io", "there is no io: data.folder and data.list read images, capl.io tensors and models; print and train.Log write"},
-    {"os", "there is no os: capl.clock() counts seconds, capl.params takes what the command line says"},
+    {"os", "there is no os: capl.clock() returns seconds, capl.params reads the command line"},
     {"torch", "what torch has is in capl, nn and optim: capl.randn, nn.Linear, optim.Adam; docs/from-pytorch.md"},
     {"np", "what numpy has is in capl: capl.zeros, x:mean()"},
     {"dofile", "require \"name\" runs name.lua from beside the recipe"},
     {"loadfile", "require \"name\" runs name.lua from beside the recipe"},
-    {"package", "require \"name\" runs name.lua from beside the recipe, and no other place is looked in"},
+    {"package", "require \"name\" runs name.lua from the folder of the recipe; no other folder is searched"},
     {"jit", "recipes have no jit: docs/sandbox.md"},
     {"ffi", "recipes have no ffi: docs/sandbox.md"},
     {"debug", "recipes have no debug: errors show their stack; docs/sandbox.md"},
@@ -433,7 +433,7 @@ int capl_bind_call(lua_State *L, int nargs, int nresults)
 static int core_error(lua_State *L)
 {
   bind_check_table(L, 1);
-  if (!field_text(L, 1, "message")) return bind_fail(L, CAPL_EVALUE, "capl.error", NULL, "message is missing: a text that says what is wrong");
+  if (!field_text(L, 1, "message")) return bind_fail(L, CAPL_EVALUE, "capl.error", NULL, "message is missing: a string that describes the error");
   lua_settop(L, 1);
   lua_getfield(L, 1, "path");
   bool path = !lua_isboolean(L, -1);

@@ -68,7 +68,7 @@ static int sys_sha256_file(lua_State *L)
   struct stat info;
   int fd = open_below(folder, name);
   if (fd < 0 && (errno == ENOENT || errno == ENOTDIR)) return refuse(L, "is missing");
-  if (fd < 0) return refuse(L, errno == ELOOP ? "is a link, or lies behind one" : capl_errno_text(errno));
+  if (fd < 0) return refuse(L, errno == ELOOP ? "is a link, or is behind one" : capl_errno_text(errno));
   SHA256_CTX hash;
   char digest[SHA256_DIGEST_STRING_LENGTH];
   double bytes = 0;

@@ -103,7 +103,7 @@ static char **words_of(lua_State *L, int table, const char *field, const char *f
   lua_getfield(L, table, field);
   luaL_checktype(L, -1, LUA_TTABLE);
   int n = (int)lua_objlen(L, -1);
-  if (n > MAX_WORDS) luaL_error(L, "spawn: %d words are too many", n);
+  if (n > MAX_WORDS) luaL_error(L, "spawn: %d arguments are too many", n);
   char **words = lua_newuserdata(L, (size_t)(n + 2) * sizeof *words);
   words[0] = (char *)first;
   for (int i = 1; i <= n; i++) {

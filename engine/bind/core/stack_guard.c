@@ -33,7 +33,7 @@ static uintptr_t stack_pointer(const void *context)
 static void on_fault(int number, siginfo_t *info, void *context)
 {
   static const char text[] = "capl: functions call each other too deep, through C: the stack of the system is used up\n"
-                             "  hint: look for a function that calls itself by string.gsub, table.sort, tostring or a coroutine\n";
+                             "  hint: check for recursion through string.gsub, table.sort, tostring or a coroutine\n";
   uintptr_t at = (uintptr_t)info->si_addr, sp = stack_pointer(context);
   if (at + NEAR > sp && at < sp + NEAR) {
     capl_sys_bar_leave();

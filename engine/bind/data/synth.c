@@ -26,13 +26,13 @@ static capl_status load(void)
   char why[512] = "";
   void *library = library_open("libcapl_synth.so", why, sizeof why);
   if (!library) {
-    CAPL_FAIL(CAPL_EUNSUPPORTED, "nothing can be drawn here: %s", why);
+    CAPL_FAIL(CAPL_EUNSUPPORTED, "generating images is not available: %s", why);
     library_hint(why, "install the Debian package libfreetype6; libcapl_synth.so belongs beside libcapl.so or in its folder capl");
     return CAPL_EUNSUPPORTED;
   }
   const char *missing = look_up(library);
   if (missing || strcmp(found.synth_version(), capl_version()) != 0)
-    return CAPL_FAIL(CAPL_EUNSUPPORTED, "nothing can be drawn here: libcapl_synth.so is of another build of capl; build both anew");
+    return CAPL_FAIL(CAPL_EUNSUPPORTED, "generating images is not available: libcapl_synth.so is from another build of capl; rebuild both");
   return CAPL_OK;
 }
 

@@ -105,7 +105,7 @@ static void welcome(void)
     else close(fd);
     return forget(&frame);
   }
-  if (server.fd >= 0) return forget(&frame), refuse(fd, "somebody is attached to this run already");
+  if (server.fd >= 0) return forget(&frame), refuse(fd, "another prompt is already attached to this run");
   attach_patience(fd, FRAME_MS, 0);
   pthread_mutex_lock(&server.lock);
   server.fd = fd;

@@ -150,7 +150,7 @@ int attach_connect(pid_t pid, char why[ATTACH_WHY])
 {
   char path[ATTACH_PATH];
   int fd = -1;
-  snprintf(why, ATTACH_WHY, "process %d lets nobody in", (int)pid);
+  snprintf(why, ATTACH_WHY, "process %d accepts no connection", (int)pid);
   for (int i = 0; i < ATTACH_FOLDERS && fd < 0; i++)
     if (attach_path(i, pid, false, path)) fd = connect_to(path, why);
   return fd;

@@ -98,7 +98,7 @@ static void keep(const capl_job *job, const grants_asked *asked)
   make_line(line, job, asked);
   char *text = read_kept(path);
   if (!is_kept(text, line) && !write_kept(path, text, line))
-    fprintf(stderr, "capl: the answer cannot be kept in %s: %s\n", path, capl_errno_text(errno));
+    fprintf(stderr, "capl: the answer cannot be saved in %s: %s\n", path, capl_errno_text(errno));
   free(text);
 }
 

@@ -90,7 +90,7 @@ int gpus_count(char *why, size_t room)
   }
   close(fds[1]);
   if (pid < 0 || !wait_for(fds[0], &a))
-    a = (answer){0}, snprintf(a.why, sizeof a.why, "the NVIDIA driver does not say how many GPUs there are");
+    a = (answer){0}, snprintf(a.why, sizeof a.why, "the NVIDIA driver does not report the number of GPUs");
   close(fds[0]);
   if (pid > 0) kill(pid, SIGKILL), waitpid(pid, NULL, 0);
   snprintf(why, room, "%s", a.why);

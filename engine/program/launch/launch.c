@@ -289,7 +289,7 @@ static capl_status settle(const launch *l, const capl_place *place, ranks_decisi
 static int say_alone(const launch *l, int ranks)
 {
   fprintf(stderr, "capl: -i is for a run in one process, and this one has %d\n  hint: %s\n", ranks,
-          l->asked == RANKS_UNSAID ? "--ranks=1 does it in one" : "without --ranks it has one; 'capl attach' looks into several");
+          l->asked == RANKS_UNSAID ? "--ranks=1 does it in one" : "run without --ranks, or use 'capl attach' with several ranks");
   return EXIT_USAGE;
 }
 

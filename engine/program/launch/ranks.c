@@ -115,7 +115,7 @@ static capl_status contradiction(int ranks, const char *device)
   if (ranks == RANKS_GPUS)
     CAPL_FAIL(CAPL_EVALUE, "--ranks=gpus contradicts device %s: it means one process per GPU", device);
   else
-    CAPL_FAIL(CAPL_EVALUE, "--ranks=%d contradicts device %s: each rank needs a GPU of its own", ranks, device);
+    CAPL_FAIL(CAPL_EVALUE, "--ranks=%d contradicts device %s: each rank needs its own GPU", ranks, device);
   capl_error_hint(one_gpu(device) ? "choose GPUs by CUDA_VISIBLE_DEVICES=0,2 capl …" : "on processors: --ranks=N --device=cpu");
   return CAPL_EVALUE;
 }

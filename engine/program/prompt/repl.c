@@ -104,7 +104,7 @@ static int run_pipe(repl *r)
   if (capl_worker_stopped()) return 128 + capl_worker_stopped();
   if (ferror(stdin)) fprintf(stderr, "standard input cannot be read\n"), r->errors++;
   if (r->text) {
-    fprintf(stderr, "the input ends in the middle of the statement that begins in line %d\n", r->line);
+    fprintf(stderr, "the input ends inside the statement that starts in line %d\n", r->line);
     r->errors++;
     forget_text(r);
   }

@@ -39,7 +39,7 @@ function Schedule:engine() return stages.to_engine(self.stages) end
 --- The loader that it belongs to from now on.
 function Schedule:attach(loader)
   if self.loader then
-    check.fail(OP, "this schedule belongs to another loader", "make one for each: what a metric has begun is kept in it")
+    check.fail(OP, "this schedule is used by another loader", "create one for each: it has state")
   end
   self.loader, self.box, self.current, self.begun = loader, loader.box, 0, {}
 end
@@ -103,7 +103,7 @@ function Schedule:report(figures)
   if not is_met(stage, value) then return nil end
   local step = self.box:reached(stage.number)
   self:redraw()
-  tell(("curriculum: %s = %.4g begins %s at step %d"):format(stage.metric, value, show.title(stage), step))
+  tell(("curriculum: %s = %.4g starts %s at step %d"):format(stage.metric, value, show.title(stage), step))
   return stage.number, step
 end
 
@@ -111,8 +111,8 @@ end
 function Schedule:expect(names, source)
   for i, stage in ipairs(self.stages) do
     if stage.metric and not source then
-      check.fail(OP, ("stage %d waits for %s, but nothing is evaluated: it would never begin"):format(i, stage.metric),
-        "give train.fit a val loader, or begin the stage at an epoch or a step")
+      check.fail(OP, ("stage %d waits for %s, but nothing is evaluated: it would never start"):format(i, stage.metric),
+        "give train.fit a val loader, or start the stage at an epoch or a step")
     end
     local known = {}
     for _, name in ipairs(names) do known[name] = true end

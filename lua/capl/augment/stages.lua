@@ -29,7 +29,7 @@ local function one_of(i, o, names)
   local found
   for _, name in ipairs(names) do
     if o[name] ~= nil then
-      if found then fail_stage(i, ("%s and %s both say when it begins"):format(found, name), "give one of them") end
+      if found then fail_stage(i, ("%s and %s are both given as its start"):format(found, name), "give one of them") end
       found = name
     end
   end
@@ -38,13 +38,13 @@ end
 
 local function read_metric(i, o, stage)
   if (o.above == nil) == (o.below == nil) then
-    fail_stage(i, "a metric begins it when it gets above or below a number; give one of the two", 'from = {metric = "exact", above = 0.9}')
+    fail_stage(i, "give above or below for the metric", 'from = {metric = "exact", above = 0.9}')
   end
   stage.metric, stage.above, stage.below = o.metric, o.above, o.below
 end
 
 local function read_from(i, given, stage)
-  if not given then fail_stage(i, "nothing says when it begins", example) end
+  if not given then fail_stage(i, "its start is missing", example) end
   local o = check.options(where(i) .. ".from", from_spec, given)
   stage.from = one_of(i, o, {"epoch", "step", "metric"})
   if not stage.from then fail_stage(i, "its from is empty", example) end
@@ -52,9 +52,9 @@ local function read_from(i, given, stage)
   if o.above or o.below then fail_stage(i, "above and below are of a metric, and from names none", example) end
   stage.at = o[stage.from]
   local least = stage.from == "epoch" and 1 or 0
-  if stage.at >= 2 ^ 31 then fail_stage(i, ("it begins at %s %g; no run has that"):format(stage.from, stage.at)) end
+  if stage.at >= 2 ^ 31 then fail_stage(i, ("it starts at %s %g, which does not exist"):format(stage.from, stage.at)) end
   if not (stage.at > least) then
-    fail_stage(i, ("it begins at %s %g; the first stage already begins at %d"):format(stage.from, stage.at, least))
+    fail_stage(i, ("it starts at %s %g; the first stage already starts at %d"):format(stage.from, stage.at, least))
   end
 end
 
@@ -64,7 +64,7 @@ local function read_first(given, stage)
   if not given.from then return end
   local o = check.options(where(1) .. ".from", from_spec, given.from)
   if (o.epoch == 1 or o.step == 0) and not o.metric then return end
-  fail_stage(1, "it begins with the run", "leave its from out; a first stage {} leaves images as they are")
+  fail_stage(1, "it starts with the run", "leave its from out; a first stage {} leaves images as they are")
 end
 
 local function read_ramp(i, given, stage)
@@ -142,8 +142,8 @@ local function check_order(stages)
   for i, stage in ipairs(stages) do
     local before = stage.from ~= "metric" and last[stage.from]
     if before and stage.at <= before.at then
-      fail_stage(i, ("it begins at %s, and stage %d before it at %s"):format(begins(stage), before.number, begins(before)),
-        "stages are written in the order in which they begin")
+      fail_stage(i, ("it starts at %s, and stage %d before it at %s"):format(begins(stage), before.number, begins(before)),
+        "stages must be in the order of their start")
     end
     last[stage.from] = stage
   end
@@ -154,7 +154,7 @@ local function check_ramp(stage, next)
   if not next or stage.from ~= next.from or stage.from == "metric" then return end
   if stage.ramp_in_epochs ~= (unit == "epochs") or stage.ramp <= next.at - stage.at then return end
   fail_stage(stage.number, ("its ramp takes %g %s, but the stage lasts %g"):format(stage.ramp, unit, next.at - stage.at),
-    "shorten the ramp, or begin the next stage later")
+    "shorten the ramp, or start the next stage later")
 end
 
 local shares = {exact = true, chars = true, confidence = true} -- metrics that are 0 to 1
@@ -187,7 +187,7 @@ local function read(list)
   end
   for key in pairs(list) do
     if type(key) ~= "number" then
-      check.fail(OP, ("takes a list of stages, and has an entry %s"):format(tostring(key)), "each stage is a table of its own")
+      check.fail(OP, ("takes a list of stages, and has an entry %s"):format(tostring(key)), "each stage is a table")
     end
   end
   if #list > MOST then check.fail(OP, ("at most %d stages, got %d"):format(MOST, #list)) end

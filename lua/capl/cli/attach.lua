@@ -10,7 +10,7 @@ local screen = require "report.screen"
 local sys = core.sys
 
 local LIST = "capl attach lists the runs to attach to"
-local KEYS = "lr(x) sets the rate, step(n) trains, save() saves, go() or Ctrl-D lets it go on, stop() ends it"
+local KEYS = "lr(x) sets the learning rate, step(n) trains, save() saves, go() or Ctrl-D continues the run, stop() ends it"
 
 -- ---- which run ----
 
@@ -75,12 +75,12 @@ local function process_of(folder)
     core.fail(("%s is no run's folder, or the run has not made its first step"):format(folder), LIST)
   end
   local p = settings.process
-  if type(p) ~= "table" or type(p.pid) ~= "number" then core.fail(("%s does not say which process it is"):format(folder)) end
+  if type(p) ~= "table" or type(p.pid) ~= "number" then core.fail(("%s does not contain the process id"):format(folder)) end
   if p.boot and process.this() and p.boot ~= process.this().boot then
     core.fail(("%s runs on another machine, or did before this one was started"):format(folder), "attach on the machine where it trains")
   end
   if not process.alive(p) then
-    core.fail(("%s does not train: %s"):format(folder, ended(folder)), ("capl report %s tells how it went"):format(folder))
+    core.fail(("%s does not train: %s"):format(folder, ended(folder)), ("capl report %s shows its results"):format(folder))
   end
   return p.pid
 end

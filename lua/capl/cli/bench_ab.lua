@@ -37,8 +37,8 @@ end
 -- What an arm said before it ended; errors of recipes are told with their line and their hint.
 local function ended(arm, status)
   local words = (core.sys.read(arm.path .. ".log") or ""):gsub("%s+$", "")
-  if words == "" then words = ("it ended with status %d and said nothing"):format(status) end
-  core.fail(("arm %s: %s"):format(arm.name, words))
+  if words == "" then words = ("it ended with status %d and no message"):format(status) end
+  core.fail(("variant %s: %s"):format(arm.name, words))
 end
 
 -- Waits for NAME.what of an arm -> its values.
@@ -78,7 +78,7 @@ local function check_read(job, arm)
   for _, key in ipairs(arm.ready.unread) do
     for _, own in ipairs(arm.keys) do
       if own == key then
-        core.fail(("%s does not read its setting %s in its first steps, so all of its arms would be the same"):format(job.recipe, key))
+        core.fail(("%s does not read its setting %s in its first steps, so all variants would be the same"):format(job.recipe, key))
       end
     end
   end
@@ -90,7 +90,7 @@ local function check_memory(arm, more)
   local free, each, where = core.sys.memory_available(), r.rss, "memory"
   if r.card_free then free, each, where = r.card_free, r.card_held, "memory of the GPU" end
   if not free or each * more <= free then return end
-  core.fail(("%d more arms as large as %s do not fit into the %s: each takes about %.1f GB, %.1f GB are free"):format(
+  core.fail(("%d more variants as large as %s do not fit into the %s: each takes about %.1f GB, %.1f GB are free"):format(
     more, arm.name, where, each / 1e9, free / 1e9), "compare fewer at a time")
 end
 
@@ -144,7 +144,7 @@ end
 
 -- "faster", "slower"; "no difference seen" when the interval holds 1.
 local function verdict(low, high)
-  if not low then return "too few rounds to say" end
+  if not low then return "too few rounds" end
   return low > 1 and "faster" or high < 1 and "slower" or "no difference seen"
 end
 

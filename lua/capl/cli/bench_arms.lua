@@ -60,7 +60,7 @@ return function(asked, words)
   local axes, at, count, arms = read_axes(asked, words), {}, 1, {}
   for i, axis in ipairs(axes) do at[i], count = 1, count * #axis.values end
   if count > MOST then
-    core.fail(("these are %d arms, and %d are the most that are compared"):format(count, MOST), "compare fewer values at a time")
+    core.fail(("these are %d variants, and at most %d can be compared"):format(count, MOST), "compare fewer values at a time")
   end
   repeat arms[#arms + 1] = arm_at(axes, at) until not advance(axes, at)
   return arms

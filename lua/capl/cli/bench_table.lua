@@ -88,7 +88,7 @@ return function(found, fewest)
     ("%s on %s: %s of %s, turn by turn, after %s to warm up"):format(found.recipe, place(found), plural(found.rounds, "round"),
       plural(found.steps, "step"), plural(found.warmup, "step")),
     layout(speed, found.arms), "", layout(means, found.arms), "",
-    ("ratio: images/s over those of the first arm, median of the rounds; its interval holds with %.0f %% certainty%s"):format(
+    ("ratio: images/s over those of the first variant, median of the rounds; with a %.0f %% confidence interval%s"):format(
       100 * found.confidence, #found.arms > 2 and ", all of them together" or ""),
   }
   if found.rounds < fewest then lines[#lines + 1] = ("%d rounds and more give intervals: --rounds=%d"):format(fewest, fewest) end

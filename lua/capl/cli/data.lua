@@ -98,12 +98,12 @@ local function main(job)
   local run = jobs[words[1] or ""]
   if not run then
     local why = words[1] and ("capl data has no '%s'; it has stat, check and pack"):format(words[1])
-    core.fail(why or "capl data needs a word: stat, check or pack", "usage: " .. job.usage)
+    core.fail(why or "capl data needs a subcommand: stat, check or pack", "usage: " .. job.usage)
   end
   if not words[2] then
     core.fail(("capl data %s needs a folder, a list or a database of images"):format(words[1]), "usage: " .. job.usage)
   end
-  if words[3] then core.fail(("'%s' is one word too many; a second set is --val=SOURCE"):format(words[3])) end
+  if words[3] then core.fail(("'%s' is an extra argument; a second set is --val=SOURCE"):format(words[3])) end
   return run(words[2], o)
 end
 

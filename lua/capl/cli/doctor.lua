@@ -56,7 +56,7 @@ local function of_recipe(job, o, rest)
   core.sys.mute(false)
   if not ctx and seen.steps > 0 then look(nil) end
   if not ctx then
-    core.error{code = "state", message = job.recipe .. " ended without train.fit and without a step, so there is nothing to look at",
+    core.error{code = "state", message = job.recipe .. " ended without train.fit and without a step, so there is nothing to check",
       hint = "a step ends with opt:step() or opt:backward_step(loss)"}
   end
   return ctx
@@ -96,7 +96,7 @@ local function print_findings(title, findings)
   end
   local n = doctor.count(findings)
   local function of(count, word) return ("%d %s%s"):format(count, word, count == 1 and "" or "s") end
-  out(("%s: %s, %s, %s, %d fine, %d not looked at\n"):format(title, of(n.error, "error"), of(n.warning, "warning"), of(n.note, "note"),
+  out(("%s: %s, %s, %s, %d ok, %d not checked\n"):format(title, of(n.error, "error"), of(n.warning, "warning"), of(n.note, "note"),
     n.ok, n.skipped))
 end
 

@@ -5,7 +5,7 @@ local core = ...
 local function main(job)
   local code = job.args[1]
   if job.args[2] then
-    core.error{code = "value", message = "-e takes one word of Lua; '" .. job.args[2] .. "' is a second one",
+    core.error{code = "value", message = "-e takes one argument with Lua; '" .. job.args[2] .. "' is a second one",
       hint = "put the code into quotes"}
   end
   core.sys.guard(core.sys.load(code, "=-e"))

@@ -85,7 +85,7 @@ function recipe.train_loader(job, opts)
   core.sys.mute(false)
   if not found then
     core.error{code = "value", message = job.recipe .. ' makes no loader with role = "train"',
-      hint = "there are no training images to look at"}
+      hint = "there are no training images to show"}
   end
   if found.source.box:width() == 0 then
     core.error{code = "value", message = job.recipe .. ": the samples of its train loader are no images"}

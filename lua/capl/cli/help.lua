@@ -12,9 +12,9 @@ local help = {}
 local COLUMN = 14
 
 local begin = {
-  {"capl captcha --max_time=1m", "trains on drawn captchas; capl list names the other recipes"},
+  {"capl captcha --max_time=1m", "trains on generated captchas; capl list prints the other recipes"},
   {"capl new mine --data=DIR", "writes a recipe for captchas of your own"},
-  {"capl help COMMAND", "tells of one command, with its options"},
+  {"capl help COMMAND", "describes one command and its options"},
 }
 
 -- What a help sentence says before it goes into detail.
@@ -49,7 +49,7 @@ function help.overview()
   heading(lines, "begin with")
   page.pairs(lines, begin, 30)
   lines[#lines + 1] = ""
-  lines[#lines + 1] = "--key=value and --key value are the same. 'capl help exit' tells of exit codes."
+  lines[#lines + 1] = "--key=value and --key value are the same. 'capl help exit' lists the exit codes."
   return table.concat(lines, "\n") .. "\n"
 end
 

@@ -15,11 +15,11 @@ local devices = {"cpu", "ref", "meta"}
 local variables = {
   {"CAPL_DEVICE", "a GPU where there is one that works, else cpu; what device = \"auto\" means"},
   {"CAPL_ASSUME", "the facts of this machine decide what is chosen; else those named here, for tests of capl: isa=avx2,cores=1"},
-  {"CAPL_THREADS", "as many compute threads as OMP_NUM_THREADS says"},
+  {"CAPL_THREADS", "the number of compute threads is that of OMP_NUM_THREADS"},
   {"OMP_NUM_THREADS", "one per processor that this process may use"},
   {"CAPL_MEMORY_LIMIT", "tensors may take all memory; else a number of bytes"},
-  {"CAPL_FONTS", "fonts named without a path are looked for where Debian installs them; else in this folder first"},
-  {"CAPL_FONT", "captchas are drawn with Debian's Noto Mono; else the path of a TrueType file"},
+  {"CAPL_FONTS", "fonts without a path are searched in Debian's font folders; else in this folder first"},
+  {"CAPL_FONT", "captchas use Debian's Noto Mono; else the path of a TrueType file"},
   {"CAPL_RUN_FOLDER", "a run makes a folder below runs; else its files go here: what capl sweep sets for its trials"},
   {"CAPL_TEST", "claims about images that the user names are not judged; else they are: what capl test sets for its runs"},
   {"CAPL_SWEEP", "train.fit reads its test images; else it leaves them alone: what capl sweep sets for its trials"},
@@ -58,7 +58,7 @@ local function wall_lines(lines)
   local w = core.sys.walls()
   lines[#lines + 1] = "sandbox"
   local files = w.files > 0 and ("guarded by Landlock, version %d"):format(w.files) or "not guarded by the system: " .. w.why
-  local compiled = w.jit and "compiled, behind both" or "interpreted, in recipes that are not trusted: a wall is missing"
+  local compiled = w.jit and "compiled, with both sandbox layers" or "interpreted, in untrusted recipes: a sandbox layer is missing"
   lines[#lines + 1] = "  files     " .. files
   lines[#lines + 1] = "  calls     " .. (w.calls and "filtered by seccomp" or "not filtered: " .. w.calls_why)
   lines[#lines + 1] = "  Lua       " .. compiled

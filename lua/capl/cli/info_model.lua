@@ -56,10 +56,10 @@ local function lines_of(d)
     {"images", ("%s x %s px, %s"):format(widths, tostring(m.height), m.channels == 1 and "gray" or "colours")},
     {"normalize", normalize},
     {"numbers", ("%d in its weights, running statistics included"):format(d.numbers)},
-    {"sha256", m.weights_sha256 or "none: an older capl saved it, so a change in its weights is seen by capl verify alone"},
+    {"sha256", m.weights_sha256 or "none: saved by an older capl; only capl verify detects changed weights"},
     {"ops", list_of(d.ops)},
     {"figures", figures(value.table(m, "metrics"))},
-    {"golden", ("%d images with what it said of them; capl verify replays them"):format(d.golden)},
+    {"golden", ("%d images with their outputs; capl verify compares them"):format(d.golden)},
     {"recipe", ("%s, %s, by capl %s"):format(tostring(m.recipe), tostring(m.created), tostring(m.capl))},
   }
 end

@@ -18,7 +18,7 @@ function list.all()
   local folder = core.sys.recipes()
   if not folder then
     core.error{code = "io", message = "no recipes are found beside this program",
-      hint = "CAPL_RECIPES=DIR says where they are; 'capl new NAME' writes one"}
+      hint = "CAPL_RECIPES=DIR sets their folder; 'capl new NAME' creates one"}
   end
   local out = {}
   for _, file in ipairs(core.sys.list(folder)) do
@@ -65,7 +65,7 @@ local function print_all(recipes)
     if expected(of) then paragraph(lines, "", "expected: " .. expected(of)) end
     lines[#lines + 1] = ""
   end
-  lines[#lines + 1] = "capl NAME runs one, capl NAME --help lists its settings, capl list NAME tells"
+  lines[#lines + 1] = "capl NAME runs one, capl NAME --help lists its settings, capl list NAME prints"
   lines[#lines + 1] = "more, capl new mine --from=NAME copies it, to be changed."
   core.sys.out(table.concat(lines, "\n") .. "\n")
 end

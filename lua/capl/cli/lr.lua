@@ -31,8 +31,8 @@ local function listen(run, sweeps)
   end)
   run:on("step", function(opt)
     if #seen.losses == 0 then
-      core.error{code = "state", message = "a step was made, but no loss was seen",
-        hint = "losses are seen by opt:backward_step(loss) and opt:backward(loss), and not in a captured step (capture = false)"}
+      core.error{code = "state", message = "there was a step, but no loss",
+        hint = "losses come from opt:backward_step(loss) and opt:backward(loss), not from a captured step (capture = false)"}
     end
     if opt ~= seen.optimizer then return end
     local sum = 0
@@ -59,7 +59,7 @@ end
 local function ending(o, seen, result)
   local full = #result.sweeps == 2
   if full and result.runs_away then return ("from %.3g on the loss ran away"):format(result.runs_away) end
-  if full then return "the highest rate was reached" end
+  if full then return "the highest learning rate was reached" end
   if seen.over then return "capl.model is not called, so there is one sweep" end
   return ("the recipe ended before 2 sweeps of %d steps to %.3g: give it more of them, or --steps=%d"):format(o.steps, o.max_lr,
     math.max(20, math.floor(seen.steps / 2)))

@@ -217,7 +217,7 @@ end
 
 local function main(job)
   local o, words = options.read(job.args, spec, {command = "monitor"})
-  if words[2] then core.error{code = "value", message = "capl monitor looks at one run; usage: " .. job.usage} end
+  if words[2] then core.error{code = "value", message = "capl monitor shows one run; usage: " .. job.usage} end
   if not (o.every >= 0.05 and o.every <= 3600) then
     core.error{code = "value", message = ("--every is a number of seconds from 0.05 to 3600, not %g"):format(o.every)}
   end

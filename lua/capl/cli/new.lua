@@ -38,7 +38,7 @@ local function check_data(path)
     return
   end
   core.error{code = "io", message = ("there is no %s"):format(path),
-    hint = "--data names a folder of images, a list of files or an LMDB database; without it captchas are drawn"}
+    hint = "--data names a folder of images, a list of files or an LMDB database; without it captchas are generated"}
 end
 
 -- ---- the text ----
@@ -102,7 +102,7 @@ local function main(job)
   if not written then core.error{code = "io", message = why} end
   local program = job.program
   local short_run = text:find("\n%s*max_time = ") and " --max_time=1m" or ""
-  core.sys.out(("%s: written; it runs as it is, and is yours to change\n  train:   %s %s%s\n  look:    %s check %s\n"
+  core.sys.out(("%s: written; edit it or run it as it is\n  train:   %s %s%s\n  look:    %s check %s\n"
     .. "  options: %s %s --help\n"):format(file, program, file, short_run, program, file, program, file))
 end
 

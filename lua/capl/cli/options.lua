@@ -101,15 +101,15 @@ end
 -- A flag before "true" or "false": its value, or a word of its own?
 local function check_clear(key, after)
   if after ~= "true" and after ~= "false" then return end
-  core.fail(("'--%s %s' may be --%s=%s, or --%s and the word '%s'"):format(key, after, key, after, key, after),
-    ("write --%s=%s, or put the word first"):format(key, after))
+  core.fail(("'--%s %s' is ambiguous: --%s=%s, or --%s and the argument '%s'"):format(key, after, key, after, key, after),
+    ("write --%s=%s, or put the argument first"):format(key, after))
 end
 
 -- The value of option number i, and how many words it took.
 local function value_of(option, key, negated, words, i)
   local _, value = options.split(words[i])
   if negated then
-    if value ~= true then core.fail(("--%s says no already; write --%s=%s"):format(key, option.name, value)) end
+    if value ~= true then core.fail(("--%s is already negated; write --%s=%s"):format(key, option.name, value)) end
     return false, 1
   end
   if option.type == "flag" and value == true then check_clear(key, words[i + 1]) end

@@ -58,7 +58,7 @@ local function share_lines(a)
 end
 
 local function print_info(a, proof)
-  out(("%s: %s"):format(a.path, a.purpose ~= "" and a.purpose or "it says nothing of itself"))
+  out(("%s: %s"):format(a.path, a.purpose ~= "" and a.purpose or "it has no description"))
   print_field("file", {("%s bytes, %s lines; nothing of it was run"):format(grouped(a.bytes), grouped(a.lines))})
   print_field("needs", {about.needs_text(a.needs)})
   print_field("expected", claims_lines(a))
@@ -87,10 +87,10 @@ end
 local function main(job)
   local o, words = options.read(job.args, spec, {command = "recipe"})
   if words[1] ~= "info" then
-    core.fail(words[1] and ("'%s' is not info"):format(words[1]) or "say what: capl recipe info FILE", "usage: " .. job.usage)
+    core.fail(words[1] and ("'%s' is not info"):format(words[1]) or "usage: capl recipe info FILE", "usage: " .. job.usage)
   end
   if not words[2] then core.fail("capl recipe info needs a recipe") end
-  if words[3] then core.fail(("'%s' is one word too many; write --key=value"):format(words[3])) end
+  if words[3] then core.fail(("'%s' is an extra argument; write --key=value"):format(words[3])) end
   local a = about.read(words[2])
   local proof = proof_of(a)
   if o.json then return out(core.json_encode(info_object(a, proof), true)) end

@@ -186,15 +186,15 @@ end
 
 local function resume(job, o, words, grids, args)
   if #words + #grids + #args > 0 then
-    core.fail(("--resume goes on with what was asked for then; %s has no place here"):format(words[1] or args[1] or "--grid"))
+    core.fail(("--resume continues with the options of the sweep; %s is not allowed"):format(words[1] or args[1] or "--grid"))
   end
   local folder, plan = folders.open(o.resume)
   if core.sys.read(plan.recipe) ~= core.sys.read(folder:file("recipe.lua")) then
-    core.fail(("%s is not what it was when the sweep began, so its trials could not be compared"):format(plan.recipe),
+    core.fail(("%s has changed since the start of the sweep, so its trials would not be comparable"):format(plan.recipe),
       "the recipe of then is " .. folder:file("recipe.lua") .. "; a changed one wants a new sweep")
   end
   if plan.version ~= core.version() then
-    core.sys.out(("note: the sweep began with capl %s, this is %s\n"):format(plan.version, core.version()))
+    core.sys.out(("note: the sweep was started with capl %s, this is %s\n"):format(plan.version, core.version()))
   end
   if o.retry then without_failed(folder) end
   plan.jobs = math.max(1, math.min(plan.jobs, count_of("jobs", o.jobs, 4096) or plan.jobs))

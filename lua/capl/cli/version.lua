@@ -17,7 +17,7 @@ end
 
 local function main(job)
   local o, words = options.read(job.args, spec, {command = "version"})
-  if words[1] then core.error{code = "value", message = "capl version takes no words, '" .. words[1] .. "' is one"} end
+  if words[1] then core.error{code = "value", message = "capl version takes no arguments, got '" .. words[1] .. "' is one"} end
   if o.json then return core.sys.out(core.json_encode(all()) .. "\n") end
   core.sys.out(("capl %s\n"):format(core.version()))
 end

@@ -225,7 +225,7 @@ local function refuse_guess(dir, box, rules)
     local lines = {}
     for i, rule in ipairs(rules) do lines[i] = ("  --label='%s' reads %s"):format(rule, read_by(rule, names, "of")) end
     core.error{code = "value",
-      message = ('data.folder: label = "auto" cannot tell which part of the names in %s is the text'):format(dir),
+      message = ('data.folder: label = "auto" cannot decide which part of the names in %s is the label'):format(dir),
       context = table.concat(lines, "\n"), hint = "choose one of them; in a recipe it is label = of data.folder, data.open or data.explore"}
   end
   check.fail("data.folder", ('label = "auto" finds no text in the names of %s, such as %s'):format(dir, table.concat(names, ", ")),

@@ -56,7 +56,7 @@ local function refuse_bad_labels(source, on_error)
       #source.bad, source:count(), source.bad[1].message),
     context = #more > 0 and table.concat(more, "\n") or nil,
     hint = #source.bad < source:count() and 'on_error = "skip" leaves them out' or
-      "charset, length and variable of the source say what labels may be",
+      "charset, length and variable of the source define valid labels",
   }
 end
 
@@ -106,8 +106,8 @@ end
 local function read_augment(o)
   if o.augment == nil or schedules.is(o.augment) then return nil end
   if o.role ~= "train" and not o.tta then
-    check.fail("data.loader", ("role is \"%s\", and its images would be augmented: figures on changed images say nothing about the others")
-      :format(o.role), "leave augment out, or say tta = true for test-time augmentation")
+    check.fail("data.loader", ("role is \"%s\", and its images would be augmented: metrics on augmented images do not apply to the original ones")
+      :format(o.role), "remove augment, or set tta = true for test-time augmentation")
   end
   return with_swaps(type(o.augment) == "string" and augment.preset(o.augment) or o.augment, o.source)
 end
@@ -239,7 +239,7 @@ function Loader:set_augment(ops)
 end
 --- A loader's box with another augmentation, to see whether there can be one.
 function Loader:check_augment(ops)
-  if self.schedule then check.fail("loader:set_augment", "the loader follows a schedule, which says what is done at which step") end
+  if self.schedule then check.fail("loader:set_augment", "the loader follows a schedule, which defines the augmentation") end
   local low = {}
   for key, value in pairs(self.low) do low[key] = value end
   if ops ~= nil then low.augment = read_augment{augment = ops, role = self.role, tta = true, source = self.source} end
@@ -353,7 +353,7 @@ function Loader:report()
   if self.role ~= "train" then return ("%s data: %s; %d images%s"):format(self.role, self:path(), s.samples, here) end
   local share = s.seconds > 0 and 100 * s.wait_seconds / s.seconds or 0
   return ("%s data: %s; %d images%s, waited for them %.1f %% of the time%s"):format(self.role, self:path(), s.samples, here, share,
-    s.substituted > 0 and (", %d stand in for bad ones"):format(s.substituted) or "")
+    s.substituted > 0 and (", %d replace bad ones"):format(s.substituted) or "")
 end
 
 --- Iterates over one epoch. number: 1, 2, …; the same number gives the same batches again. Right after loader:set_state the

@@ -30,7 +30,7 @@ end
 function loader_log.resumed(loader)
   local at, round, all = loader:state().position, loader.batch * loader:ranks(), loader:all_samples()
   if loader.source.widths or at % round == 0 or at >= all then return end
-  local text = "note: the %s loader goes on after %s samples in steps of %d; it was saved in steps of another size"
+  local text = "note: the %s loader resumes after %s samples in steps of %d; it was saved with another step size"
   observer.current:print(text:format(loader.role, grouped(at), round))
 end
 

@@ -29,7 +29,7 @@ local function check_sizes(parts, opts, count)
   for _, name in ipairs{"train", "val", "test"} do
     if #parts[name] == 0 and not (name == "test" and opts.test == 0) then
       check.fail("data.split", ("of %d images none is left for %s with val = %g, test = %g"):format(count, name, opts.val, opts.test),
-        "a figure needs images to check on: some hundred at least, a tenth of all")
+        "an evaluation needs images: some hundred at least, a tenth of all")
     end
   end
 end
@@ -150,7 +150,7 @@ local function fraction_of(parent, ids)
   end)
   for i = math.max(1, math.floor(#ids * fraction + 0.5)) + 1, #ids do out[i] = nil end
   table.sort(out)
-  observer.current:print(("fraction = %g: %d of %d training images are learnt from"):format(fraction, #out, #ids))
+  observer.current:print(("fraction = %g: %d of %d training images are used"):format(fraction, #out, #ids))
   return out
 end
 

@@ -47,7 +47,7 @@ function warnings.refuse_few(found, least)
   local why = first and ("%s has %d images with a label that can be used, at least %d are needed; the first without: %s"):format(found.path,
     found.labelled, least, first.message) or
     ("%s has %d images with a label, at least %d are needed to train and check a net"):format(found.path, found.labelled, least)
-  refuse(why, first and "label, charset and case say what labels are; 'capl data check' lists all that do not fit" or
+  refuse(why, first and "label, charset and case define valid labels; 'capl data check' lists all invalid ones" or
     "label more images; " .. pretrain)
 end
 
@@ -69,9 +69,9 @@ local function both_cases(found)
   end
   if #pairs_of == 0 then return nil end
   return {
-    what = "case", message = ("%s: letters occur in both cases, such as %s: %s more to tell apart"):format(found.path,
+    what = "case", message = ("%s: letters occur in both cases, such as %s: %s more to distinguish"):format(found.path,
       table.concat(pairs_of, ", ", 1, math.min(3, #pairs_of)), #pairs_of == 1 and "one character" or #pairs_of .. " characters"),
-    hint = 'if the site accepts either, case = "lower" of the source makes them one',
+    hint = 'if the site accepts either, case = "lower" of the source merges them',
   }
 end
 
@@ -133,7 +133,7 @@ local function same_names(found, source)
   return {
     what = "names", message = ("%s the name of another one%s: %s"):format(#pairs_of == 1 and "1 image has" or #pairs_of .. " images have",
       found.label and " in another folder" or "", listed(pairs_of, 2)),
-    hint = "both are used; if one set was unpacked over another, 'capl data check' tells which are copies",
+    hint = "both are used; if one set was unpacked over another, 'capl data check' lists the duplicates",
   }
 end
 
@@ -153,7 +153,7 @@ local function copies(found, source, scan)
   local out = {}
   if #contradicting > 0 then
     out[1] = {what = "contradictions", message = ("%s there under another text, too: %s"):format(are(#contradicting),
-      listed(contradicting, 2)), hint = "one of each is wrong: look at them, remove the wrong one"}
+      listed(contradicting, 2)), hint = "one label of each pair is wrong: check them and remove the wrong one"}
   end
   if n > #contradicting then
     out[#out + 1] = {what = "copies",

@@ -290,7 +290,7 @@ end
 function parallel.report_line()
   local share, f = parallel.overlap()
   if f.steps == 0 then return nil end
-  local hidden = share and (", %.0f %% of %.1f s of exchange hidden behind the backward pass"):format(100 * share, f.busy) or ""
+  local hidden = share and (", %.0f %% of %.1f s of communication overlapped with the backward pass"):format(100 * share, f.busy) or ""
   return ("gradients: %s in %d piece%s a step%s"):format(megabytes(f.bytes), f.pieces, f.pieces == 1 and "" or "s", hidden)
 end
 

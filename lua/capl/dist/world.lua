@@ -93,8 +93,8 @@ end
 function World:sum(figures)
   local lines = {}
   for key, value in pairs(check.arg(1, "sum", "table", figures)) do
-    if type(key) ~= "string" or key:find("%c") then check.fail("sum", "the figures' names are texts of one line") end
-    if type(value) ~= "number" then check.fail("sum", ("%s is a %s, and figures are numbers"):format(key, core.typename(value))) end
+    if type(key) ~= "string" or key:find("%c") then check.fail("sum", "the names of metrics are strings of one line") end
+    if type(value) ~= "number" then check.fail("sum", ("%s is a %s, and metrics are numbers"):format(key, core.typename(value))) end
     lines[#lines + 1] = ("%s\t%.17g"):format(key, value)
   end
   local sums = {}

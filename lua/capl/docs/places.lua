@@ -11,7 +11,7 @@ places.libraries = {
   {name = "capl", module = "init", also = {"tensor", "docs.native"}, about = "tensors, settings, the run"},
   {name = "optim", module = "optim", also = {"optim.algorithms"}, about = "optimisers"},
   {name = "data", module = "data", about = "where batches come from: generated captchas, files, tensors, and the loader"},
-  {name = "train", module = "train", about = "the ready-made loop, and its parts for loops of your own"},
+  {name = "train", module = "train", about = "train.fit, and its parts for custom training loops"},
   {name = "augment", module = "augment", about = "how training images are changed, and when"},
   {name = "plot", module = "plot", about = "curves, sheets of images, matrices as PNG files"},
   {name = "nn.init", module = "nn", field = "init", also = {"nn.parameter"}, about = "first values of weights"},
@@ -24,7 +24,7 @@ places.libraries = {
 -- file, whose documented methods are public, or those of only; all: every method is.
 places.objects = {
   {name = "tensor", says = "x", modules = {"docs.native", "tensor", "rearrange"}, methods = core.tensor_methods, all = true,
-    about = "what a tensor can do, and what it tells"},
+    about = "methods and fields of a tensor"},
   {name = "module", says = "model", modules = {"nn.module"}, class = "Module", all = true, about = "what every layer and network can do"},
   {name = "optimizer", says = "opt", modules = {"optim.optimizer"}, class = "Optimizer", all = true, about = "what every optimiser can do"},
   {name = "loader", modules = {"data.loader"}, class = "Loader", all = true, about = "batches of a source: what data.loader gives"},
@@ -33,7 +33,7 @@ places.objects = {
     about = "the ranks that train together: what capl.distributed gives"},
   {name = "schedule", modules = {"augment.schedule"}, class = "Schedule", about = "a curriculum: what augment.schedule gives",
     only = "at history report state set_state draw"},
-  {name = "rate", modules = {"optim.schedule"}, class = "Schedule", about = "rates of a run: what the functions of optim.schedule give",
+  {name = "rate", modules = {"optim.schedule"}, class = "Schedule", about = "learning rates of a run: the results of optim.schedule",
     only = "lr apply state set_state report"},
   {name = "ema", modules = {"train.callbacks.ema"}, class = "EMA", about = "averaged weights: what train.EMA gives"},
   {name = "early_stopping", modules = {"train.callbacks.early_stop"}, class = "EarlyStopping", about = "what train.EarlyStopping gives"},

@@ -9,7 +9,7 @@ local function check(ctx)
   local train = ctx.loaders.train
   local counts, sum = texts.counts(texts.of(train))
   local classes = texts.are_read(train) and #train.charset or 0
-  if classes < 2 or sum < LEAST * classes then return ctx:skip("too few labels to tell") end
+  if classes < 2 or sum < LEAST * classes then return ctx:skip("too few labels") end
   local mean, rare, most, of = sum / classes, {}, 0, nil
   for i = 1, classes do
     local c = train.charset:sub(i, i)

@@ -20,7 +20,7 @@ local function check(ctx)
   local where = ctx:line("charset%s*=")
   if #never > 0 and train.source.dir then
     ctx:warn(("%d of the %d characters of the charset occur in no training text: %s"):format(#never, #train.charset, sorted(never)),
-      {where = where, write = "a charset without them: each costs a class that is never learnt"})
+      {where = where, write = "a charset without them: each adds a class that is never learned"})
   end
   for _, role in ipairs{"val", "test"} do
     local strange = {}
@@ -32,7 +32,7 @@ local function check(ctx)
         {where = where, write = "more training images with them, or another split"})
     end
   end
-  return ("%d characters, %d of them seen in %d training texts"):format(#train.charset, #train.charset - #never, #list)
+  return ("%d characters, %d of them occur in %d training texts"):format(#train.charset, #train.charset - #never, #list)
 end
 
 return {name = "charset", check = check}

@@ -23,7 +23,7 @@ local function of_files(ctx, train, other, role, where)
   if #pairs_found == 0 then return end
   local source = ctx.loaders[role].source
   ctx:error(("%d of %d %s images are in the training set, such as %s"):format(#pairs_found / 2, source:count(), role,
-    source:name(pairs_found[1])), {where = where, write = "another split: figures on images that were learnt say nothing"})
+    source:name(pairs_found[1])), {where = where, write = "another split: metrics on training images are not meaningful"})
 end
 
 local function files(ctx)
@@ -71,7 +71,7 @@ local function drawn(ctx)
         {where = ctx:line("seed%s*=.*", "role%s*=%s*[\"']" .. role), write = "another seed for each set"})
     end
   end
-  return ("%d drawn training images compared with val and test"):format(count)
+  return ("%d generated training images compared with val and test"):format(count)
 end
 
 local function check(ctx)

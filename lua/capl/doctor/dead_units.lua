@@ -40,12 +40,12 @@ local function check(ctx)
     local share = layer.dead / layer.channels
     if share > MANY then
       local tell = share == 1 and ctx.error or ctx.warn
-      tell(ctx, ("%d of the %d channels behind %s fire for no image of %d batches"):format(layer.dead, layer.channels, layer.name, BATCHES),
+      tell(ctx, ("%d of the %d channels after %s are zero for all images of %d batches"):format(layer.dead, layer.channels, layer.name, BATCHES),
         {where = ctx:line("nn%.init", "nn%.ReLU"), write = "perhaps a lower lr, the layer's own init, or nn.BatchNorm2d before the ReLU"})
     end
   end
   if #layers == 0 then return "no ReLU in the model" end
-  return ("%d of %d channels behind %d ReLUs never fire"):format(dead, channels, #layers)
+  return ("%d of %d channels after %d ReLUs are always zero"):format(dead, channels, #layers)
 end
 
 return {name = "dead units", check = check}

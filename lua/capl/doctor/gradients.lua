@@ -71,7 +71,7 @@ local function tell_exploding(ctx, list)
   if f and not is_clipped(ctx) then
     ctx:note(("the gradient of %s is %.0f times its weights%s; Adam, Muon and others divide by such a size, SGD does not"):format(
       f.name, f.share, others(list)),
-      {where = ctx:line("optim%."), write = "perhaps clip_norm = 1 in the optimizer; the loss on val says whether it helps"})
+      {where = ctx:line("optim%."), write = "perhaps clip_norm = 1 in the optimizer; compare the val loss"})
   end
 end
 
@@ -108,7 +108,7 @@ local function check(ctx)
   if not ctx.model then return ctx:skip("the recipe does not call capl.model") end
   local sums = ctx.o and of_fit(ctx) or ctx.seen.gradients
   local least, most = judge(ctx, sums)
-  return ("%.1e to %.1e of the weights they belong to"):format(least, most)
+  return ("%.1e to %.1e of their weights"):format(least, most)
 end
 
 return {name = "gradients", check = check}

@@ -89,7 +89,7 @@ local function run_rule(rule, ctx)
   local before = #ctx.findings
   local ok, said = pcall(rule.check, ctx)
   if not ok then
-    ctx:error("could not be looked at: " .. tostring(said):gsub("\n.*", ""))
+    ctx:error("could not be checked: " .. tostring(said):gsub("\n.*", ""))
   elseif #ctx.findings == before then
     ctx:ok(said or "nothing found")
   end

@@ -18,7 +18,7 @@ local function check(ctx)
   end
   if seen == 0 then return ctx:skip("no loader has labels that are texts") end
   if shorter > 0 and (ctx.run.model_options or {}).decoding ~= "ctc" then
-    ctx:note(("%d of %d texts are shorter than the %d places the model reads; places behind their end are not trained"):format(
+    ctx:note(("%d of %d texts are shorter than the %d positions of the model; positions after their end are not trained"):format(
       shorter, seen, ctx.loaders.train.length), {where = ctx:line("length%s*=")})
   end
   return ("%d labels fit"):format(seen)

@@ -1,4 +1,4 @@
--- one_batch.lua: whether the model can learn one batch by heart; what cannot do that learns nothing.
+-- one_batch.lua: whether the model can learn overfit one batch; what cannot do that learns nothing.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
@@ -62,7 +62,7 @@ local function line_of(ctx) return ctx:line("loss%s*=%s*function", "nn%.cross_en
 
 local function check(ctx)
   local o = ctx.o
-  if not o then return ctx:skip("the recipe has a loop of its own; train.fit{overfit = 1} does it") end
+  if not o then return ctx:skip("the recipe has a custom training loop; train.fit{overfit = 1} does it") end
   local saved = ctx:save()
   local batch = small(ctx:batch())
   local ok, first, last, steps, share = pcall(learn, ctx, batch)
@@ -71,12 +71,12 @@ local function check(ctx)
   local text = ("%d steps on %d images bring the loss from %.3g to %.3g%s"):format(steps, batch.count, first, last,
     share and (", %.0f %% of the labels read"):format(100 * share) or "")
   if last ~= last then
-    return ctx:error(text, {where = line_of(ctx), write = "perhaps a lower lr; 'first loss' and 'learning rate' say more"})
+    return ctx:error(text, {where = line_of(ctx), write = "perhaps a lower lr; see 'first loss' and 'learning rate'"})
   end
   if last <= LEARNT * first or (share or 0) >= 0.98 then return text end
   local fall = (first - last) / math.max(math.abs(first), 1e-12)
   if share or fall < STANDS then
-    return ctx:error(text .. ": the model does not even learn these by heart", {where = line_of(ctx), write = REMEDY})
+    return ctx:error(text .. ": the model cannot overfit these", {where = line_of(ctx), write = REMEDY})
   end
   if fall < FALLS then
     ctx:note(text .. "; is that near the least that this loss can be?", {where = line_of(ctx), write = "if it is not: " .. REMEDY})
@@ -84,4 +84,4 @@ local function check(ctx)
   return text
 end
 
-return {name = "one batch by heart", check = check}
+return {name = "overfit one batch", check = check}

@@ -10,7 +10,7 @@ local FAR = 16 -- time steps a character, from which on blanks are all there is 
 
 local function check(ctx)
   local o = ctx.o
-  if not o then return ctx:skip("the recipe has a loop of its own") end
+  if not o then return ctx:skip("the recipe has a custom training loop") end
   local train = o.train
   if not texts.are_read(train) then return ctx:skip("the recipe reads no text") end
   local batch = ctx:batch()

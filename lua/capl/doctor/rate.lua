@@ -92,12 +92,12 @@ local function line_of(ctx, peaks)
   return ctx:line("lr%s*=", "optim%.")
 end
 
-local function look_closer(ctx) return ("a lower lr; capl lr %s --steps=200 looks for one"):format(ctx.path) end
+local function look_closer(ctx) return ("a lower lr; capl lr %s --steps=200 finds one"):format(ctx.path) end
 
 -- What the finder says; how it could say more is told where that can be written.
 local function found_text(found)
-  if not found.why then return ("the highest rate is %.3g; the finder's: %s"):format(found.peak, found.text) end
-  return ("the highest rate is %.3g; the finder cannot tell another: %s"):format(found.peak, found.why)
+  if not found.why then return ("the highest learning rate is %.3g; suggested: %s"):format(found.peak, found.text) end
+  return ("the highest learning rate is %.3g; no other is suggested: %s"):format(found.peak, found.why)
 end
 
 -- ---- a recipe with train.fit: suggestions are tried ----
@@ -139,7 +139,7 @@ end
 
 local function check_loop(ctx)
   local found = ctx.seen.rates
-  if not found then return ctx:skip("too few steps, or losses that opt:backward_step and opt:backward do not see") end
+  if not found then return ctx:skip("too few steps, or losses without opt:backward_step and opt:backward") end
   local text = found_text(found)
   local how = {where = line_of(ctx, ctx.seen.peaks)}
   if found.runs_away and found.peak >= found.runs_away then
@@ -149,8 +149,8 @@ local function check_loop(ctx)
   if not found.suggestion then return ctx:skip(text) end
   local far = is_far(found)
   if not far then return text end
-  how.write = ("it as it is where you know that it is right; capl lr %s --steps=200 looks closer"):format(ctx.path)
-  ctx:note(("%s; is a rate far %s that meant?"):format(text, far), how)
+  how.write = ("it as it is if it is intended; capl lr %s --steps=200 measures more precisely"):format(ctx.path)
+  ctx:note(("%s; is a learning rate far %s that intended?"):format(text, far), how)
 end
 
 local function check(ctx)

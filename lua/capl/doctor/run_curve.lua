@@ -67,7 +67,7 @@ local function check(ctx)
   for _, loss in ipairs(list) do low = math.min(low, loss) end
   if low > first - 0.05 * math.abs(first) then
     ctx:error(("the loss never fell: %.3g at first, %.3g at best"):format(first, low),
-      {where = ctx:line("lr%s*=", "optim%."), write = "what capl doctor says of the recipe, first of all its lr"})
+      {where = ctx:line("lr%s*=", "optim%."), write = "run capl doctor on the recipe, and check its lr first"})
   end
   return ("%.3g at first, %.3g at best, %.3g at last"):format(first, low, list[#list])
 end

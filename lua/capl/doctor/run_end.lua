@@ -18,9 +18,9 @@ local function check(ctx)
     local e = r.error or {}
     ctx:error("the run ended with an error: " .. said:gsub("\n.*", ""), {where = e.where, write = e.hint})
   elseif r.state == "killed" then
-    ctx:error(("the run was killed at step %d"):format(r.step), {write = "capl RECIPE --resume goes on from its last checkpoint"})
+    ctx:error(("the run was killed at step %d"):format(r.step), {write = "capl RECIPE --resume continues from its last checkpoint"})
   elseif r.state == "stopped" then
-    ctx:note(("the run was interrupted at step %d"):format(r.step), {write = "capl RECIPE --resume goes on"})
+    ctx:note(("the run was interrupted at step %d"):format(r.step), {write = "capl RECIPE --resume continues"})
   end
   local n = #r.points
   if n >= 20 and r.state == "finished" then
@@ -28,7 +28,7 @@ local function check(ctx)
     if before and last and last < 0.9 * before then
       ctx:note(("the loss was still falling at the end: %.3g in the last fifth, %.3g in the one before"):format(last, before),
         {where = ctx:line("steps%s*=", "samples%s*=", "epochs%s*=", "max_time%s*="),
-          write = "perhaps more steps; the loss on val says whether they help"})
+          write = "perhaps more steps; compare the val loss"})
     end
   end
   return ("%s after %d steps%s"):format(r.state, r.step, r.why and ": " .. r.why or "")

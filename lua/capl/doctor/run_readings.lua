@@ -26,18 +26,18 @@ local function check(ctx)
   local confusion = value.table(evaluation, "confusion")
   if value.text(evaluation, "kind") ~= "text" or not value.has(confusion) then return ctx:skip("no evaluation of texts is here") end
   local by, read, meant = counted(confusion)
-  if meant < LEAST then return ctx:skip("too few characters to tell") end
+  if meant < LEAST then return ctx:skip("too few characters") end
   local where = ctx:line("lr%s*=", "optim%.")
   if read < 0.01 * meant then
-    return ctx:error(("nothing was read: %d characters of %d; a CTC model that says blank everywhere has not begun to learn"):format(
-      read, meant), {where = where, write = "what capl doctor says of the recipe: first its lr, clip_norm, and labels that fit the images"})
+    return ctx:error(("%d characters of %d were predicted; a CTC model that predicts only blanks has not started to learn"):format(
+      read, meant), {where = where, write = "run capl doctor on the recipe: check lr, clip_norm, and labels first"})
   end
   for label, n in pairs(by) do
     local share = n.read / read
     if label ~= "" and share > MOST and share > TIMES * n.meant / meant then
       return ctx:error(("readings have collapsed to one character: '%s' is %.0f %% of what was read and %.0f %% of what was meant"):format(
         label, 100 * share, 100 * n.meant / meant),
-        {where = where, write = "perhaps a lower lr or a longer warmup; look whether labels belong to their images (capl data preview)"})
+        {where = where, write = "perhaps a lower lr or a longer warmup; check labels against images (capl preview)"})
     end
   end
   return ("%d characters read, %d meant"):format(read, meant)

@@ -27,8 +27,8 @@ end
 local function remedies(r)
   local list, augment = {}, value.at(r.settings, "settings", "augment", "value")
   if augment == false or augment == "none" then list[1] = "augment = true" end
-  list[#list + 1] = "recipes/finetune.lua, which learns from drawn captchas first"
-  list[#list + 1] = "more images (capl sweep RECIPE --grid fraction=0.1,0.3,1 tells what they bring)"
+  list[#list + 1] = "recipes/finetune.lua, which pretrains on generated captchas"
+  list[#list + 1] = "more images (capl sweep RECIPE --grid fraction=0.1,0.3,1 measures their effect)"
   return "in this order: " .. table.concat(list, "; ")
 end
 
@@ -38,14 +38,14 @@ local function check(ctx)
   local count, length = value.number(set, "count"), value.number(set, "length")
   local last = r.evaluations[#r.evaluations]
   local exact = last and value.number(last, "val_exact")
-  if not count or not length or not exact then return ctx:skip("no training set and no evaluation of texts are told of") end
+  if not count or not length or not exact then return ctx:skip("no training set and no evaluation of texts are recorded") end
   local generator = value.table(set, "generator")
   if value.has(generator) and generator.fixed ~= true then return ctx:skip("the generator never draws an image twice") end
   if other_loss(r) then return ctx:skip(other_loss(r) .. " does not tell how many texts are read") end
   local read = share_read(r.points, length)
   if not read then return ctx:skip("the curve has no losses") end
   if count < FEW and read - exact > GAP then
-    ctx:warn(("%d training images are learnt by heart: their loss is that of %.0f %% of the texts read, and of the val images %.0f %% are")
+    ctx:warn(("%d training images are overfitted: their loss corresponds to %.0f %% exact accuracy, and on the val images it is %.0f %%")
       :format(count, 100 * read, 100 * exact), {where = ctx:line("augment%s*=", "data%.loader"), write = remedies(r)})
   end
   return ("the loss of the training images is that of %.0f %% of the texts, of val images %.0f %% are read"):format(100 * read, 100 * exact)

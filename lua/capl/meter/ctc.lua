@@ -88,7 +88,7 @@ end
 function ctc.check_places(op, loader)
   local least, most = loader and loader.length_min, loader and loader.length
   if not least or not most or least >= most then return end
-  check.fail(op, ("the texts have %d to %d characters; a class at each of %d places cannot tell where a text ends"):format(
+  check.fail(op, ("the texts have %d to %d characters; classification of %d positions cannot represent the end of a text"):format(
     least, most, most), 'decoding = "ctc" in capl.model reads texts of any length; so does a meter with decode =')
 end
 

@@ -52,7 +52,7 @@ local function check_own(op, made)
     check.fail(op, "meter is a function that makes an object with add(output, batch) and result()")
   end
   if type(made.main) ~= "string" or (made.better ~= "max" and made.better ~= "min") then
-    check.fail(op, 'a meter says which figure chooses between models: main = "NAME", better = "max" or "min"')
+    check.fail(op, 'a meter needs a main metric for model selection: main = "NAME", better = "max" or "min"')
   end
   return made
 end

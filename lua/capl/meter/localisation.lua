@@ -191,7 +191,7 @@ end
 --- "MAE 1.94 px, RMSE 2.51 px, within 2 px 61.00 % [57.92, 64.00], …, n 1000"
 function Localisation:line()
   local r = self:result()
-  if r.points == 0 then return ("no point to be seen, n %d"):format(r.n) end
+  if r.points == 0 then return ("no visible point, n %d"):format(r.n) end
   return ("MAE %.2f px, RMSE %.2f px, %s, n %d"):format(r.mae, r.rmse, hits_text(r, "", self.hits), r.n)
 end
 

@@ -44,7 +44,7 @@ end
 -- ---- counting ----
 
 local function add(self, output, batch)
-  local truth = meters.field(OP, batch, self.field, 'field = "NAME" says where the true numbers are')
+  local truth = meters.field(OP, batch, self.field, 'field = "NAME" names the target values')
   local N = truth:size(1)
   if output:size(1) ~= N or output:numel() ~= truth:numel() then
     check.fail("train.evaluate", ("the model's output is (%s), and %s is (%s)"):format(table.concat(output:size(), ","), self.field,

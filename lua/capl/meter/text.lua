@@ -298,7 +298,7 @@ local function check_finite(self, confidence, ids)
     if sure ~= sure then
       core.error{code = "value", op = OP, path = false,
         message = ("the model's output for %s is not finite"):format(self:name_of(ids[i])),
-        hint = "look at the weights: a step with an infinite gradient, or a lower lr"}
+        hint = "check the weights for a step with an infinite gradient, or use a lower lr"}
     end
   end
 end

@@ -34,7 +34,7 @@ local Ensemble = classes.class("Ensemble", require "nn.module")
 local function check_seeds(o)
   if o.n < 1 then check.fail(OP, ("n is at least 1, got %d"):format(o.n)) end
   if o.n > MOST then check.fail(OP, ("n is at most %d, got %d"):format(MOST, o.n)) end
-  if o.seed and o.seeds then check.fail(OP, "seed and seeds both say how models begin; give one") end
+  if o.seed and o.seeds then check.fail(OP, "seed and seeds are both given") end
   if o.seeds and #o.seeds ~= o.n then check.fail(OP, ("seeds has %d numbers for %d models"):format(#o.seeds, o.n)) end
 end
 
@@ -74,7 +74,7 @@ local function check_layer(module)
   end
   local own = own_tensors(module)[1]
   if own then
-    check.fail(OP, ("%s has a %s of its own, %s; how its forward uses that, an ensemble cannot know"):format(
+    check.fail(OP, ("%s has its own %s, %s, which an ensemble does not support"):format(
       class.__name, own[3], own[1]), "put it into a layer it knows: " .. table.concat(layers.names, ", "))
   end
   return true
@@ -82,7 +82,7 @@ end
 
 local function differ(k, path, first, other)
   check.fail(OP, ("model %d is another than model 1: %s is %s there and %s here"):format(k, path == "" and "it" or path, other, first),
-    "build makes the same layers for every k; other seeds, rates and values are fine")
+    "build must create the same layers for every k; seeds, learning rates and values may differ")
 end
 
 -- All models as lists of modules, checked to be alike.

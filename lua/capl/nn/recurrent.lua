@@ -139,10 +139,10 @@ end
 local function check_options(where, o)
   if o.dropout < 0 or o.dropout > 1 then check.fail(where, ("dropout is a probability, 0 to 1, got %g"):format(o.dropout)) end
   if o.dropout > 0 and o.num_layers == 1 then
-    check.fail(where, "dropout works between layers, and num_layers is 1", "put nn.Dropout behind the layer, or leave dropout out")
+    check.fail(where, "dropout works between layers, and num_layers is 1", "put nn.Dropout after the layer, or remove dropout")
   end
   if o.proj_size ~= 0 then
-    check.fail(where, ("proj_size = %d: projected states are not supported"):format(o.proj_size), "put nn.Linear behind the layer")
+    check.fail(where, ("proj_size = %d: projected states are not supported"):format(o.proj_size), "put nn.Linear after the layer")
   end
 end
 

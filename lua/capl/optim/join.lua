@@ -34,7 +34,7 @@ local function no_shared_parameters(optimizers)
     for _, group in ipairs(opt.groups) do
       for _, p in ipairs(group.params) do
         if owner[p] then
-          check.fail("optim.join", ("a parameter belongs to optimisers %d and %d"):format(owner[p], i))
+          check.fail("optim.join", ("a parameter is in optimizers %d and %d"):format(owner[p], i))
         end
         owner[p] = i
       end

@@ -24,7 +24,7 @@ local function run_steps(name, step, position)
   if step == 0 then return 2 ^ 53 end -- nobody knows yet
   if not position or position == 0 then
     check.fail("schedule." .. name, 'a length of "run" is known inside train.fit only',
-      "in a loop of your own, opt:set_position(share) before each step says how much of the run is over")
+      "in a custom training loop, call opt:set_position(fraction) before each step")
   end
   return step / position
 end

@@ -76,7 +76,7 @@ local function apply_shards(value)
   local ranks = dist.size()
   if value % ranks ~= 0 then
     core.error{code = "value", message = ("shards = %d is no multiple of the %d ranks"):format(value, ranks),
-      hint = ("each rank computes equally many: --shards=%d, say"):format(math.ceil(value / ranks) * ranks)}
+      hint = ("all ranks compute the same number: for example --shards=%d"):format(math.ceil(value / ranks) * ranks)}
   end
   if value > 0 then core.one_thread() end
   return value, nil, value == 0

@@ -82,7 +82,7 @@ local function plain(key, value)
   if is_choice(value) then return value.list[1] end
   if is_per_device(value) then
     local kind = device_kind()
-    if value[kind] == nil then core.fail(("%s says nothing for %s, the device of this run"):format(key, kind)) end
+    if value[kind] == nil then core.fail(("%s has no value for %s, the device of this run"):format(key, kind)) end
     return plain(key, value[kind])
   end
   return value
@@ -136,7 +136,7 @@ local function global_hint(key)
   if gone then return gone end
   for _, global in ipairs(core.sys.globals and core.sys.globals() or {}) do
     if global.name == "--" .. key or global.name == key then
-      return "options of capl itself stand before the recipe: capl " .. global.name .. " RECIPE"
+      return "options of capl itself are given before the recipe: capl " .. global.name .. " RECIPE"
     end
   end
 end
@@ -158,7 +158,7 @@ local function read_flag(word, definition, keys)
   if definition[own] ~= nil then
     core.fail(("--%s may be the setting %s, or %s=false; write --%s=…, or --%s=false"):format(key, own, negated, own, negated))
   end
-  if text ~= true then core.fail(("--%s says no already; write --%s=%s"):format(key, negated, text)) end
+  if text ~= true then core.fail(("--%s is already negated; write --%s=%s"):format(key, negated, text)) end
   return negated, "false"
 end
 
@@ -304,7 +304,7 @@ end
 local function params(definition)
   if type(definition) ~= "table" then core.fail("capl.params takes a table: capl.params{epochs = 3}") end
   if definition.ranks ~= nil then
-    core.fail("ranks is no setting of a recipe: capl takes --ranks=N and starts them before it runs; capl.distributed().size tells")
+    core.fail("ranks is no setting of a recipe: capl takes --ranks=N and starts them before it runs; capl.distributed().size is their number")
   end
   local run = Run.current()
   local named = definition

@@ -48,9 +48,9 @@ end
 local function check_figures(key, list)
   for name, value in pairs(list) do
     if type(name) ~= "string" or type(value) ~= "number" or value ~= value then
-      check.fail(OP, ("%s names figures and their values: %s = {mae = 2.5}"):format(key, key))
+      check.fail(OP, ("%s contains metrics and values: %s = {mae = 2.5}"):format(key, key))
     end
-    if shares[name] then check.fail(OP, ("%s: %s stands by itself: %s = %g"):format(key, name, name, value)) end
+    if shares[name] then check.fail(OP, ("%s: %s is a separate key: %s = %g"):format(key, name, name, value)) end
   end
 end
 
@@ -104,7 +104,7 @@ function claim.read(given)
   if o.on and not devices[o.on] then check.one_of(OP, "on", o.on, {"cpu", "cuda"}) end
   local out = {checks = checks_of(o), within = within, on = o.on, hardware = o.hardware, data = o.data, given = o.given or {}}
   if #out.checks == 0 and not within then
-    check.fail(OP, "nothing is expected", "name a figure: capl.expect{exact = 0.96, within = \"10 min\"}")
+    check.fail(OP, "nothing is expected", "give a metric: capl.expect{exact = 0.96, within = \"10 min\"}")
   end
   return out
 end
@@ -186,7 +186,7 @@ local function measured_text(c, v)
     text = ("%s [%.2f, %.2f]"):format(text, scale * v.low, scale * v.high)
   end
   if v.n then text = ("%s, n %d"):format(text, v.n) end
-  if v.few then text = ("%s; the interval holds the claim, but is too wide to say so from fewer than %d"):format(text, NARROW) end
+  if v.few then text = ("%s; the interval contains the claim, but is too wide with fewer than %d"):format(text, NARROW) end
   return text
 end
 

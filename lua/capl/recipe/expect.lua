@@ -34,13 +34,13 @@ function expect.add(table_given)
   local run = Run.current()
   local claims = run.claims
   if run.steps > 0 then
-    core.error{code = "state", message = "capl.expect after the first step: what is expected is said before", path = false}
+    core.error{code = "state", message = "capl.expect after the first step: it must come before", path = false}
   end
   local c = claim.read(table_given)
   for _, other in ipairs(claims) do
     if run.mode ~= "none" and claim.same_given(other.claim, c) then
       claim.fail("capl.expect was called twice for the same settings" .. (next(c.given) and ": " .. claim.given_text(c.given) or ""),
-        "put all that is expected into one table, or say which settings each is about: given = {preset = \"long\"}")
+        "put all claims into one table, or give the settings of each: given = {preset = \"long\"}")
     end
   end
   if run.mode ~= "none" then claims[#claims + 1] = {claim = c, said = table_given} end

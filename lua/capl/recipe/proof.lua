@@ -72,7 +72,7 @@ local function record_path(a, given)
   if core.sys.kind(path) == "folder" then core.fail(path .. ", where the record would be, is a folder", "--out=FILE names a file", "io") end
   local probe = path .. ".new"
   local done, why = core.sys.write(probe, "")
-  if not done then core.fail("the record could not be kept: " .. why, "--out=FILE names another place", "io") end
+  if not done then core.fail("the record could not be saved: " .. why, "--out=FILE names another place", "io") end
   core.sys.remove(probe)
   return path
 end
@@ -208,7 +208,7 @@ local function claim_of(runs)
     local c = claim.read(said)
     if claim.given_text(c.given) == given then return c, said end
   end
-  core.fail("the run has not kept what it claims", nil, "state")
+  core.fail("the run has not met its claim", nil, "state")
 end
 
 local function data_of(settings)

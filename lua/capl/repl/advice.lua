@@ -17,12 +17,12 @@ local idioms = {
   {"!=", "not equal is ~="},
   {"[%+%-%*/]=", "write x = x + 1; for tensors in place x:add_(1)"},
   {"%*%*", "a power is x ^ 2"},
-  {"[%w_%)%]]%s*@%s*[%w_%(]", "the matrix product is a:matmul(b)"},
+  {"[%w_%)%]]%s*@%s*[%w_%(]", "matrix multiplication is a:matmul(b)"},
   {"&&", "write a and b"},
   {"||", "write a or b"},
   {"^%s*!", "Ctrl-Z leaves for the shell, `fg` comes back; `not x` is the opposite of x"},
   {"%[[^%]]*:[^%]]*%]", "parts of a tensor: x[i], x:narrow(dim, first, count), x:select(dim, i)"},
-  {"^%s*#", "a comment begins with --; #x is a length"},
+  {"^%s*#", "a comment starts with --; #x is a length"},
 }
 
 --- A hint for a text that Lua cannot read, or nil. begun: of a text that is not whole yet

@@ -57,7 +57,7 @@ local function command(text)
   local word = word_alone(text)
   if word then return word end
   if text:match("^%s*%$") then
-    core.error{code = "value", message = "there is no shell behind $ here", hint = "Ctrl-Z leaves for the shell, `fg` comes back"}
+    core.error{code = "value", message = "$ does not run shell commands", hint = "Ctrl-Z leaves for the shell, `fg` comes back"}
   end
 end
 

@@ -74,7 +74,7 @@ local function figure_tiles(figures, role, out)
   end
   local merged = value.number(figures, "merged", "exact")
   if merged then
-    out[#out + 1] = tile("", "with look-alikes as one", html.percent(merged), interval(value.table(figures, "merged"), "exact"))
+    out[#out + 1] = tile("", "with look-alikes merged", html.percent(merged), interval(value.table(figures, "merged"), "exact"))
   end
   local n = value.number(figures, "n")
   if n then out[#out + 1] = tile("", role .. " samples", html.number(n)) end
@@ -273,7 +273,7 @@ function facts.settings(r)
   local rows = settings_rows(r)
   if #rows == 0 then return nil end
   local note = limited(rows)
-  return html.table("settings in force", {{"setting"}, {"value"}, {"from", "wide"}}, rows) .. note
+  return html.table("effective settings", {{"setting"}, {"value"}, {"from", "wide"}}, rows) .. note
 end
 
 local function switch_rows(r)

@@ -55,7 +55,7 @@ end
 
 -- In the order of the page: id, title, function(run, page) -> HTML or nil, what is missing then (nothing, where there is no word).
 local sections = {
-  {"outcome", "Outcome", facts.outcome, "no figures and no steps have been written"},
+  {"outcome", "Outcome", facts.outcome, "no metrics and no steps have been written"},
   {"curves", "Curves", learning, "metrics.jsonl has no points"},
   {"mistakes", "What it gets wrong", mistakes.section, "the run has not written the readings of an evaluation"},
   {"schedule", "Schedule", facts.schedule, "no learning rates were written"},
@@ -64,7 +64,7 @@ local sections = {
   {"ranks", "Ranks", ranks.section},
   {"settings", "Settings", facts.settings, "settings.json has none"},
   {"switches", "Switches", facts.switches, "no switch of this run counts what it does"},
-  {"data", "Data and model", facts.data, "settings.json says nothing about them"},
+  {"data", "Data and model", facts.data, "settings.json does not contain them"},
   {"machine", "Machine", facts.machine, "the run has not written it"},
   {"recipe", "Recipe", facts.recipe, "recipe.lua is not in the folder"},
   {"events", "Events", facts.events, "nothing out of the ordinary was written"},

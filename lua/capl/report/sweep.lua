@@ -15,7 +15,7 @@ local function read_plan(path)
   local fine, plan = pcall(core.json_decode, core.sys.read(path .. "/sweep.json") or "")
   if fine and type(plan) == "table" then return plan end
   core.error{code = "format", message = path .. "/sweep.json holds no plan of a sweep",
-    hint = "capl sweep writes it; begin the sweep anew"}
+    hint = "capl sweep writes it; start the sweep again"}
 end
 
 -- Lines of results.jsonl; one that was cut is left out.

@@ -140,7 +140,7 @@ function Visit:leave(what, why)
   return {what = what}
 end
 
-local goodbyes = {go = "the run goes on", stop = "the run ends"}
+local goodbyes = {go = "the run continues", stop = "the run ends"}
 
 -- Serves until the run has something to do. -> an order
 function Visit:serve()
@@ -197,7 +197,7 @@ end
 -- What rank 0's client wants now, on every rank.
 local function next_order(loop)
   local wish
-  sync.by_main("somebody is attached to it", function() wish = serve(loop) end)
+  sync.by_main("another prompt is attached to it", function() wish = serve(loop) end)
   return sync.of_main(function() return wish and {what = wish.what, value = wish.value} end)
 end
 

@@ -248,7 +248,7 @@ end
 local function check_init_from(self)
   for _, s in ipairs(self.settings) do
     if s.key == "init_from" and not s.read then
-      local text = "--init_from=%s: this recipe has a loop of its own, which has not taken these weights"
+      local text = "--init_from=%s: this recipe has a custom training loop, which has not loaded these weights"
       core.error{code = "value", message = text:format(s.value), hint = "train.load_weights(model, p.init_from) before its first step does"}
     end
   end
@@ -260,7 +260,7 @@ local function first_step(self)
   self.step_products = precision_counts.since(self.products_before)
   if self.mode ~= "run" then return end
   if self:setting("dry_run") and not self.scratch then
-    core.error{code = "value", message = "--dry_run is about train.fit, and this recipe has a loop of its own",
+    core.error{code = "value", message = "--dry_run is for train.fit, and this recipe has a custom training loop",
       hint = shell.command{self.program, "check", self.recipe} .. " makes its first step without data"}
   end
   check_init_from(self)

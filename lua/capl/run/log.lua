@@ -52,10 +52,10 @@ end
 local function known(values, prefix, flat, level)
   local out
   if level > DEEPEST then
-    check.fail("train.Log", ("figures lie at most %d tables deep, not under %s"):format(DEEPEST, prefix), "a table that holds itself?")
+    check.fail("train.Log", ("metrics are nested at most %d tables deep, not under %s"):format(DEEPEST, prefix), "a table that holds itself?")
   end
   for key, value in pairs(values) do
-    if type(key) ~= "string" then check.fail("train.Log", ("a figure has a name, not the key %s"):format(tostring(key))) end
+    if type(key) ~= "string" then check.fail("train.Log", ("a metric has a name, not the key %s"):format(tostring(key))) end
     if type(value) == "table" then
       value = known(value, prefix .. key .. ".", flat, level + 1)
     elseif value ~= value or value == math.huge or value == -math.huge then

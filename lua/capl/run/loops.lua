@@ -81,7 +81,7 @@ end
 
 function Own:save()
   if self.run.checkpoint then return self.run.checkpoint:save() end
-  core.error{code = "state", path = false, message = "this loop has no train.Checkpoint, so nobody knows what to save",
+  core.error{code = "state", path = false, message = "this loop has no train.Checkpoint, so it is unknown what to save",
     hint = 'capl.save("weights.safetensors", model:state_dict()) saves weights'}
 end
 

@@ -56,7 +56,7 @@ function precision_counts.check(precision, before)
   if count ~= 0 or not (none or precision_counts.text(counts)) then return end
   local instead = precision_counts.text(counts)
   core.error{code = "state", hint = hint(precision, counts),
-    message = ("precision = %s was asked for, but the first step ran no product in it%s; no weight has been changed"):format(
+    message = ("precision = %s was requested, but no matmul or convolution of the first step used it%s; no weight has been changed"):format(
       precision, instead and (" (it ran %s)"):format(instead) or "")}
 end
 

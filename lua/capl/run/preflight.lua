@@ -70,9 +70,9 @@ local function loaders_differ(one, first)
   for i, a in ipairs(one.loaders) do
     local b = first.loaders[i]
     if a.role ~= b.role then return "has another loader", a.role, b.role, "every rank makes the same loaders in the same order" end
-    if a.batch ~= b.batch then return ("has a %s batch of its own"):format(a.role), a.batch, b.batch, "give the same batch on all ranks" end
+    if a.batch ~= b.batch then return ("has another %s batch size"):format(a.role), a.batch, b.batch, "give the same batch on all ranks" end
     if a.hash ~= b.hash or a.samples ~= b.samples then
-      local what = ("sees other %s data"):format(a.role)
+      local what = ("has other %s data"):format(a.role)
       local text = "%d samples, hash %s"
       return what, text:format(a.samples or 0, short(a.hash)), text:format(b.samples or 0, short(b.hash)),
         "copy the data to all hosts once more, or read them from one place"
@@ -91,7 +91,7 @@ local function settings_differ(one, first)
   end
   for key in pairs(keys) do
     local a, b = one.settings[key], first.settings[key]
-    if a ~= b then return "has another setting " .. key, a or "none", b or "none", "start all ranks with the same words" end
+    if a ~= b then return "has another setting " .. key, a or "none", b or "none", "start all ranks with the same arguments" end
   end
 end
 
@@ -152,7 +152,7 @@ end
 local function warn_unshared(run, all)
   for _, loader in ipairs(all[1].loaders) do
     if loader.role == "train" and not loader.shared then
-      run:print(("warning: the train loader is not shared (shard = false): each of the %d ranks reads all of it, and a step may see " ..
+      run:print(("warning: the train loader is not sharded (shard = false): each of the %d ranks reads all of it, and a step may see " ..
         "the same images several times"):format(#all))
     end
   end

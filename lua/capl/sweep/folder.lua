@@ -22,7 +22,7 @@ local function new(path, exactly)
   while not must(core.sys.mkdir_new(name)) do
     if exactly then
       core.error{code = "io", message = name .. " is there already",
-        hint = "capl sweep --resume " .. name .. " goes on with a sweep; --out= names another folder"}
+        hint = "capl sweep --resume " .. name .. " continues a sweep; --out= names another folder"}
     end
     number = number + 1
     name = ("%s-%d"):format(path, number)
@@ -46,7 +46,7 @@ function Folder:take()
   local who = process.take(self.path, fine and other or nil)
   if who then
     core.error{code = "state", message = ("%s works on the sweep in %s"):format(who, self.path),
-      hint = "when it has ended, or was stopped, --resume goes on with it"}
+      hint = "after it has ended or was stopped, --resume continues it"}
   end
   local this = process.this()
   if this then self:write("sweep.lock", core.json_encode(this) .. "\n") end

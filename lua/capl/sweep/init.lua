@@ -67,7 +67,7 @@ end
 -- What cannot go on (its recipe saves no state, a file is damaged) begins anew, once.
 function Sweep:begins_anew(job, status)
   if not job.resumed or status == 0 then return false end
-  say(("trial %3d  did not go on from its checkpoint and begins anew: %s"):format(job.entry.trial, trial.last_words(job.log)))
+  say(("trial %3d  was not resumed from its checkpoint and starts again: %s"):format(job.entry.trial, trial.last_words(job.log)))
   job.entry.anew = true
   table.insert(self.again, job.entry)
   return true
@@ -180,7 +180,7 @@ function Sweep:run()
   if how == "done" then return self:report() end
   if how == "error" then error(err, 0) end
   self:draw()
-  say(("stopped with %d of %d trials done%s; go on with: %s"):format(#self.folder.results, #self.plan.trials,
+  say(("stopped with %d of %d trials done%s; continue with: %s"):format(#self.folder.results, #self.plan.trials,
     running > 0 and (", %d were running"):format(running) or "", shell.command{self.plan.program, "sweep", "--resume", self.folder.path}))
   core.sys.stop()
 end

@@ -22,11 +22,11 @@ end
 --- Raises for a name that no evaluation can have.
 function metric.check(name)
   if name:match("^test") then
-    core.fail(("--metric=%s: a sweep never chooses by test figures"):format(name),
-      "what was chosen by them says nothing about new images; --metric=val_exact or another figure of the val loader")
+    core.fail(("--metric=%s: a sweep never selects by test metrics"):format(name),
+      "a selection by them would bias the test; use --metric=val_exact or another metric of the val loader")
   end
   if not name:match("^val_[%w_@%.]+$") or is_aside(name) then
-    core.fail(("--metric=%s is no figure of an evaluation on val images"):format(name), "such as val_exact, val_chars or val_loss")
+    core.fail(("--metric=%s is no metric of an evaluation on val images"):format(name), "such as val_exact, val_chars or val_loss")
   end
 end
 

@@ -38,7 +38,7 @@ end
 
 local function best_html(plan, results)
   local best, notes = results[1], {}
-  if not best or best.status ~= "done" then return '<section><h2>No trial has a figure yet</h2></section>' end
+  if not best or best.status ~= "done" then return '<section><h2>No trial has a metric yet</h2></section>' end
   local none = show.none_better(plan, results)
   if none then return "<section><h2>No best trial</h2><p>" .. html.text(none) .. "</p></section>" end
   for _, line in ipairs(show.unlike(plan, results)) do notes[#notes + 1] = "<p>" .. html.text(line) .. "</p>" end

@@ -122,7 +122,7 @@ function recipe.check_metric(job, name, facts)
   local roles, names = {}, {}
   for _, role in ipairs(facts.roles or {}) do roles[role] = true end
   if facts.roles and not roles.val then
-    core.fail(job.recipe .. ' has no val loader, so nothing says which trial is best', 'data.loader{source = …, role = "val"} makes one')
+    core.fail(job.recipe .. ' has no val loader, so the trials cannot be ranked', 'data.loader{source = …, role = "val"} makes one')
   end
   if not facts.figures then return end -- a loop of its own: known with its first evaluation
   for i, figure in ipairs(facts.figures) do names[i] = "val_" .. figure end

@@ -89,7 +89,7 @@ function show.none_better(plan, results)
     end
   end
   if (n or 0) < 2 then return nil end
-  local learnt = show.is_share(plan.metric) and value == 0 and "; none has learnt anything that it counts" or ""
+  local learnt = show.is_share(plan.metric) and value == 0 and "; no trial has learned anything that this metric shows" or ""
   return ("no trial is better than another: %s is %s in all %d%s"):format(plan.metric, show.value(plan.metric, value), n, learnt)
 end
 
@@ -103,7 +103,7 @@ function show.doubt(plan, results)
     if r.value and r.high and r.high >= a.low then close = close + 1 end
   end
   if close == 0 then return nil end
-  return ("note: with %d val images %d other%s within the interval of the best: more of them, or another seed, would tell"):format(
+  return ("note: with %d val images %d other%s within the interval of the best: use more of them, or other seeds"):format(
     a.n or 0, close, close == 1 and " is" or "s are")
 end
 
@@ -173,10 +173,10 @@ function show.unlike(plan, results)
   local swept, out = {}, {}
   for _, key in ipairs(plan.keys) do swept[key] = true end
   if count_different(results, "val_hash") > 1 then
-    out[1] = "note: the trials were judged by different val images, so their figures say little about each other"
+    out[1] = "note: the trials have different val images, so their metrics are not comparable"
   end
   if count_different(results, "mode") > 1 and not (swept.device or swept.precision) then
-    out[#out + 1] = "note: not all trials were computed in the same way; mode in results.jsonl tells how each was"
+    out[#out + 1] = "note: the trials were computed in different modes; see mode in results.jsonl"
   end
   return out
 end

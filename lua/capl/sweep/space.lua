@@ -66,7 +66,7 @@ function space.read_all(words)
   local axes, seen = {}, {}
   for i, word in ipairs(words) do
     axes[i] = space.read(word)
-    if seen[axes[i].key] then core.fail(("--grid names %s twice"):format(axes[i].key), "write all its values behind one --grid") end
+    if seen[axes[i].key] then core.fail(("--grid names %s twice"):format(axes[i].key), "write all its values in one --grid") end
     seen[axes[i].key] = true
   end
   return axes

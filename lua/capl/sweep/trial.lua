@@ -53,7 +53,7 @@ local function error_of(job, status, row)
     local words = trial.last_words(job.log)
     return signals[status] and ("%s; %s"):format(signals[status], words) or words ~= "" and words or ("exit status %d"):format(status)
   end
-  if not row then return "no evaluation has the figure" end
+  if not row then return "no evaluation has the metric" end
 end
 
 local function read_object(path)

@@ -169,7 +169,7 @@ function Anomaly:of_batch(batch)
     local found = core.nonfinite(batch[key])
     if found then
       return ("batch.%s is not finite in %d of %d samples: %s"):format(key, found.rows_bad, found.row_count,
-        self:samples(batch, found.rows, found.rows_bad)), "look at these samples; the model is not at fault"
+        self:samples(batch, found.rows, found.rows_bad)), "check these samples; the model is correct"
     end
   end
 end
@@ -254,8 +254,8 @@ end
 function Anomaly:of_origin(origin, batch, lines, what)
   if not origin then
     local of_all = sync.size() > 1 and what ~= "the loss" -- which is of this rank alone
-    lines[#lines + 1] = of_all and ("made again, the step gave finite numbers%s: it began on another"):format(sync.here())
-      or "made again, the step gave finite numbers: where it began cannot be told"
+    lines[#lines + 1] = of_all and ("repeated, the step gave finite numbers%s: the first NaN was on another rank"):format(sync.here())
+      or "repeated, the step gave finite numbers: the origin is unknown"
     return nil
   end
   lines[#lines + 1] = ("first not finite: %s (%d of %d values)"):format(place_of(origin), origin.values, origin.total)

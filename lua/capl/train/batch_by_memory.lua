@@ -25,7 +25,7 @@ local function check_row(row, i, rows)
   end
   local last = i == #rows
   if (row[1] == 0) ~= last or (i > 1 and row[1] >= rows[i - 1][1]) then
-    check.fail(OP, ("row %d, {%g, %g}: rows go from much memory to little, and the last begins with 0"):format(i, row[1], row[2]))
+    check.fail(OP, ("row %d, {%g, %g}: rows go from large memory to small, and the last starts with 0"):format(i, row[1], row[2]))
   end
 end
 

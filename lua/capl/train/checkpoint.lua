@@ -263,8 +263,8 @@ end
 
 local function refuse(file, lines, remedy)
   core.error{code = "value", path = false, context = table.concat(lines, "\n"),
-    message = ("going on from %s would give other numbers than the run would have given"):format(file),
-    hint = (remedy and remedy .. "; " or "") .. "--inexact goes on all the same"}
+    message = ("a resume from %s would not be bit-exact"):format(file),
+    hint = (remedy and remedy .. "; " or "") .. "--inexact allows it"}
 end
 
 local function tell_differences(self, file, saved)
@@ -318,7 +318,7 @@ local function put_back(self, saved, name)
   local run = self.run
   local object, state = self.objects[name], saved.objects[name]
   if state == nil then
-    run:print(("note: the checkpoint has no state of %s, which begins anew"):format(name))
+    run:print(("note: the checkpoint has no state of %s, which is reset"):format(name))
     return
   end
   local _, set = methods_of(object)

@@ -26,7 +26,7 @@ local function check_loader(loader)
       'data.loader{source = …, role = "val"} reads the same ones as they are')
   end
   if loader.low and loader.low.shuffle then
-    check.fail(OP, ("the %s loader shuffles: its readings could not be told by their order"):format(loader.role), "leave shuffle out")
+    check.fail(OP, ("the %s loader shuffles: its predictions could not be matched by order"):format(loader.role), "leave shuffle out")
   end
   if loader:samples() > 1e8 then check.fail(OP, "the loader has no end", "give its source a count") end
 end
@@ -110,7 +110,7 @@ local function check_count(meter, seen, loader)
   end
   local figures = meter:result() -- reads what is still on the device
   if type(figures) ~= "table" or type(figures[meter.main]) ~= "number" then
-    check.fail(OP, ("the meter's main figure, %s, has no value"):format(meter.main), "it says which weights are better, so it is a number")
+    check.fail(OP, ("the main metric of the meter, %s, has no value"):format(meter.main), "it selects the best weights, so it must be a number")
   end
   if meter.n and meter.n ~= all then check.fail(OP, ("the meter counted %s of %d samples"):format(tostring(meter.n), all)) end
 end

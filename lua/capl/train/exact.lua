@@ -87,7 +87,7 @@ local function ranks_text(n) return n == 1 and "1 rank" or ("%d ranks"):format(n
 function exact.moved(was, is)
   local before, now = was.ranks or 1, is.ranks or 1
   if before == now then return nil end
-  return ("%s, was %d: figures agree within rounding, with shards = S and deterministic to the bit"):format(ranks_text(now), before)
+  return ("%s, was %d: metrics are equal within rounding; with shards = S and deterministic, bit-exact"):format(ranks_text(now), before)
 end
 
 --- What keeps the images of a step on another number of ranks; nil when that is not what differs.

@@ -71,7 +71,7 @@ local function reads_other(path, meter, id, read, filed)
     message = ("%s does not read what the run has read: the text of %s is '%s' in the evaluation and '%s' from the file"):format(
       path, meter:name_of(id), read, filed),
     hint = "does the model compute something that is not in its forward, or the loss or decode something that the file lacks? " ..
-      "'capl verify' tells whether the file itself is whole"}
+      "'capl verify' checks the file itself"}
 end
 
 local function tied(a, b) return math.max(a, b) <= TIE and math.abs(a - b) <= CLOSE * b end

@@ -90,7 +90,7 @@ function folder.newest(path)
     local file = folder.file(path, step)
     local ok, saved = pcall(folder.load, file)
     if ok then
-      if last then observer.current:print(("note: going on from the one before it, %s"):format(file)) end
+      if last then observer.current:print(("note: resuming from the previous one, %s"):format(file)) end
       return saved, file
     end
     if not core.is_error(saved) or (saved.code ~= "format" and saved.code ~= "io") then error(saved, 0) end

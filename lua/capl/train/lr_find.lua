@@ -46,8 +46,8 @@ local function peaks_of(optimizer)
     for k, group in ipairs(opt.groups) do out[i][k] = peak(group.lr) * opt.lr_factor end
   end
   if not (out[1][1] > 0) then
-    check.fail(OP, "the first parameter group has lr = 0, so the others' rates are no multiple of it",
-      "give it the rate you would try first")
+    check.fail(OP, "the first parameter group has lr = 0, so the others cannot be scaled with it",
+      "give it your first guess")
   end
   return out
 end
@@ -118,7 +118,7 @@ end
 --      min_lr = 1e-6, max_lr = 10, steps = 100 from one to the other; diverge = 4: a sweep ends at so many times the lowest loss;
 --      path = of a PNG file of the curves
 -- out  {suggestion (nil when nothing can be said; then why, and ways_out = options that may help), rule = "steepest" (where the
---      loss falls fastest) | "tenth" (a tenth of the rate of the lowest loss; the lower of the two is suggested), steepest, tenth,
+--      loss falls fastest) | "tenth" (a tenth of the learning rate with the lowest loss; the lower of the two is suggested), steepest, tenth,
 --      lr, loss, smooth, stopped, factor = suggestion / the highest rate the optimiser would have had, peak = that rate,
 --      sweeps = what each of them says, runs_away = rate from which on the loss ran away in both, text}
 -- errs value: unknown options; rates that are no range

@@ -118,7 +118,7 @@ local function doubt(self, smooth, first, low, rise)
   if rise and smooth[lowest(smooth)] < to - AGAIN * fall then
     return ("the loss rises at lr = %.2g and falls again after that"):format(self.lr[rise]), "steps"
   end
-  if not (fall > 0) then return "the loss did not fall at any rate", "steps" end
+  if not (fall > 0) then return "the loss did not fall at any learning rate", "steps" end
   if fall < LEAST_FALL * math.abs(from) then
     return ("the loss fell by %.0f %% only, from %.3g to %.3g"):format(100 * fall / math.abs(from), from, to), "steps"
   end
@@ -126,7 +126,7 @@ local function doubt(self, smooth, first, low, rise)
     return ("the loss fell from %.3g to %.3g, which is not much more than it varies"):format(from, to), "steps"
   end
   if not rise and self.stopped ~= "diverged" and low > #smooth - 2 * HALF_WINDOW then
-    return ("the loss still falls at the highest rate, %.3g"):format(self.lr[#smooth]), "max_lr"
+    return ("the loss still falls at the highest learning rate, %.3g"):format(self.lr[#smooth]), "max_lr"
   end
 end
 
@@ -137,13 +137,13 @@ local function suggest(self, out, smooth)
   out.why, out.remedy = doubt(self, smooth, first, low, rise)
   local at = not out.why and steepest(smooth, first, low)
   if not at then
-    out.why, out.remedy = out.why or "the loss falls at no rate faster than at others", out.remedy or "steps"
+    out.why, out.remedy = out.why or "the loss has no steepest learning rate", out.remedy or "steps"
     return
   end
   out.steepest, out.tenth = self.lr[at], self.lr[low] / 10
   out.rule = out.steepest <= out.tenth and "steepest" or "tenth"
   if out[out.rule] < INSIDE * self.lr[1] then
-    out.why, out.remedy = ("the loss falls from the lowest rate on, %.3g"):format(self.lr[1]), "min_lr"
+    out.why, out.remedy = ("the loss falls from the lowest learning rate on, %.3g"):format(self.lr[1]), "min_lr"
     return
   end
   out.suggestion = out[out.rule]

@@ -52,7 +52,7 @@ local function apart(a, b) return math.max(a, b) > AGREE * math.min(a, b) end
 local function doubt(a, b)
   if a.why then return a.why, a.remedy end
   if not b then return "a second sweep is missing, which shows what is chance", "again" end
-  if b.why then return "only one of two sweeps suggests a rate; in the other " .. b.why, b.remedy end
+  if b.why then return "only one of two sweeps suggests a learning rate; in the other " .. b.why, b.remedy end
   if apart(a.suggestion, b.suggestion) then
     return ("two sweeps suggest %.3g and %.3g"):format(a.suggestion, b.suggestion), "steps"
   end
@@ -103,7 +103,7 @@ end
 
 -- ---- words and a picture ----
 
-local rules = {steepest = "where the loss falls fastest", tenth = "a tenth of the rate of the lowest loss"}
+local rules = {steepest = "where the loss falls fastest", tenth = "a tenth of the learning rate with the lowest loss"}
 
 -- "steps = 200, or min_lr = 3e-05 and max_lr = 0.3"
 local function words_of_ways(ways, option)
@@ -123,7 +123,7 @@ local function as_flag(key, value) return ("--%s=%.3g"):format(key, value) end
 local function words(result, flags)
   if result.why then
     local ways = words_of_ways(result.ways_out or {}, flags and as_flag or as_key)
-    return "cannot tell: " .. result.why .. (ways ~= "" and "; what may tell: " .. ways or "")
+    return "cannot tell: " .. result.why .. (ways ~= "" and "; this may help: " .. ways or "")
   end
   local other = result.rule == "steepest" and "tenth" or "steepest"
   return ("lr = %.3g, %s (%s: %.3g)"):format(result.suggestion, rules[result.rule], rules[other], result[other])

@@ -40,7 +40,7 @@ function metric.of(op, wanted, e)
   local ways = e.meter and e.meter.ways
   local better = wanted.better or (name == main and (e.meter and e.meter.better or "max")) or ways and ways[name]
   if not better then
-    check.fail(op, ("metric = \"%s\": nobody says whether more of it is better"):format(name),
+    check.fail(op, ("metric = \"%s\": it is unknown whether more is better"):format(name),
       ('metric = {name = "%s", better = "max"}, or "min"'):format(name))
   end
   return value, better, name

@@ -62,7 +62,7 @@ local function check_loader(run, o, name)
   if loader.role ~= name then
     local why = wrong_roles[name] and wrong_roles[name][loader.role]
     check.fail(OP, ("%s is a loader with role = \"%s\"%s"):format(name, loader.role, why and ": " .. why or ""),
-      "its role says what its batches are for: data.loader{…, role = \"" .. name .. "\"}")
+      "set its role: data.loader{…, role = \"" .. name .. "\"}")
   end
   if name == "test" then lock.training(OP, loader) end
   if name == "train" then return end
@@ -94,10 +94,10 @@ local function steps_of(o)
   for _, name in ipairs{"steps", "epochs", "samples"} do
     if o[name] then given[#given + 1] = name end
   end
-  if #given > 1 then check.fail(OP, ("%s and %s both say how long the run is; give one"):format(given[1], given[2])) end
+  if #given > 1 then check.fail(OP, ("%s and %s are both given; give one"):format(given[1], given[2])) end
   if #given == 0 then
     if o.max_time then return nil end
-    check.fail(OP, "nothing says when the run ends", "give steps, samples, epochs or max_time")
+    check.fail(OP, "the length of the run is missing", "give steps, samples, epochs or max_time")
   end
   local name, batch = given[1], o.train.batch * o.accumulate * (o.train.low and o.train.low.world or 1) -- of all ranks
   local per_epoch = math.ceil(o.train:batches() / o.accumulate)

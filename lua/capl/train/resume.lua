@@ -24,7 +24,7 @@ local function settings_of(folder)
   if not text then return nil end
   local ok, value = pcall(core.json_decode, text)
   if not ok or type(value) ~= "table" or type(value.settings) ~= "table" then
-    core.fail(("%s/settings.json is damaged, so nobody knows the settings of this run"):format(folder))
+    core.fail(("%s/settings.json is damaged, so the settings of this run are unknown"):format(folder))
   end
   return value
 end
@@ -51,16 +51,16 @@ end
 local function newest(run)
   local all = runs_of_recipe(run)
   if #all == 0 then
-    core.fail(("there is no run of %s below runs/ to go on with"):format(run.recipe), "without --resume a new one begins")
+    core.fail(("there is no run of %s below runs/ to resume"):format(run.recipe), "without --resume a new one is started")
   end
   for i, entry in ipairs(all) do
     if checkpoints.any(entry.folder) then
-      if i > 1 then run:print(("note: %s has no checkpoint; going on with %s"):format(all[1].folder, entry.folder)) end
+      if i > 1 then run:print(("note: %s has no checkpoint; resuming %s"):format(all[1].folder, entry.folder)) end
       return entry.folder
     end
   end
-  core.fail(("%s has no checkpoint to go on from"):format(all[1].folder),
-    "it ended before one was saved; without --resume a new run begins")
+  core.fail(("%s has no checkpoint to resume from"):format(all[1].folder),
+    "it ended before one was saved; without --resume a new run is started")
 end
 
 -- The folder, and the checkpoint if one was named.
@@ -74,12 +74,12 @@ local function locate(run, value)
     local folder = path:match("^(.*)/checkpoints/[^/]+$")
     if not folder then
       core.fail(("--resume=%s: the file lies in no run's folder"):format(value),
-        ("--init_from=%s begins a new run with its weights"):format(value))
+        ("--init_from=%s starts a new run with its weights"):format(value))
     end
     return folder, path
   end
   if base_name(path) == "checkpoints" then path = path:match("^(.*)/[^/]+$") or ".." end
-  if not checkpoints.any(path) then core.fail(("--resume=%s: it has no checkpoint to go on from"):format(value)) end
+  if not checkpoints.any(path) then core.fail(("--resume=%s: it has no checkpoint to resume from"):format(value)) end
   return path
 end
 
@@ -99,19 +99,19 @@ end
 local function must_be_taken(run)
   if run.resume_taken then return end
   core.fail(("--resume: %s takes no saved state"):format(run.recipe),
-    "train.fit does it; a loop of one's own needs train.Checkpoint{…}: see capl.train.Checkpoint")
+    "train.fit does it; a custom training loop needs train.Checkpoint{…}: see capl.train.Checkpoint")
 end
 
 local function take_folder(folder, settings)
   local who = process.take(folder, settings.process)
   if not who then return end
-  core.fail(("--resume: %s is trained by %s right now"):format(folder, who), "when it has ended, or was stopped, --resume goes on with it")
+  core.fail(("--resume: %s is trained by %s right now"):format(folder, who), "after it has ended or was stopped, --resume continues it")
 end
 
 --- Begins with what --resume says. -> {key = {value =, origin =, why =}} of that run, empty without.
 function resume.begin(run, value)
   if not value then return {} end
-  if run.mode ~= "run" then core.fail("--resume goes on with a run; this command begins none") end
+  if run.mode ~= "run" then core.fail("--resume continues a run; this command starts none") end
   local place = run.resume_found or sync.of_main(function()
     local folder, file = locate(run, value)
     return {folder = folder, file = file}

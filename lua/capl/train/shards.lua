@@ -199,7 +199,7 @@ local function check_count(op, shards, world)
   check.value(op, {"shards", "whole", from = 1}, shards)
   if shards % world.size ~= 0 then
     check.fail(op, ("shards = %d is no multiple of the %d ranks"):format(shards, world.size),
-      ("each rank computes equally many: shards = %d, say"):format(math.ceil(shards / world.size) * world.size))
+      ("all ranks compute the same number: for example shards = %d"):format(math.ceil(shards / world.size) * world.size))
   end
 end
 
@@ -239,9 +239,9 @@ local function of(optimizer, opts)
   local self = made[optimizer]
   local shards = o.shards or Shards.setting() or 0
   if self and self.count == shards then return self end
-  if shards == 0 then check.fail(OP, "nothing says how many shards", "--shards=4 of the recipe, or {shards = 4}") end
+  if shards == 0 then check.fail(OP, "the number of shards is missing", "--shards=4 of the recipe, or {shards = 4}") end
   local model = o.model or observer.current.model
-  if not model then check.fail(OP, "no model is known, whose running statistics are kept", "capl.model(net), or {model = net}") end
+  if not model then check.fail(OP, "no model is registered for its running statistics", "capl.model(net), or {model = net}") end
   made[optimizer] = Shards.new{op = OP, model = model, optimizer = optimizer, shards = shards}
   return made[optimizer]
 end

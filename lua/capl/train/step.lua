@@ -250,7 +250,7 @@ function Step:step(batch)
   if not is_nomem(loss) then error(loss, 0) end
   if self.updating then
     core.error{code = "nomem", op = OP, path = false, message = "the optimiser's own step ran out of memory: " .. loss.message,
-      hint = "the weights are between two steps; go on from the last saved ones, with a smaller batch or model"}
+      hint = "the weights are inconsistent; resume from the last checkpoint, with a smaller batch or model"}
   end
   local one = batch.count == 1 or self.size == 1
   if not undoable or one then

@@ -272,7 +272,7 @@ describe("a run", function()
   it("refuses what the GPU does not have, and takes fp16 for auto where there is no bf16", function()
     local old = "CAPL_SHIM_CAPABILITY=75"
     for _, name in ipairs{"bf16", "tf32"} do
-      assert.matches("precision = " .. name .. " cannot be in force on cuda, which offers fp16, fp32",
+      assert.matches("precision = " .. name .. " is not supported on cuda, which offers fp16, fp32",
         output("--precision=" .. name, old), 1, true)
     end
     local text = output("--precision=auto", old)

@@ -64,7 +64,7 @@ Callback.__index = Callback
 
 local function read(o)
   check.one_of(KEY, "keep", o.keep, {"best", "last"})
-  if o.top_k > 0 and not o.val then check.fail(KEY, "top_k needs a val loader that says which are best", "give val, or leave top_k out") end
+  if o.top_k > 0 and not o.val then check.fail(KEY, "top_k needs a val loader to rank models", "give val, or leave top_k out") end
   metric.read(KEY, o.metric)
 end
 

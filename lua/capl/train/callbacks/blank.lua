@@ -19,11 +19,11 @@ local function tell_all(self, step)
   if self.stage == stage then return end
   self.stage = stage
   if stage < 3 then
-    run:print(("all blank so far: normal until about step %d, because blank is right at most time steps and is learnt first"):format(
+    run:print(("all blank so far: normal until about step %d, because blank is correct at most time steps and is learned first"):format(
       stage == 1 and USUAL or LONG * USUAL))
   else
-    run:print(("warning: all blank after %d steps, which is no phase any more: another rate (capl lr RECIPE), clip_norm = 1, " ..
-      "batch norm, fewer time steps or easier images first help; capl doctor looks for the cause"):format(step))
+    run:print(("warning: all blank after %d steps, longer than usual: another learning rate (capl lr RECIPE), clip_norm = 1, " ..
+      "batch norm, fewer time steps or easier images first may help; capl doctor searches the cause"):format(step))
   end
 end
 

@@ -85,7 +85,7 @@ end
 
 -- Goes on with a run whose steps are done, but not what comes behind them.
 function Part:end_again(saved)
-  self.fit.run:print(("note: %s was ended before its last figures were written; they are made now"):format(self.fit.run.resume_from.folder))
+  self.fit.run:print(("note: %s ended before its final metrics were written; they are computed now"):format(self.fit.run.resume_from.folder))
   if not complete[saved.ended] then self.fit:stop(saved.ended, "ended early before (" .. saved.ended .. ")") end
   self.again = true
 end
@@ -99,14 +99,14 @@ function Part:check_finished(saved)
     if #resume.changes(run) > 0 then return end
     local text = "%s ended early at step %d (%s), and nothing has changed since"
     check.fail("resume", text:format(run.resume_from.folder, saved.step, saved.ended),
-      "a longer run or another setting goes on: " .. longer(run, saved.ended))
+      "to continue, make the run longer or change a setting: " .. longer(run, saved.ended))
   end
   local state, o = saved.objects.loop.span, fit.o
   local time_over = o.max_time and (state.seconds >= o.max_time - state.reserve or
     (saved.ended == "max_time" and not resume.is_longer(run))) -- its last evaluation may have taken less time than was left for it
   if time_over or (o.steps and saved.step >= o.steps) then
     check.fail("resume", ("%s is finished: %d steps in %s"):format(run.resume_from.folder, saved.step, progress.duration(state.seconds)),
-      "a longer run goes on from there: " .. longer(run, saved.ended))
+      "to continue, make the run longer: " .. longer(run, saved.ended))
   end
 end
 
@@ -138,7 +138,7 @@ local function check_loop(saved, file)
   local was = type(loop) == "table" and type(loop.parts) == "table" and loop.span
   if type(was) == "table" and tonumber(was.seconds) and tonumber(was.reserve) and tonumber(was.position) then return end
   core.error{code = "value", path = false, message = file .. " was not saved by train.fit, but by another loop: its state does not fit",
-    hint = ("--init_from=%s begins a new run with its weights"):format(file)}
+    hint = ("--init_from=%s starts a new run with its weights"):format(file)}
 end
 
 --- Told before all others: puts the state back if there is one to go on from.

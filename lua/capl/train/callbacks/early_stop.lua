@@ -28,7 +28,7 @@ EarlyStopping.spec = {
 
 local function check_options(op, o)
   if not o.patience and not o.target then
-    check.fail(op, "nothing says when to stop", "give patience, a number of evaluations, or target, a value to reach")
+    check.fail(op, "a stop condition is missing", "give patience, a number of evaluations, or target, a value to reach")
   end
   check.one_of(op, "unit", o.unit, {"evaluations", "epochs"})
   check.one_of(op, "better", o.better, {"max", "min"})

@@ -82,7 +82,7 @@ end
 
 local function read_entry(o, given)
   local entry = check.options(KEY, spec, given)
-  if entry.steps and entry.epochs then check.fail(KEY, "steps and epochs both say how long; give one") end
+  if entry.steps and entry.epochs then check.fail(KEY, "steps and epochs are both given; give one") end
   for _, unit in ipairs{"steps", "epochs"} do
     if entry[unit] and entry[unit] < 1 then check.fail(KEY, ("%s is at least 1, got %d"):format(unit, entry[unit])) end
   end

@@ -35,7 +35,7 @@ function Gap:finish(result)
   local ratio = trained > 0 and self.last / trained or nil
   result.val_to_train_loss = ratio
   if rose(self) then
-    run:print(("note: the val loss was least at step %d (%.4g) and is %.4g now: the model learns the training images by heart; " ..
+    run:print(("note: the val loss was least at step %d (%.4g) and is %.4g now: the model overfits; " ..
       "more images, augmentation or early_stop help"):format(self.step, self.least, self.last))
   elseif ratio and ratio > RATIO then
     run:print(("note: the val loss is %.1f times the training loss (%.4g to %.4g): more training images or augmentation would help"):format(

@@ -57,7 +57,7 @@ local function judge(seen)
   local value = mean_of(seen)
   local ratio = want > 0 and value / want or 1
   local out = {loss = seen.name, value = value, expected = want, ratio = ratio,
-    text = ("initial loss %.3g: %s begins at about %s"):format(value, seen.name, words)}
+    text = ("initial loss %.3g: %s starts at about %s"):format(value, seen.name, words)}
   out.warning = warning_of(about, value, ratio)
   seen.value:free()
   return out

@@ -47,7 +47,7 @@ function Limit:lines()
   for _, name in ipairs{"train", "val"} do
     local l = self.limits[name]
     if l then out[#out + 1] = ("limit_batches: %d of %d %s batches%s"):format(l.count, l.all, name,
-      name == "val" and ": its figures are of a part of the set" or "") end
+      name == "val" and ": its metrics are of a part of the set" or "") end
   end
   return out
 end

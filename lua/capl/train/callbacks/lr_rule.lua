@@ -15,7 +15,7 @@ local function read(o)
     return
   end
   if not o.base_batch then
-    check.fail(OP, ("lr_rule = \"%s\" wants base_batch"):format(o.lr_rule), "the images of a step that the rate was found for")
+    check.fail(OP, ("lr_rule = \"%s\" wants base_batch"):format(o.lr_rule), "the images per step that the learning rate is for")
   end
 end
 
@@ -29,14 +29,14 @@ local function new(fit)
   self.factor = lr_factor(o.lr_rule, self.images, o.base_batch)
   o.optimizer:set_lr_factor(self.factor)
   local counter = self.counter
-  fit.run:add_feature{name = "lr_rule = " .. o.lr_rule, what = "steps at the rate of the rule", count = function() return counter.n end}
+  fit.run:add_feature{name = "lr_rule = " .. o.lr_rule, what = "steps at the scaled learning rate", count = function() return counter.n end}
   return self
 end
 
 function Rule:lines()
   local o, factor = self.fit.o, self.factor
   local rate = self.fit.optimizer.lr
-  return {("lr_rule: %s: %d images a step, the rate is for %d: times %.4g; the first step's is %.4g x %.4g = %.4g"):format(o.lr_rule,
+  return {("lr_rule: %s: %d images per step, the learning rate is for %d: times %.4g; at the first step %.4g x %.4g = %.4g"):format(o.lr_rule,
     self.images, o.base_batch, factor, rate / factor, factor, rate)}
 end
 

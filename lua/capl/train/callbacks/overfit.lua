@@ -47,7 +47,7 @@ function Overfit:evaluated(e)
   local learnt = better == "max" and value >= LEARNT or better == "min" and value <= LESS * self.first
   if not learnt or self.step then return end
   self.step = e.step
-  self.fit:stop("overfit", ("overfit: learnt: %s of %d samples at step %d"):format(metric.text(value, name),
+  self.fit:stop("overfit", ("overfit: learned: %s of %d samples at step %d"):format(metric.text(value, name),
     self.fit.o.overfit.samples, e.step))
 end
 
@@ -56,7 +56,7 @@ function Overfit:finish(result)
   result.overfit = {samples = self.fit.o.overfit.samples, reached = self.step ~= nil, step = self.step}
   if self.step or not self.best then return end
   self.fit.run:print(("overfit: not reached: %s at best in %d steps. A model that cannot learn %d samples by heart has a fault " ..
-    "data will not mend: try a higher lr or more steps, then look at the loss, the labels and the output's order"):format(
+    "data will not fix: try a higher lr or more steps, then check the loss, the labels and the order of the output"):format(
     metric.text(self.best, self.name), self.fit.step, self.fit.o.overfit.samples))
 end
 

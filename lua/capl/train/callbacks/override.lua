@@ -129,7 +129,7 @@ end
 local function make(self, changes, again)
   apply(self, changes)
   self.counter.n = self.counter.n + 1
-  tell(self, text_of(changes) .. (again and " (as the journal has it)" or ""))
+  tell(self, text_of(changes) .. (again and "(from journal.jsonl)" or ""))
 end
 
 -- A new wish: written down first, so that a run that is killed here does it again.

@@ -143,7 +143,7 @@ function plan.draw(opts)
   end
   require("plot").lines{path = o.path, title = o.title, height = 320,
     panels = {{y_label = "learning rate", min = 0, max = highest(curves) * (#moments > 0 and 1.3 or 1.05), series = series}},
-    x_label = o.steps and "steps" or ("%% of the run (warm-up drawn for %d steps)"):format(TIMED), lines = moments}
+    x_label = o.steps and "steps" or ("%% of the run (warm-up shown for %d steps)"):format(TIMED), lines = moments}
   return curves
 end
 
@@ -181,7 +181,7 @@ function plan.rate_lines(curves, steps)
       or ("%s at first, %s at most%s, %s at last"):format(number(first), number(c.high), at, number(last))
     if i <= MOST then lines[i] = ("lr: %s, %s: %s"):format(c.name, c.rule, course) end
   end
-  if #curves > MOST then lines[MOST + 1] = ("lr: %d more rates"):format(#curves - MOST) end
+  if #curves > MOST then lines[MOST + 1] = ("lr: %d more learning rates"):format(#curves - MOST) end
   return lines
 end
 

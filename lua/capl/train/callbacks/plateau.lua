@@ -25,7 +25,7 @@ end
 local function read(o)
   local list = followers(o.optimizer)
   if #list > 0 and not o.val then
-    check.fail(OP, "the optimizer's schedule.plateau follows the figures of val, and there is no val loader")
+    check.fail(OP, "the schedule.plateau of the optimizer follows a val metric, and there is no val loader")
   end
   for _, follower in ipairs(list) do metric.read(OP, follower.metric or o.metric) end
 end
@@ -34,7 +34,7 @@ local function new(fit)
   local list = followers(fit.optimizer)
   if #list == 0 then return nil end
   local counter = {n = 0}
-  fit.run:add_feature{name = "schedule.plateau", what = "figures it was told", count = function() return counter.n end}
+  fit.run:add_feature{name = "schedule.plateau", what = "reported metrics", count = function() return counter.n end}
   return setmetatable({fit = fit, list = list, counter = counter}, Plateau)
 end
 
@@ -47,7 +47,7 @@ function Plateau:evaluated(e)
   self.counter.n = self.counter.n + 1
   if not fell then return end
   self.fit.optimizer:set_position(self.fit.span.position)
-  self.fit.run:print(("plateau: the rate falls from %.4g to %.4g"):format(before, self.fit.optimizer.lr))
+  self.fit.run:print(("plateau: the learning rate is reduced from %.4g to %.4g"):format(before, self.fit.optimizer.lr))
 end
 
 --- The schedules' own state is in the optimiser's.

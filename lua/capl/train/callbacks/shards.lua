@@ -21,7 +21,7 @@ local function check_batch(o)
   end
   if all % o.shards == 0 then return end
   check.fail(OP, ("a batch of %d on all ranks together makes no %d shards of one size"):format(all, o.shards),
-    ("batch = %d, say"):format(math.ceil(all / o.shards) * o.shards / (all / o.train.batch)))
+    ("for example batch = %d"):format(math.ceil(all / o.shards) * o.shards / (all / o.train.batch)))
 end
 
 local function check_others(o)
@@ -29,7 +29,7 @@ local function check_others(o)
     check.fail(OP, ("shards = %d and on_oom = \"split\" both cut a batch into parts; give one"):format(o.shards))
   end
   if o.capture == true then
-    check.fail(OP, ("capture = true, but each of the %d shards of a step is a pass of its own, with other dropout"):format(o.shards),
+    check.fail(OP, ("capture = true, but each of the %d shards of a step is a separate pass, with other dropout"):format(o.shards),
       "leave capture out: such a step is made op by op")
   end
 end

@@ -219,7 +219,7 @@ local function new(fit)
   local from = wanted(run, fit.o)
   if not from or from.path == "none" or run.mode == "check" then return nil end
   if run.resume_from then
-    run:print("note: init_from has no effect: the run goes on with its own weights")
+    run:print("note: init_from has no effect: the run is resumed with its own weights")
     return nil
   end
   local report = load_weights(fit.model, from.path, {strict = from.strict, map = from.map})
