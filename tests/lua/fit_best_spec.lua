@@ -205,7 +205,7 @@ describe("train.EarlyStopping", function()
 
   it("refuses what would never end anything", function()
     local function said(opts) return error_text(function() local s = train.EarlyStopping(opts) return s end) end
-    assert.matches("nothing says when to stop", said{}, 1, true)
+    assert.matches("a stop condition is missing", said{}, 1, true)
     assert.matches("patience must be a whole number from 1 on, got 0", said{patience = 0}, 1, true)
     assert.matches("unknown unit 'epoch'; did you mean 'epochs'?", said{patience = 1, unit = "epoch"}, 1, true)
     assert.matches("unknown better 'mi'; did you mean 'min'?", said{patience = 1, better = "mi"}, 1, true)

@@ -111,7 +111,8 @@ describe("train.lr_find", function()
     local found = train.lr_find{model = w, train = loader(16), optimizer = optim.SGD(w:parameters(), {lr = 1}),
       input = function() return capl.ones(1, 1) end, loss = function(y) return (y * 0 + 2):mean() end, precision = "fp32", steps = 20}
     assert.is_nil(found.suggestion)
-    assert.equal("cannot tell: the loss did not fall at any learning rate; this may help: steps = 40, or min_lr = 0.01 and max_lr = 100", found.text)
+    assert.equal("cannot tell: the loss did not fall at any learning rate; this may help: "
+      .. "steps = 40, or min_lr = 0.01 and max_lr = 100", found.text)
   end)
 
   -- What it says of losses that are a function of the decade of the rate, and of the sweep.

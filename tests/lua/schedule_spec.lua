@@ -110,7 +110,8 @@ describe("a loader with a schedule", function()
     assert.truthy(support.error_text(loader, augment.schedule{{difficulty = {length = {2, 3}}}})
       :find("stage 1: length is 2 to 3; the source draws 4 to 4 characters", 1, true))
     assert.truthy(support.error_text(loader, augment.schedule{{}, {from = {step = 5}, ramp = {steps = 4}, augment = {rotate = 3}},
-      {from = {epoch = 2}, augment = {rotate = 9}}}):find("the ramp of stage 2 takes 4 steps, but stage 3 starts 1 steps after it", 1, true))
+      {from = {epoch = 2}, augment = {rotate = 9}}}):find(
+      "the ramp of stage 2 takes 4 steps, but stage 3 starts 1 steps after it", 1, true))
   end)
 
   it("makes batches by their stage", function()

@@ -10,7 +10,8 @@ local spec = {{name = "markdown", type = "flag", default = false, doc = "prints 
 local function main(job)
   local o, words = options.read(job.args, spec, {command = "man"})
   if words[1] then
-    core.error{code = "value", message = ("capl man takes no arguments, got '%s'"):format(words[1]), hint = "'capl help " .. words[1] .. "'"}
+    core.error{code = "value", message = ("capl man takes no arguments, got '%s'"):format(words[1]),
+      hint = "'capl help " .. words[1] .. "'"}
   end
   core.sys.out(o.markdown and manual.markdown() or manual.roff())
 end

@@ -106,7 +106,7 @@ end
 local function read_augment(o)
   if o.augment == nil or schedules.is(o.augment) then return nil end
   if o.role ~= "train" and not o.tta then
-    check.fail("data.loader", ("role is \"%s\", and its images would be augmented: metrics on augmented images do not apply to the original ones")
+    check.fail("data.loader", ("role is \"%s\", and its images would be augmented, which would bias the metrics")
       :format(o.role), "remove augment, or set tta = true for test-time augmentation")
   end
   return with_swaps(type(o.augment) == "string" and augment.preset(o.augment) or o.augment, o.source)

@@ -304,7 +304,8 @@ end
 local function params(definition)
   if type(definition) ~= "table" then core.fail("capl.params takes a table: capl.params{epochs = 3}") end
   if definition.ranks ~= nil then
-    core.fail("ranks is no setting of a recipe: capl takes --ranks=N and starts them before it runs; capl.distributed().size is their number")
+    core.fail("ranks is no setting of a recipe: capl takes --ranks=N and starts them before it runs; "
+      .. "capl.distributed().size is their number")
   end
   local run = Run.current()
   local named = definition

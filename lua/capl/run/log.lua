@@ -52,7 +52,8 @@ end
 local function known(values, prefix, flat, level)
   local out
   if level > DEEPEST then
-    check.fail("train.Log", ("metrics are nested at most %d tables deep, not under %s"):format(DEEPEST, prefix), "a table that holds itself?")
+    check.fail("train.Log", ("metrics are nested at most %d tables deep, not under %s"):format(DEEPEST, prefix),
+      "a table that contains itself?")
   end
   for key, value in pairs(values) do
     if type(key) ~= "string" then check.fail("train.Log", ("a metric has a name, not the key %s"):format(tostring(key))) end

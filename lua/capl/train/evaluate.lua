@@ -110,7 +110,8 @@ local function check_count(meter, seen, loader)
   end
   local figures = meter:result() -- reads what is still on the device
   if type(figures) ~= "table" or type(figures[meter.main]) ~= "number" then
-    check.fail(OP, ("the main metric of the meter, %s, has no value"):format(meter.main), "it selects the best weights, so it must be a number")
+    check.fail(OP, ("the main metric of the meter, %s, has no value"):format(meter.main),
+      "it selects the best weights, so it must be a number")
   end
   if meter.n and meter.n ~= all then check.fail(OP, ("the meter counted %s of %d samples"):format(tostring(meter.n), all)) end
 end

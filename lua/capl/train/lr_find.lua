@@ -118,7 +118,7 @@ end
 --      min_lr = 1e-6, max_lr = 10, steps = 100 from one to the other; diverge = 4: a sweep ends at so many times the lowest loss;
 --      path = of a PNG file of the curves
 -- out  {suggestion (nil when nothing can be said; then why, and ways_out = options that may help), rule = "steepest" (where the
---      loss falls fastest) | "tenth" (a tenth of the learning rate with the lowest loss; the lower of the two is suggested), steepest, tenth,
+--      loss falls fastest) | "tenth" (a tenth of the rate with the lowest loss; the lower one is suggested), steepest, tenth,
 --      lr, loss, smooth, stopped, factor = suggestion / the highest rate the optimiser would have had, peak = that rate,
 --      sweeps = what each of them says, runs_away = rate from which on the loss ran away in both, text}
 -- errs value: unknown options; rates that are no range

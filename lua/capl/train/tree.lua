@@ -116,7 +116,9 @@ local function read(value, tensors)
   local key, inner = next(value)
   if special[key] then
     local found = special[key](inner, tensors)
-    if found == nil then core.error{code = "format", message = ("the tree does not contain the target of %s = %s"):format(key, tostring(inner))} end
+    if found == nil then
+      core.error{code = "format", message = ("the tree does not contain the target of %s = %s"):format(key, tostring(inner))}
+    end
     return found
   end
   local out = {}

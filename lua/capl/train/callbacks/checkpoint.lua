@@ -85,7 +85,8 @@ end
 
 -- Goes on with a run whose steps are done, but not what comes behind them.
 function Part:end_again(saved)
-  self.fit.run:print(("note: %s ended before its final metrics were written; they are computed now"):format(self.fit.run.resume_from.folder))
+  self.fit.run:print(("note: %s ended before its final metrics were written; they are computed now"):format(
+    self.fit.run.resume_from.folder))
   if not complete[saved.ended] then self.fit:stop(saved.ended, "ended early before (" .. saved.ended .. ")") end
   self.again = true
 end

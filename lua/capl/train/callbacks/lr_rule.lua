@@ -36,7 +36,8 @@ end
 function Rule:lines()
   local o, factor = self.fit.o, self.factor
   local rate = self.fit.optimizer.lr
-  return {("lr_rule: %s: %d images per step, the learning rate is for %d: times %.4g; at the first step %.4g x %.4g = %.4g"):format(o.lr_rule,
+  return {("lr_rule: %s: %d images per step, the learning rate is for %d: times %.4g; at the first step %.4g x %.4g = %.4g"):format(
+    o.lr_rule,
     self.images, o.base_batch, factor, rate / factor, factor, rate)}
 end
 

@@ -52,7 +52,8 @@ local function begin_end(self, name, reason)
   self.last = fit.step
   if fit.span.position >= 1 - self.given.share then return end
   self.steps = fit.span:settle(self.given.share)
-  fit.run:print(("settle: %s: %s; the final learning-rate decay starts: the last %d of %d steps"):format(name, reason, self.steps - fit.step, self.steps))
+  fit.run:print(("settle: %s: %s; the final learning-rate decay starts: the last %d of %d steps"):format(
+    name, reason, self.steps - fit.step, self.steps))
 end
 
 function Settle:evaluated(e)
