@@ -124,7 +124,7 @@ def new():
 def shipped():
     status, out, err = capl("list")
     wide = [line for line in out.splitlines() if len(line) > 80]
-    check(status == 0 and not wide and re.search(r"^captcha  +Reads captchas", out, re.M) and "expected: " in out, "list: purpose and result",
+    check(status == 0 and not wide and re.search(r"^captcha  +Trains on captchas", out, re.M) and "expected: " in out, "list: purpose and result",
           err + "\n".join(wide))
     recipes = json.loads(capl("list", "--json")[1])
     files = {name[:-4] for name in os.listdir(os.path.join(ROOT, "recipes")) if name.endswith(".lua")}

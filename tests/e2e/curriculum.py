@@ -44,7 +44,7 @@ def run():
     status, out, err = capl("staged.lua")
     check(status == 0, "the run ends well", out + err)
     check(TABLE in out, "the table comes before training", out)
-    for line in ("step 20: stage 2 begins", " begins stage 3 at step 34", "step 34: stage 3 begins", "stages: 3",
+    for line in ("step 20: stage 2 begins", " starts stage 3 at step 34", "step 34: stage 3 begins", "stages: 3",
                  "report: curriculum: stage 1 from step 0, stage 2 from step 20, stage 3 from step 34, stage 4 never began; "
                  "runs/staged/curriculum.png"):
         check(line in out, line, out)
