@@ -136,7 +136,7 @@ static void bias_part(void *arg, int64_t begin, int64_t end, int thread)
   const bias_job *job = arg;
   for (int64_t p = begin; p < end; p++) {
     void *y = cpu_at(job->y, job->real, p * job->channels);
-    cpu_now->binary(VEC_ADD, job->real, job->channels, y, 1, job->bias, 1, y);
+    cpu_now->binary(VEC_add, job->real, job->channels, y, 1, job->bias, 1, y);
   }
 }
 

@@ -66,7 +66,7 @@ static void add_part(void *arg, int64_t begin, int64_t end, int thread)
   const weights_job *job = arg;
   float *sums = job->sums + begin;
   for (int t = 1; t < cpu_threads(); t++)
-    cpu_now->binary(VEC_ADD, CAPL_F32, end - begin, sums, 1, sums + t * job->sums_size, 1, sums);
+    cpu_now->binary(VEC_add, CAPL_F32, end - begin, sums, 1, sums + t * job->sums_size, 1, sums);
 }
 
 static weights_job job_of(const capl_call *call)

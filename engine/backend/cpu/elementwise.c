@@ -88,15 +88,9 @@ static capl_status binary(const capl_call *call, vec_binary_kind kind)
   return CAPL_OK;
 }
 
-#define BINARY(name, kind) \
-  static capl_status cpu_##name(const capl_call *call) { return binary(call, kind); }
-BINARY(add, VEC_ADD)
-BINARY(sub, VEC_SUB)
-BINARY(mul, VEC_MUL)
-BINARY(div, VEC_DIV)
-BINARY(maximum, VEC_MAXIMUM)
-BINARY(minimum, VEC_MINIMUM)
-BINARY(relu_grad, VEC_RELU_GRAD)
+#define BINARY(op, inputs) \
+  static capl_status cpu_##op(const capl_call *call) { return binary(call, VEC_##op); }
+VEC_BINARY_MAP(BINARY)
 
 /* ---- comparisons ---- */
 
@@ -132,14 +126,9 @@ static capl_status compare(const capl_call *call, vec_compare_kind kind)
   return CAPL_OK;
 }
 
-#define COMPARE(name, kind) \
-  static capl_status cpu_##name(const capl_call *call) { return compare(call, kind); }
-COMPARE(eq, VEC_EQ)
-COMPARE(ne, VEC_NE)
-COMPARE(lt, VEC_LT)
-COMPARE(le, VEC_LE)
-COMPARE(gt, VEC_GT)
-COMPARE(ge, VEC_GE)
+#define COMPARE(op) \
+  static capl_status cpu_##op(const capl_call *call) { return compare(call, VEC_##op); }
+VEC_COMPARE_MAP(COMPARE)
 
 /* ---- where: condition, a, b ---- */
 
@@ -216,25 +205,18 @@ static capl_status unary_with(const capl_call *call, vec_unary_kind kind, double
   return CAPL_OK;
 }
 
-#define UNARY(name, kind) \
-  static capl_status cpu_##name(const capl_call *call) { return unary_with(call, kind, 0, 0); }
-UNARY(relu, VEC_RELU)
-UNARY(exp, VEC_EXP)
-UNARY(log, VEC_LOG)
-UNARY(sqrt, VEC_SQRT)
-UNARY(abs, VEC_ABS)
-UNARY(sign, VEC_SIGN)
-UNARY(sigmoid, VEC_SIGMOID)
-UNARY(tanh, VEC_TANH)
+#define PLAIN(op) \
+  static capl_status cpu_##op(const capl_call *call) { return unary_with(call, VEC_##op, 0, 0); }
+VEC_PLAIN_MAP(PLAIN)
 
 static capl_status cpu_affine(const capl_call *call)
 {
-  return unary_with(call, VEC_AFFINE, call->attr[AT(affine, scale)].f, call->attr[AT(affine, shift)].f);
+  return unary_with(call, VEC_affine, call->attr[AT(affine, scale)].f, call->attr[AT(affine, shift)].f);
 }
 
 static capl_status cpu_pow(const capl_call *call)
 {
-  return unary_with(call, VEC_POW, call->attr[AT(pow, exponent)].f, 0);
+  return unary_with(call, VEC_pow, call->attr[AT(pow, exponent)].f, 0);
 }
 
 /* ---- dtype conversion ---- */
@@ -380,31 +362,15 @@ static bool supports_any(const capl_call *call)
   return true;
 }
 
+#define ROW_every(op) {CAPL_OP_##op, cpu_##op, supports_any, 0},
+#define ROW_real(op) {CAPL_OP_##op, cpu_##op, cpu_supports_same, CPU_REAL},
+#define BINARY_ROW(op, inputs) ROW_##inputs(op)
+#define UNARY_ROW(op) {CAPL_OP_##op, cpu_##op, cpu_supports_first, CPU_REAL},
 const capl_kernel cpu_elementwise_kernels[] = {
-  {CAPL_OP_add, cpu_add, supports_any, 0},
-  {CAPL_OP_sub, cpu_sub, supports_any, 0},
-  {CAPL_OP_mul, cpu_mul, supports_any, 0},
-  {CAPL_OP_div, cpu_div, supports_any, 0},
-  {CAPL_OP_maximum, cpu_maximum, supports_any, 0},
-  {CAPL_OP_minimum, cpu_minimum, supports_any, 0},
-  {CAPL_OP_relu_grad, cpu_relu_grad, cpu_supports_same, CPU_REAL},
-  {CAPL_OP_eq, cpu_eq, supports_any, 0},
-  {CAPL_OP_ne, cpu_ne, supports_any, 0},
-  {CAPL_OP_lt, cpu_lt, supports_any, 0},
-  {CAPL_OP_le, cpu_le, supports_any, 0},
-  {CAPL_OP_gt, cpu_gt, supports_any, 0},
-  {CAPL_OP_ge, cpu_ge, supports_any, 0},
+  VEC_BINARY_MAP(BINARY_ROW)
+  VEC_COMPARE_MAP(ROW_every)
+  VEC_UNARY_MAP(UNARY_ROW)
   {CAPL_OP_where, cpu_where, supports_where, 0},
-  {CAPL_OP_relu, cpu_relu, cpu_supports_first, CPU_REAL},
-  {CAPL_OP_affine, cpu_affine, cpu_supports_first, CPU_REAL},
-  {CAPL_OP_pow, cpu_pow, cpu_supports_first, CPU_REAL},
-  {CAPL_OP_sign, cpu_sign, cpu_supports_first, CPU_REAL},
-  {CAPL_OP_exp, cpu_exp, cpu_supports_first, CPU_REAL},
-  {CAPL_OP_log, cpu_log, cpu_supports_first, CPU_REAL},
-  {CAPL_OP_sqrt, cpu_sqrt, cpu_supports_first, CPU_REAL},
-  {CAPL_OP_abs, cpu_abs, cpu_supports_first, CPU_REAL},
-  {CAPL_OP_sigmoid, cpu_sigmoid, cpu_supports_first, CPU_REAL},
-  {CAPL_OP_tanh, cpu_tanh, cpu_supports_first, CPU_REAL},
   {CAPL_OP_cast, cpu_cast, supports_any, 0},
   {CAPL_OP_dropout, cpu_dropout, supports_dropout, CPU_REAL},
   {0},

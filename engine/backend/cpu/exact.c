@@ -102,11 +102,11 @@ static void write_whole(capl_dtype dtype, void *y, int64_t at, int64_t n, const 
 static void combine_real(vec_binary_kind kind, int64_t n, double *a, const double *b)
 {
   switch (kind) {
-  case VEC_ADD: EACH(a[i] + b[i]);
-  case VEC_SUB: EACH(a[i] - b[i]);
-  case VEC_MUL: EACH(a[i] * b[i]);
-  case VEC_DIV: EACH(a[i] / b[i]);
-  case VEC_MAXIMUM: EACH(isnan(a[i]) || a[i] > b[i] ? a[i] : b[i]);
+  case VEC_add: EACH(a[i] + b[i]);
+  case VEC_sub: EACH(a[i] - b[i]);
+  case VEC_mul: EACH(a[i] * b[i]);
+  case VEC_div: EACH(a[i] / b[i]);
+  case VEC_maximum: EACH(isnan(a[i]) || a[i] > b[i] ? a[i] : b[i]);
   default: EACH(isnan(a[i]) || a[i] < b[i] ? a[i] : b[i]);
   }
 }
@@ -117,21 +117,21 @@ static void combine_real(vec_binary_kind kind, int64_t n, double *a, const doubl
 static void combine_whole(vec_binary_kind kind, int64_t n, int64_t *a, const int64_t *b)
 {
   switch (kind) {
-  case VEC_ADD: EACH(WRAPPED(+));
-  case VEC_SUB: EACH(WRAPPED(-));
-  case VEC_MUL: EACH(WRAPPED(*));
-  case VEC_MAXIMUM: EACH(a[i] > b[i] ? a[i] : b[i]);
+  case VEC_add: EACH(WRAPPED(+));
+  case VEC_sub: EACH(WRAPPED(-));
+  case VEC_mul: EACH(WRAPPED(*));
+  case VEC_maximum: EACH(a[i] > b[i] ? a[i] : b[i]);
   default: EACH(a[i] < b[i] ? a[i] : b[i]);
   }
 }
 
 #define COMPARISONS              \
   switch (kind) {                \
-  case VEC_EQ: EACH(a[i] == b[i]); \
-  case VEC_NE: EACH(a[i] != b[i]); \
-  case VEC_LT: EACH(a[i] < b[i]);  \
-  case VEC_LE: EACH(a[i] <= b[i]); \
-  case VEC_GT: EACH(a[i] > b[i]);  \
+  case VEC_eq: EACH(a[i] == b[i]); \
+  case VEC_ne: EACH(a[i] != b[i]); \
+  case VEC_lt: EACH(a[i] < b[i]);  \
+  case VEC_le: EACH(a[i] <= b[i]); \
+  case VEC_gt: EACH(a[i] > b[i]);  \
   default: EACH(a[i] >= b[i]);     \
   }
 
@@ -200,7 +200,7 @@ static capl_status run(const capl_call *call, int n, cpu_loop_body body, exact_j
 
 capl_status cpu_exact_binary(const capl_call *call, vec_binary_kind kind)
 {
-  exact_job job = {.binary = kind, .whole = is_whole(call->in[0]) && is_whole(call->in[1]) && kind != VEC_DIV};
+  exact_job job = {.binary = kind, .whole = is_whole(call->in[0]) && is_whole(call->in[1]) && kind != VEC_div};
   return run(call, 2, pair_run, &job);
 }
 

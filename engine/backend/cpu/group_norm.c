@@ -101,7 +101,7 @@ static void apply(const group_job *job, const channel_room *r, const void *x, vo
   if (job->last) cpu_now->norm_apply(&p, &n, x, y, false);
   else
     for (int64_t c = 0; c < job->channels; c++)
-      cpu_now->unary(VEC_AFFINE, job->real, job->pixels, run_at(job, x, c), (void *)run_at(job, y, c), r->k[0][c],
+      cpu_now->unary(VEC_affine, job->real, job->pixels, run_at(job, x, c), (void *)run_at(job, y, c), r->k[0][c],
                      r->k[1][c]);
 }
 

@@ -128,7 +128,7 @@ static void row_slope(const ce_job *job, int64_t label, double scale, float *dx)
   if (job->gamma > 0) scale *= focus_slope(job, (double)dx[label]);
   if (!job->weight) {
     dx[label] -= (float)whole;
-    cpu_now->unary(VEC_AFFINE, CAPL_F32, n, dx, dx, (float)scale, (float)(-even * scale));
+    cpu_now->unary(VEC_affine, CAPL_F32, n, dx, dx, (float)scale, (float)(-even * scale));
     return;
   }
   double sum = whole * weight_of(job, label) + even * job->all_weights;

@@ -188,8 +188,8 @@ static capl_status run_split(split_job *job)
   cpu_parallel(job->parts, 1, split_part, job);
   for (int64_t part = 1; part < job->parts; part++) {
     float *sums = job->partial + (part - 1) * n;
-    cpu_now->binary(VEC_ADD, CAPL_F32, job->n_weight, job->data[DN_W], 1, sums, 1, job->data[DN_W]);
-    cpu_now->binary(VEC_ADD, CAPL_F32, job->n_bias, job->data[DN_B], 1, sums + job->n_weight, 1, job->data[DN_B]);
+    cpu_now->binary(VEC_add, CAPL_F32, job->n_weight, job->data[DN_W], 1, sums, 1, job->data[DN_W]);
+    cpu_now->binary(VEC_add, CAPL_F32, job->n_bias, job->data[DN_B], 1, sums + job->n_weight, 1, job->data[DN_B]);
   }
   capl_scratch_put(job->device, scratch);
   if (job->failed) capl_error_restore(&job->error);

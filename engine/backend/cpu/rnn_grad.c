@@ -144,7 +144,7 @@ static void start_cells(const backward_job *job, const task_room *r)
 static void add_bias(const backward_job *job, const task_room *r)
 {
   for (int64_t i = 0; job->db && i < r->t.end - r->t.first; i++)
-    cpu_now->binary(VEC_ADD, CAPL_F32, gates_of(job), r->db, 1, r->du + i * gates_of(job), 1, r->db);
+    cpu_now->binary(VEC_add, CAPL_F32, gates_of(job), r->db, 1, r->du + i * gates_of(job), 1, r->db);
 }
 
 static void backward_task(const backward_job *job, int64_t index)
@@ -189,7 +189,7 @@ static void collect_part(void *arg, int64_t begin, int64_t end, int thread)
       const float *sums = job->room + (row / gates * chunks + chunk) * job->room_each, *total = sums + gates * job->sums.padded;
       const float *from = sums + row % gates * job->sums.padded;
       if (chunk == 0) memcpy(dw + row * H, from, (size_t)H * sizeof *dw);
-      else cpu_now->binary(VEC_ADD, CAPL_F32, H, dw + row * H, 1, from, 1, dw + row * H);
+      else cpu_now->binary(VEC_add, CAPL_F32, H, dw + row * H, 1, from, 1, dw + row * H);
       if (db) db[row] = (chunk ? db[row] : 0) + total[row % gates];
     }
 }

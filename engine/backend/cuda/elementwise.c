@@ -49,14 +49,7 @@ static capl_status unary_with(const capl_call *call, unary_op op, double scale, 
 
 #define UNARY_KERNEL(op) \
   static capl_status cu_##op(const capl_call *call) { return unary_with(call, UNARY_##op, 0, 0); }
-UNARY_KERNEL(relu)
-UNARY_KERNEL(abs)
-UNARY_KERNEL(sign)
-UNARY_KERNEL(exp)
-UNARY_KERNEL(log)
-UNARY_KERNEL(sqrt)
-UNARY_KERNEL(sigmoid)
-UNARY_KERNEL(tanh)
+PLAIN_MAP(UNARY_KERNEL)
 
 static capl_status cu_affine(const capl_call *call)
 {
@@ -81,24 +74,13 @@ static capl_status binary_with(const capl_call *call, int kernel, int any, int o
   return launch(kernel + (wide ? CU_TYPES : 0) + cu_type_of(t[1]->dtype), &g.loop, g.tail, &g);
 }
 
-#define BINARY_KERNEL(op) \
+#define BINARY_KERNEL(op, inputs) \
   static capl_status cu_##op(const capl_call *call) { return binary_with(call, BINARY, BINARY_ANY, BINARY_##op); }
-BINARY_KERNEL(add)
-BINARY_KERNEL(sub)
-BINARY_KERNEL(mul)
-BINARY_KERNEL(div)
-BINARY_KERNEL(maximum)
-BINARY_KERNEL(minimum)
-BINARY_KERNEL(relu_grad)
+BINARY_MAP(BINARY_KERNEL)
 
 #define COMPARE_KERNEL(op) \
   static capl_status cu_##op(const capl_call *call) { return binary_with(call, COMPARE, COMPARE_ANY, COMPARE_##op); }
-COMPARE_KERNEL(eq)
-COMPARE_KERNEL(ne)
-COMPARE_KERNEL(lt)
-COMPARE_KERNEL(le)
-COMPARE_KERNEL(gt)
-COMPARE_KERNEL(ge)
+COMPARE_MAP(COMPARE_KERNEL)
 
 /* ---- where ----------------------------------------------------------------------------------- */
 
@@ -166,10 +148,15 @@ static capl_status cu_dropout(const capl_call *call)
   return launch(DROPOUT + (row ? CU_TYPES : 0) + cu_type_of(t[0]->dtype), &a.loop, a.tail, &a);
 }
 
-#define ROW(op) {CAPL_OP_##op, cu_##op, supports_all, 0}
+#define ROW_every(op) {CAPL_OP_##op, cu_##op, supports_all, 0},
+#define ROW_real(op) {CAPL_OP_##op, cu_##op, supports_all, CU_REAL},
+#define BINARY_ROW(op, inputs) ROW_##inputs(op)
 const capl_kernel cu_elementwise_kernels[] = {
-  ROW(relu),    ROW(affine),    ROW(abs), ROW(sign), ROW(pow), ROW(exp), ROW(log), ROW(sqrt), ROW(sigmoid), ROW(tanh),
-  ROW(add),     ROW(sub),       ROW(mul), ROW(div),  ROW(eq),  ROW(ne),  ROW(lt),  ROW(le),   ROW(gt),      ROW(ge),
-  ROW(maximum), ROW(minimum),   ROW(relu_grad),      ROW(where),         {CAPL_OP_cast, cu_cast, NULL, 0},
-  {CAPL_OP_dropout, cu_dropout, supports_all, CU_REAL}, {0},
+  UNARY_MAP(ROW_every)
+  BINARY_MAP(BINARY_ROW)
+  COMPARE_MAP(ROW_every)
+  ROW_every(where)
+  {CAPL_OP_cast, cu_cast, NULL, 0},
+  {CAPL_OP_dropout, cu_dropout, supports_all, CU_REAL},
+  {0},
 };

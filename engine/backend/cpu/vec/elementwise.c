@@ -10,14 +10,15 @@
 INLINE vf binary_of(vec_binary_kind kind, vf a, vf b)
 {
   switch (kind) {
-  case VEC_ADD: return a + b;
-  case VEC_SUB: return a - b;
-  case VEC_MUL: return a * b;
-  case VEC_DIV: return a / b;
-  case VEC_MAXIMUM: return v_select((a > b) | (a != a), a, b); /* NaN wins, as in PyTorch */
-  case VEC_MINIMUM: return v_select((a < b) | (a != a), a, b);
-  default: return v_where(a > (vf){0}, b); /* VEC_RELU_GRAD: a is y */
+  case VEC_add: return a + b;
+  case VEC_sub: return a - b;
+  case VEC_mul: return a * b;
+  case VEC_div: return a / b;
+  case VEC_maximum: return v_select((a > b) | (a != a), a, b); /* NaN wins, as in PyTorch */
+  case VEC_minimum: return v_select((a < b) | (a != a), a, b);
+  case VEC_relu_grad: return v_where(a > (vf){0}, b); /* a is y */
   }
+  __builtin_unreachable();
 }
 
 /* Element i of an operand that moves (step 1) or stands still (step 0). */
@@ -50,20 +51,12 @@ INLINE void binary_steps(vec_binary_kind kind, capl_dtype real, int64_t n, const
 void VEC(binary)(vec_binary_kind kind, capl_dtype real, int64_t n, const void *a, int sa, const void *b, int sb,
                  void *y)
 {
-#define CASE(k)                                                             \
-  case k:                                                                   \
-    if (real == CAPL_BF16) binary_steps(k, CAPL_BF16, n, a, sa, b, sb, y);  \
-    else binary_steps(k, CAPL_F32, n, a, sa, b, sb, y);                     \
-    break
-  switch (kind) {
-    CASE(VEC_ADD);
-    CASE(VEC_SUB);
-    CASE(VEC_MUL);
-    CASE(VEC_DIV);
-    CASE(VEC_MAXIMUM);
-    CASE(VEC_MINIMUM);
-    CASE(VEC_RELU_GRAD);
-  }
+#define CASE(op, ...)                                                                 \
+  case VEC_##op:                                                                      \
+    if (real == CAPL_BF16) binary_steps(VEC_##op, CAPL_BF16, n, a, sa, b, sb, y);     \
+    else binary_steps(VEC_##op, CAPL_F32, n, a, sa, b, sb, y);                        \
+    break;
+  switch (kind) { VEC_BINARY_MAP(CASE) }
 #undef CASE
 }
 
@@ -72,12 +65,12 @@ void VEC(binary)(vec_binary_kind kind, capl_dtype real, int64_t n, const void *a
 INLINE vi compare_of(vec_compare_kind kind, vf a, vf b)
 {
   switch (kind) {
-  case VEC_EQ: return a == b;
-  case VEC_NE: return a != b;
-  case VEC_LT: return a < b;
-  case VEC_LE: return a <= b;
-  case VEC_GT: return a > b;
-  default: return a >= b; /* VEC_GE */
+  case VEC_eq: return a == b;
+  case VEC_ne: return a != b;
+  case VEC_lt: return a < b;
+  case VEC_le: return a <= b;
+  case VEC_gt: return a > b;
+  default: return a >= b; /* VEC_ge */
   }
 }
 
@@ -129,16 +122,16 @@ INLINE vf sign_of(vf x)
 INLINE vf unary_of(vec_unary_kind kind, vf x, vf scale, vf shift)
 {
   switch (kind) {
-  case VEC_RELU: return v_relu(x);
-  case VEC_AFFINE: return x * scale + shift;
-  case VEC_POW: return pow_of(x, scale[0]);
-  case VEC_EXP: return v_exp(x);
-  case VEC_LOG: return v_log(x);
-  case VEC_SQRT: return each(sqrtf, x);
-  case VEC_ABS: return v_abs(x);
-  case VEC_SIGN: return sign_of(x);
-  case VEC_SIGMOID: return v_sigmoid(x);
-  default: return v_tanh(x); /* VEC_TANH */
+  case VEC_relu: return v_relu(x);
+  case VEC_affine: return x * scale + shift;
+  case VEC_pow: return pow_of(x, scale[0]);
+  case VEC_exp: return v_exp(x);
+  case VEC_log: return v_log(x);
+  case VEC_sqrt: return each(sqrtf, x);
+  case VEC_abs: return v_abs(x);
+  case VEC_sign: return sign_of(x);
+  case VEC_sigmoid: return v_sigmoid(x);
+  default: return v_tanh(x); /* VEC_tanh */
   }
 }
 
@@ -153,23 +146,12 @@ INLINE void unary_run(vec_unary_kind kind, capl_dtype real, int64_t n, const voi
 
 void VEC(unary)(vec_unary_kind kind, capl_dtype real, int64_t n, const void *x, void *y, float scale, float shift)
 {
-#define CASE(k)                                                             \
-  case k:                                                                   \
-    if (real == CAPL_BF16) unary_run(k, CAPL_BF16, n, x, y, scale, shift);  \
-    else unary_run(k, CAPL_F32, n, x, y, scale, shift);                     \
-    break
-  switch (kind) {
-    CASE(VEC_RELU);
-    CASE(VEC_AFFINE);
-    CASE(VEC_POW);
-    CASE(VEC_EXP);
-    CASE(VEC_LOG);
-    CASE(VEC_SQRT);
-    CASE(VEC_ABS);
-    CASE(VEC_SIGN);
-    CASE(VEC_SIGMOID);
-    CASE(VEC_TANH);
-  }
+#define CASE(op)                                                                  \
+  case VEC_##op:                                                                  \
+    if (real == CAPL_BF16) unary_run(VEC_##op, CAPL_BF16, n, x, y, scale, shift); \
+    else unary_run(VEC_##op, CAPL_F32, n, x, y, scale, shift);                    \
+    break;
+  switch (kind) { VEC_UNARY_MAP(CASE) }
 #undef CASE
 }
 

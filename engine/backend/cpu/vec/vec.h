@@ -119,20 +119,19 @@ typedef struct {
   void *dx;
 } vec_rnn_grad;
 
-typedef enum { VEC_ADD, VEC_SUB, VEC_MUL, VEC_DIV, VEC_MAXIMUM, VEC_MINIMUM, VEC_RELU_GRAD } vec_binary_kind;
-typedef enum { VEC_EQ, VEC_NE, VEC_LT, VEC_LE, VEC_GT, VEC_GE } vec_compare_kind;
-typedef enum {
-  VEC_RELU,
-  VEC_AFFINE, /* scale * x + shift */
-  VEC_POW,    /* x to the power of scale */
-  VEC_EXP,
-  VEC_LOG,
-  VEC_SQRT,
-  VEC_ABS,
-  VEC_SIGN,
-  VEC_SIGMOID,
-  VEC_TANH
-} vec_unary_kind;
+/* The elementwise ops with kernels here, each once: enums, cases and the rows of elementwise.c are made of these lists.
+** X(op, inputs): every = any dtypes, exactly where there is no vector kernel; real = f32 or bf16, all inputs alike. */
+#define VEC_BINARY_MAP(X) \
+  X(add, every) X(sub, every) X(mul, every) X(div, every) X(maximum, every) X(minimum, every) X(relu_grad, real)
+#define VEC_COMPARE_MAP(X) X(eq) X(ne) X(lt) X(le) X(gt) X(ge)
+/* Of f32 or bf16; affine and pow (x to the power of scale) have attributes. */
+#define VEC_PLAIN_MAP(X) X(relu) X(exp) X(log) X(sqrt) X(abs) X(sign) X(sigmoid) X(tanh)
+#define VEC_UNARY_MAP(X) X(affine) X(pow) VEC_PLAIN_MAP(X)
+
+#define VEC_KIND(op, ...) VEC_##op,
+typedef enum { VEC_BINARY_MAP(VEC_KIND) } vec_binary_kind;
+typedef enum { VEC_COMPARE_MAP(VEC_KIND) } vec_compare_kind;
+typedef enum { VEC_UNARY_MAP(VEC_KIND) } vec_unary_kind;
 
 /* ORDER ops/activation.h: functions, then activations, whose numbers are p and q, then gradients by the result. */
 typedef enum {

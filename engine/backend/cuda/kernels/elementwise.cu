@@ -112,7 +112,7 @@ __device__ __forceinline__ cu_pack<T, N> binary_of(int which, const cu_pack<T, N
 {
   cu_pack<T, N> y;
   switch (which) {
-#define X(op)                                                                                              \
+#define X(op, inputs)                                                                                      \
   case BINARY_##op:                                                                                        \
     for (int j = 0; j < N; j++) y.v[j] = cu_as<T>(binary_##op(cu_float(a.v[j]), cu_float(b.v[j])));        \
     break;
@@ -143,7 +143,7 @@ template <class T, int N> __global__ void TWO_STREAMS binary(binary_args g)
 __device__ __forceinline__ double binary_real(int which, double a, double b)
 {
   switch (which) {
-#define X(op) case BINARY_##op: return binary_##op(a, b);
+#define X(op, inputs) case BINARY_##op: return binary_##op(a, b);
     BINARY_MAP(X)
 #undef X
   default: return a;

@@ -9,14 +9,18 @@
 
 #include "backend/cuda/kernels/loop.h"
 
-#define UNARY_MAP(X) X(relu) X(affine) X(abs) X(sign) X(pow) X(exp) X(log) X(sqrt) X(sigmoid) X(tanh)
-#define BINARY_MAP(X) X(add) X(sub) X(mul) X(div) X(maximum) X(minimum) X(relu_grad)
+/* Each op once: enums, cases, launchers and the rows of elementwise.c are made of these lists. */
+#define PLAIN_MAP(X) X(relu) X(abs) X(sign) X(exp) X(log) X(sqrt) X(sigmoid) X(tanh)
+#define UNARY_MAP(X) PLAIN_MAP(X) X(affine) X(pow) /* with attributes */
+/* X(op, inputs): every = any dtypes; real = f32, f16 or bf16, integers are for simpler ops */
+#define BINARY_MAP(X) \
+  X(add, every) X(sub, every) X(mul, every) X(div, every) X(maximum, every) X(minimum, every) X(relu_grad, every)
 #define COMPARE_MAP(X) X(eq) X(ne) X(lt) X(le) X(gt) X(ge)
 
 #define X(op) UNARY_##op,
 typedef enum { UNARY_MAP(X) UNARY_COUNT } unary_op;
 #undef X
-#define X(op) BINARY_##op,
+#define X(op, inputs) BINARY_##op,
 typedef enum { BINARY_MAP(X) BINARY_COUNT } binary_op;
 #undef X
 #define X(op) COMPARE_##op,
