@@ -15,17 +15,16 @@
 #include "capl/dist.h"
 #include "tensor/storage.h"
 
-/* Backends a build may have. library == NULL: linked in. numbered: its devices are "cuda:0", "cuda:1", ... */
+/* Backends a build may have, in the order they are listed in. library == NULL: linked in. */
 static const struct {
-  const char *name;
+  capl_backend_facts is;
   const capl_backend *builtin;
   const char *library, *entry;
-  bool numbered;
 } backends[] = {
-  {"ref", &capl_backend_ref, NULL, NULL, false},
-  {"meta", &capl_backend_meta, NULL, NULL, false},
-  {"cpu", NULL, "libcapl_cpu.so", "capl_backend_cpu_entry", false},
-  {"cuda", NULL, "libcapl_cuda.so", "capl_backend_cuda_entry", true},
+  {{.name = "cpu", .chosen = true}, NULL, "libcapl_cpu.so", "capl_backend_cpu_entry"},
+  {{.name = "cuda", .gpu = true, .chosen = true}, NULL, "libcapl_cuda.so", "capl_backend_cuda_entry"},
+  {{.name = "ref"}, &capl_backend_ref, NULL, NULL},
+  {{.name = "meta"}, &capl_backend_meta, NULL, NULL},
 };
 enum { BACKENDS = sizeof backends / sizeof *backends };
 
@@ -57,11 +56,11 @@ static capl_status not_loaded(int which, const char *why)
 {
   char absent[128];
   snprintf(absent, sizeof absent, "%s: cannot open shared object file: No such file", backends[which].library);
-  if (backends[which].numbered && strstr(why, absent))
+  if (backends[which].is.gpu && strstr(why, absent))
     return CAPL_FAIL(CAPL_EUNSUPPORTED, "device %s is not available: this build has no %s (it was made without the CUDA toolkit)",
-                     backends[which].name, backends[which].library);
-  CAPL_FAIL(CAPL_EUNSUPPORTED, "device %s is not available: %s", backends[which].name, why);
-  if (backends[which].numbered)
+                     backends[which].is.name, backends[which].library);
+  CAPL_FAIL(CAPL_EUNSUPPORTED, "device %s is not available: %s", backends[which].is.name, why);
+  if (backends[which].is.gpu)
     capl_error_hint("NVIDIA's libraries may be elsewhere: export LD_LIBRARY_PATH=$(scripts/nvidia-libs)");
   return CAPL_EUNSUPPORTED;
 }
@@ -70,8 +69,8 @@ static bool no_gpu_assumed(void) { return capl_assumed(CAPL_ASSUME_GPU, &(int64_
 
 static capl_status load_library(int which, const capl_backend **out)
 {
-  if (backends[which].numbered && no_gpu_assumed())
-    return CAPL_FAIL(CAPL_EUNSUPPORTED, "device %s is not available: CAPL_ASSUME has gpu=none", backends[which].name);
+  if (backends[which].is.gpu && no_gpu_assumed())
+    return CAPL_FAIL(CAPL_EUNSUPPORTED, "device %s is not available: CAPL_ASSUME has gpu=none", backends[which].is.name);
   /* Spinning barriers make a step six times slower beside one busy process; 1000 spins cost nothing
   ** on an idle machine. libgomp reads this when it is loaded, which happens just below. */
   setenv("GOMP_SPINCOUNT", "1000", 0);
@@ -81,12 +80,12 @@ static capl_status load_library(int which, const capl_backend **out)
   const capl_backend *(*entry)(void);
   library_find(library, backends[which].entry, &entry);
   if (!entry)
-    return CAPL_FAIL(CAPL_EUNSUPPORTED, "device %s is not available: %s has no %s", backends[which].name,
+    return CAPL_FAIL(CAPL_EUNSUPPORTED, "device %s is not available: %s has no %s", backends[which].is.name,
                      backends[which].library, backends[which].entry);
   *out = entry();
   if ((*out)->abi != CAPL_BACKEND_ABI)
     return CAPL_FAIL(CAPL_EUNSUPPORTED, "device %s is not available: its %s is of another build of capl; build both anew",
-                     backends[which].name, backends[which].library);
+                     backends[which].is.name, backends[which].library);
   return CAPL_OK;
 }
 
@@ -113,7 +112,7 @@ static capl_device *device_new(int which, int index, const capl_backend *backend
   capl_device *device = calloc(1, sizeof *device + NAME);
   if (!device) return NULL;
   char *name = (char *)(device + 1);
-  snprintf(name, NAME, backends[which].numbered ? "%s:%d" : "%s", backends[which].name, index);
+  snprintf(name, NAME, backends[which].is.gpu ? "%s:%d" : "%s", backends[which].is.name, index);
   device->name = name;
   device->index = index;
   device->backend = backend;
@@ -145,11 +144,11 @@ static int find_backend(const char *name, int *index)
   size_t len = strcspn(name, ":");
   *index = UNNUMBERED;
   for (int k = 0; k < BACKENDS; k++) {
-    if (strlen(backends[k].name) != len || memcmp(backends[k].name, name, len) != 0) continue;
+    if (strlen(backends[k].is.name) != len || memcmp(backends[k].is.name, name, len) != 0) continue;
     if (!name[len]) return k;
     char *end;
     long number = strtol(name + len + 1, &end, 10);
-    if (!backends[k].numbered || !name[len + 1] || *end || number < 0 || number > 1023) return -1;
+    if (!backends[k].is.gpu || !name[len + 1] || *end || number < 0 || number > 1023) return -1;
     *index = (int)number;
     return k;
   }
@@ -164,7 +163,7 @@ static capl_status own_index(int which, int *index)
   int count = 0;
   *index = 0;
   CAPL_TRY(capl_place_detect(&place));
-  if (!backends[which].numbered || place.local_size <= 1) return CAPL_OK;
+  if (!backends[which].is.gpu || place.local_size <= 1) return CAPL_OK;
   CAPL_TRY(load_backend(which, &backend));
   if (backend->count) CAPL_TRY(backend->count(&count));
   if (count <= 1) return CAPL_OK;
@@ -176,13 +175,23 @@ static capl_status own_index(int which, int *index)
   return CAPL_EVALUE;
 }
 
+static capl_status unknown_device(const char *name)
+{
+  char known[128] = "auto";
+  size_t used = strlen(known);
+  for (int k = 0; k < BACKENDS; k++)
+    used += (size_t)snprintf(known + used, sizeof known - used, backends[k].is.gpu ? ", %s, %s:1 ..." : ", %s",
+                             backends[k].is.name, backends[k].is.name);
+  CAPL_FAIL(CAPL_EUNSUPPORTED, "unknown device '%s'", name);
+  capl_error_hint("devices: %s", known);
+  return CAPL_EUNSUPPORTED;
+}
+
 static capl_status open_named(const char *name, capl_device **out)
 {
   int index, k = find_backend(name, &index);
   if (k < 0) {
-    CAPL_FAIL(CAPL_EUNSUPPORTED, "unknown device '%s'", name);
-    capl_error_hint("devices: auto, cpu, ref, meta, cuda, cuda:1 ...");
-    return CAPL_EUNSUPPORTED;
+    return unknown_device(name);
   }
   pthread_mutex_lock(&lock);
   capl_status status = CAPL_OK;
@@ -239,15 +248,38 @@ capl_status capl_device_open(const char *name, capl_device **out)
   return strcmp(name, "auto") == 0 ? open_auto(out) : open_named(name, out);
 }
 
+/* ---- the registry ---------------------------------------------------------------------------- */
+
+const capl_backend_facts *capl_backend_at(int i)
+{
+  return i >= 0 && i < BACKENDS ? &backends[i].is : NULL;
+}
+
+capl_status capl_backend_find(const char *name, const capl_backend **out)
+{
+  int index, k = find_backend(name, &index);
+  if (k < 0) return unknown_device(name);
+  pthread_mutex_lock(&lock);
+  capl_status status = load_backend(k, out);
+  pthread_mutex_unlock(&lock);
+  return status;
+}
+
+const capl_kernel *capl_backend_kernel(const capl_backend *backend, capl_op_id op)
+{
+  for (const capl_kernel *const *family = backend->families; *family; family++)
+    for (const capl_kernel *k = *family; k->run; k++)
+      if (k->op == op) return k;
+  return NULL;
+}
+
+/* ---- what devices say ------------------------------------------------------------------------ */
+
 capl_status capl_device_report(const char *backend, char *text, size_t len)
 {
   int index, k = find_backend(backend, &index);
-  if (k < 0) return CAPL_FAIL(CAPL_EUNSUPPORTED, "unknown device '%s'", backend);
   const capl_backend *found;
-  pthread_mutex_lock(&lock);
-  capl_status status = load_backend(k, &found);
-  pthread_mutex_unlock(&lock);
-  CAPL_TRY(status);
+  CAPL_TRY(capl_backend_find(backend, &found));
   snprintf(text, len, "%s", found->describe && devices[k] ? found->describe() : "");
   return found->report ? found->report(text, len) : CAPL_OK;
 }

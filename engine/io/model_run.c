@@ -19,7 +19,7 @@ struct capl_model {
   capl_device *device;
   capl_graph *graph;
   model_meta meta;
-  capl_dtype low;  /* CAPL_F32: nothing runs in 16 bits */
+  capl_precision precision; /* low == CAPL_F32: nothing runs in 16 bits */
   int steps[GRAPH_WIDTHS_MAX]; /* T at each width */
   double *output;  /* [MODEL_BATCH * T*K] */
   uint8_t *room;   /* [3*H*W], for one image in the channels given */
@@ -40,20 +40,15 @@ size_t model_levels(const capl_model *m)
 {
   return (size_t)m->meta.width * (size_t)m->meta.height * (size_t)m->meta.channels;
 }
-bool model_is_low(const capl_model *m) { return m->low != CAPL_F32; }
+bool model_is_low(const capl_model *m) { return m->precision.low != CAPL_F32; }
 
 /* ---- opening ----------------------------------------------------------------------------------- */
 
 static capl_status choose_precision(capl_model *m, const char *wanted)
 {
-  const capl_backend *backend = m->device->backend;
-  const char *why = NULL;
-  m->low = CAPL_F32;
-  if (!wanted || strcmp(wanted, "auto") == 0) m->low = backend->auto_precision ? backend->auto_precision(&why) : CAPL_F32;
-  else if (strcmp(wanted, "bf16") == 0) m->low = CAPL_BF16;
-  else if (strcmp(wanted, "fp32") != 0)
-    return CAPL_FAIL(CAPL_EVALUE, "precision is \"auto\", \"fp32\" or \"bf16\", not \"%s\"", wanted);
-  return CAPL_OK;
+  CAPL_TRY(capl_precision_read(m->device, wanted ? wanted : "auto", &m->precision));
+  if (m->precision.kind != CAPL_PRECISION_tf32) return CAPL_OK;
+  return CAPL_FAIL(CAPL_EUNSUPPORTED, "a model file computes in bf16, fp16 or fp32, not in tf32");
 }
 
 static capl_status mismatch(const capl_model *m, const char *what)
@@ -147,7 +142,7 @@ static capl_status prepare(capl_model *m, const capl_model_options *o)
   for (int w = 0; w < model_widths(m); w++) CAPL_TRY(check_output(m, w));
   CAPL_TRY(choose_precision(m, o ? o->precision : NULL));
   if (!o || !o->plain) CAPL_TRY(graph_fold(m->graph));
-  if (model_is_low(m)) CAPL_TRY(graph_lower(m->graph, m->low));
+  if (model_is_low(m)) CAPL_TRY(graph_lower(m->graph, m->precision.low));
   return make_room(m);
 }
 
@@ -194,7 +189,7 @@ void capl_model_info_get(const capl_model *m, capl_model_info *info)
   *info = (capl_model_info){.width = meta->width, .height = meta->height, .channels = meta->channels, .n_widths = meta->n_widths,
                             .widths = meta->widths, .length_min = meta->length_min, .length = meta->length,
                             .ctc = meta->decoding == META_CTC, .charset = meta->charset,
-                            .precision = m->low == CAPL_BF16 ? "bf16" : m->low == CAPL_F16 ? "fp16" : "fp32"};
+                            .precision = m->precision.name};
 }
 
 /* ---- running ----------------------------------------------------------------------------------- */
@@ -211,7 +206,7 @@ static capl_status run_graph(const capl_model *m, capl_tensor *x, capl_tensor **
 {
   capl_tensor *there = NULL;
   if (x->device != m->device) CAPL_TRY(capl_tensor_to(x, m->device, &there));
-  capl_dtype before = capl_autocast_set(m->low);
+  capl_dtype before = capl_autocast_set(m->precision.low);
   capl_status status = capl_graph_run(m->graph, there ? there : x, y);
   capl_autocast_set(before);
   capl_tensor_unref(there);

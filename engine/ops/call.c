@@ -199,11 +199,13 @@ static capl_status no_kernel(const capl_call *call)
 {
   char have[256] = "";
   size_t used = 0;
-  static const char *const names[] = {"cpu", "ref"};
-  for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
-    capl_device *device;
-    if (capl_device_open(names[k], &device) != CAPL_OK || !capl_device_has(device, call->id)) continue;
-    used += (size_t)snprintf(have + used, sizeof have - used, "%s%s", used ? ", " : "", names[k]);
+  const capl_backend_facts *is;
+  const char *why;
+  for (int i = 0; (is = capl_backend_at(i)); i++) {
+    const capl_backend *backend;
+    if ((is->gpu && !capl_gpu_possible(&why)) || capl_backend_find(is->name, &backend) != CAPL_OK) continue;
+    if (!capl_backend_kernel(backend, call->id)) continue;
+    used += (size_t)snprintf(have + used, sizeof have - used, "%s%s", used ? ", " : "", is->name);
   }
   return CAPL_FAIL(CAPL_EUNSUPPORTED, "%s has no %s kernel for these inputs; available: %s", call->op->name,
                    call->device->name, used ? have : "none");

@@ -49,6 +49,7 @@ typedef struct capl_backend {
   capl_status (*sync)(void);               /* optional: waits for queued work, and reports what failed in it */
   const char *(*describe)(void);           /* optional: one line for `capl info` */
   capl_dtype (*auto_precision)(const char **why); /* optional: what precision "auto" is here, and the reason */
+  uint32_t (*precisions)(void); /* CAPL_BIT of each capl_precision_kind the open device offers; NULL = fp32 only */
 
   /* Devices whose memory the host cannot read have these three. All keep the order of the device's work. */
   capl_status (*copy_in)(void *device, const void *host, size_t bytes);  /* host is free again on return */
@@ -161,8 +162,47 @@ CAPL_API bool capl_shadow_of(const capl_tensor *param, capl_tensor *low);
 /* Says that t's storage holds weights, also where t wants no gradient: casts of it are kept. ENOMEM. */
 CAPL_API capl_status capl_weight_mark(capl_tensor *t);
 
-/* Whether device has its own row for op (any dtype). For `capl ops`. */
+/* Whether device has its own row for op (any dtype). */
 CAPL_API bool capl_device_has(const capl_device *device, capl_op_id op);
+
+/* ---- the registry: the backends a build may have, each once (backend.c) ---- */
+
+typedef struct {
+  const char *name;
+  bool gpu;     /* its devices are GPUs of this machine: "cuda:0", "cuda:1" ... */
+  bool chosen;  /* device "auto" may be one of it: settings may differ by it */
+} capl_backend_facts;
+
+/* Backend i, NULL past the last one. */
+CAPL_API const capl_backend_facts *capl_backend_at(int i);
+/* The table of a backend, whose library is loaded when needed; no device is opened. EUNSUPPORTED says why there is none. */
+CAPL_API capl_status capl_backend_find(const char *name, const capl_backend **out);
+/* Its row for op, NULL if it has none. */
+CAPL_API const capl_kernel *capl_backend_kernel(const capl_backend *backend, capl_op_id op);
+
+/* ---- precision: what a setting "precision" means, interpreted here only (precision.c) ---- */
+
+/* X(name, dtype autocast computes in) */
+#define CAPL_PRECISION_MAP(X) X(bf16, CAPL_BF16) X(fp16, CAPL_F16) X(fp32, CAPL_F32) X(tf32, CAPL_F32)
+typedef enum {
+#define X(name, dtype) CAPL_PRECISION_##name,
+  CAPL_PRECISION_MAP(X)
+#undef X
+  CAPL_PRECISION_COUNT
+} capl_precision_kind;
+
+typedef struct {
+  capl_precision_kind kind;
+  const char *name; /* "bf16", "fp16", "fp32", "tf32" */
+  capl_dtype low;   /* what autocast computes in; tf32 keeps f32 tensors, products round their factors */
+  const char *why;  /* the reason of "auto"; NULL when it was asked for */
+} capl_precision;
+
+/* What "auto", a name, or the dtype's name "f16" or "f32" means on a device. EVALUE: no such name; EUNSUPPORTED: the device
+** does not offer it, and the hint names what to write. device NULL: only whether there is such a name. */
+CAPL_API capl_status capl_precision_read(const capl_device *device, const char *given, capl_precision *out);
+/* "bf16, fp32": what a device offers, into text; returns text. */
+CAPL_API const char *capl_precision_offers(const capl_device *device, char *text, size_t len);
 
 /* How often each feature was really in force; capl_counter_get (op.h) reads them by name. *_kernels count products
 ** (convolution, linear, matmul) that a backend really ran in that type. */

@@ -26,12 +26,12 @@ typedef struct capl_model capl_model;
 
 typedef struct {
   const char *device;    /* NULL = "cpu" */
-  const char *precision; /* "fp32", "bf16" or "auto"; NULL = "auto": 16 bits where they are faster */
+  const char *precision; /* "fp32", "bf16", "fp16" or "auto"; NULL = "auto": 16 bits where they are faster */
   bool plain;            /* run the graph as it was written, without folding: slower, for comparisons */
 } capl_model_options;
 
 /* path: the folder. options: NULL = defaults. *model: caller closes. EIO: no such folder; EFORMAT: damaged, of another
-** version, or no reader of texts, with the file's name; EVALUE: unknown precision; ENOMEM. */
+** version, or no reader of texts, with the file's name; EVALUE: unknown precision; EUNSUPPORTED: one that the device does not offer; ENOMEM. */
 CAPL_API capl_status capl_model_open(const char *path, const capl_model_options *options, capl_model **model);
 CAPL_API void capl_model_close(capl_model *model); /* NULL is fine */
 
@@ -42,7 +42,7 @@ typedef struct {
   int length_min, length;      /* characters of a text */
   bool ctc;                    /* texts of any length, read from time steps; else a character at each of `length` places */
   const char *charset;         /* the characters, in the order of the classes; borrowed from the model */
-  const char *precision;       /* in force: "fp32", "bf16", or "fp16" (a GPU without bf16) */
+  const char *precision;       /* what it computes in: "fp32", "bf16" or "fp16" */
 } capl_model_info;
 CAPL_API void capl_model_info_get(const capl_model *model, capl_model_info *info);
 

@@ -17,10 +17,7 @@ end
 
 --- Names by which a chosen value is known: ORDER of the list is that of the documentation.
 local choose = {
-  precision = function()
-    if precision.planned then return precision.planned.precision, precision.planned.name end
-    return precision.best()
-  end,
+  precision = precision.best,
   workers = function()
     local cpus = core.sys.cpus()
     -- Compute threads do the step, loader threads fill the gaps it leaves: one per two processors is enough.
@@ -33,27 +30,21 @@ local choose = {
   end,
 }
 
-local function check_precision(value)
-  local offered, list = precision.is_offered(value, precision.planned and "meta" or auto.kind())
-  if offered then return end
-  local known_elsewhere = value == "tf32" or value == "fp16"
-  core.error{
-    code = "unsupported",
-    message = ("precision = %s is not supported on %s, which offers %s"):format(
-      tostring(value), auto.kind(), list),
-    hint = known_elsewhere and 'write precision = {cuda = "' .. value .. '", cpu = "auto"}' or nil,
-  }
+-- A recipe that is only checked, on meta, is one of a processor.
+local function precision_of(value)
+  return (precision.settle(value, core.device() == "meta" and not precision.planned and auto.kind() or nil))
 end
 
-local check = {precision = check_precision}
+-- Explicit values of these settings as the run uses them.
+local explicit = {precision = precision_of}
 
---- Replaces "auto" of a known setting by the choice, with its reason; checks explicit values.
+--- Replaces "auto" of a known setting by the choice, with its reason; checks explicit values, and gives them one name.
 function auto.settle(setting)
   if setting.value == "auto" and choose[setting.key] then
     setting.value, setting.why = choose[setting.key]()
     setting.origin = "auto"
-  elseif check[setting.key] then
-    check[setting.key](setting.value)
+  elseif explicit[setting.key] then
+    setting.value = explicit[setting.key](setting.value)
   end
 end
 

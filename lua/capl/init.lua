@@ -43,7 +43,7 @@ function capl.device(name) return (core.device(name)) end
 -- eg   capl.devices()[1].name  --> cpu
 function capl.devices()
   local out = {}
-  for i, name in ipairs{"cpu", "cuda", "ref", "meta"} do
+  for i, name in ipairs(require("devices").names()) do
     local info, why = core.device_info(name)
     out[i] = {name = name, available = info ~= nil, why = why, description = info and info.description}
   end

@@ -39,6 +39,12 @@ def info_and_ops():
     with open(os.path.join(ROOT, "include/capl/ops.def"), encoding="utf-8") as file:
         expected = set(re.findall(r"^OP\((\w+)\)", file.read(), re.M))
     check(expected <= listed, "ops lists every op of ops.def", str(expected - listed))
+    columns = out.splitlines()[0].split()[3:]
+    check(columns == ["cpu", "cuda", "ref"], "a column for each backend that computes", str(columns))
+    cells = dict(zip(columns, re.search(r"^relu +keep +yes +(.*)$", out, re.M).group(1).split("  ")))
+    missing = re.search(r"^cuda: device cuda is not available: \S", out, re.M)
+    check(("?" in out) == bool(missing), "what is not known of a backend is said with the reason", out[-400:])
+    check(cells["cpu"].startswith("f32"), "the kernels of a backend, by dtype", str(cells))
     status, out, err = capl("ops", "conv2d")
     check(status == 0 and "conv2d(x, weight, bias?)" in out and "stride" in out, "ops NAME", out + err)
 

@@ -45,13 +45,13 @@ describe("precision", function()
     assert.equal("bf16", (capl.precision{cpu = "bf16", cuda = "fp16"}))
     assert.equal(chosen, (capl.precision{cuda = "fp16"}))
     for _, name in ipairs{"fp16", "tf32"} do
-      assert.equal("LINE: precision: " .. name .. " has no kernels on cpu; available: bf16, fp32\n  hint: use \"auto\", or set "
+      assert.equal("LINE: precision = " .. name .. " is not supported on cpu, which offers bf16, fp32\n  hint: use \"auto\", or set "
         .. "it for one device: {cuda = \"" .. name .. "\", cpu = \"auto\"}",
         error_text(function() return (capl.precision(name)) end))
     end
     assert.same({"bf16", "asked for", "bf16"}, {capl.precision("bf16")})
     assert.equal("fp32", (select(3, capl.precision("f32"))))
-    assert.equal("LINE: precision: unknown precision 'bf61'; did you mean 'bf16'?",
+    assert.equal("LINE: unknown precision 'bf61'; did you mean 'bf16'?",
       error_text(function() return (capl.precision("bf61")) end))
   end)
 

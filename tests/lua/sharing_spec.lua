@@ -17,7 +17,8 @@ core = {
 
 local tokens = module("recipe/tokens", {})
 local check = module("check", {homes = {of = function() return nil end}})
-local claim = module("recipe/claim", {check = check, ["meter.interval"] = module("meter/interval", {})})
+local claim = module("recipe/claim", {check = check,
+  devices = {chosen = function() return {"cpu", "cuda"} end}, ["meter.interval"] = module("meter/interval", {})})
 
 describe("the words of a recipe", function()
   local function tables(text) return tokens.tables(tokens.read(text), "expect") end

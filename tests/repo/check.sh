@@ -28,6 +28,7 @@ printf '/* counting.c -- knows where an attribute is.\n** %s */\ndouble f(const 
   "$spdx" >engine/ops/counting.c
 printf '/* positional.c -- sets attributes by their order.\n** %s */\ncapl_attr pad[CAPL_MAX_ATTR] = {CAPL_A_INT(1), CAPL_A_INT(0)};\n' \
   "$spdx" >engine/backend/ref/positional.c
+printf -- '-- Knows which backends there are.\n-- %s\nreturn {"ref", "cpu"}\n' "$spdx" >lua/backends.lua
 printf '/* lean.h -- forgets what it needs.\n** %s */\nint64_t x;\n' "$spdx" >include/capl/lean.h
 printf '# see /ho%s/somebody/notes\n' me >notes.txt
 # shellcheck disable=SC2016 # the script under test has the mistake, not this one
@@ -55,7 +56,7 @@ for expected in \
   'purpose: engine/base/purposeless.c:1' 'purpose: engine/base/unlicensed.c:1' 'size: lua/long.lua:1002' \
   'readme: engine/undescribed/README.md:1' \
   'readme: engine/monitor/README.md:1: names gone.c' 'readme: engine/README.md:1: does not name monitor/' 'lua_h: engine/data/luafan.c:3' \
-  'direction: engine/base/upward.c:3' 'direction: engine/base/upward.c:4' 'direction: engine/program/launch/curious.c:3' 'silence: engine/io/chatty.c:3' \
+  'direction: engine/base/upward.c:3' 'direction: engine/base/upward.c:4' 'direction: engine/program/launch/curious.c:3' 'silence: engine/io/chatty.c:3' 'backends: lua/backends.lua:3' \
   'attributes: engine/ops/counting.c:3' 'attributes: engine/backend/ref/positional.c:3' \
   'lua_direction: lua/capl/nn/upward.lua:3: requires run' 'lua_direction: lua/capl/nn/upward.lua:3: requires init' \
   'lua_circles: lua/capl: data.one' 'lua_circles: lua/capl: data.other' 'environment: lua/capl/data/asks.lua:4' \

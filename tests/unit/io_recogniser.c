@@ -370,7 +370,9 @@ static void precisions_are_checked(void **state)
   (void)state;
   capl_model *m;
   assert_fails(capl_model_open(model_path, &(capl_model_options){.precision = "fp12"}, &m), CAPL_EVALUE,
-               "precision is \"auto\", \"fp32\" or \"bf16\", not \"fp12\"");
+               "unknown precision 'fp12'; did you mean 'fp16'?");
+  assert_fails(capl_model_open(model_path, &(capl_model_options){.precision = "fp16"}, &m), CAPL_EUNSUPPORTED,
+               "precision = fp16 is not supported on cpu, which offers bf16, fp32");
 }
 
 int main(void)

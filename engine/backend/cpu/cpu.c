@@ -106,6 +106,11 @@ static capl_dtype cpu_auto_precision(const char **why)
   return low ? CAPL_BF16 : CAPL_F32;
 }
 
+static uint32_t cpu_precisions(void)
+{
+  return CAPL_BIT(CAPL_PRECISION_bf16) | CAPL_BIT(CAPL_PRECISION_fp32);
+}
+
 /* tf32: products of f32 are always exact here. */
 static capl_status cpu_set_switch(const char *name, bool on)
 {
@@ -131,6 +136,7 @@ static const capl_backend backend = {
   .mem_fill = cpu_mem_fill,
   .describe = cpu_describe,
   .auto_precision = cpu_auto_precision,
+  .precisions = cpu_precisions,
   .set_switch = cpu_set_switch,
 };
 

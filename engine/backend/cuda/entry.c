@@ -203,6 +203,13 @@ static capl_dtype cuda_auto_precision(const char **why)
   return cu.capability >= 80 ? CAPL_BF16 : cu.capability >= 70 ? CAPL_F16 : CAPL_F32;
 }
 
+static uint32_t cuda_precisions(void)
+{
+  uint32_t fp32 = CAPL_BIT(CAPL_PRECISION_fp32), fp16 = CAPL_BIT(CAPL_PRECISION_fp16);
+  if (cu.capability < 70) return fp32;
+  return cu.capability < 80 ? fp16 | fp32 : fp16 | fp32 | CAPL_BIT(CAPL_PRECISION_bf16) | CAPL_BIT(CAPL_PRECISION_tf32);
+}
+
 static capl_status cuda_set_switch(const char *name, bool on)
 {
   bool *which = !strcmp(name, "tf32")            ? &cu.tf32
@@ -236,6 +243,7 @@ static const capl_backend backend = {
   .sync = cuda_sync,
   .describe = cuda_describe,
   .auto_precision = cuda_auto_precision,
+  .precisions = cuda_precisions,
   .copy_in = cuda_copy_in,
   .copy_out = cuda_copy_out,
   .copy = cuda_copy,

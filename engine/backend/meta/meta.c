@@ -30,6 +30,12 @@ static capl_status meta_fill(void *p, int byte, size_t bytes)
   return CAPL_OK;
 }
 
+/* A plan for any device: all of them. */
+static uint32_t meta_precisions(void)
+{
+  return CAPL_BIT(CAPL_PRECISION_COUNT) - 1;
+}
+
 static const capl_kernel *const no_families[] = {NULL};
 
 const capl_backend capl_backend_meta = {
@@ -39,4 +45,5 @@ const capl_backend capl_backend_meta = {
   .mem_alloc = meta_alloc,
   .mem_free = meta_free,
   .mem_fill = meta_fill,
+  .precisions = meta_precisions,
 };

@@ -148,6 +148,11 @@ static const char *ref_describe(void)
   return "plain loops in double precision: slow, exact, every op and dtype";
 }
 
+static uint32_t ref_precisions(void)
+{
+  return CAPL_BIT(CAPL_PRECISION_bf16) | CAPL_BIT(CAPL_PRECISION_fp16) | CAPL_BIT(CAPL_PRECISION_fp32);
+}
+
 static const capl_kernel *const ref_families[] = {
   ref_take_kernels,  ref_sample_kernels,
   ref_conv_kernels,  ref_matmul_kernels, ref_norm_kernels,    ref_pool_kernels, ref_elementwise_kernels,
@@ -169,4 +174,5 @@ const capl_backend capl_backend_ref = {
   .mem_free = ref_free,
   .mem_fill = ref_fill,
   .describe = ref_describe,
+  .precisions = ref_precisions,
 };

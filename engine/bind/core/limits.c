@@ -115,10 +115,10 @@ uint64_t bind_tensor_limit(const capl_device *device)
 /* The devices whose tensors are in the machine's memory. A lower limit that stands already is kept. */
 static void limit_tensors(void)
 {
-  static const char *const names[] = {"cpu", "ref"};
-  for (int i = 0; i < 2; i++) {
+  const capl_backend_facts *is;
+  for (int i = 0; (is = capl_backend_at(i)); i++) {
     capl_device *device;
-    if (capl_device_open(names[i], &device) != CAPL_OK) continue;
+    if (is->gpu || capl_device_open(is->name, &device) != CAPL_OK) continue;
     uint64_t wanted = bind_tensor_limit(device), now = capl_memory_limit_get(device);
     if (wanted && (!now || now > wanted)) capl_memory_limit_set(device, wanted);
   }

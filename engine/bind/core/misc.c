@@ -96,7 +96,7 @@ static int core_one_thread(lua_State *L)
 }
 
 /* core.device_info(name) -> {name, arithmetic, description, precision, why} or nil, why not.
-** precision: the dtype that "auto" means on it, why: the reason */
+** precision: the name of what "auto" means on it, why: the reason */
 static int core_device_info(lua_State *L)
 {
   capl_device *device;
@@ -108,13 +108,31 @@ static int core_device_info(lua_State *L)
   lua_newtable(L);
   lua_pushstring(L, device->name), lua_setfield(L, -2, "name");
   lua_pushboolean(L, device->backend->arithmetic), lua_setfield(L, -2, "arithmetic");
-  const char *why = "no 16-bit arithmetic here";
-  capl_dtype low = device->backend->auto_precision ? device->backend->auto_precision(&why) : CAPL_F32;
-  lua_pushstring(L, capl_dtype_name(low)), lua_setfield(L, -2, "precision");
-  lua_pushstring(L, why), lua_setfield(L, -2, "why");
+  capl_precision best;
+  bind_check(L, capl_precision_read(device, "auto", &best), NULL);
+  lua_pushstring(L, best.name), lua_setfield(L, -2, "precision");
+  lua_pushstring(L, best.why), lua_setfield(L, -2, "why");
   if (device->backend->describe)
     lua_pushstring(L, device->backend->describe()), lua_setfield(L, -2, "description");
   return 1;
+}
+
+/* core.precision(given[, device]) -> name, dtype of autocast, reason of "auto" or nil; of the default device if none is given.
+** device false: only whether there is such a name. */
+static int core_precision(lua_State *L)
+{
+  capl_device *device = default_device(L);
+  capl_precision p;
+  if (lua_isboolean(L, 2)) {
+    bind_check(L, capl_precision_read(NULL, bind_check_string(L, 1), &p), NULL);
+    return 0;
+  }
+  if (!lua_isnoneornil(L, 2)) bind_check(L, capl_device_open(bind_check_string(L, 2), &device), NULL);
+  bind_check(L, capl_precision_read(device, bind_check_string(L, 1), &p), NULL);
+  lua_pushstring(L, p.name);
+  lua_pushstring(L, capl_dtype_name(p.low));
+  lua_pushstring(L, p.why);
+  return 3;
 }
 
 /* ---- the device's time ----------------------------------------------------------------------- */
@@ -469,6 +487,7 @@ void bind_open_misc(lua_State *L)
                                        {"memory_trim", core_memory_trim},
                                        {"counters", core_counters},
                                        {"own_kernels", core_own_kernels},
+                                       {"precision", core_precision},
                                        {"clock", core_clock}, {"clock_held", core_clock_held},
                                        {"cpu_clock", core_cpu_clock},
                                        {"thread_clock", core_thread_clock},

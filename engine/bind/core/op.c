@@ -211,16 +211,65 @@ static void push_attributes(lua_State *L, const capl_op *op)
   }
 }
 
-/* has = {ref = true, cpu = true}: who has a kernel of its own; views need none. */
+/* "f32 bf16", "every": the dtypes of a kernel. */
+static void push_dtypes(lua_State *L, uint32_t dtypes)
+{
+  luaL_Buffer words;
+  luaL_buffinit(L, &words);
+  for (int d = 0, n = 0; d < CAPL_DTYPE_COUNT; d++) {
+    if (!(dtypes & CAPL_BIT(d))) continue;
+    if (n++) luaL_addchar(&words, ' ');
+    luaL_addstring(&words, capl_dtype_name((capl_dtype)d));
+  }
+  if (!dtypes) luaL_addstring(&words, "every");
+  luaL_pushresult(&words);
+}
+
+/* has = {ref = true, cpu = true}: who has a kernel of its own; views need none. GPUs are not asked: core.kernels does. */
 static void push_backends(lua_State *L, const capl_op *op, capl_op_id id)
 {
-  static const char *const names[] = {"ref", "cpu"};
+  const capl_backend_facts *is;
+  const capl_backend *backend;
   lua_newtable(L);
-  for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
-    capl_device *device;
-    if (capl_device_open(names[k], &device) != CAPL_OK) continue;
-    set_bool(L, names[k], op->view || capl_device_has(device, id));
+  for (int i = 0; (is = capl_backend_at(i)); i++)
+    if (!is->gpu && capl_backend_find(is->name, &backend) == CAPL_OK && backend->arithmetic)
+      set_bool(L, is->name, op->view || capl_backend_kernel(backend, id));
+}
+
+/* core.backends() -> list of {name, gpu, chosen} in the order of the registry (capl_backend_facts) */
+static int core_backends(lua_State *L)
+{
+  const capl_backend_facts *is;
+  lua_newtable(L);
+  for (int i = 0; (is = capl_backend_at(i)); i++) {
+    lua_newtable(L);
+    set_string(L, "name", is->name);
+    set_bool(L, "gpu", is->gpu);
+    set_bool(L, "chosen", is->chosen);
+    lua_rawseti(L, -2, i + 1);
   }
+  return 1;
+}
+
+/* core.kernels(backend) -> {op = "f32 bf16"}: its own kernels and the dtypes they compute in, nil for a backend that only
+** knows shapes. nil and a sentence when it cannot be loaded. No device is opened. */
+static int core_kernels(lua_State *L)
+{
+  const capl_backend *backend;
+  if (capl_backend_find(bind_check_string(L, 1), &backend) != CAPL_OK) {
+    lua_pushnil(L);
+    lua_pushstring(L, capl_error_last()->message);
+    return 2;
+  }
+  if (!backend->arithmetic) return 0;
+  lua_newtable(L);
+  for (int id = 0; id < CAPL_OP_COUNT; id++) {
+    const capl_kernel *kernel = capl_backend_kernel(backend, (capl_op_id)id);
+    if (!kernel) continue;
+    push_dtypes(L, kernel->dtypes);
+    lua_setfield(L, -2, capl_op_get((capl_op_id)id)->name);
+  }
+  return 1;
 }
 
 static void push_op(lua_State *L, capl_op_id id)
@@ -264,6 +313,5 @@ void bind_open_ops(lua_State *L)
     lua_setfield(L, -2, op->name);
   }
   lua_setfield(L, -2, "op");
-  lua_pushcfunction(L, core_ops);
-  lua_setfield(L, -2, "ops");
+  luaL_register(L, NULL, (const luaL_Reg[]){{"ops", core_ops}, {"backends", core_backends}, {"kernels", core_kernels}, {NULL, NULL}});
 }

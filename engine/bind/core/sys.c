@@ -453,40 +453,6 @@ static int sys_remove(lua_State *L)
   return 1;
 }
 
-/* "f32 bf16" of a kernel's dtypes, "every" for 0; pushed. */
-static void push_dtypes(lua_State *L, uint32_t dtypes)
-{
-  luaL_Buffer words;
-  luaL_buffinit(L, &words);
-  for (int d = 0, n = 0; d < CAPL_DTYPE_COUNT; d++) {
-    if (!(dtypes & CAPL_BIT(d))) continue;
-    if (n++) luaL_addchar(&words, ' ');
-    luaL_addstring(&words, capl_dtype_name((capl_dtype)d));
-  }
-  if (!dtypes) luaL_addstring(&words, "every");
-  luaL_pushresult(&words);
-}
-
-/* kernels(device) -> {op = "f32 bf16"}: the device's own kernels and the dtypes they compute in.
-** nil and a sentence when the device cannot be opened. */
-static int sys_kernels(lua_State *L)
-{
-  capl_device *device;
-  if (capl_device_open(luaL_checkstring(L, 1), &device) != CAPL_OK) {
-    lua_pushnil(L);
-    lua_pushstring(L, capl_error_last()->message);
-    return 2;
-  }
-  lua_newtable(L);
-  for (int id = 0; id < CAPL_OP_COUNT; id++) {
-    const capl_kernel *kernel = device->kernels[id];
-    if (!kernel) continue;
-    push_dtypes(L, kernel->dtypes);
-    lua_setfield(L, -2, capl_op_get((capl_op_id)id)->name);
-  }
-  return 1;
-}
-
 int capl_sys_push(lua_State *L)
 {
   static const luaL_Reg functions[] = {
@@ -495,7 +461,7 @@ int capl_sys_push(lua_State *L)
     {"rss", sys_rss},       {"time", sys_time},   {"cut", sys_cut},           {"size", sys_size},
     {"kind", sys_kind},     {"stamp", sys_stamp}, {"mkdir", sys_mkdir}, {"mkdir_new", sys_mkdir_new},       {"read", sys_read}, {"write", sys_write},
     {"append", sys_append}, {"bar", sys_bar},           {"columns", sys_columns},
-    {"list", sys_list}, {"draw", sys_draw},     {"remove", sys_remove},     {"threads", sys_threads}, {"lock", sys_lock}, {"mute", sys_mute},     {"kernels", sys_kernels},
+    {"list", sys_list}, {"draw", sys_draw},     {"remove", sys_remove},     {"threads", sys_threads}, {"lock", sys_lock}, {"mute", sys_mute},
     {NULL, NULL}};
   lua_newtable(L);
   luaL_setfuncs(L, functions, 0);

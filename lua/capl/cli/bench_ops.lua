@@ -41,8 +41,6 @@ local function best_of(times, repeats, fn)
   return best
 end
 
-local product_types = {bf16 = "bf16", fp16 = "f16", f16 = "f16"}
-
 --- Bytes and multiplications per second of this machine: a copy that no cache holds, a product that fills it. Random
 -- factors: zeros take less power and so are faster.
 local function measure_rates(precision)
@@ -50,7 +48,7 @@ local function measure_rates(precision)
   local n, m, repeats = gpu and 2 ^ 28 or 2 ^ 24, gpu and 8192 or 1536, gpu and 10 or 1
   return core.scope(function()
     local x = core.zeros(n)
-    local a = core.op.cast(core.rand(m, m), {dtype = product_types[precision] or "f32"})
+    local a = core.op.cast(core.rand(m, m), {dtype = (select(2, core.precision(precision)))})
     local copy = best_of(5, repeats, function() core.op.relu(x) end)
     local product = best_of(5, repeats, function() core.op.matmul(a, a) end)
     return {bytes = 2 * 4 * n / copy, macs = m * m * m / product}

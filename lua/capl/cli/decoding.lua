@@ -2,11 +2,13 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
+local devices = require "devices"
+
 local decoding = {}
 
 local BEAM = 16
 
-decoding.device = {name = "device", type = "text", value = "DEVICE", open = true, choices = {"cpu", "cuda", "auto"}, default = "cpu",
+decoding.device = {name = "device", type = "text", value = "DEVICE", open = true, choices = devices.choices(), default = "cpu",
   doc = "cpu, cuda, cuda:1 or auto: a GPU if one works"}
 
 decoding.precision = {name = "precision", type = "text", value = "TYPE", open = true, choices = {"auto", "fp32", "bf16"},

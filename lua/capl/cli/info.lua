@@ -9,8 +9,6 @@ local spec = {
   {name = "json", type = "flag", default = false, doc = "prints one JSON object"},
 }
 
-local devices = {"cpu", "ref", "meta"}
-
 -- Variables that change what the program does, and what holds without them.
 local variables = {
   {"CAPL_DEVICE", "a GPU where there is one that works, else cpu; what device = \"auto\" means"},
@@ -36,12 +34,23 @@ local function device_line(name)
   return line .. ("\n           precision auto: %s (%s)"):format(info.precision, info.why)
 end
 
---- What CUDA finds here, or exactly why it is off.
-local function cuda_lines(lines)
-  local text, why = core.device_report("cuda")
-  lines[#lines + 1] = "cuda"
-  for part in (text or "off       " .. why:gsub("^device cuda is not available: ", "")):gmatch("[^\n]+") do
-    lines[#lines + 1] = "  " .. part:gsub("device cuda is not available: ", "")
+--- What a backend of GPUs finds here, or exactly why it is off.
+local function gpu_lines(lines, name)
+  local text, why = core.device_report(name)
+  local unavailable = "device " .. name .. " is not available: "
+  lines[#lines + 1] = name
+  for part in (text or "off       " .. why:gsub("^" .. unavailable, "")):gmatch("[^\n]+") do
+    lines[#lines + 1] = "  " .. part:gsub(unavailable, "")
+  end
+end
+
+-- Processors and what stands in for one first: a line each; then what there is of GPUs.
+local function device_lines(lines)
+  for _, backend in ipairs(core.backends()) do
+    if not backend.gpu then lines[#lines + 1] = device_line(backend.name) end
+  end
+  for _, backend in ipairs(core.backends()) do
+    if backend.gpu then gpu_lines(lines, backend.name) end
   end
 end
 
@@ -81,8 +90,7 @@ local function main(job)
     ("  processors %d"):format(core.sys.cpus()), -- that this process may use
     "devices",
   }
-  for _, name in ipairs(devices) do lines[#lines + 1] = device_line(name) end
-  cuda_lines(lines)
+  device_lines(lines)
   rank_lines(lines)
   wall_lines(lines)
   lines[#lines + 1] = "environment"

@@ -44,17 +44,35 @@ local function cell(op, kernel)
   return kernel or "-"
 end
 
-local function print_table()
-  local backends = {"ref", "cpu"}
-  local kernels = {}
-  for _, backend in ipairs(backends) do kernels[backend] = core.sys.kernels(backend) or {} end
-  local lines = {("%-26s %-7s %-6s %-6s %s"):format("op", "amp", "grad", "ref", "cpu")}
-  for _, op in ipairs(core.ops()) do
-    lines[#lines + 1] = ("%-26s %-7s %-6s %-6s %s"):format(op.name, op.amp, op.differentiable and "yes" or "-",
-      cell(op, kernels.ref[op.name]), cell(op, kernels.cpu[op.name]))
+-- The backends that compute, with their kernels: {name, kernels} or {name, why there are none}
+local function columns()
+  local out = {}
+  for _, backend in ipairs(core.backends()) do
+    local kernels, why = core.kernels(backend.name)
+    if kernels or why then out[#out + 1] = {name = backend.name, kernels = kernels, why = why} end
   end
-  lines[#lines + 1] = "\nref, cpu: dtypes that the backend has its own kernel for. Others, and shapes a kernel does not take,\n" ..
-    "run on ref, or as simpler ops if the op is a fused one. 'capl ops NAME' explains an op."
+  return out
+end
+
+local function row(first, list, value)
+  local cells = {first}
+  for _, column in ipairs(list) do cells[#cells + 1] = ("%-14s"):format(value(column)) end
+  return (table.concat(cells, " "):gsub(" +$", ""))
+end
+
+local function print_table()
+  local all = columns()
+  local head = "%-33s %-7s %-5s"
+  local lines = {row(head:format("op", "amp", "grad"), all, function(c) return c.name end)}
+  for _, op in ipairs(core.ops()) do
+    lines[#lines + 1] = row(head:format(op.name, op.amp, op.differentiable and "yes" or "-"), all,
+      function(c) return c.kernels and cell(op, c.kernels[op.name]) or "?" end)
+  end
+  lines[#lines + 1] = "\nA column names the dtypes that the backend has its own kernel for. Others, and shapes a kernel does not take,\n" ..
+    "run on ref where the device is a processor, or as simpler ops if the op is a fused one. 'capl ops NAME' explains an op."
+  for _, c in ipairs(all) do
+    if c.why then lines[#lines + 1] = ("%s: %s"):format(c.name, c.why) end
+  end
   core.sys.out(table.concat(lines, "\n") .. "\n")
 end
 

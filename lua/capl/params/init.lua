@@ -5,6 +5,7 @@ local core = ...
 local Run = require "run"
 local auto = require "auto"
 local check = require "check"
+local devices = require "devices"
 local docs = require "params.docs"
 local every = require "params.every"
 local observer = require "observer"
@@ -23,13 +24,15 @@ end
 
 local function is_choice(value) return type(value) == "table" and getmetatable(value) == CHOICE end
 
-local device_names = {"cpu", "cuda"}
+local device_names = devices.chosen()
+local is_device = {}
+for _, name in ipairs(device_names) do is_device[name] = true end
 
 --- {cuda = …, cpu = …}: the value depends on the device.
 local function is_per_device(value)
   if type(value) ~= "table" or is_choice(value) or next(value) == nil then return false end
   for key in pairs(value) do
-    if key ~= "cpu" and key ~= "cuda" then return false end
+    if not is_device[key] then return false end
   end
   return true
 end

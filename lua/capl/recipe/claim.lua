@@ -5,6 +5,7 @@
 local core = ...
 
 local check = require "check"
+local devices = require "devices"
 local interval = require "meter.interval"
 
 local claim = {}
@@ -19,7 +20,6 @@ local spec = {
 }
 
 local shares = {exact = true, chars = true, merged = true}
-local devices = {cpu = true, cuda = true}
 
 -- ---- reading ----
 
@@ -101,7 +101,7 @@ function claim.read(given)
   if o.within and not within then
     check.fail(OP, ("within is a time such as \"10 min\", \"90 s\" or \"1h30m\", not '%s'"):format(tostring(o.within)))
   end
-  if o.on and not devices[o.on] then check.one_of(OP, "on", o.on, {"cpu", "cuda"}) end
+  if o.on then check.one_of(OP, "on", o.on, devices.chosen()) end
   local out = {checks = checks_of(o), within = within, on = o.on, hardware = o.hardware, data = o.data, given = o.given or {}}
   if #out.checks == 0 and not within then
     check.fail(OP, "nothing is expected", "give a metric: capl.expect{exact = 0.96, within = \"10 min\"}")

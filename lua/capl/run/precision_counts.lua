@@ -51,9 +51,7 @@ end
 -- in   precision: "fp32", "tf32", "fp16" or "bf16"; before: as of precision_counts.since
 function precision_counts.check(precision, before)
   local counts = precision_counts.since(before)
-  local count = counts[precision == "f32" and "fp32" or precision]
-  local none = precision ~= "fp32" and precision ~= "f32"
-  if count ~= 0 or not (none or precision_counts.text(counts)) then return end
+  if counts[precision] ~= 0 or not (precision ~= "fp32" or precision_counts.text(counts)) then return end
   local instead = precision_counts.text(counts)
   core.error{code = "state", hint = hint(precision, counts),
     message = ("precision = %s was requested, but no matmul or convolution of the first step used it%s; no weight has been changed"):format(
