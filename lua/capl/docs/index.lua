@@ -170,7 +170,7 @@ end
 -- The page of an op, as its descriptor tells it.
 local function op_record(name)
   return {name = "capl.op." .. name, kind = "op", signature = "capl.op." .. name, text = require("cli.ops").page(name), options = {},
-    examples = {}, see = {"docs/ops.md"}, file = "engine/ops"}
+    examples = {}, see = {}, file = "engine/ops"}
 end
 
 -- ---- names ----

@@ -153,7 +153,7 @@ end
 local function contents(pages, links)
   local lines = {"# Reference", "", made .. " At the prompt, `?NAME` prints the same; in a shell, `capl docs NAME` does.", "",
     "Arguments in [] may be left out; those in {} are given by name. Dims and indices count from 1, class labels and values of",
-    "indices from 0. Operations, which layers are made of, have [a table and pages](../ops.md) of their own."}
+    "indices from 0. Operations, which layers are made of: `capl ops` lists them, `capl ops NAME` explains one."}
   for _, topic in ipairs(topics()) do
     local names = {}
     for _, entry in ipairs(pages[topic.name] or {}) do
