@@ -26,7 +26,7 @@ fails("dtype", "mean of i32", function() world:all_reduce(capl.zeros(3, {dtype =
 fails("value", "no rank 7", function() world:broadcast(f32, {from = 7}) end)
 fails("value", "no rank %-1", function() world:broadcast(f32, {from = -1}) end)
 fails("value", "unknown op 'avg'", function() world:all_reduce(f32, {op = "avg"}) end)
-fails("shape", "is not %d parts", function() world:reduce_scatter(capl.zeros(world.size + 1, 2)) end)
+fails("shape", "is not %d contiguous parts", function() world:reduce_scatter(capl.zeros(world.size + 1, 2)) end)
 fails("shape", "scalar has no parts", function() world:reduce_scatter(capl.tensor(1)) end)
 fails("shape", "no room for one more", function() world:all_gather(capl.zeros(1, 1, 1, 1, 1, 1)) end)
 fails("state", "takes part in a gradient", function() world:all_reduce(capl.ones(2, {requires_grad = true})) end)
@@ -34,7 +34,7 @@ fails("value", "its world is missing", function() world.all_reduce(f32) end)
 fails("value", "tensor expected, got nil", function() world:all_reduce() end)
 fails("value", "whole number expected, got nil", function() world:exchange(f32) end)
 fails("value", "a is a string, and metrics are numbers", function() world:sum{a = "1"} end)
-fails("value", "texts of one line", function() world:sum{["a\\tb"] = 1} end)
+fails("value", "strings of one line", function() world:sum{["a\\tb"] = 1} end)
 if world.size > 1 then
   local n = rank == world.size - 1 and 5 or 4
   fails("shape", "rank 0 all_reduce %(sum%) of 4 x f32, rank %d all_reduce %(sum%) of 5 x f32", function()
