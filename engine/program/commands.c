@@ -63,7 +63,10 @@ static const capl_command commands[] = {
    .help = "prints statistics of a folder, a list or an LMDB database of images; finds errors in it; packs it to LMDB"},
 
   /* ---- share ---- */
-  {.name = "recipe", .group = "share", .usage = "capl recipe info FILE [--json]", .help = "describes a recipe without running it"},
+  {.name = "recipe", .group = "share",
+   .usage = "capl recipe info FILE [--json] | capl recipe pack FILE [--data=SOURCE] [--weights=MODEL] [--out=FILE] | "
+            "capl recipe verify MANIFEST|FILE [--data=SOURCE] [--weights=MODEL] [--without=data,weights] [--json]",
+   .help = "describes a recipe without running it; writes a manifest of its files; verifies them"},
   {.name = "test", .group = "share", .usage = "capl test RECIPE [--seeds=N] [--out=FILE] [--json] [--key=value…]",
    .recipe = RECIPE_STAYS,
    .help = "runs a recipe with its default settings and verifies the claims of its capl.expect"},
@@ -103,8 +106,6 @@ static const struct {
   const char *word, *instead;
 } gone[] = {
   {"bench dist", "scripts/bench dist in the source tree measures collectives; a run with --ranks prints its efficiency"},
-  {"recipe pack", "capl run FILE#sha256=HEX runs the file only if its hash matches; capl recipe info FILE prints the hash"},
-  {"recipe verify", "capl run FILE#sha256=HEX runs the file only if its hash matches; capl recipe info FILE prints the hash"},
   {"diff", "capl runs lists the metrics of all runs, capl report writes the report of one"},
   {"--verify", "generate again with the same --seed into another folder, and compare with diff -r"},
   {"--factor", "it was an option of --halving; use --random=N"},

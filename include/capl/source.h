@@ -103,6 +103,7 @@ CAPL_API capl_status capl_lmdb_pack(capl_source *source, const char *dir, bool (
 ** EVALUE if count is 0 or an id does not exist; ENOMEM. */
 CAPL_API capl_status capl_source_subset_new(capl_source *parent, const uint32_t *id, uint32_t count,
                                             capl_source **source);
+enum { CAPL_SHA256_TEXT = 65 }; /* 64 hexadecimal digits and the end */
 
 CAPL_API capl_source *capl_source_ref(capl_source *source);
 CAPL_API void capl_source_unref(capl_source *source); /* NULL is fine */
@@ -149,6 +150,16 @@ CAPL_API double capl_share_of(const void *bytes, size_t size);
 ** fonts and first samples. Two runs on one machine that tell the same had the same data. EIO, ENOMEM; what reading raises. */
 enum { CAPL_SOURCE_HASH_TEXT = 17 };
 CAPL_API capl_status capl_source_hash(capl_source *source, char hash[CAPL_SOURCE_HASH_TEXT]);
+
+/* SHA-256 of names, texts and bytes of all files, in their order: the same for copies of a set on any machine. */
+typedef struct {
+  uint32_t files;
+  uint64_t bytes;
+  char sha256[65];
+} capl_content;
+
+/* Reads every file. stop: asked between them, may be NULL. ESTATE: samples that are no files, or stopped; EIO. */
+CAPL_API capl_status capl_source_content(capl_source *source, bool (*stop)(void), capl_content *content);
 
 /* ---- looking at files ---- */
 

@@ -1,6 +1,7 @@
--- What is read of a stranger's recipe without running anything, and how a claim is judged.
+-- What is read of a stranger's recipe and manifest without running anything, and how a claim is judged.
 -- SPDX-License-Identifier: Apache-2.0
 local core = {}
+local raised
 
 -- A file of the library by itself, with other modules than its own.
 local function module(name, modules)
@@ -9,16 +10,24 @@ local function module(name, modules)
 end
 
 core = {
-  error = function(e) error(e, 0) end,
+  error = function(e) raised = e error(e, 0) end,
   is_error = function(e) return type(e) == "table" and e.code ~= nil end,
   typename = type, is_callable = function(v) return type(v) == "function" end,
   nearest = function() return nil end, version = function() return "0.1.0" end,
 }
 
+local function message(fn, ...)
+  raised = nil
+  assert.is_false((pcall(fn, ...)))
+  return raised and raised.message
+end
+
 local tokens = module("recipe/tokens", {})
 local check = module("check", {homes = {of = function() return nil end}})
 local claim = module("recipe/claim", {check = check,
   devices = {chosen = function() return {"cpu", "cuda"} end}, ["meter.interval"] = module("meter/interval", {})})
+local about = {split = function(path) return (path:match("^(.*)/") or "."), (path:match("[^/]+$")) end}
+local manifest = module("recipe/manifest", {["recipe.claim"] = claim, ["recipe.about"] = about})
 
 describe("the words of a recipe", function()
   local function tables(text) return tokens.tables(tokens.read(text), "expect") end
@@ -61,6 +70,60 @@ describe("the words of a recipe", function()
       tokens.tables(list, "expect")
       tokens.required(list)
       tokens.setting(list, "seed")
+    end
+  end)
+end)
+
+describe("a manifest", function()
+  local hash = ("0123456789abcdef"):rep(4)
+  local function with(change)
+    local m = {format = 1, written_by = "capl 0.1.0", purpose = "", needs = {}, requires = {language = 1}, files = {},
+      recipe = {file = "a.lua", bytes = 1, sha256 = hash}}
+    change(m)
+    return m
+  end
+
+  it("is taken when all is in order", function()
+    manifest.check(with(function(m)
+      m.files = {{file = "parts/net.lua", bytes = 0, sha256 = hash}}
+      m.data = {{name = "captchas", path = "captchas", files = 2, bytes = 9, sha256 = hash}}
+      m.expected = {{exact = 0.9}}
+    end), "m")
+  end)
+
+  it("names no path outside its folder", function()
+    for path, why in pairs{["../x"] = "leads out of the folder of the manifest", ["a/../../x"] = "leads out of the folder of the manifest",
+      ["/etc/passwd"] = "is absolute, or of another system", ["C:/x"] = "is absolute, or of another system",
+      ["a\\..\\x"] = "is absolute, or of another system", ["a//b"] = "is no plain path: a part of it is empty or a dot",
+      ["./a"] = "is no plain path: a part of it is empty or a dot", ["a/"] = "is no plain path: a part of it is empty or a dot",
+      [""] = "is no path", [("x"):rep(401)] = "is no path", ["a\27[2Jb"] = "holds control characters"} do
+      assert.equal(why, manifest.bad_path(path))
+      local said = message(manifest.check, with(function(m) m.files = {{file = path, bytes = 1, sha256 = hash}} end), "m")
+      assert.truthy(said:find("m: files[1]: file must be a path below its folder", 1, true), said)
+      assert.is_nil(said:find("%c"))
+    end
+    assert.is_nil(manifest.bad_path("parts/net-2.lua"))
+  end)
+
+  it("has no other keys, types and sizes than it may", function()
+    for wanted, change in pairs{
+      ["m: unknown key 'code'"] = function(m) m.code = "x" end,
+      ["m: recipe is missing"] = function(m) m.recipe = nil end,
+      ["m: recipe must be an object"] = function(m) m.recipe = "a.lua" end,
+      ["m: recipe: sha256 must be 64 small hexadecimal digits"] = function(m) m.recipe.sha256 = "12" end,
+      ["m: recipe: bytes must be a whole number from 0 on"] = function(m) m.recipe.bytes = -1 end,
+      ["m: recipe: file must be beside the manifest"] = function(m) m.recipe.file = "x/a.lua" end,
+      ["m: files must be a list"] = function(m) m.files = {a = 1} end,
+      ["m: files[1] must be an object"] = function(m) m.files = {"net.lua"} end,
+      ["m: files: a.lua is there twice"] = function(m) m.files = {{file = "a.lua", bytes = 1, sha256 = hash}} end,
+      ["m: purpose must be a short text"] = function(m) m.purpose = ("x"):rep(2001) end,
+      ["m: written_by must be a short text"] = function(m) m.written_by = "a\27[31m" end,
+      ["m: format must be a whole number from 0 on"] = function(m) m.format = "1" end,
+      ["m: a manifest of format 2; capl 0.1.0 reads format 1"] = function(m) m.format = 2 end,
+      ["m: expected[1]: exact is a share from 0 to 1, not 96"] = function(m) m.expected = {{exact = 96}} end,
+      ["m: data[1]: name is missing"] = function(m) m.data = {{files = 1, bytes = 1, sha256 = hash}} end,
+    } do
+      assert.equal(wanted, message(manifest.check, with(change), "m"))
     end
   end)
 end)

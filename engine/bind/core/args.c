@@ -78,6 +78,7 @@ const char *bind_check_path(lua_State *L, int i, int rights)
   if (!*path) bind_arg_error(L, i, "a path expected, got an empty text");
   bind_check(L, capl_policy_check(path, rights), NULL);
   if (rights & CAPL_MAY_WRITE && capl_policy_is_closed()) check_made(L, i, path);
+  if (rights & CAPL_MAY_READ) bind_used_path(L, path);
   return path;
 }
 

@@ -158,8 +158,10 @@ void bind_set_iterators(lua_State *L);
 int bind_library_require(lua_State *L);
 int bind_recipe_require(lua_State *L);
 
-/* Raises where the recipe was asked for by its hash and does not name that of this module's text. */
-void bind_check_pinned(lua_State *L, const char *file, const char *text, size_t size);
+/* Notes a path that the recipe reads, and the text of a module, which raises where the recipe was asked for by its hash and
+** does not name the module's own (used.c). */
+void bind_used_path(lua_State *L, const char *path);
+void bind_used_module(lua_State *L, const char *file, const char *text, size_t size);
 
 /* ---- parts of the core table ----------------------------------------------------------------- */
 

@@ -139,7 +139,7 @@ static void run_text(lua_State *L, const char *folder, const char *file, const c
 {
   size_t n;
   const char *text = lua_tolstring(L, -1, &n);
-  bind_check_pinned(L, file, text, n);
+  bind_used_module(L, file, text, n);
   lua_pushfstring(L, *folder ? "@%s/%s" : "@%s%s", folder, file);
   if (luaL_loadbufferx(L, text, n, lua_tostring(L, -1), "t") != 0) lua_error(L);
   capl_bind_environment(L);

@@ -467,5 +467,6 @@ int capl_sys_push(lua_State *L)
   luaL_setfuncs(L, functions, 0);
   capl_sys_add_processes(L);
   capl_sys_add_hashes(L);
+  capl_sys_add_used(L);
   return 1;
 }

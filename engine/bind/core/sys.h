@@ -12,8 +12,9 @@ int capl_sys_push(lua_State *L);
 /* Adds processes and what they share (process.c) to the table on the stack. */
 void capl_sys_add_processes(lua_State *L);
 
-/* Adds hashes of files (hash.c). */
+/* Adds hashes of files (hash.c), and what files a recipe has used (used.c). */
 void capl_sys_add_hashes(lua_State *L);
+void capl_sys_add_used(lua_State *L);
 
 /* Takes a progress bar off the terminal; called before anything else is printed. */
 void capl_sys_bar_clear(void);

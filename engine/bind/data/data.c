@@ -263,6 +263,21 @@ static int source_hash(lua_State *L)
   return lua_pushstring(L, hash), 1;
 }
 
+/* source:content() -> {files, bytes, sha256} of names, texts and bytes of all its files */
+static int source_content(lua_State *L)
+{
+  capl_content content;
+  bind_check(L, capl_source_content(data_check_box(L, 1, SOURCE_TYPE), capl_interrupt_pending, &content), NULL);
+  lua_createtable(L, 0, 3);
+  lua_pushnumber(L, content.files);
+  lua_setfield(L, -2, "files");
+  lua_pushnumber(L, (double)content.bytes);
+  lua_setfield(L, -2, "bytes");
+  lua_pushstring(L, content.sha256);
+  lua_setfield(L, -2, "sha256");
+  return 1;
+}
+
 /* source:name(id) -> path below the folder, or nil for sources without files */
 static int source_name(lua_State *L)
 {
@@ -412,7 +427,7 @@ void bind_open_data(lua_State *L)
 {
   static const luaL_Reg source[] = {{"count", source_count},   {"width", source_width},
                                     {"height", source_height}, {"channels", source_channels},
-                                    {"fixed", source_fixed},     {"hash", source_hash},
+                                    {"fixed", source_fixed},     {"hash", source_hash}, {"content", source_content},
                                     {"length", source_length}, {"charset", source_charset},
                                     {"length_min", source_length_min}, {"widths", source_widths}, {"width_of", source_width_of}, {"squeezed", source_squeezed},
                                     {"name", source_name},     {"set_label", source_set_label},

@@ -38,10 +38,15 @@ end
 
 -- One JSON object in place of the table: what a program may want to know before it runs the recipe.
 local function print_json(run, path)
-  local roles = {}
+  local roles, modules, read = {}, {}, {}
+  local of_modules, of_files = core.sys.used()
+  for file in pairs(of_modules) do modules[#modules + 1] = file end
+  for file in pairs(of_files) do read[#read + 1] = file end
+  table.sort(modules)
+  table.sort(read)
   for i, entry in ipairs(run.loaders) do roles[i] = entry.role end
   core.sys.out(core.json_encode{recipe = path, roles = roles, figures = run.figures, peak_bytes = core.memory("meta").peak,
-    batch = run.input_shape and run.input_shape[1], expected = expect.said(run),
+    batch = run.input_shape and run.input_shape[1], expected = expect.said(run), modules = modules, read = read,
     data = facts.data(run.loaders),
     parameters = run.model and run.model:parameter_count()} .. "\n")
 end

@@ -118,8 +118,8 @@ local function main(job)
     say(o, seed_line(runs[i]))
   end
   local record = proof.record(a, plan, runs)
-  proof.save(plan, record)
-  if o.json then core.sys.out(core.json_encode(record, true) .. "\n") else report(o, record, plan.path) end
+  local path = proof.save(a, plan, record)
+  if o.json then core.sys.out(core.json_encode(record, true) .. "\n") else report(o, record, path) end
   return record.held and 0 or 1
 end
 

@@ -139,7 +139,7 @@ function about.read(word)
   return out
 end
 
---- Name without .lua: what the record is called after.
+--- Name without .lua: what manifest and record are called after.
 function about.stem(name) return (name:gsub("%.lua$", "")) end
 
 --- Modules that the recipe's text does not name by their hash, so that FILE#sha256=… refuses them.

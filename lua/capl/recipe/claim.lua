@@ -1,6 +1,6 @@
 -- claim.lua: what a recipe says it reaches: reads capl.expect's table, puts it into words, and judges measured figures by it.
 --
--- A claim is data, so that it can be read from a recipe's text and from a running recipe alike.
+-- A claim is data, so that it can be read from a recipe's text, from a manifest and from a running recipe alike.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 

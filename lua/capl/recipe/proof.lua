@@ -9,6 +9,7 @@ local about = require "recipe.about"
 local claim = require "recipe.claim"
 local facts = require "run.facts"
 local interval = require "meter.interval"
+local manifest = require "recipe.manifest"
 local tokens = require "recipe.tokens"
 local trial = require "sweep.trial"
 
@@ -252,10 +253,19 @@ function proof.record(a, plan, runs)
   return out
 end
 
---- Writes the record.
-function proof.save(plan, record)
+--- Writes the record, and into the manifest of the recipe when there is one of this text. -> its path
+function proof.save(a, plan, record)
   local done, why = core.sys.write(plan.path, core.json_encode(record, true) .. "\n")
   if not done then core.fail(why, nil, "io") end
+  local path = manifest.path_of(a)
+  if core.sys.kind(path) ~= "file" then return plan.path end
+  local m = manifest.read(path)
+  if m.recipe.sha256 ~= a.sha256 then
+    return ("%s; not in %s, which is of another text of the recipe"):format(plan.path, path)
+  end
+  m.result = record
+  manifest.write(path, m)
+  return ("%s, and in %s"):format(plan.path, path)
 end
 
 return proof
