@@ -47,6 +47,8 @@ static const capl_command commands[] = {
    .help = "shows power, load, memory, temperature and clocks of GPUs and processors, and the progress of runs"},
   {.name = "report", .group = "runs", .usage = "capl report RUN|SWEEP [--out=FILE]",
    .help = "writes the report of a run or a sweep from the files in its folder, also for a killed or running one"},
+  {.name = "diff", .group = "runs", .usage = "capl diff RUN RUN [--out=FILE] [--json]",
+   .help = "compares two runs: settings, data, model, curves, and the significance of differences of metrics"},
 
   /* ---- models ---- */
   {.name = "predict", .group = "models", .usage = "capl predict MODEL IMAGE… [--json]",
@@ -106,7 +108,6 @@ static const struct {
   const char *word, *instead;
 } gone[] = {
   {"bench dist", "scripts/bench dist in the source tree measures collectives; a run with --ranks prints its efficiency"},
-  {"diff", "capl runs lists the metrics of all runs, capl report writes the report of one"},
   {"--verify", "generate again with the same --seed into another folder, and compare with diff -r"},
   {"--factor", "it was an option of --halving; use --random=N"},
   {"--budget", "it was an option of --halving; use --random=N"},

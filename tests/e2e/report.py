@@ -1,8 +1,9 @@
-"""report.html, `capl runs`: from the files of runs alone, whole, killed, damaged or hostile.
+"""report.html, `capl runs` and `capl diff`: from the files of runs alone, whole, killed, damaged or hostile.
 
 SPDX-License-Identifier: Apache-2.0
 """
 import json
+import math
 import os
 import random
 import re
@@ -129,6 +130,8 @@ def settings_of_the_loop():
     words = Page(page_of("runs/loop-a")).text()
     check(re.search(r"lr 0\.01 flag .* train\.fit: ema 0\.9 recipe .* AdamW: eps 1e-08 default train\.fit: keep best default", words), "all in order", words)
     check("train.fit: overfit" not in words, "what is off and was left alone is not told", words)
+    out = capl("diff", "runs/loop-a", "runs/loop-b", "--out=none")[1]
+    check(re.search(r"train\.fit: ema +0\.9 \(recipe\) +0\.99 \(recipe\)", out), "diff compares them", out)
 
 
 def large_pictures():
@@ -337,8 +340,49 @@ def sweeps():
     check(status == 1 and "sweep.json holds no plan" in err, "a plan that cannot be read", err)
 
 
+def normal_p(a, n, b, m):
+    p = (a + b) / (n + m)
+    z = abs(a / n - b / m) / math.sqrt(p * (1 - p) * (1 / n + 1 / m))
+    return math.erfc(z / math.sqrt(2))
+
+
+def exact_p(a, n, b, m):
+    def ways(k):
+        return math.comb(n, k) * math.comb(m, a + b - k)
+    every = [ways(k) for k in range(max(0, a + b - m), min(n, a + b) + 1)]
+    return sum(w for w in every if w <= ways(a)) / sum(every)
+
+
+def two(a, n, b, m):
+    """The result of capl diff of two runs with these figures."""
+    for name, right, count in (("a", a, n), ("b", b, m)):
+        run_folder.write("pair/" + name, {"result.json": {"ended": "steps", "test": {"exact": right / count, "n": count, "low": 0.1, "high": 0.9}}})
+    return json.loads(capl("diff", "pair/a", "pair/b", "--json", "--out=none")[1])["figures"][0]
+
+
+def differences():
+    for counts in ((930, 1000, 955, 1000), (18600, 20000, 18611, 20000), (500, 1000, 900, 1000)):
+        found = two(*counts)
+        check(abs(found["p"] - normal_p(*counts)) < 1e-6 and found["significant"] == (normal_p(*counts) < 0.05), f"two proportions {counts}", str(found))
+    for counts in ((9, 10, 3, 10), (199, 200, 200, 200), (0, 20, 7, 30)):
+        check(abs(two(*counts)["p"] - exact_p(*counts)) < 1e-6, f"few counts are tested exactly {counts}", str(two(*counts)))
+    check(two(10, 10, 20, 20)["p"] == 1, "no difference")
+    other = run_folder.settings()
+    other["settings"]["lr"]["value"], other["data"]["test"]["hash"] = 0.02, "22"
+    run_folder.write("pair/a")
+    run_folder.write("pair/b", {"settings.json": other, "metrics.jsonl": run_folder.metrics(100)})
+    status, out, err = capl("diff", "pair/a", "pair/b")
+    check(status == 0 and re.search(r"^  lr +0.01 \(flag\) +0.02 \(flag\)$", out, re.M) and "(3 others are equal)" in out, "settings that differ", out + err)
+    check(re.search(r"^  test +DIFFERENT", out, re.M) and "different images" in out, "and data", out)
+    rows = re.search(r"curves at equal images\n.*\n((?:  .*\n)+)", out).group(1).strip().split("\n")
+    check(len(rows) == 10 and rows[-1].split()[0] == "122,880", "curves as far as both went", out)
+    check(re.search(r"picture: pair/diff-a-b.png\n$", out) and capl("-e", 'print(data.png_read("pair/diff-a-b.png"):size(4))')[1] == "900\n", "and a picture", out)
+    status, _, err = capl("diff", "pair/a")
+    check(status == 1 and "two runs" in err, "capl diff wants two", err)
+
+
 def main():
-    for part in (whole_run, missing_parts, weights_without_averages, settings_of_the_loop, large_pictures, other_tasks, texts_of_any_length, peaks_stay, resumed, damaged, states, lists, figures_of_all_kinds, sweeps):
+    for part in (whole_run, missing_parts, weights_without_averages, settings_of_the_loop, large_pictures, other_tasks, texts_of_any_length, peaks_stay, resumed, damaged, states, lists, figures_of_all_kinds, sweeps, differences):
         started = time.monotonic()
         part()
         print(f"{part.__name__}: {time.monotonic() - started:.2f} s")
