@@ -14,7 +14,7 @@
 
 /* ---- transposed copies ----------------------------------------------------------------------- */
 
-enum { SHORTEST_SIDE = 8 }; /* tiles of shorter matrices would be mostly empty */
+enum { SHORTEST_SIDE = 8 }; /* tiles of shorter matrices would be mostly empty; 2^31 tiles then are 2^37 elements */
 
 /* The dim in which x is contiguous although y is not, -1 = none. */
 static int transposed_dim(const cu_loop *loop)
@@ -49,8 +49,8 @@ static capl_status copy_transposed(const copy_args *g, int row, int log2_bytes)
   a.columns = a.loop.size[last];
   a.y_row = a.loop.stride[0][row];
   a.x_column = a.loop.stride[1][last];
-  a.tiles_r = tiles_of(a.rows);
-  a.tiles_c = tiles_of(a.columns);
+  a.tiles_r = (uint32_t)tiles_of(a.rows);
+  a.tiles_c = (uint32_t)tiles_of(a.columns);
   drop_dim(&a.loop, last);
   drop_dim(&a.loop, row);
   if (a.loop.ndim == 0) {
@@ -58,8 +58,8 @@ static capl_status copy_transposed(const copy_args *g, int row, int log2_bytes)
     a.loop.stride[0][0] = a.loop.stride[1][0] = 0;
   }
   loop_finish(&a.loop);
-  int64_t tiles = a.loop.total * a.tiles_r * a.tiles_c;
-  return cu_launch(cu_shape_table[TRANSPOSE + log2_bytes], cu_blocks(tiles * TRANSPOSE_THREADS, TRANSPOSE_THREADS),
+  a.tiles = (uint32_t)(a.loop.total * a.tiles_r * a.tiles_c);
+  return cu_launch(cu_shape_table[TRANSPOSE + log2_bytes], cu_blocks((int64_t)a.tiles * TRANSPOSE_THREADS, TRANSPOSE_THREADS),
                    TRANSPOSE_THREADS, 0, &a);
 }
 

@@ -1,7 +1,8 @@
 """budgets.py OBJECTS NVCC ARCHS SCRATCH -- what the machine code of kernels may take, and what it must have.
 
 No function keeps anything in local memory beyond STACKS. Those whose speed decides a training step have a number of loads under way at a
-time, fit so many blocks into a multiprocessor, and issue their instructions faster than the memory moves their bytes.
+time, fit so many blocks into a multiprocessor, and issue their instructions faster than the memory moves their bytes. So do the
+other kernels of a step (step.py) on the way that it takes through them.
 Faults of each kind, in fixture.cu, must be found. --table prints the times in Markdown. Skipped where the tools are not.
 SPDX-License-Identifier: Apache-2.0
 """
@@ -12,6 +13,7 @@ import subprocess
 import sys
 
 import sass
+import step
 
 # Least loads issued before the first is used, of how many bytes; blocks of 256 threads that run at once.
 Budget = collections.namedtuple("Budget", "loads bytes blocks")
@@ -37,6 +39,10 @@ FAULTS = {
     "array_in_memory": (Budget(1, 4, 1), "bytes of local memory"),
     "many_instructions": (Budget(1, 4, 1), "issuing takes"),
 }
+SLOW_WAYS = {
+    "narrow_accesses": (step.Way("", 24, 8, 24), "no loop moves 24 bytes in accesses of 8 or more"),
+    "slow_wide_way": (step.Way("", 32, 16, 32), "issuing takes"),
+}
 REGISTERS, THREADS = 65536, 256
 
 # Bytes a second; instructions of threads a second: multiprocessors x 4 schedulers x 32 threads x clock (the lower one).
@@ -44,9 +50,18 @@ Card = collections.namedtuple("Card", "name bytes issues")
 CARDS = {"90": Card("H200", 4.8e12, 132 * 128 * 1.755e9), "80": Card("A100", 2.0e12, 108 * 128 * 1.41e9)}
 
 
-def issue_share(loop, card):
+def issue_share(loop, card, moved=None):
     """Time to issue a loop's instructions over the time to move its bytes; every instruction counts once."""
-    return len(loop.body) / card.issues / (loop.bytes / card.bytes)
+    return len(loop.body) / card.issues / ((moved or loop.bytes) / card.bytes)
+
+
+def way_faults(kernel, way, card):
+    """What is wrong with a kernel whose loop has several ways, in words."""
+    loop = kernel.way(way.bytes, way.least)
+    if not loop:
+        yield f"{kernel.name}: no loop moves {way.bytes} bytes in accesses of {way.least} or more"
+    elif issue_share(loop, card, way.moved) >= 1:
+        yield f"{kernel.name}: issuing takes {issue_share(loop, card, way.moved):.2f} of the memory's time on {card.name}"
 
 
 def faults(kernel, budget, card):
@@ -85,15 +100,25 @@ def check(env, objects, arch, table):
                 continue
             wrong += faults(kernels[name], budget, CARDS[arch])
             if table:
-                row(kernels[name], CARDS[arch])
+                row(kernels[name], kernels[name].main_loop(), CARDS[arch])
+    return wrong + check_ways(env, objects, arch, table)
+
+
+def check_ways(env, objects, arch, table):
+    wrong = []
+    dumps = {file: sass.dump(env, os.path.join(objects, file), arch) for file in sorted({w.file for w in step.WAYS.values()})}
+    for name, way in step.WAYS.items():
+        kernel = dumps[way.file].get(name)
+        wrong += way_faults(kernel, way, CARDS[arch]) if kernel else [f"{way.file}: there is no {name}"]
+        if table and kernel and kernel.way(way.bytes, way.least):
+            row(kernel, kernel.way(way.bytes, way.least), CARDS[arch], way.moved)
     return wrong
 
 
-def row(kernel, card):
-    loop = kernel.main_loop()
+def row(kernel, loop, card, moved=None):
     loads, size = loop.in_flight()
-    print(f"| {card.name} | {kernel.name} | {kernel.registers} | {loads} x {size // loads} | {len(loop.body)} | {loop.bytes} | "
-          f"{issue_share(loop, card):.2f} |")
+    print(f"| {card.name} | {kernel.name} | {kernel.registers} | {loads} x {size // loads} | {len(loop.body)} | {moved or loop.bytes} | "
+          f"{issue_share(loop, card, moved):.2f} |")
 
 
 def check_faults(env, nvcc, scratch):
@@ -104,6 +129,8 @@ def check_faults(env, nvcc, scratch):
     kernels = sass.dump(env, cubin, "90")
     missed = [f"{name}: the fault was not found" for name, (budget, words) in FAULTS.items()
               if not any(words in text for text in faults(kernels[name], budget, CARDS["90"]))]
+    missed += [f"{name}: the fault was not found" for name, (way, words) in SLOW_WAYS.items()
+               if not any(words in text for text in way_faults(kernels[name], way, CARDS["90"]))]
     return missed if stacks(env, cubin, "90") else missed + ["fixture.cu: local memory was not found"]
 
 
@@ -115,7 +142,7 @@ def main(objects, nvcc, archs, scratch, *options):
     wrong = [] if options else check_faults(env, nvcc, scratch)
     for arch in sorted(set(archs.split(",")) & set(CARDS)):
         wrong += check(env, objects, arch, "--table" in options)
-    print("\n".join(wrong) or f"SASS budgets kept by {sum(map(len, BUDGETS.values()))} kernels")
+    print("\n".join(wrong) or f"SASS budgets kept by {sum(map(len, BUDGETS.values())) + len(step.WAYS)} kernels")
     return 1 if wrong else 0
 
 

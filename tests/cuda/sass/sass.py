@@ -18,7 +18,8 @@ PREFIX = re.compile(r"^@!?U?P\w+\s+")
 LINE = re.compile(r"\s+/\*([0-9a-f]{4,})\*/\s+(.*?);")
 BRANCH = re.compile(r"\bBRA\b.*?0x([0-9a-f]+)")
 REGISTER = re.compile(r"\bR(\d+)\b(\.64)?")
-CALLS = ("CALL", "RET")
+CONDITION = re.compile(r"\bBRA\S*\s+!?U?P\w+,")
+ENDS = ("EXIT", "RET", "BRX", "JMX")
 
 
 def folders():
@@ -55,6 +56,10 @@ def is_store(i):
     return i.name.startswith("STG")
 
 
+def width_of_access(i):
+    return width(i.name) if is_load(i) or is_store(i) else 0
+
+
 def registers(text):
     """Numbers of the 32-bit registers in a list of operands."""
     found = set()
@@ -63,6 +68,17 @@ def registers(text):
         if pair:
             found.add(int(number) + 1)
     return found
+
+
+def following(code, places, n):
+    """Where control may go from instruction n, forwards. BRA.DIV is for warps whose threads went apart."""
+    i = code[n]
+    branch = None if i.name.startswith("BRA.DIV") else BRANCH.search(i.text)
+    if branch and places.get(int(branch.group(1), 16), -1) > n:
+        yield places[int(branch.group(1), 16)]
+    always = i.text.split()[0] == i.name and not (branch and CONDITION.search(i.text))
+    if not (always and (branch or i.name.split(".")[0] in ENDS)):
+        yield n + 1
 
 
 def loaded(i):
@@ -93,19 +109,50 @@ class Loop:
         return count, total
 
 
+def way(code, first, last, least):
+    """The way from an address to another that moves the most in accesses of `least` bytes or more, with the fewest narrower ones
+    and calls; the shortest of equals. None: there is none but by a jump through a table."""
+    places = {i.address: n for n, i in enumerate(code)}
+    best = {}
+    for n in range(places[last], places[first] - 1, -1):
+        i = code[n]
+        after = max((best[k] for k in following(code, places, n) if k in best), default=None)
+        if after or n == places[last]:
+            moved, others, length, path = after or (0, 0, 0, ())
+            access = width_of_access(i)
+            best[n] = (moved + (access if access >= least else 0), others - (0 < access < least or i.name.startswith("CALL")),
+                       length - 1, (n, path))
+    if places[first] not in best:
+        return None
+    body, path = [], best[places[first]][3]
+    while path:
+        body.append(code[path[0]])
+        path = path[1]
+    return Loop(body)
+
+
 class Kernel:
     """A function: its name, registers, bytes of stack, instructions."""
 
     def __init__(self, name):
         self.name, self.registers, self.stack, self.code = name, 0, 0, []
 
-    def loops(self):
-        """Loops that enclose no other, with global loads."""
-        spans = []
+    def spans(self):
+        """First and last address of each loop."""
         for i in self.code:
             branch = BRANCH.search(i.text)
             if branch and int(branch.group(1), 16) < i.address:
-                spans.append((int(branch.group(1), 16), i.address))
+                yield int(branch.group(1), 16), i.address
+
+    def way(self, moved, least):
+        """The shortest way through a loop that moves so many bytes in accesses of `least` bytes or more; None without one."""
+        ways = [way(self.code, *span, least) for span in self.spans()]
+        fit = [w for w in ways if w and sum(n for n in map(width_of_access, w.body) if n >= least) == moved]
+        return min(fit, key=lambda w: len(w.body), default=None)
+
+    def loops(self):
+        """Loops that enclose no other, with global loads."""
+        spans = list(self.spans())
         inner = [a for a in spans if not any(b != a and a[0] <= b[0] and b[1] <= a[1] for b in spans)]
         bodies = [Loop([i for i in self.code if first <= i.address <= last]) for first, last in inner]
         return [b for b in bodies if b.loads]

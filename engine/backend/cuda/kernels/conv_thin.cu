@@ -6,8 +6,8 @@
 ** multiprocessors decide.
 **
 ** Counted in sm_90 code, per warp and 1024 results of 16 bits: forward 396 instructions, 288 of them multiply-adds; weight
-** and bias gradient 454. At batch 1024 of 1x60x160 with 32 outputs that is 230 and 264 thousand cycles of an H200's 528
-** schedulers, 0.12 and 0.13 ms; y or dy and x are 649 MB, 0.135 ms at 4.8 TB/s. Not measured on a card yet.
+** gradient 419, with that of the bias 449. At batch 1024 of 1x60x160 with 32 outputs that is 230, 244 and 261 thousand cycles
+** of an H200's 528 schedulers, 0.12, 0.12 and 0.13 ms; y or dy and x are 649 MB, 0.135 ms at 4.8 TB/s. Not measured on a card.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #include "backend/cuda/kernels/kernel.h"
@@ -81,23 +81,24 @@ template <> struct raw<float> {
 
 /* The rows of x that a strip reads, one at a time; 0 outside the image. */
 template <class T, int S> struct reader {
-  const T *image;
-  int H, W, column, row;
+  const T *p; /* first column of the next row, where that lies in the image */
+  int H, W, row;
   unsigned inside; /* bit k: column k of the strip is in the image */
   __device__ __forceinline__ reader(const conv_thin_strips &s, const void *x, const strip &at)
-    : image((const T *)x + (int64_t)at.n * s.H * s.W), H(s.H), W(s.W), column(at.column * S - s.padding[1]),
-      row(at.row * S - s.padding[0]), inside(0)
+    : H(s.H), W(s.W), row(at.row * S - s.padding[0]), inside(0)
   {
+    int column = at.column * S - s.padding[1];
+    p = (const T *)x + ((int64_t)at.n * s.H + row) * s.W + column;
 #pragma unroll
     for (int k = 0; k < columns_of<S>; k++) inside |= (unsigned)((unsigned)(column + k) < (unsigned)W) << k;
   }
   __device__ __forceinline__ void next(raw<T> *out)
   {
-    const T *p = image + (int64_t)row * W + column;
     unsigned here = (unsigned)row < (unsigned)H ? inside : 0;
 #pragma unroll
     for (int k = 0; k < columns_of<S>; k++) out[k].load(p + k, here >> k & 1);
     row++;
+    p += W;
   }
 };
 
@@ -265,8 +266,8 @@ template <class T, bool WIDE> struct dy_reader {
   }
 };
 
-/* sum[TAPS] is that of dy. */
-template <class T, int S, int V>
+/* sum[TAPS] is that of dy, where it is wanted. */
+template <bool BIAS, class T, int S, int V>
 __device__ __forceinline__ void add_row(const window<T, S> &under, const words<T> dy[PIXELS], float sum[TAPS + 1][V])
 {
 #pragma unroll
@@ -274,10 +275,33 @@ __device__ __forceinline__ void add_row(const window<T, S> &under, const words<T
 #pragma unroll
     for (int v = 0; v < V; v++) {
       float d = dy[p].value(v);
-      sum[TAPS][v] += d;
+      if (BIAS) sum[TAPS][v] += d;
 #pragma unroll
       for (int t = 0; t < TAPS; t++) sum[t][v] += under.x[t / SIDE][p * S + t % SIDE] * d;
     }
+}
+
+/* The sums of a thread's strips. */
+template <bool BIAS, class T, int S, bool WIDE, int V>
+__device__ __forceinline__ void add_strips(const conv_thin_grad_w_args &g, float sum[TAPS + 1][V])
+{
+  for (uint32_t i = first_strip<T>(); i < g.s.strips; i += strip_step<T>()) {
+    strip at = strip_of(g.s, i);
+    reader<T, S> from(g.s, g.x, at);
+    dy_reader<T, WIDE> dy(g, at, first_channel<T>());
+    window<T, S> under;
+    words<T> here[PIXELS], coming[PIXELS];
+    dy.load(coming);
+    under.start(from);
+    for (int row = at.row; row < at.last; row++) {
+      under.advance();
+      dy.keep(here, coming);
+      if (row + 1 < at.last) dy.p += dy.row;
+      under.fetch(from);
+      dy.load(coming);
+      add_row<BIAS, T, S, V>(under, here, sum);
+    }
+  }
 }
 
 /* Sums over the block's threads of the same channels, one tap at a time through shared memory. */
@@ -329,23 +353,8 @@ conv_thin_grad_w(conv_thin_grad_w_args g)
 {
   constexpr int V = values_of<T>;
   float sum[TAPS + 1][V] = {};
-  for (uint32_t i = first_strip<T>(); i < g.s.strips; i += strip_step<T>()) {
-    strip at = strip_of(g.s, i);
-    reader<T, S> from(g.s, g.x, at);
-    dy_reader<T, WIDE> dy(g, at, first_channel<T>());
-    window<T, S> under;
-    words<T> here[PIXELS], coming[PIXELS];
-    dy.load(coming);
-    under.start(from);
-    for (int row = at.row; row < at.last; row++) {
-      under.advance();
-      dy.keep(here, coming);
-      if (row + 1 < at.last) dy.p += dy.row;
-      under.fetch(from);
-      dy.load(coming);
-      add_row<T, S, V>(under, here, sum);
-    }
-  }
+  if (g.db) add_strips<true, T, S, WIDE, V>(g, sum);
+  else add_strips<false, T, S, WIDE, V>(g, sum);
   store_sums<T, V>(g, sum);
   cu_join(g.counters, [&](const cu_rows &rows) { join_sums(g, rows); });
 }

@@ -33,25 +33,35 @@ template <class U> __global__ void fill(fill_args g)
   }
 }
 
-/* A tile's row of x lies along its column of y. One row of the tile has one element more than it holds, so that the
-** elements of a column lie in different banks. */
+/* Lines of a tile from `first` on, 0 where a thread has none. */
+template <int TILE> __device__ __forceinline__ int left(int64_t lines, int64_t first, bool works)
+{
+  int64_t rest = lines - first;
+  return !works ? 0 : rest < TILE ? (int)rest : TILE;
+}
+
+/* A tile's row of x lies along its column of y. A row of the tile begins in the bank behind that in which the one above
+** begins, so that the elements of a column lie in different banks. All loads of a thread are under way at a time. */
 template <class U> __global__ void __launch_bounds__(TRANSPOSE_THREADS) transpose(transpose_args g)
 {
-  __shared__ U tile[TRANSPOSE_TILE][TRANSPOSE_TILE + 1];
-  int lane = threadIdx.x % TRANSPOSE_TILE, line = threadIdx.x / TRANSPOSE_TILE;
-  const int lines = TRANSPOSE_THREADS / TRANSPOSE_TILE;
-  int64_t tiles = g.loop.total * g.tiles_r * g.tiles_c;
-  for (int64_t t = blockIdx.x; t < tiles; t += gridDim.x) {
-    int64_t at[2], plane = t / (g.tiles_r * g.tiles_c);
-    int64_t r0 = t / g.tiles_c % g.tiles_r * TRANSPOSE_TILE, c0 = t % g.tiles_c * TRANSPOSE_TILE;
+  constexpr int TILE = TRANSPOSE_TILE, LINES = TRANSPOSE_THREADS / TILE, PAD = sizeof(U) < 4 ? 4 / (int)sizeof(U) : 1;
+  __shared__ U tile[TILE][TILE + PAD];
+  const int lane = (int)threadIdx.x % TILE, line = (int)threadIdx.x / TILE;
+  for (uint32_t t = blockIdx.x; t < g.tiles; t += gridDim.x) {
+    uint32_t rest = t / g.tiles_c, plane = rest / g.tiles_r;
+    int64_t at[2], r0 = (int64_t)(rest - plane * g.tiles_r) * TILE, c0 = (int64_t)(t - rest * g.tiles_c) * TILE;
     cu_locate<2>(g.loop, plane, at);
-    for (int k = line; k < TRANSPOSE_TILE; k += lines)
-      if (r0 + lane < g.rows && c0 + k < g.columns)
-        tile[k][lane] = ((const U *)g.x)[at[1] + r0 + lane + (c0 + k) * g.x_column];
+    const U *x = (const U *)g.x + at[1] + r0 + lane + (c0 + line) * g.x_column;
+    U *y = (U *)g.y + at[0] + (r0 + line) * g.y_row + c0 + lane, v[TILE / LINES];
+    int reads = left<TILE>(g.columns, c0 + line, r0 + lane < g.rows), writes = left<TILE>(g.rows, r0 + line, c0 + lane < g.columns);
+#pragma unroll
+    for (int k = 0; k < TILE; k += LINES, x += LINES * g.x_column) v[k / LINES] = k < reads ? *x : U();
+#pragma unroll
+    for (int k = 0; k < TILE; k += LINES) tile[line + k][lane] = v[k / LINES];
     __syncthreads();
-    for (int k = line; k < TRANSPOSE_TILE; k += lines)
-      if (r0 + k < g.rows && c0 + lane < g.columns)
-        ((U *)g.y)[at[0] + (r0 + k) * g.y_row + c0 + lane] = tile[lane][k];
+#pragma unroll
+    for (int k = 0; k < TILE; k += LINES, y += LINES * g.y_row)
+      if (k < writes) *y = tile[lane][line + k];
     __syncthreads();
   }
 }

@@ -28,10 +28,10 @@ typedef struct {
   const void *x;
   int64_t rows, columns; /* y[r * y_row + c], x[r + c * x_column] */
   int64_t y_row, x_column;
-  int64_t tiles_r, tiles_c;
+  uint32_t tiles_r, tiles_c, tiles; /* tiles: of all planes */
 } transpose_args;
 
-enum { TRANSPOSE_TILE = 32, TRANSPOSE_THREADS = 256 };
+enum { TRANSPOSE_TILE = 64, TRANSPOSE_THREADS = 256 };
 
 /* Each + log2 of the unit's bytes; transposes know no 16. */
 enum { COPY = 0, FILL = 5, TRANSPOSE = 10 };
