@@ -47,6 +47,10 @@ sed -i 's|`nvml.c`|`gone.c`|' engine/monitor/README.md
 # shellcheck disable=SC2016
 sed -i 's|`monitor/`|monitoring|' engine/README.md
 
+git init -q
+git -c user.name=somebody -c user.email=somebody@example.org commit -q --allow-empty \
+  -m 'check: a subject that goes on until nobody can read it in a list of commits'
+
 if CI=1 scripts/check >found.txt 2>&1; then
   echo "scripts/check is content with a broken tree" >&2
   exit 1
@@ -60,7 +64,7 @@ for expected in \
   'attributes: engine/ops/counting.c:3' 'attributes: engine/backend/ref/positional.c:3' \
   'lua_direction: lua/capl/nn/upward.lua:3: requires run' 'lua_direction: lua/capl/nn/upward.lua:3: requires init' \
   'lua_circles: lua/capl: data.one' 'lua_circles: lua/capl: data.other' 'environment: lua/capl/data/asks.lua:4' \
-  'circles: engine/base/round is in' 'circles: engine/base/trip is in' \
+  'subjects: commit: check: a subject that goes on' 'circles: engine/base/round is in' 'circles: engine/base/trip is in' \
   'headers: .*lean.h:3:.*std=c11' 'headers: .*lean.h:3:.*std=c++17' 'places: notes.txt:1' \
   'shell: scripts/careless:4' 'lua: lua/global.lua:3'; do
   grep -q "^$expected" found.txt || { echo "not reported: $expected" >&2; missed=1; }
