@@ -30,6 +30,7 @@ printf '/* positional.c -- sets attributes by their order.\n** %s */\ncapl_attr 
   "$spdx" >engine/backend/ref/positional.c
 printf -- '-- Knows which backends there are.\n-- %s\nreturn {"ref", "cpu"}\n' "$spdx" >lua/backends.lua
 printf '/* lean.h -- forgets what it needs.\n** %s */\nint64_t x;\n' "$spdx" >include/capl/lean.h
+printf -- '-- Has a long line.\n-- %s\nlocal x = "%0110d"\nreturn x\n' "$spdx" 1 >lua/wide.lua
 printf '# see /ho%s/somebody/notes\n' me >notes.txt
 # shellcheck disable=SC2016 # the script under test has the mistake, not this one
 printf '#!/usr/bin/env bash\n# Forgets its quotes.\n# %s\nrm $1\n' "$spdx" >scripts/careless
@@ -57,7 +58,7 @@ if CI=1 scripts/check >found.txt 2>&1; then
 fi
 missed=0
 for expected in \
-  'purpose: engine/base/purposeless.c:1' 'purpose: engine/base/unlicensed.c:1' 'size: lua/long.lua:1002' \
+  'purpose: engine/base/purposeless.c:1' 'purpose: engine/base/unlicensed.c:1' 'size: lua/long.lua:1002' 'columns: lua/wide.lua:3' \
   'readme: engine/undescribed/README.md:1' \
   'readme: engine/monitor/README.md:1: names gone.c' 'readme: engine/README.md:1: does not name monitor/' 'lua_h: engine/data/luafan.c:3' \
   'direction: engine/base/upward.c:3' 'direction: engine/base/upward.c:4' 'direction: engine/program/launch/curious.c:3' 'silence: engine/io/chatty.c:3' 'backends: lua/backends.lua:3' \
