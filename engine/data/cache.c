@@ -1,4 +1,4 @@
-/* cache.c -- samples kept in memory.
+/* cache.c -- samples kept in memory, and what both kinds of caches share.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #define _GNU_SOURCE
@@ -10,19 +10,12 @@
 
 /* ---- records --------------------------------------------------------------------------------- */
 
-/* One sample as it is kept: pixels, labels, fields, each where a cache line begins. */
-typedef struct {
-  size_t pixels_bytes, labels_bytes, field_bytes[CAPL_FIELDS_MAX];
-  size_t labels_at, field_at[CAPL_FIELDS_MAX];
-  size_t bytes; /* from one to the next */
-} cache_record;
-
 static size_t line_end(size_t bytes)
 {
   return (bytes + 63) / 64 * 64;
 }
 
-static cache_record record_of(const capl_source *source)
+cache_record cache_record_of(const capl_source *source)
 {
   cache_record r = {
     .pixels_bytes = (size_t)source->width * (size_t)source->height * (size_t)source->channels,
@@ -38,21 +31,14 @@ static cache_record record_of(const capl_source *source)
   return r;
 }
 
-size_t cache_record_bytes(const capl_source *source)
-{
-  return record_of(source).bytes;
-}
-
-/* Where the parts of a record lie. */
-static capl_sample parts_of(const cache_record *r, uint8_t *at)
+capl_sample cache_record_parts(const cache_record *r, uint8_t *at)
 {
   capl_sample parts = {.pixels = r->pixels_bytes ? at : NULL, .labels = r->labels_bytes ? (void *)(at + r->labels_at) : NULL};
   for (int i = 0; i < CAPL_FIELDS_MAX; i++) parts.field[i] = r->field_bytes[i] ? at + r->field_at[i] : NULL;
   return parts;
 }
 
-/* Copies what is wanted of a record; labels come from the source where it sets them anew in each run. */
-static capl_status copy_record(const cache_record *r, capl_source *of, uint32_t id, const uint8_t *at, const capl_sample *to)
+capl_status cache_record_copy(const cache_record *r, capl_source *of, uint32_t id, const uint8_t *at, const capl_sample *to)
 {
   if (to->labels && of->ops->labels) CAPL_TRY(of->ops->labels(of, id, to->labels));
   else if (to->labels && r->labels_bytes) memcpy(to->labels, at + r->labels_at, r->labels_bytes);
@@ -93,7 +79,7 @@ static capl_status keep(ram_cache *c, const capl_read *what, capl_image *scratch
   unsigned char seen = ABSENT;
   *kept = atomic_load_explicit(state, memory_order_acquire) == KEPT;
   if (*kept || !atomic_compare_exchange_strong(state, &seen, BUSY)) return CAPL_OK;
-  capl_sample parts = parts_of(&c->record, c->records + what->id * c->record.bytes);
+  capl_sample parts = cache_record_parts(&c->record, c->records + what->id * c->record.bytes);
   capl_status status = capl_source_read_with(c->of, what, scratch, &parts);
   *kept = status == CAPL_OK;
   atomic_store_explicit(state, *kept ? KEPT : ABSENT, memory_order_release);
@@ -111,7 +97,7 @@ static capl_status ram_read(capl_source *source, const capl_read *what, capl_ima
   bool kept = false;
   if (!what->difficulty) CAPL_TRY(keep(c, what, scratch, &kept));
   if (!kept) return capl_source_read_with(c->of, what, scratch, to);
-  return copy_record(&c->record, c->of, what->id, c->records + what->id * c->record.bytes, to);
+  return cache_record_copy(&c->record, c->of, what->id, c->records + what->id * c->record.bytes, to);
 }
 
 static capl_status ram_borrow(capl_source *source, const capl_read *what, capl_image *scratch, capl_sample *at, bool *lent)
@@ -123,9 +109,9 @@ static capl_status ram_borrow(capl_source *source, const capl_read *what, capl_i
   if (!*lent) return CAPL_OK;
   uint8_t *record = c->records + what->id * c->record.bytes;
   int32_t *labels = at->labels;
-  *at = parts_of(&c->record, record);
+  *at = cache_record_parts(&c->record, record);
   at->labels = labels;
-  return copy_record(&c->record, c->of, what->id, record, at);
+  return cache_record_copy(&c->record, c->of, what->id, record, at);
 }
 
 static void ram_close(capl_source *source)
@@ -165,7 +151,7 @@ capl_status cache_ram_new(capl_source *of, capl_source **out)
   c->base.ops = &ops;
   c->base.refs = 1;
   c->of = capl_source_ref(of);
-  c->record = record_of(of);
+  c->record = cache_record_of(of);
   if (take_memory(c)) {
     *out = &c->base;
     return CAPL_OK;

@@ -258,6 +258,7 @@ static capl_status wants_set(capl_loader *l, bool *wanted)
   if (*wanted || l->maker.kind == ROW_OF_SET) return CAPL_OK;
   if (f->cache == CAPL_CACHE_NONE) return stream(f, "cache is none");
   if (f->cache == CAPL_CACHE_RAM) return stream(f, "cache is ram");
+  if (f->cache == CAPL_CACHE_DISK) return stream(f, "cache is disk");
   if (!source->fixed) return stream(f, "each epoch has new images");
   if (source->n_widths) return stream(f, "its images have several widths");
   size_t free_bytes = 0;

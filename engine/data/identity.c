@@ -1,4 +1,4 @@
-/* identity.c -- by what a run knows the samples of another again: their form, and the first of them.
+/* identity.c -- by what a cache knows the samples of a source again: their form, and the first of them.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #include "data/identity.h"
@@ -67,8 +67,8 @@ capl_status capl_source_hash(capl_source *source, char hash[CAPL_SOURCE_HASH_TEX
 {
   uint32_t first = 0;
   capl_source *root = source->ops->root && source->count ? source->ops->root(source, &first) : source;
-  uint64_t content = identity_of_form(0, root);
-  CAPL_TRY(root->ops->identity ? root->ops->identity(root, &content) : identity_of_samples(root, &content));
+  uint64_t place = identity_of_form(0, root), content = place;
+  CAPL_TRY(root->ops->identity ? root->ops->identity(root, &place, &content) : identity_of_samples(root, &content));
   if (root != source) content = mix_chosen(content, source);
   snprintf(hash, CAPL_SOURCE_HASH_TEXT, "%016llx", (unsigned long long)content);
   return CAPL_OK;

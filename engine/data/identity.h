@@ -1,4 +1,4 @@
-/* identity.h -- by what a run knows the samples of a source of another again.
+/* identity.h -- by what a cache knows the samples of a source again in a later run.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #ifndef CAPL_DATA_IDENTITY_H

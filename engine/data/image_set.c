@@ -193,7 +193,7 @@ capl_status image_set_read(capl_source *source, const capl_read *what, capl_imag
   return status == CAPL_OK ? status : cannot_fit(set, i);
 }
 
-/* ---- what samples depend on ------------------------------------------------------------------ */
+/* ---- what samples depend on, for a cache ----------------------------------------------------- */
 
 /* Name, size and time of a file; of what is none, the name alone: a folder's time says nothing of the images in it. */
 static uint64_t mix_file(uint64_t h, const char *path)
@@ -206,19 +206,19 @@ static uint64_t mix_file(uint64_t h, const char *path)
 }
 
 /* Titles of samples are the paths of their files, unless a database holds them all. */
-capl_status image_set_identity(capl_source *source, uint64_t *hash)
+capl_status image_set_identity(capl_source *source, uint64_t *place, uint64_t *content)
 {
   const image_set *set = (const image_set *)source;
   char path[TITLE_ROOM];
   int options[] = {source->width, source->height, source->channels, set->resize};
-  *hash = hash64_text(0, realpath(set->where, path) ? path : set->where);
-  *hash = hash64_bytes(*hash, options, sizeof options);
-  if (source->n_widths) *hash = hash64_bytes(*hash, source->widths, sizeof source->widths);
+  *place = hash64_text(0, realpath(set->where, path) ? path : set->where);
+  *place = hash64_bytes(*place, options, sizeof options);
+  if (source->n_widths) *place = hash64_bytes(*place, source->widths, sizeof source->widths);
   snprintf(path, sizeof path, "%s/data.mdb", set->where);
-  *hash = mix_file(mix_file(*hash, set->where), path);
+  *content = mix_file(mix_file(*place, set->where), path);
   for (uint32_t i = 0; i < source->count; i++) {
     set->kind->title(set, i, path, sizeof path);
-    *hash = mix_file(*hash, path);
+    *content = mix_file(*content, path);
   }
   return CAPL_OK;
 }

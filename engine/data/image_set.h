@@ -57,7 +57,7 @@ capl_status image_set_check_label(const capl_source *source, uint32_t i);
 capl_status image_set_encoded(capl_source *source, uint32_t i, encoded_bytes *bytes);
 
 capl_status image_set_labels(capl_source *source, uint32_t i, int32_t *labels);
-capl_status image_set_identity(capl_source *source, uint64_t *hash);
+capl_status image_set_identity(capl_source *source, uint64_t *place, uint64_t *content);
 
 capl_status image_set_set_labels(capl_source *source, const char *charset, int length_min, int length);
 

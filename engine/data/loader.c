@@ -318,6 +318,13 @@ static capl_loader_options fitted(const capl_source *source, const capl_loader_o
   return o;
 }
 
+static capl_status copy_cache_dir(capl_loader *l, const char *dir)
+{
+  if (!dir) return CAPL_OK;
+  l->cache_dir = strdup(dir);
+  return l->cache_dir ? CAPL_OK : CAPL_FAIL(CAPL_ENOMEM, "no memory for a loader");
+}
+
 /* Training meets all widths in turn, generated images too, which have no order. */
 static capl_status plan_widths(capl_loader *l, const capl_source *source, const capl_loader_options *o)
 {
@@ -338,8 +345,8 @@ capl_status capl_loader_new(capl_source *source, const capl_loader_options *give
   pthread_cond_init(&l->work, NULL);
   pthread_cond_init(&l->done, NULL);
   set_options(l, source, options);
-  capl_status status = CAPL_OK;
-  if (source->n_widths) status = plan_widths(l, source, options);
+  capl_status status = copy_cache_dir(l, options->cache_dir);
+  if (status == CAPL_OK && source->n_widths) status = plan_widths(l, source, options);
   if (status == CAPL_OK && options->feed) status = feed_new(l, options);
   if (status == CAPL_OK && options->n_stages) status = schedule_init(&l->stages, options->stages, options->n_stages, capl_loader_batches(l), source);
   if (status == CAPL_OK) status = build(l);
@@ -400,6 +407,7 @@ void capl_loader_free(capl_loader *l)
   free(l->slots);
   free(l->scratch);
   free(l->threads);
+  free(l->cache_dir);
   capl_source_unref(l->maker.source);
   pthread_cond_destroy(&l->work);
   pthread_cond_destroy(&l->done);

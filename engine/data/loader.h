@@ -51,6 +51,7 @@ struct capl_loader {
   int batch, n_workers, n_scratch, n_slots;
   double max_bad;
   capl_cache cache;
+  char *cache_dir;   /* NULL = the user's */
   bool cache_chosen;
   char cached[640];  /* ", cached in memory, 458 MB", or why not */
   char path[960];    /* how batches come to be */

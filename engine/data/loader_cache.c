@@ -1,4 +1,4 @@
-/* loader_cache.c -- where a loader keeps samples between epochs: nowhere, or in memory.
+/* loader_cache.c -- where a loader keeps samples between epochs: nowhere, in memory, in a file.
 **
 ** Decided when the first epoch begins, with idle threads: from then on the loader reads from a source that remembers.
 ** SPDX-License-Identifier: Apache-2.0
@@ -28,7 +28,7 @@ static size_text megabytes(int64_t bytes)
 
 static int64_t bytes_of(const capl_source *source)
 {
-  return (int64_t)((uint64_t)source->count * cache_record_bytes(source));
+  return (int64_t)((uint64_t)source->count * cache_record_of(source).bytes);
 }
 
 static int64_t available(void)
@@ -72,8 +72,23 @@ static capl_status keep_in_memory_as_asked(capl_loader *l)
   int64_t bytes = bytes_of(l->maker.source), free_bytes = available();
   if (bytes <= free_bytes) return keep_in_memory(l);
   CAPL_FAIL(CAPL_ENOMEM, "cache is ram, but its %s are more than the %s of memory available", megabytes(bytes).text, megabytes(free_bytes).text);
-  capl_error_hint("cache = \"none\" reads them anew in every epoch");
+  capl_error_hint("cache = \"disk\" keeps them in a file; \"none\" reads them anew in every epoch");
   return CAPL_ENOMEM;
+}
+
+/* What the environment refuses is told, and the run goes on without. */
+static capl_status keep_on_disk(capl_loader *l)
+{
+  char why[sizeof l->cached - 32] = "";
+  capl_source *cache;
+  CAPL_TRY(cache_disk_new(l->maker.source, l->cache_dir, &cache, why, sizeof why));
+  if (!cache) {
+    snprintf(l->cached, sizeof l->cached, ", not cached: %s", why);
+    return CAPL_OK;
+  }
+  snprintf(l->cached, sizeof l->cached, ", cached in %s", cache_disk_path(cache));
+  read_from(l, cache);
+  return CAPL_OK;
 }
 
 static capl_status choose(capl_loader *l)
@@ -84,6 +99,7 @@ static capl_status choose(capl_loader *l)
   switch (l->cache) {
     case CAPL_CACHE_AUTO: return keep_if_it_fits(l);
     case CAPL_CACHE_RAM: return keep_in_memory_as_asked(l);
+    case CAPL_CACHE_DISK: return keep_on_disk(l);
     case CAPL_CACHE_NONE:
     case CAPL_CACHE_DEVICE: return CAPL_OK;
   }
@@ -92,7 +108,7 @@ static capl_status choose(capl_loader *l)
 
 capl_status loader_cache_begin(capl_loader *l)
 {
-  if (l->cache_chosen) return CAPL_OK;
+  if (l->cache_chosen) return cache_disk_mend(l->maker.source), CAPL_OK;
   CAPL_TRY(choose(l));
   l->cache_chosen = true;
   snprintf(l->path, sizeof l->path, "%s%s", l->feed ? feed_path(l) : "made on the host", l->cached);

@@ -46,7 +46,7 @@ static capl_status check_norm(const capl_loader_options *o, int channels)
 
 static capl_status check_cache(const capl_source *source, const capl_loader_options *o)
 {
-  static const char *const names[] = {"auto", "none", "ram", "device"};
+  static const char *const names[] = {"auto", "none", "ram", "disk", "device"};
   if (o->cache < CAPL_CACHE_AUTO || o->cache > CAPL_CACHE_DEVICE) return CAPL_FAIL(CAPL_EVALUE, "no cache %d", (int)o->cache);
   if (o->cache == CAPL_CACHE_AUTO || o->cache == CAPL_CACHE_NONE) return CAPL_OK;
   if (o->cache == CAPL_CACHE_DEVICE && !o->feed) {

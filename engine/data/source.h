@@ -40,8 +40,9 @@ typedef struct {
   /* What read would copy, where it lies already: at->pixels and at->field become places that stay as they are until the
   ** source is closed; at->labels are written. lent: false = this sample must be read. By many threads; NULL = all must. */
   capl_status (*borrow)(capl_source *source, const capl_read *what, capl_image *scratch, capl_sample *at, bool *lent);
-  /* A hash of all that would change what is read. NULL = only its samples tell. */
-  capl_status (*identity)(capl_source *source, uint64_t *hash);
+  /* Hashes: of where the files are and how they are read, or of what a generator was asked for; and of all that would
+  ** change what is read. NULL = nothing tells whether samples are those of another run. */
+  capl_status (*identity)(capl_source *source, uint64_t *place, uint64_t *content);
   /* Of sources with several widths: which one a sample has; px of it that the image takes. By many threads. */
   int (*width_of)(const capl_source *source, uint32_t id);
   int (*used)(const capl_source *source, const capl_read *what);

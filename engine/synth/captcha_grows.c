@@ -123,13 +123,13 @@ static capl_status wide_read(capl_source *source, const capl_read *what, capl_im
   return resize_padded(scratch->pixels, used, source->height, source->channels, used, width, source->height, to->pixels);
 }
 
-static capl_status wide_identity(capl_source *source, uint64_t *hash)
+static capl_status wide_identity(capl_source *source, uint64_t *place, uint64_t *content)
 {
   const wide_source *s = (const wide_source *)source;
-  *hash = identity_of_form(identity_of_captcha(hash64_text(s->seed, "captcha of several widths"), s->gen), source);
-  *hash = hash64_bytes(*hash, source->widths, sizeof source->widths);
-  CAPL_TRY(identity_of_drawn(source, hash));
-  return identity_of_fonts(s->gen, hash);
+  *place = identity_of_form(identity_of_captcha(hash64_text(s->seed, "captcha of several widths"), s->gen), source);
+  *place = hash64_bytes(*place, source->widths, sizeof source->widths);
+  CAPL_TRY(identity_of_drawn(source, *place, content));
+  return identity_of_fonts(s->gen, content);
 }
 
 static void wide_close(capl_source *source)

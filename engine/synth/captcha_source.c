@@ -26,12 +26,12 @@ static capl_status captcha_read(capl_source *source, const capl_read *what, capl
   return capl_captcha_draw_at(s->gen, s->seed, index, what->difficulty, source->channels, to->pixels, to->labels ? to->labels : unread);
 }
 
-static capl_status captcha_identity(capl_source *source, uint64_t *hash)
+static capl_status captcha_identity(capl_source *source, uint64_t *place, uint64_t *content)
 {
   const captcha_source *s = (const captcha_source *)source;
-  *hash = identity_of_form(identity_of_captcha(hash64_text(s->seed, "captcha"), s->gen), source);
-  CAPL_TRY(identity_of_drawn(source, hash));
-  return identity_of_fonts(s->gen, hash);
+  *place = identity_of_form(identity_of_captcha(hash64_text(s->seed, "captcha"), s->gen), source);
+  CAPL_TRY(identity_of_drawn(source, *place, content));
+  return identity_of_fonts(s->gen, content);
 }
 
 static void captcha_close(capl_source *source)

@@ -1,4 +1,4 @@
-/* identity.c -- by what a run knows the samples of a generator again: what was asked for, the fonts, and some samples.
+/* identity.c -- by what a cache knows the samples of a generator again: what was asked for, the fonts, and some samples.
 **
 ** Options alone would not do: a later version of the program may draw another image for the same ones.
 ** SPDX-License-Identifier: Apache-2.0
@@ -62,8 +62,8 @@ capl_status identity_of_fonts(const capl_captcha *gen, uint64_t *h)
   return CAPL_OK;
 }
 
-capl_status identity_of_drawn(capl_source *source, uint64_t *hash)
+capl_status identity_of_drawn(capl_source *source, uint64_t place, uint64_t *content)
 {
-  *hash = hash64_text(*hash, capl_freetype_version());
-  return identity_of_samples(source, hash);
+  *content = hash64_text(place, capl_freetype_version());
+  return identity_of_samples(source, content);
 }

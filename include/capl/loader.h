@@ -22,9 +22,9 @@ typedef enum {
 } capl_norm;
 
 /* Where a loader keeps levels, labels and fields that are the same in every epoch, so that each is decoded once: nowhere; in
-** memory; on the device. auto: on a device when they take at most a quarter of its
+** memory; in a file, which later runs use too; on the device. auto: on a device when they take at most a quarter of its
 ** free memory, else in memory when they take at most half of what is available. */
-typedef enum { CAPL_CACHE_AUTO, CAPL_CACHE_NONE, CAPL_CACHE_RAM, CAPL_CACHE_DEVICE } capl_cache;
+typedef enum { CAPL_CACHE_AUTO, CAPL_CACHE_NONE, CAPL_CACHE_RAM, CAPL_CACHE_DISK, CAPL_CACHE_DEVICE } capl_cache;
 
 typedef enum { CAPL_ON_ERROR_STOP, CAPL_ON_ERROR_SKIP } capl_on_error;
 
@@ -57,6 +57,7 @@ typedef struct {
   const struct capl_feed_ops *feed;    /* how it does that (feed.h), constant; NULL = the host makes them */
   const char *device_name;             /* for reports, constant */
   capl_cache cache;
+  const char *cache_dir; /* folder of files for disk; NULL = $XDG_CACHE_HOME/capl/data, else ~/.cache/capl/data. Copied */
   capl_pin pin;
   bool (*stop)(void); /* asked while a whole set is read; true gives up with EINTERRUPT. NULL = never */
 } capl_loader_options;

@@ -165,7 +165,7 @@ describe("data.loader", function()
     assert.is_nil(line(5):find("cache", 1, true)) -- new images in every epoch
     l = loader{workers = 0, source = source{fixed = true}}
     if l:path():find("not cached", 1, true) or not l:path():find("cached", 1, true) then
-      assert.matches(', cache = "ram"', line(5), 1, true)
+      assert.matches(', cache = "ram" or "disk"', line(5), 1, true)
     end
   end)
 
@@ -212,16 +212,24 @@ describe("data.folder", function()
     end
   end)
 
-  it("keeps what it has read", function()
+  it("keeps what it has read in a file that a later loader uses", function()
+    local cache_dir = dir .. "_cache"
     local function kept(cache)
-      local l = data.loader{source = folder("^(.-)_"), role = "test", batch = 4, workers = 1, cache = cache}
+      local l = data.loader{source = folder("^(.-)_"), role = "test", batch = 4, workers = 1, cache = cache, cache_dir = cache_dir}
       return fingerprint(l, 1), fingerprint(l, 2), l:path()
     end
     local expected = kept("none")
+    for _ = 1, 2 do
+      local first, second, path = kept("disk")
+      assert.equal(expected, first)
+      assert.equal(expected, second)
+      assert.matches("cached in " .. cache_dir .. "/", path, 1, true)
+    end
     local first, second, path = kept("ram")
     assert.equal(expected, first)
     assert.equal(expected, second)
     assert.matches("cached in memory, 0.1 MB", path, 1, true)
+    os.execute("rm -r '" .. cache_dir .. "'")
   end)
 
   it("refuses a label rule that fits no name, and shows names", function()

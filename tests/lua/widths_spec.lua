@@ -37,7 +37,7 @@ describe("images of several widths", function()
     opts = opts or {}
     return data.loader{source = opts.source or open(), role = opts.role or "train", batch = opts.batch or 4, workers = opts.workers or 0,
       drop_last = opts.drop_last, shard = opts.shard, cache = opts.cache, augment = opts.augment, dtype = opts.dtype or "u8", seed = 3,
-      on_error = opts.on_error, max_bad = opts.max_bad}
+      on_error = opts.on_error, max_bad = opts.max_bad, cache_dir = opts.cache_dir}
   end
 
   --- What a batch is, to the last bit.
@@ -96,9 +96,9 @@ describe("images of several widths", function()
   it("give the same batches for any number of threads, augmented and cached ones too", function()
     for _, augment in ipairs{false, {rotate = 8, noise = 5, blur = 1, elastic = 2}} do
       local expected = prints(loader{augment = augment or nil, cache = "none"}, 2)
-      for _, cache in ipairs{"none", "ram"} do
+      for _, cache in ipairs{"none", "ram", "disk"} do
         for _, workers in ipairs{0, 3} do
-          local l = loader{augment = augment or nil, cache = cache, workers = workers}
+          local l = loader{augment = augment or nil, cache = cache, workers = workers, cache_dir = root .. "/cache"}
           prints(l, 1) -- the cache fills
           assert.same(expected, prints(l, 2))
         end

@@ -19,7 +19,9 @@ static uint32_t below(capl_rng *rng, uint32_t n)
 
 static capl_loader_options options_of(capl_rng *rng)
 {
+  static char cache_dir[300];
   int world = 1 + (int)below(rng, 3);
+  snprintf(cache_dir, sizeof cache_dir, "%s/cache", folder);
   return (capl_loader_options){
     .batch = 1 + (int)below(rng, 9),
     .seed = below(rng, 1000),
@@ -32,7 +34,8 @@ static capl_loader_options options_of(capl_rng *rng)
     .max_bad = 1,
     .type = CAPL_PIXEL_U8,
     .augment = below(rng, 2) ? &augment : NULL,
-    .cache = (capl_cache)below(rng, 3),
+    .cache = (capl_cache)below(rng, 4),
+    .cache_dir = cache_dir,
   };
 }
 
@@ -53,6 +56,7 @@ static uint64_t hash_to_the_next_epochs_end(capl_loader *loader, uint64_t epoch)
 static void check_trial(capl_source *source, capl_rng *rng)
 {
   capl_loader_options options = options_of(rng);
+  if (options.cache == CAPL_CACHE_DISK && !capl_source_name(source, 0)) options.cache = CAPL_CACHE_NONE;
   uint64_t epoch = below(rng, 5), expected;
   uint8_t bytes[CAPL_LOADER_STATE_BYTES];
   capl_loader_state state;

@@ -40,8 +40,8 @@ static const char *const types[] = {"f32", "bf16", "u8", "f16", NULL};        /*
 static const char *const norms[] = {"standardise", "unit", "mean_std", NULL}; /* ORDER capl_norm */
 static const char *const on_errors[] = {"stop", "skip", NULL};                /* ORDER capl_on_error */
 static const char *const pins[] = {"auto", "on", "off", NULL};                /* ORDER capl_pin */
-static const char *const caches[] = {"auto", "none", "ram", "device", NULL}; /* ORDER capl_cache */
-_Static_assert(CAPL_PIXEL_F16 == 3 && CAPL_NORM_MEAN_STD == 2 && CAPL_ON_ERROR_SKIP == 1 && CAPL_CACHE_DEVICE == 3,
+static const char *const caches[] = {"auto", "none", "ram", "disk", "device", NULL}; /* ORDER capl_cache */
+_Static_assert(CAPL_PIXEL_F16 == 3 && CAPL_NORM_MEAN_STD == 2 && CAPL_ON_ERROR_SKIP == 1 && CAPL_CACHE_DEVICE == 4,
                "orders match data.h");
 
 #define T capl_loader_options
@@ -63,6 +63,7 @@ static const bind_option_spec loader_options[] = {
   {"max_bad", BIND_NUMBER(T, max_bad), .max = 1},
   {"pin", BIND_WORD(T, pin), .words = pins},
   {"cache", BIND_WORD(T, cache), .words = caches},
+  {"cache_dir", BIND_PATH(T, cache_dir), .rights = CAPL_MAY_READ | CAPL_MAY_WRITE},
   BIND_END};
 #undef T
 

@@ -30,10 +30,10 @@ static capl_status faces_read(capl_source *source, const capl_read *what, capl_i
   return CAPL_OK;
 }
 
-static capl_status faces_identity(capl_source *source, uint64_t *hash)
+static capl_status faces_identity(capl_source *source, uint64_t *place, uint64_t *content)
 {
-  *hash = identity_of_form(hash64_text(((const scene_source *)source)->seed, "faces"), source);
-  return identity_of_drawn(source, hash);
+  *place = identity_of_form(hash64_text(((const scene_source *)source)->seed, "faces"), source);
+  return identity_of_drawn(source, *place, content);
 }
 
 static void faces_close(capl_source *source)

@@ -130,13 +130,13 @@ static capl_status slider_read(capl_source *source, const capl_read *what, capl_
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
-static capl_status slider_identity(capl_source *source, uint64_t *hash)
+static capl_status slider_identity(capl_source *source, uint64_t *place, uint64_t *content)
 {
   const slider_source *s = (const slider_source *)source;
   const capl_slider_options *o = &s->options;
   uint32_t of[] = {o->mixed, o->background_first, o->background_count, (uint32_t)o->size_lo, (uint32_t)o->size_hi, o->shapes};
-  *hash = identity_of_form(hash64_bytes(hash64_text(s->scene.seed, "slider"), of, sizeof of), source);
-  return identity_of_drawn(source, hash);
+  *place = identity_of_form(hash64_bytes(hash64_text(s->scene.seed, "slider"), of, sizeof of), source);
+  return identity_of_drawn(source, *place, content);
 }
 
 static void slider_close(capl_source *source)

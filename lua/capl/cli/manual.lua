@@ -41,7 +41,7 @@ local variables = {
 
 local files = {
   {"runs/NAME/", "the files of a run: best.capl, checkpoints, metrics.jsonl, report.html"},
-  {"$XDG_CACHE_HOME/capl", "caches: GPU plans; default: ~/.cache/capl"},
+  {"$XDG_CACHE_HOME/capl", "caches: GPU plans, decoded images; default: ~/.cache/capl"},
   {"$XDG_STATE_HOME/capl", "the history of the prompt, and granted permissions; default: ~/.local/state/capl"},
 }
 

@@ -20,7 +20,7 @@ Loader.__index = Loader
 
 local known = {
   "source", "role", "batch", "workers", "prefetch", "shuffle", "drop_last", "augment", "tta", "normalize", "on_error", "dtype",
-  "seed", "cache", "shard", "parts", "pin", "max_bad",
+  "seed", "cache", "shard", "parts", "pin", "max_bad", "cache_dir",
 }
 
 --- The options, of which the source is one: it does not stand by itself.
@@ -131,9 +131,11 @@ end
 --       (one is always allowed; counted from where the epoch was begun or resumed);
 --       dtype = "f32" | "bf16" | "f16" (of the images: half the bytes, for models that are called inside capl.autocast only) |
 --       "u8" (their levels, 0 to 255); seed;
---       cache = "auto" | "none" | "ram" | "device": where images that are the same in every epoch are kept as u8, so that each
---       is decoded once: in memory, on a GPU. auto: on a GPU when they take at most a quarter of its free memory, else in
---       memory when they take at most half of what is available; loader:path() tells;
+--       cache = "auto" | "none" | "ram" | "disk" | "device": where images that are the same in every epoch are kept as u8, so
+--       that each is decoded once: on a GPU; in memory; in a file that later runs use too, below cache_dir (default
+--       $XDG_CACHE_HOME/capl/data or ~/.cache/capl/data), made anew when names, sizes or times of the images change, or what a
+--       generator with fixed = true is asked for and draws. auto: on a GPU when they take at most a quarter of its free
+--       memory, else in memory when they take at most half of what is available; loader:path() tells;
 --       shard: the world whose ranks share the source, capl.distributed() unless given; false = every rank reads all of it.
 --       batch is of one rank: batch t of all R ranks together is the next R * batch samples, of which rank r takes block r. For
 --       training all ranks get equally many batches, and a smaller last round is shared out; val and test images come once,
@@ -165,7 +167,7 @@ function Loader.new(opts)
     batch = o.batch, workers = auto.value("workers", o.workers or "auto"), prefetch = o.prefetch, shuffle = shuffle,
     drop_last = o.drop_last, on_error = on_error, dtype = o.dtype or "f32", seed = o.seed,
     augment = ops, stages = stages_of(schedule, o.source),
-    cache = o.cache, max_bad = o.max_bad, pin = pin_word(o.pin),
+    cache = o.cache, cache_dir = o.cache_dir, max_bad = o.max_bad, pin = pin_word(o.pin),
     rank = world.rank, world = world.size, once = o.role ~= "train",
     parts = o.role == "train" and (o.parts or given_shards()) or nil,
   }

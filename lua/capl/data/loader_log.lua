@@ -42,7 +42,7 @@ local function remedy(loader)
   if loader.workers < most then ways[1] = ("workers = %d"):format(most) end
   local path = loader:path()
   local kept = path:find("cached", 1, true) and not path:find("not cached", 1, true) or path:find("resident", 1, true)
-  if loader.source.box:fixed() and not kept then ways[#ways + 1] = 'cache = "ram"' end
+  if loader.source.box:fixed() and not kept then ways[#ways + 1] = 'cache = "ram" or "disk"' end
   return #ways > 0 and "try " .. table.concat(ways, ", ") or nil
 end
 
