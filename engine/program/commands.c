@@ -17,7 +17,7 @@ static const capl_command commands[] = {
   {.name = "run", .group = "train", .usage = "capl RECIPE [--key=value…] | capl run RECIPE [--key=value…]", .recipe = RECIPE_NEEDED, .ranks = RANKS_STARTS,
    .help = "trains: runs a recipe, a complete experiment in one file; --help lists its settings"},
   {.name = "sweep", .group = "train", .recipe = RECIPE_STAYS,
-   .usage = "capl sweep RECIPE --grid KEY=A,B,C … [--random=N] [--metric=M] [--key=value…] | "
+   .usage = "capl sweep RECIPE --grid KEY=A,B,C … [--random=N | --halving=N] [--metric=M] [--key=value…] | "
             "capl sweep --resume FOLDER",
    .help = "trains a recipe with several combinations of settings, in parallel, and ranks them by a validation metric"},
   {.name = "lr", .group = "train", .usage = "capl lr RECIPE [--min_lr=A] [--max_lr=B] [--steps=N] [--out=FILE] [--json] [--key=value…]",
@@ -109,10 +109,6 @@ static const struct {
 } gone[] = {
   {"bench dist", "scripts/bench dist in the source tree measures collectives; a run with --ranks prints its efficiency"},
   {"--verify", "generate again with the same --seed into another folder, and compare with diff -r"},
-  {"--factor", "it was an option of --halving; use --random=N"},
-  {"--budget", "it was an option of --halving; use --random=N"},
-  {"--carry", "it was an option of --halving; use --random=N"},
-  {"--halving", "use --random=N; narrow the ranges with a short --max_time first"},
   {"batch.together", "use batch.global_batch_size"},
   {"--learning_curve", "capl sweep RECIPE --grid fraction=0.1,0.3,1 trains on parts of the images"},
 };

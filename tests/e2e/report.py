@@ -299,16 +299,17 @@ def figures_of_all_kinds():
 
 
 def sweep_files(folder):
-    """A sweep of three trials, of which one failed."""
-    plan = {"kind": "grid", "metric": "val_exact", "goal": "max", "keys": ["lr", "net"], "recipe": run_folder.HOSTILE, "trials": [[1], [2], [3]],
-            "started": "2026-11-20T10:00:00Z", "jobs": 1, "threads": 2}
+    """A sweep of three trials, of which one failed and one went on for a second rung."""
+    plan = {"kind": "halving", "metric": "val_exact", "goal": "max", "keys": ["lr", "net"], "recipe": run_folder.HOSTILE, "trials": [[1], [2], [3]],
+            "started": "2026-11-20T10:00:00Z", "jobs": 1, "threads": 2, "budget": "steps", "rungs": [{"trials": 3, "budget": 50}, {"trials": 1, "budget": 100}]}
     rows = []
-    for trial, (lr, net, share) in enumerate((("1e-3", "small", 0.6), ("1e-2", "<large>", 0.7), ("0.1", "small", None)), 1):
+    for trial, (lr, net, rung, share) in enumerate((("1e-3", "small", 1, 0.9), ("1e-2", "<large>", 2, 0.7), ("0.1", "small", 1, None)), 1):
         path = f"{folder}/trial-{trial:03}"
         run_folder.write(path)
-        rows.append({"trial": trial, "settings": {"lr": lr, "net": net}, "status": "done" if share else "failed", "value": share,
-                     "low": 0.6, "high": 0.95, "seconds": 3.5, "step": 40, "steps": 50, "folder": path, "peak_memory_bytes": 5e8,
-                     "command": "capl r.lua --lr=" + lr, "error": None if share else "out of memory <b>"})
+        for step in range(1, rung + 1):
+            rows.append({"trial": trial, "settings": {"lr": lr, "net": net}, "rung": step, "status": "done" if share else "failed", "value": share,
+                         "low": 0.6, "high": 0.95, "seconds": 3.5, "step": 40, "steps": 50 * step, "folder": path, "peak_memory_bytes": 5e8,
+                         "command": "capl r.lua --lr=" + lr, "error": None if share else "out of memory <b>"})
     return plan, rows
 
 

@@ -1,4 +1,4 @@
-"""capl sweep: a grid with trials that fail, a sweep that is killed and goes on, Ctrl-C, and draws.
+"""capl sweep: a grid with trials that fail, a sweep that is killed and goes on, Ctrl-C, draws, and successive halving.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -92,7 +92,7 @@ def killed():
     before = {r["trial"]: os.stat(r["folder"] + "/result.json").st_mtime_ns for r in results("S")}
     check(0 < len(before) < 4, "which was in the middle", str(before))
     with open("S/results.jsonl", "a", encoding="utf-8") as file:
-        file.write('{"trial": 4, "status": "do')
+        file.write('{"trial": 4, "rung": 1, "sta')
     status, out, err = capl("sweep", "--resume", "S")
     after = results("S")
     check(status == 0 and sorted(r["trial"] for r in after) == [1, 2, 3, 4], "--resume runs the rest, also after a line that was cut", out + err)
@@ -135,6 +135,16 @@ def draws():
     check(all(0.5 <= float(scale) <= 2 and steps in "456789" for scale, steps in one), "from the ranges", str(one))
     check({steps for _, steps in one} == set("456789"), "and all over them", str(one))
     check(not os.path.exists("runs/sweep-small-2"), "nothing has run")
+
+
+def halving():
+    status, out, err = capl("sweep", "small.lua", "--grid", "scale=1..4:log:3", "--halving=3", "--steps=15", "--out=H")
+    check(status == 0, "successive halving", out + err)
+    found = results("H")
+    check([sum(r["rung"] == rung for r in found) for rung in (1, 2)] == [3, 1], "3 trials, then the best of them", out)
+    check({(r["rung"], r["steps"]) for r in found} == {(1, 5), (2, 15)}, "with three times the steps", out)
+    best = min((r for r in found if r["rung"] == 1), key=lambda r: (-r["value"], r["trial"]))
+    check([r["trial"] for r in found if r["rung"] == 2] == [best["trial"]], "which goes on", out)
 
 
 def seeds():
@@ -213,6 +223,7 @@ def main():
     killed()
     stopped()
     draws()
+    halving()
     seeds()
     none_is_best()
     other_figures()

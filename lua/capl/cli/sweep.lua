@@ -16,6 +16,14 @@ local spec = {
   {name = "grid", type = "text", value = "KEY=A,B", many = true,
     doc = "KEY=A,B,C or KEY=LOW..HIGH[:log][:POINTS]; one for each setting"},
   {name = "random", type = "number", from = 1, to = 10000, doc = "number of random trials, instead of all combinations"},
+  {name = "halving", type = "number", from = 2, to = 10000,
+    doc = "successive halving: number of random trials; the best of them continue with a larger budget"},
+  {name = "factor", type = "number", from = 2, to = 100, default = 3,
+    doc = "with --halving: one in this many continues, with that many times the budget"},
+  {name = "budget", type = "text", value = "KEY=A..B",
+    doc = "with --halving: KEY=LEAST..MOST, the budget; samples, steps or epochs of the recipe"},
+  {name = "carry", type = "flag", default = false,
+    doc = "with --halving: trials continue from their checkpoints, and learning-rate schedules start again"},
   {name = "metric", type = "text", value = "METRIC", default = "val_exact", doc = "validation metric for the ranking"},
   {name = "at", type = "text", value = "WHICH", open = true, choices = {"best", "last"}, default = "best",
     doc = "the evaluation that is ranked: best or last"},
@@ -24,7 +32,7 @@ local spec = {
     doc = "compute threads of each trial; auto: the cores divided by the jobs"},
   {name = "memory", type = "text", value = "SIZE", default = "auto",
     doc = "memory of all trials, such as 8GB; auto: the free memory"},
-  {name = "sweep_seed", type = "number", from = 0, default = 1, doc = "seed of --random"},
+  {name = "sweep_seed", type = "number", from = 0, default = 1, doc = "seed of --random and --halving"},
   {name = "out", type = "text", value = "DIR", doc = "folder of the sweep (runs/sweep-NAME)"},
   {name = "resume", type = "text", value = "DIR", doc = "folder of an interrupted sweep: finished trials are not repeated"},
   {name = "dry", type = "flag", default = false, doc = "prints the commands of the trials and runs none"},
@@ -65,8 +73,50 @@ local function device_of(args)
 end
 
 local function check_options(o)
+  if o.random and o.halving then core.fail("--random and --halving exclude each other") end
+  for _, name in ipairs{"budget", "carry"} do
+    if o[name] and not o.halving then core.fail(("--%s belongs to --halving=N"):format(name)) end
+  end
   if o.at ~= "best" and o.at ~= "last" then core.fail(("--at is best or last, not '%s'"):format(o.at)) end
   metric.check(o.metric)
+end
+
+-- ---- rungs ----
+
+local function whole_text(x) return ("%.0f"):format(x) end
+
+-- {key, least, most} of --budget, or of the recipe's own setting.
+local function read_budget(o, known)
+  local axis = o.budget and space.read(o.budget)
+  if axis then
+    if not axis.low or axis.log or axis.points or axis.low <= 0 then
+      core.fail(("--budget %s is no KEY=LEAST..MOST above 0"):format(o.budget))
+    end
+    known.read(axis.key, whole_text(axis.low))
+    return axis.key, axis.low, axis.high
+  end
+  if not known.budget then core.fail("the recipe has no setting samples, steps or epochs", "say --budget=KEY=LEAST..MOST") end
+  if type(known.value) ~= "number" then
+    core.fail(("%s = %s of the recipe is no number to divide"):format(known.budget, tostring(known.value)),
+      ("say --budget=%s=LEAST..MOST"):format(known.budget))
+  end
+  return known.budget, nil, known.value
+end
+
+-- Rungs of halving: n trials at first, then one of `factor` of them with `factor` times the budget, up to the most.
+local function halving_rungs(o, known, n)
+  local key, least, most = read_budget(o, known)
+  local rungs, trials = {}, n
+  repeat
+    rungs[#rungs + 1] = {trials = trials}
+    trials = math.floor(trials / o.factor)
+  until trials < 1 or (least and least * o.factor ^ #rungs > most)
+  for i, rung in ipairs(rungs) do
+    local budget = math.floor(most / o.factor ^ (#rungs - i) + 0.5)
+    if budget < 1 then core.fail(("%s = %g is too little for %d rungs"):format(key, most, #rungs)) end
+    rung.budget = whole_text(budget)
+  end
+  return key, rungs
 end
 
 -- ---- the plan ----
@@ -83,8 +133,9 @@ local function uniform(seed, n)
 end
 
 local function draw(o, axes)
-  if not o.random then return space.grid(axes) end
-  return space.random(axes, o.random, uniform(o.sweep_seed, #axes))
+  local n = o.halving or o.random
+  if not n then return space.grid(axes) end
+  return space.random(axes, n, uniform(o.sweep_seed, #axes))
 end
 
 -- How many trials run at a time, and the compute threads of each: cores are shared out, never used twice, and who
@@ -96,19 +147,35 @@ local function share_out(o, trials)
   return math.min(jobs, trials), threads
 end
 
+-- The budget of a rung takes the place of what all trials were given; that is the most a rung gets.
+local function settle_budget(plan, o, known)
+  local kept, budget = {}, o.budget and space.read(o.budget).key or known.budget
+  for _, word in ipairs(plan.args) do
+    local key, text = options.split(word)
+    if key == budget then known.value = known.read(key, text) else kept[#kept + 1] = word end
+  end
+  plan.budget, plan.rungs = halving_rungs(o, known, #plan.trials)
+  plan.args = kept
+end
+
 local function make_plan(job, o, args, axes)
-  recipe.check(job, args, axes, spec)
+  local known = recipe.check(job, args, axes, spec)
   local trials, keys = draw(o, axes), {}
   for i, axis in ipairs(axes) do keys[i] = axis.key end
   local jobs, threads = share_out(o, #trials)
   local plan = {
     recipe = job.recipe, word = job.word,
     program = job.program, version = core.version(), started = core.sys.date(), args = args, keys = keys,
-    kind = o.random and "random" or "grid", trials = trials, sweep_seed = o.sweep_seed,
+    kind = o.halving and "halving" or o.random and "random" or "grid", trials = trials, sweep_seed = o.sweep_seed,
     metric = o.metric, goal = metric.goal(o.metric), at = o.at, jobs = jobs, threads = threads, processors = core.sys.cpus(),
-    asked = o.random, memory = bytes_of(o.memory), device = device_of(args),
+    asked = o.halving or o.random, memory = bytes_of(o.memory), device = device_of(args), carry = o.carry or nil,
+    rungs = {{trials = #trials}},
   }
   for i, axis in ipairs(axes) do plan["grid_" .. i] = axis.text end
+  if o.halving then settle_budget(plan, o, known) end
+  for _, key in ipairs(keys) do
+    if key == plan.budget then core.fail(("%s is the budget of the rungs, so it cannot be in --grid"):format(key)) end
+  end
   return plan
 end
 
@@ -123,6 +190,7 @@ local function check_lists(plan, axes)
     end
     for _, word in ipairs(plan.args) do add(word) end
     for a, axis in ipairs(axes) do add(("--%s=%s"):format(axis.key, values[a])) end
+    if plan.budget then add(("--%s=%s"):format(plan.budget, plan.rungs[1].budget)) end
     lists[i] = list
   end
   return lists
@@ -147,9 +215,11 @@ end
 local function name_of(path) return path:match("([^/]+)$"):gsub("%.lua$", "") end
 
 local function describe(plan, folder)
-  local n = #plan.trials
-  if n < (plan.asked or n) then
-    core.sys.out(("note: --grid makes %d different trials, not %d\n"):format(n, plan.asked))
+  local n = 0
+  for _, rung in ipairs(plan.rungs) do n = n + rung.trials end
+  local asked = plan.asked or #plan.trials
+  if #plan.trials < asked then
+    core.sys.out(("note: --grid makes %d different trials, not %d\n"):format(#plan.trials, asked))
   end
   core.sys.out(("%s: %d trials (%s), %d at a time with %d thread%s each, by %s\n"):format(folder.path, n, plan.kind, plan.jobs,
     plan.threads, plan.threads == 1 and "" or "s", plan.metric))
@@ -157,7 +227,8 @@ end
 
 local function print_commands(plan)
   for number, values in ipairs(plan.trials) do
-    core.sys.out(("trial %3d  %s\n"):format(number, trial.command(plan, trial.words(plan, values))))
+    local words = trial.words(plan, values, plan.budget and plan.rungs[1].budget)
+    core.sys.out(("trial %3d  %s\n"):format(number, trial.command(plan, words)))
   end
 end
 

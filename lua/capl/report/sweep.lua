@@ -28,11 +28,13 @@ local function read_results(path)
   return out
 end
 
--- The best first; those without a value last.
+-- Those that went furthest first, the best of them in front; those without a value last.
 local function rank(results, goal)
   table.sort(results, function(a, b)
     local x, y = value.number(a, "value"), value.number(b, "value")
+    local p, q = value.number(a, "rung") or 0, value.number(b, "rung") or 0
     if (x == nil) ~= (y == nil) then return y == nil end
+    if p ~= q then return p > q end
     if x ~= y then
       if goal == "min" then return x < y end
       return x > y
@@ -43,14 +45,19 @@ end
 
 -- ---- the page ----
 
+-- Trials there will be, by the plan.
+local function total_of(plan, results)
+  local total = 0
+  for _, rung in ipairs(value.table(plan, "rungs")) do total = total + (value.number(rung, "trials") or 0) end
+  return math.max(total, #results)
+end
+
 --- The page of the sweep in a folder, which may be running or stopped.
 -- errs format: sweep.json or results.jsonl cannot be read
 function sweep.page(path)
   local plan, results = read_plan(path), read_results(path)
   rank(results, value.text(plan, "goal"))
-  local about = {
-    path = path, total = math.max(#value.table(plan, "trials"), #results), file = function(self, name) return self.path .. "/" .. name end,
-  }
+  local about = {path = path, total = total_of(plan, results), file = function(self, name) return self.path .. "/" .. name end}
   local fine, text = pcall(page.html, plan, about, results)
   if fine then return text end
   core.error{code = "format", message = ("the files of the sweep in %s are damaged"):format(path), context = tostring(text),

@@ -65,11 +65,20 @@ local function best_curves(s)
   return chart.lines{title = ("%s of the best trials"):format(s.metric), x_label = x_label, percent = is_share(s) or nil, series = series}
 end
 
+-- Of a trial that continued from rung to rung, only the last result.
+local function each_once(results)
+  local seen, out = {}, {}
+  for _, result in ipairs(results) do
+    if not seen[result.trial] then seen[result.trial], out[#out + 1] = true, result end
+  end
+  return out
+end
+
 --- Charts of a sweep: its figure over each setting, and the curves of the best trials.
 -- in   metric, keys, results (best first)
 -- out  HTML; "" when no trial has a figure
 function charts.of(metric, keys, results)
-  local s = {metric = metric, keys = keys, results = results}
+  local s = {metric = metric, keys = keys, results = each_once(results)}
   local settings, lines = by_setting(s), best_curves(s)
   return (settings and "<section><h2>What the settings did</h2>" .. settings .. "</section>" or "") ..
     (lines and "<section><h2>Curves</h2>" .. lines .. "</section>" or "")

@@ -64,8 +64,8 @@ function Folder:add(result)
 end
 
 local plan_types = {recipe = "string", metric = "string", goal = "string", kind = "string", device = "string", started = "string",
-  version = "string", args = "table", keys = "table", trials = "table", jobs = "number", threads = "number"}
-local result_types = {trial = "number", settings = "table", status = "string", seconds = "number",
+  version = "string", args = "table", keys = "table", trials = "table", rungs = "table", jobs = "number", threads = "number"}
+local result_types = {trial = "number", rung = "number", settings = "table", status = "string", seconds = "number",
   folder = "string", command = "string"}
 local result_may_have = {step = "number", steps = "number", n = "number", low = "number", high = "number", images = "number",
   images_per_s = "number", peak_memory_bytes = "number", parameters = "number", error = "string", mode = "string",
@@ -143,7 +143,7 @@ end
 
 --- results.csv: a row for each result, best first; columns: trial, keys, the metric, what it took, where it is.
 function Folder:save_csv(keys, metric, results)
-  local columns = {"trial"}
+  local columns = {"trial", "rung"}
   for _, key in ipairs(keys) do columns[#columns + 1] = key end
   for _, name in ipairs{metric, "low", "high", "n", "step", "status", "seconds", "images_per_s", "peak_memory_bytes", "parameters",
     "mode", "folder", "error"} do columns[#columns + 1] = name end
@@ -153,7 +153,7 @@ function Folder:save_csv(keys, metric, results)
     for i, name in ipairs(columns) do
       local value = r[name]
       if name == metric then value = r.value end
-      if i > 1 and i <= 1 + #keys then value = r.settings[name] end
+      if i > 2 and i <= 2 + #keys then value = r.settings[name] end
       row[i] = cell(value)
     end
     lines[#lines + 1] = table.concat(row, ",")

@@ -1,6 +1,7 @@
 -- sweep: many runs of one recipe with other settings, side by side, and which of them is best on the val images.
 --
--- A plan says what is tried, chosen by what, run how; each trial is a run like any other.
+-- A plan (what is tried, chosen by what, run how) makes rungs of entries; each entry is one trial, a run like any other.
+-- Successive halving has several rungs: all begin with a small budget, the best go on with more of it.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
@@ -17,10 +18,12 @@ Sweep.__index = Sweep
 
 local LOOK = 1 -- seconds between polls of the metrics of the first trial
 
+local function key_of(entry) return ("%d/%d"):format(entry.trial, entry.rung) end
+
 --- plan: see cli/sweep.lua; folder: of sweep/folder.lua, with results of an earlier part
 local function new(plan, folder)
   local self = setmetatable({plan = plan, folder = folder, done = {}, again = {}, looked = 0, started = core.clock()}, Sweep)
-  for _, result in ipairs(folder.results) do self.done[result.trial] = result end
+  for _, result in ipairs(folder.results) do self.done[key_of(result)] = result end
   self.pool = pool.new{
     jobs = plan.jobs, threads = plan.threads, memory = core.sys.memory_available, limit = plan.memory,
     card = plan.device:match("^cuda") and function() return core.memory(plan.device).card_free end or nil,
@@ -31,7 +34,7 @@ end
 
 local function say(text) core.sys.out(text .. "\n") end
 
--- ---- trials ----
+-- ---- one rung ----
 
 -- Figures of the runs are known from the first evaluation on; a metric that is none of them ends the sweep there.
 function Sweep:check_metric(folder)
@@ -48,9 +51,10 @@ function Sweep:look()
   for _, child in pairs(self.pool.running) do self:check_metric(child.job.folder) end
 end
 
--- A trial that was stopped goes on from its last checkpoint.
+-- A trial that was stopped goes on from its last checkpoint, and so does one of the next rung with --carry.
 function Sweep:start(slot, entry)
   local name = ("trial-%03d"):format(entry.trial)
+  if #self.plan.rungs > 1 and not self.plan.carry then name = ("%s-rung-%d"):format(name, entry.rung) end
   local path = not entry.anew and self.folder:checkpointed(name)
   self.pool:start(slot, trial.job(self.plan, entry, path or self.folder:trial_folder(name), path and true or nil))
 end
@@ -77,7 +81,7 @@ function Sweep:ended(job, status, seconds, peak)
   self:check_metric(job.folder)
   if self:begins_anew(job, status) then return end
   local result = trial.result(self.plan, job, status, seconds, peak)
-  self.done[result.trial] = result
+  self.done[key_of(result)] = result
   self.pool:learn(result.peak_memory_bytes)
   self.folder:add(result)
   say(show.line(self.plan, result))
@@ -88,7 +92,7 @@ end
 function Sweep:run_entries(entries, total)
   local nth = 1
   while nth <= #entries or #self.again > 0 or self.pool.count > 0 do
-    while nth <= #entries and self.done[entries[nth].trial] do nth = nth + 1 end
+    while nth <= #entries and self.done[key_of(entries[nth])] do nth = nth + 1 end
     local slot = (nth <= #entries or #self.again > 0) and self.pool:slot()
     if slot and #self.again > 0 then
       self:start(slot, table.remove(self.again))
@@ -104,25 +108,56 @@ function Sweep:run_entries(entries, total)
   end
 end
 
---- Results, best first; failed ones last.
-function Sweep:ranked()
+-- ---- rungs ----
+
+--- Results, best first: those of a later rung before those of an earlier one, failed ones last.
+function Sweep:ranked(rung)
   local out = {}
   for _, result in pairs(self.done) do
-    out[#out + 1] = result
+    if not rung or result.rung == rung then out[#out + 1] = result end
   end
   table.sort(out, function(a, b)
     if (a.status == "done") ~= (b.status == "done") then return a.status == "done" end
+    if a.rung ~= b.rung then return a.rung > b.rung end
     if a.value ~= b.value and a.value and b.value then return metric.better(self.plan.goal, a.value, b.value) end
     return a.trial < b.trial
   end)
   return out
 end
 
-function Sweep:run_all()
-  local entries = {}
-  for number, values in ipairs(self.plan.trials) do entries[number] = {trial = number, values = values} end
+-- Entries of a rung: of the first one all trials, of a later one the best of that before it.
+function Sweep:entries(rung)
+  local plan, out = self.plan, {}
+  local budget = plan.rungs[rung].budget
+  local function add(number)
+    out[#out + 1] = {trial = number, rung = rung, values = plan.trials[number], budget = budget}
+  end
+  if rung == 1 then
+    for number = 1, #plan.trials do add(number) end
+    return out
+  end
+  for i, result in ipairs(self:ranked(rung - 1)) do
+    if i <= plan.rungs[rung].trials and result.status == "done" then add(result.trial) end
+  end
+  table.sort(out, function(a, b) return a.trial < b.trial end)
+  return out
+end
+
+local function total_of(plan)
+  local n = 0
+  for _, rung in ipairs(plan.rungs) do n = n + rung.trials end
+  return n
+end
+
+function Sweep:rungs()
   self.before = #self.folder.results
-  self:run_entries(entries, #entries)
+  for rung, about in ipairs(self.plan.rungs) do
+    if #self.plan.rungs > 1 then
+      say(("rung %d of %d: %d trial%s with %s=%s"):format(rung, #self.plan.rungs, about.trials, about.trials == 1 and "" or "s",
+        self.plan.budget, about.budget))
+    end
+    self:run_entries(self:entries(rung), total_of(self.plan))
+  end
 end
 
 -- ---- the end ----
@@ -131,7 +166,7 @@ function Sweep:save() self.folder:save_csv(self.plan.keys, self.plan.metric, sel
 
 function Sweep:draw()
   local ranked = self:ranked()
-  self.folder.total = #self.plan.trials
+  self.folder.total = total_of(self.plan)
   self.folder:write("report.html", page.html(self.plan, self.folder, ranked))
 end
 
@@ -166,6 +201,7 @@ function Sweep:report()
   local none = show.none_better(self.plan, ranked)
   if none then return self:report_none(none) end
   say(("best: trial %d, %s %s, in %s"):format(best.trial, self.plan.metric, show.value(self.plan.metric, best.value), best.folder))
+  if self.plan.carry then say("note: trials went on from rung to rung; trained in one go, as below, the best one gives other figures") end
   say(("next: %s"):format(best.command))
   return 0
 end
@@ -173,14 +209,14 @@ end
 --- Runs what has not run yet. Ctrl-C and SIGTERM stop the running trials, which run again with --resume.
 function Sweep:run()
   self.folder:take()
-  local how, err = core.sys.protect(function() self:run_all() end)
+  local how, err = core.sys.protect(function() self:rungs() end)
   local running = self.pool.count
   if how ~= "done" then self.pool:stop() end
   self.folder:let_go()
   if how == "done" then return self:report() end
   if how == "error" then error(err, 0) end
   self:draw()
-  say(("stopped with %d of %d trials done%s; continue with: %s"):format(#self.folder.results, #self.plan.trials,
+  say(("stopped with %d of %d trials done%s; continue with: %s"):format(#self.folder.results, total_of(self.plan),
     running > 0 and (", %d were running"):format(running) or "", shell.command{self.plan.program, "sweep", "--resume", self.folder.path}))
   core.sys.stop()
 end

@@ -63,6 +63,7 @@ end
 local function columns_of(plan)
   local columns = {{"trial", "n"}}
   for _, key in ipairs(plan.keys) do columns[#columns + 1] = {key, "n"} end
+  if plan.kind == "halving" then columns[#columns + 1] = {plan.budget, "n"} end
   for _, name in ipairs{plan.metric, "95 % interval", "at step", "time", "memory"} do columns[#columns + 1] = {name, "n"} end
   columns[#columns + 1] = {"what went wrong", "wide"}
   return columns
@@ -74,6 +75,7 @@ local function row_of(plan, folder, r)
   local row = {there and {html = ('<a href="%s">%d</a>'):format(link, r.trial)} or ("%d"):format(r.trial)}
   local function add(text) row[#row + 1] = text ~= "" and text or {html = '<span class="none">–</span>'} end
   for _, key in ipairs(plan.keys) do add(tostring(r.settings[key])) end
+  if plan.kind == "halving" then add(plan.rungs[r.rung] and plan.rungs[r.rung].budget or "") end
   add(r.status == "done" and show.value(plan.metric, r.value) or "failed")
   add(r.status == "done" and interval(plan, r) or "")
   add(r.step and ("%d"):format(r.step) or "")

@@ -29,6 +29,15 @@ local function settings_of(job, args)
   return found
 end
 
+-- "samples" of a recipe that has it; the first of what says how long a run is.
+local function budget_key(found)
+  for _, key in ipairs{"samples", "steps", "epochs"} do
+    for _, known in ipairs(found.keys) do
+      if key == known then return key end
+    end
+  end
+end
+
 local function check_axis(found, axis)
   for _, text in ipairs(axis.values or {}) do found.read(axis.key, text) end
   if axis.values then return end
@@ -63,6 +72,7 @@ end
 
 --- Checks keys and values against the recipe's settings.
 -- args  --key=value words that all trials share; spec: options of the sweep
+-- out   {budget = key that says how long a run is, its value}
 function recipe.check(job, args, axes, spec)
   local found = settings_of(job, args)
   for _, word in ipairs(args) do check_word(found, spec, word) end
@@ -72,6 +82,8 @@ function recipe.check(job, args, axes, spec)
       if setting_of(found.known, word) == axis.key then core.fail(("%s is both fixed and in --grid: %s"):format(axis.key, word)) end
     end
   end
+  local key = budget_key(found)
+  return {budget = key, value = key and found.read(key), read = found.read}
 end
 
 -- The message of `capl check` that failed: all but its hint's repetition of what a run would say.

@@ -32,7 +32,8 @@ end
 function show.line(plan, result)
   local done = result.status == "done"
   local what = done and ("%s %s"):format(plan.metric, show.value(plan.metric, result.value)) or "failed: " .. result.error
-  return ("trial %3d  %s  %s  %s"):format(result.trial, show.settings(plan.keys, result.settings), what,
+  local rung = plan.kind == "halving" and (" at %s=%s"):format(plan.budget, plan.rungs[result.rung].budget) or ""
+  return ("trial %3d  %s%s  %s  %s"):format(result.trial, show.settings(plan.keys, result.settings), rung, what,
     progress.duration(result.seconds))
 end
 
@@ -60,14 +61,17 @@ end
 
 --- The table of results, best first.
 function show.table(plan, results)
+  local halving = plan.kind == "halving"
   local head, numbers = {"trial"}, {true}
   for _, key in ipairs(plan.keys) do head[#head + 1], numbers[#head + 1] = key, true end
+  if halving then head[#head + 1], numbers[#head + 1] = plan.budget, true end
   for _, name in ipairs{plan.metric, "95 % interval", "at step", "time"} do head[#head + 1], numbers[#head + 1] = name, true end
   local rows = {head}
   for i = 1, math.min(#results, ROWS) do
     local r = results[i]
     local row = {("%d"):format(r.trial)}
     for _, key in ipairs(plan.keys) do row[#row + 1] = tostring(r.settings[key]) end
+    if halving then row[#row + 1] = tostring(plan.rungs[r.rung].budget) end
     row[#row + 1] = r.status == "done" and show.value(plan.metric, r.value) or "failed"
     row[#row + 1] = interval(plan, r)
     row[#row + 1] = r.step and ("%d"):format(r.step) or ""
@@ -79,11 +83,11 @@ function show.table(plan, results)
   return text
 end
 
---- Whether no trial is better than another: all have the same figure. A sentence or nil.
+--- Whether no trial is better than another: all that ended in the last rung have the same figure. A sentence or nil.
 function show.none_better(plan, results)
   local value, n
   for _, r in ipairs(results) do
-    if r.status == "done" then
+    if r.status == "done" and r.rung == results[1].rung then
       if value and r.value ~= value then return nil end
       value, n = r.value, (n or 0) + 1
     end
@@ -100,7 +104,7 @@ function show.doubt(plan, results)
   local close = 0
   for i = 2, #results do
     local r = results[i]
-    if r.value and r.high and r.high >= a.low then close = close + 1 end
+    if r.value and r.high and r.rung == a.rung and r.high >= a.low then close = close + 1 end
   end
   if close == 0 then return nil end
   return ("note: with %d val images %d other%s within the interval of the best: use more of them, or other seeds"):format(
@@ -114,7 +118,7 @@ local function is_seed(key) return key == "seed" or key:match("_seed$") ~= nil e
 local function groups_of(plan, keys, results)
   local by_name, list = {}, {}
   for _, r in ipairs(results) do
-    if r.status == "done" then
+    if r.status == "done" and r.rung == #plan.rungs then
       local name = show.settings(keys, r.settings)
       local group = by_name[name]
       if not group then

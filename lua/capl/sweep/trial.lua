@@ -10,11 +10,12 @@ local trial = {}
 local TAIL = 400 -- characters of an error that a result keeps
 local CONTEXT = 20 -- indented lines that may follow the first one of an error
 
---- --key=value words of a trial: those of the whole sweep, and its own.
-function trial.words(plan, values)
+--- --key=value words of a trial: those of the whole sweep, its own, and what its rung adds.
+function trial.words(plan, values, budget)
   local out = {}
   for _, word in ipairs(plan.args) do out[#out + 1] = word end
   for i, key in ipairs(plan.keys) do out[#out + 1] = ("--%s=%s"):format(key, values[i]) end
+  if budget then out[#out + 1] = ("--%s=%s"):format(plan.budget, budget) end
   return out
 end
 
@@ -28,7 +29,7 @@ end
 function trial.job(plan, entry, folder, resumed)
   local recipe = plan.word or plan.recipe -- all trials run the same text
   local args = {recipe, resumed and "--resume=" .. folder or nil}
-  for _, word in ipairs(trial.words(plan, entry.values)) do args[#args + 1] = word end
+  for _, word in ipairs(trial.words(plan, entry.values, entry.budget)) do args[#args + 1] = word end
   return {
     args = args, resumed = resumed, folder = folder, log = folder .. ".log", entry = entry,
     env = {"CAPL_RUN_FOLDER=" .. folder, ("CAPL_THREADS=%d"):format(plan.threads), "CAPL_SWEEP=1", "NO_COLOR=1"},
@@ -87,13 +88,13 @@ function trial.result(plan, job, status, seconds, peak)
   row, point, peak = row or {}, point or {}, math.max(peak, figures.peak_memory_bytes or 0)
   local failed = error_of(job, status, row[plan.metric] and row)
   return {
-    trial = job.entry.trial, settings = settings, status = failed and "failed" or "done", error = failed,
+    trial = job.entry.trial, rung = job.entry.rung, settings = settings, status = failed and "failed" or "done", error = failed,
     value = row[plan.metric], low = bound(row, plan.metric, "low"),
     high = bound(row, plan.metric, "high"), n = row.val_n, step = row.step, steps = figures.steps or point.step,
     ended = figures.ended, images = row.images, images_per_s = figures.images_per_s or point.images_per_s, seconds = seconds,
     peak_memory_bytes = peak > 0 and peak or nil, parameters = parameters, mode = mode, val_hash = val_hash,
     train_images = train_images, folder = job.folder,
-    command = trial.command(plan, trial.words(plan, job.entry.values)),
+    command = trial.command(plan, trial.words(plan, job.entry.values, job.entry.budget)),
   }
 end
 
