@@ -1,30 +1,38 @@
-/* prompt.c -- what the prompt needs to know: the terminal's size, widths of texts, functions, a tensor's figures.
+/* prompt.c -- what the prompt needs to know: the terminal's size and answers, widths of texts, functions, a tensor's figures.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #define _GNU_SOURCE
 #include "bind/core/core.h"
 
+#include <errno.h>
 #include <langinfo.h>
 #include <locale.h>
 #include <math.h>
+#include <poll.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <termios.h>
 #include <unistd.h>
 #include <wchar.h>
 
+#include "base/clock.h"
 #include "base/text.h"
 #include "program/prompt/prompt.h"
 
 /* ---- the terminal ---------------------------------------------------------------------------- */
 
-/* window() -> rows, columns of the terminal that standard output is; nothing where it is none */
+/* window() -> rows, columns of the terminal that standard output is, and their size in pixels where it is known (0); nothing
+** where it is none */
 static int sys_window(lua_State *L)
 {
   struct winsize size;
   if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0) return 0;
   lua_pushinteger(L, size.ws_row ? size.ws_row : 24);
   lua_pushinteger(L, size.ws_col ? size.ws_col : 80);
-  return 2;
+  lua_pushinteger(L, size.ws_ypixel);
+  lua_pushinteger(L, size.ws_xpixel);
+  return 4;
 }
 
 /* utf8() -> whether the user's locale writes UTF-8 */
@@ -33,6 +41,45 @@ static int sys_utf8(lua_State *L)
   locale_t own = newlocale(LC_CTYPE_MASK, "", (locale_t)0);
   lua_pushboolean(L, own && strcmp(nl_langinfo_l(CODESET, own), "UTF-8") == 0);
   if (own) freelocale(own);
+  return 1;
+}
+
+/* Reads bytes until one of them is last, or the time is over. Returns their number. */
+static size_t read_answer(char *answer, size_t room, char last, double seconds)
+{
+  double end = clock_now() + seconds;
+  size_t n = 0;
+  while (n < room && !capl_interrupt_pending()) {
+    double rest = end - clock_now();
+    struct pollfd p = {STDIN_FILENO, POLLIN, 0};
+    if (rest <= 0 || poll(&p, 1, (int)(rest * 1000) + 1) <= 0) break;
+    if (read(STDIN_FILENO, answer + n, 1) != 1) break;
+    if (answer[n++] == last) break;
+  }
+  return n;
+}
+
+/* ask(query, last, seconds) -> what the terminal answers up to the byte last; nil when it does not, or there is none. What the
+** user has typed ahead is left alone: then nothing is asked. */
+static int sys_ask(lua_State *L)
+{
+  size_t len;
+  const char *query = luaL_checklstring(L, 1, &len), *last = luaL_checkstring(L, 2);
+  double seconds = luaL_checknumber(L, 3);
+  struct termios former, raw;
+  struct pollfd typed = {STDIN_FILENO, POLLIN, 0};
+  if (!isatty(STDOUT_FILENO) || tcgetattr(STDIN_FILENO, &former) != 0 || poll(&typed, 1, 0) > 0) return 0;
+  fflush(stdout);
+  raw = former;
+  raw.c_lflag &= ~(tcflag_t)(ICANON | ECHO);
+  raw.c_cc[VMIN] = 1;
+  raw.c_cc[VTIME] = 0;
+  char answer[256];
+  if (tcsetattr(STDIN_FILENO, TCSANOW, &raw) != 0) return 0;
+  size_t n = write(STDOUT_FILENO, query, len) == (ssize_t)len ? read_answer(answer, sizeof answer, *last, seconds) : 0;
+  tcsetattr(STDIN_FILENO, TCSANOW, &former);
+  if (n == 0 || answer[n - 1] != *last) return 0;
+  lua_pushlstring(L, answer, n);
   return 1;
 }
 
@@ -196,7 +243,7 @@ static int sys_tensor_figures(lua_State *L)
 void capl_prompt_push(lua_State *L)
 {
   static const luaL_Reg functions[] = {
-    {"window", sys_window}, {"utf8", sys_utf8}, {"width", sys_width}, {"plain", sys_plain},
+    {"window", sys_window}, {"utf8", sys_utf8}, {"ask", sys_ask}, {"width", sys_width}, {"plain", sys_plain},
     {"caller", sys_caller}, {"parameters", sys_parameters}, {"tensor_figures", sys_tensor_figures}, {NULL, NULL}};
   lua_newtable(L);
   luaL_setfuncs(L, functions, 0);

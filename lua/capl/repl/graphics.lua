@@ -1,4 +1,4 @@
--- graphics.lua: a row of images as what a terminal understands: half blocks, coloured cells, letters.
+-- graphics.lua: a row of images as what a terminal understands: kitty's pictures, sixels, half blocks, coloured cells, letters.
 --
 -- Each way is a function(images, columns, rows, gap, lo, hi) -> text that ends with a line break.
 -- SPDX-License-Identifier: Apache-2.0
@@ -11,6 +11,8 @@ local graphics = {}
 local pixels_of = core.sys.prompt.pixels
 
 local ways = {}
+
+-- ---- letters and blocks ----
 
 local ramp = " .:-=+*#%@"
 
@@ -89,9 +91,82 @@ function ways.blocks(images, columns, rows, gap, lo, hi)
   return lines_of(images, columns, rows, gap, lo, hi, painter(utf8 and "▀" or " ", utf8))
 end
 
---- The function for a way by its name; nil: half blocks, where the terminal has them.
+-- ---- pixels ----
+
+local cell_width, cell_height -- in pixels
+
+local function cell_size()
+  if cell_width then return cell_width, cell_height end
+  local rows, columns, height, width = core.sys.prompt.window()
+  if rows and height > 0 and width > 0 then
+    cell_width, cell_height = math.floor(width / columns), math.floor(height / rows)
+  else
+    local h, w = (core.sys.prompt.ask("\27[16t", "t", 0.3) or ""):match("6;(%d+);(%d+)t")
+    cell_width, cell_height = tonumber(w) or 8, tonumber(h) or 16
+  end
+  cell_width, cell_height = math.max(1, math.min(cell_width, 64)), math.max(1, math.min(cell_height, 128))
+  return cell_width, cell_height
+end
+
+-- The images side by side as one picture: bytes, width, height.
+local function strip(images, columns, rows, gap, lo, hi)
+  local cw, ch = cell_size()
+  local w, h, between = math.min(columns * cw, 4096), math.min(rows * ch, 4096), ("\0"):rep(gap * cw * 3)
+  if #images == 1 then return pixels_of(images[1], w, h, lo, hi), w, h end
+  local parts, lines = {}, {}
+  for i, image in ipairs(images) do parts[i] = pixels_of(image, w, h, lo, hi) end
+  for y = 0, h - 1 do
+    for i, part in ipairs(parts) do
+      if i > 1 then lines[#lines + 1] = between end
+      lines[#lines + 1] = part:sub(y * w * 3 + 1, (y + 1) * w * 3)
+    end
+  end
+  return table.concat(lines), #images * w + (#images - 1) * gap * cw, h
+end
+
+local KITTY_CHUNK = 4096
+
+function ways.kitty(images, columns, rows, gap, lo, hi)
+  local bytes, w, h = strip(images, columns, rows, gap, lo, hi)
+  local text, out = core.sys.prompt.base64(bytes), {}
+  for at = 1, #text, KITTY_CHUNK do
+    local more = at + KITTY_CHUNK <= #text and 1 or 0
+    local head = at == 1 and ("a=T,q=2,f=24,s=%d,v=%d,c=%d,r=%d,m=%d"):format(w, h, #images * columns + (#images - 1) * gap, rows, more)
+      or ("m=%d"):format(more)
+    out[#out + 1] = "\27_G" .. head .. ";" .. text:sub(at, at + KITTY_CHUNK - 1) .. "\27\\"
+  end
+  return table.concat(out) .. "\n"
+end
+
+function ways.sixel(images, columns, rows, gap, lo, hi)
+  local bytes, w, h = strip(images, columns, rows, gap, lo, hi)
+  return core.sys.prompt.sixel(bytes, math.min(w, 4096), h) .. "\n"
+end
+
+-- ---- what the terminal can do ----
+
+local found
+
+local function ask()
+  local env = core.sys.getenv
+  local name, program = env("TERM") or "", env("TERM_PROGRAM") or ""
+  if not core.sys.isatty(1) or not term.color_depth() or name == "linux" then return "blocks" end
+  local in_tmux = (env("TMUX") or "") ~= ""
+  if not in_tmux and ((env("KITTY_WINDOW_ID") or "") ~= "" or name == "xterm-kitty" or program == "ghostty") then return "kitty" end
+  local answer = core.sys.prompt.ask("\27[c", "c", 0.5) -- "\27[?62;4;22c": 4 is sixel
+  return answer and answer:gsub("c$", ";"):gsub("%?", ";"):find(";4;", 1, true) and "sixel" or "blocks"
+end
+
+--- The function for a way by its name, or for the best that this terminal has.
 function graphics.of(name)
-  return ways[name or "blocks"] or require("check").one_of("show", "way to show images", name, {"ascii", "blocks"})
+  if name == nil then
+    found = found or ask()
+    name = found
+  end
+  local list = {}
+  for known in pairs(ways) do list[#list + 1] = known end
+  table.sort(list)
+  return ways[name] or require("check").one_of("show", "way to show images", name, list)
 end
 
 return graphics

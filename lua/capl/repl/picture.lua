@@ -1,6 +1,6 @@
--- picture.lua: show(image): images in the terminal, as half blocks or letters.
+-- picture.lua: show(image): images in the terminal, as pixels where it can (kitty, sixel), else as half blocks or letters.
 --
--- Images go in rows that fit the width, each with its label below.
+-- Images go in rows that fit the width, each with its label below. What a terminal can do is asked once (graphics.lua).
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 

@@ -22,7 +22,9 @@ function session.begin(open)
   if session.begun then return end
   session.begun = true
   note_globals()
-  open()
+  local environment = core.sys.environment()
+  open(environment)
+  before.plot = rawget(environment, "plot")
   require("repl.strict").begin()
 end
 
